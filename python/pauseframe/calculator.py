@@ -7,7 +7,7 @@ import json
 import re
 from dataclasses import asdict, dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pauseframe.headroom import FRAME, Term, annex_o, mellanox
 
@@ -89,36 +89,16 @@ def calculate(
     mtu: int = 9100,
     lossless_mtu: int | None = None,
     vendor: str = "general",
-    cell: int = 144,
-    small_packets: int = 100,
-    mac_phy: float = 0.8,
-    gearbox: float = 0.0,
-    generation: int = 3,
-    lanes: int = 4,
-    shared: bool = True,
-    revision: int = 2024,
     classes: int = 1,
+    **of_mellanox: Any,
 ) -> Result:
     """Headroom of one lossless class of a link. `speed` in Mb/s, `cable` in metres, sizes in bytes.
 
-    Raises ValueError for links that the formula does not cover.
+    `of_mellanox` are further arguments of `mellanox`. Raises ValueError for links that the formula does not cover.
     """
     shipped = shipped_for(speed, cable)
     if vendor == "mellanox":
-        own = mellanox(
-            speed,
-            cable,
-            port_mtu=mtu,
-            lossless_mtu=lossless_mtu or 1024,
-            cell=cell,
-            small_packets=small_packets,
-            mac_phy=mac_phy,
-            gearbox=gearbox,
-            lanes=lanes,
-            generation=generation,
-            shared=shared,
-            revision=revision,
-        )
+        own = mellanox(speed, cable, port_mtu=mtu, lossless_mtu=lossless_mtu or 1024, **of_mellanox)
         values = (own.terms, own.xoff, own.xon, own.size, own.occupancy)
         return Result(vendor, speed, cable, mtu, lossless_mtu or 1024, *values, shipped)
     packet = lossless_mtu or mtu

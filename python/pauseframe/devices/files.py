@@ -69,6 +69,11 @@ def shown(text: object) -> str:
     return plain if len(plain) <= LONGEST_SHOWN * 4 else plain[: LONGEST_SHOWN * 4] + "…"
 
 
+def pointer(*parts: str) -> str:
+    """The path of a value in a JSON document (RFC 6901)."""
+    return "".join("/" + part.replace("~", "~0").replace("/", "~1") for part in parts)
+
+
 def as_rows(value: Json) -> Mapping[str, Json]:
     """The value itself if it is a JSON object, else an empty object."""
     return value if isinstance(value, dict) else {}

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from pauseframe._core import __version__
-from pauseframe.devices.files import shown
+from pauseframe.devices.files import pointer, shown
 from pauseframe.lint.engine import Report, rules
 from pauseframe.lint.finding import Finding, Severity
 
@@ -167,7 +167,7 @@ def as_patch(report: Report) -> dict[str, list[Step]]:
             row = database.rows(change.table).get(change.key) if database else None
             if row is None or (change.value is None and change.field not in row):
                 continue
-            path = "/" + "/".join(_pointer(part) for part in (change.table, change.key, change.field))
+            path = pointer(change.table, change.key, change.field)
             kind = "remove" if change.value is None else "replace" if change.field in row else "add"
             step: Step = {"op": kind, "path": path}
             if change.value is not None:
@@ -175,10 +175,6 @@ def as_patch(report: Report) -> dict[str, list[Step]]:
             if not any(other["path"] == path for other in operations):
                 operations.append(step)
     return {device: steps for device, steps in patches.items() if steps}
-
-
-def _pointer(part: str) -> str:
-    return part.replace("~", "~0").replace("/", "~1")
 
 
 def explain(code: str) -> str:

@@ -10,9 +10,8 @@ from pauseframe.report import figures
 from pauseframe.report.build import _environment
 from pauseframe.report.plotly import script_json
 from pauseframe.report.sweep import LOG_FROM, _unit
-from pauseframe.sweep.spec import label
+from pauseframe.sweep.spec import label, split_unit
 from pauseframe.tune import text
-from pauseframe.tune.parameters import split_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

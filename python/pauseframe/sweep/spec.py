@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pauseframe import _core
 from pauseframe._plain import Settings, Value, leaves, to_plain, toml_value
 from pauseframe._problems import failure, problem
-from pauseframe._text import nearest
+from pauseframe._text import is_number, nearest
 
 if TYPE_CHECKING:
     from pauseframe.types import Problem
@@ -241,7 +241,7 @@ def _range(table: Mapping[str, Any]) -> list[Any]:
     steps, scale = table["steps"], table.get("scale", "linear")
     if type(steps) is not int or not 2 <= steps <= 100_000:
         raise ValueError("steps must be a whole number of at least 2")
-    (first, unit), (last, other) = _number(table["from"]), _number(table["to"])
+    (first, unit), (last, other) = number_and_unit(table["from"]), number_and_unit(table["to"])
     if unit != other:
         raise ValueError("from and to must have the same unit")
     if scale not in ("linear", "log") or (scale == "log" and min(first, last) <= 0):
@@ -260,15 +260,20 @@ def _range(table: Mapping[str, Any]) -> list[Any]:
     return tidy
 
 
-def _number(value: Any) -> tuple[float, str]:
+def number_and_unit(value: Any) -> tuple[float, str]:
+    """An end of a range: its number, and its unit if it is a text."""
     if type(value) in (int, float):
         return float(value), ""
-    match = (
-        re.fullmatch(r"\s*([0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([A-Za-zµ/]+)\s*", value) if isinstance(value, str) else None
-    )
-    if match is None:
+    if (found := split_unit(value)) is None:
         raise ValueError("from and to are numbers, or texts such as '10 KB'")
-    return float(match[1]), match[2]
+    return found
+
+
+def split_unit(value: Any) -> tuple[float, str] | None:
+    """Splits a text such as "22.5 KB" into number and unit; None for any other value."""
+    pattern = r"\s*(-?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([A-Za-zµ/]+)\s*"
+    found = re.fullmatch(pattern, value) if isinstance(value, str) else None
+    return None if found is None or not is_number(found[1]) else (float(found[1]), found[2])
 
 
 def _equal(value: Any, wanted: Any) -> bool:

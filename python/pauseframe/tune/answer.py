@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from math import comb
 from typing import TYPE_CHECKING
 
+from pauseframe._percentiles import ENOUGH_BEYOND
 from pauseframe.sweep.statistics import Estimate, estimate
-from pauseframe.tune.metrics import ENOUGH_BEYOND
 from pauseframe.tune.trials import keeps_all, per_seed, violations
 
 if TYPE_CHECKING:

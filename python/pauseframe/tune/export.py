@@ -18,9 +18,11 @@ from pauseframe._core import InputError
 from pauseframe._text import format_number
 from pauseframe.deploy.inventory import read_inventory
 from pauseframe.deploy.plan import Settings, Tuned, folder_names, read_plan
+from pauseframe.devices.files import pointer
 from pauseframe.headroom import FRAME, LIGHT
+from pauseframe.sweep.spec import split_unit
 from pauseframe.tune.formulas import Facts, facts_of
-from pauseframe.tune.parameters import UNITS, split_unit
+from pauseframe.tune.parameters import UNITS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -173,7 +175,7 @@ def _write_patches(plan: Plan, settings: Settings, out: Path) -> None:
     for switch in plan.switches:
         before, after = (sonic.config_db(plan, switch, one) for one in (usual, settings))
         steps = [
-            {"op": "replace", "path": f"/{table}/{_pointer(key)}/{field}", "value": value}
+            {"op": "replace", "path": pointer(table, key, field), "value": value}
             for table, rows in after.items()
             for key, row in rows.items()
             for field, value in row.items()
@@ -182,7 +184,3 @@ def _write_patches(plan: Plan, settings: Settings, out: Path) -> None:
         (out / "switches" / names[switch] / "tuned.patch").write_text(
             json.dumps(steps, indent=1) + "\n", encoding="utf-8"
         )
-
-
-def _pointer(part: str) -> str:
-    return part.replace("~", "~0").replace("/", "~1")

@@ -6,13 +6,13 @@ Each formula states its source. Rates are in bits per second, times in seconds, 
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pauseframe import _core
 from pauseframe.headroom import annex_o
-from pauseframe.tune.parameters import UNITS, split_unit
+from pauseframe.tune.parameters import quantity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,8 +62,7 @@ class Facts:
 
     def size(self, path: str) -> float | None:
         """A size or a time of the scenario in its base unit; None if it is automatic or has no unit."""
-        found = split_unit(self.values.get(path, "").strip('"'))
-        return None if found is None or found[1] not in UNITS else found[0] * UNITS[found[1]]
+        return quantity(self.values, path)
 
     def number(self, path: str) -> float | None:
         """A plain number of the scenario."""
@@ -79,27 +78,30 @@ def facts_of(resolved: _core.Resolved) -> Facts:
     topology = _core.Topology.of_scenario(resolved)
     links = topology.links()
     hosts = {name for name, kind, _ in topology.nodes() if kind == "host"}
-    degree: dict[str, int] = {}
-    for one, other, _, _ in links:
-        for end in (one, other):
-            degree[end] = degree.get(end, 0) + (end not in hosts)
     rows = resolved.headroom()
     fan_in = [
         int(value)
         for path, value in values.items()
         if re.fullmatch(r"workload\.\d+\.(senders|servers|fan_in)", path) and value.isdigit()
     ]
-    mtu = split_unit(values.get("host.mtu", "").strip('"')) or (1500.0, "B")
+    mtu = quantity(values, "host.mtu") or 1500.0
     return Facts(
         values,
         min((float(rate) for one, other, rate, _ in links if {one, other} & hosts), default=1e10),
-        _base_rtt(links, hosts, mtu[0] * UNITS[mtu[1]], values),
+        _base_rtt(links, hosts, mtu, values),
         max((float(row["needed_bytes"]) for row in rows), default=0.0),
         min((float(row["given_bytes"]) for row in rows), default=0.0),
-        max(degree.values(), default=0),
+        most_ports(topology),
         max(fan_in, default=0),
-        mtu[0] * UNITS[mtu[1]],
+        mtu,
     )
+
+
+def most_ports(topology: _core.Topology) -> int:
+    """The number of ports of the switch that has the most."""
+    switches = {name for name, kind, _ in topology.nodes() if kind == "switch"}
+    ports = Counter(end for one, other, _, _ in topology.links() for end in (one, other) if end in switches)
+    return max(ports.values(), default=0)
 
 
 def _base_rtt(links: list[tuple[str, str, int, float]], hosts: set[str], mtu: float, values: dict[str, str]) -> float:
@@ -110,8 +112,7 @@ def _base_rtt(links: list[tuple[str, str, int, float]], hosts: set[str], mtu: fl
         beside.setdefault(one, []).append((other, cost))
         beside.setdefault(other, []).append((one, cost))
     longest = max((_farthest(beside, host, hosts) for host in sorted(hosts)[:16]), default=0.0)
-    stacks = [split_unit(values.get(f"host.{side}_delay", "").strip('"')) for side in ("tx", "rx")]
-    return longest + 2 * sum(number * UNITS[unit] for number, unit in filter(None, stacks))
+    return longest + 2 * sum(quantity(values, f"host.{side}_delay") or 0.0 for side in ("tx", "rx"))
 
 
 def _farthest(beside: dict[str, list[tuple[str, float]]], start: str, hosts: set[str]) -> float:

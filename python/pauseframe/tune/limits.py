@@ -5,13 +5,13 @@ A setting that violates a constraint is rejected without a run.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from pauseframe import _core
 from pauseframe._text import format_bytes
 from pauseframe.headroom import FRAME, annex_o
-from pauseframe.tune.parameters import UNITS, split_unit
+from pauseframe.tune.formulas import most_ports
+from pauseframe.tune.parameters import quantity
 
 if TYPE_CHECKING:
     from pauseframe.tune.spec import Spec
@@ -85,21 +85,13 @@ def _too_large(resolved: _core.Resolved, rows: list[HeadroomRow], spec: Spec) ->
 def _memory(resolved: _core.Resolved, rows: list[HeadroomRow]) -> float:
     """Packet memory of the switch with the most ports: the shared buffer, else the sum over its ports."""
     values = {path: value for path, value, _ in resolved.explain()}
-    found = split_unit(values["switch.buffer.size"].strip('"'))
-    size = 0.0 if found is None else found[0] * UNITS[found[1]]
+    size = quantity(values, "switch.buffer.size") or 0.0
     if values["switch.buffer.policy"] == '"shared"':
         return size
-    ports: dict[str, int] = defaultdict(int)
-    topology = _core.Topology.of_scenario(resolved)
-    switches = {name for name, kind, _ in topology.nodes() if kind == "switch"}
-    for one, other, _, _ in topology.links():
-        for end in {one, other} & switches:
-            ports[end] += 1
     lossless = len({row["priority"] for row in rows})
-    return max(ports.values(), default=0) * size * max(1, lossless)
+    return most_ports(_core.Topology.of_scenario(resolved)) * size * max(1, lossless)
 
 
 def _mtu(resolved: _core.Resolved) -> int:
     values = {path: value for path, value, _ in resolved.explain()}
-    number, unit = split_unit(values["host.mtu"].strip('"')) or (1500.0, "B")
-    return round(number * UNITS[unit])
+    return round(quantity(values, "host.mtu") or 1500.0)

@@ -35,8 +35,6 @@ SPECIAL = {
     "pause_frames_per_s_port": "pause frames per second that stopped a port, of the port with the most",
 }
 LEAVE_OUT = {"seed", "wall_s", "threads", "packet_hops_per_s", "peak_rss_bytes", "flows_total", "queries_total"}
-ENOUGH_BEYOND = 10
-"""Number of samples that a percentile needs above it."""
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,12 @@ easy to type, and settings that differ by less count as equal.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._plain import to_plain
-from pauseframe.sweep.spec import label
+from pauseframe.sweep.spec import label, number_and_unit, split_unit, split_values
 
 if TYPE_CHECKING:
     from pauseframe._plain import Value
@@ -94,10 +93,6 @@ class Parameter:
             return found[0] * scale
         return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
-    def in_base_unit(self, number: float) -> float:
-        """Converts a number to bytes, seconds or bits per second."""
-        return number * UNITS.get(self.unit, 1.0)
-
     def from_base_unit(self, number: float) -> float:
         """Converts bytes, seconds or bits per second to this parameter's unit."""
         return number / UNITS.get(self.unit, 1.0)
@@ -145,8 +140,6 @@ def parse_parameter(text: str) -> tuple[str, Any]:
     >>> parse_parameter("switch.marker.k=10 KB..400 KB:log")
     ('switch.marker.k', {'from': '10 KB', 'to': '400 KB', 'scale': 'log'})
     """
-    from pauseframe.sweep.spec import split_values
-
     path, _, rest = (part.strip() for part in text.partition("="))
     first, dots, last = rest.partition("..")
     if not dots:
@@ -156,17 +149,10 @@ def parse_parameter(text: str) -> tuple[str, Any]:
     return path, ends | ({"scale": scale} if colon else {})
 
 
-def split_unit(value: Any) -> tuple[float, str] | None:
-    """Splits a text such as "22.5 KB" into number and unit; None for any other text."""
-    found = (
-        re.fullmatch(r"\s*(-?[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*([A-Za-zµ/]+)\s*", value)
-        if isinstance(value, str)
-        else None
-    )
-    try:
-        return None if found is None else (float(found[1]), found[2])
-    except ValueError:
-        return None
+def quantity(values: Mapping[str, str], path: str) -> float | None:
+    """A size or a time among the values of `pauseframe show`, in its base unit; None if it is automatic or no such."""
+    found = split_unit(values.get(path, "").strip('"'))
+    return None if found is None or found[1] not in UNITS else found[0] * UNITS[found[1]]
 
 
 def _range(path: str, table: Mapping[str, Any]) -> Parameter:
@@ -174,7 +160,7 @@ def _range(path: str, table: Mapping[str, Any]) -> Parameter:
         raise ValueError(f"unknown key {unknown[0]!r}: a range has from, to, and if needed scale and step")
     if not {"from", "to"} <= set(table):
         raise ValueError("a range needs from and to")
-    (low, unit), (high, other) = _end(table["from"]), _end(table["to"])
+    (low, unit), (high, other) = number_and_unit(table["from"]), number_and_unit(table["to"])
     scale, step = table.get("scale", "linear"), table.get("step")
     if unit != other:
         raise ValueError(f"from is in {unit or 'no unit'} and to in {other or 'no unit'}: write both in one unit")
@@ -191,15 +177,6 @@ def _range(path: str, table: Mapping[str, Any]) -> Parameter:
     bare = type(table["from"]) is int and type(table["to"]) is int
     whole = unit in WHOLE_UNITS or (not unit and bare and (step is None or float(step).is_integer()))
     return Parameter(path, low, high, unit, scale == "log", None if step is None else float(step), whole)
-
-
-def _end(value: Any) -> tuple[float, str]:
-    if type(value) in (int, float):
-        return float(value), ""
-    found = split_unit(value)
-    if found is None:
-        raise ValueError("from and to are numbers, or texts such as '10 KB'")
-    return found
 
 
 def _same_kind(one: str, other: str) -> bool:

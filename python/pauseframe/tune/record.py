@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
@@ -38,10 +39,7 @@ def as_record(study: Study, answer: Answer) -> dict[str, Any]:
             else {"path": one.path, "choices": list(one.choices)}
             for one in study.parameters
         ],
-        "bounds": [
-            {"path": one.path, "role": one.role, "value": one.value, "formula": one.formula, "source": one.source}
-            for one in study.bounds
-        ],
+        "bounds": [asdict(one) for one in study.bounds],
         "tolerance": spec.sensitivity,
         "recommended": None if answer.recommended is None else _judged(answer.recommended, spec),
         "front": [_judged(one, spec) for one in answer.front],
@@ -108,26 +106,8 @@ def _estimate(one: Estimate) -> dict[str, Any]:
 
 
 def _slack(one: Slack) -> dict[str, Any]:
-    points = [
-        {
-            "value": point.value,
-            "position": point.position,
-            "ratios": [_number(ratio) for ratio in point.ratios],
-            "kept": point.kept,
-            "why": point.why,
-        }
-        for point in one.points
-    ]
-    return {
-        "path": one.path,
-        "value": one.value,
-        "low": one.low,
-        "high": one.high,
-        "open_low": one.open_low,
-        "open_high": one.open_high,
-        "good": one.good,
-        "points": points,
-    }
+    points = [asdict(point) | {"ratios": list(map(_number, point.ratios))} for point in one.points]
+    return asdict(one) | {"points": points}
 
 
 def _trial(one: Trial, spec: Spec) -> dict[str, Any]:
