@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import quote
 
 from pauseframe._causes import lossless_caution
-from pauseframe._core import __version__
 from pauseframe._files import write_text
 from pauseframe._percentiles import EXPLANATION, SHARES, TITLES, explanation, marked
-from pauseframe._text import (
-    MISSING,
-    format_bytes,
-    format_count,
-    format_duration,
-    format_us,
-)
+from pauseframe._text import MISSING, format_bytes, format_count, format_duration, format_us
 from pauseframe.report import applications, data, figures, operations, pauses, summary
+from pauseframe.report.figures import Figures
 from pauseframe.report.page import GroupPage, Queries, RunHeader, SizeBin
-from pauseframe.report.plotly import library, script_json
+from pauseframe.report.plotly import render, script_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Unpack
 
     from pauseframe.report.data import RunData
     from pauseframe.report.page import Answer, PercentileRow, Player
@@ -68,83 +63,41 @@ class Check:
     """Description of the violation; None if the rule holds."""
 
 
-@dataclass
-class _Figures:
-    """Collects the figures of a page; the template refers to a figure by its number."""
+class Parts(TypedDict, total=False):
+    """The parts of a report besides its runs."""
 
-    items: list[figures.Figure] = field(default_factory=list)
+    title: str | None
+    answer: Answer | None
+    """The answer at the top, which collapses the groups of runs."""
+    player: Player | None
+    claims: Sequence[Claim]
+    claims_note: str
+    checks: Sequence[Check]
+    """Checks above the runs."""
+    lines: str | None
+    """A glob over the names of ports and flows to draw over time, such as "leaf0:*"."""
 
-    def add(self, figure: figures.Figure) -> int:
-        self.items.append(figure)
-        return len(self.items) - 1
 
-
-def build_report(
-    groups: Sequence[Group],
-    out: Path,
-    *,
-    title: str | None = None,
-    answer: Answer | None = None,
-    player: Player | None = None,
-    claims: Sequence[Claim] = (),
-    checks: Sequence[Check] = (),
-    claims_note: str = "",
-    lines: str | None = None,
-) -> Path:
+def build_report(groups: Sequence[Group], out: Path, **parts: Unpack[Parts]) -> Path:
     """Writes the report of `groups` to the file `out` and returns its path. The report is one file that works offline.
 
-    `checks` are placed above the runs. `lines` is a glob over the names of ports and flows to draw over time
-    ("leaf0:*"). A report with an `answer` starts with the answer and collapses the groups of runs.
+    `parts` are the keys of `Parts`.
     """
-    html = render_report(
-        groups,
-        title=title,
-        answer=answer,
-        player=player,
-        claims=claims,
-        claims_note=claims_note,
-        checks=checks,
-        lines=lines,
-        out=out,
-    )
+    html = render_report(groups, out, **parts)
     for run in (run for group in groups for run in group.runs):
         run.check_unchanged()
     return write_text(out, html)
 
 
-def render_report(
-    groups: Sequence[Group],
-    *,
-    title: str | None = None,
-    answer: Answer | None = None,
-    player: Player | None = None,
-    claims: Sequence[Claim] = (),
-    checks: Sequence[Check] = (),
-    claims_note: str = "",
-    lines: str | None = None,
-    out: Path | None = None,
-) -> str:
+def render_report(groups: Sequence[Group], out: Path | None = None, **parts: Unpack[Parts]) -> str:
     """The report as text; with `out`, the report has links to the players of its runs."""
-    page = _Figures()
-    contexts = [_group(number, group, page, lines, out) for number, group in enumerate(groups)]
-    html: str = (
-        _environment()
-        .get_template("report.html.j2")
-        .render(
-            title=title or _title(groups),
-            version=__version__,
-            groups=contexts,
-            answer=answer,
-            player=player,
-            marks=EXPLANATION,
-            player_page=None if player is None else script_json(player.html),
-            claims=claims,
-            checks=checks,
-            claims_note=claims_note,
-            figures=script_json(page.items),
-        )
-    )
-    return html
+    page = Figures()
+    contexts = [_group(number, group, page, parts.get("lines"), out) for number, group in enumerate(groups)]
+    player = parts.get("player")
+    nothing: Parts = {"answer": None, "player": None, "claims": (), "claims_note": "", "checks": ()}
+    context = {**nothing, **parts, "title": parts.get("title") or _title(groups)}
+    embedded = None if player is None else script_json(player.html)
+    return render("report.html.j2", page, groups=contexts, marks=EXPLANATION, player_page=embedded, **context)
 
 
 def _title(groups: Sequence[Group]) -> str:
@@ -152,7 +105,7 @@ def _title(groups: Sequence[Group]) -> str:
     return labels[0] if len(labels) == 1 else f"{labels[0]} and {len(labels) - 1} more"
 
 
-def _group(number: int, group: Group, page: _Figures, lines: str | None, out: Path | None) -> GroupPage:
+def _group(number: int, group: Group, page: Figures, lines: str | None, out: Path | None) -> GroupPage:
     runs = _with_distinct_labels(group.runs)
     finished = [data.finished_flows(run) for run in runs]
     by_bin = [
@@ -265,7 +218,7 @@ def _bins(
     runs: Sequence[RunData],
     finished: Sequence[Any],
     by_bin: Sequence[tuple[int, str, dict[Any, dict[str, float]]]],
-    page: _Figures,
+    page: Figures,
 ) -> list[SizeBin]:
     import polars as pl
 
@@ -304,7 +257,7 @@ def _percentile_rows(
     return rows
 
 
-def _slowdown(runs: Sequence[RunData], finished: Sequence[Any], page: _Figures) -> list[tuple[str, int]]:
+def _slowdown(runs: Sequence[RunData], finished: Sequence[Any], page: Figures) -> list[tuple[str, int]]:
     tables = [
         (number, run.label, data.slowdown_by_size(frame))
         for number, (run, frame) in enumerate(zip(runs, finished, strict=True))
@@ -313,7 +266,7 @@ def _slowdown(runs: Sequence[RunData], finished: Sequence[Any], page: _Figures) 
     return [(key, page.add(figures.slowdown_figure(tables, key))) for key in ("p50", "p99") if tables]
 
 
-def _queries(runs: Sequence[RunData], page: _Figures) -> Queries | None:
+def _queries(runs: Sequence[RunData], page: Figures) -> Queries | None:
     import polars as pl
 
     tables = [
@@ -345,14 +298,14 @@ def _queries(runs: Sequence[RunData], page: _Figures) -> Queries | None:
     )
 
 
-def _counts(runs: Sequence[RunData], page: _Figures, of: Callable[[RunData], dict[str, int]]) -> int | None:
+def _counts(runs: Sequence[RunData], page: Figures, of: Callable[[RunData], dict[str, int]]) -> int | None:
     """A figure of counts by kind, or None if all are zero."""
     kinds = {kind: [of(run).get(kind, 0) for run in runs] for run in runs for kind in of(run)}
     kinds = {kind: counts for kind, counts in kinds.items() if any(counts)}
     return page.add(figures.counts_figure(runs, kinds)) if kinds else None
 
 
-def _pauses(runs: Sequence[RunData], page: _Figures) -> list[tuple[str, int, int]]:
+def _pauses(runs: Sequence[RunData], page: Figures) -> list[tuple[str, int, int]]:
     """For each run that recorded pauses: label, figure of depths over time, and tree at the worst instant."""
     until = max(map(data.busy_until, runs))
     found = [(run.label, pauses.depth_figure(run, until), pauses.tree_figure(run)) for run in runs]
@@ -375,17 +328,3 @@ def _busiest(run: RunData) -> list[list[str]]:
         ]
         for port in ports.iter_rows(named=True)
     ]
-
-
-def _environment() -> Any:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    environment = Environment(
-        loader=PackageLoader("pauseframe.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.globals["load_plotly"] = library
-    return environment

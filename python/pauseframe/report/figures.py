@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from pauseframe.report.data import RunData
+    from pauseframe.sweep.statistics import Estimate
 
 
 class ErrorBars(TypedDict):
@@ -127,6 +128,15 @@ class Figure(TypedDict):
     data: list[Trace]
     layout: Layout
     height: NotRequired[int]
+
+
+class Figures(list[Figure]):
+    """The figures of a page; the template refers to a figure by its number."""
+
+    def add(self, figure: Figure) -> int:
+        """Adds a figure and returns its number."""
+        self.append(figure)
+        return len(self) - 1
 
 
 @dataclass(frozen=True)
@@ -322,10 +332,8 @@ def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]]) -> Figur
         for index, (kind, counts) in enumerate(kinds.items())
     ]
     y_axis: Axis = {"autorange": "reversed", "automargin": True, "type": "category"}
-    figure = _figure(traces, {"rangemode": "tozero", "title": "count"}, y_axis)
-    figure["layout"] |= {"barmode": "stack", "showlegend": True}
-    figure["height"] = 130 + 34 * len(runs)
-    return figure
+    layout: Layout = {"barmode": "stack", "showlegend": True}
+    return _figure(traces, {"rangemode": "tozero", "title": "count"}, y_axis, layout, 130 + 34 * len(runs))
 
 
 def line_figures(runs: Sequence[RunData], pattern: str | None = None) -> list[TimeLines]:
@@ -383,9 +391,7 @@ def _line_figure(run: RunData, metric: str, until: float, entities: Sequence[str
         | {"visible": True if number[entity] < LINES_A_FIGURE else "legendonly"}
         for entity, (x, y) in data.lines(run, metric, until, entities, points).items()
     ]
-    figure = _figure(traces, x_axis, y_axis)
-    figure["layout"]["showlegend"] = True
-    return figure
+    return _figure(traces, x_axis, y_axis, {"showlegend": True})
 
 
 def _share_range(figures: list[Figure]) -> None:
@@ -475,8 +481,20 @@ def _line(number: int, label: str, x: Sequence[Any], y: Sequence[Any], hover: st
     }
 
 
-def _figure(traces: list[Trace], x_axis: Axis, y_axis: Axis) -> Figure:
-    return {"data": traces, "layout": {"xaxis": x_axis, "yaxis": y_axis}, "height": 300}
+def _figure(traces: list[Trace], x_axis: Axis, y_axis: Axis, layout: Layout | None = None, height: int = 300) -> Figure:
+    return {"data": traces, "layout": (layout or {}) | {"xaxis": x_axis, "yaxis": y_axis}, "height": height}
+
+
+def error_bars(estimates: Sequence[Estimate], scale: float) -> ErrorBars:
+    """The intervals of estimates, relative to their medians."""
+    return {
+        "type": "data",
+        "symmetric": False,
+        "array": [0 if one.high is None else (one.high - one.median) * scale for one in estimates],
+        "arrayminus": [0 if one.low is None else (one.median - one.low) * scale for one in estimates],
+        "thickness": 1.2,
+        "width": 3,
+    }
 
 
 def short(values: Sequence[float | int | None], digits: int = 4) -> list[float | int | None]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from pauseframe.report import figures
 from pauseframe.report.data import natural
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def depth_figure(run: RunData, until: float) -> Figure | None:
     if pauses.is_empty():
         return None
     times, counts = depths_over_time(pauses, until)
-    scale, unit = next((row for row in ((1.0, "s"), (1e3, "ms")) if until * row[0] >= 2), (1e6, "µs"))
+    scale, x_axis = figures.time_axis(until)
     traces: list[Trace] = [
         {
             "type": "scatter",
@@ -89,19 +90,14 @@ def depth_figure(run: RunData, until: float) -> Figure | None:
             "stackgroup": "depth",
             "line": {"shape": "hv"},
             "name": f"depth {depth}",
-            "x": [float(f"{t * scale:.6g}") for t in times],
+            "x": figures.short([t * scale for t in times], 6),
             "y": values,
             "meta": {"run": FIRST_DEPTH_COLOUR + depth},
             "hovertemplate": f"%{{y}} paused at depth {depth}<extra></extra>",
         }
         for depth, values in counts.items()
     ]
-    layout: Layout = {
-        "xaxis": {"title": f"simulated time ({unit})", "range": [0, until * scale]},
-        "yaxis": {"rangemode": "tozero", "title": "ports paused"},
-        "showlegend": True,
-    }
-    return {"data": traces, "layout": layout, "height": 300}
+    return figures._figure(traces, x_axis, {"rangemode": "tozero", "title": "ports paused"}, {"showlegend": True})
 
 
 def tree_figure(run: RunData) -> Figure | None:

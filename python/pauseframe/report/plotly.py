@@ -1,4 +1,4 @@
-"""plotly.js for HTML pages: its bundle of two-dimensional charts, compressed, and pages of one figure."""
+"""HTML pages from templates and pages of one figure, with plotly.js for two-dimensional charts, compressed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import zlib
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
+
+from pauseframe._core import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +24,19 @@ body { display: flex; flex-direction: column; height: 100vh; margin: 0; }
 #canvas { flex: 1; min-height: 0; }
 h1 { font: 600 1.1rem system-ui, sans-serif; margin: 1rem 1.25rem 0; overflow-wrap: anywhere; }
 """
+
+
+def render(template: str, figures: Sequence[Mapping[str, Any]], **context: Any) -> str:
+    """A page made from a template of this package; the template refers to a figure by its number."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader = PackageLoader("pauseframe.report")
+    environment = Environment(
+        loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    environment.globals["load_plotly"] = library
+    html: str = environment.get_template(template).render(version=__version__, figures=script_json(figures), **context)
+    return html
 
 
 def library() -> Markup:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._core import __version__
 from pauseframe._files import write_text
 from pauseframe._text import is_number
 from pauseframe.report import figures
-from pauseframe.report.build import _environment
-from pauseframe.report.plotly import script_json
+from pauseframe.report.plotly import render
 from pauseframe.sweep import tables
 from pauseframe.sweep.results import MANIFEST, load_sweep
 
@@ -30,12 +28,8 @@ def build_sweep_report(comparison: Comparison, out: Path) -> Path:
 
     The report is one file that works offline.
     """
-    items: list[Figure] = []
-
-    def add(figure: Figure) -> int:
-        items.append(figure)
-        return len(items) - 1
-
+    items = figures.Figures()
+    add = items.add
     metrics = [
         {
             "title": tables.title(metric),
@@ -47,20 +41,16 @@ def build_sweep_report(comparison: Comparison, out: Path) -> Path:
         for metric in comparison.metrics
     ]
     sweeps = [load_sweep(folder) for folder in comparison.folders if (folder / MANIFEST).is_file()]
-    html = (
-        _environment()
-        .get_template("sweep.html.j2")
-        .render(
-            title=", ".join(folder.resolve().name for folder in comparison.folders[:3]),
-            version=__version__,
-            comparison=comparison,
-            heads=tables.heads(comparison),
-            note=tables.note(comparison),
-            caution=tables.caution(comparison),
-            metrics=metrics,
-            sweeps=sweeps,
-            figures=script_json(items),
-        )
+    html = render(
+        "sweep.html.j2",
+        items,
+        title=", ".join(folder.resolve().name for folder in comparison.folders[:3]),
+        comparison=comparison,
+        heads=tables.heads(comparison),
+        note=tables.note(comparison),
+        caution=tables.caution(comparison),
+        metrics=metrics,
+        sweeps=sweeps,
     )
     return write_text(out, html)
 
@@ -142,14 +132,7 @@ def _trace(
         "mode": "lines+markers",
         "marker": figures.greyed(unsure),
         "cliponaxis": False,  # draws the whole dot of a median of 0
-        "error_y": {
-            "type": "data",
-            "symmetric": False,
-            "array": [0 if one.high is None else (one.high - one.median) * scale for one in estimates],
-            "arrayminus": [0 if one.low is None else (one.median - one.low) * scale for one in estimates],
-            "thickness": 1.2,
-            "width": 3,
-        },
+        "error_y": figures.error_bars(estimates, scale),
     }
 
 
@@ -195,10 +178,8 @@ def _heat_map(
         "showscale": False,
         "hovertemplate": f"{axes[0]} = %{{x}}<br>{axes[1]} = %{{y}}<br>%{{text}}<extra></extra>",
     }
-    figure = figures._figure(
-        [trace], {"title": axes[0], "type": "category"}, {"title": axes[1], "type": "category", "automargin": True}
-    )
-    return figure | {"height": 110 + 34 * len(rows)}
+    y_axis: figures.Axis = {"title": axes[1], "type": "category", "automargin": True}
+    return figures._figure([trace], {"title": axes[0], "type": "category"}, y_axis, height=110 + 34 * len(rows))
 
 
 def _share_range(panels: list[Figure], relative: bool) -> None:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._core import __version__
 from pauseframe._files import write_text
 from pauseframe.report import figures
-from pauseframe.report.build import _environment
-from pauseframe.report.plotly import script_json
+from pauseframe.report.plotly import render
 from pauseframe.report.sweep import LOG_FROM, _unit
 from pauseframe.sweep.spec import label, split_unit
 from pauseframe.tune import text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from pauseframe.report.figures import Figure, Trace
@@ -25,12 +23,8 @@ STATES = {"complete": "all seeds", "pruned": "fell behind", "violates": "breaks 
 
 def build_tune_report(record: dict[str, Any], out: Path) -> Path:
     """Writes the page of an answer (`Tuning.record`) to the file `out` and returns its path."""
-    items: list[Figure] = []
-
-    def add(figure: Figure) -> int:
-        items.append(figure)
-        return len(items) - 1
-
+    items = figures.Figures()
+    add = items.add
     beside = [
         (text.objective_title(record, n), add(_beside(record, n)))
         for n in range(len(record["objectives"]) if record["recommended"] else 0)
@@ -43,23 +37,8 @@ def build_tune_report(record: dict[str, Any], out: Path) -> Path:
         if any(trial["values"] for trial in record["trials"])
     ]
     front = [("Pareto front", add(_front(record)))] if len(record["objectives"]) == 2 else []
-    html = (
-        _environment()
-        .get_template("tune.html.j2")
-        .render(
-            title=record["name"],
-            version=__version__,
-            record=record,
-            text=text,
-            label=label,
-            beside=beside,
-            slices=slices,
-            progress=progress,
-            scatter=scatter,
-            front=front,
-            figures=script_json(items),
-        )
-    )
+    parts = {"beside": beside, "slices": slices, "progress": progress, "scatter": scatter, "front": front}
+    html = render("tune.html.j2", items, title=record["name"], record=record, text=text, label=label, **parts)
     return write_text(out, html)
 
 
@@ -122,8 +101,8 @@ def _beside(record: dict[str, Any], number: int) -> Figure:
     form = text.objective_form(record, number)
     texts = [text.with_interval(entry, form) for _, entry in shown]
     traces.append(dots | {"mode": "markers", "customdata": texts, "cliponaxis": False})
-    figure = figures._figure(traces, axis | {"title": ""}, {"type": "category", "autorange": "reversed"})
-    return figure | {"height": 110 + 34 * len(shown)}
+    y_axis: figures.Axis = {"type": "category", "autorange": "reversed"}
+    return figures._figure(traces, axis | {"title": ""}, y_axis, height=110 + 34 * len(shown))
 
 
 def _log_or_zero(values: Sequence[float]) -> figures.Axis:
@@ -167,19 +146,24 @@ def _slice(one: dict[str, Any], record: dict[str, Any]) -> Figure:
     return figures._figure(traces, axis, {"title": "worse by", "ticksuffix": "×"})
 
 
-def _progress(record: dict[str, Any], number: int) -> Figure:
-    """The objective of every setting in the order of trials, and the best so far."""
-    better = max if record["objectives"][number]["maximize"] else min
-    scale, axis = _value_axis(record, number, _values(record, number))
+def _dots(record: dict[str, Any], number: int, scale: float, x_of: Callable[[dict[str, Any]], Any]) -> list[Trace]:
+    """An objective of every setting, one trace per state."""
     traces: list[Trace] = []
     for place, (state, name) in enumerate(STATES.items()):
         mine = [one for one in record["trials"] if one["state"] == state and _has_value(one, number)]
         if mine:
-            x, y = [one["number"] for one in mine], [one["values"][number] * scale for one in mine]
-            trace = figures._line(place, name, x, figures.short(y), "%{y:.4s}<br>%{customdata}")
-            traces.append(
-                trace | {"mode": "markers", "customdata": [text.settings_text(one["settings"]) for one in mine]}
-            )
+            y = figures.short([one["values"][number] * scale for one in mine])
+            trace = figures._line(place, name, [x_of(one) for one in mine], y, "%{y:.4s}<br>%{customdata}")
+            texts = [text.settings_text(one["settings"]) for one in mine]
+            traces.append(trace | {"mode": "markers", "customdata": texts})
+    return traces
+
+
+def _progress(record: dict[str, Any], number: int) -> Figure:
+    """The objective of every setting in the order of trials, and the best so far."""
+    better = max if record["objectives"][number]["maximize"] else min
+    scale, axis = _value_axis(record, number, _values(record, number))
+    traces = _dots(record, number, scale, lambda one: one["number"])
     best: list[float] = []
     complete = [one for one in record["trials"] if one["state"] == "complete" and one["values"][number] is not None]
     for one in complete:
@@ -196,15 +180,7 @@ def _scatter(path: str, record: dict[str, Any]) -> Figure:
     """The first objective over one parameter, for all settings."""
     axis = _x_axis(path, record)
     scale, y_axis = _value_axis(record, 0, _values(record, 0))
-    traces: list[Trace] = []
-    for place, (state, name) in enumerate(STATES.items()):
-        mine = [one for one in record["trials"] if one["state"] == state and _has_value(one, 0)]
-        if mine:
-            x, y = [_x(one["settings"][path], axis) for one in mine], [one["values"][0] * scale for one in mine]
-            trace = figures._line(place, name, x, figures.short(y), "%{y:.4s}<br>%{customdata}")
-            traces.append(
-                trace | {"mode": "markers", "customdata": [text.settings_text(one["settings"]) for one in mine]}
-            )
+    traces = _dots(record, 0, scale, lambda one: _x(one["settings"][path], axis))
     return figures._figure(traces, axis, y_axis)
 
 

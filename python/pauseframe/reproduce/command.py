@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from pauseframe._files import write_text
 from pauseframe._text import format_number, terminal_table, wide_console
 from pauseframe.reproduce import expected, scan
-from pauseframe.reproduce.judge import VERDICTS, median
+from pauseframe.reproduce.judge import VERDICTS
 from pauseframe.reproduce.report import build_pages, save_plots
 from pauseframe.reproduce.run import reproduce
 from pauseframe.reproduce.spec import Size, find_experiments, select, shipped_experiments
@@ -121,6 +121,6 @@ def measured(judgement: Judgement) -> str:
     """The median of each part of a claim, followed by the part's band if the median lies outside the band."""
     texts = []
     for part in judgement.parts:
-        value = format_number(median(part.values), 3) if part.values else part.note
+        value = format_number(part.median, 3) if part.values else part.note
         texts.append(f"{part.part.title} {value}")
     return ", ".join(texts)

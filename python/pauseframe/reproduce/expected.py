@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypedDict
 from pauseframe._core import RunError
 from pauseframe._files import write_text
 from pauseframe._text import format_number
-from pauseframe.reproduce.judge import interval, verdict_of
+from pauseframe.reproduce.judge import verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Set
@@ -76,12 +76,11 @@ def write(folder: Path, judgements: Sequence[Judgement], size: Size, told: Mappi
 
 
 def _part(measured: Measured) -> KnownPart:
-    bounds = interval(measured.values) if measured.values else None
     return {
         "verdict": measured.verdict,
         "by_seed": {str(seed): _short(value) for seed, value in measured.by_seed.items()},
-        "median": _short(statistics.median(measured.values)) if measured.values else None,
-        "interval": [_short(end) for end in bounds] if bounds else None,
+        "median": None if measured.median is None else _short(measured.median),
+        "interval": None if measured.interval is None else list(map(_short, measured.interval)),
         "held": measured.held,
         "at_edge": measured.at_edge,
         "samples": measured.samples,

@@ -59,6 +59,17 @@ class Measured:
         return list(self.by_seed.values())
 
     @property
+    def median(self) -> float | None:
+        """The median over the seeds; None without a value."""
+        return statistics.median(self.values) if self.by_seed else None
+
+    @property
+    def interval(self) -> list[float] | None:
+        """The confidence interval of the median; None for fewer than two seeds."""
+        guess = estimate(self.values) if self.by_seed else None
+        return None if guess is None or guess.low is None or guess.high is None else [guess.low, guess.high]
+
+    @property
     def held(self) -> int:
         """Number of seeds whose value is in the part's band."""
         return sum(verdict_of(self.part, value) == "reproduced" for value in self.values)
@@ -140,14 +151,3 @@ def verdict_of(part: Part, value: float) -> Verdict:
         return "reproduced"
     shape_low, shape_high = part.shape
     return "shape only" if shape_low <= value <= shape_high else "differs"
-
-
-def interval(values: Sequence[float]) -> tuple[float, float] | None:
-    """The confidence interval of the median, None for one seed."""
-    guess = estimate(values)
-    return None if guess.low is None or guess.high is None else (guess.low, guess.high)
-
-
-def median(values: Sequence[float]) -> float | None:
-    """The median; None for an empty list."""
-    return statistics.median(values) if values else None

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pydantic import JsonValue
 
-    from pauseframe.report.figures import Axis, ErrorBars, Figure, Trace
+    from pauseframe.report.figures import Axis, Figure, Trace
     from pauseframe.reproduce.points import Point
     from pauseframe.reproduce.spec import Experiment, Plot
 
@@ -99,15 +99,7 @@ def _trace(index: int, label: str, plot: Plot, points: Sequence[Point]) -> Trace
     trace = figures._line(index, label, x, y, "%{y:.4~g}")
     if plot.kind == "time":
         return trace
-    spread: ErrorBars = {
-        "type": "data",
-        "symmetric": False,
-        "array": [0 if one.high is None else (one.high - one.median) * plot.scale for one in by_place.values()],
-        "arrayminus": [0 if one.low is None else (one.median - one.low) * plot.scale for one in by_place.values()],
-        "thickness": 1.2,
-        "width": 3,
-    }
-    trace["error_y"] = spread
+    trace["error_y"] = figures.error_bars(list(by_place.values()), plot.scale)
     trace["marker"] = figures.greyed(
         [_is_unsure(one for one in points if _key(one, key) == place) for place in by_place]
     )

@@ -5,29 +5,41 @@ The pages are static HTML that works offline.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._core import RunError, __version__
+from pauseframe._core import RunError
 from pauseframe._files import write_text
 from pauseframe._text import format_number
-from pauseframe.report.build import _environment
-from pauseframe.report.plotly import script_json
+from pauseframe.report.figures import Figures
+from pauseframe.report.plotly import render
 from pauseframe.reproduce import expected, plots, scan
-from pauseframe.reproduce.judge import VERDICTS, interval, median
-from pauseframe.reproduce.page import ClaimPage, ExperimentPage, PartPage, ScanRow
+from pauseframe.reproduce.judge import VERDICTS
 from pauseframe.reproduce.spec import flat_settings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from pauseframe.report.figures import Figure
-    from pauseframe.reproduce.judge import Judgement, Measured
     from pauseframe.reproduce.run import Outcome
-    from pauseframe.reproduce.spec import Experiment, Settings, Size
+    from pauseframe.reproduce.spec import Experiment, Size
 
 SIZES: tuple[Size, ...] = ("full", "quick")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """An experiment in a template: its outcome, plots and recorded verdicts."""
+
+    outcome: Outcome
+    plots: list[tuple[str, int, str]]
+    """Title, figure number and caption of each plot."""
+    seeds: str
+    other_seeds: str
+    """The seeds of the recorded verdicts, if they differ from those of this run."""
+    known: dict[str, dict[Size, str]]
+    """The recorded results by claim and size of the runs."""
 
 
 def build_pages(outcomes: Sequence[Outcome], out: Path) -> Path:
@@ -58,21 +70,11 @@ def save_plots(outcomes: Sequence[Outcome], folder: Path) -> None:
 
 
 def _write(path: Path, template: str, outcomes: Sequence[Outcome], **context: Any) -> Path:
-    items: list[Figure] = []
-    experiments = [_experiment(outcome, items) for outcome in outcomes]
-    html = (
-        _environment()
-        .get_template(template)
-        .render(
-            version=__version__,
-            experiments=experiments,
-            counts=_counts(outcomes),
-            verdicts=VERDICTS,
-            figures=script_json(items),
-            **context,
-        )
-    )
-    return write_text(path, html)
+    figures = Figures()
+    experiments = [_shown(outcome, figures) for outcome in outcomes]
+    functions = {"number": format_number, "scan_state": scan_state, "settings": flat_settings}
+    counts = _counts(outcomes)
+    return write_text(path, render(template, figures, experiments=experiments, counts=counts, **functions, **context))
 
 
 def _counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
@@ -80,44 +82,19 @@ def _counts(outcomes: Sequence[Outcome]) -> dict[str, int]:
     return {verdict: verdicts.count(verdict) for verdict in VERDICTS if verdict in verdicts}
 
 
-def _experiment(outcome: Outcome, items: list[Figure]) -> ExperimentPage:
+def _shown(outcome: Outcome, figures: Figures) -> Shown:
     experiment = outcome.experiment
     known = expected.read(experiment.source.parents[1])
     drawn = []
     for plot in experiment.spec.plots:
-        items.append(plots.figure(experiment, plot, outcome.points))
-        drawn.append((plot.title or experiment.title, len(items) - 1, plots.counts(plot, outcome.points)))
-    return ExperimentPage(
-        id=experiment.id,
-        anchor=experiment.name,
-        paper=experiment.key,
-        revision=experiment.spec.revision,
-        title=experiment.title,
-        figure=experiment.spec.figure,
-        text=experiment.spec.text,
-        size=outcome.size,
-        seeds=_seeds(outcome.seeds),
-        first_seed=outcome.seeds[0],
-        seed_count=len(outcome.seeds),
-        other_seeds="" if outcome.seeds == _own_seeds(outcome) else _seeds(_own_seeds(outcome)),
-        changes=", ".join(f"{key} = {value}" for key, value in outcome.changes.items()),
-        scenario=experiment.spec.scenario or experiment.spec.function,
-        settings=flat_settings(experiment, outcome.size),
-        plots=drawn,
-        claims=[_claim(judgement, known, outcome) for judgement in outcome.judgements],
-        scan=[_scanned(row, experiment.spec.present) for row in outcome.scan],
-        scan_axes=", ".join(outcome.scan[0]["axes"]) if outcome.scan else "",
-        scan_state=scan_state(experiment, outcome.scan),
-        failures=outcome.failures,
-    )
-
-
-def _scanned(row: scan.Row, present: Settings) -> ScanRow:
-    def shown(value: Any) -> str:
-        return " ".join(map(str, value.values())) if isinstance(value, dict) else str(value)
-
-    axes = ", ".join(map(shown, row["axes"].values()))
-    return ScanRow(axes, row["axes"] == present, row["stage"], row["counts"], row["parts"])
+        number = figures.add(plots.figure(experiment, plot, outcome.points))
+        drawn.append((plot.title or experiment.title, number, plots.counts(plot, outcome.points)))
+    own = list(range(1, 1 + experiment.size(outcome.size).seeds))
+    recorded = {
+        claim.id: {size: text for size in SIZES if (text := expected.stability(known, claim.id, size))}
+        for claim in experiment.spec.claims
+    }
+    return Shown(outcome, drawn, _seeds(outcome.seeds), "" if outcome.seeds == own else _seeds(own), recorded)
 
 
 def scan_state(experiment: Experiment, rows: Sequence[scan.Row]) -> str:
@@ -132,46 +109,5 @@ def scan_state(experiment: Experiment, rows: Sequence[scan.Row]) -> str:
     return f"Stage {reached} of {len(stages)}, {ended}."
 
 
-def _own_seeds(outcome: Outcome) -> list[int]:
-    return list(range(1, 1 + outcome.experiment.size(outcome.size).seeds))
-
-
 def _seeds(seeds: Sequence[int]) -> str:
     return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
-
-
-def _claim(judgement: Judgement, known: expected.Verdicts, outcome: Outcome) -> ClaimPage:
-    right, seeds = judgement.holds_in
-    claim = judgement.claim
-    return ClaimPage(
-        id=claim.id,
-        text=claim.text,
-        claimed=claim.claimed,
-        quote=claim.quote,
-        why=outcome.told[claim.id],
-        verdict=judgement.verdict,
-        known={size: text for size in SIZES if (text := expected.stability(known, claim.id, size))},
-        holds_in=f"{right} of {seeds} seeds" if seeds > 1 else "",
-        parts=[_part(part) for part in judgement.parts],
-    )
-
-
-def _part(measured: Measured) -> PartPage:
-    part = measured.part
-    middle = median(measured.values)
-    bounds = interval(measured.values) if measured.values else None
-    value = "-" if middle is None else format_number(middle, 3)
-    if bounds:
-        value += f" ({format_number(bounds[0], 3)} to {format_number(bounds[1], 3)})"
-    return PartPage(
-        name=part.title,
-        value=value,
-        band=part.band_text,
-        shape="" if part.theirs is None else " to ".join(format_number(end, 3) for end in part.shape),
-        held=f"{measured.held} of {len(measured.values)}",
-        at_edge=measured.at_edge,
-        samples=measured.samples,
-        verdict=measured.verdict,
-        note=measured.note,
-        instead=part.instead,
-    )

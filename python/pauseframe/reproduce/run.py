@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe._core import InputError, RunError, ScenarioError
 from pauseframe.reproduce import expected, functions, scan, why
-from pauseframe.reproduce.judge import Judgement, interval, judge, median
+from pauseframe.reproduce.judge import Judgement, judge
 from pauseframe.reproduce.measure import measure
 from pauseframe.reproduce.points import Point
 from pauseframe.sweep.local import core_count, run_local
@@ -116,13 +116,12 @@ class Outcome:
 
 
 def _part_record(measured: Measured) -> PartRecord:
-    bounds = interval(measured.values) if measured.values else None
     return {
         "name": measured.part.title,
         "band": measured.part.band_text,
         "theirs": measured.part.theirs,
-        "measured": median(measured.values),
-        "ci": None if bounds is None else list(bounds),
+        "measured": measured.median,
+        "ci": measured.interval,
         "samples": measured.samples,
         "held": measured.held,
         "at_edge": measured.at_edge,

@@ -15,7 +15,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from pauseframe._files import write_text
-from pauseframe.reproduce.judge import VERDICTS, judge, median, verdict_of
+from pauseframe.reproduce.judge import VERDICTS, judge, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -70,7 +70,7 @@ def table(claims: Sequence[Claim], points: Sequence[Point], stage: int = 1) -> l
                 axes=dict(axes),
                 counts={one: counts[one] for one in VERDICTS},
                 parts=verdicts,
-                numbers={name: median(part.values) for name, part in parts.items()},
+                numbers={name: part.median for name, part in parts.items()},
             )
         )
     return sorted(rows, key=_rank)
@@ -104,8 +104,9 @@ def _rank(row: Row) -> list[int]:
 
 def _verdict(part: Measured) -> Verdict:
     """The verdict of a part; short runs are ranked even by percentiles that a verdict would reject."""
-    middle = median(part.values)
-    return part.verdict if middle is None or part.verdict != "not run" else verdict_of(part.part, middle)
+    if part.verdict != "not run" or part.median is None:
+        return part.verdict
+    return verdict_of(part.part, part.median)
 
 
 def _key(axes: Any) -> str:
