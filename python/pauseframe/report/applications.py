@@ -240,7 +240,7 @@ def reference_figure(found: Sequence[Job], key: Reference) -> Figure | None:
     one = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1, "line": {"width": 1, "dash": "dot"}}
     x_axis: Axis = {"type": "category", "categoryorder": "array", "categoryarray": names}
     layout: Layout = {"barmode": "group", "shapes": [one]}
-    return figures._figure(traces, x_axis, {"rangemode": "tozero", "title": key}, layout, 300)
+    return figures.plot(traces, x_axis, {"rangemode": "tozero", "title": key}, layout, 300)
 
 
 def clock_figure(mine: Sequence[Job], until_us: float) -> Figure:
@@ -282,7 +282,7 @@ def clock_figure(mine: Sequence[Job], until_us: float) -> Figure:
                 }
             )
     y_axis: Axis = {"autorange": "reversed", "automargin": True, "type": "category"}
-    return figures._figure(traces, x_axis, y_axis, {"showlegend": True, "bargap": 0.35}, 120 + 34 * len(mine))
+    return figures.plot(traces, x_axis, y_axis, {"showlegend": True, "bargap": 0.35}, 120 + 34 * len(mine))
 
 
 def _times(job: Job) -> str:
@@ -314,7 +314,7 @@ def rank_figure(job: Job) -> Figure:
     ]
     title = "rank" if job.per_row == 1 else f"rank (means of {job.per_row})"
     y_axis: Axis = {"rangemode": "tozero", "title": f"time ({unit})"}
-    return figures._figure(traces, {"title": title}, y_axis, {"barmode": "stack", "bargap": 0, "showlegend": True}, 260)
+    return figures.plot(traces, {"title": title}, y_axis, {"barmode": "stack", "bargap": 0, "showlegend": True}, 260)
 
 
 def _row_names(job: Job) -> list[str]:
@@ -371,7 +371,7 @@ def _bands(job: Job, found: Sequence[Job]) -> Figure:
     title = "rank" if per_row == 1 else f"rank (rows of {per_row})"
     y_axis: Axis = {"range": [job.row["ranks"] - 0.5, -0.5], "title": title, "scaleanchor": False, "showgrid": False}
     x_axis["showgrid"] = False
-    return figures._figure([trace], x_axis, y_axis, {"showlegend": False}, min(460, 150 + 6 * rows))
+    return figures.plot([trace], x_axis, y_axis, {"showlegend": False}, min(460, 150 + 6 * rows))
 
 
 def _shares(job: Job, found: Sequence[Job]) -> Figure:
@@ -398,7 +398,7 @@ def _shares(job: Job, found: Sequence[Job]) -> Figure:
             }
         )
     y_axis: Axis = {"range": [0, job.row["ranks"]], "title": "ranks"}
-    return figures._figure(traces, x_axis, y_axis, {"showlegend": True, "hovermode": "x unified"}, 300)
+    return figures.plot(traces, x_axis, y_axis, {"showlegend": True, "hovermode": "x unified"}, 300)
 
 
 def _axis(job: Job, found: Sequence[Job]) -> tuple[float, Axis]:

@@ -225,7 +225,7 @@ def cdf_figure(columns: Sequence[tuple[int, str, pl.Series]]) -> Figure:
         if len(x) == 1:
             traces[-1]["mode"] = "markers"
     x_axis: Axis = {"type": "log", "title": "FCT", "ticksuffix": "s"}
-    return _figure(traces, x_axis, {"range": [0, 1.02], "tickformat": ".0%"})
+    return plot(traces, x_axis, {"range": [0, 1.02], "tickformat": ".0%"})
 
 
 def percentile_figure(
@@ -248,7 +248,7 @@ def percentile_figure(
     categories = [name(key) for key in bins]
     x_axis: Axis = {"type": "category", "categoryorder": "array", "categoryarray": categories}
     y_axis: Axis = {"type": "log", "ticksuffix": "s"} if is_time else {"type": "log", "title": "slowdown"}
-    return _figure(traces, x_axis, y_axis)
+    return plot(traces, x_axis, y_axis)
 
 
 def _dots(number: int, runs: int, unsure: Sequence[bool]) -> Trace:
@@ -271,9 +271,7 @@ def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic:
         counts = table["n"].to_list()
         unsure = [is_unsure(count, SHARES[statistic]) for count in counts]
         traces.append(trace | _dots(number, len(columns), unsure) | {"customdata": counts})
-    return _figure(
-        traces, {"type": "log", "title": "flow size", "ticksuffix": "B"}, {"type": "log", "title": "slowdown"}
-    )
+    return plot(traces, {"type": "log", "title": "flow size", "ticksuffix": "B"}, {"type": "log", "title": "slowdown"})
 
 
 def throughput_figures(runs: Sequence[RunData]) -> list[tuple[str, Figure]]:
@@ -295,7 +293,7 @@ def _throughput_figure(runs: Sequence[RunData], until: float) -> Figure:
         x, y = data.throughput(run, until)
         trace = _line(number, run.label, short([value * scale for value in x], 6), short(y), "%{y:.4s}b/s")
         traces.append(trace | {"line": {"shape": "hv"}})
-    return _figure(traces, x_axis, {"rangemode": "tozero", "ticksuffix": "b/s"})
+    return plot(traces, x_axis, {"rangemode": "tozero", "ticksuffix": "b/s"})
 
 
 def view(runs: Sequence[RunData]) -> float:
@@ -333,7 +331,7 @@ def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]]) -> Figur
     ]
     y_axis: Axis = {"autorange": "reversed", "automargin": True, "type": "category"}
     layout: Layout = {"barmode": "stack", "showlegend": True}
-    return _figure(traces, {"rangemode": "tozero", "title": "count"}, y_axis, layout, 130 + 34 * len(runs))
+    return plot(traces, {"rangemode": "tozero", "title": "count"}, y_axis, layout, 130 + 34 * len(runs))
 
 
 def line_figures(runs: Sequence[RunData], pattern: str | None = None) -> list[TimeLines]:
@@ -391,7 +389,7 @@ def _line_figure(run: RunData, metric: str, until: float, entities: Sequence[str
         | {"visible": True if number[entity] < LINES_A_FIGURE else "legendonly"}
         for entity, (x, y) in data.lines(run, metric, until, entities, points).items()
     ]
-    return _figure(traces, x_axis, y_axis, {"showlegend": True})
+    return plot(traces, x_axis, y_axis, {"showlegend": True})
 
 
 def _share_range(figures: list[Figure]) -> None:
@@ -481,7 +479,8 @@ def _line(number: int, label: str, x: Sequence[Any], y: Sequence[Any], hover: st
     }
 
 
-def _figure(traces: list[Trace], x_axis: Axis, y_axis: Axis, layout: Layout | None = None, height: int = 300) -> Figure:
+def plot(traces: list[Trace], x_axis: Axis, y_axis: Axis, layout: Layout | None = None, height: int = 300) -> Figure:
+    """A figure of traces over two axes, `height` pixels high."""
     return {"data": traces, "layout": (layout or {}) | {"xaxis": x_axis, "yaxis": y_axis}, "height": height}
 
 

@@ -97,7 +97,7 @@ def depth_figure(run: RunData, until: float) -> Figure | None:
         }
         for depth, values in counts.items()
     ]
-    return figures._figure(traces, x_axis, {"rangemode": "tozero", "title": "ports paused"}, {"showlegend": True})
+    return figures.plot(traces, x_axis, {"rangemode": "tozero", "title": "ports paused"}, {"showlegend": True})
 
 
 def tree_figure(run: RunData) -> Figure | None:

@@ -104,7 +104,7 @@ def _panel(comparison: Comparison, metric: str, cells: list[Cell], x_name: str |
     x_axis: figures.Axis = {"title": x_name or comparison.by}
     if not numeric:
         x_axis |= {"tickvals": places, "ticktext": categories, "range": [-0.5, len(categories) - 0.5]}
-    return figures._figure(traces, x_axis, {"rangemode": "tozero", "ticksuffix": suffix})
+    return figures.plot(traces, x_axis, {"rangemode": "tozero", "ticksuffix": suffix})
 
 
 def _unit(metric: str, relative: bool) -> tuple[float, str]:
@@ -179,7 +179,7 @@ def _heat_map(
         "hovertemplate": f"{axes[0]} = %{{x}}<br>{axes[1]} = %{{y}}<br>%{{text}}<extra></extra>",
     }
     y_axis: figures.Axis = {"title": axes[1], "type": "category", "automargin": True}
-    return figures._figure([trace], {"title": axes[0], "type": "category"}, y_axis, height=110 + 34 * len(rows))
+    return figures.plot([trace], {"title": axes[0], "type": "category"}, y_axis, height=110 + 34 * len(rows))
 
 
 def _share_range(panels: list[Figure], relative: bool) -> None:

@@ -102,7 +102,7 @@ def _beside(record: dict[str, Any], number: int) -> Figure:
     texts = [text.with_interval(entry, form) for _, entry in shown]
     traces.append(dots | {"mode": "markers", "customdata": texts, "cliponaxis": False})
     y_axis: figures.Axis = {"type": "category", "autorange": "reversed"}
-    return figures._figure(traces, axis | {"title": ""}, y_axis, height=110 + 34 * len(shown))
+    return figures.plot(traces, axis | {"title": ""}, y_axis, height=110 + 34 * len(shown))
 
 
 def _log_or_zero(values: Sequence[float]) -> figures.Axis:
@@ -143,7 +143,7 @@ def _slice(one: dict[str, Any], record: dict[str, Any]) -> Figure:
         len(traces), f"{record['tolerance'] * 100:g} % worse", ends, [1 + record["tolerance"]] * 2, ""
     )
     traces.append(limit | {"mode": "lines", "line": {"dash": "dot"}, "hoverinfo": "skip"})
-    return figures._figure(traces, axis, {"title": "worse by", "ticksuffix": "×"})
+    return figures.plot(traces, axis, {"title": "worse by", "ticksuffix": "×"})
 
 
 def _dots(record: dict[str, Any], number: int, scale: float, x_of: Callable[[dict[str, Any]], Any]) -> list[Trace]:
@@ -173,7 +173,7 @@ def _progress(record: dict[str, Any], number: int) -> Figure:
             len(STATES), "best so far", [one["number"] for one in complete], figures.short(best), "%{y:.4s}"
         )
         traces.append(line | {"mode": "lines", "line": {"shape": "hv"}})
-    return figures._figure(traces, {"title": "setting"}, axis)
+    return figures.plot(traces, {"title": "setting"}, axis)
 
 
 def _scatter(path: str, record: dict[str, Any]) -> Figure:
@@ -181,7 +181,7 @@ def _scatter(path: str, record: dict[str, Any]) -> Figure:
     axis = _x_axis(path, record)
     scale, y_axis = _value_axis(record, 0, _values(record, 0))
     traces = _dots(record, 0, scale, lambda one: _x(one["settings"][path], axis))
-    return figures._figure(traces, axis, y_axis)
+    return figures.plot(traces, axis, y_axis)
 
 
 def _front(record: dict[str, Any]) -> Figure:
@@ -204,4 +204,4 @@ def _front(record: dict[str, Any]) -> Figure:
             1, "Pareto front, with the check seeds", list(px), figures.short(py), "%{x:.4s}, %{y:.4s}<br>%{customdata}"
         )
         traces.append(line | {"mode": "lines+markers", "customdata": list(shown)})
-    return figures._figure(traces, *axes)
+    return figures.plot(traces, *axes)

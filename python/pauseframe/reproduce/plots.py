@@ -47,7 +47,7 @@ def figure(experiment: Experiment, plot: Plot, points: Sequence[Point]) -> Figur
     for variant, pairs in plot.theirs.items():
         trace = figures._line(len(traces), f"{variant}, paper", [x for x, _ in pairs], [y for _, y in pairs], "%{y}")
         traces.append(trace | {"mode": "markers"})
-    return figures._figure(traces, _x_axis(plot, mine), _y_axis(plot, traces))
+    return figures.plot(traces, _x_axis(plot, mine), _y_axis(plot, traces))
 
 
 def counts(plot: Plot, points: Sequence[Point]) -> str:
