@@ -265,8 +265,8 @@ def of_held_out(rows: list[Row]) -> str:
     scenarios = len({row.scenario for row in rows})
     inside, spanned = (sum(row.standing in which for row in rows) for which in (("inside",), ("inside", "in range")))
     return (
-        f"**Held out: {inside} of {len(rows)} figures ({inside / len(rows):.1%}) of {scenarios} scenarios that no "
-        f"mechanism was developed with are inside; {spanned} ({spanned / len(rows):.1%}) are inside or in range** "
+        f"**Held out: {inside} of {len(rows)} figures ({inside / len(rows):.1%}) of {scenarios} scenarios "
+        f"outside the calibration are inside; {spanned} ({spanned / len(rows):.1%}) are inside or in range** "
         "([below](#held-out-scenarios))."
     )
 
