@@ -235,7 +235,7 @@ impl<'n> HostNode<'n> {
 
 /// Queue pairs.
 impl HostNode<'_> {
-    /// The queue pairs of all hosts of the partition. `queue_pair.rs` checks the owner of each pair that it uses.
+    /// The queue pairs of all hosts of the partition. `queue_pair` checks the owner of each pair that it uses.
     pub(super) fn queue_pairs(&mut self) -> &mut QueuePairs {
         &mut self.all.pairs
     }
