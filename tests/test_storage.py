@@ -137,7 +137,7 @@ def test_the_responder_is_slowed_down() -> None:
 
 @pytest.mark.parametrize("control", ["hpcc", "timely", "swift"])
 def test_reads_are_refused_where_acknowledgements_steer(control: str) -> None:
-    with pytest.raises(pf.ScenarioError, match="needs acknowledgements"):
+    with pytest.raises(pf.ScenarioError, match=r"needs acknowledgements.*use kind = .requests."):
         run(transport__rdma_control=control)
     flows = flows_of(run(transport__rdma_control=control, workload__read_share=0.0, workload__count=5))
     assert flows["status"].unique().to_list() == ["finished"]

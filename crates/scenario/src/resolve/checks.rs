@@ -288,7 +288,8 @@ pub(crate) fn queue_pairs(ledger: &mut Ledger, host: &HostSpec, transports: &[Na
     }
 }
 
-/// Checks that the congestion control of READs needs no acknowledgements: a responder gets none.
+/// Checks that the congestion control of READs needs no acknowledgements: a responder gets none, so it learns no round-trip
+/// time and no telemetry.
 pub(crate) fn reads(ledger: &mut Ledger, transports: &[Named], workloads: &[Partial]) {
     use RdmaControlName::{Hpcc, Nscc, Swift, Timely};
     for (index, Partial { transport, kind, .. }) in workloads.iter().enumerate() {
@@ -299,8 +300,13 @@ pub(crate) fn reads(ledger: &mut Ledger, transports: &[Named], workloads: &[Part
         let needs_answers = matches!(spec.rdma_control, Hpcc | Nscc | Swift | Timely);
         if spec.kind == TransportKindName::Rdma && needs_answers && storage.read_share > 0.0 {
             let control = spec.rdma_control.plain();
-            let message = format!("reads, but {control} needs acknowledgements, which a READ does not have");
-            let hint = format!("set read_share = 0, or {path}.rdma_control to \"none\" or one of DCQCN");
+            let message = format!(
+                "reads, but {control} needs acknowledgements, and RoCEv2 does not acknowledge the responses to a READ"
+            );
+            let hint = format!(
+                "set read_share = 0, or {path}.rdma_control to \"none\" or one of DCQCN, or use kind = \"requests\", \
+                 whose responses are WRITEs"
+            );
             ledger.problem(&format!("workload.{index}.read_share"), message, hint);
         }
     }
