@@ -114,6 +114,12 @@ impl Event {
         Event::Arrive(port).encode() | tie
     }
 
+    /// The address of the queue pair, if it is an event of one.
+    #[inline(always)]
+    pub(crate) fn decode_queue_pair(code: u64) -> Option<u32> {
+        (code >> EVENT_KIND_SHIFT == Event::QueuePair(0).encode() >> EVENT_KIND_SHIFT).then_some(code as u32)
+    }
+
     /// Decodes the event if it is a departure or an arrival, the two events of every hop.
     #[inline(always)]
     pub(crate) fn decode_port_event(code: u64) -> Option<Event> {

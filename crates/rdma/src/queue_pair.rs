@@ -205,6 +205,7 @@ impl QueuePair {
     }
 
     /// The telemetry that an acknowledgement carries.
+    #[inline]
     pub fn echo(&self) -> &Telemetry {
         &self.echo
     }
@@ -217,7 +218,7 @@ impl QueuePair {
     /// The same, with telemetry.
     pub fn on_packet_with(&mut self, packet: &Packet, telemetry: &Telemetry, is_marked: bool, now: Time) {
         if packet.opcode.is_data() {
-            self.echo.copy_from(telemetry);
+            self.echo = *telemetry;
         }
         self.control.on_timeout(now);
         match packet.opcode {
@@ -295,18 +296,27 @@ impl QueuePair {
     }
 
     /// Bytes delivered in order: of messages of the peer, and of READs.
+    #[inline]
     pub fn delivered(&self) -> u64 {
         self.receiver.delivered() + self.sender.read_bytes()
     }
 
     /// Bytes of complete packets of the messages that it posted, in order: acknowledged, or read.
+    #[inline]
     pub fn acked(&self) -> u64 {
         self.sender.acked_bytes()
     }
 
     /// Bytes sent at least once.
+    #[inline]
     pub fn sent(&self) -> u64 {
         self.sender.sent_bytes()
+    }
+
+    /// What an acknowledgement reads outside of the queue pair, for prefetching: when the oldest packet in flight was sent, and its message.
+    #[inline]
+    pub fn oldest_in_flight(&self) -> [Option<&u64>; 2] {
+        self.sender.oldest_in_flight()
     }
 
     /// Whether nothing is left to send, to acknowledge or to answer.
@@ -325,6 +335,7 @@ impl QueuePair {
     }
 
     /// The reason of the failure, if the queue pair has failed.
+    #[inline]
     pub fn failure(&self) -> Option<Failure> {
         self.sender.failure
     }

@@ -67,6 +67,7 @@ fn response_packets(bytes: u32, mtu: u32) -> u64 {
 }
 
 impl Receiver {
+    #[inline]
     pub(crate) fn delivered(&self) -> u64 {
         self.delivered
     }

@@ -118,17 +118,26 @@ impl Sender {
         self.end = highest;
     }
 
+    #[inline]
     pub(crate) fn acked_bytes(&self) -> u64 {
         self.acked_bytes
     }
 
+    #[inline]
     pub(crate) fn sent_bytes(&self) -> u64 {
         self.sent_bytes
     }
 
     /// Bytes that READs have delivered in order.
+    #[inline]
     pub(crate) fn read_bytes(&self) -> u64 {
         self.reads.delivered
+    }
+
+    /// When the oldest packet in flight was sent, and the first packet of its message.
+    #[inline]
+    pub(crate) fn oldest_in_flight(&self) -> [Option<&u64>; 2] {
+        [self.sent_at.front().map(|at| &at.0), self.messages.front().map(|message| &message.first)]
     }
 
     /// Whether nothing is left to send or to acknowledge.
@@ -137,6 +146,9 @@ impl Sender {
     }
 
     fn message(&self, number: u64) -> Message {
+        if let Some(first) = self.messages.front().filter(|first| number < first.end) {
+            return *first;
+        }
         let found = self.messages.partition_point(|message| message.end <= number);
         self.messages[found]
     }
@@ -268,10 +280,12 @@ impl Sender {
             stats.retransmits += 1;
         }
         let place = (number - self.unacknowledged) as usize;
-        if self.sent_at.len() <= place {
-            self.sent_at.resize(place + 1, now);
+        if self.sent_at.len() == place {
+            self.sent_at.push_back(now);
+        } else {
+            self.sent_at.resize(self.sent_at.len().max(place + 1), now);
+            self.sent_at[place] = now;
         }
-        self.sent_at[place] = now;
         if settings.unordered {
             self.unordered.in_flight += 1;
             self.unordered.is_forced = false;
@@ -383,7 +397,9 @@ impl Sender {
             self.reads.early = self.reads.early.split_off(&self.unacknowledged);
         }
         self.next = self.next.max(self.unacknowledged);
-        self.selected = self.selected.split_off(&self.unacknowledged);
+        if !self.selected.is_empty() {
+            self.selected = self.selected.split_off(&self.unacknowledged);
+        }
         (self.retries, self.rnr_retries) = (0, 0);
         self.timer_at = if self.unacknowledged < self.next { now + settings.timeout } else { Time::MAX };
         sent_at

@@ -5,7 +5,7 @@
 
 use flate2::read::GzDecoder;
 use pauseframe_rdma::cc::dcqcn::{ClampTarget, Dcqcn, DcqcnSettings, Preset, Reaction, Timer};
-use pauseframe_rdma::cc::hpcc::{Hop, Hpcc, HpccSettings, Quantum, Telemetry, Update};
+use pauseframe_rdma::cc::hpcc::{Hpcc, HpccSettings, Quantum, Telemetry, Update};
 use pauseframe_rdma::cc::nscc::{Action, Nscc, NsccSettings, Sample};
 use pauseframe_rdma::cc::timely::{Timely, TimelySettings};
 use pauseframe_units::{Span, Time};
@@ -183,12 +183,9 @@ fn hpcc_decides_as_its_simulator_does() {
             let mut state = Hpcc::new(settings, LINE);
             let (mut last, mut knows_update) = (0, true);
             for row in expected {
-                let hop = Hop {
-                    line: LINE,
-                    queue: number(&row, "int_qlen_bytes"),
-                    sent: number(&row, "int_tx_bytes_wrapped"),
-                    time: number(&row, "int_ts_ns_wrapped"),
-                };
+                let [queue, sent, time] = ["int_qlen_bytes", "int_tx_bytes_wrapped", "int_ts_ns_wrapped"]
+                    .map(|column| number(&row, column));
+                let hop = settings.quantum.stamp(LINE, queue, sent, time);
                 let now = number(&row, "time_ns");
                 let (acked, next) = (number(&row, "ack_seq"), number(&row, "snd_nxt"));
                 if now > last + GAP_NS && row["event"] != "first" {

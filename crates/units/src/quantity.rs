@@ -155,6 +155,10 @@ impl BitRate {
     /// If the rate is zero; scenarios with such a link are rejected when they are loaded.
     pub fn serialise(self, size: Bytes) -> Span {
         assert!(self.0 > 0, "a link of rate zero cannot serialise");
+        // The division of two words is a library call, and no frame needs it.
+        if let Some(bit_ps) = size.0.checked_mul(8 * PS_PER_S) {
+            return Span(bit_ps.div_ceil(self.0));
+        }
         let bit_ps = u128::from(size.0) * 8 * u128::from(PS_PER_S);
         Span(u64::try_from(bit_ps.div_ceil(u128::from(self.0))).unwrap_or(u64::MAX))
     }

@@ -182,18 +182,22 @@ impl Endpoints {
     #[inline(always)]
     pub(crate) fn prefetch_endpoint_index(&self, address: u32) {
         prefetch_first_line(self.places.get(address as usize / 2));
+        self.pairs.prefetch_index(address);
     }
 
+    /// Prefetches the connection or the queue pair at an address.
     #[inline(always)]
     pub(crate) fn prefetch_endpoint(&self, address: u32) {
         prefetch_value(self.endpoint_index_at(address).and_then(|place| self.ends.get(place)));
+        self.pairs.prefetch_end(address);
     }
 
     #[inline(always)]
-    pub(crate) fn prefetch_oldest_segment(&self, address: u32) {
+    pub(crate) fn prefetch_oldest_in_flight(&self, address: u32) {
         let end =
             self.endpoint_index_at(address).and_then(|place| self.ends.get(place)).and_then(Option::as_ref);
         prefetch_first_line(end.and_then(|end| end.connection.oldest_in_flight()));
+        self.pairs.prefetch_oldest_in_flight(address);
     }
 
     /// Prefetches the first endpoint that waits for NIC buffer space.

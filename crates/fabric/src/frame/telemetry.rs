@@ -1,7 +1,9 @@
 //! Telemetry of HPCC packets, stored outside the packets so that a frame stays one cache line.
 
 use super::{FrameKind, Packet, PacketId, PacketPool, RdmaFrame, TelemetryId};
+use pauseframe_engine::memory::prefetch_element_or_first;
 use pauseframe_rdma::cc::hpcc::{Hop, Telemetry};
+use std::hint::select_unpredictable;
 
 /// The telemetry of all packets of a partition.
 #[derive(Debug, Default)]
@@ -15,7 +17,7 @@ impl PacketPool {
     pub(crate) fn add_telemetry(&mut self, telemetry: &Telemetry) -> TelemetryId {
         let TelemetryPool { all, free } = &mut self.telemetries;
         if let Some(place) = free.pop() {
-            all[place.0 as usize].copy_from(telemetry);
+            all[place.0 as usize] = *telemetry;
             return place;
         }
         all.push(*telemetry);
@@ -31,6 +33,16 @@ impl PacketPool {
     pub(crate) fn growing_telemetry(&self, index: PacketId) -> Option<TelemetryId> {
         let FrameKind::Rdma(frame) = &self[index].content else { return None };
         (frame.packet.opcode.is_data() && frame.telemetry != TelemetryId::NONE).then_some(frame.telemetry)
+    }
+
+    /// Prefetches the telemetry of a packet, if its next node reads it: switches pass that of acknowledgements on.
+    #[inline(always)]
+    pub(crate) fn prefetch_telemetry(&self, packet: &Packet, to_host: bool) {
+        if let FrameKind::Rdma(frame) = &packet.content {
+            let place = frame.telemetry.0 as usize;
+            let is_read = to_host | frame.packet.opcode.is_data();
+            prefetch_element_or_first(&self.telemetries.all, select_unpredictable(is_read, place, 0));
+        }
     }
 
     /// Appends the telemetry of a switch port.

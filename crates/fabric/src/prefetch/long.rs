@@ -1,7 +1,7 @@
 //! Prefetching many events ahead, for partitions whose state mostly misses the cache.
 
 use crate::event::Event;
-use crate::frame::{CompactSegment, FrameKind, Packet, PacketId};
+use crate::frame::{Packet, PacketId};
 use crate::partition::Partition;
 use crate::wire::port::Port;
 use pauseframe_engine::memory::prefetch_element;
@@ -30,7 +30,7 @@ impl Partition {
             && !state.to.is_switch()
             && let Some(to) = packet.destination_address()
         {
-            self.endpoints.prefetch_oldest_segment(to);
+            self.endpoints.prefetch_oldest_in_flight(to);
         }
     }
 
@@ -57,7 +57,9 @@ impl Partition {
     fn prefetch_other_owner(&self, code: u64) {
         match Event::decode(code) {
             Event::HostReceive(host) | Event::HostSend(host) => self.endpoints.prefetch_host(host),
-            Event::Timer(address) => self.endpoints.prefetch_endpoint_index(address),
+            Event::Timer(address) | Event::QueuePair(address) => {
+                self.endpoints.prefetch_endpoint_index(address);
+            }
             _ => {}
         }
     }
@@ -87,7 +89,7 @@ impl Partition {
 
     #[inline(never)]
     fn prefetch_timer_endpoint(&self, code: u64) {
-        if let Event::Timer(address) = Event::decode(code) {
+        if let Event::Timer(address) | Event::QueuePair(address) = Event::decode(code) {
             self.endpoints.prefetch_endpoint(address);
         }
     }
@@ -111,7 +113,7 @@ impl Partition {
                 // The answer of a host leaves by the reverse direction of the same link.
                 self.prefetch_port(port.reverse());
                 self.prefetch_slot(port.reverse(), packet.class);
-                if let FrameKind::Segment(CompactSegment { to, .. }) = packet.content {
+                if let Some(to) = packet.destination_address() {
                     self.endpoints.prefetch_endpoint_index(to);
                 }
             }
@@ -122,8 +124,9 @@ impl Partition {
     /// Prefetches the egress port of a packet, or its destination endpoint.
     #[inline(always)]
     fn prefetch_egress_or_endpoint(&self, state: &Port, packet: &Packet) {
+        self.ctx.packets.prefetch_telemetry(packet, !state.to.is_switch());
         if !state.to.is_switch() {
-            if let FrameKind::Segment(CompactSegment { to, .. }) = packet.content {
+            if let Some(to) = packet.destination_address() {
                 self.endpoints.prefetch_endpoint(to);
             }
         } else if let Some(egress) = self.egress_port_of(packet) {

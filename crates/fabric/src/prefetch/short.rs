@@ -56,8 +56,12 @@ impl Partition {
         let [first, second] = self.ctx.queue.upcoming_events(SHORT_STEP_DISTANCES)?;
         self.prefetch_event_port(first);
         let frame = self.prefetch_frame(second)?;
-        if let Some(end) = seen.end {
-            self.endpoints.prefetch_oldest_segment(end);
+        // Rare enough for a branch.
+        if let Some(address) = Event::decode_queue_pair(first) {
+            self.endpoints.prefetch_endpoint(address);
+        }
+        if let Some(end) = Event::decode_queue_pair(second).or(seen.end) {
+            self.endpoints.prefetch_oldest_in_flight(end);
         }
         let [last, before, earlier] = seen.frames;
         let destination = self.destination_of(earlier)?;
@@ -117,6 +121,7 @@ impl Partition {
     #[inline(always)]
     fn prefetch_destination(&self, destination: &PacketDestination<'_>) -> Option<u32> {
         let PacketDestination { packet, egress, to_host } = *destination;
+        self.ctx.packets.prefetch_telemetry(packet, to_host);
         prefetch_element_or_first(self.ports.ports.as_slice(), egress.index());
         prefetch_element_or_first(
             self.ports.slots.as_slice(),

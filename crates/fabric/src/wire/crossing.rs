@@ -2,6 +2,7 @@
 
 use super::Ports;
 use super::boundary::CrossingFrames;
+use super::port::ExtraWork;
 use crate::context::Context;
 use crate::frame::{FrameKind, Packet};
 use pauseframe_engine::memory::{prefetch_element, prefetch_first_line};
@@ -16,7 +17,7 @@ impl Ports {
         let stays = ctx.packets.insert(Packet::new(FrameKind::Lost, 64, 0));
         let state = &mut self.ports[port];
         state.in_flight.push_back(&mut ctx.packets, stays);
-        (state.remote, state.slow_path) = (to, true);
+        (state.remote, state.extra) = (to, ExtraWork::SlowPath);
         self.boundary.cut += 1;
     }
 

@@ -33,7 +33,7 @@ use self::ingress::IngressAccounts;
 use self::jitter::LinkJitters;
 use self::own::{NodePorts, OwnPort, OwnSlot};
 use self::paused::{PauseState, PendingPause};
-use self::port::{LOCAL_PARTITION, Port};
+use self::port::{ExtraWork, LOCAL_PARTITION, Port};
 use self::scheduler::{DrrState, EtsScheduler};
 use self::slot::Slot;
 use self::watched::Watchdogs;
@@ -208,10 +208,10 @@ impl NodePorts<'_> {
     #[inline(always)]
     pub(crate) fn transmit_first(&mut self, port: OwnPort, class: u8, ctx: &mut Context) {
         let (index, state) = self.dequeue_and_count(port, class, ctx);
-        if state.slow_path {
-            self.reborrow().put_on_wire_slow_path(port, index, ctx);
-        } else {
+        if state.extra == ExtraWork::None {
             state.begin_transmission(port.id(), index, state.delay, ctx);
+        } else {
+            self.reborrow().put_on_wire_with_extra_work(port, index, ctx);
         }
     }
 
@@ -271,10 +271,10 @@ impl NodePorts<'_> {
     #[inline(always)]
     pub(crate) fn put_on_wire(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
         let state = self.port_mut(port);
-        if state.slow_path {
-            self.reborrow().put_on_wire_slow_path(port, index, ctx);
-        } else {
+        if state.extra == ExtraWork::None {
             state.begin_transmission(port.id(), index, state.delay, ctx);
+        } else {
+            self.reborrow().put_on_wire_with_extra_work(port, index, ctx);
         }
     }
 
@@ -287,10 +287,10 @@ impl NodePorts<'_> {
         }
         let state = self.port_mut(port);
         state.count_sent(size);
-        if state.slow_path {
+        if state.extra != ExtraWork::None {
             // The token bucket needs the start of its waiting time.
             ctx.packets[index].at = ctx.now();
-            self.reborrow().put_on_wire_slow_path(port, index, ctx);
+            self.reborrow().put_on_wire_with_extra_work(port, index, ctx);
             return;
         }
         debug_assert!(!state.has_work(), "an idle port has nothing to send");
@@ -359,8 +359,13 @@ fn idle_ports(plan: &Plan, jittered_link: &LinkJitters) -> IndexVec<PortId, Port
             tx_pending: false,
             in_pipeline: false,
             pauses_wait: false,
-            slow_path: jittered_link.has_jitter_between(from, to, plan)
-                || plan.telemetry.is_some() && from.is_switch(),
+            extra: if jittered_link.has_jitter_between(from, to, plan) {
+                ExtraWork::SlowPath
+            } else if plan.telemetry.is_some() && from.is_switch() {
+                ExtraWork::Telemetry
+            } else {
+                ExtraWork::None
+            },
             remote: LOCAL_PARTITION,
         }
     };

@@ -12,6 +12,17 @@ use pauseframe_units::{LineRate, PortId, Span, Time};
 /// Value of `remote` for a link inside the partition.
 pub(super) const LOCAL_PARTITION: u16 = u16::MAX;
 
+/// What a link does for each frame beyond sending it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum ExtraWork {
+    /// Nothing.
+    None,
+    /// It stamps telemetry.
+    Telemetry,
+    /// It is cross-partition, captured, erroneous or jittered, and may stamp telemetry.
+    SlowPath,
+}
+
 /// The state of a port that every hop touches: one cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
@@ -39,8 +50,8 @@ pub(crate) struct Port {
     pub(crate) in_pipeline: bool,
     /// Pause frames wait for the frame in service (`Ports::waiting_pauses`).
     pub(crate) pauses_wait: bool,
-    /// The link is cross-partition, captured, erroneous or jittered.
-    pub(super) slow_path: bool,
+    /// Extra work for each frame of the link.
+    pub(super) extra: ExtraWork,
     /// The partition where the link ends, or [`LOCAL_PARTITION`].
     pub(super) remote: u16,
 }

@@ -8,63 +8,89 @@ pub const MAX_HOPS: usize = 5;
 
 /// Telemetry of one switch port, as the packet carries it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[repr(Rust, packed(4))]
 pub struct Hop {
-    /// Line rate, bits per second.
-    pub line: u64,
-    /// Bytes in the queue.
-    pub queue: u64,
-    /// Bytes sent so far, of [`Quantum::bytes_wrap`].
-    pub sent: u64,
-    /// When the packet left, nanoseconds, of [`TIME_WRAP`].
-    pub time: u64,
+    /// When the packet left (24 bits, nanoseconds), bytes in the queue (17) and bytes sent so far (20), both in units of [`Quantum`].
+    stamp: u64,
+    /// Line rate, kb/s.
+    line: u32,
 }
 
-/// Time stamps have 24 bits, nanoseconds.
-pub const TIME_WRAP: u64 = 1 << 24;
+/// Widths of the fields of a stamp, the lowest first. Time and bytes sent wrap.
+const TIME_BITS: u32 = 24;
+const QUEUE_BITS: u32 = 17;
+const SENT_BITS: u32 = 20;
+
+/// The lowest `bits` bits of `value`.
+const fn lowest(bits: u32, value: u64) -> u64 {
+    value & ((1 << bits) - 1)
+}
+
+impl Hop {
+    fn line(self) -> f64 {
+        f64::from(self.line) * 1000.0
+    }
+
+    fn queue(self) -> u64 {
+        lowest(QUEUE_BITS, self.stamp >> TIME_BITS)
+    }
+
+    /// Nanoseconds since the stamp of an earlier packet.
+    fn time_since(self, before: Hop) -> u64 {
+        lowest(TIME_BITS, self.stamp.wrapping_sub(before.stamp))
+    }
+
+    /// Units sent since the stamp of an earlier packet.
+    fn sent_since(self, before: Hop) -> u64 {
+        let shift = TIME_BITS + QUEUE_BITS;
+        lowest(SENT_BITS, (self.stamp >> shift).wrapping_sub(before.stamp >> shift))
+    }
+}
 
 /// Units of the telemetry: 128 bytes sent and 80 bytes of queue, times the line rate over 25 Gb/s.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Quantum(pub u64);
 
 impl Quantum {
-    /// Modulus of the bytes sent: 20 bits of the unit.
-    pub fn bytes_wrap(self) -> u64 {
-        (1 << 20) * 128 * self.0
-    }
-
-    /// The telemetry of a port in a packet.
+    /// The telemetry of a port in a packet: its line rate (bits per second), bytes in the queue, bytes sent, and time in nanoseconds.
     #[inline]
     pub fn stamp(self, line: u64, queue: u64, sent: u64, now_ns: u64) -> Hop {
-        let (sent_unit, queue_unit) = (128 * self.0, 80 * self.0);
         // Every hop of every data packet comes here, and most queues are empty.
-        let queue = if queue < queue_unit { 0 } else { (queue / queue_unit).min((1 << 17) - 1) * queue_unit };
-        Hop { line, queue, sent: sent / sent_unit % (1 << 20) * sent_unit, time: now_ns % TIME_WRAP }
+        let queue = if queue < self.queue_unit() { 0 } else { queue / self.queue_unit() };
+        let queue = queue.min((1 << QUEUE_BITS) - 1);
+        let sent = lowest(SENT_BITS, sent / self.sent_unit());
+        let stamp = lowest(TIME_BITS, now_ns) | queue << TIME_BITS | sent << (TIME_BITS + QUEUE_BITS);
+        Hop { stamp, line: u32::try_from(line / 1000).unwrap_or(u32::MAX) }
+    }
+
+    fn sent_unit(self) -> u64 {
+        128 * self.0
+    }
+
+    fn queue_unit(self) -> u64 {
+        80 * self.0
     }
 }
 
-/// Telemetry of all switch ports that a packet has passed, up to [`MAX_HOPS`].
+/// Telemetry of all switch ports that a packet has passed, up to [`MAX_HOPS`], in one cache line.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub struct Telemetry {
     hops: [Hop; MAX_HOPS],
     count: u8,
 }
+
+const _: () = assert!(size_of::<Telemetry>() == 64);
 
 /// Bytes of the telemetry in a packet: five hops of 8 bytes and a count of 2 (HPCC simulator).
 pub const TELEMETRY_BYTES: u32 = 42;
 
 impl Telemetry {
     /// That of a packet that has passed no switch.
-    pub const EMPTY: Telemetry =
-        Telemetry { hops: [Hop { line: 0, queue: 0, sent: 0, time: 0 }; MAX_HOPS], count: 0 };
-
-    /// Copies the ports that `other` has, and no more.
-    pub fn copy_from(&mut self, other: &Telemetry) {
-        self.count = other.count;
-        let count = usize::from(self.count);
-        self.hops[..count].copy_from_slice(&other.hops[..count]);
-    }
+    pub const EMPTY: Telemetry = Telemetry { hops: [Hop { stamp: 0, line: 0 }; MAX_HOPS], count: 0 };
 
     /// Adds a port, up to the fifth.
+    #[inline]
     pub fn push(&mut self, hop: Hop) {
         if let Some(place) = self.hops.get_mut(usize::from(self.count)) {
             *place = hop;
@@ -73,6 +99,7 @@ impl Telemetry {
     }
 
     /// The ports in the order of the path.
+    #[inline]
     pub fn hops(&self) -> &[Hop] {
         &self.hops[..usize::from(self.count)]
     }
@@ -187,8 +214,9 @@ impl Hpcc {
     }
 
     fn set_window(&mut self) {
-        let most = u128::from(self.settings.window);
-        self.window = (most * u128::from(self.rate) / u128::from(self.line)) as u64;
+        let (most, rate, line) = (self.settings.window, self.rate, self.line);
+        let wide = || (u128::from(most) * u128::from(rate) / u128::from(line)) as u64;
+        self.window = most.checked_mul(rate).map_or_else(wide, |product| product / line);
     }
 
     /// The smoothed utilisation of the busiest hop.
@@ -205,7 +233,7 @@ impl Hpcc {
     pub fn on_ack(&mut self, acked: u64, next: u64, now: &Telemetry) -> Update {
         let is_first = self.last.hops().is_empty();
         let busiest = self.busiest(self.last.hops(), now.hops());
-        self.last.copy_from(now);
+        self.last = *now;
         let is_due = acked > self.update_beyond;
         if is_due {
             self.update_beyond = next;
@@ -226,16 +254,15 @@ impl Hpcc {
     fn busiest(&self, before: &[Hop], now: &[Hop]) -> Option<(f64, u64)> {
         let HpccSettings { window, quantum, .. } = self.settings;
         let of_hop = |(before, now): (&Hop, &Hop)| {
-            let elapsed = (now.time + TIME_WRAP - before.time) % TIME_WRAP;
+            let elapsed = now.time_since(*before);
             if elapsed == 0 {
                 return None;
             }
-            let wrap = if now.sent < before.sent { quantum.bytes_wrap() } else { 0 };
-            let sent = now.sent + wrap - before.sent;
+            let sent = now.sent_since(*before) * quantum.sent_unit();
             let rate = (sent * 8) as f64 / (elapsed as f64 * 1e-9);
-            let queue = now.queue.min(before.queue) as f64;
-            let utilisation =
-                rate / now.line as f64 + queue * self.line as f64 / now.line as f64 / window as f64;
+            let queue = (now.queue().min(before.queue()) * quantum.queue_unit()) as f64;
+            let line = now.line();
+            let utilisation = rate / line + queue * self.line as f64 / line / window as f64;
             Some((utilisation, elapsed))
         };
         let all = before.iter().zip(now).filter_map(of_hop);
@@ -258,5 +285,21 @@ impl Hpcc {
         if is_due {
             (self.reference, self.stage) = (self.rate, stage);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_wrap_and_long_queues_saturate() {
+        let quantum = Quantum(4);
+        let [before, after] =
+            [(0, ((1 << 20) - 1) * 512, (1 << 24) - 10), (1 << 40, (1 << 20) * 512 + 1024, (1 << 24) + 5)]
+                .map(|(queue, sent, now)| quantum.stamp(100_000_000_000, queue, sent, now));
+        assert_eq!((after.time_since(before), after.sent_since(before)), (15, 3));
+        assert_eq!((before.queue(), after.queue()), (0, (1 << 17) - 1));
+        assert!((after.line() - 1e11).abs() < 1.0);
     }
 }

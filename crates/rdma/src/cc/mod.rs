@@ -102,16 +102,16 @@ pub(crate) struct Acknowledgement<'a> {
 #[derive(Clone, Debug)]
 pub(crate) enum Controller {
     None(u64),
-    Dcqcn(Box<Dcqcn>),
-    Hpcc(Box<Hpcc>),
+    Dcqcn(Dcqcn),
+    Hpcc(Hpcc),
     /// With the byte number at which the measured round trip ends.
-    Timely(Box<Timely>, u64),
+    Timely(Timely, u64),
     Swift {
-        state: Box<Swift>,
+        state: Swift,
         mtu: u32,
         line: u64,
     },
-    Nscc(Box<Nscc>, u64),
+    Nscc(Nscc, u64),
 }
 
 impl Controller {
@@ -119,22 +119,18 @@ impl Controller {
         let line = settings.line;
         match settings.control {
             Control::None => Controller::None(line),
-            Control::Dcqcn(dcqcn) => Controller::Dcqcn(Box::new(Dcqcn::new(dcqcn, line))),
-            Control::Hpcc(hpcc) => Controller::Hpcc(Box::new(Hpcc::new(hpcc, line))),
-            Control::Timely(timely) => Controller::Timely(Box::new(Timely::new(timely, line)), 0),
+            Control::Dcqcn(dcqcn) => Controller::Dcqcn(Dcqcn::new(dcqcn, line)),
+            Control::Hpcc(hpcc) => Controller::Hpcc(Hpcc::new(hpcc, line)),
+            Control::Timely(timely) => Controller::Timely(Timely::new(timely, line), 0),
             Control::Nscc(NsccNetwork { base_rtt, trims }) => {
                 let (mtu, full) = (u64::from(settings.mtu), settings.full_packet());
                 let constants = NsccSettings::of(mtu, full, line, base_rtt, trims);
-                Controller::Nscc(Box::new(Nscc::new(constants)), line)
+                Controller::Nscc(Nscc::new(constants), line)
             }
             Control::Swift(swift, hops) => {
                 let target = (swift.base_target.0 + u64::from(hops) * swift.per_hop.0) as f64;
                 let window = line as f64 / 8e12 * target / f64::from(settings.mtu);
-                Controller::Swift {
-                    state: Box::new(Swift::new(swift, hops, window)),
-                    mtu: settings.mtu,
-                    line,
-                }
+                Controller::Swift { state: Swift::new(swift, hops, window), mtu: settings.mtu, line }
             }
         }
     }

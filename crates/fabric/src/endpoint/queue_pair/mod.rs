@@ -14,6 +14,7 @@ use crate::event::Event;
 use crate::flow::{Operation, RdmaCounts};
 use crate::ids::{EndpointId, HostId, NicQueueId};
 use crate::order::{EndpointCounters, EndpointEvent, Exchange};
+use pauseframe_engine::memory::{prefetch_first_line, prefetch_value};
 use pauseframe_rdma::{QueuePair, Stats};
 use pauseframe_units::{IndexVec, Span, Time};
 use std::collections::BTreeMap;
@@ -262,6 +263,26 @@ impl PairEnd {
             self.tells =
                 messages.on_bytes_sent(sent, |token| ctx.send_report(address, EndpointEvent::Sent(token)));
         }
+    }
+}
+
+/// Prefetches for upcoming events (`prefetch/`).
+impl QueuePairs {
+    #[inline(always)]
+    pub(super) fn prefetch_index(&self, address: u32) {
+        prefetch_first_line(self.places.get(address as usize / 2));
+    }
+
+    #[inline(always)]
+    pub(super) fn prefetch_end(&self, address: u32) {
+        // Not by `at`, which reads the end.
+        prefetch_value(self.index_at(address).and_then(|place| self.ends.get(place)));
+    }
+
+    #[inline(always)]
+    pub(super) fn prefetch_oldest_in_flight(&self, address: u32) {
+        let Some(end) = self.at(address) else { return };
+        end.pair.oldest_in_flight().into_iter().for_each(prefetch_first_line);
     }
 }
 
