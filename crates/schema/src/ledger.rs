@@ -99,11 +99,6 @@ impl<'d> Ledger<'d> {
         }
     }
 
-    /// The file's name in messages.
-    pub fn file_name(&self) -> &'d str {
-        self.file_name
-    }
-
     /// Records a mistake at `path`, with place and value from the document.
     pub fn problem(&mut self, path: &str, message: impl Into<String>, hint: impl Into<String>) {
         let (item, found) = self.root.nearest(path);

@@ -1,16 +1,14 @@
 //! What a scenario may ask of hosts that are namespaces of a Linux kernel.
 
 use super::checks::Named;
+use super::draft::Draft;
 use crate::spec::lookup::no_such_node;
-use crate::spec::{
-    HostSpec, HostStack, QcnSettings, RecordSpec, RoutingSpec, TransportKindName, WorkloadKind,
-};
+use crate::spec::{HostSpec, HostStack, TransportKindName, WorkloadKind};
 use pauseframe_fabric::matches;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::Topology;
 use pauseframe_transport::{CongestionControlConfig, EcnMode};
 use pauseframe_units::{NodeId, Span};
-use pauseframe_workload::Partial;
 
 /// Of our congestion controls, those that Linux has too, and their names there.
 const IN_LINUX: [(&str, &str); 4] =
@@ -30,20 +28,11 @@ pub(crate) fn kernel_hosts(topology: &Topology, host: &HostSpec) -> Vec<NodeId> 
     topology.hosts().filter(|node| host.kernel_hosts.is_empty() || is_chosen(name(*node))).collect()
 }
 
-/// What the other tables say.
-pub(super) struct Others<'a> {
-    pub(super) graph: Option<&'a Topology>,
-    pub(super) routing: &'a RoutingSpec,
-    pub(super) qcn: Option<&'a QcnSettings>,
-    pub(super) transports: &'a [Named],
-    pub(super) workloads: &'a [Partial],
-    pub(super) record: &'a RecordSpec,
-}
-
 /// Checks that the kernel can do what the scenario sets for hosts, and that only kernel hosts have what the kernel alone offers.
-pub(super) fn check(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
+pub(super) fn check(ledger: &mut Ledger, draft: &Draft) {
+    let host = &draft.host;
     if host.stack == HostStack::Kernel {
-        check_kernel(ledger, host, others);
+        check_kernel(ledger, draft);
         return;
     }
     let given = [
@@ -52,7 +41,7 @@ pub(super) fn check(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
         ("host.qdisc", host.qdisc.is_empty()),
         ("host.route", host.route.is_empty()),
         ("host.interrupt_delay", host.interrupt_delay == Span::ZERO),
-        ("record.kernel", others.record.kernel.is_none()),
+        ("record.kernel", draft.record.kernel.is_none()),
     ];
     for (path, _) in given.iter().filter(|(_, is_empty)| !is_empty) {
         ledger.problem(path, "is for hosts with a kernel", "set host.stack = \"kernel\", or remove it");
@@ -97,9 +86,9 @@ fn check_words(ledger: &mut Ledger, host: &HostSpec) {
     }
 }
 
-fn check_kernel(ledger: &mut Ledger, host: &HostSpec, others: &Others) {
+fn check_kernel(ledger: &mut Ledger, draft: &Draft) {
+    let Draft { graph, routing, host, qcn, transports, workloads, .. } = draft;
     check_words(ledger, host);
-    let Others { graph, routing, qcn, transports, workloads, .. } = others;
     if let Some(graph) = graph {
         check_hosts(ledger, host, graph);
     }

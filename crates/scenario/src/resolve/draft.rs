@@ -1,0 +1,265 @@
+//! The tables of a scenario: read in the order of their dependences, checked together, then complete.
+//!
+//! Switches depend on the transports in use, and the transports in use on the workloads.
+
+use super::checks::{self, Named};
+use super::{kernel, routes, transports};
+use crate::presets;
+use crate::spec::switch::Demands;
+use crate::spec::{
+    Clocks, CorruptionSpec, Fabric, FailureSpec, HostSpec, PauseStormSpec, PluginsSpec, QcnSettings,
+    RecordSpec, RoutingSpec, Scenario, Stop, SwitchSpec, TopologySpec, WorkloadKind, WorkloadSpec, faults,
+    graph, routing, topology,
+};
+use pauseframe_schema::document::{Item, Value};
+use pauseframe_schema::ledger::{Ledger, Origin};
+use pauseframe_schema::nested::Absent;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::value::Setting;
+use pauseframe_topology::Topology;
+use pauseframe_topology::interchange::Labels;
+use pauseframe_transport::EcnMode;
+use pauseframe_workload::context::{Context, TIME_MAX};
+use pauseframe_workload::hosts::Hosts;
+use pauseframe_workload::{self as workload, Partial};
+use std::path::Path;
+
+/// Maximum length of a scenario's name in bytes, so that a file system accepts the name with a seed appended.
+const NAME_MAX: usize = 200;
+
+const CLOCKS: &str = "real: frames that arrive at the same instant go in random order, and hosts have automatic jitter; \
+                      ideal: the smaller port goes first, and automatic jitter is zero";
+
+const QCN: &str = "Quantized congestion notification (IEEE 802.1Qau) in all switches and NICs, or false; a text alone names the \
+                   preset";
+
+/// All tables as read. Parts with a mistake are missing, or have their defaults.
+pub(super) struct Draft {
+    name: String,
+    seed: u64,
+    clocks: Clocks,
+    plugins: PluginsSpec,
+    stop: Stop,
+    topology: Option<TopologySpec>,
+    pub(super) graph: Option<Topology>,
+    labels: Labels,
+    hosts: Option<Hosts>,
+    pub(super) routing: RoutingSpec,
+    pub(super) host: HostSpec,
+    pub(super) transports: Vec<Named>,
+    pub(super) workloads: Vec<Partial>,
+    switch: SwitchSpec,
+    pub(super) qcn: Option<QcnSettings>,
+    pub(super) record: RecordSpec,
+    failure: Vec<FailureSpec>,
+    corruption: Vec<CorruptionSpec>,
+    pause_storm: Vec<PauseStormSpec>,
+}
+
+impl Draft {
+    /// Reads all tables.
+    pub(super) fn read(t: &mut Table, base_dir: &Path, default_name: &str) -> Draft {
+        t.about("Scenario", "A scenario");
+        let name = name(t, default_name);
+        let seed = t.or("seed", 1, "Master seed of all named random streams");
+        let clocks = t.or("clocks", Clocks::Real, CLOCKS);
+        let plugins = t.section("plugins", PluginsSpec::read);
+        let stop = t.section("stop", Stop::read);
+        let topology = t.section("topology", |t| topology::topology(t, base_dir));
+        let graph = topology.as_ref().and_then(|spec| graph::checked(spec, t.ledger));
+        let labels = topology.as_ref().map(|spec| spec.kind.labels()).unwrap_or_default();
+        let fabric = Fabric { graph: graph.as_ref(), labels: &labels, base_dir };
+        let routing = t.section("routing", |t| routing::routing(t, &fabric));
+        let hosts = graph.as_ref().map(Hosts::of);
+        let qcn_is_on = t.is_on("qcn");
+        let host = t.section("host", |t| HostSpec::read(t, hosts.as_ref(), qcn_is_on));
+        let mut transports = transports::read(t, routing.reorders());
+        let workloads = read_workloads(t, base_dir, &stop, hosts.as_ref(), &mut transports);
+        let demands = demands(&transports, routing.lanes());
+        Draft {
+            name,
+            seed,
+            clocks,
+            plugins,
+            stop,
+            topology,
+            graph,
+            labels,
+            hosts,
+            routing,
+            host,
+            transports,
+            workloads,
+            switch: t.section("switch", |t| SwitchSpec::read(t, &demands)),
+            qcn: t.switchable("qcn", Absent::Off(Origin::Default), "false", QCN, QcnSettings::read),
+            record: t.section("record", RecordSpec::read),
+            failure: faults::failures(t),
+            corruption: faults::corruption(t),
+            pause_storm: faults::pause_storms(t),
+        }
+    }
+
+    /// Sets the keys whose defaults depend on several tables, and checks the tables against each other.
+    pub(super) fn settle_and_check(&mut self, ledger: &mut Ledger) {
+        self.plugins.settle(ledger, self.transports.iter().map(|transport| &transport.spec));
+        settle_transports(ledger, &mut self.transports, &self.switch, &self.workloads);
+        let Draft { stop, labels, routing, host, transports, workloads, switch, .. } = &*self;
+        let graph = self.graph.as_ref();
+        checks::host_names(ledger, host, self.hosts.as_ref());
+        checks::workloads(ledger, workloads, host);
+        if let Some(graph) = graph {
+            faults::check(ledger, graph, &self.failure, &self.corruption, stop);
+            faults::check_pauses(ledger, graph, &self.pause_storm, switch.pfc.as_ref(), stop);
+            checks::places(ledger, graph, workloads, self.seed);
+            checks::markers(ledger, switch, graph);
+        }
+        checks::end(ledger, stop, workloads);
+        checks::room_for_frames(ledger, host, switch, transports);
+        checks::thresholds(ledger, switch, graph);
+        checks::transports(ledger, switch, transports, workloads);
+        checks::classes(ledger, switch);
+        routes::judge(ledger, routing, (graph, labels), switch, transports);
+        checks::datagrams(ledger, host, workloads);
+        checks::queue_pairs(ledger, host, transports);
+        checks::reads(ledger, transports, workloads);
+        checks::marks_of_datagrams(ledger, switch, workloads);
+        checks::qcn(ledger, self.qcn.as_ref(), host, switch, routing);
+        kernel::check(ledger, self);
+    }
+
+    /// The scenario and its graph. Returns `None` only if a mistake was recorded.
+    pub(super) fn complete(self) -> Option<(Scenario, Topology)> {
+        let mut transports = self.transports.into_iter().map(|transport| (transport.name, transport.spec));
+        let complete =
+            |Partial { name, transport, kind }| Some(WorkloadSpec { name, transport, kind: kind? });
+        let scenario = Scenario {
+            name: self.name,
+            seed: self.seed,
+            clocks: self.clocks,
+            stop: self.stop,
+            topology: self.topology?,
+            routing: self.routing,
+            host: self.host,
+            switch: self.switch,
+            qcn: self.qcn,
+            transport: transports.next()?.1,
+            transports: transports.collect(),
+            workload: self.workloads.into_iter().map(complete).collect::<Option<Vec<_>>>()?,
+            failure: self.failure,
+            corruption: self.corruption,
+            pause_storm: self.pause_storm,
+            record: self.record,
+        };
+        Some((scenario, self.graph?))
+    }
+}
+
+/// Sets the keys of transports whose defaults depend on the switches and on the workloads.
+fn settle_transports(
+    ledger: &mut Ledger,
+    transports: &mut [Named],
+    switch: &SwitchSpec,
+    workloads: &[Partial],
+) {
+    let lossless = switch.pfc.as_ref().map_or(&[][..], |pfc| &pfc.priorities);
+    for Named { path, spec, priority, is_used, .. } in transports.iter_mut() {
+        transports::settle_priority(ledger, path, spec, *priority, (lossless, switch), *is_used);
+    }
+    for transport in transports {
+        let runs_on_it = |workload: &&Partial| {
+            workload.transport == transport.name
+                && matches!(workload.kind, Some(WorkloadKind::Application(_)))
+        };
+        if let Some(application) = workloads.iter().find(runs_on_it) {
+            transports::settle_small_segments(ledger, transport, &application.name);
+        }
+    }
+}
+
+/// The scenario's name, which becomes part of the results folder's name and must not point outside of the
+/// parent folder.
+fn name(t: &mut Table, default: &str) -> String {
+    let name: String = t.or("name", default.to_owned(), "Name of the results: not a path, at most 200 bytes");
+    let of_file = if t.has("name") { "" } else { ", the name of the file," };
+    if let Some(flaw) = wrong_name(&name) {
+        let hint = "choose a plain name, as in name = \"incast\"; --out names the folder of the results";
+        t.check(false, "name", || format!("{}{of_file} {flaw}", shown(&name)), hint);
+    }
+    name
+}
+
+/// Reason why a name cannot name a folder on every operating system.
+fn wrong_name(name: &str) -> Option<String> {
+    const FORBIDDEN: &str = "/\\:*?\"<>|";
+    if name.trim().is_empty() {
+        return Some("is empty".to_owned());
+    }
+    if name.len() > NAME_MAX {
+        return Some(format!("has {} bytes; at most {NAME_MAX} are allowed", name.len()));
+    }
+    if name.chars().any(char::is_control) {
+        return Some("has control characters".to_owned());
+    }
+    if let Some(c) = name.chars().find(|c| FORBIDDEN.contains(*c)) {
+        return Some(format!("has a {c:?}, which names of folders cannot have"));
+    }
+    if name.starts_with(['.', '-', '~']) || name.trim() != name {
+        return Some("begins with '.', '-', '~' or a blank, or ends with a blank".to_owned());
+    }
+    None
+}
+
+/// A name in quotes for messages, without control characters and shortened if too long.
+fn shown(name: &str) -> String {
+    let short: String = name.chars().take(60).collect();
+    format!("{short:?}{}", if short.len() < name.len() { "..." } else { "" })
+}
+
+/// Whether the file has a time at which the run ends, right or wrong.
+fn is_stop_given(root: &Item) -> bool {
+    root.get("stop").is_some_and(|stop| !matches!(stop.value, Value::Table(_)) || stop.get("time").is_some())
+}
+
+/// Reads `[[workload]]`, and marks the transports in use.
+fn read_workloads(
+    t: &mut Table,
+    base_dir: &Path,
+    stop: &Stop,
+    hosts: Option<&Hosts>,
+    transports: &mut [Named],
+) -> Vec<Partial> {
+    let names: Vec<String> = transports.iter().map(|transport| transport.name.clone()).collect();
+    // A mistake in `stop` is reported once, and not again for each workload.
+    let stop = stop.time.or_else(|| is_stop_given(t.ledger.root).then_some(TIME_MAX));
+    let context = Context { base_dir, stop, hosts, transports: &names };
+    let mut taken = given_names(t.ledger.root);
+    let workloads = t.tables("workload", "Who sends what to whom, and when", |t| {
+        workload::workload(t, &context, &mut taken, |name| presets::find(name).is_some())
+    });
+    for transport in transports {
+        let names_it = |workload: &Partial| {
+            workload.transport == transport.name && !matches!(workload.kind, Some(WorkloadKind::Udp(_)))
+        };
+        transport.is_used = workloads.iter().any(names_it);
+    }
+    workloads
+}
+
+/// The names of workloads that the file sets.
+fn given_names(root: &Item) -> Vec<String> {
+    let Some(Value::Array(workloads)) = root.get("workload").map(|item| &item.value) else {
+        return Vec::new();
+    };
+    workloads.iter().filter_map(|workload| String::read(workload.get("name")?).ok()).collect()
+}
+
+fn demands(transports: &[Named], lanes: usize) -> Demands {
+    let used = || transports.iter().filter(|transport| transport.is_used);
+    let ecn = used().find(|transport| transport.spec.tcp.ecn != EcnMode::Off);
+    let lossless = used().find(|transport| transport.spec.lossless);
+    Demands {
+        ecn: ecn.map(|t| format!("{}.ecn = {}", t.path, t.spec.tcp.ecn.plain())),
+        lanes,
+        lossless: lossless.map(|t| format!("{}.lossless = true", t.path)),
+    }
+}
