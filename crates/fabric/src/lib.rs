@@ -80,6 +80,6 @@ pub use settings::{
     TransportSettings, VlanChoice, VlanRoutes, WatchdogAction,
 };
 pub use thread_pool::CatchPanic;
-pub use wire::capture::{CapturedFrame, FrameContent};
+pub use wire::capture::{CapturedFrame, FlowHeaders, FrameContent};
 pub use wire::counters::{DropReason, LossReason};
 pub use wire::damage::ErrorModel;

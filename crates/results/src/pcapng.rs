@@ -15,7 +15,7 @@ use etherparse::{
     EtherType, Ethernet2Header, IpDscp, IpEcn, IpNumber, Ipv4Header, SingleVlanHeader, TcpHeader,
     TcpOptionElement, UdpHeader, VlanId, VlanPcp,
 };
-use pauseframe_fabric::{CapturedFrame, FrameContent};
+use pauseframe_fabric::{CapturedFrame, FlowHeaders, FrameContent};
 use pauseframe_topology::Topology;
 use pauseframe_transport::{Ecn, ReceiveBuffer, Segment, TcpConfig, TcpFlags, TcpOptions};
 use pauseframe_units::{NodeId, PortId, Priority, Time};
@@ -133,21 +133,22 @@ impl<'a, W: Write> PacketWriter<'a, W> {
     ) -> io::Result<()> {
         let (bytes, length) = match &frame.content {
             FrameContent::Pause { priority, quanta } => {
-                let bytes = pause_frame(self.topology.owner(frame.port), *priority, *quanta);
-                whole(bytes)
+                whole(pause_frame(self.topology.owner(frame.port), *priority, *quanta))
             }
             FrameContent::LinkPause { quanta } => {
-                whole(link_pause_frame(self.topology.owner(frame.port), *quanta))
+                whole(mac_control_frame(self.topology.owner(frame.port), PAUSE_OPCODE, [*quanta]))
             }
             FrameContent::Cnm { .. } => whole(cnm_frame(&frame.content, self.topology)),
-            FrameContent::Datagram { .. } => datagram_headers(&frame.content),
-            FrameContent::Rdma { flow, packet, .. } => {
+            FrameContent::Datagram(headers, len) => datagram_headers(headers, *len),
+            FrameContent::Rdma { headers, packet, telemetry } => {
                 let is_cnp = packet.opcode == pauseframe_rdma::Opcode::Cnp;
-                let Agreement { dscp, cnp_dscp, .. } = agreement(*flow);
-                whole(roce::frame(&frame.content, if is_cnp { cnp_dscp } else { dscp }))
+                let Agreement { dscp, cnp_dscp, .. } = agreement(headers.flow);
+                whole(roce::frame(headers, packet, *telemetry, if is_cnp { cnp_dscp } else { dscp }))
             }
             FrameContent::Bytes { bytes, priority } => whole(tagged(bytes, *priority)),
-            FrameContent::Segment { flow, .. } => segment_headers(&frame.content, agreement(*flow)),
+            FrameContent::Segment(headers, segment) => {
+                segment_headers(headers, segment, agreement(headers.flow))
+            }
         };
         self.append(frame.port, frame.time, &bytes, length)
     }
@@ -184,27 +185,41 @@ fn whole(bytes: Vec<u8>) -> (Vec<u8>, usize) {
     (bytes, length)
 }
 
-/// The headers of a segment's frame, and the length of the whole frame without FCS.
-fn segment_headers(content: &FrameContent, agreement: Agreement) -> (Vec<u8>, usize) {
-    let FrameContent::Segment { source, destination, flow, forward, priority, vlan, ecn, segment } = *content
-    else {
-        unreachable!("called for segments only");
+/// The IPv4 header of a packet with `length` bytes behind it.
+pub(super) fn ip_header(headers: &FlowHeaders, length: usize, protocol: IpNumber, dscp: u8) -> Ipv4Header {
+    let (source, destination) = (ipv4(headers.source), ipv4(headers.destination));
+    let mut ip = Ipv4Header::new(length as u16, 64, protocol, source, destination)
+        .expect("an IP packet is at most 9216 bytes long");
+    ip.dscp = IpDscp::try_new(dscp).expect("a DSCP has six bits");
+    ip.ecn = match headers.ecn {
+        Ecn::NotEct => IpEcn::NotEct,
+        Ecn::Ect1 => IpEcn::Ect1,
+        Ecn::Ect0 => IpEcn::Ect0,
+        Ecn::Ce => IpEcn::CongestionExperienced,
     };
-    let mut tcp = tcp_header(flow, forward, &segment, agreement);
-    let length = tcp.header_len() + segment.len as usize;
-    let mut ip = Ipv4Header::new(length as u16, 64, IpNumber::TCP, ipv4(source), ipv4(destination))
-        .expect("an IP packet is at most 9216 bytes long");
-    ip.dscp = IpDscp::try_new(agreement.dscp).expect("a DSCP has six bits");
-    ip.ecn = ecn_field(ecn);
     ip.header_checksum = ip.calc_header_checksum();
-    tcp.checksum = tcp
-        .calc_checksum_ipv4(&ip, &PAYLOAD[..segment.len as usize])
-        .expect("an IP packet is at most 9216 bytes long");
+    ip
+}
+
+/// Ethernet header and IPv4 header of a packet.
+pub(super) fn packet_headers(headers: &FlowHeaders, ip: &Ipv4Header) -> Vec<u8> {
+    let FlowHeaders { source, destination, priority, vlan, .. } = *headers;
     let mut bytes = link_header(source, destination, priority, vlan, EtherType::IPV4);
     bytes.extend(ip.to_bytes());
+    bytes
+}
+
+/// The headers of a segment's frame, and the length of the whole frame without FCS.
+fn segment_headers(headers: &FlowHeaders, segment: &Segment, agreement: Agreement) -> (Vec<u8>, usize) {
+    let mut tcp = tcp_header(headers.flow, headers.forward, segment, agreement);
+    let payload = segment.len as usize;
+    let ip = ip_header(headers, tcp.header_len() + payload, IpNumber::TCP, agreement.dscp);
+    tcp.checksum =
+        tcp.calc_checksum_ipv4(&ip, &PAYLOAD[..payload]).expect("an IP packet is at most 9216 bytes long");
+    let mut bytes = packet_headers(headers, &ip);
     bytes.extend(tcp.to_bytes());
-    let length = (bytes.len() + segment.len as usize).max(MIN_FRAME);
-    if segment.len == 0 {
+    let length = (bytes.len() + payload).max(MIN_FRAME);
+    if payload == 0 {
         // A frame without payload is not cut: the file holds it with its padding.
         bytes.resize(length, 0);
     }
@@ -213,7 +228,7 @@ fn segment_headers(content: &FrameContent, agreement: Agreement) -> (Vec<u8>, us
 
 /// Ethernet header, with an 802.1Q tag if the packet has a VLAN or a priority above 0 (a priority tag has
 /// VLAN 0).
-pub(super) fn link_header(
+fn link_header(
     source: NodeId,
     destination: NodeId,
     priority: Priority,
@@ -298,26 +313,17 @@ fn tcp_options(segment: &Segment, agreement: Agreement) -> Vec<TcpOptionElement>
 
 /// A PFC frame without its FCS (IEEE 802.1Qbb; 64 bytes with FCS), with the pause time of one priority.
 fn pause_frame(sender: NodeId, priority: Priority, quanta: u16) -> Vec<u8> {
-    let ethernet =
-        Ethernet2Header { source: mac(sender), destination: PFC_DESTINATION, ether_type: MAC_CONTROL };
-    let mut bytes = ethernet.to_bytes().to_vec();
-    bytes.extend(PFC_OPCODE.to_be_bytes());
-    bytes.extend((1u16 << priority.code_point()).to_be_bytes());
-    for class in 0..Priority::COUNT {
-        let time = if class == priority.index() { quanta } else { 0 };
-        bytes.extend(time.to_be_bytes());
-    }
-    bytes.resize(MIN_FRAME, 0);
-    bytes
+    let time = |class| if class == priority.index() { quanta } else { 0 };
+    let times = (0..Priority::COUNT).map(time);
+    mac_control_frame(sender, PFC_OPCODE, std::iter::once(1 << priority.code_point()).chain(times))
 }
 
-/// A PAUSE frame without its FCS (IEEE 802.3 Annex 31B).
-fn link_pause_frame(sender: NodeId, quanta: u16) -> Vec<u8> {
+/// A MAC control frame without its FCS; a PAUSE frame (IEEE 802.3 Annex 31B) has one parameter, its quanta.
+fn mac_control_frame(sender: NodeId, opcode: u16, parameters: impl IntoIterator<Item = u16>) -> Vec<u8> {
     let ethernet =
         Ethernet2Header { source: mac(sender), destination: PFC_DESTINATION, ether_type: MAC_CONTROL };
     let mut bytes = ethernet.to_bytes().to_vec();
-    bytes.extend(PAUSE_OPCODE.to_be_bytes());
-    bytes.extend(quanta.to_be_bytes());
+    bytes.extend(std::iter::once(opcode).chain(parameters).flat_map(u16::to_be_bytes));
     bytes.resize(MIN_FRAME, 0);
     bytes
 }
@@ -354,36 +360,14 @@ fn cnm_frame(content: &FrameContent, topology: &Topology) -> Vec<u8> {
     bytes
 }
 
-pub(super) fn ecn_field(ecn: Ecn) -> IpEcn {
-    match ecn {
-        Ecn::NotEct => IpEcn::NotEct,
-        Ecn::Ect1 => IpEcn::Ect1,
-        Ecn::Ect0 => IpEcn::Ect0,
-        Ecn::Ce => IpEcn::CongestionExperienced,
-    }
-}
-
 /// The headers of a datagram's frame, and the length of the whole frame without FCS.
-fn datagram_headers(content: &FrameContent) -> (Vec<u8>, usize) {
-    let FrameContent::Datagram { source, destination, flow, priority, vlan, ecn, len } = *content else {
-        unreachable!("called for datagrams only");
-    };
+fn datagram_headers(headers: &FlowHeaders, len: u32) -> (Vec<u8>, usize) {
     let payload = &PAYLOAD[..len as usize];
-    let mut ip = Ipv4Header::new(
-        (UdpHeader::LEN + payload.len()) as u16,
-        64,
-        IpNumber::UDP,
-        ipv4(source),
-        ipv4(destination),
-    )
-    .expect("an IP packet is at most 9216 bytes long");
-    ip.ecn = ecn_field(ecn);
-    ip.header_checksum = ip.calc_header_checksum();
-    let (from, to) = tcp_ports(flow);
+    let ip = ip_header(headers, UdpHeader::LEN + payload.len(), IpNumber::UDP, 0);
+    let (from, to) = tcp_ports(headers.flow);
     let udp = UdpHeader::with_ipv4_checksum(from, to, &ip, payload)
         .expect("an IP packet is at most 9216 bytes long");
-    let mut bytes = link_header(source, destination, priority, vlan, EtherType::IPV4);
-    bytes.extend(ip.to_bytes());
+    let mut bytes = packet_headers(headers, &ip);
     bytes.extend(udp.to_bytes());
     let length = (bytes.len() + payload.len()).max(MIN_FRAME);
     (bytes, length)
@@ -402,7 +386,7 @@ fn mac(node: NodeId) -> [u8; 6] {
     [0x02, 0, 0, a, b, c]
 }
 
-pub(super) fn ipv4(node: NodeId) -> [u8; 4] {
+fn ipv4(node: NodeId) -> [u8; 4] {
     let [_, a, b, c] = node.0.to_be_bytes();
     [10, a, b, c]
 }

@@ -24,19 +24,11 @@ const DOWN: PortId = PortId(1);
 fn segment_frame(ns: u64, forward: bool, priority: u8, ecn: Ecn, segment: Segment) -> CapturedFrame {
     let (source, destination) = if forward { (NodeId(0), NodeId(1)) } else { (NodeId(1), NodeId(0)) };
     let priority = Priority::new(priority).unwrap();
+    let headers = FlowHeaders { source, destination, flow: 3, forward, priority, vlan: None, ecn };
     CapturedFrame {
         time: Time::ZERO + Span::from_ns(ns),
         port: if forward { UP } else { DOWN },
-        content: FrameContent::Segment {
-            source,
-            destination,
-            flow: 3,
-            forward,
-            priority,
-            vlan: None,
-            ecn,
-            segment,
-        },
+        content: FrameContent::Segment(headers, segment),
     }
 }
 
@@ -113,8 +105,10 @@ pub(crate) fn written(frames: &[CapturedFrame], whole: bool) -> (tempfile::TempD
     let (topology, file) = (topology(), std::fs::File::create(&path).unwrap());
     let mut writer = PacketWriter::new(file, &topology, &[UP, DOWN]).unwrap();
     for frame in frames {
-        if whole && matches!(frame.content, FrameContent::Segment { .. }) {
-            let (mut bytes, length) = segment_headers(&frame.content, AGREED);
+        if let FrameContent::Segment(headers, segment) = &frame.content
+            && whole
+        {
+            let (mut bytes, length) = segment_headers(headers, segment, AGREED);
             bytes.resize(length, 0);
             writer.append(frame.port, frame.time, &bytes, length).unwrap();
         } else {
@@ -152,10 +146,10 @@ pub(crate) fn tshark(path: &std::path::Path, filter: &str, fields: &[&str]) -> O
 
 #[test]
 fn every_packet_carries_the_dscp_of_its_transport() {
-    let segments = conversation().into_iter().filter(|f| matches!(f.content, FrameContent::Segment { .. }));
     let mut seen = 0;
-    for frame in segments {
-        let (bytes, _) = segment_headers(&frame.content, AGREED);
+    for frame in conversation() {
+        let FrameContent::Segment(headers, segment) = frame.content else { continue };
+        let (bytes, _) = segment_headers(&headers, &segment, AGREED);
         let ip = if bytes[12..14] == [0x81, 0x00] { 18 } else { 14 };
         assert_eq!((bytes[ip], bytes[ip + 1] >> 2), (0x45, 10));
         seen += 1;
@@ -178,7 +172,10 @@ fn tshark_finds_nothing_malformed() {
         let (topology, file) = (topology(), std::fs::File::create(&path).unwrap());
         let mut writer = PacketWriter::new(file, &topology, &[UP]).unwrap();
         let syn = &conversation()[0];
-        let (bytes, _) = segment_headers(&syn.content, AGREED);
+        let FrameContent::Segment(headers, segment) = &syn.content else {
+            unreachable!("it begins with a SYN")
+        };
+        let (bytes, _) = segment_headers(headers, segment, AGREED);
         writer.append(UP, syn.time, &bytes[..60], 60).unwrap();
         assert_eq!(tshark(&path, filter, &["frame.number"]).unwrap(), ["1"]);
     }
@@ -315,15 +312,16 @@ fn lossless_frames() -> Vec<CapturedFrame> {
         sampled_priority: Priority::new(3).unwrap(),
         sampled_destination: NodeId(1),
     };
-    let datagram = FrameContent::Datagram {
+    let headers = FlowHeaders {
         source: NodeId(1),
         destination: NodeId(0),
         flow: 3,
+        forward: true,
         priority: Priority::new(0).unwrap(),
         vlan: None,
         ecn: Ecn::Ce,
-        len: 1472,
     };
+    let datagram = FrameContent::Datagram(headers, 1472);
     let frames = [FrameContent::LinkPause { quanta: 515 }, cnm(7), cnm(0), datagram];
     let frame = |(ns, content)| CapturedFrame { time: Time::ZERO + Span::from_ns(ns), port: DOWN, content };
     (1..).zip(frames).map(frame).collect()

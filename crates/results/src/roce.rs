@@ -3,10 +3,10 @@
 //!
 //! Captured RoCE frames are not cut and have a payload of zeros, because the ICRC is at the end of the frame.
 
-use super::pcapng::{ecn_field, ipv4, link_header, tcp_ports};
-use etherparse::{EtherType, IpDscp, IpNumber, Ipv4Header, UdpHeader};
+use super::pcapng::{ip_header, packet_headers, tcp_ports};
+use etherparse::{IpNumber, Ipv4Header, UdpHeader};
 use flate2::Crc;
-use pauseframe_fabric::FrameContent;
+use pauseframe_fabric::FlowHeaders;
 use pauseframe_rdma::{Opcode, Packet};
 
 /// UDP destination port (IANA).
@@ -20,25 +20,15 @@ const ICRC: usize = 4;
 const CNP_RESERVED: usize = 16;
 
 /// A frame without its FCS; `dscp` is the code point of the packet.
-pub(super) fn frame(content: &FrameContent, dscp: u8) -> Vec<u8> {
-    let &FrameContent::Rdma { source, destination, flow, forward, priority, vlan, ecn, packet, telemetry } =
-        content
-    else {
-        unreachable!("called for RoCEv2 packets only");
-    };
-    let transport = transport_headers(flow, forward, &packet, telemetry);
+pub(super) fn frame(headers: &FlowHeaders, packet: &Packet, telemetry: u16, dscp: u8) -> Vec<u8> {
+    let transport = transport_headers(headers, packet, telemetry);
     let length = UdpHeader::LEN + transport.len() + ICRC;
-    let mut ip = Ipv4Header::new(length as u16, 64, IpNumber::UDP, ipv4(source), ipv4(destination))
-        .expect("an IP packet is at most 9216 bytes long");
-    ip.dscp = IpDscp::try_new(dscp).expect("a DSCP has six bits");
-    ip.ecn = ecn_field(ecn);
-    ip.header_checksum = ip.calc_header_checksum();
+    let ip = ip_header(headers, length, IpNumber::UDP, dscp);
     // The UDP source port serves as the flow's entropy for ECMP; a UDP checksum of 0 means none.
-    let (from, _) = tcp_ports(flow);
+    let (from, _) = tcp_ports(headers.flow);
     let udp = UdpHeader { source_port: from, destination_port: PORT, length: length as u16, checksum: 0 };
     let check = icrc(&ip, &udp, &transport);
-    let mut frame = link_header(source, destination, priority, vlan, EtherType::IPV4);
-    frame.extend(ip.to_bytes());
+    let mut frame = packet_headers(headers, &ip);
     frame.extend(udp.to_bytes());
     frame.extend(transport);
     frame.extend(check.to_le_bytes());
@@ -46,12 +36,12 @@ pub(super) fn frame(content: &FrameContent, dscp: u8) -> Vec<u8> {
 }
 
 /// BTH, extension headers, payload and padding.
-fn transport_headers(flow: u32, forward: bool, packet: &Packet, telemetry: u16) -> Vec<u8> {
+fn transport_headers(headers: &FlowHeaders, packet: &Packet, telemetry: u16) -> Vec<u8> {
     let Packet { opcode, psn, payload, ack_request, syndrome, .. } = *packet;
     let padding = usize::from(payload).next_multiple_of(4) - usize::from(payload);
     let is_cnp = opcode == Opcode::Cnp;
     // Each end of a flow has its own queue pair number.
-    let destination = (flow * 2 + u32::from(forward)) & 0xff_ffff;
+    let destination = (headers.flow * 2 + u32::from(headers.forward)) & 0xff_ffff;
     let mut out = vec![opcode as u8, (padding as u8) << 4];
     out.extend(DEFAULT_PARTITION.to_be_bytes());
     out.extend((u32::from(if is_cnp { BECN } else { 0 }) << 24 | destination).to_be_bytes());
@@ -100,7 +90,7 @@ fn icrc(ip: &Ipv4Header, udp: &UdpHeader, transport: &[u8]) -> u32 {
 mod tests {
     use super::*;
     use crate::pcapng::test_support::{tshark, written};
-    use pauseframe_fabric::CapturedFrame;
+    use pauseframe_fabric::{CapturedFrame, FrameContent};
     use pauseframe_rdma::Syndrome;
     use pauseframe_transport::Ecn;
     use pauseframe_units::{NodeId, PortId, Priority, Time};
@@ -113,20 +103,19 @@ mod tests {
         !responds && (opcode.is_data() || opcode == Opcode::ReadRequest)
     }
 
+    fn headers(opcode: Opcode, ecn: Ecn) -> FlowHeaders {
+        let (source, destination, forward) = (NodeId(1), NodeId(0), is_forward(opcode));
+        let priority = Priority::new(3).expect("one of eight");
+        FlowHeaders { source, destination, flow: 5, forward, priority, vlan: None, ecn }
+    }
+
+    fn packet(opcode: Opcode, psn: u32, payload: u16, syndrome: Syndrome) -> Packet {
+        Packet { payload, ack_request: true, syndrome, ..Packet::new(opcode, psn).with_length(3000) }
+    }
+
     fn captured(opcode: Opcode, psn: u32, payload: u16, syndrome: Syndrome) -> CapturedFrame {
-        let packet =
-            Packet { payload, ack_request: true, syndrome, ..Packet::new(opcode, psn).with_length(3000) };
-        let content = FrameContent::Rdma {
-            source: NodeId(1),
-            destination: NodeId(0),
-            flow: 5,
-            forward: is_forward(opcode),
-            priority: Priority::new(3).expect("one of eight"),
-            vlan: None,
-            ecn: Ecn::Ce,
-            packet,
-            telemetry: 0,
-        };
+        let packet = packet(opcode, psn, payload, syndrome);
+        let content = FrameContent::Rdma { headers: headers(opcode, Ecn::Ce), packet, telemetry: 0 };
         CapturedFrame { time: Time(u64::from(psn) * 1000), port: PortId(0), content }
     }
 
@@ -143,19 +132,16 @@ mod tests {
             (Opcode::ReadResponseMiddle, 1024, 1086),
             (Opcode::ReadResponseOnly, 5, 74),
         ] {
-            let content = captured(opcode, 0, payload, Syndrome::Ack).content;
-            assert_eq!(frame(&content, 26).len(), size, "{opcode:?}");
+            let packet = packet(opcode, 0, payload, Syndrome::Ack);
+            assert_eq!(frame(&headers(opcode, Ecn::Ce), &packet, 0, 26).len(), size, "{opcode:?}");
         }
     }
 
     #[test]
     fn the_invariant_crc_ignores_marks() {
-        let mut plain = captured(Opcode::WriteOnly, 7, 100, Syndrome::Ack).content;
-        let marked = frame(&plain, 26);
-        if let FrameContent::Rdma { ecn, .. } = &mut plain {
-            *ecn = Ecn::Ect0;
-        }
-        let unmarked = frame(&plain, 26);
+        let packet = packet(Opcode::WriteOnly, 7, 100, Syndrome::Ack);
+        let [marked, unmarked] =
+            [Ecn::Ce, Ecn::Ect0].map(|ecn| frame(&headers(Opcode::WriteOnly, ecn), &packet, 0, 26));
         assert_ne!(marked, unmarked);
         assert_eq!(marked[marked.len() - 4..], unmarked[unmarked.len() - 4..]);
     }

@@ -33,7 +33,7 @@ fn misrouted(text: &str) -> (usize, usize) {
     let limits = RunLimits { time: stop, watch_every: u64::MAX };
     network.run(limits, pauseframe_schema::panics::shield, |_, _| Go::Continue).unwrap();
     let to_host = network.take_frames().into_iter().filter_map(|frame| match frame.content {
-        FrameContent::Segment { destination, .. } => Some((topology.peer(frame.port), destination)),
+        FrameContent::Segment(headers, _) => Some((topology.peer(frame.port), headers.destination)),
         _ => None,
     });
     let to_host: Vec<_> = to_host.filter(|(to, _)| topology.nodes()[*to].kind == NodeKind::Host).collect();

@@ -20,28 +20,30 @@ pub struct CapturedFrame {
     pub content: FrameContent,
 }
 
+/// The flow, addresses and marks of a captured packet.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowHeaders {
+    /// Host that sent it.
+    pub source: NodeId,
+    /// Host that it goes to.
+    pub destination: NodeId,
+    /// The flow that it belongs to.
+    pub flow: u32,
+    /// Whether it goes from the flow's source to its destination.
+    pub forward: bool,
+    /// IEEE 802.1p priority.
+    pub priority: Priority,
+    /// The VLAN that its tag names, where it has one.
+    pub vlan: Option<u16>,
+    /// ECN field.
+    pub ecn: Ecn,
+}
+
 /// Kind and content of a captured frame.
 #[derive(Clone, PartialEq, Debug)]
 pub enum FrameContent {
     /// A TCP segment in an IP packet.
-    Segment {
-        /// Hosts.
-        source: NodeId,
-        /// Hosts.
-        destination: NodeId,
-        /// The flow that it belongs to.
-        flow: u32,
-        /// Whether it goes from the flow's source to its destination.
-        forward: bool,
-        /// IEEE 802.1p priority.
-        priority: Priority,
-        /// The VLAN that its tag names, where it has one.
-        vlan: Option<u16>,
-        /// ECN field.
-        ecn: Ecn,
-        /// TCP header.
-        segment: Segment,
-    },
+    Segment(FlowHeaders, Segment),
     /// A PFC frame.
     Pause {
         /// The priority it is about.
@@ -54,39 +56,12 @@ pub enum FrameContent {
         /// Pause time; 0 resumes.
         quanta: u16,
     },
-    /// A UDP datagram in an IP packet.
-    Datagram {
-        /// Hosts.
-        source: NodeId,
-        /// Hosts.
-        destination: NodeId,
-        /// The flow that it belongs to.
-        flow: u32,
-        /// IEEE 802.1p priority.
-        priority: Priority,
-        /// The number of its VLAN, where packets have one.
-        vlan: Option<u16>,
-        /// ECN field.
-        ecn: Ecn,
-        /// Application bytes.
-        len: u32,
-    },
+    /// A UDP datagram in an IP packet, with so many application bytes.
+    Datagram(FlowHeaders, u32),
     /// A `RoCEv2` packet.
     Rdma {
-        /// Hosts.
-        source: NodeId,
-        /// Hosts.
-        destination: NodeId,
-        /// The flow that it belongs to.
-        flow: u32,
-        /// Whether it goes from the flow's source to its destination.
-        forward: bool,
-        /// IEEE 802.1p priority.
-        priority: Priority,
-        /// The number of its VLAN, where packets have one.
-        vlan: Option<u16>,
-        /// ECN field.
-        ecn: Ecn,
+        /// Flow, addresses and marks.
+        headers: FlowHeaders,
         /// Its headers and the size of its payload.
         packet: pauseframe_rdma::Packet,
         /// Bytes of telemetry between its headers and the payload.
@@ -221,10 +196,12 @@ impl RawCapturedFrame {
         let priority = plan.priorities[usize::from(packet.class)];
         let vlans = plan.settings.vlans.as_ref();
         let vlan = vlans.map(|vlans| vlans.tables.vlans()[usize::from(packet.vlan)].id);
-        let ends = |to: u32| {
+        let headers = |to: u32, ecn: Ecn| {
             let spec = records.get(to / 2).spec;
             let forward = to & 1 == 1;
-            if forward { (spec.source, spec.destination) } else { (spec.destination, spec.source) }
+            let (source, destination) =
+                if forward { (spec.source, spec.destination) } else { (spec.destination, spec.source) };
+            FlowHeaders { source, destination, flow: to / 2, forward, priority, vlan, ecn }
         };
         match packet.content {
             FrameKind::Pause { quanta, .. } if plan.account_mask == 0 => FrameContent::LinkPause { quanta },
@@ -232,7 +209,7 @@ impl RawCapturedFrame {
                 FrameContent::Pause { priority: plan.priorities[classes.trailing_zeros() as usize], quanta }
             }
             FrameKind::Cnm(cnm) => {
-                let (source, destination) = ends(cnm.to);
+                let FlowHeaders { source, destination, .. } = headers(cnm.to, Ecn::NotEct);
                 FrameContent::Cnm {
                     congestion_point: cnm.point,
                     destination,
@@ -244,42 +221,17 @@ impl RawCapturedFrame {
                     sampled_destination: source,
                 }
             }
-            FrameKind::Datagram { to, len, ecn } => {
-                let (source, destination) = ends(to);
-                FrameContent::Datagram {
-                    source,
-                    destination,
-                    flow: to / 2,
-                    priority,
-                    vlan,
-                    ecn,
-                    len: u32::from(len),
-                }
-            }
+            FrameKind::Datagram { to, len, ecn } => FrameContent::Datagram(headers(to, ecn), u32::from(len)),
             FrameKind::Rdma(RdmaFrame { to, packet, ecn, .. }) => {
-                let (source, destination) = ends(to);
-                let (flow, forward) = (to / 2, to & 1 == 1);
-                let spec = records.get(flow).spec;
                 let size = |rdma: &RdmaSettings| rdma.pair.ip_size(&packet) - packet.ip_size();
-                let rdma = &plan.settings.transports[usize::from(spec.transport)].rdma;
+                let transport = records.get(to / 2).spec.transport;
+                let rdma = &plan.settings.transports[usize::from(transport)].rdma;
                 let telemetry = rdma.as_ref().map_or(0, size) as u16;
-                FrameContent::Rdma {
-                    source,
-                    destination,
-                    flow,
-                    forward,
-                    priority,
-                    vlan,
-                    ecn,
-                    packet,
-                    telemetry,
-                }
+                FrameContent::Rdma { headers: headers(to, ecn), packet, telemetry }
             }
             FrameKind::Foreign { .. } => FrameContent::Bytes { bytes: self.bytes.clone(), priority },
             FrameKind::Segment(CompactSegment { to, ecn, .. }) => {
-                let (source, destination) = ends(to);
-                let (flow, forward, segment) = (to / 2, to & 1 == 1, self.segment);
-                FrameContent::Segment { source, destination, flow, forward, priority, vlan, ecn, segment }
+                FrameContent::Segment(headers(to, ecn), self.segment)
             }
             FrameKind::Damaged { .. } | FrameKind::Lost => {
                 unreachable!("a frame is captured as it goes on the wire, whole")

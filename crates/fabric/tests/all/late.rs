@@ -6,9 +6,9 @@ use crate::properties::draw;
 use crate::vlans::{diamond, routes};
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
-    BufferPolicy, CapturedFrame, DatagramSettings, FailedElement, FlowRecord, FlowSpec, FlowStatus,
-    FrameContent, Jitter, KeptConnection, LinkFailure, Network, Overhead, PfcSettings, QcnSettings,
-    ReceiverSettings, Settings, Shared, TransportSettings, VlanChoice, VlanRoutes, Workload,
+    BufferPolicy, CapturedFrame, DatagramSettings, FailedElement, FlowHeaders, FlowRecord, FlowSpec,
+    FlowStatus, FrameContent, Jitter, KeptConnection, LinkFailure, Network, Overhead, PfcSettings,
+    QcnSettings, ReceiverSettings, Settings, Shared, TransportSettings, VlanChoice, VlanRoutes, Workload,
 };
 use pauseframe_routing::verify::Tables;
 use pauseframe_routing::{Packing, RoutingEngine, SpanningTrees};
@@ -30,16 +30,16 @@ fn hasty(config: &TcpConfig, rto: Span) -> TcpConfig {
 /// Who sent a captured packet, who is to get it, and what tells it from others.
 fn identity(frame: &CapturedFrame) -> Option<(Option<NodeId>, NodeId, String)> {
     match frame.content {
-        FrameContent::Segment { source, destination, flow, segment, .. } => {
+        FrameContent::Segment(FlowHeaders { source, destination, flow, .. }, segment) => {
             Some((Some(source), destination, format!("flow {flow}: {segment:?}")))
         }
-        FrameContent::Datagram { source, destination, flow, len, .. } => {
+        FrameContent::Datagram(FlowHeaders { source, destination, flow, .. }, len) => {
             Some((Some(source), destination, format!("flow {flow}: datagram of {len}")))
         }
         FrameContent::Cnm { congestion_point, destination, fb, q_off, q_delta, .. } => {
             Some((None, destination, format!("CNM {fb} {q_off} {q_delta} of {congestion_point:?}")))
         }
-        FrameContent::Rdma { source, destination, flow, packet, .. } => {
+        FrameContent::Rdma { headers: FlowHeaders { source, destination, flow, .. }, packet, .. } => {
             Some((Some(source), destination, format!("flow {flow}: {packet:?}")))
         }
         FrameContent::Bytes { .. } | FrameContent::Pause { .. } | FrameContent::LinkPause { .. } => None,
@@ -65,8 +65,8 @@ fn check_journeys(topology: &Topology, frames: &[CapturedFrame], ends: &[Time], 
         let (from, to) = (topology.owner(frame.port), topology.peer(frame.port));
         seen.packets += 1;
         match frame.content {
-            FrameContent::Segment { flow, .. } | FrameContent::Datagram { flow, .. } => {
-                seen.late += usize::from(ends[flow as usize] < frame.time);
+            FrameContent::Segment(headers, _) | FrameContent::Datagram(headers, _) => {
+                seen.late += usize::from(ends[headers.flow as usize] < frame.time);
             }
             _ => seen.cnms += 1,
         }
@@ -354,8 +354,9 @@ fn a_resume_does_not_overtake_the_packet_that_goes_back() {
     let frames = network.take_frames();
     let resumes =
         frames.iter().filter(|f| matches!(f.content, FrameContent::Pause { quanta: 0, .. })).count();
-    let returned =
-        frames.iter().filter(|f| matches!(f.content, FrameContent::Segment { flow: 0, forward: true, .. }));
+    let returned = frames.iter().filter(|f| {
+        matches!(f.content, FrameContent::Segment(FlowHeaders { flow: 0, forward: true, .. }, _))
+    });
     assert!(resumes > 0 && returned.count() > 10);
     // No frame is shorter than 84 bytes on the wire.
     let overlap = frames.windows(2).find(|pair| pair[1].time < pair[0].time + Span(84 * 800));
@@ -382,7 +383,7 @@ fn what_was_no_load_is_not_taken_off() {
     let ending = proceed(&mut network, Time::MAX);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
     let frames = network.take_frames();
-    let data = |frame: &&CapturedFrame| matches!(frame.content, FrameContent::Segment { flow: 2.., forward: true, segment, .. } if segment.len > 0);
+    let data = |frame: &&CapturedFrame| matches!(frame.content, FrameContent::Segment(FlowHeaders { flow: 2.., forward: true, .. }, segment) if segment.len > 0);
     let sent = ways.map(|way| frames.iter().filter(|frame| frame.port == way).filter(data).count());
     assert_eq!(sent, [100, 100]);
 }

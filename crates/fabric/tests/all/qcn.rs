@@ -162,7 +162,7 @@ fn the_syn_of_a_limited_queue_is_limited() {
     network.capture_frames(&[port(&topology, "l0", "left")], 1_000_000);
     proceed(&mut network, until);
     let frames = network.take_frames();
-    let syn = frames.iter().position(|frame| matches!(frame.content, FrameContent::Segment { .. }));
+    let syn = frames.iter().position(|frame| matches!(frame.content, FrameContent::Segment(..)));
     let syn = syn.expect("the SYN was sent");
     assert!(frames[syn].time > late + Span::from_us(100), "{}", frames[syn].time);
     let before = (frames[syn].time - frames[syn - 1].time).0;

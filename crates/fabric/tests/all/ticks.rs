@@ -24,7 +24,7 @@ fn second_syns(ticks_apart: bool) -> Vec<Time> {
     let frames = network.take_frames();
     let second = |uplink| {
         let mut mine = frames.iter().filter(|frame| frame.port == uplink);
-        assert!(mine.clone().all(|frame| matches!(frame.content, FrameContent::Segment { .. })));
+        assert!(mine.clone().all(|frame| matches!(frame.content, FrameContent::Segment(..))));
         assert_eq!(mine.clone().count(), 2, "the SYN and its repetition");
         mine.nth(1).unwrap().time
     };

@@ -129,7 +129,7 @@ fn no_route_of_a_vlan_is_faster_than_the_ideal() {
 /// VLAN and priority of a captured segment.
 fn vlan_of(frame: &pauseframe_fabric::CapturedFrame) -> Option<(u16, u8)> {
     match frame.content {
-        FrameContent::Segment { vlan, priority, .. } => Some((vlan?, priority.code_point())),
+        FrameContent::Segment(headers, _) => Some((headers.vlan?, headers.priority.code_point())),
         _ => None,
     }
 }
