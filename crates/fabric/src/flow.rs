@@ -52,6 +52,26 @@ pub struct FlowSpec {
     pub operation: Option<Operation>,
 }
 
+impl FlowSpec {
+    /// A one-way flow from the start of the run, on its own connection of transport 0, of workload 0.
+    pub fn new(source: NodeId, destination: NodeId, size: u64) -> FlowSpec {
+        FlowSpec {
+            source,
+            destination,
+            size,
+            reply: 0,
+            reply_delay: Span::ZERO,
+            start: Time::ZERO,
+            stop: None,
+            transport: 0,
+            workload: 0,
+            query: None,
+            kept: None,
+            operation: None,
+        }
+    }
+}
+
 /// A message on a kept connection, in either direction. The first one opens the connection; messages arrive in the order in which they were sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Message {
@@ -132,7 +152,7 @@ pub struct FlowRecord {
 
 impl FlowRecord {
     /// The record of a flow at its start; `ideal` is its completion time in an idle network.
-    pub(crate) fn started(spec: FlowSpec, ideal: Span, now: Time) -> FlowRecord {
+    pub fn started(spec: FlowSpec, ideal: Span, now: Time) -> FlowRecord {
         FlowRecord {
             spec,
             status: FlowStatus::Running,

@@ -101,18 +101,6 @@ impl Headroom {
     }
 }
 
-/// [`Headroom::total_bytes`] of [`Headroom::for_link`].
-pub fn headroom_bytes(
-    data: Channel,
-    back: Channel,
-    max_frame: u32,
-    overhead: Overhead,
-    reaction: Span,
-    lossless: u32,
-) -> Bytes {
-    Headroom::for_link(data, back, max_frame, overhead, reaction, lossless).total_bytes()
-}
-
 /// Thresholds of a switch for an ingress link and priority, and the headroom that the link needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct HeadroomReport {

@@ -13,7 +13,7 @@ use pauseframe_rdma::{Opcode, Packet};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::{Segment, SynOptions, TcpFlags, TcpOptions};
-use pauseframe_units::{LineRate, NodeId, PortId, Span, Time};
+use pauseframe_units::{LineRate, NodeId, PortId, Span};
 use std::sync::Arc;
 
 const IPV4_HEADER_BYTES: u32 = 20;
@@ -111,20 +111,8 @@ impl IdealCompletionTime {
 
     /// The round-trip time of a full segment and its ACK between two hosts in the idle network.
     pub fn base_rtt(&self, from: NodeId, to: NodeId, transport: u16) -> Span {
-        let spec = FlowSpec {
-            source: from,
-            destination: to,
-            size: u64::from(self.settings.transports[usize::from(transport)].config.mss),
-            reply: 0,
-            start: Time::ZERO,
-            stop: None,
-            transport,
-            workload: 0,
-            query: None,
-            kept: None,
-            operation: None,
-            reply_delay: Span::ZERO,
-        };
+        let mss = u64::from(self.settings.transports[usize::from(transport)].config.mss);
+        let spec = FlowSpec { transport, ..FlowSpec::new(from, to, mss) };
         let ack = self.wire_size(&spec, &Segment::default());
         let there = self.transfer_time(&spec, spec.size, &self.ideal_path(from, to));
         there.saturating_add(self.one_way_time(&self.ideal_path(to, from), &[(1, ack)]))

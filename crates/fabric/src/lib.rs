@@ -58,7 +58,7 @@ pub use flow::{
     DatagramCounts, FlowRecord, FlowSpec, FlowStatus, KeptConnection, Message, Operation, QueryRecord,
     RdmaCounts, RetransmissionCounts, Workload,
 };
-pub use headroom::{Headroom, HeadroomReport, PauseThresholds, PooledHeadroom, headroom_bytes};
+pub use headroom::{Headroom, HeadroomReport, PauseThresholds, PooledHeadroom};
 pub use ideal::IdealCompletionTime;
 pub use marker::{
     BUFFER_MAX, MarkAt, Marker, NoMarker, NotEct, PortSelector, Red, Spacing, Step, Threshold, ValueByPort,

@@ -70,18 +70,11 @@ impl PackedRecord {
 
     fn unpack(&self) -> FlowRecord {
         let spec = FlowSpec {
-            source: self.source,
-            destination: self.destination,
-            size: self.size,
-            reply: 0,
-            reply_delay: Span::ZERO,
             start: self.start,
-            stop: None,
             transport: self.transport,
             workload: self.workload,
             query: (self.query != u32::MAX).then_some(self.query),
-            kept: None,
-            operation: None,
+            ..FlowSpec::new(self.source, self.destination, self.size)
         };
         FlowRecord {
             status: self.status,
@@ -194,20 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn zero() -> FlowRecord {
-        let spec = FlowSpec {
-            source: NodeId(1),
-            destination: NodeId(2),
-            size: 1000,
-            reply: 0,
-            reply_delay: Span::ZERO,
-            start: Time(5),
-            stop: None,
-            transport: 0,
-            workload: 0,
-            query: None,
-            kept: None,
-            operation: None,
-        };
+        let spec = FlowSpec { start: Time(5), ..FlowSpec::new(NodeId(1), NodeId(2), 1000) };
         FlowRecord::started(spec, Span(7), Time(5))
     }
 

@@ -252,37 +252,14 @@ mod tests {
     }
 
     fn flow(us: u64, status: FlowStatus) -> FlowRecord {
-        let spec = FlowSpec {
-            source: NodeId(0),
-            destination: NodeId(1),
-            size: 1000,
-            reply: 0,
-            start: Time::ZERO,
-            stop: None,
-            transport: 0,
-            workload: 0,
-            query: None,
-            kept: None,
-            operation: None,
-            reply_delay: Span::ZERO,
-        };
+        let spec = FlowSpec::new(NodeId(0), NodeId(1), 1000);
         let end = Time::ZERO + Span::from_us(us);
         FlowRecord {
-            spec,
             status,
-            end,
             delivered: 1000,
-            ideal: Span::from_us(2),
             retransmits: 1,
             timeouts: 2,
-            loss_probes: 0,
-            of_reply: pauseframe_fabric::RetransmissionCounts::default(),
-            undone: 0,
-            ce_packets: 0,
-            datagrams: pauseframe_fabric::DatagramCounts::default(),
-            rdma: pauseframe_fabric::RdmaCounts::default(),
-            connected: None,
-            failure: None,
+            ..FlowRecord::started(spec, Span::from_us(2), end)
         }
     }
 

@@ -354,35 +354,23 @@ mod tests {
     }
 
     fn record(status: FlowStatus, size: u64, query: Option<u32>) -> FlowRecord {
+        let spec = FlowSpec {
+            reply: 5,
+            start: Time::ZERO + Span::from_us(10),
+            workload: 1,
+            query,
+            ..FlowSpec::new(NodeId(0), NodeId(2), size)
+        };
         FlowRecord {
-            spec: FlowSpec {
-                source: NodeId(0),
-                destination: NodeId(2),
-                size,
-                reply: 5,
-                start: Time::ZERO + Span::from_us(10),
-                stop: None,
-                transport: 0,
-                workload: 1,
-                query,
-                kept: None,
-                operation: None,
-                reply_delay: Span::ZERO,
-            },
             status,
-            end: Time::ZERO + Span::from_us(40),
             delivered: 105,
-            ideal: Span::from_us(20),
             retransmits: 3,
             timeouts: 2,
             loss_probes: 1,
             of_reply: pauseframe_fabric::RetransmissionCounts { retransmits: 2, timeouts: 1, loss_probes: 0 },
             undone: 1,
             ce_packets: 7,
-            datagrams: pauseframe_fabric::DatagramCounts::default(),
-            rdma: pauseframe_fabric::RdmaCounts::default(),
-            connected: None,
-            failure: None,
+            ..FlowRecord::started(spec, Span::from_us(20), Time::ZERO + Span::from_us(40))
         }
     }
 

@@ -121,20 +121,8 @@ pub struct Maker<'a> {
 impl Maker<'_> {
     /// Makes a one-way flow of this workload.
     pub fn flow(&self, source: NodeId, destination: NodeId, size: Bytes, start: Time) -> FlowSpec {
-        FlowSpec {
-            source,
-            destination,
-            size: size.0,
-            reply: 0,
-            start,
-            stop: None,
-            transport: self.transport,
-            workload: self.workload,
-            query: None,
-            kept: None,
-            operation: None,
-            reply_delay: Span::ZERO,
-        }
+        let Maker { transport, workload, .. } = *self;
+        FlowSpec { start, transport, workload, ..FlowSpec::new(source, destination, size.0) }
     }
 
     /// All hosts of the topology.

@@ -75,20 +75,10 @@ pub(crate) fn drain(workload: &mut dyn Workload) -> Vec<FlowSpec> {
 /// The record of `spec` if the flow ends at `end` with `timeouts` timeouts.
 pub(crate) fn ended(spec: FlowSpec, status: FlowStatus, end: Time, timeouts: u32) -> FlowRecord {
     FlowRecord {
-        spec,
         status,
-        end,
         delivered: spec.size,
-        ideal: Span::from_us(1),
         retransmits: timeouts,
         timeouts,
-        loss_probes: 0,
-        of_reply: pauseframe_fabric::RetransmissionCounts::default(),
-        undone: 0,
-        ce_packets: 0,
-        datagrams: pauseframe_fabric::DatagramCounts::default(),
-        rdma: pauseframe_fabric::RdmaCounts::default(),
-        connected: None,
-        failure: None,
+        ..FlowRecord::started(spec, Span::from_us(1), end)
     }
 }

@@ -115,18 +115,11 @@ impl Traffic {
     pub(super) fn open_message_connection(&mut self, workload: u16, message: &Message, now: Time) -> u32 {
         let flow = self.records.len() as u32;
         let spec = FlowSpec {
-            source: message.from,
-            destination: message.to,
-            size: message.bytes,
-            reply: 0,
-            reply_delay: Span::ZERO,
             start: now,
-            stop: None,
             transport: message.transport,
             workload,
-            query: None,
             kept: Some(KeptConnection { number: message.connection, first: true, last: false }),
-            operation: None,
+            ..FlowSpec::new(message.from, message.to, message.bytes)
         };
         self.open_flow(spec, now);
         // Its duration depends on the application, so it has no ideal time.

@@ -178,20 +178,7 @@ pub(crate) fn lossless(config: TcpConfig, buffer: u64) -> Settings {
 /// A one-way flow at the start of the run.
 pub(crate) fn flow(topology: &Topology, from: &str, to: &str, size: u64) -> FlowSpec {
     let node = |name| topology.find(name).expect("a node of the topology");
-    FlowSpec {
-        source: node(from),
-        destination: node(to),
-        size,
-        reply: 0,
-        start: Time::ZERO,
-        stop: None,
-        transport: 0,
-        workload: 0,
-        query: None,
-        kept: None,
-        operation: None,
-        reply_delay: Span::ZERO,
-    }
+    FlowSpec::new(node(from), node(to), size)
 }
 
 /// The port from a node to its neighbour.

@@ -115,19 +115,12 @@ fn many_flows(rng: &mut Rng, topology: &Topology, count: u64, transports: u64) -
             let from = rng.uniform_below(n);
             let to = (from + 1 + rng.uniform_below(n - 1)) % n;
             start += rng.uniform_below(4 * US);
+            let size = 1 + rng.uniform_below(6_000);
             FlowSpec {
-                source: hosts[from as usize],
-                destination: hosts[to as usize],
-                size: 1 + rng.uniform_below(6_000),
                 reply: rng.uniform_below(2) * rng.uniform_below(4_000),
                 start: Time(start),
-                stop: None,
                 transport: (number % transports) as u16,
-                workload: 0,
-                query: None,
-                kept: None,
-                operation: None,
-                reply_delay: Span::ZERO,
+                ..FlowSpec::new(hosts[from as usize], hosts[to as usize], size)
             }
         })
         .collect()

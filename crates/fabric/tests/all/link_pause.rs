@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    DatagramSettings, FlowSpec, FlowStatus, FrameContent, PfcSettings, ReceiverSettings, Settings,
-    TransportSettings, headroom_bytes,
+    DatagramSettings, FlowSpec, FlowStatus, FrameContent, Headroom, PfcSettings, ReceiverSettings, Settings,
+    TransportSettings,
 };
 use pauseframe_topology::Topology;
 use pauseframe_transport::TcpConfig;
@@ -241,7 +241,7 @@ fn jumbo_frames_need_and_have_their_headroom() {
     assert_eq!(drops(&network, &ending), [0; 4]);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
     let wire = link(10, Span::from_us(1));
-    let needed = headroom_bytes(wire, wire, 9022, settings.overhead, Span::ZERO, 1);
+    let needed = Headroom::for_link(wire, wire, 9022, settings.overhead, Span::ZERO, 1).total_bytes();
     // Wire bytes: 9042 in service, a pause frame of 84, 9042 that had begun, 2500 of two delays; 20 of 9042 do not count;
     // and the frame that crossed XOFF, less one byte.
     assert_eq!(needed, Bytes((20_669u64 * 9022).div_ceil(9042) + 9021));

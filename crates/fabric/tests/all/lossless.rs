@@ -4,7 +4,7 @@
 use crate::common::*;
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
-    DropReason, FlowSpec, FlowStatus, HeadroomReport, Overhead, PfcSettings, Settings, headroom_bytes,
+    DropReason, FlowSpec, FlowStatus, Headroom, HeadroomReport, Overhead, PfcSettings, Settings,
 };
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::{DelayedAckConfig, RtoConfig, TcpConfig};
@@ -47,20 +47,9 @@ fn storm(rng: &mut Rng, topology: &Topology) -> Vec<FlowSpec> {
         .filter_map(|source| {
             let destination = hosts[rng.uniform_below(sinks) as usize];
             let start = Time(rng.uniform_below(50_000_000));
-            (destination != *source).then_some(FlowSpec {
-                source: *source,
-                destination,
-                size: 1 + rng.uniform_below(400_000),
-                reply: 0,
-                start,
-                stop: None,
-                transport: 0,
-                workload: 0,
-                query: None,
-                kept: None,
-                operation: None,
-                reply_delay: Span::ZERO,
-            })
+            let size = 1 + rng.uniform_below(400_000);
+            (destination != *source)
+                .then_some(FlowSpec { start, ..FlowSpec::new(*source, destination, size) })
         })
         .collect();
     flows.sort_by_key(|flow| flow.start);
@@ -152,7 +141,7 @@ proptest! {
         prop_assert_eq!(reports.len(), 2);
         let HeadroomReport { needed, limits, .. } = *reports.iter().find(|r| r.port == from_a).unwrap();
         let frame = settings.overhead.frame_size(mtu, priority(LOSSLESS));
-        prop_assert_eq!(needed.total_bytes(), headroom_bytes(data, back, frame, settings.overhead, Span(reaction), 1));
+        prop_assert_eq!(needed.total_bytes(), Headroom::for_link(data, back, frame, settings.overhead, Span(reaction), 1).total_bytes());
         prop_assert_eq!(Bytes(limits.headroom), needed.total_bytes());
         prop_assert_eq!(Some(limits), network.plan().thresholds(from_a, priority(LOSSLESS)));
         // In the time of the terms the link carries what they say, to a frame.
@@ -193,7 +182,8 @@ fn a_byte_less_than_the_headroom_loses_a_packet() {
             settings.transports[0].config = Arc::new(config.clone());
             settings
         };
-        let needed = headroom_bytes(channel, channel, frame, Overhead::ETHERNET, reaction, 1);
+        let needed =
+            Headroom::for_link(channel, channel, frame, Overhead::ETHERNET, reaction, 1).total_bytes();
         let flows = [flow(&topology, "a", "r", 400 * mss), flow(&topology, "q", "a", 400 * mss)];
         let until = Time(60 * wire_ps);
         let (network, ending) = run_until(&topology, &settings(None), &flows, until);

@@ -4,8 +4,8 @@
 use crate::common::*;
 use pauseframe_engine::random_stream;
 use pauseframe_fabric::{
-    CapturedFrame, DropReason, FlowSpec, FlowStatus, FrameContent, Network, PfcSettings, Settings,
-    TransportSettings, headroom_bytes,
+    CapturedFrame, DropReason, FlowSpec, FlowStatus, FrameContent, Headroom, Network, PfcSettings, Settings,
+    TransportSettings,
 };
 use pauseframe_topology::generate::{line, star};
 use pauseframe_topology::{Channel, Topology};
@@ -76,7 +76,8 @@ fn the_headroom_is_tight_to_the_byte() {
     // 3 frames exactly, and one that began in time.
     let reaction = Span::from_ns(400);
     let settings = |headroom| blocked_settings(5, PfcSettings { reaction, headroom, ..pfc() });
-    let needed = headroom_bytes(channel, channel, TAGGED as u32, settings(None).overhead, reaction, 1);
+    let needed = Headroom::for_link(channel, channel, TAGGED as u32, settings(None).overhead, reaction, 1)
+        .total_bytes();
     assert_eq!(needed, Bytes(5 * TAGGED), "four frames after the one that crosses XOFF");
 
     let until = Time(100 * US);
@@ -113,7 +114,8 @@ fn what_comes_after_xoff_stays_within_the_headroom_and_comes_close() {
         let (data, back) = (channel(), channel());
         let reaction = Span(rng.uniform_below(2) * rng.uniform_below(2 * US));
         let settings = blocked_settings(5, PfcSettings { reaction, ..pfc() });
-        let needed = headroom_bytes(data, back, TAGGED as u32, settings.overhead, reaction, 1).0;
+        let needed =
+            Headroom::for_link(data, back, TAGGED as u32, settings.overhead, reaction, 1).total_bytes().0;
         let topology = blocked_receiver(data, back);
         let full = |channel: Channel| 1542 * 8000 / (channel.rate.0 / 1_000_000_000);
         // The seventh frame from a crosses XOFF; frames on the way back follow each other from q's first.

@@ -282,19 +282,12 @@ fn draw_flows(rng: &mut Rng, topology: &Topology, transports: u64) -> Vec<FlowSp
             let (source, to) = (host(rng), if coin(rng) { sink } else { host(rng) });
             let destination = if to == source { hosts[usize::from(hosts[0] == source)] } else { to };
             let magnitude = 4 + rng.uniform_below(17);
+            let flow = FlowSpec::new(source, destination, 1 + rng.uniform_below(1 << magnitude));
             FlowSpec {
-                source,
-                destination,
-                size: 1 + rng.uniform_below(1 << magnitude),
                 reply: rng.uniform_below(2) * rng.uniform_below(30_000),
                 start: Time(rng.uniform_below(2) * rng.uniform_below(100_000_000)),
-                stop: None,
                 transport: rng.uniform_below(transports) as u16,
-                workload: 0,
-                query: None,
-                kept: None,
-                operation: None,
-                reply_delay: Span::ZERO,
+                ..flow
             }
         })
         .collect();

@@ -7,7 +7,7 @@
 use super::Ways;
 use crate::build::overhead;
 use crate::spec::{Scenario, WorkloadKind, WorkloadSpec};
-use pauseframe_fabric::{DatagramCounts, FlowRecord, FlowSpec, FlowStatus, Workload};
+use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Workload};
 use pauseframe_flowlevel::demand::Pair;
 use pauseframe_flowlevel::routes::{Chooser, NoVlan, VlanChoice};
 use pauseframe_flowlevel::{Arrival, Outcome, Source};
@@ -231,21 +231,9 @@ impl<'a> Workloads<'a> {
         let entry = &mut self.records[record as usize];
         (entry.status, entry.end) = (status, at);
         let flow = FlowRecord {
-            spec: entry.spec,
             status,
-            end: now,
             delivered: entry.spec.size.saturating_add(entry.spec.reply),
-            ideal: Span::from_secs_f64(entry.ideal),
-            retransmits: 0,
-            timeouts: 0,
-            ce_packets: 0,
-            loss_probes: 0,
-            of_reply: pauseframe_fabric::RetransmissionCounts::default(),
-            undone: 0,
-            datagrams: DatagramCounts::default(),
-            rdma: pauseframe_fabric::RdmaCounts::default(),
-            connected: None,
-            failure: None,
+            ..FlowRecord::started(entry.spec, Span::from_secs_f64(entry.ideal), now)
         };
         let workload = &mut self.sources[usize::from(flow.spec.workload)];
         workload.on_flow_finished(&flow, now);
