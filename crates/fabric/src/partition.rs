@@ -18,7 +18,7 @@ use crate::prefetch::{self, ShortPrefetchState};
 use crate::switching::Switching;
 use crate::switching::node::SwitchNode;
 use crate::wire::Ports;
-use crate::wire::own::{InPort, NodePorts, OwnPort};
+use crate::wire::own::{NodePorts, OwnPort};
 use pauseframe_engine::{EventQueue, Model};
 use pauseframe_routing::NextHops;
 use pauseframe_units::{PortId, Span, Time};
@@ -61,7 +61,7 @@ impl Partition {
     /// Starts a port that may have a frame to send.
     pub(crate) fn start_transmission(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
-        let (node, port) = sending_node(ports, port, ctx);
+        let (node, port) = NodePorts::sending_by(ports, port);
         match node.node().unpack() {
             SwitchOrHost::Switch(_) => SwitchNode::new(node, switching).start_transmission(port, ctx),
             SwitchOrHost::Host(_) => HostNode::new(node, port, endpoints).start_transmission(ctx),
@@ -70,20 +70,20 @@ impl Partition {
 
     /// Takes the link of `port` down at the sending end.
     pub(crate) fn take_link_down(&mut self, port: PortId) {
-        let (mut node, port) = sending_node(&mut self.ports, port, &self.ctx);
+        let (mut node, port) = NodePorts::sending_by(&mut self.ports, port);
         node.take_link_down(port, &mut self.ctx);
     }
 
     /// Takes the link of `port` down at the receiving end: loses the frames in flight.
     pub(crate) fn lose_frames_in_flight(&mut self, port: PortId) {
-        let (mut node, port) = receiving_node(&mut self.ports, port, &self.ctx);
+        let (mut node, port) = NodePorts::receiving_from(&mut self.ports, port);
         node.lose_frames_in_flight(port, &mut self.ctx);
     }
 
     /// A switch empties the queues of a port that has lost its link.
     pub(crate) fn discard_queues(&mut self, port: PortId) {
         let Partition { ports, switching, ctx, .. } = self;
-        let (node, port) = sending_node(ports, port, ctx);
+        let (node, port) = NodePorts::sending_by(ports, port);
         if node.node().is_switch() {
             SwitchNode::new(node, switching).discard_queues(port, ctx);
         }
@@ -91,13 +91,13 @@ impl Partition {
 
     /// Brings the link of `port` up at the sending end.
     pub(crate) fn bring_link_up(&mut self, port: PortId, now: Time) {
-        let (mut node, port) = sending_node(&mut self.ports, port, &self.ctx);
+        let (mut node, port) = NodePorts::sending_by(&mut self.ports, port);
         node.bring_link_up(port, now);
     }
 
     /// Brings the link of `port` up at the receiving end: sends pending pause requests again.
     pub(crate) fn resend_pauses(&mut self, port: PortId) {
-        let (mut node, port) = receiving_node(&mut self.ports, port, &self.ctx);
+        let (mut node, port) = NodePorts::receiving_from(&mut self.ports, port);
         node.resend_pauses(port, &mut self.ctx);
     }
 
@@ -105,7 +105,7 @@ impl Partition {
     #[inline(always)]
     fn on_tx_done(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
-        let (mut node, port) = sending_node(ports, port, ctx);
+        let (mut node, port) = NodePorts::sending_by(ports, port);
         if node.finish_frame(port, ctx) {
             match node.node().unpack() {
                 SwitchOrHost::Switch(_) => SwitchNode::new(node, switching).transmit_next_frame(port, ctx),
@@ -124,11 +124,11 @@ impl Partition {
             return;
         }
         ctx.packet_hops += 1;
-        let (node, port) = receiving_node(ports, port, ctx);
+        let (node, port) = NodePorts::receiving_from(ports, port);
         match node.node().unpack() {
             SwitchOrHost::Switch(_) => SwitchNode::new(node, switching).forward(port, index, ctx),
             SwitchOrHost::Host(_) => {
-                HostNode::new(node, port.reverse(), endpoints).on_nic_receive(index, ctx);
+                HostNode::new(node, port, endpoints).on_nic_receive(index, ctx);
             }
         }
     }
@@ -137,7 +137,7 @@ impl Partition {
     #[cold]
     fn on_non_flow_frame(&mut self, port: PortId, index: PacketId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
-        let (mut node, port) = receiving_node(ports, port, ctx);
+        let (mut node, port) = NodePorts::receiving_from(ports, port);
         match ctx.packets[index].content {
             FrameKind::Pause { .. } => {
                 if let Some(paused) = node.on_pause_frame(port, index, ctx).map(OwnPort::id) {
@@ -149,7 +149,7 @@ impl Partition {
                 match node.node().unpack() {
                     SwitchOrHost::Switch(_) => SwitchNode::new(node, switching).forward_cnm(port, index, ctx),
                     SwitchOrHost::Host(_) => {
-                        HostNode::new(node, port.reverse(), endpoints).on_cnm(index, ctx);
+                        HostNode::new(node, port, endpoints).on_cnm(index, ctx);
                     }
                 }
             }
@@ -159,7 +159,7 @@ impl Partition {
 
     #[inline(never)]
     fn on_pause_effect(&mut self, port: PortId) {
-        let (mut node, own) = sending_node(&mut self.ports, port, &self.ctx);
+        let (mut node, own) = NodePorts::sending_by(&mut self.ports, port);
         node.on_pause_effect(own, &mut self.ctx);
         self.start_transmission(port);
     }
@@ -167,7 +167,7 @@ impl Partition {
     #[inline(never)]
     fn on_pause_expiry(&mut self, slot: SlotId) {
         let (port, class) = self.ctx.hot.port_and_class(slot);
-        let (mut node, own) = sending_node(&mut self.ports, port, &self.ctx);
+        let (mut node, own) = NodePorts::sending_by(&mut self.ports, port);
         if node.has_pause_expired(own, class, &mut self.ctx) {
             self.start_transmission(port);
         }
@@ -176,21 +176,21 @@ impl Partition {
     #[inline(never)]
     fn on_pause_refresh(&mut self, slot: SlotId) {
         let (port, class) = self.ctx.hot.port_and_class(slot);
-        let (mut node, port) = receiving_node(&mut self.ports, port, &self.ctx);
-        node.on_pause_refresh(port.slot(class, &self.ctx.hot), &mut self.ctx);
+        let (mut node, port) = NodePorts::receiving_from(&mut self.ports, port);
+        node.on_pause_refresh(port.ingress_slot(class, &self.ctx.hot), &mut self.ctx);
     }
 
     fn on_watchdog(&mut self, slot: SlotId) {
         let Partition { ports, switching, ctx, .. } = self;
         let (port, class) = ctx.hot.port_and_class(slot);
-        let (node, port) = sending_node(ports, port, ctx);
+        let (node, port) = NodePorts::sending_by(ports, port);
         SwitchNode::new(node, switching).on_watchdog(port, class, ctx);
     }
 
     fn on_pause_storm(&mut self, number: u32) {
         let storms = Arc::clone(&self.ports.storms);
         let storm = &storms[number as usize];
-        let (mut node, port) = sending_node(&mut self.ports, storm.port, &self.ctx);
+        let (mut node, port) = NodePorts::sending_by(&mut self.ports, storm.port);
         node.on_pause_storm(number, storm, port, &mut self.ctx);
     }
 
@@ -198,7 +198,7 @@ impl Partition {
     #[inline(always)]
     fn borrow_host(&mut self, host: HostId) -> (HostNode<'_>, &mut Context) {
         let Partition { ports, endpoints, ctx, .. } = self;
-        let (node, port) = sending_node(ports, endpoints.hosts[host].port, ctx);
+        let (node, port) = NodePorts::sending_by(ports, endpoints.hosts[host].port);
         (HostNode::new(node, port, endpoints), ctx)
     }
 
@@ -298,24 +298,6 @@ impl Partition {
             Event::TxDone(_) | Event::Arrive(_) => unreachable!("the run loop handles it itself"),
         }
     }
-}
-
-/// Borrows the node that sends by a port, with the token of the port.
-#[inline(always)]
-fn sending_node<'n>(ports: &'n mut Ports, port: PortId, ctx: &Context) -> (NodePorts<'n>, OwnPort<'n>) {
-    let from = ports.ports[port].from;
-    let node = NodePorts::for_node(ports, from);
-    let port = node.own_port(port, ctx);
-    (node, port)
-}
-
-/// Borrows the node that receives from a port, with the token of the link.
-#[inline(always)]
-fn receiving_node<'n>(ports: &'n mut Ports, port: PortId, ctx: &Context) -> (NodePorts<'n>, InPort<'n>) {
-    let to = ports.ports[port].to;
-    let node = NodePorts::for_node(ports, to);
-    let port = node.incoming_link(port, ctx);
-    (node, port)
 }
 
 impl Model for Partition {

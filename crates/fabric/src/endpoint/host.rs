@@ -326,7 +326,7 @@ impl HostNode<'_> {
     /// Puts a frame into the buffer of a slow receiver or drops it; false if the host is not slow.
     #[cold]
     fn admit_to_receive_buffer(&mut self, index: PacketId, ctx: &mut Context) -> bool {
-        let (id, came_by) = (self.id(), self.port.reverse().id());
+        let (id, came_by) = (self.id(), self.port.peer());
         let Some(receiver) = self.receiver() else { return false };
         let packet = &mut ctx.packets[index];
         (packet.ingress, packet.ingress_class) = (came_by, packet.class);
@@ -348,14 +348,14 @@ impl HostNode<'_> {
 
     /// A slow receiver has drained the first frame of its buffer, which goes up the stack.
     pub(crate) fn on_receiver_drained(&mut self, ctx: &mut Context) {
-        let (id, line) = (self.id(), ctx.plan.rate_from(self.port.reverse().id()));
+        let (id, line) = (self.id(), ctx.plan.rate_from(self.port.peer()));
         let Some(receiver) = self.receiver() else { return };
         let index = receiver.dequeue_drained_frame(id, line, ctx);
         let packet = ctx.packets[index];
         let size = u64::from(packet.size);
         if ctx.hot.is_lossless(packet.class) {
             let class = packet.class & ctx.hot.account_mask;
-            let slot = self.port.reverse().slot(class, &ctx.hot);
+            let slot = self.port.ingress_slot(class, &ctx.hot);
             self.ports.release_from_account(slot, size, ctx);
             if self.ports.ingress_account(slot).may_resume() {
                 self.ports.send_resume(slot, ctx);

@@ -8,7 +8,7 @@ use crate::ids::SlotId;
 use crate::plan::Plan;
 use crate::settings::QcnSettings;
 use crate::wire::counters::DropReason;
-use crate::wire::own::{InPort, OwnPort};
+use crate::wire::own::OwnPort;
 use pauseframe_engine::{mix_bits, random_stream};
 use pauseframe_routing::ecmp_index;
 use pauseframe_units::{IndexVec, NodeId, PortId, Priority};
@@ -131,7 +131,7 @@ impl<'n> SwitchNode<'n> {
 
     /// Forwards a CNM that arrived by `ingress`.
     #[inline(never)]
-    pub(crate) fn forward_cnm(&mut self, ingress: InPort<'n>, index: PacketId, ctx: &mut Context) {
+    pub(crate) fn forward_cnm(&mut self, ingress: OwnPort<'n>, index: PacketId, ctx: &mut Context) {
         let Packet { route, class, content: FrameKind::Cnm(Cnm { to, point, .. }), .. } = ctx.packets[index]
         else {
             return;

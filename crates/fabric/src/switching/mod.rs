@@ -29,7 +29,7 @@ use crate::ids::{SlotId, SwitchId};
 use crate::marker::{Marker, MarkerState};
 use crate::plan::Plan;
 use crate::wire::counters::{DropReason, LossReason};
-use crate::wire::own::{InPort, OwnPort, OwnSlot};
+use crate::wire::own::{OwnPort, OwnSlot};
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_routing::NextHops;
 use pauseframe_units::{IndexVec, NodeId, PortId, Priority};
@@ -97,9 +97,9 @@ impl Switching {
 }
 
 impl<'n> SwitchNode<'n> {
-    /// Forwards a packet that arrived by `ingress` (named by its sending port).
+    /// Forwards a packet that arrived by `ingress`.
     #[inline(always)]
-    pub(crate) fn forward(&mut self, ingress: InPort<'n>, index: PacketId, ctx: &mut Context) {
+    pub(crate) fn forward(&mut self, ingress: OwnPort<'n>, index: PacketId, ctx: &mut Context) {
         let packet = &mut ctx.packets[index];
         let mut class = packet.class;
         let egress = if ctx.hot.look_up {
@@ -119,7 +119,7 @@ impl<'n> SwitchNode<'n> {
     #[inline(always)]
     fn forward_to_egress(
         &mut self,
-        ingress: InPort<'n>,
+        ingress: OwnPort<'n>,
         index: PacketId,
         (egress, class): (OwnPort<'n>, u8),
         ctx: &mut Context,
@@ -132,7 +132,7 @@ impl<'n> SwitchNode<'n> {
             return;
         }
         let packet = &mut ctx.packets[index];
-        packet.ingress = ingress.id();
+        packet.ingress = ingress.peer();
         // The two common cases are inlined. A lossy class with a fixed limit needs only the backlog as account, and below a threshold neither marks
         // nor drops. A lossless class with fixed thresholds neither drops nor evicts here.
         let slot = egress.slot(class, &ctx.hot);

@@ -1,30 +1,30 @@
 //! Causes of a pause request: the egress queues of a switch that hold packets from a port. Recorded for observers.
 
-use super::own::{InPort, NodePorts, OwnPort};
+use super::own::{NodePorts, OwnPort};
 use crate::context::Context;
 use crate::observers::notes::{NoteKind, PauseNote, PauseNumber};
 use pauseframe_units::PortId;
 
 impl<'n> NodePorts<'n> {
     /// Records a pause request, first or repeated.
-    pub(super) fn note_pause_request(&self, port: InPort, class: u8, ctx: &mut Context) {
+    pub(super) fn note_pause_request(&self, port: OwnPort, class: u8, ctx: &mut Context) {
         if !ctx.notes.is_recording() {
             return;
         }
         let fullest =
             if ctx.notes.records_fullest_queue() { self.fullest_egress_from(port, class, ctx) } else { None };
         let what = NoteKind::PauseRequested { fullest, parents: self.causing_pauses(port, class, ctx) };
-        ctx.notes.list.push(PauseNote { at: ctx.now(), slot: port.slot(class, &ctx.hot).id(), what });
+        ctx.notes.list.push(PauseNote { at: ctx.now(), slot: port.ingress_slot(class, &ctx.hot).id(), what });
     }
 
     /// The pauses at egress queues of the switch that hold packets from `port`.
-    fn causing_pauses(&self, port: InPort, class: u8, ctx: &Context) -> Vec<PauseNumber> {
+    fn causing_pauses(&self, port: OwnPort, class: u8, ctx: &Context) -> Vec<PauseNumber> {
         let mut causes = Vec::new();
         for egress in self.all_ports_of_node(port, ctx) {
             let slot = egress.slot(class, &ctx.hot);
             let Some((count @ 1.., end)) = ctx.notes.last_pause(slot.id()) else { continue };
             let held = self.slot(slot).queue.iter(&ctx.packets);
-            let oldest = held.map(|index| &ctx.packets[index]).find(|packet| packet.ingress == port.id());
+            let oldest = held.map(|index| &ctx.packets[index]).find(|packet| packet.ingress == port.peer());
             if oldest.is_some_and(|packet| end.is_none_or(|end| end > packet.at)) {
                 causes.push((slot.id(), count - 1));
             }
@@ -33,14 +33,14 @@ impl<'n> NodePorts<'n> {
     }
 
     /// The egress queue of the switch that holds most bytes from `port` in `class`.
-    fn fullest_egress_from(&self, port: InPort, class: u8, ctx: &Context) -> Option<PortId> {
+    fn fullest_egress_from(&self, port: OwnPort, class: u8, ctx: &Context) -> Option<PortId> {
         let held = |egress: OwnPort| -> u64 {
             let slots = (0..ctx.plan.priorities.len() as u8).map(|out| egress.slot(out, &ctx.hot));
             let waiting = slots.flat_map(|slot| self.slot(slot).queue.iter(&ctx.packets));
             let came = |index| {
                 let packet = &ctx.packets[index];
                 let same_account = packet.ingress_class & ctx.hot.account_mask == class;
-                if packet.ingress == port.id() && same_account { u64::from(packet.size) } else { 0 }
+                if packet.ingress == port.peer() && same_account { u64::from(packet.size) } else { 0 }
             };
             waiting.map(came).sum()
         };
@@ -49,9 +49,9 @@ impl<'n> NodePorts<'n> {
         held.max_by_key(|(bytes, egress)| (*bytes, std::cmp::Reverse(*egress))).map(|(_, egress)| egress)
     }
 
-    /// All ports of the node, including the reverse port of `port`.
-    fn all_ports_of_node(&self, port: InPort, ctx: &Context) -> impl Iterator<Item = OwnPort<'n>> {
+    /// All ports of the node, including `port`.
+    fn all_ports_of_node(&self, port: OwnPort, ctx: &Context) -> impl Iterator<Item = OwnPort<'n>> {
         let topology = &ctx.plan.topology;
-        topology.nodes()[topology.peer(port.id())].ports.iter().map(|port| self.own_port(*port, ctx))
+        topology.nodes()[topology.owner(port.id())].ports.iter().map(|port| self.own_port(*port, ctx))
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Ports;
 use super::counters::{LossReason, PacketsAndBytes};
-use super::own::{InPort, NodePorts, OwnPort};
+use super::own::{NodePorts, OwnPort};
 use crate::context::Context;
 use crate::frame::{FrameKind, Packet, PacketId};
 use pauseframe_units::Time;
@@ -20,7 +20,7 @@ impl Ports {
 impl NodePorts<'_> {
     /// A frame that was lost on the wire reaches its arrival time.
     #[cold]
-    pub(crate) fn on_lost_frame(&mut self, port: InPort, index: PacketId, ctx: &mut Context) {
+    pub(crate) fn on_lost_frame(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
         let packet = ctx.packets[index];
         if matches!(packet.content, FrameKind::Damaged { .. }) {
             self.count_loss_on_wire(port, &packet, LossReason::Corrupted, ctx);
@@ -28,8 +28,8 @@ impl NodePorts<'_> {
         ctx.packets.remove(index);
     }
 
-    fn count_loss_on_wire(&mut self, port: InPort, packet: &Packet, reason: LossReason, ctx: &Context) {
-        self.peer_counters(port.slot(packet.class, &ctx.hot)).lost[reason as usize] += 1;
+    fn count_loss_on_wire(&mut self, port: OwnPort, packet: &Packet, reason: LossReason, ctx: &Context) {
+        self.peer_counters(port.ingress_slot(packet.class, &ctx.hot)).lost[reason as usize] += 1;
         if packet.counts_as_packet() {
             *self.lost_on_wire(port) += PacketsAndBytes::of_packets(std::iter::once(packet));
         }
@@ -58,7 +58,7 @@ impl NodePorts<'_> {
     }
 
     /// Loses all frames in flight; each stays on the wire until its arrival time.
-    pub(crate) fn lose_frames_in_flight(&mut self, port: InPort, ctx: &mut Context) {
+    pub(crate) fn lose_frames_in_flight(&mut self, port: OwnPort, ctx: &mut Context) {
         let mut next = self.in_flight_frames(port).head();
         while let Some(index) = next {
             let packet = ctx.packets[index];

@@ -2,7 +2,7 @@
 //! keep them.
 
 use super::counters::DropReason;
-use super::own::{InPort, InSlot, NodePorts, OwnPort};
+use super::own::{InSlot, NodePorts, OwnPort};
 use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{FrameKind, Packet, PacketId};
@@ -98,8 +98,7 @@ impl NodePorts<'_> {
     pub(crate) fn release_from_account(&mut self, slot: InSlot, size: u64, ctx: &Context) {
         let account = self.ingress_account_mut(slot);
         let Some(left) = account.bytes.checked_sub(size) else {
-            ctx.plan
-                .panic_account_underflow("ingress account", slot.port_and_class(&ctx.hot).0.reverse().id());
+            ctx.plan.panic_account_underflow("ingress account", slot.port_and_class(&ctx.hot).0.id());
         };
         account.bytes = left;
     }
@@ -109,16 +108,16 @@ impl NodePorts<'_> {
     pub(crate) fn send_pause(&mut self, slot: InSlot, ctx: &mut Context) -> bool {
         let quanta = ctx.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
         let (ingress, class) = slot.port_and_class(&ctx.hot);
-        if !ctx.plan.sends_pauses(ingress.reverse().id()) {
+        if !ctx.plan.sends_pauses(ingress.id()) {
             return false;
         }
         let is_new = !std::mem::replace(&mut self.ingress_account_mut(slot).pause_sent, true);
         if is_new {
             self.note_pause_request(ingress, class, ctx);
         }
-        self.send_pause_frame(ingress.reverse(), class, quanta, ctx);
+        self.send_pause_frame(ingress, class, quanta, ctx);
         if !std::mem::replace(&mut self.pause_requester(slot).is_renewing, true) {
-            let half = pause_quanta_time(ctx.plan.rate_from(ingress.id()), quanta) / 2;
+            let half = pause_quanta_time(ctx.plan.rate_from(ingress.peer()), quanta) / 2;
             ctx.schedule(ctx.now() + half, Event::PauseRefresh(slot.id()));
         }
         is_new
@@ -129,7 +128,7 @@ impl NodePorts<'_> {
     pub(crate) fn send_resume(&mut self, slot: InSlot, ctx: &mut Context) {
         self.ingress_account_mut(slot).pause_sent = false;
         let (ingress, class) = slot.port_and_class(&ctx.hot);
-        self.send_pause_frame(ingress.reverse(), class, 0, ctx);
+        self.send_pause_frame(ingress, class, 0, ctx);
     }
 
     /// Renews a pause that is still needed.
@@ -141,9 +140,9 @@ impl NodePorts<'_> {
     }
 
     /// Sends pending pause requests again after the link of `port` has come back.
-    pub(crate) fn resend_pauses(&mut self, port: InPort, ctx: &mut Context) {
+    pub(crate) fn resend_pauses(&mut self, port: OwnPort, ctx: &mut Context) {
         for class in 0..ctx.plan.priorities.len() as u8 {
-            let slot = port.slot(class, &ctx.hot);
+            let slot = port.ingress_slot(class, &ctx.hot);
             if self.has_accounts() && self.ingress_account(slot).pause_sent {
                 self.send_pause(slot, ctx);
             }

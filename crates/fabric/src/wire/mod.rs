@@ -183,7 +183,7 @@ impl NodePorts<'_> {
         self.port_mut(port).pauses_wait = more;
         if let FrameKind::Pause { classes, quanta: 1.. } = ctx.packets[index].content {
             // With link pause only class 0 counts pause frames.
-            let asked = port.reverse().slot(classes.trailing_zeros() as u8, &ctx.hot);
+            let asked = port.ingress_slot(classes.trailing_zeros() as u8, &ctx.hot);
             self.peer_counters(asked).pauses_sent += 1;
         }
         self.put_on_wire(port, index, ctx);

@@ -3,7 +3,7 @@
 //! The ports of all nodes of a partition share arrays, indexed by numbers of the whole network. A handler cannot reach these arrays. It has
 //! [`NodePorts`], the borrow of one node, which requires a token for every port, link or queue. Only this file creates tokens, after checking the
 //! owner in every build, and a token lives no longer than the borrow. So a token cannot be kept for the next node, and a wrong number ends the run
-//! before any state changes.
+//! before any state changes. A port's token names both directions of its link.
 //!
 //! Only `partition.rs`, and the network between two windows, create such a borrow, because it takes the ports of the whole partition.
 
@@ -34,13 +34,9 @@ pub(crate) struct NodePorts<'n> {
     node: PackedNode,
 }
 
-/// Token of a port that the borrowed node sends by.
+/// Token of a port of the borrowed node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OwnPort<'n>(PortId, PhantomData<&'n ()>);
-
-/// Token of a link that ends at the borrowed node, named by its sending port.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct InPort<'n>(PortId, PhantomData<&'n ()>);
 
 /// Token of a class of a port that the borrowed node sends by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,10 +52,10 @@ impl<'n> OwnPort<'n> {
         self.0
     }
 
-    /// The incoming direction of the same link.
+    /// The port at the other end of the link, which names what arrives.
     #[inline(always)]
-    pub(crate) fn reverse(self) -> InPort<'n> {
-        InPort(self.0.reverse(), PhantomData)
+    pub(crate) fn peer(self) -> PortId {
+        self.0.reverse()
     }
 
     /// The queue of a class. The class is masked, so the slot always belongs to this port.
@@ -67,24 +63,11 @@ impl<'n> OwnPort<'n> {
     pub(crate) fn slot(self, class: u8, hot: &HotSettings) -> OwnSlot<'n> {
         OwnSlot(hot.slot_of_masked_class(self.0, class), PhantomData)
     }
-}
 
-impl<'n> InPort<'n> {
+    /// The slot of a class in which packets arrive by this port.
     #[inline(always)]
-    pub(crate) fn id(self) -> PortId {
-        self.0
-    }
-
-    /// The port of this node on the same link.
-    #[inline(always)]
-    pub(crate) fn reverse(self) -> OwnPort<'n> {
-        OwnPort(self.0.reverse(), PhantomData)
-    }
-
-    /// The slot of a class on this link.
-    #[inline(always)]
-    pub(crate) fn slot(self, class: u8, hot: &HotSettings) -> InSlot<'n> {
-        InSlot(hot.slot_of_masked_class(self.0, class), PhantomData)
+    pub(crate) fn ingress_slot(self, class: u8, hot: &HotSettings) -> InSlot<'n> {
+        InSlot(hot.slot_of_masked_class(self.peer(), class), PhantomData)
     }
 }
 
@@ -101,19 +84,27 @@ impl<'n> InSlot<'n> {
         self.0
     }
 
-    /// The link and the class.
-    pub(crate) fn port_and_class(self, hot: &HotSettings) -> (InPort<'n>, u8) {
-        let (port, class) = hot.port_and_class(self.0);
-        (InPort(port, PhantomData), class)
+    /// The port that packets arrive by, and the class.
+    pub(crate) fn port_and_class(self, hot: &HotSettings) -> (OwnPort<'n>, u8) {
+        let (peer, class) = hot.port_and_class(self.0);
+        (OwnPort(peer.reverse(), PhantomData), class)
     }
 }
 
 /// Tokens.
 impl<'n> NodePorts<'n> {
-    /// Borrows the ports of `node`.
+    /// Borrows the node that sends by a port, with the token of the port.
     #[inline(always)]
-    pub(crate) fn for_node(all: &'n mut Ports, node: PackedNode) -> NodePorts<'n> {
-        NodePorts { all, node }
+    pub(crate) fn sending_by(all: &'n mut Ports, port: PortId) -> (NodePorts<'n>, OwnPort<'n>) {
+        let node = all.ports[port].from;
+        (NodePorts { all, node }, OwnPort(port, PhantomData))
+    }
+
+    /// Borrows the node that receives from a port, with the token of its port on the same link.
+    #[inline(always)]
+    pub(crate) fn receiving_from(all: &'n mut Ports, port: PortId) -> (NodePorts<'n>, OwnPort<'n>) {
+        let node = all.ports[port].to;
+        (NodePorts { all, node }, OwnPort(port.reverse(), PhantomData))
     }
 
     /// Reborrows for an out-of-line call, so that the original borrow can stay in registers.
@@ -128,7 +119,7 @@ impl<'n> NodePorts<'n> {
         self.node
     }
 
-    /// The token of a port that the node sends by.
+    /// The token of a port of the node.
     ///
     /// # Panics
     /// If it belongs to another node.
@@ -138,18 +129,6 @@ impl<'n> NodePorts<'n> {
             ctx.plan.panic_wrong_owner(self.node, port);
         }
         OwnPort(port, PhantomData)
-    }
-
-    /// The token of a link that ends at the node.
-    ///
-    /// # Panics
-    /// If it ends elsewhere.
-    #[inline(always)]
-    pub(crate) fn incoming_link(&self, port: PortId, ctx: &Context) -> InPort<'n> {
-        if self.all.ports.get(port).is_none_or(|state| state.to != self.node) {
-            ctx.plan.panic_wrong_owner(self.node, port);
-        }
-        InPort(port, PhantomData)
     }
 
     /// The ingress slot of `port` in a class; the account itself names its owner.
@@ -228,8 +207,8 @@ impl NodePorts<'_> {
         self.all.counters.peer_counters(slot.0)
     }
 
-    pub(super) fn lost_on_wire(&mut self, port: InPort) -> &mut PacketsAndBytes {
-        &mut self.all.errors.lost_on_wire[port.0.0 as usize]
+    pub(super) fn lost_on_wire(&mut self, port: OwnPort) -> &mut PacketsAndBytes {
+        &mut self.all.errors.lost_on_wire[port.peer().0 as usize]
     }
 
     pub(super) fn count_syn_drop(&mut self) {
@@ -288,8 +267,8 @@ impl NodePorts<'_> {
     }
 
     /// The frames on a wire to the node.
-    pub(super) fn in_flight_frames(&self, port: InPort) -> PacketFifo {
-        self.all.ports[port.0].in_flight
+    pub(super) fn in_flight_frames(&self, port: OwnPort) -> PacketFifo {
+        self.all.ports[port.peer()].in_flight
     }
 
     /// When the frame in service would have ended if the link had not failed.

@@ -10,7 +10,7 @@
 //! This file is the side that obeys pauses; `ingress.rs` requests them.
 
 use super::Ports;
-use super::own::{InPort, NodePorts, OwnPort, OwnSlot};
+use super::own::{NodePorts, OwnPort, OwnSlot};
 use super::paused::PendingPause;
 use super::watched::QueueWatchdog;
 use crate::context::Context;
@@ -22,11 +22,11 @@ use crate::settings::{PfcWatchdogSettings, WatchdogAction};
 use pauseframe_units::{Span, Time};
 
 impl<'n> NodePorts<'n> {
-    /// Handles a pause frame sent by `port`, which is for the reverse port. Returns that port if the pause takes effect at once.
+    /// Handles a pause frame that arrived by `port`. Returns the port if the pause takes effect at once.
     #[cold]
     pub(crate) fn on_pause_frame(
         &mut self,
-        port: InPort<'n>,
+        port: OwnPort<'n>,
         index: PacketId,
         ctx: &mut Context,
     ) -> Option<OwnPort<'n>> {
@@ -34,7 +34,6 @@ impl<'n> NodePorts<'n> {
         ctx.packets.remove(index);
         let reaction = ctx.settings.pfc.as_ref().map_or(Span::ZERO, |pfc| pfc.reaction);
         let pause = PendingPause { effect_at: ctx.now() + reaction, classes, quanta };
-        let port = port.reverse();
         if reaction == Span::ZERO {
             self.apply_pause(port, pause, ctx);
             return Some(port);

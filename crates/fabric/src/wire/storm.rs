@@ -26,20 +26,20 @@ impl NodePorts<'_> {
             return;
         }
         let in_use = ctx.plan.priorities.len() as u8;
-        let obeyed = ctx.plan.obeyed_pause_classes(port.reverse().id());
+        let obeyed = ctx.plan.obeyed_pause_classes(port.peer());
         let mask = ctx.hot.account_mask;
         for class in (0..in_use).filter(|class| class & mask == *class) {
             let is_named = storm.priorities.contains(&ctx.plan.priorities[usize::from(class)]);
             if (is_named || mask == 0) && obeyed & 1 << class != 0 {
                 if now == storm.start && storm.quanta > 0 && ctx.notes.is_recording() {
-                    let slot = port.reverse().slot(class, &ctx.hot).id();
+                    let slot = port.ingress_slot(class, &ctx.hot).id();
                     let what = NoteKind::PauseRequested { fullest: None, parents: Vec::new() };
                     ctx.notes.list.push(PauseNote { at: now, slot, what });
                 }
                 self.send_pause_frame(port, class, storm.quanta, ctx);
             }
         }
-        let rate = ctx.plan.rate_from(port.reverse().id());
+        let rate = ctx.plan.rate_from(port.peer());
         let every = storm.every.unwrap_or_else(|| pause_quanta_time(rate, storm.quanta.max(2)) / 2);
         ctx.schedule(now + every, Event::PauseStorm(number));
     }

@@ -54,28 +54,21 @@ mod types {
         node.ports.ingress_account_mut(sends.slot(0, &ctx.hot)).bytes += 1; //~ E0308
     }
 
-    fn borrows_another(node: SwitchNode<'_>, other: PackedNode) {
-        NodePorts::for_node(node.ports, other); //~ E0308
+    fn borrows_another(node: SwitchNode<'_>, other: PortId) {
+        NodePorts::sending_by(node.ports, other); //~ E0308
     }
 }
 
 #[cfg(trespass = "borrows")]
 mod borrows {
     use crate::context::Context;
-    use crate::ids::PackedNode;
     use crate::wire::Ports;
     use crate::wire::own::{NodePorts, OwnPort};
     use pauseframe_units::PortId;
 
-    fn takes_a_port_along_to_the_next(
-        ports: &mut Ports,
-        [first, next]: [PackedNode; 2],
-        port: PortId,
-        ctx: &Context,
-    ) {
-        let node = NodePorts::for_node(ports, first);
-        let port = node.own_port(port, ctx);
-        let mut node = NodePorts::for_node(ports, next); //~ E0499
+    fn takes_a_port_along_to_the_next(ports: &mut Ports, [first, next]: [PortId; 2]) {
+        let (_, port) = NodePorts::sending_by(ports, first);
+        let (mut node, _) = NodePorts::sending_by(ports, next); //~ E0499
         node.port_mut(port).tx_pending = true;
     }
 
