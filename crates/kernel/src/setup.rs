@@ -126,8 +126,10 @@ impl Setup {
     ///
     /// # Errors
     /// If a file is missing, the system refuses, or the kernel fails.
-    pub fn boot(self) -> Result<KernelStack, MachineError> {
+    pub fn boot(mut self) -> Result<KernelStack, MachineError> {
         let system = |what| move |error| MachineError::System(what, error);
+        // The kernel runs in another folder.
+        self.files = std::path::absolute(&self.files).map_err(system("cannot find the folder of the kernel"))?;
         let folder = RunFolder::create(&std::env::temp_dir(), self.logs.clone())
             .map_err(system("cannot create a folder for the kernel"))?;
         self.write(&folder.path).map_err(system("cannot write the files of the kernel"))?;
@@ -277,14 +279,18 @@ mod tests {
 
     #[test]
     fn a_kernel_that_ends_shows_its_last_20_lines() {
-        let files = tempfile::tempdir().unwrap();
+        let here = std::env::current_dir().unwrap();
+        let files = tempfile::tempdir_in(&here).unwrap();
         let script = "#!/bin/sh\ni=1; while [ $i -le 30 ]; do echo line $i; i=$((i+1)); done; exit 3\n";
         fs::write(files.path().join(KERNEL), script).unwrap();
         fs::set_permissions(files.path().join(KERNEL), fs::Permissions::from_mode(0o755)).unwrap();
         fs::write(files.path().join(AGENT), "").unwrap();
-        let Err(MachineError::Ended(lines)) = setup(files.path()).boot() else { panic!("it must end") };
         let expected: Vec<String> = (11..=30).map(|line| format!("line {line}")).collect();
-        assert_eq!(lines.lines().collect::<Vec<_>>(), expected);
+        // The kernel runs in another folder, so a relative path must not be read there.
+        for path in [files.path(), files.path().strip_prefix(&here).unwrap()] {
+            let Err(MachineError::Ended(lines)) = setup(path).boot() else { panic!("it must end") };
+            assert_eq!(lines.lines().collect::<Vec<_>>(), expected);
+        }
     }
 
     #[test]
