@@ -1,4 +1,4 @@
-//! Orders to the agent in the kernel (`python/pauseframe/kernel/agent.c`) and its reports: Ethernet frames on the first device.
+//! Orders to the agent in the kernel (`python/pauseframe/kernel/agent`) and its reports: Ethernet frames on the first device.
 
 use pauseframe_fabric::{StackExchange, StackOrder};
 

@@ -19,6 +19,7 @@ from pauseframe._core import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from importlib.resources.abc import Traversable
 
 VERSIONS = ("6.1", "6.12")
 """Kernels that are known to work, the default first."""
@@ -69,7 +70,7 @@ def find(kernel: str | Path | None = None) -> Path:
         if not _is_complete(Path(kernel)):
             known = ", ".join(VERSIONS)
             raise InputError(f"{kernel} is neither a version ({known}) nor a folder of pauseframe kernel build")
-        return Path(kernel)
+        return _of_this_version(Path(kernel))
     built = [path for path in cache().glob("[!.]*") if _is_complete(path)]
     if kernel is not None:
         built = [path for path in built if path.name.split("-")[0] == str(kernel)]
@@ -79,7 +80,13 @@ def find(kernel: str | Path | None = None) -> Path:
             if kernel is None
             else f"kernel {kernel} is not built: run pauseframe kernel build --version {kernel}"
         )
-    return max(built, key=lambda path: (path.stat().st_mtime, path.name))
+    return _of_this_version(max(built, key=lambda path: (path.stat().st_mtime, path.name)))
+
+
+def _of_this_version(folder: Path) -> Path:
+    if _is_stale(folder):
+        raise InputError(f"{folder} was built by another version of pauseframe: run pauseframe kernel build again")
+    return folder
 
 
 def _is_complete(folder: Path) -> bool:
@@ -147,17 +154,22 @@ def _is_stale(folder: Path) -> bool:
 
 
 def _sources() -> str:
-    parts = files("pauseframe.kernel")
-    return hashlib.sha256(b"".join((parts / name).read_bytes() for name in ("agent.c", "shim.c"))).hexdigest()
+    parts = [*sorted(_agent().iterdir(), key=lambda part: part.name), files("pauseframe.kernel") / "shim.c"]
+    return hashlib.sha256(b"".join(part.read_bytes() for part in parts if part.name.endswith((".c", ".h")))).hexdigest()
+
+
+def _agent() -> Traversable:
+    return files("pauseframe.kernel") / "agent"
 
 
 def _build_agent(ready: Path) -> None:
-    for name, output, options in (
-        ("agent.c", "agent", ("-O2", "-static", "-pthread")),
-        ("shim.c", "shim.so", ("-O2", "-shared", "-fPIC")),
+    for source, output, options in (
+        (_agent(), "agent", ("-O2", "-static", "-pthread")),
+        (files("pauseframe.kernel") / "shim.c", "shim.so", ("-O2", "-shared", "-fPIC")),
     ):
-        with as_file(files("pauseframe.kernel") / name) as source:
-            _run(["gcc", *options, "-o", str(ready / output), str(source)], ready)
+        with as_file(source) as path:
+            sources = sorted(path.glob("*.c")) if path.is_dir() else [path]
+            _run(["gcc", *options, "-o", str(ready / output), *map(str, sources)], ready)
     (ready / "sources").write_text(_sources())
 
 

@@ -1,0 +1,277 @@
+/* Connections, by address (flow * 2 + side). */
+#include "agent.h"
+
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
+
+struct conn *buckets[BUCKETS];
+static struct listener *listeners;
+/* A connection whose bytes came in so many parts has the rest read by a thread. */
+#define READS_MAX 4
+char zeros[1 << 18];
+
+struct conn *find(uint32_t address)
+{
+	struct conn *c = buckets[address % BUCKETS];
+	while (c && c->address != address) c = c->next;
+	return c;
+}
+
+void watch(int fd, void *of, uint32_t events)
+{
+	struct epoll_event e = { .events = events, .data.ptr = of };
+	if (epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e)) die("epoll_ctl");
+}
+
+void set_blocking(int fd, int blocks)
+{
+	int flags = fcntl(fd, F_GETFL);
+	if (flags < 0 || fcntl(fd, F_SETFL, blocks ? flags & ~O_NONBLOCK : flags | O_NONBLOCK)) die("fcntl");
+}
+
+static int make_socket(int host, int transport, uint16_t port)
+{
+	enter(host);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), one = 1;
+	if (fd < 0) die("socket");
+	const char *cc = transports[transport];
+	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cc, strlen(cc))) die(cc);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(port) };
+	if (bind(fd, (void *)&a, sizeof a)) die("bind");
+	return fd;
+}
+
+static void listen_at(int host, int transport, uint16_t port)
+{
+	for (struct listener *l = listeners; l; l = l->next)
+		if (l->host == host && l->port == port) return;
+	struct listener *l = calloc(1, sizeof *l);
+	l->kind = LISTENER;
+	l->host = host;
+	l->port = port;
+	l->fd = make_socket(host, transport, port);
+	if (listen(l->fd, 65535)) die("listen");
+	set_blocking(l->fd, 0);
+	l->next = listeners;
+	listeners = l;
+	watch(l->fd, l, EPOLLIN | EPOLLET);
+}
+
+static void counts(struct conn *c, uint64_t *delivered, uint64_t *retrans, uint64_t *rto)
+{
+	union { struct tcp_info info; uint8_t bytes[512]; } u;
+	socklen_t len = sizeof u;
+	int unread = 0;
+	*delivered = c->delivered;
+	*retrans = c->told_retrans;
+	*rto = c->told_rto;
+	memset(&u, 0, sizeof u);
+	if (c->fd < 0 || getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &u, &len)) return;
+	*retrans = u.info.tcpi_total_retrans;
+	if (c->reader && !ioctl(c->fd, SIOCINQ, &unread))
+		*delivered = *(uint64_t *)(u.bytes + BYTES_RECEIVED_AT) - unread;
+	if (len >= TOTAL_RTO_AT + 2) *rto = u.bytes[TOTAL_RTO_AT] | u.bytes[TOTAL_RTO_AT + 1] << 8;
+}
+
+void report_counts(struct conn *c)
+{
+	uint64_t delivered, retrans, rto;
+	if (!c->has_flow) return;
+	counts(c, &delivered, &retrans, &rto);
+	struct message *m = report(COUNTED, c->address);
+	m->v[0] = c->flow;
+	m->v[1] = delivered - c->told_delivered;
+	m->v[2] = retrans - c->told_retrans;
+	m->v[3] = rto - c->told_rto;
+	c->told_delivered = delivered;
+	c->told_retrans = retrans;
+	c->told_rto = rto;
+}
+
+void fail(struct conn *c, int error)
+{
+	if (c->failed) return;
+	c->failed = 1;
+	report_counts(c);
+	report(FAILED, c->address)->v[0] = error;
+}
+
+void check_drained(struct conn *c)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof info;
+	if (!c->closing || c->drained || c->fd < 0) return;
+	memset(&info, 0, sizeof info);
+	if (getsockopt(c->fd, IPPROTO_TCP, TCP_INFO, &info, &len)) die("TCP_INFO");
+	if (info.tcpi_state == TCP_CLOSE) {
+		c->drained = 1;
+		report(DRAINED, c->address);
+	}
+}
+
+void pump(struct conn *c)
+{
+	while (c->fd >= 0 && c->connected && !c->writer && c->written < c->writes) {
+		uint64_t left = c->writes - c->written;
+		ssize_t n = send(c->fd, zeros, left < sizeof zeros ? left : sizeof zeros, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n < 0) {
+			if (errno == EAGAIN) {
+				start_bulk(c, 1, left);
+				return;
+			}
+			fail(c, errno);
+			return;
+		}
+		c->written += n;
+	}
+	if (c->closing == 1 && c->fd >= 0 && c->connected && !c->writer && c->written >= c->writes) {
+		c->closing = 2;
+		shutdown(c->fd, SHUT_WR);
+		check_drained(c);
+	}
+}
+
+void on_expected(struct conn *c)
+{
+	uint64_t reply = c->reply;
+	c->expects = UINT64_MAX;
+	c->reads = 0;
+	c->reply = 0;
+	if (!reply) {
+		report(COMPLETE, c->address);
+	} else if (c->reply_delay) {
+		c->late = reply;
+		add_timer(now() + c->reply_delay, c, ++c->generation);
+	} else {
+		c->writes += reply;
+		pump(c);
+	}
+}
+
+void drain(struct conn *c)
+{
+	while (!c->reader) {
+		/* The bytes are discarded in the kernel. */
+		ssize_t n = recv(c->fd, zeros, 1 << 30, MSG_TRUNC | MSG_DONTWAIT);
+		if (n < 0) {
+			if (errno != EAGAIN) fail(c, errno);
+			else if (++c->reads > READS_MAX) start_bulk(c, 0, c->expects - c->delivered);
+			break;
+		}
+		if (!n) break;
+		c->delivered += n;
+		if (c->delivered >= c->expects) on_expected(c);
+	}
+}
+
+void on_conn(struct conn *c, uint32_t events)
+{
+	if (c->fd < 0) return;
+	if (!c->connected && events & (EPOLLERR | EPOLLHUP)) {
+		int error = 0;
+		socklen_t len = sizeof error;
+		getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &error, &len);
+		fail(c, error);
+		return;
+	}
+	if (!c->connected && events & EPOLLOUT) {
+		c->connected = 1;
+		report(CONNECTED, c->address);
+	}
+	if (events & (EPOLLIN | EPOLLHUP | EPOLLERR)) drain(c);
+	if (events & EPOLLOUT) pump(c);
+	check_drained(c);
+}
+
+void begin(struct conn *c, const struct message *m)
+{
+	uint64_t delivered, retrans, rto;
+	counts(c, &delivered, &retrans, &rto);
+	c->flow = m->v[6];
+	c->has_flow = 1;
+	c->expects = m->v[1] == UINT64_MAX ? UINT64_MAX : delivered + m->v[1];
+	c->reads = 0;
+	/* It reads on for what the application waits for now. */
+	stop_bulk(c->reader);
+	c->reply = m->v[2];
+	c->reply_delay = m->v[3];
+}
+
+void open_conn(const struct message *m)
+{
+	struct conn *c = calloc(1, sizeof *c);
+	if (!c) die("memory");
+	uint32_t peer = m->v[4] >> 32;
+	uint16_t client = m->v[4] >> 16, server = m->v[4];
+	c->kind = CONN;
+	c->fd = -1;
+	c->host = m->host;
+	c->side = m->side;
+	c->address = m->address;
+	c->transport = m->v[5] & 0xffff;
+	begin(c, m);
+	c->next = buckets[c->address % BUCKETS];
+	buckets[c->address % BUCKETS] = c;
+	if (c->side) {
+		listen_at(c->host, c->transport, server);
+		return;
+	}
+	uint64_t delay = m->v[5] >> 16;
+	if (delay) {
+		c->late = m->v[0];
+		add_timer(now() + delay, c, ++c->generation);
+	} else {
+		c->writes = m->v[0];
+	}
+	c->fd = make_socket(c->host, c->transport, client);
+	set_blocking(c->fd, 0);
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(server), .sin_addr.s_addr = htonl(peer) };
+	if (connect(c->fd, (void *)&a, sizeof a) && errno != EINPROGRESS) {
+		fail(c, errno);
+		return;
+	}
+	watch(c->fd, c, EPOLLIN | EPOLLOUT | EPOLLET);
+}
+
+/* The ports of a connection say which flow opened it: crates/kernel/src/control.rs. */
+void on_listener(struct listener *l)
+{
+	struct sockaddr_in a;
+	for (;;) {
+		socklen_t len = sizeof a;
+		int fd = accept4(l->fd, (void *)&a, &len, SOCK_CLOEXEC), one = 1;
+		if (fd < 0) return;
+		uint32_t flow = (l->port % 100) * 60000 + (ntohs(a.sin_port) - 1024);
+		struct conn *c = find(flow * 2 + 1);
+		if (!c || c->fd >= 0) {
+			close(fd);
+			continue;
+		}
+		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+		c->fd = fd;
+		c->connected = 1;
+		watch(fd, c, EPOLLIN | EPOLLOUT | EPOLLET);
+	}
+}
+
+void close_conn(struct conn *c)
+{
+	if (c->fd >= 0) close(c->fd);
+	c->fd = -1;
+}
+
+void free_conn(struct conn *c)
+{
+	report_counts(c);
+	c->freed = 1;
+	stop_bulk(c->reader);
+	stop_bulk(c->writer);
+	if (!c->reader && !c->writer) close_conn(c);
+	c->generation++;
+	struct conn **at = &buckets[c->address % BUCKETS];
+	while (*at != c) at = &(*at)->next;
+	*at = c->next;
+	/* Events and timers that name it may still be on their way: its memory stays. */
+}
