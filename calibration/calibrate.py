@@ -23,7 +23,7 @@ import ours
 import plots
 import polars as pl
 from figures import Recording, band, figures
-from verdict import Row, compare, held_out, kernel_hosts, known, reason, reference, runs_of_hosts
+from verdict import Row, compare, held_out, kept_runs, kernel_hosts, known, reason, reference
 
 HERE = Path(__file__).parent
 VALIDATION = HERE.parent / "docs" / "validation"
@@ -73,7 +73,11 @@ def main() -> None:
     parser.add_argument("scenarios", nargs="*")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--out", type=Path, default=VALIDATION)
+    parser.add_argument("--hosts", action="store_true", help="renew the section of kernel hosts only, without a run")
     arguments = parser.parse_args()
+    if arguments.hosts:
+        renew_hosts(arguments.out)
+        return
     if arguments.scenarios:
         kernel = {name: found for name, found in (reference() | held_out()).items() if name in arguments.scenarios}
         sys.stdout.write("\n".join(table(measure(kernel, arguments.seeds)[1])) + "\n")
@@ -160,7 +164,8 @@ def report(rows: list[Row], held: list[Row], pictures: dict[str, list[str]], see
     text = ["<!-- Written by `make calibrate`; do not edit. -->", above, *summary(rows, held, seeds)]
     text += ["## Figures that are not inside", "", *not_inside(rows)]
     text += [of_held_out, *by_scenario(held), *not_inside(held)]
-    text += [of_hosts, *beside_hosts(rows, kernel_hosts())]
+    mine = {(row.scenario, row.figure) for row in rows if row.standing == "inside"}
+    text += [of_hosts, *beside_hosts(mine)]
     text += ["## Plots", "", "Linux in orange, pauseframe in blue.", ""]
     for group, title in GROUPS.items():
         text += [f"**{group}.** {title}.", "", *(f"![{name}]({name})" for name in pictures[group]), ""]
@@ -183,28 +188,47 @@ def by_scenario(rows: list[Row]) -> list[str]:
     return [*text, counted("**all**", "", rows), "", "[`held_out.csv`](held_out.csv) has all rows.", ""]
 
 
-def beside_hosts(rows: list[Row], hosts: list[Row]) -> list[str]:
-    """A table of pauseframe's TCP beside Linux in its fabric, and the rows of the latter that are not inside."""
+def renew_hosts(out: Path) -> None:
+    """Writes the section of kernel hosts again, beside pauseframe's figures as `linux.csv` has them."""
+    of_hosts = re.split("<!-- (?:summary|held out|kernel hosts) -->\n", (HERE / "preface.md").read_text("utf-8"))[2]
+    rows = pl.read_csv(out / "linux.csv").filter(pl.col("result") == "inside")
+    mine = set(rows.select("scenario", "figure").iter_rows())
+    page = out / "linux.md"
+    text = page.read_text("utf-8")
+    start, end = text.index(of_hosts.split("\n", 1)[0]), text.index("## Plots")
+    section = "\n".join([of_hosts, *beside_hosts(mine)])
+    page.write_text(f"{text[:start]}{section}\n{text[end:]}", encoding="utf-8")
+
+
+def beside_hosts(ours: set[tuple[str, str]]) -> list[str]:
+    """A table of pauseframe's TCP beside Linux in its fabric, and the rows of the latter that are not inside.
+
+    `ours` are the scenarios and figures of pauseframe's TCP that are inside.
+    """
+    hosts = kernel_hosts()
     names = list(dict.fromkeys(row.scenario for row in hosts))
     missing = [f"`{name}`" for name in reference() if name not in names]
-    text = [f"{runs_of_hosts()} Not run: {', '.join(missing)}.", ""]
-    text.append("| scenario | figures | pauseframe's TCP inside | Linux in the fabric inside | in range | outside |")
-    text.append("|---" * 6 + "|")
-    text.extend(beside(f"`{name}`", rows, hosts, [name]) for name in names)
-    text += [beside("**all**", rows, hosts, names), ""]
+    text = [f"Not run: {', '.join(missing)}.", ""] if missing else []
+    heads = ("scenario", "kernel", "seeds", "figures", "pauseframe's TCP inside", "Linux in the fabric inside")
+    text.append(f"| {' | '.join(heads)} | in range | outside |")
+    text.append("|---" * 8 + "|")
+    text.extend(beside(f"`{name}`", ours, hosts, [name]) for name in names)
+    text += [beside("**all**", ours, hosts, names), ""]
     header, *lines = table([row for row in hosts if row.standing != "inside"])
     return [*text, header.replace("pauseframe", "Linux in the fabric"), *lines, ""]
 
 
-def beside(title: str, rows: list[Row], hosts: list[Row], names: list[str]) -> str:
+def beside(title: str, ours: set[tuple[str, str]], hosts: list[Row], names: list[str]) -> str:
     """A line of the table of kernel hosts."""
     mine = [row for row in hosts if row.scenario in names]
-    figures = {(row.scenario, row.figure) for row in mine}
-    ours = sum(row.standing == "inside" for row in rows if (row.scenario, row.figure) in figures)
+    both = len(ours & {(row.scenario, row.figure) for row in mine})
     inside, in_range, outside = (
         sum(row.standing == standing for row in mine) for standing in ("inside", "in range", "outside")
     )
-    return f"| {title} | {len(mine)} | {ours} | {inside} ({inside / len(mine):.0%}) | {in_range} | {outside} |"
+    runs = kept_runs(names[0]) if len(names) == 1 else {}
+    version = ", ".join(sorted({version for version, _ in runs.values()}))
+    of_runs = f"{version} | {len(runs) or ''}"
+    return f"| {title} | {of_runs} | {len(mine)} | {both} | {inside} ({inside / len(mine):.0%}) | {in_range} | {outside} |"
 
 
 def explanations(rows: list[Row], reasons: list[dict[str, Any]]) -> list[str]:

@@ -1,8 +1,8 @@
 """Runs the reference scenarios through pauseframe's fabric with hosts that have a Linux kernel.
 
 Same kernel, other network: a difference to the laboratory is one of the fabric. Figures are kept in `linux/hosts.csv`,
-so a comparison needs no kernel. As in the laboratory, hosts send single packets, not batches (GSO), but for the
-scenarios that end in `tso`.
+so a comparison needs no kernel, and a run that is kept is not repeated. As in the laboratory, hosts send single
+packets, not batches (GSO), but for the scenarios that end in `tso`.
 
     python calibration/kernel_hosts.py [--seeds N] [--kernel DIR] SCENARIO ...
 """
@@ -22,21 +22,15 @@ import pauseframe as pf
 import pauseframe.kernel
 import polars as pl
 from figures import LINES, Recording, figures
-from verdict import compare, reference
+from verdict import KEPT, compare, kept_rows, kept_runs, reference
 
-KEPT = Path(__file__).parent / "linux" / "hosts.csv"
 HEADER = ("scenario", "figure", "seed", "hosts", "kernel")
-KERNEL: dict[str, Any] = {
-    "host.stack": "kernel",
-    "host.sysctl": ["net.ipv4.tcp_no_metrics_save = 1"],
-}
 SETTINGS: dict[str, dict[str, Any]] = {
-    "bigrmem": {"host.sysctl": [*KERNEL["host.sysctl"], "net.ipv4.tcp_rmem = 4096 4194304 6291456"]},
-    "noautotune": {"host.sysctl": [*KERNEL["host.sysctl"], "net.ipv4.tcp_moderate_rcvbuf = 0"]},
-    "quickack": {"host.route": "quickack 1"},
-    "tso": {"host.tso": False, "host.gro": False, "host.interrupt_delay": "10 us"},
+    # In the laboratory too, the largest buffer decides the scale of windows.
+    "noautotune": {"host.sysctl": ["net.ipv4.tcp_rmem = 4096 131072 6291456"]},
+    "tso": {"host.tso": False, "host.gro": False},
 }
-"""What a scenario sets in the kernel, by the last part of its name."""
+"""What a scenario sets beyond its file, by the last part of its name."""
 SINGLE = "ip link set dev eth0 gso_max_segs 1"
 """Sends single packets: with batches of 44 at 10 Gb/s a single DCTCP flow gets 909 instead of 986 Mb/s."""
 SINK = "r"
@@ -48,12 +42,12 @@ def record(scenario: str, seed: int, kernel: Path) -> Recording:
     if scenario[0] == "f":
         return incast(scenario, seed, kernel)
     path = ours.SCENARIOS / f"{scenario}.toml"
-    changes = KERNEL | SETTINGS.get(scenario.rpartition("_")[2], {}) | {"seed": seed}
+    spec = tomllib.loads(path.read_text(encoding="utf-8"))
+    changes = of_kernel(spec, seed) | SETTINGS.get(scenario.rpartition("_")[2], {})
     if scenario[0] != "g":
         every = "250 us" if scenario[0] == "a" else "1 ms"
         changes |= {"record.kernel": {"every": every}, "record.series.flows": []}
-    hosts = tomllib.loads(path.read_text(encoding="utf-8"))["topology"]["hosts"]
-    programs = [] if scenario.endswith("_tso") else [(host, SINGLE) for host in hosts]
+    programs = [] if scenario.endswith("_tso") else [(host, SINGLE) for host in spec["topology"]["hosts"]]
     run = pf.run(path, set=changes, kernel=kernel, programs=programs, progress=False)
     flows = pl.DataFrame(run.flows)
     if scenario[0] == "g":
@@ -65,6 +59,12 @@ def record(scenario: str, seed: int, kernel: Path) -> Recording:
         responses=responses.select(completion_us="fct_us") if responses.height else None,
         counts=ours.port_counts(run),
     )
+
+
+def of_kernel(spec: dict[str, Any], seed: int) -> dict[str, Any]:
+    """Hosts with a kernel; the laboratory's sockets have TCP_NODELAY."""
+    transports = ["transport", *(f"transports.{name}" for name in spec.get("transports", {}))]
+    return {"host.stack": "kernel", "seed": seed} | {f"{name}.small_segments": "at_once" for name in transports}
 
 
 def of_sockets(sockets: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
@@ -100,18 +100,17 @@ def incast(scenario: str, seed: int, kernel: Path) -> Recording:
 
 def incast_cell(rto_min: str, seed: int, senders: int, size: int, kernel: Path) -> pl.DataFrame:
     """Ten rounds with one number of senders and one size; counters are shared equally among the rounds."""
-    changes = KERNEL | {
-        "seed": seed,
+    path = ours.SCENARIOS / "f_incast_cubic.toml"
+    changes = of_kernel(tomllib.loads(path.read_text(encoding="utf-8")), seed) | {
         "workload.0.servers": [f"h{number}" for number in range(1, senders + 1)],
         "workload.0.response": f"{size} B",
         "workload.0.start": f"{1_000_000 + seed * 137 % ours.TICK_US} us",
         "host.kernel_hosts": ["r", *(f"h{number}" for number in range(1, senders + 1))],
-        "host.route": f"rto_min {rto_min}",
+        "transport.rto_min": rto_min.replace("ms", " ms"),
         "record.kernel": {"every": "10 ms"},
         "stop": {"time": "20 s", "when_finished": True},
     }
     programs = [(host, SINGLE) for host in changes["host.kernel_hosts"]]
-    path = ours.SCENARIOS / "f_incast_cubic.toml"
     run = pf.run(path, set=changes, kernel=kernel, programs=programs, progress=False)
     last = pl.DataFrame(run.kernel_counters).filter(pl.col("node").cast(pl.String) != SINK)
     last = last.group_by("node", "counter").agg(pl.col("value").last()).group_by("counter").agg(pl.col("value").sum())
@@ -140,26 +139,24 @@ def main() -> None:
     version = kernel.name.split("-")[0]
     laboratory = reference()
     for scenario in arguments.scenarios:
-        seeds = range(1, 2 if scenario[0] in "ag" else arguments.seeds + 1)
-        runs = {seed: figures(scenario, record(scenario, seed, kernel)) for seed in seeds}
-        keep(scenario, runs, version)
-        for row in compare(scenario, laboratory[scenario], list(runs.values())):
+        for seed in range(1, 2 if scenario[0] in "ag" else arguments.seeds + 1):
+            if not is_kept(scenario, seed, version):
+                keep(scenario, seed, figures(scenario, record(scenario, seed, kernel)), version)
+        runs = [found for _, found in kept_runs(scenario).values()]
+        for row in compare(scenario, laboratory[scenario], runs):
             sys.stdout.write(f"{scenario}\t{row.figure}\t{row.kernel:.5g}\t{row.ours:.5g}\t{row.standing}\n")
         sys.stdout.flush()
 
 
-def keep(scenario: str, runs: dict[int, dict[str, float]], version: str) -> None:
-    """Replaces the kept figures of a scenario."""
-    before = []
-    if KEPT.exists():
-        with KEPT.open(encoding="utf-8", newline="") as file:
-            before = list(csv.reader(file))[1:]
-    others = [row for row in before if row[0] != scenario]
-    mine = [
-        [scenario, figure, str(seed), f"{value:.8g}", version]
-        for seed, found in runs.items()
-        for figure, value in found.items()
-    ]
+def is_kept(scenario: str, seed: int, version: str) -> bool:
+    """Whether the figures of a run with this kernel are kept."""
+    return kept_runs(scenario).get(seed, ("", {}))[0] == version
+
+
+def keep(scenario: str, seed: int, found: dict[str, float], version: str) -> None:
+    """Keeps the figures of a run, instead of those with this seed or with another kernel."""
+    others = [row for row in kept_rows() if row[0] != scenario or (row[2] != str(seed) and row[4] == version)]
+    mine = [[scenario, figure, str(seed), f"{value:.8g}", version] for figure, value in found.items()]
     with KEPT.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([HEADER, *sorted([*others, *mine])])
 

@@ -7,6 +7,7 @@ the extremes of the other side is `in range`. `known.toml` lists the rows that a
 
 from __future__ import annotations
 
+import csv
 import math
 import tomllib
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from figures import band
 
 HERE = Path(__file__).parent
 HELD_OUT = HERE / "linux" / "held_out.csv"
+KEPT = HERE / "linux" / "hosts.csv"
 Standing = Literal["inside", "in range", "outside"]
 
 
@@ -119,25 +121,28 @@ def kernel_seeds() -> dict[tuple[str, str], tuple[float, ...]]:
     return {key: tuple(values) for key, values in found.items()}
 
 
+def kept_rows() -> list[list[str]]:
+    """The rows of `hosts.csv`: scenario, figure, seed, value and version of the kernel."""
+    with KEPT.open(encoding="utf-8", newline="") as file:
+        return list(csv.reader(file))[1:]
+
+
+def kept_runs(scenario: str) -> dict[int, tuple[str, dict[str, float]]]:
+    """The runs of a scenario with hosts that have a kernel, by seed: its version, and the figures."""
+    found: dict[int, tuple[str, dict[str, float]]] = {}
+    for name, figure, seed, value, version in kept_rows():
+        if name == scenario:
+            found.setdefault(int(seed), (version, {}))[1][figure] = float(value)
+    return found
+
+
 def kernel_hosts() -> list[Row]:
     """The rows of hosts with a Linux kernel in pauseframe's fabric, as `kernel_hosts.py` has kept them."""
-    found: dict[str, dict[int, dict[str, float]]] = {}
-    for scenario, figure, seed, value, _ in pl.read_csv(HERE / "linux" / "hosts.csv").iter_rows():
-        found.setdefault(scenario, {}).setdefault(seed, {})[figure] = value
-    laboratory = reference()
     rows = []
-    for name in (name for name in laboratory if name in found):
-        seeds = list(found[name].values())
-        measured = {figure: value for figure, value in laboratory[name].items() if figure in seeds[0]}
-        rows += compare(name, measured, seeds)
+    for name, figures in reference().items():
+        if seeds := [found for _, found in kept_runs(name).values()]:
+            rows += compare(name, {key: value for key, value in figures.items() if key in seeds[0]}, seeds)
     return rows
-
-
-def runs_of_hosts() -> str:
-    """The kernel version and the number of seeds of the runs of `kernel_hosts`."""
-    kept = pl.read_csv(HERE / "linux" / "hosts.csv", schema_overrides={"kernel": pl.String})
-    versions = ", ".join(kept["kernel"].unique().sort())
-    return f"Linux {versions}; seeds of each scenario: {kept['seed'].n_unique()}."
 
 
 def compare(scenario: str, kernel: dict[str, float], seeds: list[dict[str, float]]) -> list[Row]:
