@@ -98,7 +98,7 @@ def run(
                 force_large=force_large,
                 threads=thread_count(threads),
                 divide=divide,
-                kernel=_kernel_for(resolved, kernel),
+                kernel=kernel_for(resolved, kernel),
                 programs=list(programs),
                 progress=report,
             )
@@ -112,7 +112,7 @@ def run(
     return from_core(core, resolved)
 
 
-def _kernel_for(scenario: _core.Resolved, kernel: str | Path | None) -> str | None:
+def kernel_for(scenario: _core.Resolved, kernel: str | Path | None) -> str | None:
     """The folder of the kernel that a scenario needs; None if it needs none."""
     if not scenario.has_kernel:
         return None

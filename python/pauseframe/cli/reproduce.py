@@ -20,7 +20,10 @@ def reproduce(
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the experiments and their claims.")] = False,
     full: Annotated[bool, typer.Option("--full/--quick", help="The papers' size (hours), or a reduced one.")] = False,
-    out: Annotated[Path, out_option("Folder for runs, verdicts and reports.")] = Path("results/reproduce"),
+    out: Annotated[
+        Path | None,
+        out_option("Folder for runs, verdicts and reports [default: results/reproduce, with a kernel one for it]."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="The first seed.")] = 1,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="How many seeds [default: at least 5, as verdicts need].")
@@ -34,6 +37,14 @@ def reproduce(
             help="Change a key in all runs, to see what it decides. A variant that has its table off stays as it is. "
             "Repeatable.",
         ),
+    ] = None,
+    stack: Annotated[
+        Literal["simulated", "kernel"],
+        typer.Option(help="Who moves the data of all hosts: our own TCP, or a Linux kernel."),
+    ] = "simulated",
+    kernel: Annotated[
+        str | None,
+        typer.Option(help="Version of that kernel, or its folder [default: the last built]."),
     ] = None,
     pdf: Annotated[
         Path | None, typer.Option(help="Folder to write every plot to, as PDF and SVG, for a paper.")
@@ -50,7 +61,14 @@ def reproduce(
 ) -> None:
     """Run experiments of seven papers and judge their claims."""
     from pauseframe.cli._common import changes_of
-    from pauseframe.reproduce.command import list_experiments, record_verdicts, run_reproduce, unexpected
+    from pauseframe.kernel import find
+    from pauseframe.reproduce.command import (
+        beside_simulated,
+        list_experiments,
+        record_verdicts,
+        run_reproduce,
+        unexpected,
+    )
 
     if list_ or not what:
         list_experiments(experiments, as_json=as_json)
@@ -60,21 +78,29 @@ def reproduce(
         raise typer.BadParameter("verdicts are recorded of the experiments' own seeds", param_hint="--record")
     if set_ and (record or expect):
         raise typer.BadParameter("what is known is of the experiments' own settings", param_hint="--set")
+    if stack == "kernel" and (record or expect):
+        raise typer.BadParameter("what is known is of simulated hosts", param_hint="--stack")
+    if stack == "simulated" and kernel is not None:
+        raise typer.BadParameter("it needs --stack kernel", param_hint="--kernel")
+    folder = find(kernel) if stack == "kernel" else None
     outcomes = run_reproduce(
         what,
         experiments,
-        out,
+        out or Path("results") / (f"reproduce-{folder.name}" if folder else "reproduce"),
         size=size,
         seed=seed,
         seeds=seeds,
         jobs=jobs,
         changes=changes_of(set_ or []),
+        kernel=folder,
         pdf=pdf,
         as_json=as_json,
         quiet=quiet,
     )
     if record and not any(outcome.failures for outcome in outcomes):
         record_verdicts(outcomes, experiments)
+    for line in beside_simulated(outcomes, experiments) if folder else []:
+        say(line)
     wrong = unexpected(outcomes, experiments) if expect else []
     for line in wrong:
         say(line)

@@ -86,6 +86,17 @@ def unexpected(outcomes: Sequence[Outcome], folder: Path | None) -> list[str]:
     return expected.changes(expected.read(folder or shipped_experiments()), judgements, outcomes[0].size)
 
 
+def beside_simulated(outcomes: Sequence[Outcome], folder: Path | None) -> list[str]:
+    """A line for each claim: its verdict with a kernel, and the recorded one of simulated hosts."""
+    known = expected.read(folder or shipped_experiments())
+    return [
+        f"{judgement.claim.id}: {judgement.verdict} with the kernel; simulated hosts: {before}"
+        for outcome in outcomes
+        for judgement in outcome.judgements
+        if (before := expected.stability(known, judgement.claim.id, outcome.size))
+    ]
+
+
 def _chosen(wanted: Sequence[str], folder: Path | None) -> list[Experiment]:
     experiments = find_experiments(folder)
     return list({one.id: one for name in wanted for one in select(experiments, name)}.values())

@@ -12,6 +12,7 @@ import tomllib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypedDict
 
+from pauseframe import _core
 from pauseframe._core import InputError, RunError, ScenarioError
 from pauseframe.reproduce import expected, functions, scan, why
 from pauseframe.reproduce.judge import Judgement, judge
@@ -24,7 +25,7 @@ from pauseframe.sweep.store import Store
 from pauseframe.sweep.task import Target
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from pydantic import JsonValue
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
 
 STORE = "runs"
 """Subfolder of the results folder that stores all runs."""
+ON_KERNEL: Settings = {"host.stack": "kernel", "host.tso": False, "host.gro": False}
+"""What a kernel on all hosts changes: it sends in batches by itself."""
 
 
 class PartRecord(TypedDict):
@@ -149,22 +152,35 @@ def reproduce(
     jobs: int | None = None,
     progress: bool | None = None,
     changes: Settings | None = None,
+    kernel: Path | None = None,
 ) -> list[Outcome]:
     """Runs the experiments into `out` and judges their claims; existing runs are reused.
 
     `seed` is the first seed; `seeds` is the number of seeds (default: that of the size); `changes` are keys of all
-    scenarios, with precedence over experiment and variant. Raises ScenarioError with every mistake of all scenarios
+    scenarios, with precedence over experiment and variant. `kernel` is the folder of the kernel that all hosts have; an
+    experiment that needs more than it has does not run, and its failures say why. Raises ScenarioError with every mistake of all scenarios
     before the first run, InputError if `out` holds something else, KeyboardInterrupt on Ctrl-C; finished runs are kept.
     """
     if out.is_dir() and any(out.iterdir()) and not (out / STORE).is_dir():
         raise InputError(f"the folder {out} holds files and no runs of experiments: name another one")
+    if kernel is not None:
+        changes = ON_KERNEL | (changes or {})
     if changes:
         _tell_unchanged(experiments)
     drawn = {one.id: list(range(seed, seed + (seeds or one.size(size).seeds))) for one in experiments}
-    cells = {one.id: plan(one, size, drawn[one.id], changes) if one.runs_a_scenario else [] for one in experiments}
+    cells, refused = dict[str, list[Cell]](), dict[str, list[str]]()
+    for one in experiments:
+        try:
+            cells[one.id] = plan(one, size, drawn[one.id], changes) if one.runs_a_scenario else []
+        except ScenarioError as error:
+            if kernel is None:
+                raise
+            cells[one.id], refused[one.id] = [], [f"does not run with a kernel: {error}"]
+    if kernel is not None:
+        sys.stderr.writelines(f"{line}\n" for line in _unreached(cell for of_one in cells.values() for cell in of_one))
     store = Store(out / STORE)
     store.root.mkdir(parents=True, exist_ok=True)  # the folder identifies the store
-    failed = _compute([cell for of_one in cells.values() for cell in of_one], store, jobs, progress)
+    failed = _compute([cell for of_one in cells.values() for cell in of_one], store, jobs, progress, kernel)
     found = [
         _halved(one, size, store, jobs, progress)
         if one.spec.stages
@@ -177,9 +193,17 @@ def reproduce(
             outcome,
             told=_told(outcome, judgements),
             changes=(changes or {}) if outcome.experiment.runs_a_scenario else {},
+            failures=refused.get(outcome.experiment.id, outcome.failures),
         )
         for outcome in found
     ]
+
+
+def _unreached(cells: Iterable[Cell]) -> list[str]:
+    """The warnings of keys that do not reach the kernel, each once."""
+    scenarios = dict.fromkeys(cell.run.toml for cell in cells)
+    warnings = [warning for toml in scenarios for warning in _core.resolve(toml).warnings]
+    return [warning for warning in dict.fromkeys(warnings) if "reach kernel hosts" in warning]
 
 
 def _tell_unchanged(experiments: Sequence[Experiment]) -> None:
@@ -270,14 +294,17 @@ def _failures(cells: Sequence[Cell], failed: dict[str, str]) -> list[str]:
     return [f"{cell.variant}, seed {cell.run.seed}: {failed[cell.run.key]}" for cell in cells if cell.run.key in failed]
 
 
-def _compute(cells: Sequence[Cell], store: Store, jobs: int | None, progress: bool | None) -> dict[str, str]:
+def _compute(
+    cells: Sequence[Cell], store: Store, jobs: int | None, progress: bool | None, kernel: Path | None = None
+) -> dict[str, str]:
     """The errors of failed runs, by key."""
     store.clean()
     wanted = {cell.run.key: cell.run for cell in cells}
     missing = [run for key, run in wanted.items() if not store.has(key)]
     display = SweepDisplay(progress, "reproduce", len(wanted), len(missing), 0)
     failed: dict[str, str] = {}
-    outcomes = run_local(missing, Target(store=store.root), min(jobs or core_count(), max(len(missing), 1)))
+    target = Target(store=store.root, kernel=kernel)
+    outcomes = run_local(missing, target, min(jobs or core_count(), max(len(missing), 1)))
     try:
         for outcome in outcomes:
             if outcome.error is not None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NotRequired, TypedDict
 
 from pauseframe import _core
-from pauseframe.run import errors_of_plugins
+from pauseframe.run import errors_of_plugins, kernel_for
 from pauseframe.sweep.batch import BatchWriter, run_record, scenario_key
 
 if TYPE_CHECKING:
@@ -42,6 +42,8 @@ class Task(TypedDict):
     """Folder of the run, if it is kept as a folder."""
     batches: NotRequired[str]
     """Folder of the run's batch."""
+    kernel: NotRequired[str]
+    """Folder of the kernel of hosts; without it the worker takes the one that was built last."""
 
 
 class ShippedPlugin(TypedDict):
@@ -88,6 +90,8 @@ class Target:
     """One thread per run by default, because cores are used for parallel runs first."""
     plugins: tuple[LoadedFile, ...] = ()
     """The plug-ins that runs use."""
+    kernel: Path | None = None
+    """The folder of the kernel of hosts."""
 
     @property
     def needs_packages(self) -> bool:
@@ -109,6 +113,8 @@ def task_for(run: PlannedRun, target: Target) -> Task:
             {"path": one.path, "sha256": one.sha256, "content": base64.b64encode(one.content).decode()}
             for one in target.plugins
         ]
+    if target.kernel is not None:
+        task["kernel"] = str(target.kernel)
     if target.store is not None:
         task["store"] = str(target.store)
     if target.batches is not None:
@@ -148,7 +154,7 @@ class Computer:
         """Computes a run and returns its record."""
         scenario = self._scenario(task)
         with errors_of_plugins(scenario):
-            run = _core.run(scenario, threads=task["threads"])
+            run = _core.run(scenario, threads=task["threads"], kernel=kernel_for(scenario, task.get("kernel")))
         if run.interrupted:
             return {"error": "interrupted"}
         if not run.finished:
@@ -177,9 +183,12 @@ class Computer:
             try:
                 scenario = self._scenario(task)
                 with errors_of_plugins(scenario):
-                    run = _core.run(scenario, out=str(scratch), threads=task["threads"])
+                    kernel = kernel_for(scenario, task.get("kernel"))
+                    run = _core.run(scenario, out=str(scratch), threads=task["threads"], kernel=kernel)
                 if run.interrupted:
                     return {"error": "interrupted"}
+                # What the kernel printed: a store keeps tables only.
+                shutil.rmtree(scratch / "kernel", ignore_errors=True)
                 store.add(scratch, key)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
