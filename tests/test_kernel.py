@@ -4,6 +4,7 @@ Tests that need a kernel are skipped where none is built: `make test-kernel` bui
 folder of another.
 """
 
+import json
 import os
 import platform
 import signal
@@ -117,6 +118,75 @@ def test_settings_reach_the_kernel(kernel):
     [fct] = pl.DataFrame(shaped.flows)["fct_us"]
     # At 100 Mb/s, after the handshake of 400 us.
     assert 60_000 * 8 / 100 < fct < 1.2 * 60_000 * 8 / 100
+
+
+def test_keys_of_the_transport_reach_the_kernel(kernel, tmp_path, monkeypatch):
+    """What a program sees in the kernel, whose folder has a relative path; `host.sysctl` has precedence."""
+    files = ["net/ipv4/tcp_sack", "net/ipv4/tcp_rmem", "net/ipv4/tcp_retries2"]
+    shown = " ".join(f"/proc/sys/{file}" for file in files)
+    command = f"cat {shown} /sys/module/tcp_cubic/parameters/hystart; ip route"
+    keys = {"sack": False, "undo": False, "frto": False, "prr": False, "rto_min": "20 ms", "delayed_ack_segments": 1}
+    keys |= {"receive_buffer_max": "1 MB", "cubic_hystart": False, "retries": 3}
+    changes = {f"transport.{key}": value for key, value in keys.items()}
+    changes |= {"host.sysctl": ["net.ipv4.tcp_retries2 = 7"], "workload.0.size": "10 KB"}
+    monkeypatch.chdir(kernel.parent)
+    run = pf.run(
+        INCAST, kernel=kernel.name, programs=[("host1", command)], out=tmp_path / "out", set=changes, progress=False
+    )
+    text = (tmp_path / "out" / "kernel" / "program-0.log").read_text()
+    sack, rmem, retries, hystart, *routes = text.splitlines()
+    assert (sack, rmem.split(), retries, hystart) == ("0", ["4096", "131072", "1000000"], "7", "0")
+    for words in ("initcwnd 10", "rto_min lock 20ms", "quickack 1"):
+        assert any(words in route for route in routes), routes
+    warned = [warning.split(" ")[0] for warning in run.summary["warnings"] if "kernel hosts" in warning]
+    assert warned == ["transport.prr", "transport.undo"]
+
+
+def test_an_experiment_runs_on_a_kernel_too(kernel, tmp_path):
+    paper = tmp_path / "experiments" / "tiny"
+    paper.mkdir(parents=True)
+    (paper / "paper.toml").write_text('title = "T"\ncitation = "C"\n')
+    (paper / "two.scenario.toml").write_text(TINY)
+    (paper / "two.toml").write_text(TINY_EXPERIMENT)
+    out = tmp_path / "out"
+    arguments = ("--experiments", paper.parent, "--stack", "kernel", "--kernel", kernel, "--seeds", "1", "--out", out)
+    done = cli("reproduce", "tiny/two", *arguments, "--json", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    [record] = json.loads(done.stdout)
+    assert record["verdict"] == "reproduced"
+    ran = [path.read_text() for path in (out / "runs").rglob("*.resolved.toml")]
+    assert ["stack = \"kernel\"" in text for text in ran] == [True, True]
+    (paper / "two.toml").write_text(TINY_EXPERIMENT.replace('"cubic"', '"aimd"'))
+    done = cli("reproduce", "tiny/two", *arguments, cwd=tmp_path)
+    assert done.returncode == 1
+    assert "does not run with a kernel" in done.stdout
+    assert "Linux has no aimd" in done.stdout
+
+
+TINY = """
+stop = { time = "1 s", when_finished = true }
+topology = { kind = "star", hosts = 2, link = { rate = "1 Gbps", delay = "10 us" } }
+host = { tx_delay = "50 us", rx_delay = "50 us" }
+workload = [{ kind = "n_to_1", senders = 1, size = "100 KB" }]
+"""
+TINY_EXPERIMENT = """
+title = "Slow is slower"
+scenario = "two.scenario.toml"
+[variants]
+slow = { "topology.link.rate" = "100 Mbps", "transport.congestion_control" = "cubic" }
+fast = {}
+[metrics.fct]
+sql = "SELECT AVG(fct_us) AS value FROM flows"
+[[claims]]
+id = "T-1"
+text = "Slow is slower"
+kind = "factor"
+metric = "fct"
+of = "slow"
+over = "fast"
+low = 2
+high = 10
+"""
 
 
 def test_sockets_and_counters_are_sampled(kernel, tmp_path):
@@ -282,6 +352,8 @@ def test_without_a_kernel_one_line_says_what_to_do(tmp_path, monkeypatch):
     done = cli("run", tmp_path / "s.toml", cwd=tmp_path)
     assert done.returncode == 2
     assert done.stderr.splitlines() == ["error: no kernel is built: run pauseframe kernel build"]
+    done = cli("reproduce", "repro/fig04", "--stack", "kernel", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, "error: no kernel is built: run pauseframe kernel build\n")
     with pytest.raises(InputError, match=r"kernel 6\.12 is not built: run pauseframe kernel build --version 6\.12"):
         pauseframe.kernel.find("6.12")
 
@@ -303,7 +375,7 @@ def test_other_systems_get_one_line(monkeypatch):
         ({"transport.preset": "roce_dcqcn"}, "TCP only"),
         ({"transport.congestion_control": "aimd"}, "Linux has no aimd"),
         ({"topology.hosts": 53}, "at most 52 hosts"),
-        ({"host.tx_delay": "1 us"}, "host.tx_delay"),
+        ({"host.tx_delay": "1 us", "host.kernel_hosts": ["host0", "host1"]}, "host.tx_delay"),
         ({"host.stack": "simulated", "host.qdisc": "fq"}, "for hosts with a kernel"),
         ({"host.stack": "simulated", "record.kernel": True}, "for hosts with a kernel"),
         ({"host.qdisc": "fq; reboot"}, "characters that a command could misread"),

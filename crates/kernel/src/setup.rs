@@ -31,8 +31,10 @@ pub struct Setup {
     pub mtu: u16,
     /// The hosts and their names.
     pub hosts: Vec<(NodeId, String)>,
-    /// By transport: its congestion control.
+    /// By transport: its congestion control, and how a last, small segment is sent ("nagle", "at_once", "cork").
     pub transports: Vec<String>,
+    /// Parameters "module.name=value" of the kernel.
+    pub parameters: Vec<String>,
     /// Attributes of the route to all others, for `ip route`.
     pub route: String,
     /// Lines "key = value" for sysctl.
@@ -160,6 +162,7 @@ impl Setup {
         ]
         .map(OsString::from)
         .to_vec();
+        arguments.extend(self.parameters.iter().map(OsString::from));
         arguments.push(format!("time-travel=ext:1:{TIME_SOCKET}").into());
         for _ in 0..=self.hosts.len() {
             arguments.push(format!("virtio_uml.device={NETWORK_SOCKET}:1").into());
@@ -266,7 +269,8 @@ mod tests {
             seed: 1,
             mtu: 1500,
             hosts: vec![(NodeId(0), "a".to_owned()), (NodeId(1), "b".to_owned())],
-            transports: vec!["cubic".to_owned()],
+            transports: vec!["cubic at_once".to_owned()],
+            parameters: Vec::new(),
             route: "initcwnd 20".to_owned(),
             sysctl: vec!["net.ipv4.tcp_ecn = 1".to_owned()],
             qdisc: "fq".to_owned(),

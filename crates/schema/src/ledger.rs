@@ -166,6 +166,11 @@ impl<'d> Ledger<'d> {
         self.entries.push(Entry { path, value: stand_in.to_owned(), origin, automatic: true });
     }
 
+    /// The values recorded so far.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
     /// Sets the value of an entry recorded as automatic.
     pub fn settle(&mut self, path: &str, value: String, origin: Origin) {
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.path == path) {

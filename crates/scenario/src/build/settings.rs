@@ -2,7 +2,7 @@
 
 use crate::spec::{ChoiceName, WireJitterSpec};
 use crate::spec::{
-    Clocks, DemandEntry, NicQueue, Per, RoutingKind, Scenario, VlanRoutingSpec, WireOverhead, WorkloadKind,
+    Clocks, DemandEntry, HostSpec, HostStack, NicQueue, Per, RoutingKind, Scenario, VlanRoutingSpec, WireOverhead, WorkloadKind,
     WorkloadSpec,
 };
 use pauseframe_fabric::{
@@ -10,7 +10,7 @@ use pauseframe_fabric::{
 };
 use pauseframe_routing::verify::{Demand, Tables};
 use pauseframe_topology::Topology;
-use pauseframe_units::{NodeId, Time};
+use pauseframe_units::{NodeId, Span, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -25,19 +25,20 @@ pub(crate) fn settings(
         let stop = receiver.stop.map(|stop| Time::ZERO + stop);
         Some(ReceiverSettings { host: node, rate: receiver.rate, buffer: receiver.buffer, stop })
     });
+    let (tx_delay, rx_delay) = stack_delays(host);
     let nodes = |names: &[String]| names.iter().filter_map(|name| topology.find(name)).collect();
     Settings {
         seed: scenario.seed,
         overhead: overhead(scenario),
         mtu: host.mtu.0 as u32,
-        tx_delay: host.tx_delay,
+        tx_delay,
         tx_jitter: jitter(host.tx_jitter, scenario.clocks == Clocks::Real),
         wire_jitter: jitter(host.wire_jitter, scenario.clocks == Clocks::Real && sends_lossy(scenario)),
         random_ties: scenario.clocks == Clocks::Real,
         wire_jitters: host.wire_jitters.iter().filter_map(|own| wire_jitter(own, topology)).collect(),
         wire_burst: host.wire_burst.0 as u32,
         ticks_apart: host.ticks_apart,
-        rx_delay: host.rx_delay,
+        rx_delay,
         reaction: host.reaction,
         nic_buffer: host.nic_buffer.0,
         nic_fifo: host.nic_queue == NicQueue::Fifo,
@@ -56,6 +57,15 @@ pub(crate) fn settings(
         refusing: nodes(&host.refusing),
         silent: nodes(&host.silent),
         transports,
+    }
+}
+
+/// Time in the stack before the NIC and behind it. A kernel takes none, so what its hosts take before the NIC is added behind it: round
+/// trips stay as long.
+fn stack_delays(host: &HostSpec) -> (Span, Span) {
+    match host.stack {
+        HostStack::Simulated => (host.tx_delay, host.rx_delay),
+        HostStack::Kernel => (Span::ZERO, host.rx_delay.saturating_add(host.tx_delay)),
     }
 }
 

@@ -2,19 +2,23 @@
 
 use super::checks::Named;
 use super::draft::Draft;
+use super::kernel_keys::{conflicts, unreached};
 use crate::spec::lookup::no_such_node;
-use crate::spec::{HostSpec, HostStack, TransportKindName, WorkloadKind};
-use pauseframe_fabric::matches;
+use crate::spec::{HostSpec, HostStack, NicQueue, TransportKindName, TransportSpec, WorkloadKind};
+use pauseframe_fabric::{Jitter, matches};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::Topology;
 use pauseframe_transport::{CongestionControlConfig, EcnMode};
-use pauseframe_units::{NodeId, Span};
+use pauseframe_units::{Bytes, NodeId, Span};
 
 /// Of our congestion controls, those that Linux has too, and their names there.
 const IN_LINUX: [(&str, &str); 4] =
     [("newreno", "reno"), ("cubic", "cubic"), ("dctcp", "dctcp"), ("vegas", "vegas")];
 /// One kernel has interrupts for so many network cards.
 const HOSTS_MAX: usize = 52;
+
+/// The default of `host.nic_buffer`.
+const NIC_BUFFER: Bytes = Bytes::kb(512);
 
 /// The name of a congestion control in Linux, if it has it.
 pub(crate) fn name_in_linux(control: &CongestionControlConfig) -> Option<&'static str> {
@@ -93,7 +97,7 @@ fn check_kernel(ledger: &mut Ledger, draft: &Draft) {
         check_hosts(ledger, host, graph);
     }
     let refused = [
-        ("host.tx_delay", host.tx_delay > Span::ZERO),
+        ("host.tx_delay", host.tx_delay > Span::ZERO && !host.kernel_hosts.is_empty()),
         ("host.refusing", !host.refusing.is_empty()),
         ("host.silent", !host.silent.is_empty()),
         ("host.tso", host.tso),
@@ -108,7 +112,31 @@ fn check_kernel(ledger: &mut Ledger, draft: &Draft) {
             "remove it, or use \"simulated\"",
         );
     }
-    for Named { path, spec, .. } in transports.iter().filter(|transport| transport.is_used) {
+    check_transports(ledger, host, transports);
+    warn_of_ignored_keys(ledger, host);
+    for (index, workload) in workloads.iter().enumerate() {
+        if matches!(
+            workload.kind,
+            Some(WorkloadKind::Udp(_) | WorkloadKind::Application(_) | WorkloadKind::Storage(_))
+        ) {
+            let message = "the agent in the kernel opens TCP connections for flows only";
+            ledger.problem(
+                &format!("workload.{index}.kind"),
+                message,
+                "use another kind, or host.stack = \"simulated\"",
+            );
+        }
+    }
+}
+
+/// Transports that Linux has. A kernel has one value of most keys for all its flows.
+fn check_transports(ledger: &mut Ledger, host: &HostSpec, transports: &[Named]) {
+    // Programs send in the class of the first transport.
+    let is_alone = transports.iter().all(|transport| !transport.is_used);
+    let used = |(index, transport): &(usize, &Named)| transport.is_used || is_alone && *index == 0;
+    let used: Vec<&Named> =
+        transports.iter().enumerate().filter(used).map(|(_, transport)| transport).collect();
+    for Named { path, spec, .. } in &used {
         if spec.kind != TransportKindName::Tcp {
             ledger.problem(
                 &format!("{path}.kind"),
@@ -126,27 +154,45 @@ fn check_kernel(ledger: &mut Ledger, draft: &Draft) {
         } else if spec.tcp.ecn == EcnMode::Dctcp && spec.tcp.congestion_control.name() != "dctcp" {
             let hint = "use \"off\", \"classic\", or congestion_control = \"dctcp\"";
             ledger.problem(&format!("{path}.ecn"), "Linux echoes marks as DCTCP only for dctcp", hint);
+        } else {
+            warn_of_unreached_keys(ledger, path, spec);
         }
     }
-    let mut used = transports.iter().filter(|transport| transport.is_used);
-    if let Some(first) = used.next().filter(|_| !host.route.contains("initcwnd"))
-        && let Some(other) = used.find(|other| other.spec.initial_window != first.spec.initial_window)
-    {
-        let hint = "use the same for all, or set \"initcwnd\" in host.route";
-        let message = "the kernel has one initial window for all flows of a host";
-        ledger.problem(&format!("{}.initial_window", other.path), message, hint);
-    }
-    for (index, workload) in workloads.iter().enumerate() {
-        if matches!(
-            workload.kind,
-            Some(WorkloadKind::Udp(_) | WorkloadKind::Application(_) | WorkloadKind::Storage(_))
-        ) {
-            let message = "the agent in the kernel opens TCP connections for flows only";
-            ledger.problem(
-                &format!("workload.{index}.kind"),
-                message,
-                "use another kind, or host.stack = \"simulated\"",
-            );
+    let Some((first, others)) = used.split_first() else { return };
+    for other in others {
+        let mut keys = conflicts(&first.spec, &other.spec);
+        if other.spec.initial_window != first.spec.initial_window && !host.route.contains("initcwnd") {
+            keys.push("initial_window");
         }
+        for key in keys {
+            let message = format!("the kernel has one {key} for all flows, and {} has another", first.path);
+            ledger.problem(&format!("{}.{key}", other.path), message, "use the same for all");
+        }
+    }
+}
+
+fn warn_of_unreached_keys(ledger: &mut Ledger, path: &str, spec: &TransportSpec) {
+    let key = |path_of_entry: &str| path_of_entry.strip_prefix(path)?.strip_prefix('.').map(str::to_owned);
+    let entries: Vec<(String, String)> = ledger
+        .entries()
+        .iter()
+        .filter_map(|entry| Some((key(&entry.path)?, entry.value.clone())))
+        .collect();
+    let entries: Vec<(&str, &str)> = entries.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    for [key, value, of_kernel, advice] in unreached(spec, &entries) {
+        ledger.warn(format!("{path}.{key} = {value} does not reach kernel hosts, which have {of_kernel}: {advice}"));
+    }
+}
+
+/// Keys of `[host]` that only simulated hosts have, and that change no result where they do not matter.
+fn warn_of_ignored_keys(ledger: &mut Ledger, host: &HostSpec) {
+    let ignored = [
+        ("host.tx_jitter", matches!(host.tx_jitter, Jitter::Always(most) if most > Span::ZERO)),
+        ("host.nic_buffer", host.nic_buffer != NIC_BUFFER),
+        ("host.nic_queue", host.nic_queue != NicQueue::Fifo),
+        ("host.ticks_apart", host.ticks_apart),
+    ];
+    for (path, _) in ignored.iter().filter(|(_, given)| *given) {
+        ledger.warn(format!("{path} does not reach kernel hosts: use host.qdisc, or host.stack = \"simulated\""));
     }
 }

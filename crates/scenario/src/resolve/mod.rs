@@ -9,11 +9,13 @@ mod checks;
 mod draft;
 mod explain;
 mod kernel;
+mod kernel_keys;
 mod routes;
 mod transports;
 
 pub use explain::{Explained, expanded, explained, stack_of};
 pub(crate) use kernel::{kernel_hosts, name_in_linux};
+pub(crate) use kernel_keys::KernelSettings;
 pub use pauseframe_schema::docs::OptionDoc;
 pub use pauseframe_schema::document::Input;
 pub use pauseframe_schema::ledger::{Entry, Origin};

@@ -107,10 +107,15 @@ pub(super) fn settle_small_segments(ledger: &mut Ledger, transport: &mut Named, 
 
 /// Every key of `[transport]` with the value that `preset` above `stack` gives.
 pub(super) fn row(preset: &'static Row, stack: &'static str) -> Vec<Entry> {
+    read_row(preset, stack).1
+}
+
+/// The settings that `preset` above `stack` gives, and every key with its value.
+pub(super) fn read_row(preset: &Row, stack: &str) -> (TransportSpec, Vec<Entry>) {
     let mut root = Item::table(Place::Nowhere);
     root.insert("stack", parse_word(stack, Place::Nowhere));
     root.insert("preset", parse_word(preset.name, Place::Nowhere));
     let mut ledger = Ledger::new(&root, "", &SCENARIO);
-    TransportSpec::read(&mut Table::root(&mut ledger), None, &mut None);
-    ledger.close().map_or_else(|_| Vec::new(), |(entries, _)| entries)
+    let spec = TransportSpec::read(&mut Table::root(&mut ledger), None, &mut None);
+    (spec, ledger.close().map_or_else(|_| Vec::new(), |(entries, _)| entries))
 }

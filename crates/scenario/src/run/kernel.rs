@@ -3,6 +3,10 @@
 use super::RunOptions;
 use crate::build::Built;
 use crate::spec::{HostStack, Scenario};
+#[cfg(target_os = "linux")]
+use crate::spec::TransportSpec;
+#[cfg(target_os = "linux")]
+use pauseframe_schema::value::Choice;
 use pauseframe_results::RunError;
 use std::path::Path;
 
@@ -23,28 +27,23 @@ pub(super) fn attach(scenario: &Scenario, built: &mut Built, options: &RunOption
 
 #[cfg(target_os = "linux")]
 fn boot(scenario: &Scenario, built: &mut Built, files: &Path, options: &RunOptions) -> Result<(), RunError> {
-    use crate::resolve::{kernel_hosts, name_in_linux};
-    use pauseframe_transport::EcnMode;
+    use crate::resolve::{KernelSettings, kernel_hosts};
 
     let topology = &built.parts.topology;
     let hosts = kernel_hosts(topology, &scenario.host).into_iter();
     let hosts: Vec<_> = hosts.map(|host| (host, topology.nodes()[host].name.clone())).collect();
     let names: Vec<&str> = hosts.iter().map(|(_, name)| name.as_str()).collect();
     let programs = programs(&names, options.programs)?;
-    let transports = scenario.transport_specs().map(|spec| {
-        // One that no workload uses may be unknown to the kernel.
-        name_in_linux(&spec.tcp.congestion_control).unwrap_or("reno").to_owned()
-    });
-    let has_classic_ecn = scenario.transport_specs().any(|spec| spec.tcp.ecn == EcnMode::Classic);
-    let ecn = has_classic_ecn.then(|| "net.ipv4.tcp_ecn = 1".to_owned());
+    let settings = KernelSettings::of(used_transports(scenario));
     let setup = pauseframe_kernel::Setup {
         files: files.to_owned(),
         seed: scenario.seed,
         mtu: scenario.host.mtu.0 as u16,
         hosts,
-        transports: transports.collect(),
-        route: route(scenario, &built.parts),
-        sysctl: ecn.into_iter().chain(scenario.host.sysctl.iter().cloned()).collect(),
+        transports: scenario.transport_specs().map(socket).collect(),
+        route: route(scenario, &built.parts, &settings.route),
+        sysctl: settings.sysctl.into_iter().chain(scenario.host.sysctl.iter().cloned()).collect(),
+        parameters: settings.parameters,
         qdisc: scenario.host.qdisc.clone(),
         interrupt_delay: scenario.host.interrupt_delay.0.div_ceil(NANOSECOND),
         sample_every: scenario.record.kernel.map(|spec| spec.every.0.div_ceil(NANOSECOND)),
@@ -56,19 +55,35 @@ fn boot(scenario: &Scenario, built: &mut Built, files: &Path, options: &RunOptio
     Ok(())
 }
 
-/// Attributes of routes: those of the scenario, and the initial window of the transport in use. `resolve` has checked that all
-/// transports in use have the same one.
+/// The transports of workloads; without any, that of programs.
 #[cfg(target_os = "linux")]
-fn route(scenario: &Scenario, parts: &crate::build::Parts) -> String {
+fn used_transports(scenario: &Scenario) -> impl Iterator<Item = &TransportSpec> {
+    let of_workload = scenario.workload.iter().map(|workload| scenario.transport_named(&workload.transport));
+    let alone = scenario.workload.is_empty().then_some(&scenario.transport);
+    of_workload.chain(alone)
+}
+
+/// What the sockets of a transport have: the congestion control, and how they send a last, small segment.
+#[cfg(target_os = "linux")]
+fn socket(spec: &TransportSpec) -> String {
+    // One that no workload uses may be unknown to the kernel.
+    let control = crate::resolve::name_in_linux(&spec.tcp.congestion_control).unwrap_or("reno");
+    format!("{control} {}", spec.tcp.small_segments.name())
+}
+
+/// Attributes of routes: those of the scenario, and of the transports in use. `resolve` has checked that these agree.
+#[cfg(target_os = "linux")]
+fn route(scenario: &Scenario, parts: &crate::build::Parts, of_transports: &[String]) -> String {
     let given = &scenario.host.route;
-    if given.contains("initcwnd") {
-        return given.clone();
-    }
     let name = scenario.workload.first().map_or("default", |workload| &workload.transport);
     let index = parts.transports.iter().position(|transport| transport == name).unwrap_or(0);
     let config = &parts.settings.transports[index].config;
-    let segments = config.initial_window.div_ceil(u64::from(config.mss));
-    format!("initcwnd {segments} {given}").trim_end().to_owned()
+    let window = format!("initcwnd {}", config.initial_window.div_ceil(u64::from(config.mss)));
+    let is_given = |words: &str| words.split(' ').next().is_some_and(|word| given.contains(word));
+    let mut all: Vec<&str> = std::iter::once(&window).chain(of_transports).map(String::as_str).collect();
+    all.retain(|words| !is_given(words));
+    all.push(given);
+    all.join(" ").trim_end().to_owned()
 }
 
 /// Programs by the position of their host.

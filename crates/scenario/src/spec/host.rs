@@ -28,7 +28,8 @@ table! {
         route: String = or(String::new());
         /// Largest IP packet
         mtu: Bytes = or_in(Bytes(1500), Bytes(576)..=Bytes(9216));
-        /// Time that a segment spends in the stack before the NIC has it
+        /// Time that a segment spends in the stack before the NIC has it. With the kernel it is added to rx_delay, so that round trips are
+        /// as long
         tx_delay: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
         /// Maximum random delay added to tx_delay of each segment, in order, against phase locking. "auto": 1 us for
         /// segments of lossless classes behind others in the stack or NIC, while at least two flows are active

@@ -63,7 +63,7 @@ struct message *report(enum report op, uint32_t address)
 
 /* ---------- hosts ---------- */
 
-char *host_names[NAMES_MAX], *transports[NAMES_MAX];
+char *host_names[NAMES_MAX], *transports[NAMES_MAX], *small_segments[NAMES_MAX];
 static int host_fds[NAMES_MAX];
 int hosts;
 
@@ -80,6 +80,18 @@ static int read_names(const char *file, char **names)
 	}
 	fclose(f);
 	return count;
+}
+
+/* Lines "CONTROL HOW": how a last, small segment is sent. */
+static void read_transports(void)
+{
+	int count = read_names(RUN "/transports", transports);
+	for (int i = 0; i < count; i++) {
+		char *how = strchr(transports[i], ' ');
+		if (!how) die("transports");
+		*how++ = 0;
+		small_segments[i] = how;
+	}
 }
 
 void enter(int host)
@@ -212,7 +224,7 @@ int main(void)
 		exit(1);
 	}
 	hosts = read_names(RUN "/hosts", host_names);
-	read_names(RUN "/transports", transports);
+	read_transports();
 	for (int i = 0; i < hosts; i++) {
 		char path[300];
 		snprintf(path, sizeof path, "/run/netns/%s", host_names[i]);

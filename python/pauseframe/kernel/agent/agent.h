@@ -41,7 +41,7 @@ struct message *report(enum report op, uint32_t address);
 
 /* Hosts and transports, by number. */
 #define NAMES_MAX 256
-extern char *host_names[NAMES_MAX], *transports[NAMES_MAX];
+extern char *host_names[NAMES_MAX], *transports[NAMES_MAX], *small_segments[NAMES_MAX];
 extern int hosts;
 void enter(int host);
 

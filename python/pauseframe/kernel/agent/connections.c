@@ -29,6 +29,13 @@ void set_blocking(int fd, int blocks)
 	if (flags < 0 || fcntl(fd, F_SETFL, blocks ? flags & ~O_NONBLOCK : flags | O_NONBLOCK)) die("fcntl");
 }
 
+static void set_small_segments(int fd, int transport)
+{
+	int at_once = !strcmp(small_segments[transport], "at_once"), cork = !strcmp(small_segments[transport], "cork");
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof at_once)) die("TCP_NODELAY");
+	if (setsockopt(fd, IPPROTO_TCP, TCP_CORK, &cork, sizeof cork)) die("TCP_CORK");
+}
+
 static int make_socket(int host, int transport, uint16_t port)
 {
 	enter(host);
@@ -37,7 +44,7 @@ static int make_socket(int host, int transport, uint16_t port)
 	const char *cc = transports[transport];
 	if (setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, cc, strlen(cc))) die(cc);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one);
-	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+	set_small_segments(fd, transport);
 	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(port) };
 	if (bind(fd, (void *)&a, sizeof a)) die("bind");
 	return fd;
@@ -241,7 +248,7 @@ void on_listener(struct listener *l)
 	struct sockaddr_in a;
 	for (;;) {
 		socklen_t len = sizeof a;
-		int fd = accept4(l->fd, (void *)&a, &len, SOCK_CLOEXEC), one = 1;
+		int fd = accept4(l->fd, (void *)&a, &len, SOCK_CLOEXEC);
 		if (fd < 0) return;
 		uint32_t flow = (l->port % 100) * 60000 + (ntohs(a.sin_port) - 1024);
 		struct conn *c = find(flow * 2 + 1);
@@ -249,7 +256,7 @@ void on_listener(struct listener *l)
 			close(fd);
 			continue;
 		}
-		setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+		set_small_segments(fd, c->transport);
 		c->fd = fd;
 		c->connected = 1;
 		watch(fd, c, EPOLLIN | EPOLLOUT | EPOLLET);
