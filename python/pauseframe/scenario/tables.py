@@ -474,7 +474,9 @@ class Host(Part):
     mtu: str | None = None
     """Largest IP packet (576 B to 9216 B); default "1500 B"."""
     tx_delay: str | None = None
-    """Time that a segment spends in the stack before the NIC has it (0 s to 1 s); default "0 s"."""
+    """Time that a segment spends in the stack before the NIC has it. With the kernel it is added to rx_delay, so that
+    round trips are as long (0 s to 1 s); default "0 s".
+    """
     tx_jitter: str | None = None
     """Maximum random delay added to tx_delay of each segment, in order, against phase locking. "auto": 1 us for
     segments of lossless classes behind others in the stack or NIC, while at least two flows are active; default
