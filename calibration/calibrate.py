@@ -227,8 +227,8 @@ def beside(title: str, ours: set[tuple[str, str]], hosts: list[Row], names: list
     )
     runs = kept_runs(names[0]) if len(names) == 1 else {}
     version = ", ".join(sorted({version for version, _ in runs.values()}))
-    of_runs = f"{version} | {len(runs) or ''}"
-    return f"| {title} | {of_runs} | {len(mine)} | {both} | {inside} ({inside / len(mine):.0%}) | {in_range} | {outside} |"
+    share = f"{inside} ({inside / len(mine):.0%})"
+    return f"| {title} | {version} | {len(runs) or ''} | {len(mine)} | {both} | {share} | {in_range} | {outside} |"
 
 
 def explanations(rows: list[Row], reasons: list[dict[str, Any]]) -> list[str]:

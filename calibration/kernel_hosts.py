@@ -14,8 +14,7 @@ import csv
 import sys
 import tomllib
 from itertools import product
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import ours
 import pauseframe as pf
@@ -23,6 +22,9 @@ import pauseframe.kernel
 import polars as pl
 from figures import LINES, Recording, figures
 from verdict import KEPT, compare, kept_rows, kept_runs, reference
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 HEADER = ("scenario", "figure", "seed", "hosts", "kernel")
 SETTINGS: dict[str, dict[str, Any]] = {

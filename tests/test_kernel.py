@@ -155,7 +155,7 @@ def test_an_experiment_runs_on_a_kernel_too(kernel, tmp_path):
     [record] = json.loads(done.stdout)
     assert record["verdict"] == "reproduced"
     ran = [path.read_text() for path in (out / "runs").rglob("*.resolved.toml")]
-    assert ["stack = \"kernel\"" in text for text in ran] == [True, True]
+    assert ['stack = "kernel"' in text for text in ran] == [True, True]
     (paper / "two.toml").write_text(TINY_EXPERIMENT.replace('"cubic"', '"aimd"'))
     done = cli("reproduce", "tiny/two", *arguments, cwd=tmp_path)
     assert done.returncode == 1

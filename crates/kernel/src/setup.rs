@@ -131,7 +131,8 @@ impl Setup {
     pub fn boot(mut self) -> Result<KernelStack, MachineError> {
         let system = |what| move |error| MachineError::System(what, error);
         // The kernel runs in another folder.
-        self.files = std::path::absolute(&self.files).map_err(system("cannot find the folder of the kernel"))?;
+        self.files =
+            std::path::absolute(&self.files).map_err(system("cannot find the folder of the kernel"))?;
         let folder = RunFolder::create(&std::env::temp_dir(), self.logs.clone())
             .map_err(system("cannot create a folder for the kernel"))?;
         self.write(&folder.path).map_err(system("cannot write the files of the kernel"))?;

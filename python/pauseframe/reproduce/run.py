@@ -158,8 +158,10 @@ def reproduce(
 
     `seed` is the first seed; `seeds` is the number of seeds (default: that of the size); `changes` are keys of all
     scenarios, with precedence over experiment and variant. `kernel` is the folder of the kernel that all hosts have; an
-    experiment that needs more than it has does not run, and its failures say why. Raises ScenarioError with every mistake of all scenarios
-    before the first run, InputError if `out` holds something else, KeyboardInterrupt on Ctrl-C; finished runs are kept.
+    experiment that needs more than it has does not run, and its failures say why.
+
+    Raises ScenarioError with every mistake of all scenarios before the first run, InputError if `out` holds something
+    else, KeyboardInterrupt on Ctrl-C; finished runs are kept.
     """
     if out.is_dir() and any(out.iterdir()) and not (out / STORE).is_dir():
         raise InputError(f"the folder {out} holds files and no runs of experiments: name another one")

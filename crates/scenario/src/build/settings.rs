@@ -2,8 +2,8 @@
 
 use crate::spec::{ChoiceName, WireJitterSpec};
 use crate::spec::{
-    Clocks, DemandEntry, HostSpec, HostStack, NicQueue, Per, RoutingKind, Scenario, VlanRoutingSpec, WireOverhead, WorkloadKind,
-    WorkloadSpec,
+    Clocks, DemandEntry, HostSpec, HostStack, NicQueue, Per, RoutingKind, Scenario, VlanRoutingSpec,
+    WireOverhead, WorkloadKind, WorkloadSpec,
 };
 use pauseframe_fabric::{
     HostLinkJitter, Jitter, Overhead, ReceiverSettings, Settings, TransportSettings, VlanChoice, VlanRoutes,

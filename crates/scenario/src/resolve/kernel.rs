@@ -173,14 +173,14 @@ fn check_transports(ledger: &mut Ledger, host: &HostSpec, transports: &[Named]) 
 
 fn warn_of_unreached_keys(ledger: &mut Ledger, path: &str, spec: &TransportSpec) {
     let key = |path_of_entry: &str| path_of_entry.strip_prefix(path)?.strip_prefix('.').map(str::to_owned);
-    let entries: Vec<(String, String)> = ledger
-        .entries()
-        .iter()
-        .filter_map(|entry| Some((key(&entry.path)?, entry.value.clone())))
-        .collect();
-    let entries: Vec<(&str, &str)> = entries.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let entries: Vec<(String, String)> =
+        ledger.entries().iter().filter_map(|entry| Some((key(&entry.path)?, entry.value.clone()))).collect();
+    let entries: Vec<(&str, &str)> =
+        entries.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
     for [key, value, of_kernel, advice] in unreached(spec, &entries) {
-        ledger.warn(format!("{path}.{key} = {value} does not reach kernel hosts, which have {of_kernel}: {advice}"));
+        ledger.warn(format!(
+            "{path}.{key} = {value} does not reach kernel hosts, which have {of_kernel}: {advice}"
+        ));
     }
 }
 
@@ -193,6 +193,8 @@ fn warn_of_ignored_keys(ledger: &mut Ledger, host: &HostSpec) {
         ("host.ticks_apart", host.ticks_apart),
     ];
     for (path, _) in ignored.iter().filter(|(_, given)| *given) {
-        ledger.warn(format!("{path} does not reach kernel hosts: use host.qdisc, or host.stack = \"simulated\""));
+        ledger.warn(format!(
+            "{path} does not reach kernel hosts: use host.qdisc, or host.stack = \"simulated\""
+        ));
     }
 }

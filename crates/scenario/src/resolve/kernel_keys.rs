@@ -214,7 +214,9 @@ impl KernelSettings {
 pub(super) fn unreached(spec: &TransportSpec, entries: &[(&str, &str)]) -> Vec<[String; 4]> {
     let Some((_, linux)) = of_linux(spec) else { return Vec::new() };
     let is_other = |key: &str| {
-        ELSEWHERE.contains(&key) || key == "stack" || OF_QUEUE_PAIRS.iter().any(|start| key.starts_with(start))
+        ELSEWHERE.contains(&key)
+            || key == "stack"
+            || OF_QUEUE_PAIRS.iter().any(|start| key.starts_with(start))
     };
     let reaches = |key: &str| {
         let mut of_key = KEYS.iter().filter(|reach| reach.keys.contains(&key)).peekable();
@@ -224,7 +226,8 @@ pub(super) fn unreached(spec: &TransportSpec, entries: &[(&str, &str)]) -> Vec<[
     for (key, value) in entries.iter().filter(|(key, _)| !is_other(key) && !reaches(key)) {
         let of_kernel = linux.iter().find(|entry| entry.path == *key).map_or("", |entry| &entry.value);
         if of_kernel != *value {
-            let advice = ADVICE.iter().find(|(keys, _)| keys.contains(key)).map_or(NO_ADVICE, |(_, advice)| advice);
+            let advice =
+                ADVICE.iter().find(|(keys, _)| keys.contains(key)).map_or(NO_ADVICE, |(_, advice)| advice);
             found.push([key, value, of_kernel, advice].map(|text| text.to_string()));
         }
     }
@@ -249,8 +252,12 @@ mod tests {
     use std::path::Path;
 
     fn scenario(transport: &str) -> Resolved {
+        of_host("", transport)
+    }
+
+    fn of_host(host: &str, transport: &str) -> Resolved {
         let text = format!(
-            "stop = \"1 ms\"\ntopology = {{ kind = \"star\", hosts = 2 }}\nhost = {{ stack = \"kernel\" }}\n\
+            "stop = \"1 ms\"\ntopology = {{ kind = \"star\", hosts = 2 }}\n[host]\nstack = \"kernel\"\n{host}\n\
              [transport]\n{transport}\n[[workload]]\nkind = \"permutation\"\nsize = \"1 MB\"\n"
         );
         let input =
@@ -319,7 +326,10 @@ mod tests {
     #[test]
     fn what_the_kernel_does_not_take_is_warned_of() {
         for (transport, expected) in [
-            ("rto_max = \"2 s\"", "transport.rto_max = \"2 s\" does not reach kernel hosts, which have \"120 s\""),
+            (
+                "rto_max = \"2 s\"",
+                "transport.rto_max = \"2 s\" does not reach kernel hosts, which have \"120 s\"",
+            ),
             ("receive_buffer = \"fixed\"", "set net.ipv4.tcp_rmem in host.sysctl"),
             ("rto_min = \"600 us\"", "whole milliseconds"),
             ("pacing = true", "set host.qdisc = \"fq\""),
@@ -329,6 +339,20 @@ mod tests {
         ] {
             let warnings = scenario(transport).warnings;
             assert!(warnings.iter().any(|text| text.contains(expected)), "{transport}: {warnings:?}");
+        }
+    }
+
+    #[test]
+    fn keys_of_hosts_that_only_simulated_ones_have_are_warned_of() {
+        for host in [
+            "tx_jitter = \"1 us\"",
+            "nic_buffer = \"1 MB\"",
+            "nic_queue = \"per_destination\"",
+            "ticks_apart = true",
+        ] {
+            let expected = format!("host.{} does not reach kernel hosts", host.split(' ').next().unwrap());
+            let warnings = of_host(host, "").warnings;
+            assert!(warnings.iter().any(|text| text.contains(&expected)), "{host}: {warnings:?}");
         }
     }
 

@@ -2,12 +2,12 @@
 
 use super::RunOptions;
 use crate::build::Built;
-use crate::spec::{HostStack, Scenario};
 #[cfg(target_os = "linux")]
 use crate::spec::TransportSpec;
+use crate::spec::{HostStack, Scenario};
+use pauseframe_results::RunError;
 #[cfg(target_os = "linux")]
 use pauseframe_schema::value::Choice;
-use pauseframe_results::RunError;
 use std::path::Path;
 
 /// In picoseconds.
