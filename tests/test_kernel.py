@@ -163,6 +163,17 @@ def test_an_experiment_runs_on_a_kernel_too(kernel, tmp_path):
     assert "Linux has no aimd" in done.stdout
 
 
+def test_series_of_flows_have_the_goodput_of_the_kernel(kernel):
+    series = {"every": "100 us", "ports": [], "flows": ["*"]}
+    flows = {"workload.0.size": "2 MB", "workload.0.senders": 2, "switch.buffer": "2 MB"}
+    result = run(kernel, **flows, **{"record.series": series})
+    goodput = pl.DataFrame(result.series).filter(pl.col("metric").cast(pl.String) == "goodput_gbps")
+    # Samples of 100 us; the last part of a flow may lie behind the last one.
+    carried = sum(goodput["value"].to_list()) * 1e9 / 8 * 100e-6
+    assert 3_500_000 < carried <= 4_000_000
+    assert 8 < max(goodput.group_by("time_us").agg(pl.col("value").sum())["value"].to_list()) < 10
+
+
 TINY = """
 stop = { time = "1 s", when_finished = true }
 topology = { kind = "star", hosts = 2, link = { rate = "1 Gbps", delay = "10 us" } }

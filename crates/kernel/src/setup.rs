@@ -45,6 +45,8 @@ pub struct Setup {
     pub interrupt_delay: u64,
     /// Nanoseconds between two samples of sockets and counters; `None`: no samples.
     pub sample_every: Option<u64>,
+    /// Nanoseconds between two reports of what connections have counted; `None`: at their ends only.
+    pub count_every: Option<u64>,
     /// Programs of the user: position of the host, and command.
     pub programs: Vec<(usize, String)>,
     /// Where the console and the output of programs go when the run is over.
@@ -143,7 +145,11 @@ impl Setup {
         let nodes: Vec<NodeId> = self.hosts.iter().map(|(node, _)| *node).collect();
         let programs =
             self.programs.iter().map(|(host, command)| format!("{}={command:?}", self.hosts[*host].1));
-        let timing = Timing { interrupt_delay: self.interrupt_delay, sample_every: self.sample_every };
+        let timing = Timing {
+            interrupt_delay: self.interrupt_delay,
+            sample_every: self.sample_every,
+            count_every: self.count_every,
+        };
         KernelStack::boot(machine, &nodes, programs.collect(), timing, folder)
     }
 
@@ -277,6 +283,7 @@ mod tests {
             qdisc: "fq".to_owned(),
             interrupt_delay: 0,
             sample_every: None,
+            count_every: None,
             programs: Vec::new(),
             logs: None,
         }

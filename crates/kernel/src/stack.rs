@@ -16,6 +16,8 @@ const BOOT_GRID: u64 = 1_000_000_000;
 /// Simulated time that the kernel has to boot, in nanoseconds.
 const BOOT_MAX: u64 = 600 * BOOT_GRID;
 const PICOSECONDS: u64 = 1_000;
+/// Nanoseconds that counters need at most from the agent to the network.
+const COUNT_AHEAD: u64 = 2_000;
 
 /// The IPv4 address of a node: as in packet captures.
 pub fn ipv4(node: NodeId) -> [u8; 4] {
@@ -39,6 +41,17 @@ pub(crate) struct Timing {
     pub(crate) interrupt_delay: u64,
     /// Between two samples of sockets and counters.
     pub(crate) sample_every: Option<u64>,
+    /// Between two reports of what connections have counted, for time series of flows.
+    pub(crate) count_every: Option<u64>,
+}
+
+impl Timing {
+    /// The kernel's times of the first sample and of the first report, which comes shortly before the network samples; `u64::MAX`: none.
+    fn first(&self, zero: u64) -> (u64, u64) {
+        let sample = self.sample_every.map_or(u64::MAX, |every| zero + every);
+        let count = self.count_every.map_or(u64::MAX, |every| zero + every - COUNT_AHEAD.min(every / 2));
+        (sample, count)
+    }
 }
 
 /// The hosts of a kernel.
@@ -58,13 +71,16 @@ pub struct KernelStack {
     timing: Timing,
     /// The kernel's time of the next sample; `u64::MAX`: none.
     next_sample: u64,
+    /// The kernel's time of the next report of all counters; `u64::MAX`: none.
+    next_count: u64,
     /// Kicks that the network has not seen, each at its time.
     kicks: Vec<(usize, u64)>,
     senders: Vec<NodeId>,
     reports: Vec<(u32, StackReport)>,
     /// Programs of the user, and their statuses once they have ended.
     programs: Vec<(String, Option<u32>)>,
-    is_counted: bool,
+    /// Reports of all counters that the agent still owes.
+    counts_due: u32,
     /// The network wants to know when these have frames: none was left when it asked last.
     is_silent: Vec<bool>,
 }
@@ -108,6 +124,7 @@ impl KernelStack {
         machine.take_kicks();
         machine.close_listeners();
         let device_of = hosts.iter().copied().zip(1..).collect();
+        let (next_sample, next_count) = timing.first(zero);
         Ok(KernelStack {
             machine,
             folder,
@@ -117,12 +134,13 @@ impl KernelStack {
             commands: vec![Command::Begin],
             interrupts: BTreeMap::new(),
             timing,
-            next_sample: timing.sample_every.map_or(u64::MAX, |every| zero + every),
+            next_sample,
+            next_count,
             kicks: Vec::new(),
             senders: Vec::new(),
             reports: Vec::new(),
             programs: programs.into_iter().map(|program| (program, None)).collect(),
-            is_counted: false,
+            counts_due: 0,
             is_silent: vec![true; hosts.len() + 1],
         })
     }
@@ -143,7 +161,7 @@ impl KernelStack {
     fn next(&self) -> Option<u64> {
         let kick = self.kicks.iter().map(|(_, at)| *at).min();
         let interrupt = self.interrupts.values().copied().min();
-        let sample = Some(self.next_sample).filter(|time| *time < u64::MAX);
+        let sample = Some(self.next_sample.min(self.next_count)).filter(|time| *time < u64::MAX);
         [kick, interrupt, self.machine.requested(), sample].into_iter().flatten().min()
     }
 
@@ -200,7 +218,7 @@ impl KernelStack {
                 return;
             }
             Report::CountedAll => {
-                self.is_counted = true;
+                self.counts_due = self.counts_due.saturating_sub(1);
                 return;
             }
             Report::Ready => return,
@@ -208,11 +226,20 @@ impl KernelStack {
         self.reports.push((address, report));
     }
 
+    fn count_all(&mut self) {
+        self.commands.push(Command::CountAll);
+        self.counts_due += 1;
+    }
+
     fn run_at(&mut self, now: u64, until: u64) -> Result<(), MachineError> {
         self.take_kicks(now)?;
         if now >= self.next_sample {
             self.commands.push(Command::Sample(now - self.zero));
             self.next_sample += self.timing.sample_every.unwrap_or(u64::MAX);
+        }
+        if now >= self.next_count {
+            self.count_all();
+            self.next_count += self.timing.count_every.unwrap_or(u64::MAX);
         }
         loop {
             for frame in control::frames(&std::mem::take(&mut self.commands)) {
@@ -344,13 +371,12 @@ impl ExternalStack for KernelStack {
 
     fn finish(&mut self, now: Time) -> Result<(), StackFailure> {
         let mut now = self.kernel_time(now).max(self.machine.now());
-        self.commands.push(Command::CountAll);
-        self.is_counted = false;
-        while !self.is_counted {
+        self.count_all();
+        while self.counts_due > 0 {
             self.run_at(now, now).map_err(failure)?;
             // Its answer takes a few nanoseconds.
             match self.next() {
-                _ if self.is_counted => {}
+                _ if self.counts_due == 0 => {}
                 Some(next) if next < now + BOOT_GRID => now = next.max(now),
                 _ => return Err(StackFailure("the agent does not report its counters".to_owned())),
             }

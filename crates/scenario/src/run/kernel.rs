@@ -8,6 +8,8 @@ use crate::spec::{HostStack, Scenario};
 use pauseframe_results::RunError;
 #[cfg(target_os = "linux")]
 use pauseframe_schema::value::Choice;
+#[cfg(target_os = "linux")]
+use pauseframe_units::Span;
 use std::path::Path;
 
 /// In picoseconds.
@@ -47,12 +49,19 @@ fn boot(scenario: &Scenario, built: &mut Built, files: &Path, options: &RunOptio
         qdisc: scenario.host.qdisc.clone(),
         interrupt_delay: scenario.host.interrupt_delay.0.div_ceil(NANOSECOND),
         sample_every: scenario.record.kernel.map(|spec| spec.every.0.div_ceil(NANOSECOND)),
+        count_every: series_of_flows(scenario).map(|every| every.0.div_ceil(NANOSECOND)),
         programs,
         logs: options.out.map(|folder| folder.join("kernel")),
     };
     let stack = setup.boot().map_err(|error| RunError::Build(error.to_string()))?;
     built.network.attach(Box::new(stack));
     Ok(())
+}
+
+/// The interval of time series of flows.
+#[cfg(target_os = "linux")]
+fn series_of_flows(scenario: &Scenario) -> Option<Span> {
+    scenario.record.series.as_ref().filter(|series| !series.flows.is_empty()).map(|series| series.every)
 }
 
 /// The transports of workloads; without any, that of programs.
