@@ -121,7 +121,11 @@ const KEYS: &[Reach] = &[
     }),
     // Linux has g as a power of two only.
     parameter(&["dctcp_g"], |tcp| {
-        let shift = |g: f64| (0..=10).find(|shift| g == 0.5_f64.powi(*shift));
+        let shift = |g: f64| {
+            let inverse = (1.0 / g).round() as u32;
+            let is_power = inverse.is_power_of_two() && (1.0 / g - f64::from(inverse)).abs() < 1e-9;
+            is_power.then(|| inverse.trailing_zeros())
+        };
         dctcp(tcp, |dctcp| shift(dctcp.g).map(|shift| format!("dctcp_shift_g={shift}")))
     }),
     parameter(&["dctcp_alpha_initial"], |tcp| {
@@ -133,6 +137,7 @@ const KEYS: &[Reach] = &[
     parameter(&["vegas_gamma"], |tcp| vegas(tcp, |vegas| ("gamma", vegas.gamma))),
 ];
 
+#[expect(clippy::unnecessary_wraps, reason = "as the closures of the table return it")]
 fn sets(name: &str, value: impl std::fmt::Display) -> Option<String> {
     Some(format!("net.ipv4.{name} = {value}"))
 }
@@ -224,11 +229,12 @@ pub(super) fn unreached(spec: &TransportSpec, entries: &[(&str, &str)]) -> Vec<[
     };
     let mut found = Vec::new();
     for (key, value) in entries.iter().filter(|(key, _)| !is_other(key) && !reaches(key)) {
-        let of_kernel = linux.iter().find(|entry| entry.path == *key).map_or("", |entry| &entry.value);
-        if of_kernel != *value {
+        // Constants of other congestion controls matter to nobody.
+        let Some(of_kernel) = linux.iter().find(|entry| entry.path == *key) else { continue };
+        if of_kernel.value != *value {
             let advice =
                 ADVICE.iter().find(|(keys, _)| keys.contains(key)).map_or(NO_ADVICE, |(_, advice)| advice);
-            found.push([key, value, of_kernel, advice].map(|text| text.to_string()));
+            found.push([*key, *value, of_kernel.value.as_str(), advice].map(str::to_owned));
         }
     }
     found
@@ -359,10 +365,10 @@ mod tests {
     /// A key that this file names exists, so that a renamed one is noticed.
     #[test]
     fn every_key_that_is_named_exists() {
-        let known = |key: &&str| SCENARIO.options().iter().any(|doc| doc.path == format!("transport.{key}"));
+        let known = |key: &str| SCENARIO.options().iter().any(|doc| doc.path == format!("transport.{key}"));
         let named = KEYS.iter().flat_map(|reach| reach.keys).chain(&ELSEWHERE);
         for key in named.chain(ADVICE.iter().flat_map(|(keys, _)| *keys)) {
-            assert!(known(&key), "{key}");
+            assert!(known(key), "{key}");
         }
     }
 }
