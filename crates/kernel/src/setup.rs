@@ -31,7 +31,7 @@ pub struct Setup {
     pub mtu: u16,
     /// The hosts and their names.
     pub hosts: Vec<(NodeId, String)>,
-    /// By transport: its congestion control, and how a last, small segment is sent ("nagle", "at_once", "cork").
+    /// By transport: its congestion control, and how a last, small segment is sent, as `transport.small_segments` has it.
     pub transports: Vec<String>,
     /// Parameters "module.name=value" of the kernel.
     pub parameters: Vec<String>,
