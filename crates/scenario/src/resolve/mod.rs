@@ -14,6 +14,7 @@ mod routes;
 mod transports;
 
 pub use explain::{Explained, expanded, explained, stack_of};
+#[cfg(target_os = "linux")]
 pub(crate) use kernel::{kernel_hosts, name_in_linux};
 pub(crate) use kernel_keys::KernelSettings;
 pub use pauseframe_schema::docs::OptionDoc;
