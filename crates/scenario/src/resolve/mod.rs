@@ -16,6 +16,7 @@ mod transports;
 pub use explain::{Explained, expanded, explained, stack_of};
 #[cfg(target_os = "linux")]
 pub(crate) use kernel::{kernel_hosts, name_in_linux};
+#[cfg(target_os = "linux")]
 pub(crate) use kernel_keys::KernelSettings;
 pub use pauseframe_schema::docs::OptionDoc;
 pub use pauseframe_schema::document::Input;
