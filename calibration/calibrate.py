@@ -163,7 +163,7 @@ def report(rows: list[Row], held: list[Row], pictures: dict[str, list[str]], see
     above, of_held_out, of_hosts, below = re.split("<!-- (?:summary|held out|kernel hosts) -->\n", preface)
     text = ["<!-- Written by `make calibrate`; do not edit. -->", above, *summary(rows, held, seeds)]
     text += ["## Figures that are not inside", "", *not_inside(rows)]
-    text += [of_held_out, *by_scenario(held), *not_inside(held)]
+    text += [of_held_out, *by_scenario(held), *not_inside([row for row in held if row.standing == "outside"])]
     mine = {(row.scenario, row.figure) for row in rows if row.standing == "inside"}
     text += [of_hosts, *beside_hosts(mine)]
     text += ["## Plots", "", "Linux in orange, pauseframe in blue.", ""]
@@ -201,7 +201,7 @@ def renew_hosts(out: Path) -> None:
 
 
 def beside_hosts(ours: set[tuple[str, str]]) -> list[str]:
-    """A table of pauseframe's TCP beside Linux in its fabric, and the rows of the latter that are not inside.
+    """A table of pauseframe's TCP beside Linux in its fabric, and the rows of the latter that are outside.
 
     `ours` are the scenarios and figures of pauseframe's TCP that are inside.
     """
@@ -214,7 +214,7 @@ def beside_hosts(ours: set[tuple[str, str]]) -> list[str]:
     text.append("|---" * 8 + "|")
     text.extend(beside(f"`{name}`", ours, hosts, [name]) for name in names)
     text += [beside("**all**", ours, hosts, names), ""]
-    header, *lines = table([row for row in hosts if row.standing != "inside"])
+    header, *lines = table([row for row in hosts if row.standing == "outside"])
     return [*text, header.replace("pauseframe", "Linux in the fabric"), *lines, ""]
 
 
