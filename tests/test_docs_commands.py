@@ -168,7 +168,7 @@ def replacement(command: str) -> tuple[str | None, str]:
     if command in INSTEAD:
         return INSTEAD[command]
     if command.startswith("pauseframe reproduce") and "--list" not in command:
-        names = re.sub(r" --(full|quick|out \S+)", "", command).split()[2:]
+        names = re.sub(r" --(full|quick|(out|stack|seeds|set) \S+)", "", command).split()[2:]
         assert _chosen(names, ROOT / "python/pauseframe/experiments"), names
         return None, LONG
     if command.startswith("tshark") and not any(

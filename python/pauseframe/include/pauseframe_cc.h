@@ -100,7 +100,7 @@ typedef struct pauseframe_cc {
 
     /* Fills the state of a new connection, all zero bytes, from the constants in the order of parameters. */
     int (*init)(void *state, const pauseframe_value *constants);
-    /* Sees every ACK of new data before the window changes. May set pacing_rate, and end slow start by setting ssthresh
+    /* Sees every ACK, with stack "linux" also one of nothing new, before the window changes. May set pacing_rate, and end slow start by setting ssthresh
      * to cwnd; must not change cwnd. NULL: nothing. */
     int (*on_ack)(void *state, pauseframe_window *window, const pauseframe_ack *ack);
     /* Opens the window; an algorithm that goes by delay may close it too. Called for an ACK of new data while the window

@@ -96,7 +96,7 @@ impl CongestionAlgorithm for Dctcp {
         self.count(ack);
     }
 
-    fn on_ack_without_progress(&mut self, ack: &AckSample) {
+    fn on_ack_without_progress(&mut self, _window: &mut CongestionWindow, ack: &AckSample) {
         self.count(ack);
     }
 

@@ -87,7 +87,7 @@ pub(crate) trait CongestionAlgorithm {
     fn on_ack(&mut self, _window: &mut CongestionWindow, _ack: &AckSample) {}
 
     /// Sees an ACK that does not advance `snd_una`: a duplicate, or the ACK field of the peer's data. In Linux, `in_ack_event` is called for it too.
-    fn on_ack_without_progress(&mut self, _ack: &AckSample) {}
+    fn on_ack_without_progress(&mut self, _window: &mut CongestionWindow, _ack: &AckSample) {}
 
     /// Increases `window`; delay-based algorithms may also decrease it. Called for an ACK of new data outside recovery while the window limits the
     /// flow.
@@ -220,10 +220,10 @@ macro_rules! registry {
                     CongestionControl::Plugin(algorithm) => algorithm.on_ack(window, ack),
                 }
             }
-            fn on_ack_without_progress(&mut self, ack: &AckSample) {
+            fn on_ack_without_progress(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
                 match self {
-                    $(CongestionControl::$variant(algorithm) => algorithm.on_ack_without_progress(ack),)+
-                    CongestionControl::Plugin(algorithm) => algorithm.on_ack_without_progress(ack),
+                    $(CongestionControl::$variant(algorithm) => algorithm.on_ack_without_progress(window, ack),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.on_ack_without_progress(window, ack),
                 }
             }
             #[inline]

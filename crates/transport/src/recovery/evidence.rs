@@ -43,7 +43,7 @@ impl Sender {
             srtt: self.rtt.srtt().unwrap_or(Span::ZERO),
             open: self.phase == RecoveryPhase::Open,
         };
-        self.cc.on_ack_without_progress(&sample);
+        self.cc.on_ack_without_progress(&mut self.window, &sample);
     }
 
     /// Takes an RTT sample from an ACK whose cumulative part gives none, because it does not advance or covers a retransmission (Karn's rule). Uses

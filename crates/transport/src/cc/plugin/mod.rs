@@ -242,6 +242,10 @@ impl CongestionAlgorithm for Plugin {
         }
     }
 
+    fn on_ack_without_progress(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
+        self.on_ack(window, ack);
+    }
+
     fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
         if let Some(increase) = self.code.functions.increase {
             self.call_with_ack(PluginFunction::Increase, increase, window, ack);
