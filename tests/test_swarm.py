@@ -21,6 +21,12 @@ def test_no_rule_is_broken(number: int) -> None:
     assert list(check(seed)) == [], f"python tests/swarm.py --count 1 --seed {seed}"
 
 
+@pytest.mark.parametrize("seed", [3000145, 3000277])
+def test_scenarios_that_broke_a_rule_once(seed: int) -> None:
+    """A failing switch: what its queues freed was announced over a link that was about to go down."""
+    assert list(check(seed)) == []
+
+
 def test_every_mechanism_is_drawn() -> None:
     drawn = Counter[str]()
     for seed in range(300):

@@ -435,11 +435,7 @@ impl Network {
         let last: Vec<Time> =
             self.workers.iter_mut().map(|worker| worker.partition.ctx.queue.set_now(now)).collect();
         match change {
-            NetworkChange::Links(links) => {
-                for (link, down) in links {
-                    self.set_link_state(link, down, now);
-                }
-            }
+            NetworkChange::Links(links) => self.set_link_states(&links, now),
             NetworkChange::Reroute(routes) => self.reroute(&routes, now),
         }
         for (worker, last) in self.workers.iter_mut().zip(last) {
@@ -455,18 +451,23 @@ impl Network {
         true
     }
 
-    fn set_link_state(&mut self, link: LinkId, down: bool, now: Time) {
-        let ends = [PortId::of_link(link, 0), PortId::of_link(link, 1)];
-        if down {
-            for port in ends {
-                self.sending_partition(port).take_link_down(port);
-                self.receiving_partition(port).lose_frames_in_flight(port);
-            }
-            for port in ends {
-                self.sending_partition(port).discard_queues(port);
-            }
-            return;
+    /// All links of a node go down together, before their queues are emptied: what that frees is announced over no link that is about to go down.
+    fn set_link_states(&mut self, links: &[(LinkId, bool)], now: Time) {
+        let ends = |link| [PortId::of_link(link, 0), PortId::of_link(link, 1)];
+        let going_down = || links.iter().filter(|(_, down)| *down).flat_map(move |(link, _)| ends(*link));
+        for port in going_down() {
+            self.sending_partition(port).take_link_down(port);
+            self.receiving_partition(port).lose_frames_in_flight(port);
         }
+        for port in going_down() {
+            self.sending_partition(port).discard_queues(port);
+        }
+        for (link, _) in links.iter().filter(|(_, down)| !down) {
+            self.bring_link_up(ends(*link), now);
+        }
+    }
+
+    fn bring_link_up(&mut self, ends: [PortId; 2], now: Time) {
         for port in ends {
             self.sending_partition(port).bring_link_up(port, now);
         }
