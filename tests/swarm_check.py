@@ -175,6 +175,11 @@ def _lossless(tables: Tables, resolved: Row) -> Iterator[str]:
         yield f"{drops} lossless packets were dropped, and no warning said so"
 
 
+def _connection(flow: Row) -> tuple[str, ...]:
+    own = () if flow["operation"] else (str(flow["flow"]),)
+    return (flow["workload"], flow["src"], flow["dst"], *own)
+
+
 def unfinished(tables: Tables, resolved: Row) -> Iterator[str]:
     """Work that is unfinished although all faults have ended, time was left, and no reported cause blocks it."""
     if tables.summary["deadlocks"]:
@@ -182,9 +187,13 @@ def unfinished(tables: Tables, resolved: Row) -> Iterator[str]:
     deaf = {*resolved["host"]["refusing"], *resolved["host"]["silent"]}
     missed = [flow for flow in tables.flows if flow["status"] not in {"finished", "stopped"}]
     failed = [flow for flow in missed if flow["status"] == "failed"]
+    # Operations of storage share a connection, whose timeouts count for the oldest of them.
+    timeouts: Counter[tuple[str, ...]] = Counter()
+    for flow in failed:
+        timeouts[_connection(flow)] += flow["timeouts"]
     for flow in failed:
         patience = QUEUE_PAIR_GAVE_UP_AFTER if flow["failure"] == "retries_exhausted" else GAVE_UP_AFTER
-        if not deaf & {flow["src"], flow["dst"]} and flow["timeouts"] < patience:
+        if not deaf & {flow["src"], flow["dst"]} and timeouts[_connection(flow)] < patience:
             yield f"flow {flow['flow']} failed after {flow['timeouts']} timeouts: {flow['failure']}"
     # pFabric keeps sending probes while nobody answers (SIGCOMM 2013, §4.2), so a flow to a silent host never ends.
     probing = {name for name, spec in _transports(resolved) if spec["congestion_control"] == "pfabric"}

@@ -43,9 +43,9 @@ typedef struct pauseframe_window {
     int64_t mss;         /* bytes of a full segment; changes to it have no effect */
 } pauseframe_window;
 
-/* What an ACK of new data tells. */
+/* What an ACK tells. */
 typedef struct pauseframe_ack {
-    int64_t acked;   /* bytes newly acknowledged */
+    int64_t acked;   /* bytes newly acknowledged, with stack "linux" by SACK too; 0: none */
     int64_t ece;     /* 1: the ACK carried ECE (an ECN mark was echoed) */
     int64_t snd_una; /* first byte not acknowledged, after this ACK; counts from the first byte of the connection */
     int64_t snd_nxt; /* next new byte to send */
@@ -100,8 +100,8 @@ typedef struct pauseframe_cc {
 
     /* Fills the state of a new connection, all zero bytes, from the constants in the order of parameters. */
     int (*init)(void *state, const pauseframe_value *constants);
-    /* Sees every ACK, with stack "linux" also one of nothing new, before the window changes. May set pacing_rate, and end slow start by setting ssthresh
-     * to cwnd; must not change cwnd. NULL: nothing. */
+    /* Sees every ACK, with stack "linux" also one of nothing new, before the window changes. May set pacing_rate, and
+     * end slow start by setting ssthresh to cwnd; must not change cwnd. NULL: nothing. */
     int (*on_ack)(void *state, pauseframe_window *window, const pauseframe_ack *ack);
     /* Opens the window; an algorithm that goes by delay may close it too. Called for an ACK of new data while the window
      * is what limits the flow, outside of recovery. */
