@@ -9,9 +9,15 @@ const CACHE_LINE: usize = 64;
 /// Prefetches all cache lines of a value.
 #[inline(always)]
 pub fn prefetch_value<T>(place: Option<&T>) {
+    prefetch_bytes(place, size_of::<T>());
+}
+
+/// Prefetches the first `bytes` bytes of a value.
+#[inline(always)]
+pub fn prefetch_bytes<T>(place: Option<&T>, bytes: usize) {
     let Some(place) = place else { return };
     let first = std::ptr::from_ref(place).cast::<u8>();
-    for line in 0..size_of::<T>().div_ceil(CACHE_LINE) {
+    for line in 0..bytes.div_ceil(CACHE_LINE) {
         prefetch(first.wrapping_add(line * CACHE_LINE));
     }
 }

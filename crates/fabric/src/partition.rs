@@ -257,9 +257,9 @@ impl Partition {
     }
 
     fn on_queue_pair(&mut self, address: u32) {
-        if let Some(host) = self.endpoints.pairs.host_at(address) {
+        if let Some((place, host)) = self.endpoints.pairs.place_and_host_of(address) {
             let (mut host, ctx) = self.borrow_host(host);
-            host.on_pair_timer(address, ctx);
+            host.on_pair_timer(place, ctx);
         }
     }
 

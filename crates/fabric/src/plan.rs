@@ -1,11 +1,11 @@
 //! The immutable plan of a network: topology, settings, and values derived from them.
 
 use crate::class::ClassPolicy;
+use crate::frame::telemetry::TelemetryStamper;
 use crate::headroom::BufferReservations;
 use crate::ids::{HostId, PackedNode, SlotId, SwitchId, SwitchOrHost};
 use crate::port_names::ports_matching;
 use crate::settings::{ObeyedPauses, Overhead, PauseRule, PfcPorts, ReceiverSettings, Settings};
-use pauseframe_rdma::cc::hpcc::Quantum;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{BitRate, Bytes, IndexVec, LineRate, NodeId, PortId, Priority, Span};
 use std::sync::Arc;
@@ -26,8 +26,8 @@ pub struct Plan {
     /// Policy by class.
     pub(crate) policies: [ClassPolicy; Priority::COUNT],
     pub(crate) class_of_transport: Vec<u8>,
-    /// Unit of the telemetry that switches add, if some transport uses it.
-    pub(crate) telemetry: Option<Quantum>,
+    /// The telemetry that switches add, if some transport uses it.
+    pub(crate) telemetry: Option<TelemetryStamper>,
     /// By node: its index among the hosts or among the switches.
     pub(crate) number: IndexVec<NodeId, u32>,
     /// The nodes that are switches, by switch index.
@@ -74,7 +74,7 @@ impl Plan {
             policies: std::array::from_fn(|class| {
                 ClassPolicy::new(&settings, priorities.get(class).copied().unwrap_or_default())
             }),
-            telemetry: telemetry_quantum(&settings, &topology),
+            telemetry: telemetry_stamper(&settings, &topology),
             class_of_transport: settings.transports.iter().map(|t| class(t.priority)).collect(),
             priorities,
             number,
@@ -278,12 +278,11 @@ fn window_length(topology: &Topology, overhead: Overhead) -> Span {
     (0..topology.port_count() as u32).map(of_link).fold(MAX_WINDOW, Span::min).max(Span(1))
 }
 
-/// The telemetry unit, which grows with the rate of the fastest link.
-fn telemetry_quantum(settings: &Settings, topology: &Topology) -> Option<Quantum> {
+fn telemetry_stamper(settings: &Settings, topology: &Topology) -> Option<TelemetryStamper> {
     let is_read =
         settings.transports.iter().any(|t| t.rdma.is_some_and(|rdma| rdma.pair.telemetry_bytes > 0));
-    let rates = (0..topology.port_count() as u32).map(|port| topology.channel(PortId(port)).rate.0);
-    is_read.then(|| Quantum((rates.max().unwrap_or(0) / 25_000_000_000).max(1)))
+    let rates = (0..topology.port_count() as u32).map(|port| topology.channel(PortId(port)).rate);
+    is_read.then(|| TelemetryStamper::for_fastest_link(rates.max().unwrap_or(BitRate(1))))
 }
 
 /// The priorities of all possible frames, ascending: the classes of the network.

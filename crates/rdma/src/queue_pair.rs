@@ -8,6 +8,8 @@ use crate::sender::{Failure, Sender, Verb};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::table;
 use pauseframe_units::{Bytes, Span, Time};
+use std::mem::offset_of;
+use std::sync::Arc;
 
 /// A requester asks for an acknowledgement at least every 64 packets (Linux `rxe_param.h`).
 const ACK_REQUEST_EVERY: u32 = 64;
@@ -155,29 +157,32 @@ pub struct Stats {
     pub duplicates: u64,
 }
 
-/// One end of a reliable connection.
+/// One end of a reliable connection. What every packet touches comes first.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct QueuePair {
-    settings: QueuePairSettings,
-    sender: Sender,
-    receiver: Receiver,
-    control: Controller,
-    stats: Stats,
-    /// Data of the last data packet that acknowledgements return.
-    echo: Telemetry,
+    /// Queue pairs of equal hosts share them.
+    settings: Arc<QueuePairSettings>,
     /// The last data packet sent was part of a response.
     has_responded: bool,
+    control: Controller,
+    receiver: Receiver,
+    sender: Sender,
+    stats: Stats,
 }
 
 impl QueuePair {
+    /// Bytes at its start that packets touch, for prefetching.
+    pub const TOUCHED_BY_EACH_PACKET: usize = offset_of!(QueuePair, sender) + Sender::TOUCHED_BY_EACH_PACKET;
+
     /// A queue pair that is ready to send and to receive.
-    pub fn new(settings: QueuePairSettings) -> QueuePair {
+    pub fn new(settings: impl Into<Arc<QueuePairSettings>>) -> QueuePair {
+        let settings = settings.into();
         QueuePair {
             control: Controller::new(&settings),
             sender: Sender::new(),
             receiver: Receiver::default(),
             stats: Stats::default(),
-            echo: Telemetry::EMPTY,
             has_responded: false,
             settings,
         }
@@ -204,22 +209,13 @@ impl QueuePair {
         *self.receiver.receives.get_or_insert_default() += count;
     }
 
-    /// The telemetry that an acknowledgement carries.
-    #[inline]
-    pub fn echo(&self) -> &Telemetry {
-        &self.echo
-    }
-
     /// Handles a packet; `is_marked`: with CE.
     pub fn on_packet(&mut self, packet: &Packet, is_marked: bool, now: Time) {
         self.on_packet_with(packet, &Telemetry::EMPTY, is_marked, now);
     }
 
-    /// The same, with telemetry.
+    /// The same, with telemetry that an acknowledgement returns from its data packet.
     pub fn on_packet_with(&mut self, packet: &Packet, telemetry: &Telemetry, is_marked: bool, now: Time) {
-        if packet.opcode.is_data() {
-            self.echo = *telemetry;
-        }
         self.control.on_timeout(now);
         match packet.opcode {
             Opcode::Acknowledge if self.settings.unordered => {
@@ -249,8 +245,9 @@ impl QueuePair {
     }
 
     /// The next acknowledgement, NAK or CNP to send at `now`.
+    #[inline]
     pub fn poll_reply(&mut self, now: Time) -> Option<Packet> {
-        self.receiver.poll(&mut self.stats, now)
+        if self.receiver.is_silent() { None } else { self.receiver.poll(&mut self.stats, now) }
     }
 
     /// The next packet to send at `now`: replies go before data.
@@ -259,7 +256,18 @@ impl QueuePair {
     }
 
     /// The next data packet to send at `now`.
+    #[inline]
     pub fn poll_data(&mut self, now: Time) -> Option<Packet> {
+        let is_due = now >= self.sender.pace_at()
+            && (self.sender.has_work(&self.settings) || self.receiver.is_responding());
+        if is_due {
+            return self.poll_due_data(now);
+        }
+        self.has_responded = false;
+        None
+    }
+
+    fn poll_due_data(&mut self, now: Time) -> Option<Packet> {
         // Requests and responses take turns.
         let first = if self.has_responded { None } else { self.poll_response(now) };
         let Self { sender, control, settings, stats, .. } = self;
@@ -281,10 +289,15 @@ impl QueuePair {
     }
 
     /// The next time at which [`Self::on_timeout`] and [`Self::poll_transmit`] may have work; `Time::MAX`: none.
+    #[inline]
     pub fn deadline(&self, now: Time) -> Time {
+        let (is_idle, is_silent) = (self.sender.is_idle(), self.receiver.is_silent());
+        if is_idle && is_silent {
+            return self.sender.deadline(&self.control, &self.settings, now);
+        }
         let cnp = self.receiver.cnps.front().copied().unwrap_or(Time::MAX);
         let responds = self.receiver.is_responding();
-        let control = if self.sender.is_idle() && !responds { Time::MAX } else { self.control.deadline() };
+        let control = if is_idle && !responds { Time::MAX } else { self.control.deadline() };
         let response = Some(self.sender.pace_at()).filter(|at| responds && *at > now).unwrap_or(Time::MAX);
         self.sender.deadline(&self.control, &self.settings, now).min(cnp).min(control).min(response)
     }

@@ -27,11 +27,13 @@ enum Reply {
     Response { next: u64, end: u64, bytes: u32, is_begun: bool },
 }
 
-/// The receiving side.
+/// The receiving side. What every packet touches comes first.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub(crate) struct Receiver {
     expected: u64,
     delivered: u64,
+    replies: VecDeque<Reply>,
     /// Whether a NAK for the expected packet has been sent.
     nak_sent: bool,
     /// Packets since the last acknowledgement; bytes with unordered delivery.
@@ -40,14 +42,13 @@ pub(crate) struct Receiver {
     received: u16,
     /// With unordered delivery: an acknowledgement is due when nothing is missing.
     is_ack_due: bool,
-    /// With selective repeat and unordered delivery: packets beyond the gap, and their payload.
-    early: BTreeMap<u64, Early>,
-    /// Receives available to SENDs; `None`: unlimited.
-    pub(crate) receives: Option<u64>,
-    last_cnp: Option<Time>,
     /// CNPs that wait for their delay.
     pub(crate) cnps: VecDeque<Time>,
-    replies: VecDeque<Reply>,
+    /// With selective repeat and unordered delivery: packets beyond the gap, and their payload.
+    early: BTreeMap<u64, Early>,
+    last_cnp: Option<Time>,
+    /// Receives available to SENDs; `None`: unlimited.
+    pub(crate) receives: Option<u64>,
     /// One past the last packet of all responses so far; before it a response is a retransmission.
     responded: u64,
 }
@@ -245,10 +246,12 @@ impl Receiver {
     }
 
     /// Whether the packets of a response are next.
+    #[inline]
     pub(crate) fn is_responding(&self) -> bool {
         matches!(self.replies.front(), Some(Reply::Response { .. }))
     }
 
+    #[inline]
     pub(crate) fn is_silent(&self) -> bool {
         self.replies.is_empty() && self.cnps.is_empty()
     }

@@ -10,6 +10,7 @@ use crate::queue_pair::{QueuePairSettings, Stats};
 use pauseframe_units::{BitRate, Bytes, Span, Time};
 use reads::Reads;
 use std::collections::{BTreeSet, VecDeque};
+use std::mem::offset_of;
 use std::ops::Range;
 use unordered::Unordered;
 
@@ -40,10 +41,10 @@ struct Message {
     verb: Verb,
 }
 
-/// The sending side. Packets are numbered from 0; the low 24 bits of a number are its PSN.
+/// The sending side. Packets are numbered from 0; the low 24 bits of a number are its PSN. What every packet touches comes first.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub(crate) struct Sender {
-    messages: VecDeque<Message>,
     /// The first unacknowledged packet, the next to send, one past the last ever sent, and one past all messages.
     unacknowledged: u64,
     next: u64,
@@ -52,26 +53,31 @@ pub(crate) struct Sender {
     /// Bytes acknowledged; bytes sent at least once.
     acked_bytes: u64,
     sent_bytes: u64,
-    /// For packets from `unacknowledged` on: the time of their last transmission.
-    sent_at: VecDeque<Time>,
     /// Time at which pacing releases the next packet.
     pace_at: Time,
     /// Bytes of the last packet that was paced.
     paced_bytes: Bytes,
     /// When the retransmission timer expires; `Time::MAX` if it does not run.
     timer_at: Time,
-    retries: u32,
-    rnr_retries: u32,
-    /// Selective repeat: packets known to have arrived, the end of this recovery, and the next hole to fill.
-    selected: BTreeSet<u64>,
+    /// Selective repeat: the end of this recovery, and the next hole to fill.
     recover: u64,
     hole: u64,
-    unordered: Unordered,
-    reads: Reads,
+    retries: u32,
+    rnr_retries: u32,
+    /// For packets from `unacknowledged` on: the time of their last transmission.
+    sent_at: VecDeque<Time>,
+    messages: VecDeque<Message>,
     pub(crate) failure: Option<Failure>,
+    reads: Reads,
+    /// Selective repeat and unordered delivery: packets known to have arrived.
+    selected: BTreeSet<u64>,
+    unordered: Unordered,
 }
 
 impl Sender {
+    pub(crate) const TOUCHED_BY_EACH_PACKET: usize =
+        offset_of!(Sender, reads) + Reads::TOUCHED_BY_EACH_PACKET;
+
     pub(crate) fn new() -> Sender {
         Sender {
             messages: VecDeque::new(),
@@ -140,7 +146,22 @@ impl Sender {
         [self.sent_at.front().map(|at| &at.0), self.messages.front().map(|message| &message.first)]
     }
 
+    /// Whether packets are left to send, whatever the window and pacing.
+    #[inline]
+    pub(crate) fn has_work(&self, settings: &QueuePairSettings) -> bool {
+        self.next < self.end || self.has_repairs(settings)
+    }
+
+    /// Whether packets before the next one may have to be sent again.
+    #[inline]
+    fn has_repairs(&self, settings: &QueuePairSettings) -> bool {
+        self.hole < self.recover
+            || settings.unordered && !self.unordered.lost.is_empty()
+            || self.reads.posted > 0 && self.reads.has_holes()
+    }
+
     /// Whether nothing is left to send or to acknowledge.
+    #[inline]
     pub(crate) fn is_idle(&self) -> bool {
         self.unacknowledged >= self.end
     }
@@ -170,11 +191,13 @@ impl Sender {
         if self.failure.is_some() || now < self.pace_at {
             return None;
         }
-        if let Some((first, end)) = self.reads.next_hole(self.unacknowledged) {
+        if self.reads.posted > 0
+            && let Some((first, end)) = self.reads.next_hole(self.unacknowledged)
+        {
             self.reads.fill_hole();
             return Some(self.request(first, end, cc, settings, stats, now));
         }
-        let number = self.next_number()?;
+        let number = self.next_number(settings)?;
         let message = self.message(number);
         if message.verb == Verb::Read {
             let may_go = number < self.highest || self.may_read(message, settings);
@@ -205,6 +228,7 @@ impl Sender {
     }
 
     /// When pacing releases the next packet.
+    #[inline]
     pub(crate) fn pace_at(&self) -> Time {
         self.pace_at
     }
@@ -226,13 +250,14 @@ impl Sender {
     }
 
     /// Whether the window lets a packet go.
+    #[inline]
     fn is_open(&self, number: u64, cc: &Controller, settings: &QueuePairSettings) -> bool {
         let Some(window) = cc.window() else { return true };
         if settings.unordered {
             let Unordered { in_flight, is_forced, .. } = self.unordered;
             return in_flight == 0 || is_forced || (in_flight + 1) * settings.full_packet() <= window;
         }
-        let (_, psns_of_reads) = self.reads_under_way();
+        let psns_of_reads = if self.reads.posted > 0 { self.reads_under_way().1 } else { 0 };
         let flight = (self.next - self.unacknowledged - psns_of_reads) * u64::from(settings.mtu);
         number != self.next || flight == 0 || flight < window
     }
@@ -244,8 +269,10 @@ impl Sender {
     }
 
     /// What was lost of unordered delivery, the hole that selective repeat fills next, or the next packet in order.
-    fn next_number(&mut self) -> Option<u64> {
-        if let Some(lost) = self.unordered.lost.first() {
+    fn next_number(&mut self, settings: &QueuePairSettings) -> Option<u64> {
+        if settings.unordered
+            && let Some(lost) = self.unordered.lost.first()
+        {
             return Some(*lost);
         }
         while self.hole < self.recover {
@@ -377,12 +404,12 @@ impl Sender {
 
     /// Forgets packets that have arrived, all up to `reached`; when the last of them was sent.
     fn retire_row(&mut self, reached: u64, settings: &QueuePairSettings, now: Time) -> Option<Time> {
-        let mut bytes = 0;
-        let mut sent_at = None;
+        let (mut bytes, mut sent_at) = (0, None);
+        let has_reads = self.reads.posted > 0;
         while self.unacknowledged < reached {
             let payload = self.payload(self.unacknowledged, settings.mtu);
             bytes += payload;
-            if self.reads.posted > 0 && self.message(self.unacknowledged).verb == Verb::Read {
+            if has_reads && self.message(self.unacknowledged).verb == Verb::Read {
                 self.reads.delivered += payload;
             }
             sent_at = self.sent_at.pop_front();
@@ -393,11 +420,11 @@ impl Sender {
             }
         }
         self.acked_bytes += bytes;
-        if !self.reads.early.is_empty() {
+        if has_reads && !self.reads.early.is_empty() {
             self.reads.early = self.reads.early.split_off(&self.unacknowledged);
         }
         self.next = self.next.max(self.unacknowledged);
-        if !self.selected.is_empty() {
+        if (settings.selective_repeat || settings.unordered) && !self.selected.is_empty() {
             self.selected = self.selected.split_off(&self.unacknowledged);
         }
         (self.retries, self.rnr_retries) = (0, 0);
@@ -439,11 +466,11 @@ impl Sender {
     }
 
     /// The earliest time with work to do.
+    #[inline]
     pub(crate) fn deadline(&self, cc: &Controller, settings: &QueuePairSettings, now: Time) -> Time {
-        let open = self.next < self.end && self.is_open(self.next, cc, settings);
-        let holes = self.hole < self.recover || !self.unordered.lost.is_empty() || self.reads.has_holes();
-        let paced = if (open || holes) && self.pace_at > now { self.pace_at } else { Time::MAX };
-        self.timer_at.min(paced)
+        let is_open = || self.next < self.end && self.is_open(self.next, cc, settings);
+        let is_paced = self.pace_at > now && (self.has_repairs(settings) || is_open());
+        if is_paced { self.timer_at.min(self.pace_at) } else { self.timer_at }
     }
 
     pub(crate) fn on_timeout(

@@ -185,7 +185,7 @@ fn hpcc_decides_as_its_simulator_does() {
             for row in expected {
                 let [queue, sent, time] = ["int_qlen_bytes", "int_tx_bytes_wrapped", "int_ts_ns_wrapped"]
                     .map(|column| number(&row, column));
-                let hop = settings.quantum.stamp(LINE, queue, sent, time);
+                let hop = settings.quantum.stamp((LINE / 1000) as u32, queue, sent, time);
                 let now = number(&row, "time_ns");
                 let (acked, next) = (number(&row, "ack_seq"), number(&row, "snd_nxt"));
                 if now > last + GAP_NS && row["event"] != "first" {

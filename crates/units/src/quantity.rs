@@ -173,7 +173,7 @@ impl BitRate {
 /// whole number of picoseconds (10, 25, 40, 100, 400 Gb/s ...).
 ///
 /// One word: the picoseconds per byte, or the rate with the highest bit set.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LineRate(u64);
 
 /// Flag for a rate at which a byte takes a fractional number of picoseconds.

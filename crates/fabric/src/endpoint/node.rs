@@ -239,6 +239,12 @@ impl HostNode<'_> {
     pub(super) fn queue_pairs(&mut self) -> &mut QueuePairs {
         &mut self.all.pairs
     }
+
+    /// The same with this host.
+    #[inline(always)]
+    pub(super) fn queue_pairs_and_host(&mut self) -> (&mut QueuePairs, &mut Host) {
+        (&mut self.all.pairs, &mut self.all.hosts[self.id])
+    }
 }
 
 /// The limiters of QCN.

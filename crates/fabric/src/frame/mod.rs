@@ -2,7 +2,7 @@
 
 mod chain;
 mod pool;
-mod telemetry;
+pub(crate) mod telemetry;
 
 pub(crate) use chain::PacketFifo;
 pub(crate) use pool::PacketPool;

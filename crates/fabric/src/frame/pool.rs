@@ -53,7 +53,7 @@ impl PacketPool {
             FrameKind::Segment(CompactSegment { options, .. }) if options != OptionsId::NONE => {
                 self.free_options.push(options);
             }
-            FrameKind::Rdma(_) => self.free_telemetry(&self[index].content.clone()),
+            FrameKind::Rdma(frame) => self.free_telemetry(frame.telemetry),
             FrameKind::Foreign { bytes, .. } => drop(self.take_bytes(bytes)),
             _ => {}
         }
@@ -74,8 +74,9 @@ impl PacketPool {
             self.take_options(options);
         } else if let FrameKind::Foreign { bytes, .. } = self[index].content {
             self.take_bytes(bytes);
+        } else if let FrameKind::Rdma(frame) = self[index].content {
+            self.free_telemetry(frame.telemetry);
         }
-        self.free_telemetry(&self[index].content.clone());
         self[index].content = content;
     }
 

@@ -1,35 +1,71 @@
 //! Telemetry of HPCC packets, stored outside the packets so that a frame stays one cache line.
 
-use super::{FrameKind, Packet, PacketId, PacketPool, RdmaFrame, TelemetryId};
+use super::{FrameKind, Packet, PacketId, PacketPool, TelemetryId};
 use pauseframe_engine::memory::prefetch_element_or_first;
-use pauseframe_rdma::cc::hpcc::{Hop, Telemetry};
+use pauseframe_rdma::cc::hpcc::{Hop, Quantum, Telemetry};
+use pauseframe_units::{BitRate, LineRate, Time};
 use std::hint::select_unpredictable;
+
+/// What switches need to stamp telemetry.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TelemetryStamper {
+    pub(crate) quantum: Quantum,
+    /// The rate of most ports, and the same in kb/s: spares a division a hop.
+    usual: (LineRate, u32),
+}
+
+impl TelemetryStamper {
+    /// For a network whose fastest link has this rate, which the unit of the telemetry follows.
+    pub(crate) fn for_fastest_link(rate: BitRate) -> TelemetryStamper {
+        let line = LineRate::new(rate);
+        TelemetryStamper { quantum: Quantum((rate.0 / 25_000_000_000).max(1)), usual: (line, kbps(line)) }
+    }
+
+    /// The telemetry of a port with this rate: bytes in its queue, bytes sent, and the time.
+    #[inline(always)]
+    pub(crate) fn stamp(self, rate: LineRate, queue: u64, sent: u64, now: Time) -> Hop {
+        let line = if rate == self.usual.0 { self.usual.1 } else { kbps(rate) };
+        self.quantum.stamp(line, queue, sent, now.0 / 1000)
+    }
+}
+
+fn kbps(rate: LineRate) -> u32 {
+    u32::try_from(rate.rate().0 / 1000).unwrap_or(u32::MAX)
+}
 
 /// The telemetry of all packets of a partition.
 #[derive(Debug, Default)]
 pub(super) struct TelemetryPool {
-    all: Vec<Telemetry>,
+    all: Vec<CacheLine>,
     free: Vec<TelemetryId>,
 }
 
+/// Telemetry in a cache line of its own.
+#[derive(Debug)]
+#[repr(align(64))]
+struct CacheLine(Telemetry);
+
+const _: () = assert!(size_of::<CacheLine>() == 64);
+
 impl PacketPool {
-    /// Stores the telemetry of a packet.
-    pub(crate) fn add_telemetry(&mut self, telemetry: &Telemetry) -> TelemetryId {
+    /// Empty telemetry for a packet.
+    pub(crate) fn add_telemetry(&mut self) -> TelemetryId {
         let TelemetryPool { all, free } = &mut self.telemetries;
         if let Some(place) = free.pop() {
-            all[place.0 as usize] = *telemetry;
+            all[place.0 as usize].0.clear();
             return place;
         }
-        all.push(*telemetry);
+        all.push(CacheLine(Telemetry::EMPTY));
         TelemetryId((all.len() - 1) as u32)
     }
 
     /// The telemetry of a packet; empty if it has none.
-    pub(crate) fn telemetry(&self, frame: &RdmaFrame) -> &Telemetry {
-        self.telemetries.all.get(frame.telemetry.0 as usize).unwrap_or(&Telemetry::EMPTY)
+    pub(crate) fn telemetry(&self, telemetry: TelemetryId) -> &Telemetry {
+        self.telemetries.all.get(telemetry.0 as usize).map_or(&Telemetry::EMPTY, |line| &line.0)
     }
 
-    /// The telemetry to which switch ports append. Acknowledgements carry a copy that stays as it is.
+    /// The telemetry to which switch ports append. Acknowledgements return that of a data packet as it is.
+    #[inline]
     pub(crate) fn growing_telemetry(&self, index: PacketId) -> Option<TelemetryId> {
         let FrameKind::Rdma(frame) = &self[index].content else { return None };
         (frame.packet.opcode.is_data() && frame.telemetry != TelemetryId::NONE).then_some(frame.telemetry)
@@ -47,15 +83,22 @@ impl PacketPool {
 
     /// Appends the telemetry of a switch port.
     pub(crate) fn append_hop_telemetry(&mut self, telemetry: TelemetryId, hop: Hop) {
-        self.telemetries.all[telemetry.0 as usize].push(hop);
+        self.telemetries.all[telemetry.0 as usize].0.push(hop);
     }
 
-    /// Frees the telemetry of a frame.
-    pub(super) fn free_telemetry(&mut self, content: &FrameKind) {
-        if let FrameKind::Rdma(frame) = content
-            && frame.telemetry != TelemetryId::NONE
-        {
-            self.telemetries.free.push(frame.telemetry);
+    /// Exchanges the telemetry of a packet, which may be none, for another.
+    #[inline]
+    pub(crate) fn swap_telemetry(&mut self, index: PacketId, other: &mut TelemetryId) {
+        if let FrameKind::Rdma(frame) = &mut self[index].content {
+            std::mem::swap(&mut frame.telemetry, other);
+        }
+    }
+
+    /// Frees telemetry, if it is any.
+    #[inline]
+    pub(crate) fn free_telemetry(&mut self, telemetry: TelemetryId) {
+        if telemetry != TelemetryId::NONE {
+            self.telemetries.free.push(telemetry);
         }
     }
 
@@ -64,7 +107,9 @@ impl PacketPool {
         if let FrameKind::Rdma(frame) = &mut packet.content
             && frame.telemetry != TelemetryId::NONE
         {
-            frame.telemetry = self.add_telemetry(&telemetries[frame.telemetry.0 as usize]);
+            let telemetry = self.add_telemetry();
+            self.telemetries.all[telemetry.0 as usize].0 = telemetries[frame.telemetry.0 as usize];
+            frame.telemetry = telemetry;
         }
     }
 
@@ -83,8 +128,8 @@ impl PacketPool {
             return;
         }
         stays.telemetry = TelemetryId::NONE;
-        telemetries.push(*self.telemetry(&frame));
-        self.telemetries.free.push(frame.telemetry);
+        telemetries.push(*self.telemetry(frame.telemetry));
+        self.free_telemetry(frame.telemetry);
         if let FrameKind::Rdma(leaves) = &mut copy.content {
             leaves.telemetry = TelemetryId((telemetries.len() - 1) as u32);
         }

@@ -18,11 +18,12 @@ use super::slot::Slot;
 use super::watched::{QueueWatchdog, Watchdogs};
 use super::{Ports, counters::PacketsAndBytes};
 use crate::context::Context;
+use crate::frame::telemetry::TelemetryStamper;
 use crate::frame::{PacketFifo, PacketId};
 use crate::hot::HotSettings;
 use crate::ids::{PackedNode, SlotId};
 use crate::settings::PfcWatchdogSettings;
-use pauseframe_rdma::cc::hpcc::{Hop, Quantum};
+use pauseframe_rdma::cc::hpcc::Hop;
 use pauseframe_units::{PortId, Time};
 use std::collections::VecDeque;
 use std::marker::PhantomData;
@@ -294,9 +295,16 @@ impl NodePorts<'_> {
     }
 
     /// Telemetry of the port at the departure of a frame.
-    pub(super) fn hop_telemetry(&self, port: OwnPort, class: u8, quantum: Quantum, ctx: &Context) -> Hop {
+    #[inline(always)]
+    pub(super) fn hop_telemetry(
+        &self,
+        port: OwnPort,
+        class: u8,
+        stamper: TelemetryStamper,
+        ctx: &Context,
+    ) -> Hop {
         let (state, slot) = (self.port(port), self.slot(port.slot(class, &ctx.hot)));
-        quantum.stamp(state.rate.rate().0, slot.backlog, state.tx_bytes, ctx.now().0 / 1000)
+        stamper.stamp(state.rate, slot.backlog, state.tx_bytes, ctx.now())
     }
 
     /// The jitter of the link, if it has some.

@@ -6,8 +6,7 @@ use super::damage::mark_frame_damaged;
 use super::own::{NodePorts, OwnPort};
 use super::port::ExtraWork;
 use crate::context::Context;
-use crate::frame::PacketId;
-use pauseframe_rdma::cc::hpcc::Quantum;
+use crate::frame::{PacketId, TelemetryId};
 
 impl Ports {
     /// Enables the slow path of captured and erroneous links.
@@ -21,8 +20,10 @@ impl NodePorts<'_> {
     /// Puts a frame on a link with extra work.
     #[inline(never)]
     pub(super) fn put_on_wire_with_extra_work(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
-        if let Some(quantum) = ctx.plan.telemetry.filter(|_| self.node().is_switch()) {
-            self.stamp_telemetry(port, index, quantum, ctx);
+        if self.node().is_switch()
+            && let Some(telemetry) = ctx.packets.growing_telemetry(index)
+        {
+            self.stamp_telemetry(port, index, telemetry, ctx);
         }
         let state = self.port_mut(port);
         if state.extra == ExtraWork::SlowPath {
@@ -32,11 +33,11 @@ impl NodePorts<'_> {
         }
     }
 
-    /// Appends the telemetry of the port, if the frame takes it.
+    /// Appends the telemetry of the port to that of a frame.
     #[inline(always)]
-    fn stamp_telemetry(&self, port: OwnPort, index: PacketId, quantum: Quantum, ctx: &mut Context) {
-        if let Some(telemetry) = ctx.packets.growing_telemetry(index) {
-            let hop = self.hop_telemetry(port, ctx.packets[index].class, quantum, ctx);
+    fn stamp_telemetry(&self, port: OwnPort, index: PacketId, telemetry: TelemetryId, ctx: &mut Context) {
+        if let Some(stamper) = ctx.plan.telemetry {
+            let hop = self.hop_telemetry(port, ctx.packets[index].class, stamper, ctx);
             ctx.packets.append_hop_telemetry(telemetry, hop);
         }
     }

@@ -52,15 +52,17 @@ impl Hop {
 pub struct Quantum(pub u64);
 
 impl Quantum {
-    /// The telemetry of a port in a packet: its line rate (bits per second), bytes in the queue, bytes sent, and time in nanoseconds.
+    /// The telemetry of a port in a packet: its line rate (kb/s), bytes in the queue, bytes sent, and time in nanoseconds.
     #[inline]
-    pub fn stamp(self, line: u64, queue: u64, sent: u64, now_ns: u64) -> Hop {
+    pub fn stamp(self, line: u32, queue: u64, sent: u64, now_ns: u64) -> Hop {
         // Every hop of every data packet comes here, and most queues are empty.
         let queue = if queue < self.queue_unit() { 0 } else { queue / self.queue_unit() };
         let queue = queue.min((1 << QUEUE_BITS) - 1);
-        let sent = lowest(SENT_BITS, sent / self.sent_unit());
+        // As most links: without a division.
+        let sent = if self.0 == 1 { sent / 128 } else { sent / self.sent_unit() };
+        let sent = lowest(SENT_BITS, sent);
         let stamp = lowest(TIME_BITS, now_ns) | queue << TIME_BITS | sent << (TIME_BITS + QUEUE_BITS);
-        Hop { stamp, line: u32::try_from(line / 1000).unwrap_or(u32::MAX) }
+        Hop { stamp, line }
     }
 
     fn sent_unit(self) -> u64 {
@@ -72,15 +74,12 @@ impl Quantum {
     }
 }
 
-/// Telemetry of all switch ports that a packet has passed, up to [`MAX_HOPS`], in one cache line.
+/// Telemetry of all switch ports that a packet has passed, up to [`MAX_HOPS`].
 #[derive(Clone, Copy, Debug)]
-#[repr(align(64))]
 pub struct Telemetry {
     hops: [Hop; MAX_HOPS],
     count: u8,
 }
-
-const _: () = assert!(size_of::<Telemetry>() == 64);
 
 /// Bytes of the telemetry in a packet: five hops of 8 bytes and a count of 2 (HPCC simulator).
 pub const TELEMETRY_BYTES: u32 = 42;
@@ -88,6 +87,12 @@ pub const TELEMETRY_BYTES: u32 = 42;
 impl Telemetry {
     /// That of a packet that has passed no switch.
     pub const EMPTY: Telemetry = Telemetry { hops: [Hop { stamp: 0, line: 0 }; MAX_HOPS], count: 0 };
+
+    /// Forgets all ports.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.count = 0;
+    }
 
     /// Adds a port, up to the fifth.
     #[inline]
@@ -253,22 +258,25 @@ impl Hpcc {
     /// The utilisation of the busiest hop since `before`, and the nanoseconds between.
     fn busiest(&self, before: &[Hop], now: &[Hop]) -> Option<(f64, u64)> {
         let HpccSettings { window, quantum, .. } = self.settings;
-        let of_hop = |(before, now): (&Hop, &Hop)| {
+        let (sent_unit, queue_unit) = (quantum.sent_unit() * 8, quantum.queue_unit());
+        let (mut most, mut elapsed_most) = (f64::NEG_INFINITY, 0);
+        for (before, now) in before.iter().zip(now) {
             let elapsed = now.time_since(*before);
             if elapsed == 0 {
-                return None;
+                continue;
             }
-            let sent = now.sent_since(*before) * quantum.sent_unit();
-            let rate = (sent * 8) as f64 / (elapsed as f64 * 1e-9);
-            let queue = (now.queue().min(before.queue()) * quantum.queue_unit()) as f64;
-            let line = now.line();
-            let utilisation = rate / line + queue * self.line as f64 / line / window as f64;
-            Some((utilisation, elapsed))
-        };
-        let all = before.iter().zip(now).filter_map(of_hop);
-        all.fold(None, |most: Option<(f64, u64)>, hop| {
-            Some(most.filter(|most| most.0 >= hop.0).unwrap_or(hop))
-        })
+            let rate = (now.sent_since(*before) * sent_unit) as f64 / (elapsed as f64 * 1e-9);
+            let (queue, line) = (now.queue().min(before.queue()), now.line());
+            let mut utilisation = rate / line;
+            // Most queues are empty.
+            if queue > 0 {
+                utilisation += (queue * queue_unit) as f64 * self.line as f64 / line / window as f64;
+            }
+            if utilisation > most {
+                (most, elapsed_most) = (utilisation, elapsed);
+            }
+        }
+        (elapsed_most > 0).then_some((most, elapsed_most))
     }
 
     fn react(&mut self, is_due: bool) {
@@ -297,7 +305,7 @@ mod tests {
         let quantum = Quantum(4);
         let [before, after] =
             [(0, ((1 << 20) - 1) * 512, (1 << 24) - 10), (1 << 40, (1 << 20) * 512 + 1024, (1 << 24) + 5)]
-                .map(|(queue, sent, now)| quantum.stamp(100_000_000_000, queue, sent, now));
+                .map(|(queue, sent, now)| quantum.stamp(100_000_000, queue, sent, now));
         assert_eq!((after.time_since(before), after.sent_since(before)), (15, 3));
         assert_eq!((before.queue(), after.queue()), (0, (1 << 17) - 1));
         assert!((after.line() - 1e11).abs() < 1.0);

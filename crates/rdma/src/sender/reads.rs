@@ -11,28 +11,32 @@ use crate::packet::{Packet, psn, unwrap_psn};
 use crate::queue_pair::{QueuePairSettings, Stats};
 use pauseframe_units::Time;
 use std::collections::{BTreeSet, VecDeque};
+use std::mem::offset_of;
 
 /// PSNs under way at once, at most: half of what tells an old packet from a new one.
 const PSNS_UNDER_WAY: u64 = 1 << 22;
 
 /// State of the READs of a requester.
 #[derive(Clone, Debug, Default)]
+#[repr(C)]
 pub(super) struct Reads {
     /// READs that are not complete.
     pub(super) posted: usize,
     /// Bytes that responses have delivered in order.
     pub(super) delivered: u64,
-    /// Packets of responses that have arrived beyond a gap.
-    pub(super) early: BTreeSet<u64>,
-    /// Go-back-N: the missing packet that has been requested again.
-    pub(super) requested_again: Option<u64>,
     /// Selective repeat: missing packets to request, as first packet and one past the last; all missing packets below `examined`
     /// have been in this list.
     holes: VecDeque<(u64, u64)>,
     pub(super) examined: u64,
+    /// Packets of responses that have arrived beyond a gap.
+    pub(super) early: BTreeSet<u64>,
+    /// Go-back-N: the missing packet that has been requested again.
+    pub(super) requested_again: Option<u64>,
 }
 
 impl Reads {
+    pub(super) const TOUCHED_BY_EACH_PACKET: usize = offset_of!(Reads, holes);
+
     /// Adds a missing packet to the holes.
     pub(super) fn add_hole(&mut self, number: u64, is_first_of_message: bool) {
         match self.holes.back_mut() {
@@ -54,6 +58,7 @@ impl Reads {
         self.holes.pop_front();
     }
 
+    #[inline]
     pub(super) fn has_holes(&self) -> bool {
         !self.holes.is_empty()
     }

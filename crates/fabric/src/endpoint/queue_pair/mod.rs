@@ -7,17 +7,21 @@
 mod orders;
 mod packets;
 
+use super::host::Host;
 use super::messages::MessageBoundaries;
 use super::node::HostNode;
 use crate::context::Context;
 use crate::event::Event;
 use crate::flow::{Operation, RdmaCounts};
+use crate::frame::TelemetryId;
 use crate::ids::{EndpointId, HostId, NicQueueId};
 use crate::order::{EndpointCounters, EndpointEvent, Exchange};
-use pauseframe_engine::memory::{prefetch_first_line, prefetch_value};
-use pauseframe_rdma::{QueuePair, Stats};
+use pauseframe_engine::memory::{prefetch_bytes, prefetch_first_line};
+use pauseframe_rdma::{QueuePair, QueuePairSettings, Stats};
 use pauseframe_units::{IndexVec, Span, Time};
 use std::collections::BTreeMap;
+use std::mem::offset_of;
+use std::sync::Arc;
 
 /// The ends of queue pairs of all hosts of a partition.
 #[derive(Debug, Default)]
@@ -26,29 +30,27 @@ pub(crate) struct QueuePairs {
     free: Vec<EndpointId>,
     /// By flow: the places of its two ends.
     places: Vec<[EndpointId; 2]>,
+    /// The settings of queue pairs by transport and line rate.
+    settings: BTreeMap<(u16, u64), Arc<QueuePairSettings>>,
     /// Congestion notifications sent and received, by host and class.
     notifications: BTreeMap<(HostId, u8), [u64; 2]>,
 }
 
-/// One end of a queue pair.
+/// One end of a queue pair. What every packet touches comes first.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub(crate) struct PairEnd {
-    pub(crate) pair: QueuePair,
     /// When the pending event fires; `Time::MAX` if none is pending.
     timer_at: Time,
     /// The application posts `writes` bytes then; `Time::MAX`: nothing is due.
     write_at: Time,
-    writes: u64,
     /// Delivered bytes at which the application answers, or has all it wants.
     expects: u64,
-    reply: u64,
-    reply_delay: Span,
+    /// Bytes sent at which the application is notified.
+    tells: u64,
+    host: HostId,
     /// Flow * 2 + side of the other end, by the flow that opened the queue pair.
     peer: u32,
-    /// The flow that it carries now, none between two.
-    pub(crate) flow: Option<u32>,
-    told: (u64, Stats),
-    host: HostId,
     /// NIC queues of its data and of its CNPs; with unordered delivery all answers go with the CNPs.
     nic_queues: [NicQueueId; 2],
     classes: [u8; 2],
@@ -60,9 +62,16 @@ pub(crate) struct PairEnd {
     blocked: bool,
     closing: bool,
     quiet: bool,
-    /// Bytes sent at which the application is notified.
-    tells: u64,
+    /// The telemetry of the last data packet, which the next acknowledgement returns.
+    telemetry: TelemetryId,
     messages: Option<Box<MessageBoundaries>>,
+    pub(crate) pair: QueuePair,
+    writes: u64,
+    reply: u64,
+    reply_delay: Span,
+    /// The flow that it carries now, none between two.
+    pub(crate) flow: Option<u32>,
+    told: (u64, Stats),
 }
 
 impl QueuePairs {
@@ -80,9 +89,10 @@ impl QueuePairs {
         self.ends[place].as_mut()
     }
 
-    /// The host of the end at an address.
-    pub(crate) fn host_at(&self, address: u32) -> Option<HostId> {
-        Some(self.at(address)?.host)
+    /// The place of the end at an address, and its host.
+    pub(crate) fn place_and_host_of(&self, address: u32) -> Option<(EndpointId, HostId)> {
+        let place = self.index_at(address)?;
+        Some((place, self.ends[place].as_ref()?.host))
     }
 
     pub(super) fn take_path(&mut self, address: u32, row: u32) {
@@ -123,6 +133,9 @@ impl QueuePairs {
 }
 
 impl PairEnd {
+    /// Bytes at its start that packets touch.
+    const TOUCHED_BY_EACH_PACKET: usize = offset_of!(PairEnd, pair) + QueuePair::TOUCHED_BY_EACH_PACKET;
+
     fn address(&self) -> u32 {
         self.peer ^ 1
     }
@@ -276,7 +289,8 @@ impl QueuePairs {
     #[inline(always)]
     pub(super) fn prefetch_end(&self, address: u32) {
         // Not by `at`, which reads the end.
-        prefetch_value(self.index_at(address).and_then(|place| self.ends.get(place)));
+        let end = self.index_at(address).and_then(|place| self.ends.get(place));
+        prefetch_bytes(end, PairEnd::TOUCHED_BY_EACH_PACKET);
     }
 
     #[inline(always)]
@@ -291,11 +305,18 @@ impl HostNode<'_> {
     ///
     /// # Panics
     /// If it is another host's, or none.
+    #[inline]
     fn pair(&mut self, place: EndpointId) -> &mut PairEnd {
-        let host = self.id();
-        let end =
-            self.queue_pairs().ends[place].as_mut().expect("the place of an open flow holds a queue pair");
-        assert!(end.host == host, "a host was led to a queue pair of another");
-        end
+        self.pair_and_host(place).0
+    }
+
+    /// The same with its host.
+    #[inline]
+    fn pair_and_host(&mut self, place: EndpointId) -> (&mut PairEnd, &mut Host) {
+        let id = self.id();
+        let (pairs, host) = self.queue_pairs_and_host();
+        let end = pairs.ends[place].as_mut().expect("the place of an open flow holds a queue pair");
+        assert!(end.host == id, "a host was led to a queue pair of another");
+        (end, host)
     }
 }

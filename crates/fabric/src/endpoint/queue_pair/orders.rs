@@ -3,11 +3,13 @@
 use super::PairEnd;
 use crate::context::Context;
 use crate::endpoint::node::HostNode;
+use crate::frame::TelemetryId;
 use crate::ids::EndpointId;
 use crate::order::{EndpointOpening, EndpointOrder};
 use pauseframe_rdma::cc::hpcc::Quantum;
 use pauseframe_rdma::{QueuePair, QueuePairSettings, Stats};
 use pauseframe_units::{Span, Time};
+use std::sync::Arc;
 
 impl HostNode<'_> {
     /// Whether a queue pair is open at an address.
@@ -29,16 +31,21 @@ impl HostNode<'_> {
         let line = self.ports.port(self.port).rate.rate().0;
         let to = if side == 0 { spec.destination } else { spec.source };
         let overhead = ctx.settings.overhead;
-        let settings = QueuePairSettings {
-            line,
-            link_overhead: overhead.frame_size(rdma.pair.mtu, priority) - rdma.pair.mtu + overhead.gap,
-            control: rdma.control.resolve(line, ctx.plan.telemetry.unwrap_or(Quantum(1))),
-            ..rdma.pair
-        };
+        let quantum = ctx.plan.telemetry.map_or(Quantum(1), |telemetry| telemetry.quantum);
+        let settings = self.queue_pairs().settings.entry((spec.transport, line)).or_insert_with(|| {
+            Arc::new(QueuePairSettings {
+                line,
+                link_overhead: overhead.frame_size(rdma.pair.mtu, priority) - rdma.pair.mtu + overhead.gap,
+                control: rdma.control.resolve(line, quantum),
+                ..rdma.pair
+            })
+        });
+        let pair = QueuePair::new(Arc::clone(settings));
         let classes = [picked.class, ctx.plan.class_of_priority(rdma.cnp_priority)];
         let nic_queues = classes.map(|class| self.host().nic_queue_for(to, class));
         let mut end = PairEnd {
-            pair: QueuePair::new(settings),
+            pair,
+            telemetry: TelemetryId::NONE,
             timer_at: Time::MAX,
             write_at: Time::MAX,
             writes: 0,
@@ -144,6 +151,7 @@ impl HostNode<'_> {
         self.tell_pair_counts(place, ctx);
         let pairs = self.queue_pairs();
         let Some(end) = pairs.ends[place].take() else { return };
+        ctx.packets.free_telemetry(end.telemetry);
         pairs.list(end.address(), EndpointId::NONE);
         // The line for the NIC knows an end by its place: nobody else gets it before its turn has come.
         if !end.blocked {

@@ -7,7 +7,6 @@ use crate::endpoint::node::HostNode;
 use crate::frame::{FrameKind, Packet, PacketId, RdmaFrame, TelemetryId};
 use crate::ids::EndpointId;
 use crate::order::EndpointEvent;
-use pauseframe_rdma::cc::hpcc::Telemetry;
 use pauseframe_rdma::{Failure, Opcode};
 use pauseframe_transport::{ConnectionFailure as FlowFailure, Ecn};
 use pauseframe_units::{Priority, Time};
@@ -21,15 +20,17 @@ impl HostNode<'_> {
             ctx.packets.remove(index);
             return; // A late duplicate of a flow that is over.
         };
-        let end = self.pair(place);
         if frame.packet.opcode == Opcode::Cnp {
-            let key = (end.host, end.classes[1]);
+            let key = (self.id(), self.pair(place).classes[1]);
             self.queue_pairs().notifications.entry(key).or_default()[1] += 1;
         }
         let end = self.pair(place);
         let before = end.pair.delivered();
-        let telemetry = ctx.packets.telemetry(&frame);
+        let telemetry = ctx.packets.telemetry(frame.telemetry);
         end.pair.on_packet_with(&frame.packet, telemetry, frame.ecn == Ecn::Ce, ctx.now());
+        if frame.telemetry != TelemetryId::NONE && frame.packet.opcode.is_data() {
+            ctx.packets.swap_telemetry(index, &mut end.telemetry);
+        }
         ctx.packets.remove(index);
         let (received, workload) = (end.pair.delivered() - before, end.workload);
         if received > 0 {
@@ -39,9 +40,8 @@ impl HostNode<'_> {
     }
 
     /// A deadline. It may have moved on since the event was planned: then only the event is renewed.
-    pub(crate) fn on_pair_timer(&mut self, address: u32, ctx: &mut Context) {
+    pub(crate) fn on_pair_timer(&mut self, place: EndpointId, ctx: &mut Context) {
         let now = ctx.now();
-        let Some(place) = self.queue_pairs().index_at(address) else { return };
         let end = self.pair(place);
         if end.timer_at != now {
             return;
@@ -97,18 +97,20 @@ impl HostNode<'_> {
 
     /// Hands packets to the host: replies always, data while it has room.
     fn pump_pair(&mut self, place: EndpointId, ctx: &mut Context) {
-        let now = ctx.now();
-        self.send_replies(place, ctx);
-        while !self.pair(place).blocked {
-            if !self.host().has_nic_buffer_space(ctx) {
-                self.pair(place).blocked = true;
-                self.host().block_socket(BlockedSocket::QueuePair(place));
-                return;
-            }
-            let Some(packet) = self.pair(place).pair.poll_data(now) else { return };
-            self.send_rdma(place, packet, ctx);
+        loop {
             // An answer may have waited for the last packet of a response.
             self.send_replies(place, ctx);
+            let (end, host) = self.pair_and_host(place);
+            if end.blocked {
+                return;
+            }
+            if !host.has_nic_buffer_space(ctx) {
+                end.blocked = true;
+                host.block_socket(BlockedSocket::QueuePair(place));
+                return;
+            }
+            let Some(packet) = end.pair.poll_data(ctx.now()) else { return };
+            self.send_rdma(place, packet, ctx);
         }
     }
 
@@ -152,9 +154,10 @@ impl HostNode<'_> {
         let size = ctx.settings.overhead.frame_size(rdma.pair.ip_size(&packet), priority) as u16;
         let telemetry = if rdma.pair.telemetry_bytes == 0 || packet.opcode == Opcode::Cnp {
             TelemetryId::NONE
+        } else if packet.opcode.is_data() {
+            ctx.packets.add_telemetry()
         } else {
-            let is_data = packet.opcode.is_data();
-            ctx.packets.add_telemetry(if is_data { &Telemetry::EMPTY } else { self.pair(place).pair.echo() })
+            std::mem::replace(&mut self.pair(place).telemetry, TelemetryId::NONE)
         };
         let content = FrameKind::Rdma(RdmaFrame { to: peer, packet, telemetry, ecn });
         let frame = Packet { at: ctx.now(), route, vlan, ..Packet::new(content, size, classes[which]) };
