@@ -1,6 +1,6 @@
 """Compares shares of long flows into one port, with default hosts and clocks, with those of the Linux kernel.
 
-    python calibration/fairness.py [--seeds 10] [--host 'wire_jitter = "10 us"' --modes d]
+    python calibration/fairness.py [--seeds 10] [--modes d --host 'wire_jitters = [{host = "*", to_switch = "10 us"}]']
 
 `linux/shares.csv` holds runs of 3 s on Linux 6.1 in virtual time: N hosts send one flow each over one switch to one 1
 Gb/s port; shares count from 0.5 s on. Modes: a without noise; b with rates that differ by some 82.6 ppm; d with 10 us

@@ -63,7 +63,7 @@ def scenario_of(seed: int) -> Drawn | None:
 def run(text: str, threads: int, folder: Path | None = None) -> Tables:
     """Runs a scenario; the exception for a failed internal assertion includes the scenario."""
     out = str(folder) if folder else None
-    return Tables.of(_core.run(_core.resolve(text), out=out, force=True, threads=threads, divide=True))
+    return Tables.of(_core.run(_core.resolve(text), out=out, force=True, threads=threads))
 
 
 def _stop_us(table: Table) -> int:
@@ -184,9 +184,7 @@ def reported(seed: int, broken: list[Broken], folder: Path) -> None:
     for what, text, threads in broken:
         path = files.setdefault(text, folder / f"swarm-{seed}-{len(files)}.toml")
         path.write_text(text)
-        print(
-            f"seed {seed}: {what}\n    pauseframe run {path} --seed {master} --threads {threads} --divide", flush=True
-        )
+        print(f"seed {seed}: {what}\n    pauseframe run {path} --seed {master} --threads {threads}", flush=True)
 
 
 def main() -> int:

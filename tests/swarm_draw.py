@@ -59,10 +59,12 @@ def draw(seed: int, attempt: int = 0) -> Table:
     scenario["switch"] = _switch(rng, chosen, scenario)
     scenario |= {"clocks": "ideal"} if rng.random() < 0.15 else {}
     if rng.random() < 0.2:
-        scenario["host"]["wire_jitter"] = rng.choice(["0 s", "300 ns", "5 us"])
+        all_hosts = {"host": "*", "to_switch": rng.choice(["0 s", "300 ns", "5 us"])}
+        scenario["host"]["wire_jitters"] = [all_hosts]
     if rng.random() < 0.1:
         place_of = rng.choice(place.hosts)
-        scenario["host"]["wire_jitters"] = [{"host": place_of, "to_switch": "2 us", "to_host": "700 ns"}]
+        own = {"host": place_of, "to_switch": "2 us", "to_host": "700 ns"}
+        scenario["host"].setdefault("wire_jitters", []).insert(0, own)
     if "qcn" in chosen:
         scenario["qcn"] = {"preset": rng.choice(["standard", "qcn20", "qcn66"]), "sample": "15 KB"}
     if "pfc" in scenario["switch"] and rng.random() < 0.2:

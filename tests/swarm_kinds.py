@@ -106,13 +106,14 @@ def _transport(transport: Table) -> Iterator[str]:
 
 
 def _host(host: Table) -> Iterator[str]:
+    rows = {row["host"]: row["to_switch"] for row in host.get("wire_jitters", [])}
     return _given(
         stack_delay=host["tx_delay"] != "0 s",
         jitter=host["tx_jitter"] not in {"0 s", "auto"},
         auto_jitter=host["tx_jitter"] == "auto",
-        wire_jitter=host["wire_jitter"] not in {"0 s", "auto"},
-        auto_wire_jitter=host["wire_jitter"] == "auto",
-        unequal_jitter=bool(host.get("wire_jitters")),
+        wire_jitter=rows.get("*", "0 s") != "0 s",
+        auto_wire_jitter="*" not in rows,
+        unequal_jitter=bool(rows.keys() - {"*"}),
         mtu_576=host["mtu"] == "576 B",
         mtu_9000=host["mtu"] == "9 KB",
         nic_fifo=host["nic_queue"] == "fifo",

@@ -171,7 +171,7 @@ def test_threads_change_nothing():
     settings = {"transport.preset": "dctcp", "transport.dctcp_py_fixed_point": True}
     file, name = EXAMPLES / "dctcp_py.py", "dctcp_py:dctcp_py"
     alone = run(file, name, leaf_spine, set=settings, threads=1)
-    together = run(file, name, leaf_spine, set=settings, threads=2, divide=True)
+    together = run(file, name, leaf_spine, set=settings, threads=2)
     assert together.summary["threads"] == 2
     assert together.summary["fingerprint"] == alone.summary["fingerprint"]
 
@@ -567,8 +567,8 @@ def test_a_wrong_answer_on_another_thread(tmp_path):
     )
     file, name = plugin(tmp_path, "", increase=increase)
     with pytest.raises(pf.RunError, match="set cwnd to 0"):
-        run(file, name, leaf_spine, threads=2, divide=True)
-    assert pf.run(leaf_spine, threads=2, divide=True, progress=False).status == "complete"
+        run(file, name, leaf_spine, threads=2)
+    assert pf.run(leaf_spine, threads=2, progress=False).status == "complete"
 
 
 def test_a_wrong_answer_ends_the_command(tmp_path):
@@ -596,7 +596,7 @@ def test_a_trap_ends_the_process_with_a_message(tmp_path, how, threads):
     )
     done = cli(
         "run", scenario, "--plugin", trap, "--set", "transport.congestion_control=trap:trap", "--threads", threads,
-        "--divide", cwd=tmp_path,
+        cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 1
     assert f'congestion control "trap:trap" ({trap}), flow' in done.stderr

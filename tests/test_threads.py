@@ -24,18 +24,19 @@ def _said(run: pf.Run) -> list[str]:
     return [warning for warning in run.summary["warnings"] if warning.startswith("threads:")]
 
 
-def test_a_small_network_takes_one_thread_and_says_so() -> None:
+def test_a_small_network_takes_one_thread_unless_more_are_requested() -> None:
+    run = pf.run(DUMBBELL)
+    assert (run.summary["threads"], _said(run)) == (1, [])
+    assert run.summary["threads_reason"] == "auto: more would not help in a network of this size"
     run = pf.run(DUMBBELL, threads=2)
-    assert run.summary["threads"] == 1
-    assert _said(run) == ["threads: 2 were asked for, 1 taken: more would not help in a network of this size"]
-    assert _said(pf.run(DUMBBELL)) == _said(pf.run(DUMBBELL, threads=1)) == [], "nobody asked for more"
+    assert (run.summary["threads"], _said(run)) == (2, [])
 
 
 def test_the_choice_of_threads_is_said(tmp_path: Path) -> None:
     reason = pf.run(DUMBBELL, out=tmp_path / "auto", threads="auto").summary["threads_reason"]
     assert reason.startswith("auto: ")
     assert pf.load(tmp_path / "auto").summary["threads_reason"] == reason, "the manifest has it"
-    assert pf.run(DUMBBELL, threads=2, divide=True).summary["threads_reason"] == "as asked for"
+    assert pf.run(DUMBBELL, threads=2).summary["threads_reason"] == "as asked for"
     file = tmp_path / "dumbbell.toml"
     file.write_text(DUMBBELL)
     for arguments, line in (
@@ -59,21 +60,21 @@ def test_answers_without_a_reaction_time_keep_one_thread() -> None:
     workload = [{ kind = "requests", client = "l0", server = "r0", response = "20 KB", count = 3 }]
     """
     at_once = {"host.reaction": "0 ns"}
-    run = pf.run(requests, threads=2, divide=True, set=at_once)
+    run = pf.run(requests, threads=2, set=at_once)
     reason = run.summary["threads_reason"]
     assert run.summary["threads"] == 1
     assert reason.startswith('flows or messages that depend on completions start at once; with host.reaction = "1 us"')
     assert _said(run) == [f"threads: 2 were asked for, 1 taken: {reason}"]
     unasked = pf.run(requests, set=at_once)
     assert (unasked.summary["threads_reason"], _said(unasked)) == (f"auto: {reason}", [])
-    assert pf.run(requests, threads=2, divide=True, set={"host.reaction": "1 us"}).summary["threads"] == 2
+    assert pf.run(requests, threads=2, set={"host.reaction": "1 us"}).summary["threads"] == 2
 
 
 def test_runs_of_a_sweep_have_one_thread_unless_told_otherwise(tmp_path: Path) -> None:
     one = pf.sweep(DUMBBELL, out=tmp_path / "one").summaries
     assert (one["threads"][0], one["threads_reason"][0]) == (1, "as asked for")
     two = pf.sweep(DUMBBELL, out=tmp_path / "two", store=tmp_path / "store", threads=2)
-    assert two.summaries["threads_reason"][0] == "more would not help in a network of this size", "two were asked for"
+    assert (two.summaries["threads"][0], two.summaries["threads_reason"][0]) == (2, "as asked for")
 
 
 def test_the_quota_of_a_control_group_bounds_the_runs_of_a_sweep(tmp_path: Path) -> None:
@@ -94,8 +95,8 @@ def test_the_quota_of_a_control_group_bounds_the_runs_of_a_sweep(tmp_path: Path)
     assert cores_of_quota("0::/nowhere\n", tmp_path) is None
 
 
-def test_a_network_is_divided_all_the_same_where_that_is_wanted() -> None:
-    one, two, most = pf.run(DUMBBELL), *(pf.run(DUMBBELL, threads=count, divide=True) for count in (2, 5))
+def test_a_thread_has_at_least_one_switch_with_hosts() -> None:
+    one, two, most = pf.run(DUMBBELL), *(pf.run(DUMBBELL, threads=count) for count in (2, 5))
     assert [run.summary["threads"] for run in (one, two, most)] == [1, 2, 2]
     assert len({run.summary["fingerprint"] for run in (one, two, most)}) == 1
     assert _said(two) == []
@@ -104,14 +105,14 @@ def test_a_network_is_divided_all_the_same_where_that_is_wanted() -> None:
 
 def test_answers_at_the_exact_time_take_one_thread_and_say_what_would_take_more() -> None:
     ring = DUMBBELL.replace('"permutation"', '"application", pattern = "all_reduce", algorithm = "ring", ranks = 4')
-    exact = pf.run(ring, threads=2, divide=True)
+    exact = pf.run(ring, threads=2)
     assert exact.summary["threads"] == 1
     (said,) = _said(exact)
     # The smallest frame of 84 bytes at 10 Gb/s plus a link of 1 us, limited to one microsecond.
     assert 'host.reaction = "1 us"' in said
     assert _said(pf.run(ring)) == []
     later = ring + '\nhost = { reaction = "1 us" }\n'
-    one, two = (pf.run(later, threads=count, divide=True) for count in (1, 2))
+    one, two = (pf.run(later, threads=count) for count in (1, 2))
     assert (two.summary["threads"], _said(two)) == (2, [])
     assert one.summary["fingerprint"] == two.summary["fingerprint"] != exact.summary["fingerprint"]
 
@@ -119,7 +120,7 @@ def test_answers_at_the_exact_time_take_one_thread_and_say_what_would_take_more(
 def test_an_interrupt_ends_all_threads_and_keeps_the_results(tmp_path: Path) -> None:
     file, out = tmp_path / "long.toml", tmp_path / "out"
     file.write_text(DUMBBELL.replace("100 KB", "10 TB"))
-    command = [sys.executable, "-m", "pauseframe", "run", str(file), "--threads", "2", "--divide", "--json"]
+    command = [sys.executable, "-m", "pauseframe", "run", str(file), "--threads", "2", "--json"]
     command += ["--out", str(out)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         deadline = time.monotonic() + 120

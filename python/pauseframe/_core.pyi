@@ -171,7 +171,6 @@ def run(
     force: bool = False,
     force_large: bool = False,
     threads: int = 0,
-    divide: bool = False,
     kernel: str | None = None,
     programs: list[tuple[str, str]] = ...,
     progress: Callable[[RunProgress], None] | None = None,
@@ -179,11 +178,11 @@ def run(
     """Runs a scenario to its end, or until Ctrl-C; then the results so far are kept, and `interrupted` is true.
 
     Ctrl-C while the results are being written raises KeyboardInterrupt; the manifest then marks the run as incomplete.
-    At most `threads` threads run the network (0: at most one per idle core), and fewer if more would not help; with
-    `divide`, exactly `threads` threads, but at most one for each switch with hosts. `progress` is called about ten
-    times per second with sim_time_s, stop_time_s (or None), wall_s, events, packet_hops, flows_started, flows_finished.
-    Between these calls the GIL is released. Raises RunError if the run fails, and ScenarioError if the scenario would
-    record too much (`Resolved.too_large`) and `force_large` is false.
+    `threads` threads run the network, at most one for each switch with hosts; 0: one per idle core, or fewer if more
+    would not help. `progress` is called about ten times per second with sim_time_s, stop_time_s (or None), wall_s,
+    events, packet_hops, flows_started, flows_finished. Between these calls the GIL is released. Raises RunError if the
+    run fails, and ScenarioError if the scenario would record too much (`Resolved.too_large`) and `force_large` is
+    false.
     """
 
 def register_plugin(

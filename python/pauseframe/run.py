@@ -43,7 +43,6 @@ def run(
     force: bool = False,
     force_large: bool = False,
     threads: int | Literal["auto"] | None = None,
-    divide: bool = False,
     progress: Progress | bool | None = None,
     plugins: Plugins = (),
     kernel: str | Path | None = None,
@@ -56,11 +55,11 @@ def run(
     existing one is replaced only with `force=True`. A series or a capture that would fill memory or disk is an error
     with its estimated size, unless `force_large=True`.
 
-    At most `threads` threads run the network, and fewer if more would not help; a warning reports the reduction. None
-    and "auto" use at most the idle cores that this process may use, and `summary["threads_reason"]` explains the
-    choice. `divide=True` uses exactly `threads` threads. The results do not depend on the number of threads. `progress`
-    is called about ten times per second with a dict (sim_time_s, stop_time_s, wall_s, events, packet_hops,
-    flows_started, flows_finished); None shows a bar on a terminal and in Jupyter, False shows nothing.
+    `threads` threads run the network, at most one for each switch with hosts. None and "auto" use at most the idle
+    cores that this process may use, and fewer if more would not help; `summary["threads_reason"]` explains the choice.
+    The results do not depend on the number of threads. `progress` is called about ten times per second with a dict
+    (sim_time_s, stop_time_s, wall_s, events, packet_hops, flows_started, flows_finished); None shows a bar on a
+    terminal and in Jupyter, False shows nothing.
 
     `plugins` are congestion controls to load first: Python files, shared libraries, or classes with
     `@pauseframe.congestion_control`; True loads the scenario's `[plugins] files`. Loading a plug-in runs its code.
@@ -97,7 +96,6 @@ def run(
                 force=force,
                 force_large=force_large,
                 threads=thread_count(threads),
-                divide=divide,
                 kernel=kernel_for(resolved, kernel),
                 programs=list(programs),
                 progress=report,

@@ -183,7 +183,9 @@ impl Plan {
     /// Maximum jitter of frames on the wire from `port`.
     pub(crate) fn max_wire_jitter(&self, port: PortId) -> Span {
         let Settings { wire_jitter, wire_jitters, mtu, overhead, .. } = &*self.settings;
-        let of_host = |host: NodeId| wire_jitters.iter().find(|own| own.host == host);
+        let of_host = |host: NodeId| {
+            wire_jitters.binary_search_by_key(&host, |own| own.host).ok().map(|row| &wire_jitters[row])
+        };
         let (from, to) = (self.topology.owner(port), self.topology.peer(port));
         if self.switch_id(from).is_some() {
             return of_host(to).map_or(Span::ZERO, |own| own.to_host);

@@ -236,7 +236,7 @@ fn resolve(
 
 /// Runs a scenario to its end, or until a signal arrives.
 #[pyfunction]
-#[pyo3(signature = (scenario, *, out=None, force=false, force_large=false, threads=0, divide=false, kernel=None, programs=Vec::new(), progress=None))]
+#[pyo3(signature = (scenario, *, out=None, force=false, force_large=false, threads=0, kernel=None, programs=Vec::new(), progress=None))]
 #[expect(clippy::too_many_arguments, reason = "the keywords of Python")]
 fn run(
     py: Python<'_>,
@@ -245,7 +245,6 @@ fn run(
     force: bool,
     force_large: bool,
     threads: usize,
-    divide: bool,
     kernel: Option<PathBuf>,
     programs: Vec<(String, String)>,
     progress: Option<Py<PyAny>>,
@@ -255,15 +254,8 @@ fn run(
     let results = guarded(|| {
         Ok(py.detach(|| {
             let kernel = kernel.as_deref();
-            let options = RunOptions {
-                out: out.as_deref(),
-                force,
-                force_large,
-                threads,
-                divide,
-                kernel,
-                programs: &programs,
-            };
+            let options =
+                RunOptions { out: out.as_deref(), force, force_large, threads, kernel, programs: &programs };
             run_scenario(&scenario.inner, options, |now| {
                 if last.elapsed() < DISPLAY_EVERY {
                     return RunControl::Continue;

@@ -180,7 +180,7 @@ fn a_ring_all_reduce_takes_as_many_rounds_as_its_closed_form() {
 fn exact(topology: &str, rate: &str, delay: &str, host: &str, workload: &str) -> RunResults {
     let text = format!(
         "name = \"exact\"\nstop = \"100 ms\"\n[topology]\n{topology}\nlink = {{ rate = \"{rate}\", delay = \"{delay}\" }}\n\
-         [host]\nwire_overhead = \"none\"\ntx_jitter = \"0 s\"\nwire_jitter = \"0 s\"\n{host}\n[switch]\nlatency = \"0 s\"\n\
+         [host]\nwire_overhead = \"none\"\ntx_jitter = \"0 s\"\nwire_jitters = [{{ host = \"*\" }}]\n{host}\n[switch]\nlatency = \"0 s\"\n\
          [transport]\nstack = \"none\"\npreset = \"newreno\"\nhandshake = false\ntimestamps = false\ninitial_window = \"10 segments\"\n\
          receive_window = \"100 KB\"\ndelayed_ack_form = \"fixed\"\ndelayed_ack_segments = 1000\ndelayed_ack_timeout = \"40 ms\"\n\
          [[workload]]\n{workload}\n"

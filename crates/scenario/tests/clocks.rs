@@ -69,14 +69,17 @@ fn jitter_of_lossy_traffic_is_a_term_of_the_headroom() {
     assert!((both.jitter_ns - 9843.2).abs() < 1e-6 && both.jitter_back_ns == 0.0, "{both:?}");
     assert!((both.needed_bytes - pure.needed_bytes).abs_diff(12_304 * 1522 / 1542) <= 2);
     assert_eq!(row(&mixed, &[("clocks", "\"ideal\"")]).jitter_ns, 0.0);
-    assert_eq!(row(MIXED, &[("host.wire_jitter", "\"2 us\"")]).jitter_ns, 2000.0);
+    assert_eq!(
+        row(MIXED, &[("host.wire_jitters", "[{ host = \"*\", to_switch = \"2 us\" }]")]).jitter_ns,
+        2000.0
+    );
     assert_eq!(row(MIXED, &[("host.tx_jitter", "\"5 us\"")]).needed_bytes, pure.needed_bytes);
     assert!(go(&mixed, &[]).summary.drops_by_reason.headroom_exceeded == 0);
 }
 
 #[test]
 fn wrong_jitter_gets_an_error_that_says_what_to_write() {
-    let error = |value: &str| read(TWO, &[("host.wire_jitter", value)]).unwrap_err();
+    let error = |value: &str| read(TWO, &[("host.tx_jitter", value)]).unwrap_err();
     assert!(
         error("\"automatic\"").contains("\"auto\" or a time such as \"5 us\""),
         "{}",
@@ -84,6 +87,12 @@ fn wrong_jitter_gets_an_error_that_says_what_to_write() {
     );
     assert!(error("5").contains("has no unit"), "{}", error("5"));
     assert!(error("\"2 s\"").contains("outside 0 s to 1 s"), "{}", error("\"2 s\""));
+    let row = |row: &str| read(TWO, &[("host.wire_jitters", row)]).map(|_| ());
+    row("[{ host = \"host0\" }, { host = \"h*\", to_switch = \"5 us\" }]").unwrap();
+    let nobody = row("[{ host = \"server*\" }]").unwrap_err();
+    assert!(nobody.contains("no host \"server*\""), "{nobody}");
+    let twice = row("[{ host = \"*\" }, { host = \"*\", to_switch = \"5 us\" }]").unwrap_err();
+    assert!(twice.contains("the first row that matches a host counts"), "{twice}");
 }
 
 /// Transfers of which the first, single segment waits for a delayed ACK.

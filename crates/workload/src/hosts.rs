@@ -29,6 +29,12 @@ impl Hosts {
         self.first.as_deref()
     }
 
+    /// The names of the hosts.
+    pub fn names(&self) -> impl Iterator<Item = &str> + Clone {
+        let hosts = self.kinds.iter().filter(|(_, kind)| **kind == NodeKind::Host);
+        hosts.map(|(name, _)| name.as_str())
+    }
+
     /// Whether a host has this name.
     pub fn contains(&self, name: &str) -> bool {
         self.kinds.get(name) == Some(&NodeKind::Host)
@@ -45,7 +51,6 @@ impl Hosts {
 
     /// Suggests the most similar name as a question, or "".
     pub fn suggestion(&self, name: &str) -> String {
-        let hosts = self.kinds.iter().filter(|(_, kind)| **kind == NodeKind::Host);
-        did_you_mean(name, hosts.map(|(name, _)| name.as_str()))
+        did_you_mean(name, self.names())
     }
 }

@@ -50,11 +50,10 @@ Threads = Annotated[
         "--threads",
         metavar="N|auto",
         parser=_thread_count,
-        help="Maximum number of threads. Uses fewer if more would not help; auto also leaves busy cores to other "
-        "programs [default: auto].",
+        help="Number of threads, at most one for each switch with hosts; auto: one for each idle core, or fewer if "
+        "more would not help [default: auto].",
     ),
 ]
-Divide = Annotated[bool, typer.Option("--divide", help="Use exactly --threads, even if that is slower.")]
 PluginFiles = Annotated[
     list[Path] | None,
     typer.Option(
@@ -74,9 +73,7 @@ On = Annotated[
         "--on", metavar="ADDRESS", help="Run on the workers of a Dask scheduler, such as tcp://scheduler:8786."
     ),
 ]
-RunThreads = Annotated[
-    int | None, typer.Option("--threads", min=1, help="Maximum number of threads of each run [default: 1].")
-]
+RunThreads = Annotated[int | None, typer.Option("--threads", min=1, help="Number of threads of each run [default: 1].")]
 Open = Annotated[bool, typer.Option("--open", help="Open the page in a browser.")]
 
 

@@ -11,7 +11,6 @@ from pauseframe import _interrupt
 from pauseframe.cli._common import (
     AllowPlugins,
     AsJson,
-    Divide,
     Force,
     ForceLarge,
     Jobs,
@@ -58,7 +57,6 @@ def run(
     force: Force = False,
     force_large: ForceLarge = False,
     threads: Threads = None,
-    divide: Divide = False,
     plugin: PluginFiles = None,
     allow_plugins: AllowPlugins = False,
     kernel: Annotated[
@@ -85,7 +83,6 @@ def run(
         force=force,
         force_large=force_large,
         threads=threads,
-        divide=divide,
         kernel=kernel,
         programs=[_program(text) for text in exec_ or ()],
         progress=False if quiet else None,

@@ -435,10 +435,10 @@ class SlowReceiver(Part):
 
 @dataclass(frozen=True)
 class WireJitter(Part):
-    """A host with jitter on its link."""
+    """Hosts with a random delay on their links, for all frames."""
 
     host: str
-    """Name of the host."""
+    """Name of the host, or a pattern such as "*"."""
     to_switch: str | None = None
     """Maximum random delay from the host to its switch, in order (0 s to 1 s); default "0 s"."""
     to_host: str | None = None
@@ -482,17 +482,15 @@ class Host(Part):
     segments of lossless classes behind others in the stack or NIC, while at least two flows are active; default
     "auto".
     """
-    wire_jitter: str | None = None
-    """Maximum random delay between host and switch, in order. "auto": 8 frame times of the mtu on the host's link (3
-    to 7 if 8 exceed 10 us), for TCP and RoCE frames of lossy classes directly behind another frame, while at least
-    two flows are active; default "auto".
-    """
     wire_burst: str | None = None
     """Size of the token bucket that models a host's link, in both directions; 0: store and forward (0 B to 1 MB);
     default "0 B" (Linux: TBF)
     """
     wire_jitters: Sequence[WireJitter] | None = None
-    """Hosts with other jitter than wire_jitter; default []."""
+    """Random delays of the links of hosts; the first row that matches a host counts. Without a row: 8 frame times of
+    the mtu on the host's link (3 to 7 if 8 exceed 10 us), for TCP and RoCE frames of lossy classes directly behind
+    another frame, while at least two flows are active and clocks = "real"; default [].
+    """
     ticks_apart: bool | None = None
     """Whether the clocks of hosts (transport.rto_granularity) tick at different times; default false."""
     rx_delay: str | None = None

@@ -40,7 +40,7 @@ pub(super) struct TelemetryPool {
     free: Vec<TelemetryId>,
 }
 
-/// Telemetry in a cache line of its own.
+/// Telemetry in a separate cache line.
 #[derive(Debug)]
 #[repr(align(64))]
 struct CacheLine(Telemetry);

@@ -47,7 +47,7 @@ pub struct Settings {
     pub wire_jitter: Jitter,
     /// Frames that arrive at the same instant go in random order; otherwise those of the port with the smaller number go first.
     pub random_ties: bool,
-    /// Hosts with their own wire jitter, by direction, for all frames.
+    /// Hosts with their own wire jitter, by direction, for all frames; ascending.
     pub wire_jitters: Vec<HostLinkJitter>,
     /// Size in bytes of a token bucket on hosts' links: a frame that finds enough tokens leaves at once. 0: store and forward.
     pub wire_burst: u32,

@@ -34,7 +34,7 @@ impl LinkJitters {
         let wire = |id: &NodeId| {
             let out = plan.topology.nodes()[*id].ports[0];
             let draws = |label| random_stream(settings.seed, label, u64::from(id.0));
-            let is_own = settings.wire_jitters.iter().any(|own| own.host == *id);
+            let is_own = settings.wire_jitters.binary_search_by_key(id, |own| own.host).is_ok();
             let is_auto = settings.wire_jitter.is_auto() && !is_own;
             [
                 JitteredLink { jitter: plan.max_wire_jitter(out), is_auto, draws: draws("wire jitter") },

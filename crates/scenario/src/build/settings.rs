@@ -7,6 +7,7 @@ use crate::spec::{
 };
 use pauseframe_fabric::{
     HostLinkJitter, Jitter, Overhead, ReceiverSettings, Settings, TransportSettings, VlanChoice, VlanRoutes,
+    matches,
 };
 use pauseframe_routing::verify::{Demand, Tables};
 use pauseframe_topology::Topology;
@@ -33,9 +34,9 @@ pub(crate) fn settings(
         mtu: host.mtu.0 as u32,
         tx_delay,
         tx_jitter: jitter(host.tx_jitter, scenario.clocks == Clocks::Real),
-        wire_jitter: jitter(host.wire_jitter, scenario.clocks == Clocks::Real && sends_lossy(scenario)),
+        wire_jitter: jitter(Jitter::Auto, scenario.clocks == Clocks::Real && sends_lossy(scenario)),
         random_ties: scenario.clocks == Clocks::Real,
-        wire_jitters: host.wire_jitters.iter().filter_map(|own| wire_jitter(own, topology)).collect(),
+        wire_jitters: wire_jitters(&host.wire_jitters, topology),
         wire_burst: host.wire_burst.0 as u32,
         ticks_apart: host.ticks_apart,
         rx_delay,
@@ -83,9 +84,13 @@ fn jitter(jitter: Jitter, auto: bool) -> Jitter {
     if jitter == Jitter::Auto && !auto { Jitter::NONE } else { jitter }
 }
 
-fn wire_jitter(own: &WireJitterSpec, topology: &Topology) -> Option<HostLinkJitter> {
-    let host = topology.find(&own.host)?;
-    Some(HostLinkJitter { host, to_switch: own.to_switch, to_host: own.to_host })
+/// The jitter of each host that a row matches, in the order of the hosts.
+fn wire_jitters(rows: &[WireJitterSpec], topology: &Topology) -> Vec<HostLinkJitter> {
+    let of_host = |host: NodeId| {
+        let own = rows.iter().find(|row| matches(&row.host, &topology.nodes()[host].name))?;
+        Some(HostLinkJitter { host, to_switch: own.to_switch, to_host: own.to_host })
+    };
+    if rows.is_empty() { Vec::new() } else { topology.hosts().filter_map(of_host).collect() }
 }
 
 /// True if any workload sends in a lossy class; otherwise the headroom needs no allowance for automatic

@@ -39,7 +39,7 @@ pub(crate) struct ThreadChoice {
 pub(super) fn divide(
     scenario: &Scenario,
     network: &mut fabric::Network,
-    &RunOptions { threads, divide, .. }: &RunOptions,
+    &RunOptions { threads, .. }: &RunOptions,
 ) -> ThreadChoice {
     let plan = network.plan();
     let choice = match (threads, network.min_reaction_to_divide()) {
@@ -47,9 +47,8 @@ pub(super) fn divide(
             ThreadChoice { threads: 1, reason: "hosts share one kernel".to_owned(), warning: None }
         }
         (asked, Some(lookahead)) => reacting(asked, lookahead),
-        (0, None) if divide => ThreadChoice { warning: None, ..self::asked(plan, usable_cores(), true) },
         (0, None) => automatic(plan, usable_cores(), load),
-        (count, None) => self::asked(plan, count, divide),
+        (count, None) => self::asked(plan, count),
     };
     if choice.threads > 1 {
         let partition_of = plan.assign_partitions(choice.threads);
@@ -80,10 +79,10 @@ fn usable_cores() -> usize {
     available_parallelism().map_or(1, usize::from)
 }
 
-/// The requested number of threads, or fewer if more would not help.
-fn asked(network: &impl Network, asked: usize, divide: bool) -> ThreadChoice {
+/// The requested number of threads, even if fewer would be faster, but at most one for each switch with hosts.
+fn asked(network: &impl Network, asked: usize) -> ThreadChoice {
     let most = network.most();
-    let threads = if divide { asked.min(most) } else { network.paying(asked) };
+    let threads = asked.min(most);
     let reason = if threads == asked { "as asked for".to_owned() } else { fewer(threads, most) };
     let warning =
         (threads < asked).then(|| format!("threads: {asked} were asked for, {threads} taken: {reason}"));
@@ -242,15 +241,13 @@ mod tests {
 
     #[test]
     fn a_number_is_taken_whatever_the_machine_does() {
-        let choice = asked(&LARGE, 4, false);
+        let choice = asked(&LARGE, 4);
         assert_eq!((choice.threads, choice.reason.as_str(), choice.warning), (4, "as asked for", None));
         let small = Fabric { pays: 1, most: 4 };
-        let choice = asked(&small, 2, false);
-        assert_eq!(choice.threads, 1);
-        let text = "threads: 2 were asked for, 1 taken: more would not help in a network of this size";
-        assert_eq!(choice.warning.as_deref(), Some(text));
-        assert_eq!(asked(&small, 2, true).threads, 2);
-        assert_eq!(asked(&small, 9, true).threads, 4);
+        assert_eq!(asked(&small, 2).threads, 2);
+        let choice = asked(&small, 9);
+        let text = "threads: 9 were asked for, 4 taken: only 4 switches have hosts, and a thread has at least one of them";
+        assert_eq!((choice.threads, choice.warning.as_deref()), (4, Some(text)));
     }
 
     #[test]

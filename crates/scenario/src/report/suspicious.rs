@@ -5,7 +5,7 @@
 //! that rank packets, a higher priority in use) and flows with unknown paths (spraying, forwarding tables
 //! with VLANs).
 
-use crate::spec::{Clocks, Jitter, QueueDiscipline, Scenario, TransportSpec, WorkloadKind};
+use crate::spec::{Clocks, Jitter, QueueDiscipline, Scenario, TransportSpec, WireJitterSpec, WorkloadKind};
 use pauseframe_fabric::{FlowRecord, FlowStatus, IdealCompletionTime, Network, PortReport};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, capacities};
 use pauseframe_results::Names;
@@ -146,21 +146,19 @@ fn transport<'a>(scenario: &'a Scenario, record: &FlowRecord) -> &'a TransportSp
 
 /// The scenario key that the user should check first.
 fn advice(scenario: &Scenario, record: &FlowRecord, ports: &[PortReport]) -> String {
-    let steady = |jitter| match jitter {
-        Jitter::Auto => scenario.clocks == Clocks::Ideal,
-        Jitter::Always(most) => most == Span::ZERO,
-    };
-    if scenario.clocks == Clocks::Ideal
-        || (steady(scenario.host.wire_jitter) && steady(scenario.host.tx_jitter))
-    {
-        return "without jitter flows lock in phase; set clocks = \"real\" and host.wire_jitter = \"auto\""
+    let is_steady = |row: &WireJitterSpec| row.to_switch == Span::ZERO;
+    let is_without_jitter = scenario.host.tx_jitter == Jitter::NONE
+        && !scenario.host.wire_jitters.is_empty()
+        && scenario.host.wire_jitters.iter().all(is_steady);
+    if scenario.clocks == Clocks::Ideal || is_without_jitter {
+        return "without jitter flows lock in phase; set clocks = \"real\", and remove host.wire_jitters"
             .to_owned();
     }
     if ports.iter().any(|port| port.pauses_received > 0) {
         return "pauses share links by port, not by flow; look at switch.marker and at the pauses in the ports table".to_owned();
     }
     match record.timeouts {
-        0 => "look at switch.buffer and host.wire_jitter".to_owned(),
+        0 => "look at switch.buffer and host.wire_jitters".to_owned(),
         n => {
             format!("it waited for {n} timeouts; look at switch.buffer, transport.rto_min and transport.sack")
         }

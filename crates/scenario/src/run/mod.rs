@@ -36,11 +36,9 @@ pub struct RunOptions<'a> {
     pub force: bool,
     /// Record all requested data, even if they exceed the limit ([`Resolved::large`]).
     pub force_large: bool,
-    /// Maximum number of threads; 0 means one for each idle core. Uses fewer if more would not help. The
+    /// Number of threads, at most one for each switch with hosts; 0 means one for each idle core, or fewer if more would not help. The
     /// results do not depend on this number.
     pub threads: usize,
-    /// Use exactly `threads` threads, even if that is slower.
-    pub divide: bool,
     /// The folder with the Linux kernel, for scenarios whose hosts have one.
     pub kernel: Option<&'a Path>,
     /// Programs that run on hosts with a kernel: host and command.

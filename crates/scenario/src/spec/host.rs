@@ -1,6 +1,6 @@
 //! `[host]`: hosts and their NICs.
 
-use pauseframe_fabric::Jitter;
+use pauseframe_fabric::{Jitter, matches};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
@@ -34,14 +34,12 @@ table! {
         /// Maximum random delay added to tx_delay of each segment, in order, against phase locking. "auto": 1 us for
         /// segments of lossless classes behind others in the stack or NIC, while at least two flows are active
         tx_jitter: Jitter = or(Jitter::Auto) => { check_jitter(t, "tx_jitter", tx_jitter); };
-        /// Maximum random delay between host and switch, in order. "auto": 8 frame times of the mtu on the host's link
-        /// (3 to 7 if 8 exceed 10 us), for TCP and RoCE frames of lossy classes directly behind another frame, while at
-        /// least two flows are active
-        wire_jitter: Jitter = or(Jitter::Auto) => { check_jitter(t, "wire_jitter", wire_jitter); };
         /// Size of the token bucket that models a host's link, in both directions; 0: store and forward
         #[source = "Linux: TBF"]
         wire_burst: Bytes = or_in(Bytes(0), Bytes(0)..=Bytes(1_000_000));
-        /// Hosts with other jitter than wire_jitter
+        /// Random delays of the links of hosts; the first row that matches a host counts. Without a row: 8 frame times of the mtu on the
+        /// host's link (3 to 7 if 8 exceed 10 us), for TCP and RoCE frames of lossy classes directly behind another frame, while at
+        /// least two flows are active and clocks = "real"
         wire_jitters: Vec<WireJitterSpec> = by(of_hosts, hosts, WireJitterSpec::read);
         /// Whether the clocks of hosts (transport.rto_granularity) tick at different times
         ticks_apart: bool = or(false);
@@ -102,10 +100,10 @@ fn nic_queue(t: &mut Table, key: &'static str, doc: &str, qcn: bool) -> NicQueue
 }
 
 table! {
-    /// A host with jitter on its link
+    /// Hosts with a random delay on their links, for all frames
     pub struct WireJitterSpec {
-        /// Name of the host
-        host: String = try_by(host_of_row, names, hosts);
+        /// Name of the host, or a pattern such as "*"
+        host: String = try_by(pattern_of_row, names, hosts);
         /// Maximum random delay from the host to its switch, in order
         to_switch: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
         /// Maximum random delay from its switch to the host
@@ -166,6 +164,30 @@ type Row<R> = fn(&mut Table, &mut Vec<String>, Option<&Hosts>) -> Option<R>;
 fn of_hosts<R>(t: &mut Table, key: &'static str, doc: &str, hosts: Option<&Hosts>, row: Row<R>) -> Vec<R> {
     let mut names: Vec<String> = Vec::new();
     t.rows_or_empty(key, doc, |t| row(t, &mut names, hosts))
+}
+
+/// The pattern of a row, which a host of the topology matches.
+fn pattern_of_row(
+    t: &mut Table,
+    key: &'static str,
+    doc: &str,
+    patterns: &mut Vec<String>,
+    hosts: Option<&Hosts>,
+) -> Option<String> {
+    let pattern: Option<String> = t.required(key, doc);
+    let twice = pattern.as_ref().is_some_and(|pattern| patterns.contains(pattern));
+    t.check(
+        !twice,
+        key,
+        || "is in an earlier row too".to_owned(),
+        "the first row that matches a host counts",
+    );
+    patterns.extend(pattern.clone());
+    if let (Some(pattern), Some(hosts)) = (&pattern, hosts) {
+        let is_known = hosts.names().any(|name| matches(pattern, name));
+        t.check(is_known, key, || hosts.complaint(pattern), &hosts.suggestion(pattern));
+    }
+    pattern
 }
 
 /// The host of a row: a host of the topology, in one row only.
