@@ -66,7 +66,8 @@ def record(scenario: str, seed: int, kernel: Path) -> Recording:
 def of_kernel(spec: dict[str, Any], seed: int) -> dict[str, Any]:
     """Hosts with a kernel; the laboratory's sockets have TCP_NODELAY."""
     transports = ["transport", *(f"transports.{name}" for name in spec.get("transports", {}))]
-    return {"host.stack": "kernel", "seed": seed} | {f"{name}.small_segments": "at_once" for name in transports}
+    own = {"host.stack": "kernel", "host.interrupt_delay": "0 s", "seed": seed}
+    return own | {f"{name}.small_segments": "at_once" for name in transports}
 
 
 def of_sockets(sockets: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:

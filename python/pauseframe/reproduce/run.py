@@ -35,7 +35,12 @@ if TYPE_CHECKING:
 
 STORE = "runs"
 """Subfolder of the results folder that stores all runs."""
-ON_KERNEL: Settings = {"host.stack": "kernel", "host.tso": False, "host.gro": False}
+ON_KERNEL: Settings = {
+    "host.stack": "kernel",
+    "host.interrupt_delay": "0 s",  # The papers' round trips contain those of their cards.
+    "host.tso": False,
+    "host.gro": False,
+}
 """What a kernel on all hosts changes: it sends in batches by itself."""
 
 

@@ -4,7 +4,9 @@ use super::checks::Named;
 use super::draft::Draft;
 use super::kernel_keys::{conflicts, unreached};
 use crate::spec::lookup::no_such_node;
-use crate::spec::{HostSpec, HostStack, NicQueue, TransportKindName, TransportSpec, WorkloadKind};
+use crate::spec::{
+    HostSpec, HostStack, INTERRUPT_DELAY, NicQueue, TransportKindName, TransportSpec, WorkloadKind,
+};
 use pauseframe_fabric::{Jitter, matches};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::Topology;
@@ -44,7 +46,7 @@ pub(super) fn check(ledger: &mut Ledger, draft: &Draft) {
         ("host.sysctl", host.sysctl.is_empty()),
         ("host.qdisc", host.qdisc.is_empty()),
         ("host.route", host.route.is_empty()),
-        ("host.interrupt_delay", host.interrupt_delay == Span::ZERO),
+        ("host.interrupt_delay", host.interrupt_delay == INTERRUPT_DELAY),
         ("record.kernel", draft.record.kernel.is_none()),
     ];
     for (path, _) in given.iter().filter(|(_, is_empty)| !is_empty) {

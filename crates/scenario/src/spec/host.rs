@@ -10,6 +10,8 @@ use pauseframe_workload::hosts::Hosts;
 /// Maximum time of a slow receiver: a day, as for failures.
 const TIME_MAX: Span = Span::from_secs(86_400);
 const SECOND: Span = Span::from_secs(1);
+/// What network cards of 10 Gb/s and more wait by default.
+pub(crate) const INTERRUPT_DELAY: Span = Span::from_us(10);
 
 table! {
     /// Hosts and their NICs
@@ -23,7 +25,8 @@ table! {
         /// With the kernel: the queueing discipline of the network card, in the words of `tc qdisc`; empty: the kernel's default
         qdisc: String = or(String::new());
         /// With the kernel: a network card interrupts it so long after the first frame that it has received or sent, once for all until then, as with `ethtool -C rx-usecs`; 0 s: for each frame
-        interrupt_delay: Span = or_in(Span::ZERO, Span::ZERO..=Span::from_us(1000));
+        #[source = "Linux: bnxt_en 10 us, mlx5 8 or 16 us"]
+        interrupt_delay: Span = or_in(INTERRUPT_DELAY, Span::ZERO..=Span::from_us(1000));
         /// With the kernel: attributes of the route to the other hosts, in the words of `ip route`, such as "initcwnd 100"
         route: String = or(String::new());
         /// Largest IP packet

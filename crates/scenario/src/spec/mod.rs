@@ -23,6 +23,7 @@ pub(crate) mod transport;
 pub use clocks::Clocks;
 pub use engines::TreePacking;
 pub use faults::{CorruptionSpec, FailureSpec, PauseStormSpec};
+pub(crate) use host::INTERRUPT_DELAY;
 pub use host::{HostSpec, HostStack, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
 pub use pauseframe_fabric::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, HeadroomPool, IdealOutputQueued, Jitter, MarkAt, Marker,
