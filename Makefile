@@ -9,11 +9,12 @@ STAMP  := $(VENV)/.stamps
 # A test that hangs fails with its name: after so many seconds here, by pytest's own limits (pyproject.toml) in Python.
 LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/tools/limit_test_time.py', '300']
 
-.PHONY: help build demo test test-papers test-kernel check docs gallery dist platforms generate bench bench-growth calibrate pitfalls recount switches clean
+.PHONY: help build demo test test-papers test-kernel changed check docs gallery dist platforms generate bench bench-growth calibrate pitfalls recount switches clean
 
 help:
 	@echo "make demo    TCP-Bolt beside four transports on the paper's fat tree: results/demo/report.html"
 	@echo "make test    every test but the papers' experiments"
+	@echo "make changed  checks and tests of what differs from main, or of one crate: CRATE=rdma"
 	@echo "make test-papers  the papers' experiments: a changed verdict fails"
 	@echo "make test-kernel  hosts with a Linux kernel, which it builds first (minutes, once)"
 	@echo "make build   $(BIN)/pauseframe"
@@ -45,6 +46,9 @@ test-papers: $(STAMP)/dev
 test-kernel: $(STAMP)/dev
 	$(BIN)/pauseframe kernel build
 	$(BIN)/python -m pytest tests/test_kernel.py
+
+changed:
+	$(PYTHON) tools/changed.py $(CRATE)
 
 check: $(STAMP)/dev
 	cargo fmt --all --check
