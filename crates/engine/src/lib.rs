@@ -9,4 +9,4 @@ mod run;
 pub use fingerprint::Fingerprint;
 pub use queue::EventQueue;
 pub use rng::{Rng, mix_bits, random_stream};
-pub use run::{EventTally, Model, RunControl, RunEnding, RunLimits, RunProgress, run_events};
+pub use run::{EventTally, Model, RunCallbackDecision, RunEnding, RunLimits, RunProgress, run_events};

@@ -8,7 +8,7 @@ const CACHE_LINE: usize = 64;
 
 /// Prefetches all cache lines of a value.
 #[inline(always)]
-pub fn prefetch_value<T>(place: Option<&T>) {
+pub fn prefetch_all_cache_lines<T>(place: Option<&T>) {
     prefetch_bytes(place, size_of::<T>());
 }
 
@@ -18,22 +18,22 @@ pub fn prefetch_bytes<T>(place: Option<&T>, bytes: usize) {
     let Some(place) = place else { return };
     let first = std::ptr::from_ref(place).cast::<u8>();
     for line in 0..bytes.div_ceil(CACHE_LINE) {
-        prefetch(first.wrapping_add(line * CACHE_LINE));
+        prefetch_cache_line(first.wrapping_add(line * CACHE_LINE));
     }
 }
 
 /// Prefetches the first cache line of a value.
 #[inline(always)]
-pub fn prefetch_first_line<T>(place: Option<&T>) {
+pub fn prefetch_first_cache_line<T>(place: Option<&T>) {
     if let Some(place) = place {
-        prefetch(std::ptr::from_ref(place).cast());
+        prefetch_cache_line(std::ptr::from_ref(place).cast());
     }
 }
 
 /// Prefetches the element at an index, without a bounds check of its contents. An index beyond the end is harmless.
 #[inline(always)]
-pub fn prefetch_element<T>(items: &[T], place: usize) {
-    prefetch(items.as_ptr().wrapping_add(place).cast());
+pub fn prefetch_slice_element<T>(items: &[T], place: usize) {
+    prefetch_cache_line(items.as_ptr().wrapping_add(place).cast());
 }
 
 /// The element at `place`, or the first element if the index is too large; `None` if the slice is empty.
@@ -47,7 +47,9 @@ pub fn element_or_first<T>(items: &[T], place: usize) -> Option<&T> {
 /// Prefetches the first cache line of the element that `element_or_first` returns.
 #[inline(always)]
 pub fn prefetch_element_or_first<T>(items: &[T], place: usize) {
-    prefetch(items.as_ptr().wrapping_add(select_unpredictable(place < items.len(), place, 0)).cast());
+    prefetch_cache_line(
+        items.as_ptr().wrapping_add(select_unpredictable(place < items.len(), place, 0)).cast(),
+    );
 }
 
 /// Bytes of a huge page.
@@ -127,7 +129,7 @@ pub fn prefetch_for_push<T>(items: &[T], behind: usize) {
     target_arch = "x86_64",
     expect(unsafe_code, reason = "the only way to say it; docs/performance.md has the gain")
 )]
-fn prefetch(place: *const u8) {
+fn prefetch_cache_line(place: *const u8) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -149,7 +151,7 @@ mod tests {
             push_to_arena(&mut arena, number);
         }
         assert!(arena.iter().copied().eq(0..700_000));
-        prefetch_value(arena.first());
-        prefetch_first_line(arena.get(700_000));
+        prefetch_all_cache_lines(arena.first());
+        prefetch_first_cache_line(arena.get(700_000));
     }
 }

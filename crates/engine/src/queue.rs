@@ -46,13 +46,13 @@ struct PendingEvent {
 impl PendingEvent {
     /// (time, code) as one number: a single comparison.
     #[inline]
-    fn sort_key(self) -> u128 {
+    fn time_and_code_key(self) -> u128 {
         u128::from(self.time) << 64 | u128::from(self.code)
     }
 }
 
 #[derive(Clone, Copy, Debug)]
-struct ListNode {
+struct BucketListNode {
     entry: PendingEvent,
     next: u32,
 }
@@ -72,7 +72,7 @@ pub struct EventQueue {
     narrowest: u32,
     heads: [u32; BUCKET_COUNT as usize],
     occupied: [u64; 64],
-    nodes: Vec<ListNode>,
+    nodes: Vec<BucketListNode>,
     free: u32,
     /// Events beyond the ring, and events of a crowded open bucket that are later than all of `open`.
     far: BinaryHeap<Reverse<PendingEvent>>,
@@ -126,7 +126,7 @@ impl EventQueue {
 
     /// Whether nothing is pending.
     pub fn is_empty(&self) -> bool {
-        let taken = self.lookahead.first().is_none() && self.open.is_empty();
+        let taken = self.lookahead.first_buffered_event().is_none() && self.open.is_empty();
         taken && self.far.is_empty() && self.next_occupied_bucket() == u64::MAX
     }
 
@@ -163,15 +163,15 @@ impl EventQueue {
     fn push_outside_ring(&mut self, entry: PendingEvent) {
         let (time, now) = (Time(entry.time), Time(self.now));
         assert!(time >= now, "an event was scheduled at {time}, in the past of {now}");
-        self.insert(entry);
+        self.insert_in_bucket_or_heap(entry);
         if self.pushed >= WIDTH_REVIEW_INTERVAL {
             self.adapt_bucket_width();
         }
     }
 
-    fn insert(&mut self, entry: PendingEvent) {
+    fn insert_in_bucket_or_heap(&mut self, entry: PendingEvent) {
         let entry = if self.lookahead.belongs_in_lookahead(entry) {
-            let Some(leaves) = self.lookahead.insert(entry) else { return };
+            let Some(leaves) = self.lookahead.insert_in_lookahead_buffer(entry) else { return };
             leaves
         } else {
             entry
@@ -216,7 +216,7 @@ impl EventQueue {
     #[inline(never)]
     fn insert_with_new_node(&mut self, slot: usize, entry: PendingEvent) {
         let new = self.nodes.len() as u32;
-        self.nodes.push(ListNode { entry, next: self.heads[slot] });
+        self.nodes.push(BucketListNode { entry, next: self.heads[slot] });
         self.heads[slot] = new;
     }
 
@@ -225,17 +225,17 @@ impl EventQueue {
         if self.open.len() >= CROWDED_BUCKET_LENGTH || self.far_bucket <= self.open_bucket {
             self.insert_in_crowded_bucket(entry);
         } else {
-            self.insert_sorted(entry);
+            self.insert_in_open_bucket_sorted(entry);
         }
     }
 
     /// Inserts an event into `open` in order, searching from the end.
     #[inline]
-    fn insert_sorted(&mut self, entry: PendingEvent) {
-        let key = entry.sort_key();
+    fn insert_in_open_bucket_sorted(&mut self, entry: PendingEvent) {
+        let key = entry.time_and_code_key();
         let mut place = self.open.len();
         self.open.push(entry);
-        while place > 0 && self.open[place - 1].sort_key() < key {
+        while place > 0 && self.open[place - 1].time_and_code_key() < key {
             self.open[place] = self.open[place - 1];
             place -= 1;
         }
@@ -251,12 +251,17 @@ impl EventQueue {
     #[inline(never)]
     fn insert_in_crowded_bucket(&mut self, entry: PendingEvent) {
         let crowded = self.far_bucket <= self.open_bucket;
-        if crowded && self.far.peek().is_some_and(|Reverse(first)| first.sort_key() < entry.sort_key()) {
+        if crowded
+            && self
+                .far
+                .peek()
+                .is_some_and(|Reverse(first)| first.time_and_code_key() < entry.time_and_code_key())
+        {
             self.defer_to_heap(entry);
             return;
         }
         let later = self.open.len().checked_sub(CROWDED_BUCKET_LENGTH).map(|place| self.open[place]);
-        if later.is_some_and(|later| later.sort_key() < entry.sort_key()) {
+        if later.is_some_and(|later| later.time_and_code_key() < entry.time_and_code_key()) {
             // The event precedes more than `CROWDED_BUCKET_LENGTH` others. Moving all but half of that to the heap pays off over many insertions.
             let deferred = self.open.len() - CROWDED_BUCKET_LENGTH / 2;
             for place in 0..deferred {
@@ -266,7 +271,7 @@ impl EventQueue {
             self.defer_to_heap(entry);
             return;
         }
-        self.insert_sorted(entry);
+        self.insert_in_open_bucket_sorted(entry);
     }
 
     /// Moves an event of the open bucket that is later than all of `open` to the heap.
@@ -291,7 +296,7 @@ impl EventQueue {
     /// Takes the earliest event.
     #[inline(always)]
     pub fn pop(&mut self) -> Option<(Time, u64)> {
-        debug_assert!(self.lookahead.first().is_none(), "events stand in line");
+        debug_assert!(self.lookahead.first_buffered_event().is_none(), "events stand in line");
         let entry = self.pop_from_buckets()?;
         self.now = entry.time;
         Some((Time(entry.time), entry.code))
@@ -302,7 +307,7 @@ impl EventQueue {
     pub fn pop_before(&mut self, end: Time) -> Option<(Time, u64)> {
         let entry = self.pop_from_buckets()?;
         if entry.time >= end.0 {
-            self.insert(entry);
+            self.insert_in_bucket_or_heap(entry);
             return None;
         }
         self.now = entry.time;
@@ -310,13 +315,13 @@ impl EventQueue {
     }
 
     /// The time of the earliest event.
-    pub fn next_time(&mut self) -> Option<Time> {
-        if let Some(first) = self.lookahead.first() {
+    pub fn next_event_time(&mut self) -> Option<Time> {
+        if let Some(first) = self.lookahead.first_buffered_event() {
             return Some(Time(first.time));
         }
         if self.open.is_empty() {
             let entry = self.open_next_bucket()?;
-            self.insert(entry);
+            self.insert_in_bucket_or_heap(entry);
             return Some(Time(entry.time));
         }
         self.open.last().map(|entry| Time(entry.time))
@@ -332,7 +337,7 @@ impl EventQueue {
         self.open_bucket = near;
         let slot = (near & BUCKET_MASK) as usize;
         let head = self.heads[slot];
-        let ListNode { entry, next } = self.nodes[head as usize];
+        let BucketListNode { entry, next } = self.nodes[head as usize];
         if next == NIL_NODE {
             // The usual case: the bucket has one event, which is returned directly.
             self.free_bucket_list(slot, head);
@@ -340,13 +345,13 @@ impl EventQueue {
         }
         let second = self.nodes[next as usize];
         if second.next != NIL_NODE {
-            return Some(self.pop_first_of_bucket(slot));
+            return Some(self.pop_earliest_of_bucket(slot));
         }
         // Most buckets with several events have two: the bucket is emptied, and the later event waits in `open`.
         self.long += 1;
         self.gathered += 2;
         self.free_bucket_list(slot, next);
-        let in_order = entry.sort_key() <= second.entry.sort_key();
+        let in_order = entry.time_and_code_key() <= second.entry.time_and_code_key();
         let (sooner, later) = if in_order { (entry, second.entry) } else { (second.entry, entry) };
         self.open.push(later);
         Some(sooner)
@@ -354,17 +359,17 @@ impl EventQueue {
 
     /// Takes the first event of a bucket with several: searches a short list, sorts a long one.
     #[inline(never)]
-    fn pop_first_of_bucket(&mut self, slot: usize) -> PendingEvent {
+    fn pop_earliest_of_bucket(&mut self, slot: usize) -> PendingEvent {
         let head = self.heads[slot];
-        let ListNode { entry: mut first, next: mut index } = self.nodes[head as usize];
+        let BucketListNode { entry: mut first, next: mut index } = self.nodes[head as usize];
         // The first event so far, its predecessor, and the last node visited.
         let (mut place, mut behind, mut last, mut length) = (head, NIL_NODE, head, 1);
-        while let Some(ListNode { entry, next }) = self.nodes.get(index as usize) {
+        while let Some(BucketListNode { entry, next }) = self.nodes.get(index as usize) {
             length += 1;
             if length > LINEAR_SEARCH_MAX {
                 return self.sort_bucket_and_pop(slot);
             }
-            if entry.sort_key() < first.sort_key() {
+            if entry.time_and_code_key() < first.time_and_code_key() {
                 (first, place, behind) = (*entry, index, last);
             }
             (last, index) = (index, *next);
@@ -384,7 +389,7 @@ impl EventQueue {
     #[inline(never)]
     fn sort_bucket_and_pop(&mut self, slot: usize) -> PendingEvent {
         self.long += 1;
-        self.move_bucket_to_open(slot);
+        self.move_list_to_open_bucket(slot);
         self.gathered += self.open.len() as u32;
         let first = self.open.pop().expect("a bucket of several events has a first");
         if self.pushed >= WIDTH_REVIEW_INTERVAL {
@@ -414,7 +419,7 @@ impl EventQueue {
         self.open_bucket = self.open_bucket.max(bucket);
         // If the open bucket has a list, all its events follow those in the heap.
         if near == bucket && !crowded {
-            self.move_bucket_to_open((bucket & BUCKET_MASK) as usize);
+            self.move_list_to_open_bucket((bucket & BUCKET_MASK) as usize);
         }
         self.far_bucket = u64::MAX;
         let listed = self.open.len();
@@ -432,12 +437,12 @@ impl EventQueue {
     }
 
     /// Moves the list of one bucket, sorted, to `open`.
-    fn move_bucket_to_open(&mut self, slot: usize) {
+    fn move_list_to_open_bucket(&mut self, slot: usize) {
         let (mut index, mut last) = (self.heads[slot], NIL_NODE);
         while index != NIL_NODE {
-            let ListNode { entry, next } = self.nodes[index as usize];
+            let BucketListNode { entry, next } = self.nodes[index as usize];
             if self.open.len() < INSERTION_SORT_MAX {
-                self.insert_sorted(entry);
+                self.insert_in_open_bucket_sorted(entry);
             } else {
                 self.open.push(entry);
             }
@@ -450,7 +455,7 @@ impl EventQueue {
     }
 
     fn sort_open_bucket(&mut self) {
-        self.open.sort_unstable_by_key(|entry| Reverse(entry.sort_key()));
+        self.open.sort_unstable_by_key(|entry| Reverse(entry.time_and_code_key()));
     }
 
     /// Number of the first occupied bucket, starting with the open one; `u64::MAX` if the ring is empty.

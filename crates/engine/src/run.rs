@@ -12,11 +12,11 @@ pub trait Model {
     /// Handles the event with code `event`.
     fn handle_event(&mut self, event: u64);
     /// Whether the model prefetches for upcoming events.
-    fn wants_prefetch(&self) -> bool {
+    fn is_prefetching_enabled(&self) -> bool {
         false
     }
     /// Prefetches memory for upcoming events; never changes a result.
-    fn prefetch_upcoming(&mut self) {}
+    fn prefetch_for_upcoming_events(&mut self) {}
 }
 
 /// Progress of a run, for a callback.
@@ -30,7 +30,7 @@ pub struct RunProgress {
 
 /// What the progress callback of a run requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum RunControl {
+pub enum RunCallbackDecision {
     /// Go on.
     Continue,
     /// Stop here and keep what was recorded.
@@ -70,14 +70,14 @@ pub struct EventTally {
 
 /// Handles the events of `model` before its end time.
 pub fn run_events<M: Model>(model: &mut M, tally: &mut EventTally) {
-    if model.wants_prefetch() {
-        run_prefetching(model, tally);
+    if model.is_prefetching_enabled() {
+        run_events_with_prefetching(model, tally);
         return;
     }
     // Both counters stay in memory and are updated separately. Side by side the compiler would vectorise the additions, which takes more
     // instructions; held in registers it would spill and reload them for each event.
-    while let Some((now, event)) = next_event(model) {
-        tally.fingerprint.add_event(now, event);
+    while let Some((now, event)) = pop_next_event_before_end(model) {
+        tally.fingerprint.add_event_hash(now, event);
         model.handle_event(event);
         tally.events += 1;
     }
@@ -85,19 +85,19 @@ pub fn run_events<M: Model>(model: &mut M, tally: &mut EventTally) {
 
 /// [`run_events`] with prefetching.
 #[inline(never)]
-fn run_prefetching<M: Model>(model: &mut M, tally: &mut EventTally) {
+fn run_events_with_prefetching<M: Model>(model: &mut M, tally: &mut EventTally) {
     loop {
         let end = model.end_time();
         let Some((now, event)) = model.event_queue().pop_lookahead(end) else { break };
-        tally.fingerprint.add_event(now, event);
-        model.prefetch_upcoming();
+        tally.fingerprint.add_event_hash(now, event);
+        model.prefetch_for_upcoming_events();
         model.handle_event(event);
         tally.events += 1;
     }
 }
 
 #[inline(always)]
-fn next_event<M: Model>(model: &mut M) -> Option<(Time, u64)> {
+fn pop_next_event_before_end<M: Model>(model: &mut M) -> Option<(Time, u64)> {
     let end = model.end_time();
     model.event_queue().pop_before(end)
 }

@@ -34,7 +34,10 @@ impl ClassPolicy {
         ClassPolicy {
             marker,
             queue,
-            trim_to: queue.trims().then(|| trim_to(&settings.transports, priority)).flatten(),
+            trim_to: queue
+                .trims_packets()
+                .then(|| priority_of_trimmed_headers(&settings.transports, priority))
+                .flatten(),
             alpha: class.and_then(|class| class.alpha).unwrap_or(alpha),
             reserved: class.and_then(|class| class.reserved).unwrap_or(reserved).0,
             limit,
@@ -43,7 +46,7 @@ impl ClassPolicy {
     }
 
     /// Whether the marker must see every arrival, and not only packets that meet a long queue.
-    pub(crate) fn inspects_all_arrivals(&self) -> bool {
+    pub(crate) fn must_inspect_all_arrivals(&self) -> bool {
         let asked = match self.marker.inspected_packets() {
             InspectedPackets::Waiting | InspectedPackets::All | InspectedPackets::CountedDepartures => true,
             // Each port then has its own threshold, so the class has none.
@@ -62,17 +65,17 @@ impl ClassPolicy {
     }
 
     /// Whether a departing packet needs work beyond FIFO: by the discipline or the marker.
-    pub(crate) fn inspects_departures(&self) -> bool {
+    pub(crate) fn needs_work_at_departure(&self) -> bool {
         let asked = matches!(
             self.marker.inspected_packets(),
             InspectedPackets::Departures | InspectedPackets::AllDepartures
         );
-        asked || self.inspects_all_arrivals() || self.queue.is_ranked()
+        asked || self.must_inspect_all_arrivals() || self.queue.reorders_packets()
     }
 }
 
 /// Where a class sends the headers of trimmed packets: the priority of control packets of the transport that uses the class.
-fn trim_to(transports: &[TransportSettings], priority: Priority) -> Option<Priority> {
+fn priority_of_trimmed_headers(transports: &[TransportSettings], priority: Priority) -> Option<Priority> {
     let uses = transports.iter().filter(|transport| transport.priority == priority);
     uses.filter_map(|transport| transport.rdma).find(|rdma| rdma.pair.unordered).map(|rdma| rdma.cnp_priority)
 }

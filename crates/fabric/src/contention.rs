@@ -19,13 +19,13 @@ pub(crate) struct ContentionSchedule {
 
 impl ContentionSchedule {
     /// Appends changes: from each time on flows contend (true) or do not.
-    pub(crate) fn schedule_changes(&mut self, changes: &[(Time, bool)]) {
+    pub(crate) fn append_contention_changes(&mut self, changes: &[(Time, bool)]) {
         self.changes.extend(changes);
     }
 
     /// Whether flows contend at `now`, which must not decrease between calls.
     #[inline]
-    pub(crate) fn is_contended(&mut self, now: Time) -> bool {
+    pub(crate) fn advance_contention_to(&mut self, now: Time) -> bool {
         while let Some((_, is_on)) = self.changes.front().copied().filter(|(at, _)| *at <= now) {
             self.is_on = is_on;
             self.changes.pop_front();
@@ -44,7 +44,7 @@ pub(crate) struct ContentionTracker {
 
 impl ContentionTracker {
     /// Sets the number of active flows from `now` on.
-    pub(crate) fn update_active_flows(&mut self, flows: u64, now: Time) {
+    pub(crate) fn set_active_flow_count(&mut self, flows: u64, now: Time) {
         if self.is_on != (flows >= MIN_CONTENDING_FLOWS) {
             self.is_on = !self.is_on;
             self.changes.push((now, self.is_on));

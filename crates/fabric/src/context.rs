@@ -3,12 +3,12 @@
 use crate::contention::ContentionSchedule;
 use crate::event::Event;
 use crate::frame::{FrameKind, Packet, PacketId, PacketPool};
-use crate::hot::HotSettings;
-use crate::observers::notes::PauseNotes;
+use crate::hot::HotPathSettings;
+use crate::observers::notes::PauseChangeLog;
 use crate::order::{EndpointEvent, EndpointReport};
-use crate::plan::Plan;
+use crate::plan::NetworkPlan;
 use crate::settings::Settings;
-use crate::ties::TieBreaker;
+use crate::ties::ArrivalTieBreaker;
 use pauseframe_engine::EventQueue;
 use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use std::sync::Arc;
 pub(crate) struct Context {
     pub(crate) queue: EventQueue,
     pub(crate) packets: PacketPool,
-    pub(crate) hot: HotSettings,
-    pub(crate) ties: TieBreaker,
+    pub(crate) hot: HotPathSettings,
+    pub(crate) ties: ArrivalTieBreaker,
     pub(crate) contention: ContentionSchedule,
-    pub(crate) plan: Arc<Plan>,
+    pub(crate) plan: Arc<NetworkPlan>,
     pub(crate) settings: Arc<Settings>,
-    pub(crate) outgoing: ReportOutbox,
-    pub(crate) notes: PauseNotes,
+    pub(crate) outgoing: EndpointReportOutbox,
+    pub(crate) notes: PauseChangeLog,
     pub(crate) packet_hops: u64,
     /// By flow, if QCN is on: its two hosts, source first.
     pub(crate) hosts_of_flow: Vec<[NodeId; 2]>,
@@ -34,7 +34,7 @@ pub(crate) struct Context {
 
 /// Reports of a partition to the traffic, in the order of time.
 #[derive(Debug)]
-pub(crate) struct ReportOutbox {
+pub(crate) struct EndpointReportOutbox {
     pub(crate) reports: Vec<EndpointReport>,
     /// End of the window. A report shortens the window to the time at which the traffic acts on it, after all other events of that time.
     pub(crate) end: Time,
@@ -43,19 +43,23 @@ pub(crate) struct ReportOutbox {
 }
 
 impl Context {
-    pub(crate) fn new(plan: &Arc<Plan>, reaction: Span) -> Context {
+    pub(crate) fn new(plan: &Arc<NetworkPlan>, reaction: Span) -> Context {
         let settings = &plan.settings;
         Context {
             queue: EventQueue::new(),
             packets: PacketPool::new(),
-            hot: HotSettings::new(plan),
-            ties: TieBreaker::new(settings.seed, settings.random_ties),
+            hot: HotPathSettings::new(plan),
+            ties: ArrivalTieBreaker::new(settings.seed, settings.random_ties),
             contention: ContentionSchedule::default(),
-            outgoing: ReportOutbox { reports: Vec::new(), end: Time::ZERO, reaction: reaction.max(Span(1)) },
-            notes: PauseNotes::default(),
+            outgoing: EndpointReportOutbox {
+                reports: Vec::new(),
+                end: Time::ZERO,
+                reaction: reaction.max(Span(1)),
+            },
+            notes: PauseChangeLog::default(),
             packet_hops: 0,
             hosts_of_flow: Vec::new(),
-            covers: plan.margins.covers && !plan.has_one_way_flow_control(),
+            covers: plan.reservations.covers && !plan.has_one_way_flow_control(),
             settings: Arc::clone(settings),
             plan: Arc::clone(plan),
         }
@@ -69,21 +73,22 @@ impl Context {
 
     /// Schedules `event` at `at`.
     #[inline(always)]
-    pub(crate) fn schedule(&mut self, at: Time, event: Event) {
-        self.queue.push(at, event.encode());
+    pub(crate) fn schedule_event(&mut self, at: Time, event: Event) {
+        self.queue.push(at, event.encode_event());
     }
 
-    /// Schedules the arrival of the first frame on the wire from `port`. [`TieBreaker`] orders simultaneous arrivals.
+    /// Schedules the arrival of the first frame on the wire from `port`. [`ArrivalTieBreaker`] orders simultaneous arrivals.
     #[inline(always)]
     pub(crate) fn schedule_arrival(&mut self, at: Time, port: PortId) {
-        self.queue.push(at, Event::encode_arrival(port, self.ties.tie_bits_of(at, port)));
+        self.queue
+            .push(at, Event::encode_arrival_with_tie_bits(port, self.ties.tie_bits_of_arrival(at, port)));
     }
 
     /// Reports an event of an endpoint to the traffic. The window ends when the traffic acts on it.
-    pub(crate) fn send_report(&mut self, address: u32, event: EndpointEvent) {
+    pub(crate) fn report_endpoint_event(&mut self, endpoint_key: u32, event: EndpointEvent) {
         let (at, window) = (self.now(), self.plan.window);
-        let ReportOutbox { reports, end, reaction } = &mut self.outgoing;
-        reports.push(EndpointReport { at, address, event });
+        let EndpointReportOutbox { reports, end, reaction } = &mut self.outgoing;
+        reports.push(EndpointReport { at, endpoint_key, event });
         let delay = match event {
             EndpointEvent::Counted(_) => return,
             EndpointEvent::Complete
@@ -99,15 +104,15 @@ impl Context {
     }
 
     /// Reports a lost datagram to its flow. Lost segments are not reported, because TCP detects them.
-    pub(crate) fn report_packet_loss(&mut self, index: PacketId) {
+    pub(crate) fn report_datagram_loss(&mut self, index: PacketId) {
         if let FrameKind::Datagram { to, len, .. } = self.packets[index].content {
-            self.send_report(to, EndpointEvent::Lost(u32::from(len)));
+            self.report_endpoint_event(to, EndpointEvent::Lost(u32::from(len)));
         }
     }
 
-    /// The host at an address (flow * 2 + side). Known only if QCN is on.
-    pub(crate) fn host_of_address(&self, address: u32) -> NodeId {
-        self.hosts_of_flow[(address / 2) as usize][(address & 1) as usize]
+    /// The host at an endpoint key (flow * 2 + side). Known only if QCN is on.
+    pub(crate) fn host_of_endpoint_key(&self, endpoint_key: u32) -> NodeId {
+        self.hosts_of_flow[(endpoint_key / 2) as usize][(endpoint_key & 1) as usize]
     }
 
     /// Failures or storms can now drop lossless frames, so a lossless drop is no longer a simulator bug.
@@ -116,7 +121,7 @@ impl Context {
     }
 
     /// A lossless packet exceeded the headroom. Panics if the headroom covers the link, because this is then a bug.
-    pub(crate) fn check_headroom_drop(&self, packet: &Packet) {
+    pub(crate) fn panic_on_unexpected_headroom_drop(&self, packet: &Packet) {
         assert!(
             !self.covers,
             "a lossless packet was dropped although the headroom covers its link: at {}, port {}, class {}",

@@ -34,14 +34,14 @@ pub(crate) enum Event {
     /// The next datagram of this flow is due.
     DatagramDue(u32),
     /// A rate-limited flow queue may release a packet.
-    RateRelease(LimiterId),
+    RateRelease(QcnRateLimiterId),
     /// A timer cycle of a QCN rate limiter has ended.
-    RateTimer(LimiterId),
+    RateTimer(QcnRateLimiterId),
     /// The watchdog of this (port, class) checks it.
     Watchdog(SlotId),
     /// The next frames of this storm of pause frames are due.
     PauseStorm(u32),
-    /// A deadline of the queue pair at this address (flow * 2 + side).
+    /// A deadline of the queue pair at this endpoint key (flow * 2 + side).
     QueuePair(u32),
     /// A stack outside of the simulator acts.
     External,
@@ -49,19 +49,19 @@ pub(crate) enum Event {
 
 /// Identifies a QCN rate limiter: its host and its NIC queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct LimiterId {
+pub(crate) struct QcnRateLimiterId {
     /// The host.
     pub(crate) host: HostId,
     /// The queue; below 2^24.
     pub(crate) nic_queue: NicQueueId,
 }
 
-impl LimiterId {
+impl QcnRateLimiterId {
     const NIC_QUEUE_BITS: u32 = 24;
 
     /// Packs the identifier into one number.
     #[inline]
-    pub(crate) fn index(self) -> u64 {
+    pub(crate) fn pack_limiter_id(self) -> u64 {
         debug_assert!(
             self.nic_queue.0 < 1 << Self::NIC_QUEUE_BITS,
             "a NIC has sixteen million queues at most"
@@ -69,9 +69,9 @@ impl LimiterId {
         u64::from(self.host.0) << Self::NIC_QUEUE_BITS | u64::from(self.nic_queue.0)
     }
 
-    fn from_index(index: u64) -> LimiterId {
+    fn unpack_limiter_id(index: u64) -> QcnRateLimiterId {
         let queue = index & ((1 << Self::NIC_QUEUE_BITS) - 1);
-        LimiterId {
+        QcnRateLimiterId {
             host: HostId((index >> Self::NIC_QUEUE_BITS) as u32),
             nic_queue: NicQueueId(queue as u32),
         }
@@ -84,7 +84,7 @@ const EVENT_KIND_SHIFT: u32 = 56;
 impl Event {
     /// The code that the event queue orders by; for an arrival without tie bits.
     #[inline(always)]
-    pub(crate) fn encode(self) -> u64 {
+    pub(crate) fn encode_event(self) -> u64 {
         let (kind, index) = match self {
             Event::TxDone(port) => (0, port.0),
             Event::Arrive(port) => (1, port.0),
@@ -97,11 +97,11 @@ impl Event {
             Event::Order(end) => (8, end),
             Event::HostDrain(host) => (32, host.0),
             Event::DatagramDue(flow) => (33, flow),
-            Event::RateRelease(limiter) => return 34 << EVENT_KIND_SHIFT | limiter.index(),
-            Event::RateTimer(limiter) => return 35 << EVENT_KIND_SHIFT | limiter.index(),
+            Event::RateRelease(limiter) => return 34 << EVENT_KIND_SHIFT | limiter.pack_limiter_id(),
+            Event::RateTimer(limiter) => return 35 << EVENT_KIND_SHIFT | limiter.pack_limiter_id(),
             Event::Watchdog(slot) => (36, slot.0),
             Event::PauseStorm(number) => (37, number),
-            Event::QueuePair(address) => (38, address),
+            Event::QueuePair(endpoint_key) => (38, endpoint_key),
             Event::External => (39, 0),
         };
         kind << EVENT_KIND_SHIFT | u64::from(index)
@@ -109,15 +109,16 @@ impl Event {
 
     /// The code of [`Event::Arrive`] with tie bits between ports (`ties.rs`) in bits 32 to 55.
     #[inline(always)]
-    pub(crate) fn encode_arrival(port: PortId, tie: u64) -> u64 {
+    pub(crate) fn encode_arrival_with_tie_bits(port: PortId, tie: u64) -> u64 {
         debug_assert_eq!(tie & !(0xff_ffff << 32), 0, "a tie is between kind and port");
-        Event::Arrive(port).encode() | tie
+        Event::Arrive(port).encode_event() | tie
     }
 
-    /// The address of the queue pair, if it is an event of one.
+    /// The endpoint key of the queue pair, if it is an event of one.
     #[inline(always)]
-    pub(crate) fn decode_queue_pair(code: u64) -> Option<u32> {
-        (code >> EVENT_KIND_SHIFT == Event::QueuePair(0).encode() >> EVENT_KIND_SHIFT).then_some(code as u32)
+    pub(crate) fn decode_queue_pair_event(code: u64) -> Option<u32> {
+        (code >> EVENT_KIND_SHIFT == Event::QueuePair(0).encode_event() >> EVENT_KIND_SHIFT)
+            .then_some(code as u32)
     }
 
     /// Decodes the event if it is a departure or an arrival, the two events of every hop.
@@ -132,14 +133,14 @@ impl Event {
 
     /// Whether it is a departure, whether it is an arrival, and its port, without a branch.
     #[inline(always)]
-    pub(crate) fn decode_port_without_branch(code: u64) -> (bool, bool, PortId) {
+    pub(crate) fn decode_port_event_without_branch(code: u64) -> (bool, bool, PortId) {
         let kind = code >> EVENT_KIND_SHIFT;
         (kind == 0, kind == 1, PortId(code as u32))
     }
 
-    /// Decodes a code of [`Event::encode`].
+    /// Decodes a code of [`Event::encode_event`].
     #[inline(always)]
-    pub(crate) fn decode(code: u64) -> Event {
+    pub(crate) fn decode_event(code: u64) -> Event {
         let index = code as u32;
         match code >> EVENT_KIND_SHIFT {
             0 => Event::TxDone(PortId(index)),
@@ -153,8 +154,10 @@ impl Event {
             8 => Event::Order(index),
             32 => Event::HostDrain(HostId(index)),
             33 => Event::DatagramDue(index),
-            34 => Event::RateRelease(LimiterId::from_index(code & ((1 << EVENT_KIND_SHIFT) - 1))),
-            35 => Event::RateTimer(LimiterId::from_index(code & ((1 << EVENT_KIND_SHIFT) - 1))),
+            34 => {
+                Event::RateRelease(QcnRateLimiterId::unpack_limiter_id(code & ((1 << EVENT_KIND_SHIFT) - 1)))
+            }
+            35 => Event::RateTimer(QcnRateLimiterId::unpack_limiter_id(code & ((1 << EVENT_KIND_SHIFT) - 1))),
             36 => Event::Watchdog(SlotId(index)),
             37 => Event::PauseStorm(index),
             38 => Event::QueuePair(index),
@@ -181,25 +184,26 @@ mod tests {
             Event::Order(4),
             Event::HostDrain(HostId(3)),
             Event::DatagramDue(0),
-            Event::RateRelease(LimiterId { host: HostId(u32::MAX), nic_queue: NicQueueId(7) }),
-            Event::RateTimer(LimiterId { host: HostId(0), nic_queue: NicQueueId((1 << 24) - 1) }),
+            Event::RateRelease(QcnRateLimiterId { host: HostId(u32::MAX), nic_queue: NicQueueId(7) }),
+            Event::RateTimer(QcnRateLimiterId { host: HostId(0), nic_queue: NicQueueId((1 << 24) - 1) }),
             Event::Watchdog(SlotId(8)),
             Event::PauseStorm(1),
             Event::QueuePair(6),
             Event::External,
         ];
         for event in all {
-            assert_eq!(Event::decode(event.encode()), event);
+            assert_eq!(Event::decode_event(event.encode_event()), event);
         }
-        assert!(all.windows(2).all(|pair| pair[0].encode() < pair[1].encode()));
-        let late = Event::encode_arrival(PortId(3), 0xff_ffff << 32);
+        assert!(all.windows(2).all(|pair| pair[0].encode_event() < pair[1].encode_event()));
+        let late = Event::encode_arrival_with_tie_bits(PortId(3), 0xff_ffff << 32);
         assert_eq!(
-            (Event::decode(late), Event::decode_port_event(late)),
+            (Event::decode_event(late), Event::decode_port_event(late)),
             (Event::Arrive(PortId(3)), Some(Event::Arrive(PortId(3))))
         );
-        assert_eq!(Event::decode_port_without_branch(late), (false, true, PortId(3)));
+        assert_eq!(Event::decode_port_event_without_branch(late), (false, true, PortId(3)));
         assert!(
-            Event::TxDone(PortId(u32::MAX)).encode() < late && late < Event::PauseEffect(PortId(0)).encode()
+            Event::TxDone(PortId(u32::MAX)).encode_event() < late
+                && late < Event::PauseEffect(PortId(0)).encode_event()
         );
     }
 }

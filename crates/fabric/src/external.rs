@@ -5,63 +5,78 @@
 //! reports come back. Frames carry their real bytes.
 
 use crate::frame::FrameBytes;
-use pauseframe_transport::{ConnectionFailure, Ecn};
+use pauseframe_transport::{ConnectionFailure, EcnCodepoint};
 use pauseframe_units::{NodeId, Time};
 use std::fmt;
 
 /// What a stack could not do; the run ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct StackFailure(pub String);
+pub struct ExternalStackFailure(pub String);
 
 /// A stack to which hosts belong.
 ///
 /// The network calls it at times that never decrease, all of them multiples of a nanosecond.
 pub trait ExternalStack: fmt::Debug + Send {
     /// Whether a host belongs to it.
-    fn owns(&self, host: NodeId) -> bool;
+    fn owns_host(&self, host: NodeId) -> bool;
     /// When it acts next by itself; `None` if it waits for the network.
-    fn next_time(&self) -> Option<Time>;
+    fn next_stack_event_time(&self) -> Option<Time>;
     /// Acts at `now`. Nothing reaches it before `until`, so it may run ahead as long as nothing leaves it.
     ///
     /// # Errors
     /// If the stack has failed.
-    fn run(&mut self, now: Time, until: Time) -> Result<(), StackFailure>;
-    /// A frame has arrived at a host. It acts on it at `next_time`.
+    fn run_stack_until(&mut self, now: Time, until: Time) -> Result<(), ExternalStackFailure>;
+    /// A frame has arrived at a host. It acts on it at `next_stack_event_time`.
     ///
     /// # Errors
     /// If the stack has failed.
-    fn receive(&mut self, host: NodeId, frame: &[u8], now: Time) -> Result<(), StackFailure>;
+    fn receive_frame_at_host(
+        &mut self,
+        host: NodeId,
+        frame: &[u8],
+        now: Time,
+    ) -> Result<(), ExternalStackFailure>;
     /// The next frame in the transmit ring of a host.
     ///
     /// # Errors
     /// If the stack has failed.
-    fn transmit(&mut self, host: NodeId, now: Time) -> Result<Option<StackFrame>, StackFailure>;
+    fn take_frame_of_transmit_ring(
+        &mut self,
+        host: NodeId,
+        now: Time,
+    ) -> Result<Option<ExternalStackFrame>, ExternalStackFailure>;
     /// Hosts that have put frames into rings that were empty, since this was last read.
-    fn take_senders(&mut self) -> Vec<NodeId>;
-    /// What the application at an address (flow * 2 + side) does now. It acts on it at `next_time`.
-    fn order(&mut self, host: NodeId, address: u32, order: &StackOrder, now: Time);
+    fn take_hosts_with_frames_to_send(&mut self) -> Vec<NodeId>;
+    /// What the application at an endpoint key (flow * 2 + side) does now. It acts on it at `next_stack_event_time`.
+    fn execute_application_order(
+        &mut self,
+        host: NodeId,
+        endpoint_key: u32,
+        order: &ExternalStackOrder,
+        now: Time,
+    );
     /// What applications report since this was last read.
-    fn take_reports(&mut self) -> Vec<(u32, StackReport)>;
+    fn take_application_reports(&mut self) -> Vec<(u32, ExternalStackReport)>;
     /// Whether programs of the user still run in it.
-    fn has_programs(&self) -> bool;
+    fn has_running_programs(&self) -> bool;
     /// Samples of its sockets and counters since this was last read.
-    fn take_samples(&mut self) -> StackSamples;
+    fn take_stack_samples(&mut self) -> ExternalStackSamples;
     /// What a person should know after the run.
-    fn notes(&self) -> Vec<String>;
+    fn external_stack_warnings(&self) -> Vec<String>;
     /// Reports what all ends have counted: the run is over at `now`.
     ///
     /// # Errors
     /// If the stack has failed.
-    fn finish(&mut self, now: Time) -> Result<(), StackFailure>;
+    fn report_final_counters(&mut self, now: Time) -> Result<(), ExternalStackFailure>;
 }
 
 /// What an application does at one end of a connection.
 #[derive(Clone, Copy, Debug)]
-pub enum StackOrder {
+pub enum ExternalStackOrder {
     /// Opens a connection.
-    Open(StackOpening),
+    Open(ExternalStackOpening),
     /// Begins the next exchange on it.
-    Continue(StackExchange),
+    Continue(ExternalStackExchange),
     /// The exchange is over.
     EndExchange,
     /// Closes when all is sent.
@@ -74,7 +89,7 @@ pub enum StackOrder {
 
 /// One end of a connection as it opens.
 #[derive(Clone, Copy, Debug)]
-pub struct StackOpening {
+pub struct ExternalStackOpening {
     /// 0: it connects; 1: it accepts.
     pub side: u8,
     /// The other host.
@@ -84,12 +99,12 @@ pub struct StackOpening {
     /// When the application writes first.
     pub start: Time,
     /// What it does.
-    pub exchange: StackExchange,
+    pub exchange: ExternalStackExchange,
 }
 
 /// What the application at one end writes and waits for.
 #[derive(Clone, Copy, Debug)]
-pub struct StackExchange {
+pub struct ExternalStackExchange {
     /// The flow.
     pub flow: u32,
     /// Bytes that are written at once.
@@ -104,7 +119,7 @@ pub struct StackExchange {
 
 /// What an application reports of one end of a connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum StackReport {
+pub enum ExternalStackReport {
     /// The connection is established.
     Connected,
     /// All bytes that it waited for are in.
@@ -128,16 +143,16 @@ pub enum StackReport {
 
 /// Samples of a stack.
 #[derive(Clone, Debug, Default)]
-pub struct StackSamples {
+pub struct ExternalStackSamples {
     /// Of its sockets, in the order of time.
-    pub sockets: Vec<SocketSample>,
+    pub sockets: Vec<ExternalSocketSample>,
     /// Of the counters that have changed since the sample before.
-    pub counters: Vec<CounterSample>,
+    pub counters: Vec<ExternalCounterSample>,
 }
 
 /// A socket of a stack at one time (Linux: `struct tcp_info`).
 #[derive(Clone, Debug)]
-pub struct SocketSample {
+pub struct ExternalSocketSample {
     /// When.
     pub time: Time,
     /// Its host.
@@ -148,8 +163,8 @@ pub struct SocketSample {
     pub peer: NodeId,
     /// Its port.
     pub peer_port: u16,
-    /// Its address (flow * 2 + side), if the ports are those of a flow.
-    pub address: Option<u32>,
+    /// Its endpoint key (flow * 2 + side), if the ports are those of a flow.
+    pub endpoint_key: Option<u32>,
     /// State of the connection: `enum` of `include/net/tcp_states.h`.
     pub state: u8,
     /// Name of its congestion control.
@@ -184,7 +199,7 @@ pub struct SocketSample {
 
 /// A counter of a host at one time.
 #[derive(Clone, Debug)]
-pub struct CounterSample {
+pub struct ExternalCounterSample {
     /// When.
     pub time: Time,
     /// Where.
@@ -197,19 +212,19 @@ pub struct CounterSample {
 
 /// A frame that a stack sends.
 #[derive(Clone, Debug)]
-pub struct StackFrame {
+pub struct ExternalStackFrame {
     /// From its Ethernet header on, without a tag.
     pub bytes: Vec<u8>,
     /// Bytes of its IP packet.
     pub ip_size: u32,
-    /// The address (flow * 2 + side) that its ports name, if they are ports of a flow.
+    /// The endpoint key (flow * 2 + side) that its ports name, if they are ports of a flow.
     pub to: Option<u32>,
     /// The host that it goes to; `None` if it goes to several, or to none.
     pub destination: Option<NodeId>,
     /// Its TCP or UDP ports: they choose one of several paths where it belongs to no flow.
     pub ports: u32,
     /// The ECN field of its IP header.
-    pub ecn: Ecn,
+    pub ecn: EcnCodepoint,
 }
 
 const ETHERNET: usize = 14;

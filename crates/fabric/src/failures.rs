@@ -24,7 +24,7 @@ pub enum FailedElement {
 
 /// One failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct LinkFailure {
+pub struct ScheduledFailure {
     /// The element that fails.
     pub what: FailedElement,
     /// When it goes down.
@@ -36,10 +36,10 @@ pub struct LinkFailure {
 /// Planned failures and the current state of links.
 #[derive(Debug)]
 pub(crate) struct FailureSchedule {
-    plan: Vec<LinkFailure>,
+    plan: Vec<ScheduledFailure>,
     convergence: Span,
     /// Pending changes: a failure begins (number * 2) or ends (number * 2 + 1), or routing learns of it.
-    due: BTreeSet<(Time, DueChange)>,
+    due: BTreeSet<(Time, ScheduledLinkChange)>,
     /// By link: number of failures that currently affect it.
     down: Vec<u32>,
     /// Routes without failures.
@@ -47,39 +47,43 @@ pub(crate) struct FailureSchedule {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-enum DueChange {
+enum ScheduledLinkChange {
     Failure(u32),
     Reroute(u32),
 }
 
 impl FailureSchedule {
     pub(crate) fn new(
-        plan: Vec<LinkFailure>,
+        plan: Vec<ScheduledFailure>,
         convergence: Span,
         links: usize,
         intact: Arc<NextHops>,
     ) -> FailureSchedule {
         let mut due = BTreeSet::new();
         for (number, failure) in (0..).zip(&plan) {
-            due.insert((failure.down, DueChange::Failure(number * 2)));
-            due.extend(failure.up.map(|up| (up, DueChange::Failure(number * 2 + 1))));
+            due.insert((failure.down, ScheduledLinkChange::Failure(number * 2)));
+            due.extend(failure.up.map(|up| (up, ScheduledLinkChange::Failure(number * 2 + 1))));
         }
         FailureSchedule { plan, convergence, due, down: vec![0; links], intact }
     }
 
     /// Time of the next change.
-    pub(crate) fn next_time(&self) -> Option<Time> {
+    pub(crate) fn next_change_time(&self) -> Option<Time> {
         self.due.first().map(|(time, _)| *time)
     }
 
     /// Takes the next change that is due at `now`.
-    pub(crate) fn take_next_change(&mut self, topology: &Topology, now: Time) -> Option<NetworkChange> {
-        self.next_time().filter(|time| *time <= now)?;
+    pub(crate) fn take_due_network_change(
+        &mut self,
+        topology: &Topology,
+        now: Time,
+    ) -> Option<LinkOrRouteChange> {
+        self.next_change_time().filter(|time| *time <= now)?;
         let (_, due) = self.due.pop_first()?;
-        let DueChange::Failure(number) = due else {
-            return Some(NetworkChange::Reroute(self.routes_without_failed_links(topology)));
+        let ScheduledLinkChange::Failure(number) = due else {
+            return Some(LinkOrRouteChange::Reroute(self.routes_without_failed_links(topology)));
         };
-        self.due.insert((now + self.convergence, DueChange::Reroute(number)));
+        self.due.insert((now + self.convergence, ScheduledLinkChange::Reroute(number)));
         let links: Vec<LinkId> = match self.plan[(number / 2) as usize].what {
             FailedElement::Link(link) => vec![link],
             FailedElement::Node(node) => {
@@ -97,11 +101,11 @@ impl FailureSchedule {
                 changed.extend((*down == 0).then_some((link, false)));
             }
         }
-        Some(NetworkChange::Links(changed))
+        Some(LinkOrRouteChange::Links(changed))
     }
 
     /// The links that are down now.
-    pub(crate) fn links_down(&self) -> Vec<LinkId> {
+    pub(crate) fn failed_links(&self) -> Vec<LinkId> {
         let all = self.down.iter().enumerate();
         all.filter(|(_, failures)| **failures > 0).map(|(link, _)| LinkId(link as u32)).collect()
     }
@@ -112,14 +116,14 @@ impl FailureSchedule {
             let ends = topology.links()[*link].ends;
             ends.iter().all(|end| topology.nodes()[*end].kind == NodeKind::Switch)
         };
-        let failed: Vec<LinkId> = self.links_down().into_iter().filter(between_switches).collect();
+        let failed: Vec<LinkId> = self.failed_links().into_iter().filter(between_switches).collect();
         Arc::new(NextHops::shortest_despite(topology, &failed, &self.intact))
     }
 }
 
 /// A change that the network must apply.
 #[derive(Debug)]
-pub(crate) enum NetworkChange {
+pub(crate) enum LinkOrRouteChange {
     /// These links go down (true) or come back.
     Links(Vec<(LinkId, bool)>),
     /// New routes.

@@ -6,14 +6,14 @@
 //! Annex O for cables and PHYs beyond the link's delay.
 
 use crate::ids::SlotId;
-use crate::plan::Plan;
-use crate::settings::{BufferPolicy, HeadroomPool, Overhead};
+use crate::plan::NetworkPlan;
+use crate::settings::{BufferPolicy, FrameOverhead, HeadroomPool};
 use pauseframe_topology::Channel;
 use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, PortId, Priority, Span};
 
 /// The terms of the headroom of one link for one class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Headroom {
+pub struct LinkHeadroom {
     /// Transmission time of a full frame in service on the reverse link.
     pub frame_ahead: Span,
     /// Transmission time of this pause frame and of one of each other lossless class ahead of it.
@@ -36,21 +36,22 @@ pub struct Headroom {
     pub crossing: Bytes,
 }
 
-impl Headroom {
+impl LinkHeadroom {
     /// For a link without jitter. Data arrive by `data`, pause frames leave by `back`. `max_frame`: largest frame without preamble and gap, bytes;
     /// `lossless`: number of lossless classes.
-    pub fn for_link(
+    pub fn headroom_for_link(
         data: Channel,
         back: Channel,
         max_frame: u32,
-        overhead: Overhead,
+        overhead: FrameOverhead,
         reaction: Span,
         lossless: u32,
-    ) -> Headroom {
+    ) -> LinkHeadroom {
         let in_flight_frames = |frame: u32| Bytes(u64::from(frame + overhead.gap));
-        let mut terms = Headroom {
+        let mut terms = LinkHeadroom {
             frame_ahead: back.rate.serialise(in_flight_frames(max_frame)),
-            pause_frames: back.rate.serialise(in_flight_frames(Overhead::PAUSE_FRAME)) * u64::from(lossless),
+            pause_frames: back.rate.serialise(in_flight_frames(FrameOverhead::PAUSE_FRAME))
+                * u64::from(lossless),
             delay_back: back.delay,
             reaction,
             last_frame: data.rate.serialise(in_flight_frames(max_frame)),
@@ -60,43 +61,43 @@ impl Headroom {
             arriving: Bytes::ZERO,
             crossing: Bytes(u64::from(max_frame) - 1),
         };
-        terms.compute_arriving_bytes(data.rate, overhead);
+        terms.compute_bytes_arriving_after_xoff(data.rate, overhead);
         terms
     }
 
     /// Adds jitter: up to `jitter` for the data, sent at `rate`, and up to `jitter_back` for pause frames.
     #[must_use]
-    pub fn with_jitter(
+    pub fn with_jitter_added(
         mut self,
         jitter: Span,
         jitter_back: Span,
         rate: BitRate,
-        overhead: Overhead,
-    ) -> Headroom {
+        overhead: FrameOverhead,
+    ) -> LinkHeadroom {
         (self.jitter, self.jitter_back) = (jitter, jitter_back);
-        self.compute_arriving_bytes(rate, overhead);
+        self.compute_bytes_arriving_after_xoff(rate, overhead);
         self
     }
 
-    fn compute_arriving_bytes(&mut self, rate: BitRate, overhead: Overhead) {
+    fn compute_bytes_arriving_after_xoff(&mut self, rate: BitRate, overhead: FrameOverhead) {
         // Preambles and gaps do not reach the buffer; full frames have the smallest share of them.
-        let (wire, frame) = (rate.bytes_in(self.total_time()).0 + 1, self.crossing.0 + 1);
+        let (wire, frame) = (rate.bytes_in(self.headroom_time()).0 + 1, self.crossing.0 + 1);
         self.arriving = Bytes((wire * frame).div_ceil(frame + u64::from(overhead.gap)));
     }
 
     /// Time from the crossing of XOFF to the arrival of the last bit sent before the pause took effect.
-    pub fn total_time(&self) -> Span {
+    pub fn headroom_time(&self) -> Span {
         let way_back = self.frame_ahead + self.pause_frames + self.delay_back + self.jitter_back;
         way_back + self.reaction + self.last_frame + self.delay + self.jitter
     }
 
     /// Maximum additional delay of a renewing pause frame relative to the first one: a frame in service, other pause frames and jitter.
-    pub fn max_renewal_delay(&self) -> Span {
+    pub fn max_pause_renewal_delay(&self) -> Span {
         self.frame_ahead + self.pause_frames + self.jitter_back
     }
 
     /// Total headroom in bytes.
-    pub fn total_bytes(&self) -> Bytes {
+    pub fn headroom_bytes(&self) -> Bytes {
         Bytes(self.arriving.0 + self.crossing.0)
     }
 }
@@ -109,14 +110,14 @@ pub struct HeadroomReport {
     /// A lossless priority.
     pub priority: Priority,
     /// What the link needs.
-    pub needed: Headroom,
+    pub needed: LinkHeadroom,
     /// XOFF, XON and the headroom that the switch gives.
     pub limits: PauseThresholds,
 }
 
 /// Headroom pool that the (port, priority) pairs of a switch share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct PooledHeadroom {
+pub struct SwitchHeadroomPool {
     /// The switch.
     pub switch: NodeId,
     /// Size of the pool in bytes.
@@ -139,7 +140,7 @@ pub(crate) struct BufferReservations {
     /// Size of the headroom pool by switch; `u64::MAX` if each (port, class) has its own headroom.
     pub(crate) headroom_pools: Vec<u64>,
     /// Headroom pools with the sum and number of the headrooms they serve.
-    pub(crate) pooled: Vec<PooledHeadroom>,
+    pub(crate) pooled: Vec<SwitchHeadroomPool>,
     /// Whether every headroom covers its link, so that a lossless drop is a simulator bug.
     pub(crate) covers: bool,
     warnings: Vec<String>,
@@ -149,11 +150,14 @@ pub(crate) struct BufferReservations {
 
 impl BufferReservations {
     /// Computes XOFF, XON and headroom of every lossless ingress and the size of shared pools. Warns if they cannot prevent losses.
-    pub(crate) fn from_plan(plan: &Plan) -> BufferReservations {
+    pub(crate) fn from_plan(plan: &NetworkPlan) -> BufferReservations {
         let limited =
             plan.lossless != 0 || matches!(plan.settings.buffer, BufferPolicy::IdealOutputQueued(_));
-        let mut margins = BufferReservations {
-            limits: IndexVec::filled(PauseThresholds::default(), if limited { plan.slot_count() } else { 0 }),
+        let mut reservations = BufferReservations {
+            limits: IndexVec::filled(
+                PauseThresholds::default(),
+                if limited { plan.class_slot_count() } else { 0 },
+            ),
             pools: vec![[0; 2]; plan.switches.len()],
             headroom_pools: vec![u64::MAX; plan.switches.len()],
             covers: true,
@@ -161,50 +165,50 @@ impl BufferReservations {
         };
         let (mut short, mut late) = (Vec::new(), Vec::new());
         let mut taken = vec![[0u64; 2]; plan.switches.len()];
-        let shared = plan.headroom_pool();
+        let shared = plan.headroom_pool_settings();
         let mut headrooms: Vec<Vec<u64>> = vec![Vec::new(); plan.switches.len()];
         for port in plan.all_ports().filter(|port| plan.has_ingress_account(*port)) {
-            let switch = plan.switch_id(plan.topology.peer(port)).map(|switch| switch.0 as usize);
+            let switch = plan.switch_id_of_node(plan.topology.peer(port)).map(|switch| switch.0 as usize);
             for class in 0..plan.priorities.len() as u8 {
-                let (slot, pool) = (plan.slot(port, class), plan.buffer_pool_of_class(class));
+                let (slot, pool) = (plan.slot_of_class(port, class), plan.buffer_pool_index_of_class(class));
                 let mut take = |bytes: u64| switch.map(|switch| taken[switch][pool] += bytes);
                 take(plan.policies[usize::from(class)].reserved);
                 // With link pause a link has one account, that of class 0.
-                if plan.is_lossless(class) && class & plan.account_mask == class {
-                    let (limits, needed) = plan.thresholds_and_headroom(port, class);
-                    if limits.headroom < needed.total_bytes().0 {
-                        short.push((port, limits.headroom, needed.total_bytes()));
+                if plan.is_class_lossless(class) && class & plan.account_mask == class {
+                    let (limits, needed) = plan.pause_thresholds_and_headroom(port, class);
+                    if limits.headroom < needed.headroom_bytes().0 {
+                        short.push((port, limits.headroom, needed.headroom_bytes()));
                     }
-                    if plan.pause_duration(port) / 2 < needed.max_renewal_delay() {
-                        late.push((port, needed.max_renewal_delay()));
+                    if plan.pause_duration(port) / 2 < needed.max_pause_renewal_delay() {
+                        late.push((port, needed.max_pause_renewal_delay()));
                     }
                     match (shared, switch) {
                         (Some(_), Some(switch)) => headrooms[switch].push(limits.headroom),
                         _ => drop(take(limits.headroom)),
                     }
-                    margins.limits[slot] = limits;
+                    reservations.limits[slot] = limits;
                 } else if let (BufferPolicy::IdealOutputQueued(buffer), Some(_)) =
                     (plan.settings.buffer, switch)
                 {
-                    margins.limits[slot] = PauseThresholds::for_lossy_ingress(buffer.size);
+                    reservations.limits[slot] = PauseThresholds::thresholds_for_lossy_ingress(buffer.size);
                 }
             }
         }
         if let Some(pool) = shared {
-            margins.add_headroom_pool(plan, pool, headrooms, &mut taken);
+            reservations.add_headroom_pool_per_switch(plan, pool, headrooms, &mut taken);
         }
         if let BufferPolicy::Shared(buffer) = plan.settings.buffer {
-            margins.compute_shared_pools(plan, buffer.size, &taken);
+            reservations.compute_shared_pools(plan, buffer.size, &taken);
         }
-        margins.warn_of_short_headroom(plan, &short);
-        margins.warn_of_late_renewal(plan, &late);
-        margins
+        reservations.warn_of_short_headroom(plan, &short);
+        reservations.warn_of_late_pause_renewal(plan, &late);
+        reservations
     }
 
     /// Adds a headroom pool per switch for these headrooms.
-    fn add_headroom_pool(
+    fn add_headroom_pool_per_switch(
         &mut self,
-        plan: &Plan,
+        plan: &NetworkPlan,
         pool: HeadroomPool,
         headrooms: Vec<Vec<u64>>,
         taken: &mut [[u64; 2]],
@@ -224,7 +228,7 @@ impl BufferReservations {
             let suffices_for = fit.count();
             self.headroom_pools[switch] = size;
             taken[switch][0] += size;
-            self.pooled.push(PooledHeadroom {
+            self.pooled.push(SwitchHeadroomPool {
                 switch: plan.switches[switch],
                 size,
                 needed,
@@ -232,13 +236,14 @@ impl BufferReservations {
                 suffices_for,
             });
         }
-        self.warn_of_short_pool(plan);
+        self.warn_of_short_headroom_pool(plan);
     }
 
-    fn warn_of_short_pool(&mut self, plan: &Plan) {
-        let short: Vec<&PooledHeadroom> = self.pooled.iter().filter(|pool| pool.size < pool.needed).collect();
+    fn warn_of_short_headroom_pool(&mut self, plan: &NetworkPlan) {
+        let short: Vec<&SwitchHeadroomPool> =
+            self.pooled.iter().filter(|pool| pool.size < pool.needed).collect();
         let Some(worst) = short.iter().min_by_key(|pool| (pool.suffices_for, pool.switch)) else { return };
-        let PooledHeadroom { switch, size, needed, groups, suffices_for } = **worst;
+        let SwitchHeadroomPool { switch, size, needed, groups, suffices_for } = **worst;
         self.warnings.push(format!(
             "switch.pfc.headroom_pool: {} shares {} among {groups} (port, priority) that need {} ({:.3} times as much): it \
              suffices for {suffices_for} at once, and what comes beyond is dropped ({} switches like this)",
@@ -251,8 +256,8 @@ impl BufferReservations {
     }
 
     /// Computes the shared pools of a buffer of `size` bytes after subtracting headroom and reserved bytes (`taken`, by switch and pool).
-    fn compute_shared_pools(&mut self, plan: &Plan, size: Bytes, taken: &[[u64; 2]]) {
-        let egress = plan.settings.buffer.egress_pool().unwrap_or(Bytes::ZERO).0.min(size.0);
+    fn compute_shared_pools(&mut self, plan: &NetworkPlan, size: Bytes, taken: &[[u64; 2]]) {
+        let egress = plan.settings.buffer.egress_lossy_pool_size().unwrap_or(Bytes::ZERO).0.min(size.0);
         let sizes = [size.0 - egress, egress];
         for ((node, pools), taken) in plan.switches.iter().zip(&mut self.pools).zip(taken) {
             for ((pool, size), taken) in pools.iter_mut().zip(sizes).zip(taken) {
@@ -270,7 +275,7 @@ impl BufferReservations {
         }
     }
 
-    fn warn_of_short_headroom(&mut self, plan: &Plan, short: &[(PortId, u64, Bytes)]) {
+    fn warn_of_short_headroom(&mut self, plan: &NetworkPlan, short: &[(PortId, u64, Bytes)]) {
         let Some((port, headroom, needed)) = short.first() else { return };
         self.covers = false;
         self.warnings.push(format!(
@@ -282,7 +287,7 @@ impl BufferReservations {
         ));
     }
 
-    fn warn_of_late_renewal(&mut self, plan: &Plan, late: &[(PortId, Span)]) {
+    fn warn_of_late_pause_renewal(&mut self, plan: &NetworkPlan, late: &[(PortId, Span)]) {
         let Some((port, renewal)) = late.first() else { return };
         self.covers = false;
         self.warnings.push(format!(
@@ -296,36 +301,37 @@ impl BufferReservations {
     }
 }
 
-impl Plan {
+impl NetworkPlan {
     /// Warnings to read before trusting a run.
     pub fn warnings(&self) -> &[String] {
-        &self.margins.warnings
+        &self.reservations.warnings
     }
 
     /// A switch whose headroom and reserved bytes leave no shared buffer, and their sum.
-    pub fn overcommitted_switch(&self) -> Option<(NodeId, Bytes)> {
-        self.margins.overcommitted
+    pub fn switch_with_overcommitted_buffer(&self) -> Option<(NodeId, Bytes)> {
+        self.reservations.overcommitted
     }
 
     /// Headroom pools by switch; empty if each (port, priority) has its own headroom.
-    pub fn pooled_headroom(&self) -> &[PooledHeadroom] {
-        &self.margins.pooled
+    pub fn switch_headroom_pools(&self) -> &[SwitchHeadroomPool] {
+        &self.reservations.pooled
     }
 
     /// The configured headroom pool, if buffers are shared.
-    fn headroom_pool(&self) -> Option<HeadroomPool> {
+    fn headroom_pool_settings(&self) -> Option<HeadroomPool> {
         let is_shared = matches!(self.settings.buffer, BufferPolicy::Shared(_));
         self.settings.pfc.as_ref().and_then(|pfc| pfc.headroom_pool).filter(|_| is_shared)
     }
 
     /// Needed and configured headroom of every lossless ingress of switches.
     pub fn headroom_reports(&self) -> Vec<HeadroomReport> {
-        let to_switches = self.all_ports().filter(|port| self.switch_id(self.topology.peer(*port)).is_some());
+        let to_switches =
+            self.all_ports().filter(|port| self.switch_id_of_node(self.topology.peer(*port)).is_some());
         let all =
             to_switches.flat_map(|port| (0..self.priorities.len() as u8).map(move |class| (port, class)));
-        all.filter(|(_, class)| self.is_lossless(*class))
+        all.filter(|(_, class)| self.is_class_lossless(*class))
             .map(|(port, class)| {
-                let (limits, needed) = self.thresholds_and_headroom(port, class);
+                let (limits, needed) = self.pause_thresholds_and_headroom(port, class);
                 HeadroomReport { port, priority: self.priorities[usize::from(class)], needed, limits }
             })
             .collect()
@@ -334,35 +340,46 @@ impl Plan {
     /// How long a pause of the link from `port` lasts unless renewed.
     fn pause_duration(&self, port: PortId) -> Span {
         let quanta = self.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
-        pause_quanta_time(self.topology.channel(port).rate, quanta)
+        pause_quanta_duration(self.topology.channel(port).rate, quanta)
     }
 
     /// Ingress thresholds for the link from `port`, and the headroom that it needs.
-    pub(crate) fn thresholds_and_headroom(&self, port: PortId, class: u8) -> (PauseThresholds, Headroom) {
+    pub(crate) fn pause_thresholds_and_headroom(
+        &self,
+        port: PortId,
+        class: u8,
+    ) -> (PauseThresholds, LinkHeadroom) {
         let pfc = self.settings.pfc.as_ref().expect("a lossless class has PFC settings");
         let overhead = self.settings.overhead;
-        let mut max_frame = overhead.frame_size(self.settings.mtu, self.priorities[usize::from(class)]);
+        let mut max_frame =
+            overhead.frame_size_of_ip_packet(self.settings.mtu, self.priorities[usize::from(class)]);
         if pfc.whole_link {
             // The single account also holds tagged frames.
-            max_frame = max_frame
-                .max(overhead.frame_size(self.settings.mtu, *self.priorities.last().expect("in use")));
+            max_frame = max_frame.max(
+                overhead.frame_size_of_ip_packet(self.settings.mtu, *self.priorities.last().expect("in use")),
+            );
         }
         let (data, back) = (self.topology.channel(port), self.topology.channel(port.reverse()));
         let accounts = if pfc.whole_link { 1 } else { self.lossless.count_ones() };
-        let needed = Headroom::for_link(data, back, max_frame, overhead, pfc.reaction, accounts).with_jitter(
-            self.max_lateness(port),
-            self.max_lateness(port.reverse()),
-            data.rate,
-            overhead,
-        );
-        if let Some(receiver) = self.slow_receiver(port) {
+        let needed = LinkHeadroom::headroom_for_link(data, back, max_frame, overhead, pfc.reaction, accounts)
+            .with_jitter_added(
+                self.max_frame_lateness(port),
+                self.max_frame_lateness(port.reverse()),
+                data.rate,
+                overhead,
+            );
+        if let Some(receiver) = self.slow_receiver_settings(port) {
             return (
-                PauseThresholds::for_own_buffer(receiver.buffer, needed.total_bytes(), max_frame),
+                PauseThresholds::thresholds_for_dedicated_buffer(
+                    receiver.buffer,
+                    needed.headroom_bytes(),
+                    max_frame,
+                ),
                 needed,
             );
         }
-        let wanted = pfc.headroom.unwrap_or(needed.total_bytes()).0;
-        let size = self.settings.buffer.size().0;
+        let wanted = pfc.headroom.unwrap_or(needed.headroom_bytes()).0;
+        let size = self.settings.buffer.buffer_size().0;
         let (xoff, headroom) = if matches!(self.settings.buffer, BufferPolicy::Shared(_)) {
             (pfc.xoff.map_or(size, |xoff| xoff.0), wanted)
         } else {
@@ -375,10 +392,10 @@ impl Plan {
     }
 
     /// XOFF, XON and headroom of the ingress link from `port` at `priority`, if lossless.
-    pub fn thresholds(&self, port: PortId, priority: Priority) -> Option<PauseThresholds> {
+    pub fn pause_thresholds(&self, port: PortId, priority: Priority) -> Option<PauseThresholds> {
         let class = self.priorities.iter().position(|p| *p == priority)? as u8;
-        let known = self.is_lossless(class) && self.has_ingress_account(port);
-        known.then(|| self.margins.limits[self.slot(port, class & self.account_mask)])
+        let known = self.is_class_lossless(class) && self.has_ingress_account(port);
+        known.then(|| self.reservations.limits[self.slot_of_class(port, class & self.account_mask)])
     }
 }
 
@@ -398,19 +415,23 @@ pub struct PauseThresholds {
 
 impl PauseThresholds {
     /// Thresholds of a dedicated buffer: pause when no more than `headroom` is free, resume two full frames lower.
-    pub(crate) fn for_own_buffer(buffer: Bytes, headroom: Bytes, max_frame: u32) -> PauseThresholds {
+    pub(crate) fn thresholds_for_dedicated_buffer(
+        buffer: Bytes,
+        headroom: Bytes,
+        max_frame: u32,
+    ) -> PauseThresholds {
         let xoff = buffer.0.saturating_sub(headroom.0);
         let xon = xoff.saturating_sub(2 * u64::from(max_frame));
         PauseThresholds { xoff, xon, headroom: buffer.0 - xoff }
     }
 
     /// Thresholds of a lossy ingress that owns `size` bytes: never paused.
-    pub(crate) fn for_lossy_ingress(size: Bytes) -> PauseThresholds {
+    pub(crate) fn thresholds_for_lossy_ingress(size: Bytes) -> PauseThresholds {
         PauseThresholds { xoff: size.0, xon: size.0, headroom: 0 }
     }
 }
 
 /// Duration of `quanta` on a link of `rate`.
-pub(crate) fn pause_quanta_time(rate: BitRate, quanta: u16) -> Span {
+pub(crate) fn pause_quanta_duration(rate: BitRate, quanta: u16) -> Span {
     rate.serialise(Bytes(PAUSE_QUANTUM_BITS / 8 * u64::from(quanta)))
 }

@@ -3,7 +3,7 @@
 use crate::class::ClassPolicy;
 use crate::ids::SlotId;
 use crate::marker::InspectedPackets;
-use crate::plan::Plan;
+use crate::plan::NetworkPlan;
 use crate::settings::BufferPolicy;
 use crate::settings::Scheduler;
 use pauseframe_units::{PortId, Priority, Span};
@@ -15,7 +15,7 @@ const LONG_PREFETCH_MIN_PORTS: usize = 25_000;
 
 /// How far a partition prefetches ahead: larger networks miss more distant caches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum PrefetchMode {
+pub(crate) enum PrefetchDistance {
     /// No prefetching: the state fits the cache.
     None,
     /// A few events ahead, for medium-sized networks.
@@ -24,13 +24,13 @@ pub(crate) enum PrefetchMode {
     Long,
 }
 
-impl PrefetchMode {
+impl PrefetchDistance {
     /// The mode for a network of `ports` ports.
-    pub(crate) fn for_port_count(ports: usize) -> PrefetchMode {
+    pub(crate) fn prefetch_distance_for_port_count(ports: usize) -> PrefetchDistance {
         match ports {
-            ..SHORT_PREFETCH_MIN_PORTS => PrefetchMode::None,
-            SHORT_PREFETCH_MIN_PORTS..LONG_PREFETCH_MIN_PORTS => PrefetchMode::Short,
-            LONG_PREFETCH_MIN_PORTS.. => PrefetchMode::Long,
+            ..SHORT_PREFETCH_MIN_PORTS => PrefetchDistance::None,
+            SHORT_PREFETCH_MIN_PORTS..LONG_PREFETCH_MIN_PORTS => PrefetchDistance::Short,
+            LONG_PREFETCH_MIN_PORTS.. => PrefetchDistance::Long,
         }
     }
 }
@@ -38,7 +38,7 @@ impl PrefetchMode {
 /// Settings that every hop reads, kept beside the arenas.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent settings")]
-pub(crate) struct HotSettings {
+pub(crate) struct HotPathSettings {
     /// A port has `1 << class_bits` slots.
     pub(crate) class_bits: u32,
     /// Mask of the class bits of a slot.
@@ -48,7 +48,7 @@ pub(crate) struct HotSettings {
     /// Lossy traffic has a separate pool in shared buffers.
     separate_pools: bool,
     /// Prefetch mode of partitions.
-    pub(crate) prefetch: PrefetchMode,
+    pub(crate) prefetch: PrefetchDistance,
     /// Preamble and gap, bytes.
     pub(crate) gap: u32,
     /// Forwarding latency of switches; `pipelined` if there is any.
@@ -94,7 +94,7 @@ pub(crate) struct HotSettings {
     pub(crate) can_refuse: bool,
 }
 
-impl HotSettings {
+impl HotPathSettings {
     /// The slot of `class` at `port`.
     #[inline(always)]
     pub(crate) fn slot_of_class(&self, port: PortId, class: u8) -> SlotId {
@@ -109,36 +109,36 @@ impl HotSettings {
     }
 
     /// Number of slots per port, including unused ones.
-    pub(crate) fn slots_per_port(&self) -> u8 {
+    pub(crate) fn class_slots_per_port(&self) -> u8 {
         1 << self.class_bits
     }
 
     /// The port and class of a slot.
-    pub(crate) fn port_and_class(&self, slot: SlotId) -> (PortId, u8) {
+    pub(crate) fn port_and_class_of_slot(&self, slot: SlotId) -> (PortId, u8) {
         (PortId(slot.0 >> self.class_bits), (slot.0 & ((1 << self.class_bits) - 1)) as u8)
     }
 
     /// Whether `class` is flow-controlled.
     #[inline]
-    pub(crate) fn is_lossless(&self, class: u8) -> bool {
+    pub(crate) fn is_class_lossless(&self, class: u8) -> bool {
         self.lossless & 1 << class != 0
     }
 
     /// Index of the switch pool of a class; with two pools lossy classes use the second.
     #[inline]
-    pub(crate) fn buffer_pool_of_class(&self, class: u8) -> usize {
-        usize::from(self.separate_pools && !self.is_lossless(class))
+    pub(crate) fn buffer_pool_index_of_class(&self, class: u8) -> usize {
+        usize::from(self.separate_pools && !self.is_class_lossless(class))
     }
 
-    pub(crate) fn new(plan: &Plan) -> HotSettings {
-        let Plan { settings, policies, lossless, .. } = plan;
+    pub(crate) fn new(plan: &NetworkPlan) -> HotPathSettings {
+        let NetworkPlan { settings, policies, lossless, .. } = plan;
         let lossless = *lossless;
         let set = |of: &dyn Fn(&ClassPolicy) -> bool| {
             policies.iter().enumerate().fold(0, |set, (class, policy)| set | u8::from(of(policy)) << class)
         };
         let pipelined = settings.switch_latency > Span::ZERO;
-        let watched_arrivals = set(&ClassPolicy::inspects_all_arrivals);
-        let watched_departures = set(&ClassPolicy::inspects_departures);
+        let watched_arrivals = set(&ClassPolicy::must_inspect_all_arrivals);
+        let watched_departures = set(&ClassPolicy::needs_work_at_departure);
         let ets = matches!(settings.scheduler, Scheduler::Ets(_));
         let accounted = match settings.buffer {
             BufferPolicy::PerPort(_) => lossless,
@@ -150,12 +150,12 @@ impl HotSettings {
             let plain_departure = (accounted | watched_arrivals) & 1 << class == 0;
             if plain_departure { mark_above[class].min(policies[class].limit) } else { 0 }
         });
-        HotSettings {
+        HotPathSettings {
             class_bits: plan.class_bits,
             class_mask: (1 << plan.class_bits) - 1,
             lossless,
-            separate_pools: settings.buffer.egress_pool().is_some(),
-            prefetch: PrefetchMode::for_port_count(plan.topology.port_count()),
+            separate_pools: settings.buffer.egress_lossy_pool_size().is_some(),
+            prefetch: PrefetchDistance::prefetch_distance_for_port_count(plan.topology.port_count()),
             gap: settings.overhead.gap,
             switch_latency: settings.switch_latency,
             pipelined,
@@ -176,7 +176,7 @@ impl HotSettings {
             watched_arrivals,
             watched_departures,
             plain_departure: !(accounted | watched_departures),
-            ranked: set(&|policy| policy.queue.is_ranked()),
+            ranked: set(&|policy| policy.queue.reorders_packets()),
             shared,
             ets,
             runs_scheduler: pipelined || ets,

@@ -7,8 +7,8 @@
 //! share only the links of the two hosts and may overtake each other; the time is then a lower bound by these two links. Times beyond the clock's
 //! range (213 days) are [`Span::MAX`].
 
-use crate::flow::{FlowSpec, Operation};
-use crate::settings::{Overhead, Settings, TransportSettings};
+use crate::flow::{FlowSpec, StorageOperation};
+use crate::settings::{FrameOverhead, Settings, TransportSettings};
 use pauseframe_rdma::{Opcode, Packet};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
@@ -20,7 +20,7 @@ const IPV4_HEADER_BYTES: u32 = 20;
 
 /// Computes ideal completion times in one network.
 #[derive(Clone, Debug)]
-pub struct IdealCompletionTime {
+pub struct IdealFctCalculator {
     topology: Arc<Topology>,
     routes: Arc<NextHops>,
     settings: Arc<Settings>,
@@ -41,7 +41,7 @@ struct PathHop {
 
 impl PathHop {
     /// The better rate and the better delay of two links.
-    fn best_of(self, other: PathHop) -> PathHop {
+    fn better_of_hops(self, other: PathHop) -> PathHop {
         let faster =
             self.rate.serialise(RATE_COMPARISON_BYTES) <= other.rate.serialise(RATE_COMPARISON_BYTES);
         PathHop { rate: if faster { self.rate } else { other.rate }, delay: self.delay.min(other.delay) }
@@ -49,24 +49,24 @@ impl PathHop {
 }
 
 /// A lower bound of two routes between the same hosts: as many links as the shorter, each the better of both.
-fn best_of_routes(one: Vec<PathHop>, other: Vec<PathHop>) -> Vec<PathHop> {
+fn lower_bound_of_routes(one: Vec<PathHop>, other: Vec<PathHop>) -> Vec<PathHop> {
     let (mut best, longer) = if one.len() <= other.len() { (one, other) } else { (other, one) };
     // The last link of both is the host's.
     let between = best.len().saturating_sub(1);
-    best[..between].iter_mut().zip(longer).for_each(|(hop, other)| *hop = hop.best_of(other));
+    best[..between].iter_mut().zip(longer).for_each(|(hop, other)| *hop = hop.better_of_hops(other));
     best
 }
 
 /// Bytes whose serialisation time is compared to find the faster of two rates.
 const RATE_COMPARISON_BYTES: u32 = 1 << 20;
 
-impl IdealCompletionTime {
+impl IdealFctCalculator {
     /// For a network with this topology, these routes and settings.
     pub fn new(
         topology: Arc<Topology>,
         routes: Arc<NextHops>,
         settings: Arc<Settings>,
-    ) -> IdealCompletionTime {
+    ) -> IdealFctCalculator {
         let between_switches = |port: &PortId| {
             let kind = |node| topology.nodes()[node].kind;
             kind(topology.owner(*port)) == NodeKind::Switch && kind(topology.peer(*port)) == NodeKind::Switch
@@ -77,58 +77,59 @@ impl IdealCompletionTime {
             |port| between.is_some_and(|first| topology.channel(port) == topology.channel(first));
         let uniform = ports.all(like_first);
         let spread = settings.spray || settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet);
-        IdealCompletionTime { topology, routes, settings, uniform, between, spread }
+        IdealFctCalculator { topology, routes, settings, uniform, between, spread }
     }
 
     /// From the start of the flow to its last byte at the application (that of the reply, if there is one).
-    pub fn flow_completion_time(&self, spec: &FlowSpec) -> Span {
-        let there = self.ideal_path(spec.source, spec.destination);
-        let back = self.ideal_path(spec.destination, spec.source);
+    pub fn ideal_flow_completion_time(&self, spec: &FlowSpec) -> Span {
+        let there = self.ideal_path_hops(spec.source, spec.destination);
+        let back = self.ideal_path_hops(spec.destination, spec.source);
         if let Some(time) = self.queue_pair_operation_time(spec, &there, &back) {
             return time;
         }
-        let mut time = self.handshake_time(spec, &there, &back);
+        let mut time = self.ideal_handshake_time(spec, &there, &back);
         if spec.size != u64::MAX {
-            time = time.saturating_add(self.transfer_time(spec, spec.size, &there));
+            time = time.saturating_add(self.ideal_transfer_time(spec, spec.size, &there));
         }
         if spec.reply > 0 {
             time = time.saturating_add(spec.reply_delay);
-            time = time.saturating_add(self.transfer_time(spec, spec.reply, &back));
+            time = time.saturating_add(self.ideal_transfer_time(spec, spec.reply, &back));
         }
         time
     }
 
     /// A job completes with its slowest flow, and not before all its bytes have passed the aggregator's link back to back; `flows` are the job's, to
     /// or from the same aggregator.
-    pub fn query_completion_time(&self, flows: &[FlowSpec]) -> Span {
-        let alone = flows.iter().map(|flow| self.flow_completion_time(flow)).max().unwrap_or_default();
-        let first = flows.iter().map(|flow| self.first_arrival_at_last_link(flow)).min().unwrap_or_default();
+    pub fn ideal_query_completion_time(&self, flows: &[FlowSpec]) -> Span {
+        let alone = flows.iter().map(|flow| self.ideal_flow_completion_time(flow)).max().unwrap_or_default();
+        let first =
+            flows.iter().map(|flow| self.first_arrival_time_at_last_link(flow)).min().unwrap_or_default();
         let last_link =
             flows.iter().map(|flow| self.last_link_transmission_time(flow)).fold(first, Span::saturating_add);
-        let delay = flows.first().map_or(Span::ZERO, |flow| self.delay_after_last_link(flow));
+        let delay = flows.first().map_or(Span::ZERO, |flow| self.host_delay_after_last_link(flow));
         alone.max(last_link.saturating_add(delay))
     }
 
     /// The round-trip time of a full segment and its ACK between two hosts in the idle network.
-    pub fn base_rtt(&self, from: NodeId, to: NodeId, transport: u16) -> Span {
+    pub fn base_rtt_between_hosts(&self, from: NodeId, to: NodeId, transport: u16) -> Span {
         let mss = u64::from(self.settings.transports[usize::from(transport)].config.mss);
         let spec = FlowSpec { transport, ..FlowSpec::new(from, to, mss) };
-        let ack = self.wire_size(&spec, &Segment::default());
-        let there = self.transfer_time(&spec, spec.size, &self.ideal_path(from, to));
-        there.saturating_add(self.one_way_time(&self.ideal_path(to, from), &[(1, ack)]))
+        let ack = self.wire_size_of_segment(&spec, &Segment::default());
+        let there = self.ideal_transfer_time(&spec, spec.size, &self.ideal_path_hops(from, to));
+        there.saturating_add(self.one_way_time_of_train(&self.ideal_path_hops(to, from), &[(1, ack)]))
     }
 
     /// The number of links between two hosts.
-    pub fn link_count(&self, from: NodeId, to: NodeId) -> u32 {
-        self.ideal_path(from, to).len() as u32
+    pub fn link_count_between_hosts(&self, from: NodeId, to: NodeId) -> u32 {
+        self.ideal_path_hops(from, to).len() as u32
     }
 
     /// Latency of links and switches between two hosts, without stacks and serialisation.
-    pub fn wire_latency(&self, from: NodeId, to: NodeId) -> Span {
-        self.ideal_path(from, to).iter().fold(Span::ZERO, |sum, hop| sum + hop.delay)
+    pub fn link_and_switch_latency(&self, from: NodeId, to: NodeId) -> Span {
+        self.ideal_path_hops(from, to).iter().fold(Span::ZERO, |sum, hop| sum + hop.delay)
     }
 
-    fn ideal_path(&self, from: NodeId, to: NodeId) -> Vec<PathHop> {
+    fn ideal_path_hops(&self, from: NodeId, to: NodeId) -> Vec<PathHop> {
         let hop = |port: PortId| {
             let channel = self.topology.channel(port);
             let latency =
@@ -139,16 +140,26 @@ impl IdealCompletionTime {
             return if self.uniform {
                 vlans.shortest_path(from, to).into_iter().map(hop).collect()
             } else {
-                let routes =
-                    vlans.candidate_paths(from, to).map(|ports| ports.into_iter().map(&hop).collect());
-                routes.reduce(best_of_routes).unwrap_or_default()
+                let routes = vlans
+                    .candidate_paths_of_sender(from, to)
+                    .map(|ports| ports.into_iter().map(&hop).collect());
+                routes.reduce(lower_bound_of_routes).unwrap_or_default()
             };
         }
-        if self.uniform { self.uniform_path(from, to, hop) } else { self.best_path(from, to, hop) }
+        if self.uniform {
+            self.shortest_path_of_uniform_links(from, to, hop)
+        } else {
+            self.lower_bound_of_shortest_paths(from, to, hop)
+        }
     }
 
     /// A shortest path if all switch links are alike: the links of the two hosts and the needed number of switch links.
-    fn uniform_path(&self, from: NodeId, to: NodeId, hop: impl Fn(PortId) -> PathHop) -> Vec<PathHop> {
+    fn shortest_path_of_uniform_links(
+        &self,
+        from: NodeId,
+        to: NodeId,
+        hop: impl Fn(PortId) -> PathHop,
+    ) -> Vec<PathHop> {
         let links = self.routes.distance(from, to) as usize;
         let [own, last] = [from, to].map(|host| self.topology.nodes()[host].ports[0]);
         let between = self.between.map(&hop);
@@ -160,7 +171,12 @@ impl IdealCompletionTime {
     }
 
     /// Lower bound of all shortest paths: the highest rate and the smallest delay at each distance from the source.
-    fn best_path(&self, from: NodeId, to: NodeId, hop: impl Fn(PortId) -> PathHop) -> Vec<PathHop> {
+    fn lower_bound_of_shortest_paths(
+        &self,
+        from: NodeId,
+        to: NodeId,
+        hop: impl Fn(PortId) -> PathHop,
+    ) -> Vec<PathHop> {
         let mut hops = Vec::new();
         let mut nodes = vec![from];
         while nodes != [to] {
@@ -169,7 +185,7 @@ impl IdealCompletionTime {
             for port in ports {
                 next.push(self.topology.peer(*port));
                 let this = hop(*port);
-                best = Some(best.map_or(this, |best| best.best_of(this)));
+                best = Some(best.map_or(this, |best| best.better_of_hops(this)));
             }
             next.sort_unstable();
             next.dedup();
@@ -180,14 +196,14 @@ impl IdealCompletionTime {
     }
 
     /// Bytes on the wire of a segment of this flow's transport.
-    fn wire_size(&self, spec: &FlowSpec, segment: &Segment) -> u32 {
+    fn wire_size_of_segment(&self, spec: &FlowSpec, segment: &Segment) -> u32 {
         let transport = &self.settings.transports[usize::from(spec.transport)];
         let ip = IPV4_HEADER_BYTES + segment.header_len(transport.config.timestamps) + segment.len;
-        self.settings.overhead.frame_size(ip, transport.priority) + self.settings.overhead.gap
+        self.settings.overhead.frame_size_of_ip_packet(ip, transport.priority) + self.settings.overhead.gap
     }
 
     /// SYN and SYN-ACK, unless the connection is open already; data go with the ACK that completes it.
-    fn handshake_time(&self, spec: &FlowSpec, there: &[PathHop], back: &[PathHop]) -> Span {
+    fn ideal_handshake_time(&self, spec: &FlowSpec, there: &[PathHop], back: &[PathHop]) -> Span {
         let TransportSettings { config, rdma, .. } = &self.settings.transports[usize::from(spec.transport)];
         if rdma.is_some() {
             return Span::ZERO;
@@ -202,8 +218,9 @@ impl IdealCompletionTime {
             window_scale: 0,
         };
         let syn = Segment { flags: TcpFlags::SYN, options: TcpOptions::Syn(options), ..Segment::default() };
-        let size = self.wire_size(spec, &syn);
-        self.one_way_time(there, &[(1, size)]).saturating_add(self.one_way_time(back, &[(1, size)]))
+        let size = self.wire_size_of_segment(spec, &syn);
+        self.one_way_time_of_train(there, &[(1, size)])
+            .saturating_add(self.one_way_time_of_train(back, &[(1, size)]))
     }
 
     /// A READ: a request, and the response. A WRITE: the data, and the acknowledgement of the last packet.
@@ -215,35 +232,39 @@ impl IdealCompletionTime {
     ) -> Option<Span> {
         let transport = &self.settings.transports[usize::from(spec.transport)];
         let (rdma, operation) = (transport.rdma.as_ref()?, spec.operation?);
-        let wire =
-            |ip, priority| self.settings.overhead.frame_size(ip, priority) + self.settings.overhead.gap;
+        let wire = |ip, priority| {
+            self.settings.overhead.frame_size_of_ip_packet(ip, priority) + self.settings.overhead.gap
+        };
         let alone = |packet: &Packet, priority| [(1, wire(rdma.pair.ip_size(packet), priority))];
         Some(match operation {
-            Operation::Read => {
+            StorageOperation::Read => {
                 let train = rdma.pair.response_train(spec.reply).into_iter();
                 let train: Vec<_> = train.map(|(count, ip)| (count, wire(ip, transport.priority))).collect();
                 let request = alone(&Packet::read_request(0, 0), transport.priority);
-                self.one_way_time(there, &request).saturating_add(self.one_way_time(back, &train))
+                self.one_way_time_of_train(there, &request)
+                    .saturating_add(self.one_way_time_of_train(back, &train))
             }
-            Operation::Write => {
+            StorageOperation::Write => {
                 let priority = if rdma.pair.unordered { rdma.cnp_priority } else { transport.priority };
                 let answer = alone(&Packet::new(Opcode::Acknowledge, 0), priority);
-                self.transfer_time(spec, spec.size, there).saturating_add(self.one_way_time(back, &answer))
+                self.ideal_transfer_time(spec, spec.size, there)
+                    .saturating_add(self.one_way_time_of_train(back, &answer))
             }
         })
     }
 
     /// `bytes` of data, cut into full segments and a shorter last one.
-    fn transfer_time(&self, spec: &FlowSpec, bytes: u64, path: &[PathHop]) -> Span {
-        self.one_way_time(path, &self.packet_train(spec, bytes))
+    fn ideal_transfer_time(&self, spec: &FlowSpec, bytes: u64, path: &[PathHop]) -> Span {
+        self.one_way_time_of_train(path, &self.packet_train(spec, bytes))
     }
 
     /// (count, wire size) of the full packets and of the last one.
     fn packet_train(&self, spec: &FlowSpec, bytes: u64) -> Vec<(u64, u32)> {
         let transport = &self.settings.transports[usize::from(spec.transport)];
         if let Some(rdma) = &transport.rdma {
-            let Overhead { gap, .. } = self.settings.overhead;
-            let in_flight_frames = |ip| self.settings.overhead.frame_size(ip, transport.priority) + gap;
+            let FrameOverhead { gap, .. } = self.settings.overhead;
+            let in_flight_frames =
+                |ip| self.settings.overhead.frame_size_of_ip_packet(ip, transport.priority) + gap;
             return rdma
                 .pair
                 .train(bytes)
@@ -252,7 +273,8 @@ impl IdealCompletionTime {
                 .collect();
         }
         let mss = u64::from(transport.config.mss);
-        let data = |len: u64| self.wire_size(spec, &Segment { len: len as u32, ..Segment::default() });
+        let data =
+            |len: u64| self.wire_size_of_segment(spec, &Segment { len: len as u32, ..Segment::default() });
         let (full, rest) = (bytes / mss, bytes % mss);
         let mut train = Vec::with_capacity(2);
         if full > 0 {
@@ -265,46 +287,46 @@ impl IdealCompletionTime {
     }
 
     /// Time from socket to socket of a packet train with at most two sizes, ready at the start.
-    fn one_way_time(&self, path: &[PathHop], train: &[(u64, u32)]) -> Span {
+    fn one_way_time_of_train(&self, path: &[PathHop], train: &[(u64, u32)]) -> Span {
         let wire =
             if self.spread { sprayed_transfer_time(path, train) } else { train_transfer_time(path, train) };
         self.settings.tx_delay.saturating_add(wire).saturating_add(self.settings.rx_delay)
     }
 
     /// When the first packet of a flow to the aggregator is ready for the last link.
-    fn first_arrival_at_last_link(&self, spec: &FlowSpec) -> Span {
-        let (path, bytes) = self.path_and_bytes_to_aggregator(spec);
+    fn first_arrival_time_at_last_link(&self, spec: &FlowSpec) -> Span {
+        let (path, bytes) = self.path_and_bytes_to_query_aggregator(spec);
         let train = self.packet_train(spec, bytes);
-        let whole = self.flow_completion_time(spec);
-        let inbound = self.transfer_time(spec, bytes, &path);
+        let whole = self.ideal_flow_completion_time(spec);
+        let inbound = self.ideal_transfer_time(spec, bytes, &path);
         let first = if self.spread {
-            earliest_arrival_at_last_link(&path, &train)
+            earliest_train_arrival_time_at_last_link(&path, &train)
         } else {
-            packet_arrival_at_last_link(&path, train[0].1)
+            unloaded_arrival_time_at_last_link(&path, train[0].1)
         };
         // If both sums saturate the difference is too small, but the total saturates anyway.
         (whole - inbound).saturating_add(self.settings.tx_delay).saturating_add(first)
     }
 
     fn last_link_transmission_time(&self, spec: &FlowSpec) -> Span {
-        let (path, bytes) = self.path_and_bytes_to_aggregator(spec);
+        let (path, bytes) = self.path_and_bytes_to_query_aggregator(spec);
         let rate = path[path.len() - 1].rate;
         let train = self.packet_train(spec, bytes);
         let each = |(count, size): &(u64, u32)| rate.serialise(*size).saturating_mul(*count);
         train.iter().map(each).fold(Span::ZERO, Span::saturating_add)
     }
 
-    fn delay_after_last_link(&self, spec: &FlowSpec) -> Span {
-        let (path, _) = self.path_and_bytes_to_aggregator(spec);
+    fn host_delay_after_last_link(&self, spec: &FlowSpec) -> Span {
+        let (path, _) = self.path_and_bytes_to_query_aggregator(spec);
         path[path.len() - 1].delay.saturating_add(self.settings.rx_delay)
     }
 
     /// The path to the aggregator, and the bytes on it.
-    fn path_and_bytes_to_aggregator(&self, spec: &FlowSpec) -> (Vec<PathHop>, u64) {
+    fn path_and_bytes_to_query_aggregator(&self, spec: &FlowSpec) -> (Vec<PathHop>, u64) {
         if spec.reply > 0 {
-            (self.ideal_path(spec.destination, spec.source), spec.reply)
+            (self.ideal_path_hops(spec.destination, spec.source), spec.reply)
         } else {
-            (self.ideal_path(spec.source, spec.destination), spec.size)
+            (self.ideal_path_hops(spec.source, spec.destination), spec.size)
         }
     }
 }
@@ -329,18 +351,18 @@ fn train_transfer_time(path: &[PathHop], train: &[(u64, u32)]) -> Span {
 }
 
 /// When a packet that leaves at time 0 is ready for the last link.
-fn packet_arrival_at_last_link(path: &[PathHop], size: u32) -> Span {
+fn unloaded_arrival_time_at_last_link(path: &[PathHop], size: u32) -> Span {
     let hop =
         |sum: Span, hop: &PathHop| sum.saturating_add(hop.rate.serialise(size)).saturating_add(hop.delay);
     path[..path.len() - 1].iter().fold(Span::ZERO, hop)
 }
 
 /// When the first packet of a train is ready for the last link, if a short packet may overtake earlier ones.
-fn earliest_arrival_at_last_link(path: &[PathHop], train: &[(u64, u32)]) -> Span {
+fn earliest_train_arrival_time_at_last_link(path: &[PathHop], train: &[(u64, u32)]) -> Span {
     let mut sent = Span::ZERO;
     let mut first = Span::MAX;
     for &(count, size) in train {
-        first = first.min(sent.saturating_add(packet_arrival_at_last_link(path, size)));
+        first = first.min(sent.saturating_add(unloaded_arrival_time_at_last_link(path, size)));
         sent = sent.saturating_add(path[0].rate.serialise(size).saturating_mul(count));
     }
     first
@@ -354,10 +376,15 @@ fn sprayed_transfer_time(path: &[PathHop], train: &[(u64, u32)]) -> Span {
     for &(count, size) in train {
         let (each, on_last) = (path[0].rate.serialise(size), last.rate.serialise(size));
         let last_leaves = sent.saturating_add(each.saturating_mul(count - 1));
-        latest = latest
-            .max(last_leaves.saturating_add(packet_arrival_at_last_link(path, size)).saturating_add(on_last));
+        latest = latest.max(
+            last_leaves
+                .saturating_add(unloaded_arrival_time_at_last_link(path, size))
+                .saturating_add(on_last),
+        );
         sent = last_leaves.saturating_add(each);
         load = load.saturating_add(on_last.saturating_mul(count));
     }
-    latest.max(earliest_arrival_at_last_link(path, train).saturating_add(load)).saturating_add(last.delay)
+    latest
+        .max(earliest_train_arrival_time_at_last_link(path, train).saturating_add(load))
+        .saturating_add(last.delay)
 }

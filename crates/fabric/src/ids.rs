@@ -75,12 +75,12 @@ impl EndpointId {
 
 /// A switch or a host in one word: the owner of a port, or the end of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct PackedNode(u32);
+pub(crate) struct PackedNodeId(u32);
 
 /// No owner.
-impl Default for PackedNode {
-    fn default() -> PackedNode {
-        PackedNode(u32::MAX)
+impl Default for PackedNodeId {
+    fn default() -> PackedNodeId {
+        PackedNodeId(u32::MAX)
     }
 }
 
@@ -91,29 +91,29 @@ pub(crate) enum SwitchOrHost {
     Host(HostId),
 }
 
-impl PackedNode {
+impl PackedNodeId {
     /// Set for hosts.
     const HOST_BIT: u32 = 1 << 31;
 
-    pub(crate) fn new(node: SwitchOrHost) -> PackedNode {
+    pub(crate) fn new(node: SwitchOrHost) -> PackedNodeId {
         match node {
-            SwitchOrHost::Switch(switch) => PackedNode(switch.0),
-            SwitchOrHost::Host(host) => PackedNode(host.0 | PackedNode::HOST_BIT),
+            SwitchOrHost::Switch(switch) => PackedNodeId(switch.0),
+            SwitchOrHost::Host(host) => PackedNodeId(host.0 | PackedNodeId::HOST_BIT),
         }
     }
 
     #[inline(always)]
-    pub(crate) fn unpack(self) -> SwitchOrHost {
+    pub(crate) fn unpack_node_id(self) -> SwitchOrHost {
         if self.is_switch() {
             SwitchOrHost::Switch(SwitchId(self.0))
         } else {
-            SwitchOrHost::Host(HostId(self.0 & !PackedNode::HOST_BIT))
+            SwitchOrHost::Host(HostId(self.0 & !PackedNodeId::HOST_BIT))
         }
     }
 
     #[inline(always)]
     pub(crate) fn is_switch(self) -> bool {
-        self.0 & PackedNode::HOST_BIT == 0
+        self.0 & PackedNodeId::HOST_BIT == 0
     }
 
     /// The switch, if it is one.
@@ -125,6 +125,6 @@ impl PackedNode {
     /// The host, if it is one.
     #[inline(always)]
     pub(crate) fn as_host(self) -> Option<HostId> {
-        (!self.is_switch()).then_some(HostId(self.0 & !PackedNode::HOST_BIT))
+        (!self.is_switch()).then_some(HostId(self.0 & !PackedNodeId::HOST_BIT))
     }
 }

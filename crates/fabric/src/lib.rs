@@ -50,36 +50,37 @@ mod worker;
 
 pub use endpoint::throughput::ThroughputSeries;
 pub use external::{
-    CounterSample, ExternalStack, SocketSample, StackExchange, StackFailure, StackFrame, StackOpening,
-    StackOrder, StackReport, StackSamples,
+    ExternalCounterSample, ExternalSocketSample, ExternalStack, ExternalStackExchange, ExternalStackFailure,
+    ExternalStackFrame, ExternalStackOpening, ExternalStackOrder, ExternalStackReport, ExternalStackSamples,
 };
-pub use failures::{FailedElement, LinkFailure};
+pub use failures::{FailedElement, ScheduledFailure};
 pub use flow::{
-    DatagramCounts, FlowRecord, FlowSpec, FlowStatus, KeptConnection, Message, Operation, QueryRecord,
-    RdmaCounts, RetransmissionCounts, Workload,
+    DatagramCounts, FlowRecord, FlowSpec, FlowStatus, KeptConnection, Message, QueryRecord, RdmaCounts,
+    RetransmissionCounts, StorageOperation, Workload,
 };
-pub use headroom::{Headroom, HeadroomReport, PauseThresholds, PooledHeadroom};
-pub use ideal::IdealCompletionTime;
+pub use headroom::{HeadroomReport, LinkHeadroom, PauseThresholds, SwitchHeadroomPool};
+pub use ideal::IdealFctCalculator;
 pub use marker::{
-    BUFFER_MAX, MarkAt, Marker, NoMarker, NotEct, PortSelector, Red, Spacing, Step, Threshold, ValueByPort,
+    BUFFER_MAX, MarkAt, MarkSpacing, Marker, NoMarker, NotEctAction, PortSelector, QueueLengthThreshold, Red,
+    Step, ValueByPort,
 };
 pub use network::{Network, PartitionFailure as RunFailed};
 pub use observers::deadlock::{Deadlock, DeadlockedQueue};
 pub use observers::pause_tree::PauseInterval;
-pub use observers::ports::PortReport;
+pub use observers::ports::PortPriorityReport;
 pub use observers::sampler::{Sample, SamplePlan, SampledEntity, SampledMetric};
-pub use observers::states::{PortState, StateChange};
-pub use plan::Plan;
-pub use port_names::{all_ports, matches, ports_matching};
+pub use observers::states::{PortStateChange, StateLogRow};
+pub use plan::NetworkPlan;
+pub use port_names::{all_ports_of_topology, matches_glob, ports_matching_globs};
 pub use queue::QueueDiscipline;
 pub use records::FlowRecords;
 pub use settings::{
-    BufferPolicy, ClassSettings, DatagramSettings, Ets, EtsGroup, HeadroomPool, HostLinkJitter,
-    IdealOutputQueued, Jitter, ObeyedPauses, Overhead, PauseRule, PauseStorm, PerPort, PfcPorts, PfcSettings,
-    PfcWatchdogSettings, QcnSettings, RdmaSettings, ReceiverSettings, Scheduler, Settings, Shared, Strict,
-    TransportSettings, VlanChoice, VlanRoutes, WatchdogAction,
+    BufferPolicy, ClassSettings, Ets, EtsGroup, FrameOverhead, HeadroomPool, HostLinkJitterSettings,
+    IdealOutputQueued, JitterSetting, ObeyedPauses, PauseRule, PauseStorm, PerPort, PfcPorts, PfcSettings,
+    PfcWatchdogSettings, QcnSettings, RdmaSettings, Scheduler, Settings, Shared, SlowReceiverSettings,
+    Strict, TransportSettings, UdpSettings, VlanChoice, VlanRoutes, WatchdogAction,
 };
 pub use thread_pool::CatchPanic;
-pub use wire::capture::{CapturedFrame, FlowHeaders, FrameContent};
+pub use wire::capture::{CapturedFlowHeaders, CapturedFrame, CapturedFrameContent};
 pub use wire::counters::{DropReason, LossReason};
 pub use wire::damage::ErrorModel;

@@ -9,30 +9,30 @@
 mod observers;
 mod outcome;
 
-use crate::endpoint::HostPaths;
-use crate::external::{ExternalStack, StackFailure};
-use crate::failures::{FailureSchedule, NetworkChange};
+use crate::endpoint::HostPairPaths;
+use crate::external::{ExternalStack, ExternalStackFailure};
+use crate::failures::{FailureSchedule, LinkOrRouteChange};
 use crate::flow::Workload;
 use crate::frame::PacketPool;
 use crate::ids::HostId;
-use crate::invariants::{InvariantSchedule, check_invariants};
+use crate::invariants::{InvariantCheckSchedule, check_invariants};
 use crate::observers::deadlock::DeadlockDetector;
-use crate::observers::notes::PauseNote;
-use crate::observers::pause_tree::PauseLog;
+use crate::observers::notes::PauseChange;
+use crate::observers::pause_tree::PauseIntervalLog;
 use crate::observers::sampler::Sampler;
 use crate::observers::states::StateLog;
 use crate::observers::view::{ObserverView, PartitionByNode};
 use crate::order::EndpointReport;
 use crate::partition::Partition;
-use crate::plan::Plan;
-use crate::rows::PathRows;
+use crate::plan::NetworkPlan;
+use crate::rows::TrafficPathTable;
 use crate::settings::Settings;
-use crate::switching::paths::longest_path;
-use crate::thread_pool::{CatchPanic, ThreadPool, run_in_parallel};
+use crate::switching::paths::longest_path_length;
+use crate::thread_pool::{CatchPanic, ThreadPool, run_on_temporary_threads};
 use crate::traffic::Traffic;
 use crate::wire::capture::RawCapturedFrame;
-use crate::worker::{Worker, swap_mailboxes};
-use pauseframe_engine::{Fingerprint, RunControl, RunEnding, RunLimits, RunProgress};
+use crate::worker::{Worker, swap_outboxes_and_inboxes};
+use pauseframe_engine::{Fingerprint, RunCallbackDecision, RunEnding, RunLimits, RunProgress};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
 use pauseframe_units::{IndexVec, LinkId, PortId, Span, Time};
@@ -46,7 +46,7 @@ const MAX_EVENTS_PER_BATCH: u64 = 1 << 15;
 /// A running network.
 #[derive(Debug)]
 pub struct Network {
-    plan: Arc<Plan>,
+    plan: Arc<NetworkPlan>,
     routes: Arc<NextHops>,
     workers: Vec<Box<Worker>>,
     partition_of: PartitionByNode,
@@ -62,12 +62,12 @@ pub struct Network {
     capture_left: u64,
     frames: Vec<RawCapturedFrame>,
     sampler: Option<Sampler>,
-    pause_log: Option<PauseLog>,
+    pause_log: Option<PauseIntervalLog>,
     state_log: Option<StateLog>,
     detector: Option<DeadlockDetector>,
     failures: Option<FailureSchedule>,
     guarded: bool,
-    invariants: InvariantSchedule,
+    invariants: InvariantCheckSchedule,
 }
 
 /// A failed assertion in a partition on another thread.
@@ -92,22 +92,27 @@ impl Network {
         workloads: Vec<Box<dyn Workload>>,
         stop_when_finished: bool,
     ) -> Network {
-        Network::from_plan(&Arc::new(Plan::new(topology, settings)), &routes, workloads, stop_when_finished)
+        Network::from_plan(
+            &Arc::new(NetworkPlan::new(topology, settings)),
+            &routes,
+            workloads,
+            stop_when_finished,
+        )
     }
 
     /// Builds an idle network from a plan.
     pub fn from_plan(
-        plan: &Arc<Plan>,
+        plan: &Arc<NetworkPlan>,
         routes: &Arc<NextHops>,
         workloads: Vec<Box<dyn Workload>>,
         stop_when_finished: bool,
     ) -> Network {
         let has_rows = !plan.settings.spray && plan.settings.vlans.is_none();
-        let stride = if has_rows { longest_path(&plan.topology, routes) } else { 0 };
+        let stride = if has_rows { longest_path_length(&plan.topology, routes) } else { 0 };
         let count = workloads.len();
-        let rows = PathRows::new(stride, has_rows);
+        let rows = TrafficPathTable::new(stride, has_rows);
         let traffic = Traffic::new(plan, routes, workloads, stop_when_finished, rows);
-        let reaction = traffic.reaction();
+        let reaction = traffic.min_reaction_time();
         Network {
             workers: vec![Box::new(Worker::new(Partition::new(plan, routes, stride, count, reaction), 1))],
             partition_of: plan.topology.nodes().ids().map(|_| 0).collect(),
@@ -125,14 +130,14 @@ impl Network {
             detector: None,
             failures: None,
             guarded: false,
-            invariants: InvariantSchedule::new(plan),
+            invariants: InvariantCheckSchedule::new(plan),
             plan: Arc::clone(plan),
             routes: Arc::clone(routes),
         }
     }
 
     /// The smallest reaction time with which this network could be divided; `None` if it can be divided already.
-    pub fn min_reaction_to_divide(&self) -> Option<Span> {
+    pub fn min_reaction_time_to_partition(&self) -> Option<Span> {
         (self.reaction < self.plan.window).then_some(self.plan.window)
     }
 
@@ -141,9 +146,9 @@ impl Network {
     /// # Panics
     /// If the network has been configured or run before, its applications react too fast, or a partition has no node.
     pub fn divide_into_partitions(&mut self, partition_of: &[u16]) {
-        assert!(self.is_unused(), "a network is divided before anything else");
+        assert!(self.has_not_started(), "a network is divided before anything else");
         assert!(
-            self.min_reaction_to_divide().is_none(),
+            self.min_reaction_time_to_partition().is_none(),
             "applications that react within a window share a partition"
         );
         let count = partition_of.iter().max().map_or(1, |most| usize::from(*most) + 1);
@@ -167,7 +172,7 @@ impl Network {
         }
     }
 
-    fn is_unused(&self) -> bool {
+    fn has_not_started(&self) -> bool {
         let observers = self.sampler.is_some() || self.state_log.is_some() || self.detector.is_some();
         self.reached == Time::ZERO && self.failures.is_none() && !observers && self.capture_left == 0
     }
@@ -176,26 +181,28 @@ impl Network {
     ///
     /// # Panics
     /// If the network is divided or not idle.
-    pub fn attach(&mut self, stack: Box<dyn ExternalStack>) {
+    pub fn attach_external_stack(&mut self, stack: Box<dyn ExternalStack>) {
         assert!(
             self.workers.len() == 1 && self.reached == Time::ZERO,
             "a stack joins an idle network of one partition"
         );
-        self.workers[0].partition.attach(stack);
-        self.find_program_paths(Time::ZERO);
+        self.workers[0].partition.attach_external_stack(stack);
+        self.find_paths_of_programs(Time::ZERO);
     }
 
     /// Frames of programs get paths, and those that they had are given up at `now`. The run lasts as long as the programs.
-    fn find_program_paths(&mut self, now: Time) {
+    fn find_paths_of_programs(&mut self, now: Time) {
         let Some(external) = &mut self.workers[0].partition.endpoints.external else { return };
-        if external.has_programs() {
-            self.traffic.hold();
+        if external.has_running_programs() {
+            self.traffic.keep_run_open();
             let hosts = self.plan.hosts.iter().enumerate();
-            let owned = hosts.filter(|(host, _)| external.owns(HostId(*host as u32))).map(|(_, node)| *node);
-            let paths =
-                HostPaths::find(owned.collect(), |pair, choice| self.traffic.find_route(pair, choice));
-            if let Some(before) = external.replace_paths(paths) {
-                self.traffic.give_up(before.rows(), now);
+            let owned =
+                hosts.filter(|(host, _)| external.owns_host(HostId(*host as u32))).map(|(_, node)| *node);
+            let paths = HostPairPaths::find_host_pair_paths(owned.collect(), |pair, choice| {
+                self.traffic.find_ecmp_path_row(pair, choice)
+            });
+            if let Some(before) = external.replace_program_paths(paths) {
+                self.traffic.retire_unused_path_rows(before.all_path_rows(), now);
             }
         }
     }
@@ -210,17 +217,17 @@ impl Network {
         self.workers.iter().map(|worker| worker.partition.ctx.now()).max().unwrap_or_default()
     }
 
-    fn view(&self) -> ObserverView<'_> {
+    fn observer_view(&self) -> ObserverView<'_> {
         ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of }
     }
 
     /// The partition of the node that sends by `port`.
-    fn sending_partition(&mut self, port: PortId) -> &mut Partition {
+    fn partition_of_port_owner(&mut self, port: PortId) -> &mut Partition {
         &mut self.workers[usize::from(self.partition_of[self.plan.topology.owner(port)])].partition
     }
 
     /// The partition of the node that receives from `port`.
-    fn receiving_partition(&mut self, port: PortId) -> &mut Partition {
+    fn partition_of_link_peer(&mut self, port: PortId) -> &mut Partition {
         &mut self.workers[usize::from(self.partition_of[self.plan.topology.peer(port)])].partition
     }
 
@@ -237,7 +244,7 @@ impl Network {
         &mut self,
         limits: RunLimits,
         catch_panic: CatchPanic,
-        mut observe: impl FnMut(&mut Network, RunProgress) -> RunControl,
+        mut observe: impl FnMut(&mut Network, RunProgress) -> RunCallbackDecision,
     ) -> Result<RunEnding, PartitionFailure> {
         let others = self.workers.len() - 1;
         let ending = if others == 0 {
@@ -254,13 +261,15 @@ impl Network {
 
     /// Checks all invariants of all partitions.
     pub(crate) fn check_invariants(&mut self, catch_panic: CatchPanic) -> Result<(), PartitionFailure> {
-        self.workers.iter_mut().for_each(|worker| worker.receive_inputs());
+        self.workers.iter_mut().for_each(|worker| worker.receive_orders_and_frames());
         let view =
             ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
-        self.invariants
-            .schedule_next_check(view, self.workers.iter().map(|worker| worker.status.events).sum());
+        self.invariants.schedule_next_invariant_check(
+            view,
+            self.workers.iter().map(|worker| worker.status.events).sum(),
+        );
         let look = |number| check_invariants(view, number);
-        run_in_parallel(self.workers.len(), catch_panic, look)
+        run_on_temporary_threads(self.workers.len(), catch_panic, look)
             .map_err(|message| PartitionFailure { message, of_stack: false })
     }
 
@@ -275,38 +284,38 @@ impl Network {
         limits: RunLimits,
         pool: &mut Option<ThreadPool>,
         catch_panic: CatchPanic,
-        observe: &mut dyn FnMut(&mut Network, RunProgress) -> RunControl,
+        observe: &mut dyn FnMut(&mut Network, RunProgress) -> RunCallbackDecision,
     ) -> Result<RunEnding, PartitionFailure> {
         self.workers.iter_mut().for_each(|worker| worker.publish_status());
-        let (mut watched, mut turns) = (self.events(), 0);
+        let (mut watched, mut turns) = (self.event_count(), 0);
         loop {
-            if let Some(over) = self.traffic.finish_time().filter(|over| *over <= self.reached) {
+            if let Some(over) = self.traffic.finished_at().filter(|over| *over <= self.reached) {
                 return Ok(self.run_ending(over, false));
             }
-            let Some(start) = self.next_time().filter(|start| *start <= limits.time) else {
+            let Some(start) = self.next_event_time().filter(|start| *start <= limits.time) else {
                 return Ok(
                     self.run_ending(if limits.time == Time::MAX { self.now() } else { limits.time }, false)
                 );
             };
-            if self.apply_failures(start) {
+            if self.apply_due_failures(start) {
                 continue;
             }
-            let end = self.plan_window(start, limits.time);
+            let end = self.begin_window(start, limits.time);
             self.run_workers(end, pool)?;
-            self.check_stack()?;
-            if let Some(stopped) = self.run_observers(self.reached) {
+            self.check_external_stack()?;
+            if let Some(stopped) = self.run_due_observers(self.reached) {
                 return Ok(self.run_ending(stopped, false));
             }
             // A window counts as an event, so the progress callback runs even if only samples are taken.
             turns += 1;
-            let events = self.events();
-            if self.invariants.is_due(events) {
+            let events = self.event_count();
+            if self.invariants.is_invariant_check_due(events) {
                 self.check_invariants(catch_panic)?;
             }
             if events + turns - watched >= limits.watch_every {
                 watched = events + turns;
                 let now = self.reached.min(limits.time);
-                if observe(self, RunProgress { now, events }) == RunControl::Stop {
+                if observe(self, RunProgress { now, events }) == RunCallbackDecision::Stop {
                     return Ok(self.run_ending(now, true));
                 }
             }
@@ -314,36 +323,39 @@ impl Network {
     }
 
     /// A stack outside of the simulator that has failed ends the run.
-    fn check_stack(&mut self) -> Result<(), PartitionFailure> {
+    fn check_external_stack(&mut self) -> Result<(), PartitionFailure> {
         let Some(external) = &mut self.workers[0].partition.endpoints.external else { return Ok(()) };
-        if !external.has_programs() {
-            self.traffic.release(self.reached);
+        if !external.has_running_programs() {
+            self.traffic.allow_run_to_finish(self.reached);
         }
-        match external.take_failure() {
-            Some(StackFailure(message)) => Err(PartitionFailure { message, of_stack: true }),
+        match external.take_external_stack_failure() {
+            Some(ExternalStackFailure(message)) => Err(PartitionFailure { message, of_stack: true }),
             None => Ok(()),
         }
     }
 
-    fn events(&self) -> u64 {
+    fn event_count(&self) -> u64 {
         self.workers.iter().map(|worker| worker.status.events).sum()
     }
 
     fn run_ending(&self, now: Time, interrupted: bool) -> RunEnding {
         let mut fingerprint = Fingerprint::default();
-        self.workers.iter().for_each(|worker| fingerprint.merge(worker.tally.fingerprint));
-        RunEnding { now, events: self.events(), fingerprint, interrupted }
+        self.workers.iter().for_each(|worker| fingerprint.merge_fingerprint(worker.tally.fingerprint));
+        RunEnding { now, events: self.event_count(), fingerprint, interrupted }
     }
 
     /// Time of the next event of any kind.
-    fn next_time(&self) -> Option<Time> {
+    fn next_event_time(&self) -> Option<Time> {
         let workers = self.workers.iter().filter_map(|worker| worker.status.next).min();
-        let failures = self.failures.as_ref().and_then(FailureSchedule::next_time);
-        [workers, self.traffic.next_time(), failures, self.next_observation()].into_iter().flatten().min()
+        let failures = self.failures.as_ref().and_then(FailureSchedule::next_change_time);
+        [workers, self.traffic.next_traffic_time(), failures, self.next_observation_time()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Time of the next observation.
-    fn next_observation(&self) -> Option<Time> {
+    fn next_observation_time(&self) -> Option<Time> {
         let sampler = self.sampler.as_ref().and_then(|sampler| sampler.at);
         let states = self.state_log.as_ref().and_then(|log| log.at);
         let detector = self.detector.as_ref().and_then(|detector| detector.at);
@@ -352,25 +364,30 @@ impl Network {
 
     /// Lets the traffic act in the window that begins at `start`; returns the end of the window. Failures precede all other events of their instant,
     /// and observers follow them.
-    fn plan_window(&mut self, start: Time, limit: Time) -> Time {
-        let failure = self.failures.as_ref().and_then(FailureSchedule::next_time);
-        let look = self.next_observation().map(|look| look + Span(1));
+    fn begin_window(&mut self, start: Time, limit: Time) -> Time {
+        let failure = self.failures.as_ref().and_then(FailureSchedule::next_change_time);
+        let look = self.next_observation_time().map(|look| look + Span(1));
         // Deadlock detection follows a pause by some time, and a pause may begin now.
-        let detector =
-            self.detector.as_ref().and_then(|detector| detector.earliest_check_time(start, self.plan.window));
+        let detector = self
+            .detector
+            .as_ref()
+            .and_then(|detector| detector.earliest_deadlock_check_time(start, self.plan.window));
         let last =
             [failure, look, detector].into_iter().flatten().fold(limit.saturating_add(Span(1)), Time::min);
         // The traffic acts ahead as far as no report can intervene.
         let mut end = last.min(start.saturating_add(self.reaction.max(Span(1))));
-        self.traffic.act_until(end);
+        self.traffic.run_traffic_until(end);
         if self.workers.len() == 1 {
-            // With one partition no other sends, and the first report ends the window when the traffic acts on it (`Context::send_report`).
+            // With one partition no other sends, and the first report ends the window when the traffic acts on it (`Context::report_endpoint_event`).
             let windows_at_once = start.saturating_add(Span(self.plan.window.0 * self.windows_at_once));
             end = end.max(
-                self.traffic.next_time().map_or(windows_at_once, |next| next.min(windows_at_once)).min(last),
+                self.traffic
+                    .next_traffic_time()
+                    .map_or(windows_at_once, |next| next.min(windows_at_once))
+                    .min(last),
             );
         }
-        let end = self.traffic.finish_time().map_or(end, |over| end.min(over));
+        let end = self.traffic.finished_at().map_or(end, |over| end.min(over));
         self.dispatch_orders(start);
         end
     }
@@ -378,7 +395,7 @@ impl Network {
     /// Sends orders, paths and hosts of flows from the traffic to the workers, which process them at the start of the window.
     fn dispatch_orders(&mut self, now: Time) {
         let workers = &mut self.workers;
-        if let Some(update) = self.traffic.take_update().map(Arc::new) {
+        if let Some(update) = self.traffic.take_partition_update().map(Arc::new) {
             for worker in workers.iter_mut() {
                 worker.updates.push(Arc::clone(&update));
             }
@@ -386,30 +403,34 @@ impl Network {
         for order in self.traffic.orders.drain(..) {
             workers[usize::from(self.partition_of[order.host])].orders.push(order);
         }
-        if self.traffic.rows.should_reclaim(now) {
+        self.traffic.rows.retire_due_path_rows(now);
+        if self.traffic.rows.is_path_row_reclaim_due() {
             for worker in workers.iter_mut() {
-                worker.receive_inputs();
+                worker.receive_orders_and_frames();
             }
             let pools = || workers.iter().map(|worker| &worker.partition.ctx.packets);
-            let named = pools().flat_map(|pool| pool.live_packets().map(|packet| packet.route));
-            self.traffic.rows.reclaim_rows(named, pools().map(PacketPool::slot_count).sum());
+            let rows_of_packets =
+                pools().flat_map(|pool| pool.all_packets_in_pool().map(|packet| packet.route));
+            self.traffic
+                .rows
+                .reclaim_unused_path_rows(rows_of_packets, pools().map(PacketPool::pool_entry_count).sum());
         }
     }
 
     /// Runs all partitions up to `end` and exchanges crossing frames.
     fn run_workers(&mut self, end: Time, pool: &mut Option<ThreadPool>) -> Result<(), PartitionFailure> {
-        let before = self.events();
+        let before = self.event_count();
         match pool {
             Some(pool) => pool
-                .run(&mut self.workers, end)
+                .run_workers_in_parallel(&mut self.workers, end)
                 .map_err(|message| PartitionFailure { message, of_stack: false })?,
-            None => self.workers.iter_mut().for_each(|worker| worker.run(end)),
+            None => self.workers.iter_mut().for_each(|worker| worker.run_worker_until(end)),
         }
-        swap_mailboxes(&mut self.workers);
+        swap_outboxes_and_inboxes(&mut self.workers);
         // A single partition may have stopped earlier, so that the traffic can react.
         self.reached = self.workers[0].status.end;
-        self.receive_reports();
-        let crowd = self.events() - before > MAX_EVENTS_PER_BATCH;
+        self.receive_endpoint_reports();
+        let crowd = self.event_count() - before > MAX_EVENTS_PER_BATCH;
         self.windows_at_once = if crowd {
             (self.windows_at_once / 2).max(1)
         } else {
@@ -419,35 +440,35 @@ impl Network {
     }
 
     /// Passes the reports of hosts to the traffic.
-    fn receive_reports(&mut self) {
+    fn receive_endpoint_reports(&mut self) {
         let reports = self.workers.iter_mut().flat_map(|worker| worker.status.reports.drain(..));
         let mut reports: Vec<EndpointReport> = reports.collect();
-        reports.sort_by_key(|report| (report.at, report.address));
-        self.traffic.receive_reports(reports.into_iter());
+        reports.sort_by_key(|report| (report.at, report.endpoint_key));
+        self.traffic.receive_endpoint_reports(reports.into_iter());
     }
 
     /// Applies failures and route updates that are due at `now`; true if there were any.
-    fn apply_failures(&mut self, now: Time) -> bool {
+    fn apply_due_failures(&mut self, now: Time) -> bool {
         let Some(failures) = &mut self.failures else { return false };
-        let Some(change) = failures.take_next_change(&self.plan.topology, now) else { return false };
-        self.workers.iter_mut().for_each(|worker| worker.receive_inputs());
+        let Some(change) = failures.take_due_network_change(&self.plan.topology, now) else { return false };
+        self.workers.iter_mut().for_each(|worker| worker.receive_orders_and_frames());
         // Failures are not events, so the clock is set for them and restored afterwards.
         let last: Vec<Time> =
             self.workers.iter_mut().map(|worker| worker.partition.ctx.queue.set_now(now)).collect();
         match change {
-            NetworkChange::Links(links) => self.set_link_states(&links, now),
-            NetworkChange::Reroute(routes) => self.reroute(&routes, now),
+            LinkOrRouteChange::Links(links) => self.set_link_states(&links, now),
+            LinkOrRouteChange::Reroute(routes) => self.reroute(&routes, now),
         }
         for (worker, last) in self.workers.iter_mut().zip(last) {
             worker.partition.ctx.queue.set_now(last);
         }
         // Frames that a port sent when its link came back cross now, because they may arrive before the next window ends.
-        swap_mailboxes(&mut self.workers);
+        swap_outboxes_and_inboxes(&mut self.workers);
         for worker in &mut self.workers {
-            worker.receive_inputs();
+            worker.receive_orders_and_frames();
             worker.publish_status();
         }
-        self.receive_reports();
+        self.receive_endpoint_reports();
         true
     }
 
@@ -456,11 +477,11 @@ impl Network {
         let ends = |link| [PortId::of_link(link, 0), PortId::of_link(link, 1)];
         let going_down = || links.iter().filter(|(_, down)| *down).flat_map(move |(link, _)| ends(*link));
         for port in going_down() {
-            self.sending_partition(port).take_link_down(port);
-            self.receiving_partition(port).lose_frames_in_flight(port);
+            self.partition_of_port_owner(port).take_link_down(port);
+            self.partition_of_link_peer(port).lose_frames_in_flight(port);
         }
         for port in going_down() {
-            self.sending_partition(port).discard_queues(port);
+            self.partition_of_port_owner(port).discard_queued_packets(port);
         }
         for (link, _) in links.iter().filter(|(_, down)| !down) {
             self.bring_link_up(ends(*link), now);
@@ -469,13 +490,13 @@ impl Network {
 
     fn bring_link_up(&mut self, ends: [PortId; 2], now: Time) {
         for port in ends {
-            self.sending_partition(port).bring_link_up(port, now);
+            self.partition_of_port_owner(port).bring_link_up(port, now);
         }
         for port in ends {
-            self.receiving_partition(port).resend_pauses(port);
+            self.partition_of_link_peer(port).resend_pending_pause_requests(port);
         }
         for port in ends {
-            self.sending_partition(port).start_transmission(port);
+            self.partition_of_port_owner(port).start_transmission(port);
         }
     }
 
@@ -483,52 +504,55 @@ impl Network {
         self.routes = Arc::clone(routes);
         self.workers.iter_mut().for_each(|worker| worker.partition.switching.routes = Arc::clone(routes));
         let changed = self.traffic.reroute(routes, now);
-        self.find_program_paths(now);
+        self.find_paths_of_programs(now);
         self.dispatch_orders(now);
-        for (host, address, row) in changed {
-            self.workers[usize::from(self.partition_of[host])].partition.endpoints.set_path(address, row);
+        for (host, endpoint_key, row) in changed {
+            self.workers[usize::from(self.partition_of[host])]
+                .partition
+                .endpoints
+                .set_endpoint_path(endpoint_key, row);
         }
     }
 
     /// Passes notes to observers and samples when due; returns the end time if an observer ends the run.
-    fn run_observers(&mut self, end: Time) -> Option<Time> {
-        self.drain_notes();
+    fn run_due_observers(&mut self, end: Time) -> Option<Time> {
+        self.pass_records_to_observers();
         let now = Time(end.0.checked_sub(1)?);
         // Applications may still act at this time.
-        let acts = self.traffic.next_time().is_some_and(|next| next <= now);
-        if acts || self.next_observation().is_none_or(|look| look > now) {
+        let acts = self.traffic.next_traffic_time().is_some_and(|next| next <= now);
+        if acts || self.next_observation_time().is_none_or(|look| look > now) {
             return None;
         }
-        self.workers.iter_mut().for_each(|worker| worker.receive_inputs());
-        let is_over = self.traffic.next_time().is_none()
-            && self.failures.as_ref().is_none_or(|failures| failures.next_time().is_none())
-            && self.workers.iter_mut().all(|worker| worker.next_time().is_none());
+        self.workers.iter_mut().for_each(|worker| worker.receive_orders_and_frames());
+        let is_over = self.traffic.next_traffic_time().is_none()
+            && self.failures.as_ref().is_none_or(|failures| failures.next_change_time().is_none())
+            && self.workers.iter_mut().all(|worker| worker.next_event_time().is_none());
         let view =
             ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
         if let Some(sampler) = self.sampler.as_mut().filter(|sampler| sampler.at == Some(now)) {
-            sampler.sample_if_due(view, self.traffic.records(), now, is_over);
+            sampler.sample_if_due(view, self.traffic.flow_records(), now, is_over);
         }
         let mut stopped = None;
         if let Some(detector) = self.detector.as_mut().filter(|detector| detector.at == Some(now))
-            && detector.detect_if_due(view, now, is_over)
+            && detector.detect_deadlocks_if_due(view, now, is_over)
         {
             stopped = detector.stops.then_some(now);
         }
         if self.state_log.as_ref().is_some_and(|log| log.at == Some(now)) {
-            self.sample_states(now, is_over);
+            self.log_port_states(now, is_over);
         }
         stopped
     }
 
-    fn sample_states(&mut self, now: Time, is_over: bool) {
+    fn log_port_states(&mut self, now: Time, is_over: bool) {
         let Some(log) = &mut self.state_log else { return };
         let mut peaks = IndexVec::new();
-        for slot in self.plan.all_slots() {
-            let owner = self.plan.topology.owner(self.plan.port_and_class(slot).0);
+        for slot in self.plan.all_class_slots() {
+            let owner = self.plan.topology.owner(self.plan.port_and_class_of_slot(slot).0);
             let partition = &mut self.workers[usize::from(self.partition_of[owner])].partition;
             peaks.push(partition.ports.slots[slot].take_backlog_peak());
         }
-        log.record_interval(
+        log.log_changes_of_interval(
             ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of },
             &peaks,
             now,
@@ -536,11 +560,16 @@ impl Network {
         log.at = (log.full.is_none() && !is_over).then(|| now + log.every);
     }
 
-    fn drain_notes(&mut self) {
+    fn pass_records_to_observers(&mut self) {
         if let Some(detector) = &mut self.detector {
-            let pauses =
-                self.workers.iter_mut().filter_map(|worker| worker.partition.ctx.notes.take_first_pause());
-            pauses.min().into_iter().for_each(|pause| detector.note_pause_start(pause, self.plan.window));
+            let pauses = self
+                .workers
+                .iter_mut()
+                .filter_map(|worker| worker.partition.ctx.notes.take_first_pause_start());
+            pauses
+                .min()
+                .into_iter()
+                .for_each(|pause| detector.schedule_deadlock_check(pause, self.plan.window));
         }
         if self.capture_left > 0 {
             let frames =
@@ -555,11 +584,11 @@ impl Network {
             return;
         }
         let notes = self.workers.iter_mut().flat_map(|worker| worker.partition.ctx.notes.list.drain(..));
-        let mut notes: Vec<PauseNote> = notes.collect();
-        notes.sort_by_key(PauseNote::sort_key);
+        let mut notes: Vec<PauseChange> = notes.collect();
+        notes.sort_by_key(PauseChange::sort_key_of_pause_change);
         for note in &notes {
-            self.pause_log.iter_mut().for_each(|log| log.record_note(note, &self.plan));
-            self.state_log.iter_mut().for_each(|log| log.record_note(note, &self.plan));
+            self.pause_log.iter_mut().for_each(|log| log.record_pause_change(note, &self.plan));
+            self.state_log.iter_mut().for_each(|log| log.record_pause_change(note, &self.plan));
         }
     }
 }

@@ -3,8 +3,8 @@
 //! The traffic (`traffic/`) runs the applications of all hosts, outside the partitions. It sends orders to hosts, and hosts report events. The delay
 //! between a report and the traffic's reaction depends only on settings and topology, so results do not depend on partitions.
 
-use crate::flow::{DatagramCounts, FlowSpec, Operation, RdmaCounts};
-use crate::vlan::PickedVlan;
+use crate::flow::{DatagramCounts, FlowSpec, RdmaCounts, StorageOperation};
+use crate::vlan::PickedVlanAndClass;
 use pauseframe_transport::ConnectionFailure;
 use pauseframe_units::{NodeId, PortId, Span, Time};
 
@@ -14,7 +14,7 @@ pub(crate) enum EndpointOrder {
     /// Opens the connection, or accepts it.
     Open(Box<EndpointOpening>),
     /// The next exchange on a kept connection.
-    Continue(Exchange),
+    Continue(EndpointExchange),
     /// An exchange on a kept connection is over.
     EndExchange,
     /// Writes a message; with a token if the application wants a notification. `written`: the bytes were written with the opening.
@@ -40,16 +40,16 @@ pub(crate) enum EndpointOrder {
 pub(crate) struct EndpointOpening {
     pub(crate) spec: FlowSpec,
     pub(crate) route: u32,
-    pub(crate) picked: PickedVlan,
-    pub(crate) exchange: Exchange,
+    pub(crate) picked: PickedVlanAndClass,
+    pub(crate) exchange: EndpointExchange,
 }
 
-/// An order with its time, host and address.
+/// An order with its time, host and endpoint key.
 #[derive(Debug)]
-pub(crate) struct AddressedOrder {
+pub(crate) struct TimedEndpointOrder {
     pub(crate) at: Time,
     pub(crate) host: NodeId,
-    pub(crate) address: u32,
+    pub(crate) endpoint_key: u32,
     pub(crate) order: EndpointOrder,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct PartitionUpdate {
 
 /// One exchange at one endpoint.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Exchange {
+pub(crate) struct EndpointExchange {
     pub(crate) flow: u32,
     /// Bytes that the application writes immediately.
     pub(crate) writes: u64,
@@ -77,7 +77,7 @@ pub(crate) struct Exchange {
     /// Time from the last expected byte to the reply.
     pub(crate) reply_delay: Span,
     /// It may be one of several under way.
-    pub(crate) operation: Option<Operation>,
+    pub(crate) operation: Option<StorageOperation>,
 }
 
 /// An event at one endpoint.
@@ -85,7 +85,7 @@ pub(crate) struct Exchange {
 pub(crate) struct EndpointReport {
     pub(crate) at: Time,
     /// Flow * 2 + side, by the flow that opened the connection.
-    pub(crate) address: u32,
+    pub(crate) endpoint_key: u32,
     pub(crate) event: EndpointEvent,
 }
 

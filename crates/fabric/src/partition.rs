@@ -6,19 +6,19 @@
 //! (`order.rs`). Only this file accesses both switches and hosts.
 
 use crate::context::Context;
-use crate::endpoint::node::HostNode;
-use crate::endpoint::{Endpoints, External};
-use crate::event::{Event, LimiterId};
+use crate::endpoint::node::BorrowedHost;
+use crate::endpoint::{ExternalStackState, PartitionHosts};
+use crate::event::{Event, QcnRateLimiterId};
 use crate::external::ExternalStack;
 use crate::frame::{FrameKind, PacketId};
-use crate::hot::PrefetchMode;
+use crate::hot::PrefetchDistance;
 use crate::ids::{HostId, SlotId, SwitchOrHost};
-use crate::plan::Plan;
+use crate::plan::NetworkPlan;
 use crate::prefetch::{self, ShortPrefetchState};
-use crate::switching::Switching;
-use crate::switching::node::SwitchNode;
-use crate::wire::Ports;
-use crate::wire::own::{NodePorts, OwnPort};
+use crate::switching::PartitionSwitches;
+use crate::switching::node::BorrowedSwitch;
+use crate::wire::PartitionPorts;
+use crate::wire::own::{BorrowedNodePorts, PortToken};
 use pauseframe_engine::{EventQueue, Model};
 use pauseframe_routing::NextHops;
 use pauseframe_units::{PortId, Span, Time};
@@ -27,9 +27,9 @@ use std::sync::Arc;
 /// A subset of the nodes, with all their state.
 #[derive(Debug)]
 pub(crate) struct Partition {
-    pub(crate) ports: Ports,
-    pub(crate) switching: Switching,
-    pub(crate) endpoints: Endpoints,
+    pub(crate) ports: PartitionPorts,
+    pub(crate) switching: PartitionSwitches,
+    pub(crate) endpoints: PartitionHosts,
     pub(crate) ctx: Context,
     seen: ShortPrefetchState,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Partition {
 impl Partition {
     /// An idle partition. `stride`: maximum number of links between two hosts; `workloads`: number of workloads.
     pub(crate) fn new(
-        plan: &Arc<Plan>,
+        plan: &Arc<NetworkPlan>,
         routes: &Arc<NextHops>,
         stride: usize,
         workloads: usize,
@@ -45,71 +45,73 @@ impl Partition {
     ) -> Partition {
         let ctx = Context::new(plan, reaction);
         Partition {
-            ports: Ports::from_plan(plan, ctx.hot.accounted != 0),
-            switching: Switching::from_plan(plan, routes, stride),
-            endpoints: Endpoints::from_plan(plan, workloads),
+            ports: PartitionPorts::from_plan(plan, ctx.hot.accounted != 0),
+            switching: PartitionSwitches::from_plan(plan, routes, stride),
+            endpoints: PartitionHosts::from_plan(plan, workloads),
             ctx,
             seen: ShortPrefetchState::EMPTY,
         }
     }
 
     /// The number of packets in queues, on links or in host stacks of this partition.
-    pub(crate) fn packets_under_way(&self) -> usize {
-        self.ctx.packets.live_packets().count() - self.ports.boundary.local_copies()
+    pub(crate) fn packet_count_in_network(&self) -> usize {
+        self.ctx.packets.all_packets_in_pool().count() - self.ports.boundary.local_copy_count()
     }
 
     /// Starts a port that may have a frame to send.
     pub(crate) fn start_transmission(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
-        let (node, port) = NodePorts::sending_by(ports, port);
-        match node.node().unpack() {
-            SwitchOrHost::Switch(_) => SwitchNode::new(node, switching).start_transmission(port, ctx),
-            SwitchOrHost::Host(_) => HostNode::new(node, port, endpoints).start_transmission(ctx),
+        let (node, port) = BorrowedNodePorts::borrow_sender_of_port(ports, port);
+        match node.owner_node().unpack_node_id() {
+            SwitchOrHost::Switch(_) => BorrowedSwitch::new(node, switching).start_transmission(port, ctx),
+            SwitchOrHost::Host(_) => BorrowedHost::new(node, port, endpoints).start_transmission(ctx),
         }
     }
 
     /// Takes the link of `port` down at the sending end.
     pub(crate) fn take_link_down(&mut self, port: PortId) {
-        let (mut node, port) = NodePorts::sending_by(&mut self.ports, port);
+        let (mut node, port) = BorrowedNodePorts::borrow_sender_of_port(&mut self.ports, port);
         node.take_link_down(port, &mut self.ctx);
     }
 
     /// Takes the link of `port` down at the receiving end: loses the frames in flight.
     pub(crate) fn lose_frames_in_flight(&mut self, port: PortId) {
-        let (mut node, port) = NodePorts::receiving_from(&mut self.ports, port);
+        let (mut node, port) = BorrowedNodePorts::borrow_receiver_of_port(&mut self.ports, port);
         node.lose_frames_in_flight(port, &mut self.ctx);
     }
 
     /// A switch empties the queues of a port that has lost its link.
-    pub(crate) fn discard_queues(&mut self, port: PortId) {
+    pub(crate) fn discard_queued_packets(&mut self, port: PortId) {
         let Partition { ports, switching, ctx, .. } = self;
-        let (node, port) = NodePorts::sending_by(ports, port);
-        if node.node().is_switch() {
-            SwitchNode::new(node, switching).discard_queues(port, ctx);
+        let (node, port) = BorrowedNodePorts::borrow_sender_of_port(ports, port);
+        if node.owner_node().is_switch() {
+            BorrowedSwitch::new(node, switching).discard_queued_packets(port, ctx);
         }
     }
 
     /// Brings the link of `port` up at the sending end.
     pub(crate) fn bring_link_up(&mut self, port: PortId, now: Time) {
-        let (mut node, port) = NodePorts::sending_by(&mut self.ports, port);
+        let (mut node, port) = BorrowedNodePorts::borrow_sender_of_port(&mut self.ports, port);
         node.bring_link_up(port, now);
     }
 
     /// Brings the link of `port` up at the receiving end: sends pending pause requests again.
-    pub(crate) fn resend_pauses(&mut self, port: PortId) {
-        let (mut node, port) = NodePorts::receiving_from(&mut self.ports, port);
-        node.resend_pauses(port, &mut self.ctx);
+    pub(crate) fn resend_pending_pause_requests(&mut self, port: PortId) {
+        let (mut node, port) = BorrowedNodePorts::borrow_receiver_of_port(&mut self.ports, port);
+        node.resend_pending_pause_requests(port, &mut self.ctx);
     }
 
     /// Handles the end of a transmission at a port with more to send.
     #[inline(always)]
     fn on_tx_done(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
-        let (mut node, port) = NodePorts::sending_by(ports, port);
-        if node.finish_frame(port, ctx) {
-            match node.node().unpack() {
-                SwitchOrHost::Switch(_) => SwitchNode::new(node, switching).transmit_next_frame(port, ctx),
-                SwitchOrHost::Host(_) => HostNode::new(node, port, endpoints).transmit_next_frame(ctx),
+        let (mut node, port) = BorrowedNodePorts::borrow_sender_of_port(ports, port);
+        if node.finish_frame_in_service(port, ctx) {
+            match node.owner_node().unpack_node_id() {
+                SwitchOrHost::Switch(_) => {
+                    BorrowedSwitch::new(node, switching).transmit_next_frame(port, ctx);
+                }
+                SwitchOrHost::Host(_) => BorrowedHost::new(node, port, endpoints).transmit_next_frame(ctx),
             }
         }
     }
@@ -124,11 +126,11 @@ impl Partition {
             return;
         }
         ctx.packet_hops += 1;
-        let (node, port) = NodePorts::receiving_from(ports, port);
-        match node.node().unpack() {
-            SwitchOrHost::Switch(_) => SwitchNode::new(node, switching).forward(port, index, ctx),
+        let (node, port) = BorrowedNodePorts::borrow_receiver_of_port(ports, port);
+        match node.owner_node().unpack_node_id() {
+            SwitchOrHost::Switch(_) => BorrowedSwitch::new(node, switching).forward_packet(port, index, ctx),
             SwitchOrHost::Host(_) => {
-                HostNode::new(node, port, endpoints).on_nic_receive(index, ctx);
+                BorrowedHost::new(node, port, endpoints).on_nic_receive(index, ctx);
             }
         }
     }
@@ -137,19 +139,21 @@ impl Partition {
     #[cold]
     fn on_non_flow_frame(&mut self, port: PortId, index: PacketId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
-        let (mut node, port) = NodePorts::receiving_from(ports, port);
+        let (mut node, port) = BorrowedNodePorts::borrow_receiver_of_port(ports, port);
         match ctx.packets[index].content {
             FrameKind::Pause { .. } => {
-                if let Some(paused) = node.on_pause_frame(port, index, ctx).map(OwnPort::id) {
+                if let Some(paused) = node.on_pause_frame(port, index, ctx).map(PortToken::port_id) {
                     self.start_transmission(paused);
                 }
             }
             FrameKind::Cnm(_) => {
                 ctx.packet_hops += 1;
-                match node.node().unpack() {
-                    SwitchOrHost::Switch(_) => SwitchNode::new(node, switching).forward_cnm(port, index, ctx),
+                match node.owner_node().unpack_node_id() {
+                    SwitchOrHost::Switch(_) => {
+                        BorrowedSwitch::new(node, switching).forward_cnm(port, index, ctx);
+                    }
                     SwitchOrHost::Host(_) => {
-                        HostNode::new(node, port, endpoints).on_cnm(index, ctx);
+                        BorrowedHost::new(node, port, endpoints).on_cnm(index, ctx);
                     }
                 }
             }
@@ -158,108 +162,110 @@ impl Partition {
     }
 
     #[inline(never)]
-    fn on_pause_effect(&mut self, port: PortId) {
-        let (mut node, own) = NodePorts::sending_by(&mut self.ports, port);
-        node.on_pause_effect(own, &mut self.ctx);
+    fn on_pause_reaction_time_over(&mut self, port: PortId) {
+        let (mut node, own) = BorrowedNodePorts::borrow_sender_of_port(&mut self.ports, port);
+        node.on_pause_reaction_time_over(own, &mut self.ctx);
         self.start_transmission(port);
     }
 
     #[inline(never)]
     fn on_pause_expiry(&mut self, slot: SlotId) {
-        let (port, class) = self.ctx.hot.port_and_class(slot);
-        let (mut node, own) = NodePorts::sending_by(&mut self.ports, port);
-        if node.has_pause_expired(own, class, &mut self.ctx) {
+        let (port, class) = self.ctx.hot.port_and_class_of_slot(slot);
+        let (mut node, own) = BorrowedNodePorts::borrow_sender_of_port(&mut self.ports, port);
+        if node.end_pause_if_expired(own, class, &mut self.ctx) {
             self.start_transmission(port);
         }
     }
 
     #[inline(never)]
     fn on_pause_refresh(&mut self, slot: SlotId) {
-        let (port, class) = self.ctx.hot.port_and_class(slot);
-        let (mut node, port) = NodePorts::receiving_from(&mut self.ports, port);
-        node.on_pause_refresh(port.ingress_slot(class, &self.ctx.hot), &mut self.ctx);
+        let (port, class) = self.ctx.hot.port_and_class_of_slot(slot);
+        let (mut node, port) = BorrowedNodePorts::borrow_receiver_of_port(&mut self.ports, port);
+        node.on_pause_refresh(port.ingress_queue_token(class, &self.ctx.hot), &mut self.ctx);
     }
 
-    fn on_watchdog(&mut self, slot: SlotId) {
+    fn on_pfc_watchdog_check(&mut self, slot: SlotId) {
         let Partition { ports, switching, ctx, .. } = self;
-        let (port, class) = ctx.hot.port_and_class(slot);
-        let (node, port) = NodePorts::sending_by(ports, port);
-        SwitchNode::new(node, switching).on_watchdog(port, class, ctx);
+        let (port, class) = ctx.hot.port_and_class_of_slot(slot);
+        let (node, port) = BorrowedNodePorts::borrow_sender_of_port(ports, port);
+        BorrowedSwitch::new(node, switching).on_pfc_watchdog_check(port, class, ctx);
     }
 
-    fn on_pause_storm(&mut self, number: u32) {
+    fn send_pause_storm_frames(&mut self, number: u32) {
         let storms = Arc::clone(&self.ports.storms);
         let storm = &storms[number as usize];
-        let (mut node, port) = NodePorts::sending_by(&mut self.ports, storm.port);
-        node.on_pause_storm(number, storm, port, &mut self.ctx);
+        let (mut node, port) = BorrowedNodePorts::borrow_sender_of_port(&mut self.ports, storm.port);
+        node.send_pause_storm_frames(number, storm, port, &mut self.ctx);
     }
 
     /// Borrows a host and the context.
     #[inline(always)]
-    fn borrow_host(&mut self, host: HostId) -> (HostNode<'_>, &mut Context) {
+    fn borrow_host(&mut self, host: HostId) -> (BorrowedHost<'_>, &mut Context) {
         let Partition { ports, endpoints, ctx, .. } = self;
-        let (node, port) = NodePorts::sending_by(ports, endpoints.hosts[host].port);
-        (HostNode::new(node, port, endpoints), ctx)
+        let (node, port) = BorrowedNodePorts::borrow_sender_of_port(ports, endpoints.hosts[host].port);
+        (BorrowedHost::new(node, port, endpoints), ctx)
     }
 
     #[inline(always)]
-    fn on_endpoint_timer(&mut self, address: u32) {
-        if let Some(host) = self.endpoints.host_of_endpoint(address) {
+    fn on_endpoint_timer(&mut self, endpoint_key: u32) {
+        if let Some(host) = self.endpoints.host_of_endpoint_key_if_local(endpoint_key) {
             let (mut host, ctx) = self.borrow_host(host);
-            host.on_endpoint_timer(address, ctx);
+            host.on_endpoint_timer(endpoint_key, ctx);
         }
     }
 
-    fn on_order(&mut self, address: u32) {
-        if let Some((host, orders)) = self.endpoints.take_due_orders(address, self.ctx.now()) {
-            if let Some(external) = self.endpoints.external.as_mut().filter(|external| external.owns(host)) {
+    fn on_endpoint_order_due(&mut self, endpoint_key: u32) {
+        if let Some((host, orders)) = self.endpoints.take_due_endpoint_orders(endpoint_key, self.ctx.now()) {
+            if let Some(external) =
+                self.endpoints.external.as_mut().filter(|external| external.owns_host(host))
+            {
                 let node = self.ctx.plan.hosts[host.0 as usize];
                 for order in &orders {
-                    external.order(node, address, order, &mut self.ctx);
+                    external.pass_order_to_external_stack(node, endpoint_key, order, &mut self.ctx);
                 }
                 return;
             }
             let (mut host, ctx) = self.borrow_host(host);
-            host.execute_orders(address, orders, ctx);
+            host.execute_due_endpoint_orders(endpoint_key, orders, ctx);
         }
     }
 
     /// A stack outside of the simulator acts, and its hosts send.
-    fn on_external(&mut self) {
+    fn on_external_stack_event(&mut self) {
         let Some(external) = &mut self.endpoints.external else { return };
-        for node in external.act(&mut self.ctx) {
-            let (mut host, ctx) = self.borrow_host(self.ctx.plan.host_id(node));
-            host.on_frames_ready(ctx);
+        for node in external.run_external_stack_if_due(&mut self.ctx) {
+            let (mut host, ctx) = self.borrow_host(self.ctx.plan.host_id_of_node(node));
+            host.on_transmit_ring_filled(ctx);
         }
         if let Some(external) = &mut self.endpoints.external {
-            external.arm(&mut self.ctx);
+            external.schedule_external_stack_event(&mut self.ctx);
         }
     }
 
     /// Hosts belong to a stack outside of the simulator from now on.
-    pub(crate) fn attach(&mut self, stack: Box<dyn ExternalStack>) {
-        let owned: Vec<bool> = self.ctx.plan.hosts.iter().map(|node| stack.owns(*node)).collect();
+    pub(crate) fn attach_external_stack(&mut self, stack: Box<dyn ExternalStack>) {
+        let owned: Vec<bool> = self.ctx.plan.hosts.iter().map(|node| stack.owns_host(*node)).collect();
         let hosts = (0..).map(HostId).zip(&owned).filter(|(_, owned)| **owned).map(|(host, _)| host);
         let hosts: Vec<HostId> = hosts.collect();
-        let mut external = External::new(stack, owned);
-        external.arm(&mut self.ctx);
+        let mut external = ExternalStackState::new(stack, owned);
+        external.schedule_external_stack_event(&mut self.ctx);
         self.endpoints.external = Some(Box::new(external));
         for host in hosts {
-            self.borrow_host(host).0.join_stack();
+            self.borrow_host(host).0.attach_external_stack_to_nic();
         }
     }
 
     fn on_datagram_due(&mut self, flow: u32) {
-        if let Some(host) = self.endpoints.host_of_source(flow) {
+        if let Some(host) = self.endpoints.host_of_datagram_source(flow) {
             let (mut host, ctx) = self.borrow_host(host);
             host.on_datagram_due(flow, ctx);
         }
     }
 
-    fn on_queue_pair(&mut self, address: u32) {
-        if let Some((place, host)) = self.endpoints.pairs.place_and_host_of(address) {
+    fn on_queue_pair_timer(&mut self, endpoint_key: u32) {
+        if let Some((place, host)) = self.endpoints.pairs.pair_end_index_and_host(endpoint_key) {
             let (mut host, ctx) = self.borrow_host(host);
-            host.on_pair_timer(place, ctx);
+            host.on_queue_pair_timer(place, ctx);
         }
     }
 
@@ -269,32 +275,32 @@ impl Partition {
         match event {
             Event::HostReceive(_) => host.on_rx_stack_done(ctx),
             Event::HostSend(_) => host.on_tx_stack_done(ctx),
-            Event::HostDrain(_) => host.on_receiver_drained(ctx),
-            Event::RateRelease(limiter) => host.on_limiter_release(limiter.nic_queue, ctx),
-            Event::RateTimer(limiter) => host.on_limiter_timer(limiter.nic_queue, ctx),
+            Event::HostDrain(_) => host.on_receive_buffer_frame_drained(ctx),
+            Event::RateRelease(limiter) => host.on_rate_limiter_release(limiter.nic_queue, ctx),
+            Event::RateTimer(limiter) => host.on_rate_limiter_timer(limiter.nic_queue, ctx),
             _ => unreachable!("it names no host"),
         }
     }
 
     /// Handles events rarer than once per hop; not inlined into the run loop.
     #[inline(never)]
-    fn handle_rare_event(&mut self, event: u64) {
-        match Event::decode(event) {
-            Event::PauseEffect(port) => self.on_pause_effect(port),
+    fn handle_infrequent_event(&mut self, event: u64) {
+        match Event::decode_event(event) {
+            Event::PauseEffect(port) => self.on_pause_reaction_time_over(port),
             Event::PauseExpiry(slot) => self.on_pause_expiry(slot),
             Event::PauseRefresh(slot) => self.on_pause_refresh(slot),
             event @ (Event::HostReceive(host)
             | Event::HostSend(host)
             | Event::HostDrain(host)
-            | Event::RateRelease(LimiterId { host, .. })
-            | Event::RateTimer(LimiterId { host, .. })) => self.handle_host_event(host, event),
+            | Event::RateRelease(QcnRateLimiterId { host, .. })
+            | Event::RateTimer(QcnRateLimiterId { host, .. })) => self.handle_host_event(host, event),
             Event::Timer(end) => self.on_endpoint_timer(end),
-            Event::Order(address) => self.on_order(address),
+            Event::Order(endpoint_key) => self.on_endpoint_order_due(endpoint_key),
             Event::DatagramDue(flow) => self.on_datagram_due(flow),
-            Event::Watchdog(slot) => self.on_watchdog(slot),
-            Event::PauseStorm(number) => self.on_pause_storm(number),
-            Event::QueuePair(address) => self.on_queue_pair(address),
-            Event::External => self.on_external(),
+            Event::Watchdog(slot) => self.on_pfc_watchdog_check(slot),
+            Event::PauseStorm(number) => self.send_pause_storm_frames(number),
+            Event::QueuePair(endpoint_key) => self.on_queue_pair_timer(endpoint_key),
+            Event::External => self.on_external_stack_event(),
             Event::TxDone(_) | Event::Arrive(_) => unreachable!("the run loop handles it itself"),
         }
     }
@@ -311,20 +317,20 @@ impl Model for Partition {
         &mut self.ctx.queue
     }
 
-    fn wants_prefetch(&self) -> bool {
-        self.ctx.hot.prefetch != PrefetchMode::None
+    fn is_prefetching_enabled(&self) -> bool {
+        self.ctx.hot.prefetch != PrefetchDistance::None
     }
 
     #[inline(always)]
-    fn prefetch_upcoming(&mut self) {
-        if self.ctx.hot.prefetch == PrefetchMode::Long {
+    fn prefetch_for_upcoming_events(&mut self) {
+        if self.ctx.hot.prefetch == PrefetchDistance::Long {
             self.ctx.queue.prefetch_bucket_nodes::<2>();
             self.ctx.queue.fill_lookahead(prefetch::LONG_LOOKAHEAD);
-            self.prefetch_long();
+            self.prefetch_long_distance();
         } else {
             self.ctx.queue.prefetch_bucket_nodes::<1>();
             self.ctx.queue.fill_lookahead(prefetch::SHORT_LOOKAHEAD);
-            self.seen = self.prefetch_short(self.seen).unwrap_or(ShortPrefetchState::EMPTY);
+            self.seen = self.prefetch_short_distance(self.seen).unwrap_or(ShortPrefetchState::EMPTY);
         }
     }
 
@@ -333,7 +339,7 @@ impl Model for Partition {
         match Event::decode_port_event(event) {
             Some(Event::Arrive(port)) => self.on_frame_arrival(port),
             Some(Event::TxDone(port)) => self.on_tx_done(port),
-            _ => self.handle_rare_event(event),
+            _ => self.handle_infrequent_event(event),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Assignment of nodes to partitions: leaf switches with their hosts in equal parts, in the order of their numbers (generators number pod by pod);
 //! every other switch joins the partition to which it has most links.
 
-use crate::plan::Plan;
+use crate::plan::NetworkPlan;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{NodeId, PortId};
 use std::collections::VecDeque;
@@ -10,22 +10,22 @@ use std::collections::VecDeque;
 const MIN_FRAMES_PER_PARTITION: u64 = 2_000;
 const FULL_FRAME_BITS: u64 = 1_538 * 8;
 
-impl Plan {
+impl NetworkPlan {
     /// The number of partitions that speed up a run on this many cores.
-    pub fn useful_partitions(&self, cores: usize) -> usize {
+    pub fn useful_partition_count(&self, cores: usize) -> usize {
         let bits = |port: PortId| self.topology.channel(port).rate.bytes_in(self.window).0 * 8;
         let frames = self.all_ports().map(bits).sum::<u64>() / FULL_FRAME_BITS;
-        cores.min((frames / MIN_FRAMES_PER_PARTITION) as usize).clamp(1, self.max_partitions())
+        cores.min((frames / MIN_FRAMES_PER_PARTITION) as usize).clamp(1, self.max_partition_count())
     }
 
     /// The maximum number of partitions: one for each switch with hosts.
-    pub fn max_partitions(&self) -> usize {
+    pub fn max_partition_count(&self) -> usize {
         switches_with_hosts(&self.topology).len().clamp(1, usize::from(u16::MAX))
     }
 
-    /// The partition of each node, for at most [`Self::max_partitions`] partitions.
-    pub fn assign_partitions(&self, partitions: usize) -> Vec<u16> {
-        let partitions = partitions.clamp(1, self.max_partitions());
+    /// The partition of each node, for at most [`Self::max_partition_count`] partitions.
+    pub fn assign_nodes_to_partitions(&self, partitions: usize) -> Vec<u16> {
+        let partitions = partitions.clamp(1, self.max_partition_count());
         let topology = &self.topology;
         let mut partition_of: Vec<Option<u16>> = vec![None; topology.nodes().len()];
         let mut load = vec![0; partitions];
@@ -40,7 +40,7 @@ impl Plan {
             for port in &topology.nodes()[node].ports {
                 let peer = topology.peer(*port);
                 if partition_of[peer.0 as usize].is_none() {
-                    let partition = best_partition(topology, peer, &partition_of, &load);
+                    let partition = partition_with_most_links(topology, peer, &partition_of, &load);
                     partition_of[peer.0 as usize] = Some(partition as u16);
                     load[partition] += topology.nodes()[peer].ports.len();
                     next.push_back(peer);
@@ -58,7 +58,12 @@ fn switches_with_hosts(topology: &Topology) -> Vec<NodeId> {
 }
 
 /// The partition to which a node has most links; of equal ones the least loaded.
-fn best_partition(topology: &Topology, node: NodeId, partition_of: &[Option<u16>], load: &[usize]) -> usize {
+fn partition_with_most_links(
+    topology: &Topology,
+    node: NodeId,
+    partition_of: &[Option<u16>],
+    load: &[usize],
+) -> usize {
     let mut links = vec![0usize; load.len()];
     for port in &topology.nodes()[node].ports {
         if let Some(partition) = partition_of[topology.peer(*port).0 as usize] {

@@ -3,16 +3,16 @@
 use crate::class::ClassPolicy;
 use crate::frame::telemetry::TelemetryStamper;
 use crate::headroom::BufferReservations;
-use crate::ids::{HostId, PackedNode, SlotId, SwitchId, SwitchOrHost};
-use crate::port_names::ports_matching;
-use crate::settings::{ObeyedPauses, Overhead, PauseRule, PfcPorts, ReceiverSettings, Settings};
+use crate::ids::{HostId, PackedNodeId, SlotId, SwitchId, SwitchOrHost};
+use crate::port_names::ports_matching_globs;
+use crate::settings::{FrameOverhead, ObeyedPauses, PauseRule, PfcPorts, Settings, SlowReceiverSettings};
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{BitRate, Bytes, IndexVec, LineRate, NodeId, PortId, Priority, Span};
 use std::sync::Arc;
 
 /// The immutable input of a run.
 #[derive(Debug)]
-pub struct Plan {
+pub struct NetworkPlan {
     pub(crate) topology: Arc<Topology>,
     pub(crate) settings: Arc<Settings>,
     /// The priorities in use, ascending; a class is an index into them.
@@ -34,7 +34,7 @@ pub struct Plan {
     pub(crate) switches: Vec<NodeId>,
     /// The nodes that are hosts, by host index.
     pub(crate) hosts: Vec<NodeId>,
-    pub(crate) margins: BufferReservations,
+    pub(crate) reservations: BufferReservations,
     /// Maximum jitter in the send stack of a host.
     pub(crate) tx_jitter: Span,
     /// By port, if some port has one-way flow control.
@@ -43,12 +43,12 @@ pub struct Plan {
     pub(crate) window: Span,
 }
 
-impl Plan {
+impl NetworkPlan {
     /// The plan for a topology and settings.
     ///
     /// # Panics
     /// If a host has not exactly one link.
-    pub fn new(topology: Arc<Topology>, settings: Arc<Settings>) -> Plan {
+    pub fn new(topology: Arc<Topology>, settings: Arc<Settings>) -> NetworkPlan {
         let priorities = priorities_in_use(&settings);
         let class = |priority: Priority| priorities.partition_point(|p| *p < priority) as u8;
         let whole_link = settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link);
@@ -67,7 +67,7 @@ impl Plan {
                 node.name
             );
         }
-        let mut plan = Plan {
+        let mut plan = NetworkPlan {
             lossless: priorities.iter().filter(|p| is_lossless(p)).fold(0, |set, p| set | 1 << class(*p)),
             class_bits: priorities.len().next_power_of_two().trailing_zeros(),
             account_mask: if whole_link { 0 } else { u8::MAX },
@@ -80,17 +80,17 @@ impl Plan {
             number,
             switches,
             hosts,
-            margins: BufferReservations::default(),
+            reservations: BufferReservations::default(),
             tx_jitter: Span::ZERO,
-            pause_rules: pause_rules(&topology, &settings),
-            window: window_length(&topology, settings.overhead),
+            pause_rules: pause_rules_by_port(&topology, &settings),
+            window: lookahead_window_length(&topology, settings.overhead),
             topology,
             settings,
         };
-        if plan.lossless != 0 || !plan.settings.tx_jitter.is_auto() {
+        if plan.lossless != 0 || !plan.settings.tx_jitter.is_automatic_jitter() {
             plan.tx_jitter = plan.settings.tx_jitter.max_stack_jitter();
         }
-        plan.margins = BufferReservations::from_plan(&plan);
+        plan.reservations = BufferReservations::from_plan(&plan);
         plan
     }
 
@@ -100,41 +100,41 @@ impl Plan {
     }
 
     /// Number of slots.
-    pub(crate) fn slot_count(&self) -> usize {
+    pub(crate) fn class_slot_count(&self) -> usize {
         self.topology.port_count() << self.class_bits
     }
 
     /// All slots, by number.
-    pub(crate) fn all_slots(&self) -> impl Iterator<Item = SlotId> + use<> {
-        (0..self.slot_count() as u32).map(SlotId)
+    pub(crate) fn all_class_slots(&self) -> impl Iterator<Item = SlotId> + use<> {
+        (0..self.class_slot_count() as u32).map(SlotId)
     }
 
     /// The slot of `class` at `port`.
-    pub(crate) fn slot(&self, port: PortId, class: u8) -> SlotId {
+    pub(crate) fn slot_of_class(&self, port: PortId, class: u8) -> SlotId {
         SlotId((port.0 << self.class_bits) | u32::from(class))
     }
 
     /// The port and class of a slot.
-    pub(crate) fn port_and_class(&self, slot: SlotId) -> (PortId, u8) {
+    pub(crate) fn port_and_class_of_slot(&self, slot: SlotId) -> (PortId, u8) {
         (PortId(slot.0 >> self.class_bits), (slot.0 & ((1 << self.class_bits) - 1)) as u8)
     }
 
     /// Index of a priority among those in use.
-    pub(crate) fn class_of_priority(&self, priority: Priority) -> u8 {
+    pub(crate) fn class_index_of_priority(&self, priority: Priority) -> u8 {
         self.priorities.partition_point(|p| *p < priority) as u8
     }
 
-    pub(crate) fn is_lossless(&self, class: u8) -> bool {
+    pub(crate) fn is_class_lossless(&self, class: u8) -> bool {
         self.lossless & 1 << class != 0
     }
 
     /// Whether any class of a port can be paused.
-    pub(crate) fn can_pause(&self) -> bool {
+    pub(crate) fn can_pause_any_class(&self) -> bool {
         self.lossless != 0 || !self.pause_rules.is_empty()
     }
 
     /// Whether `port` sends pause frames.
-    pub(crate) fn sends_pauses(&self, port: PortId) -> bool {
+    pub(crate) fn sends_pause_frames(&self, port: PortId) -> bool {
         self.pause_rules.get(port).is_none_or(|rule| rule.sends)
     }
 
@@ -153,30 +153,30 @@ impl Plan {
     }
 
     /// Index of the switch pool of a class; with two pools lossy classes use the second.
-    pub(crate) fn buffer_pool_of_class(&self, class: u8) -> usize {
-        usize::from(self.settings.buffer.egress_pool().is_some() && !self.is_lossless(class))
+    pub(crate) fn buffer_pool_index_of_class(&self, class: u8) -> usize {
+        usize::from(self.settings.buffer.egress_lossy_pool_size().is_some() && !self.is_class_lossless(class))
     }
 
     /// The switch index of a node, if it is a switch.
-    pub(crate) fn switch_id(&self, node: NodeId) -> Option<SwitchId> {
+    pub(crate) fn switch_id_of_node(&self, node: NodeId) -> Option<SwitchId> {
         (self.topology.nodes()[node].kind == NodeKind::Switch).then(|| SwitchId(self.number[node]))
     }
 
     /// A node as a switch or host index.
-    pub(crate) fn packed_node(&self, node: NodeId) -> PackedNode {
+    pub(crate) fn packed_id_of_node(&self, node: NodeId) -> PackedNodeId {
         match self.topology.nodes()[node].kind {
-            NodeKind::Switch => PackedNode::new(SwitchOrHost::Switch(SwitchId(self.number[node]))),
-            NodeKind::Host => PackedNode::new(SwitchOrHost::Host(HostId(self.number[node]))),
+            NodeKind::Switch => PackedNodeId::new(SwitchOrHost::Switch(SwitchId(self.number[node]))),
+            NodeKind::Host => PackedNodeId::new(SwitchOrHost::Host(HostId(self.number[node]))),
         }
     }
 
     /// The host index of a node that is a host.
-    pub(crate) fn host_id(&self, node: NodeId) -> HostId {
+    pub(crate) fn host_id_of_node(&self, node: NodeId) -> HostId {
         HostId(self.number[node])
     }
 
     /// The rate of the link that leaves `port`.
-    pub(crate) fn rate_from(&self, port: PortId) -> BitRate {
+    pub(crate) fn link_rate_of_port(&self, port: PortId) -> BitRate {
         self.topology.channel(port).rate
     }
 
@@ -187,27 +187,32 @@ impl Plan {
             wire_jitters.binary_search_by_key(&host, |own| own.host).ok().map(|row| &wire_jitters[row])
         };
         let (from, to) = (self.topology.owner(port), self.topology.peer(port));
-        if self.switch_id(from).is_some() {
+        if self.switch_id_of_node(from).is_some() {
             return of_host(to).map_or(Span::ZERO, |own| own.to_host);
         }
         if let Some(own) = of_host(from) {
             return own.to_switch;
         }
         // Automatic jitter is for lossy classes.
-        let is_idle = wire_jitter.is_auto() && self.lossless.count_ones() as usize == self.priorities.len();
-        if is_idle { Span::ZERO } else { wire_jitter.max_wire_jitter(self.rate_from(port), *mtu, *overhead) }
+        let is_idle =
+            wire_jitter.is_automatic_jitter() && self.lossless.count_ones() as usize == self.priorities.len();
+        if is_idle {
+            Span::ZERO
+        } else {
+            wire_jitter.max_wire_jitter(self.link_rate_of_port(port), *mtu, *overhead)
+        }
     }
 
     /// Maximum lateness of frames on the wire from `port`, by jitter or by the token bucket of a host's link.
-    pub(crate) fn max_lateness(&self, port: PortId) -> Span {
+    pub(crate) fn max_frame_lateness(&self, port: PortId) -> Span {
         let ends = [self.topology.owner(port), self.topology.peer(port)];
-        let is_of_host = ends.iter().any(|node| self.switch_id(*node).is_none());
+        let is_of_host = ends.iter().any(|node| self.switch_id_of_node(*node).is_none());
         let burst = Bytes(u64::from(if is_of_host { self.settings.wire_burst } else { 0 }));
-        self.max_wire_jitter(port) + self.rate_from(port).serialise(burst)
+        self.max_wire_jitter(port) + self.link_rate_of_port(port).serialise(burst)
     }
 
     /// The receive buffer of the host at the end of `port`, if it drains slowly.
-    pub(crate) fn slow_receiver(&self, port: PortId) -> Option<&ReceiverSettings> {
+    pub(crate) fn slow_receiver_settings(&self, port: PortId) -> Option<&SlowReceiverSettings> {
         if self.settings.receivers.is_empty() {
             return None;
         }
@@ -216,15 +221,15 @@ impl Plan {
     }
 
     /// Whether the network is so large that visiting all its state mostly misses the cache.
-    pub(crate) fn is_large(&self) -> bool {
+    pub(crate) fn is_large_network(&self) -> bool {
         self.topology.port_count() >= LARGE_NETWORK_MIN_PORTS
     }
 
     /// Panics because a node accessed a port of another node.
     #[cold]
     #[inline(never)]
-    pub(crate) fn panic_wrong_owner(&self, node: PackedNode, port: PortId) -> ! {
-        let id = match node.unpack() {
+    pub(crate) fn panic_wrong_port_owner(&self, node: PackedNodeId, port: PortId) -> ! {
+        let id = match node.unpack_node_id() {
             SwitchOrHost::Switch(switch) => self.switches[switch.0 as usize],
             SwitchOrHost::Host(host) => self.hosts[host.0 as usize],
         };
@@ -245,15 +250,16 @@ impl Plan {
 
     /// Whether the other end of `port` keeps an ingress account: switches and slow receivers do.
     pub(crate) fn has_ingress_account(&self, port: PortId) -> bool {
-        self.switch_id(self.topology.peer(port)).is_some() || self.slow_receiver(port).is_some()
+        self.switch_id_of_node(self.topology.peer(port)).is_some()
+            || self.slow_receiver_settings(port).is_some()
     }
 }
 
-fn pause_rules(topology: &Topology, settings: &Settings) -> IndexVec<PortId, PauseRule> {
+fn pause_rules_by_port(topology: &Topology, settings: &Settings) -> IndexVec<PortId, PauseRule> {
     let rows = settings.pfc.as_ref().map_or(&[][..], |pfc| &pfc.ports);
     let mut by_port = IndexVec::new();
     for PfcPorts { ports, rule } in rows {
-        for port in ports_matching(ports, topology) {
+        for port in ports_matching_globs(ports, topology) {
             if by_port.is_empty() {
                 by_port = IndexVec::filled(PauseRule::BOTH_WAYS, topology.port_count());
             }
@@ -271,8 +277,10 @@ const MIN_DATAGRAM_BYTES: u32 = 29;
 const MAX_WINDOW: Span = Span::from_us(1);
 
 /// The shortest delay of a minimum frame over all links, at most a microsecond: no node affects another one sooner.
-fn window_length(topology: &Topology, overhead: Overhead) -> Span {
-    let smallest = overhead.frame_size(MIN_DATAGRAM_BYTES, Priority::default()).min(Overhead::PAUSE_FRAME);
+fn lookahead_window_length(topology: &Topology, overhead: FrameOverhead) -> Span {
+    let smallest = overhead
+        .frame_size_of_ip_packet(MIN_DATAGRAM_BYTES, Priority::default())
+        .min(FrameOverhead::PAUSE_FRAME);
     let of_link = |port: u32| {
         let channel = topology.channel(PortId(port));
         channel.delay + LineRate::new(channel.rate).serialise(smallest + overhead.gap)
@@ -284,7 +292,7 @@ fn telemetry_stamper(settings: &Settings, topology: &Topology) -> Option<Telemet
     let is_read =
         settings.transports.iter().any(|t| t.rdma.is_some_and(|rdma| rdma.pair.telemetry_bytes > 0));
     let rates = (0..topology.port_count() as u32).map(|port| topology.channel(PortId(port)).rate);
-    is_read.then(|| TelemetryStamper::for_fastest_link(rates.max().unwrap_or(BitRate(1))))
+    is_read.then(|| TelemetryStamper::stamper_for_fastest_link(rates.max().unwrap_or(BitRate(1))))
 }
 
 /// The priorities of all possible frames, ascending: the classes of the network.

@@ -4,20 +4,20 @@ use pauseframe_topology::Topology;
 use pauseframe_units::PortId;
 
 /// Every port.
-pub fn all_ports(topology: &Topology) -> impl Iterator<Item = PortId> {
+pub fn all_ports_of_topology(topology: &Topology) -> impl Iterator<Item = PortId> {
     topology.links().ids().flat_map(|link| [PortId::of_link(link, 0), PortId::of_link(link, 1)])
 }
 
 /// The ports that match globs.
-pub fn ports_matching(globs: &[String], topology: &Topology) -> Vec<PortId> {
+pub fn ports_matching_globs(globs: &[String], topology: &Topology) -> Vec<PortId> {
     let named = |port: &PortId| {
         let name = topology.port_name(*port);
-        globs.iter().any(|glob| matches(glob, &name))
+        globs.iter().any(|glob| matches_glob(glob, &name))
     };
-    all_ports(topology).filter(named).collect()
+    all_ports_of_topology(topology).filter(named).collect()
 }
 
 /// Whether a glob with `*` (any text) and `?` (any one character) matches all of `text`.
-pub fn matches(glob: &str, text: &str) -> bool {
+pub fn matches_glob(glob: &str, text: &str) -> bool {
     wildmatch::WildMatch::new(glob).matches(text)
 }

@@ -7,23 +7,23 @@ use std::ops::Range;
 /// The records of all flows, by their numbers.
 #[derive(Clone, Debug, Default)]
 pub struct FlowRecords {
-    slots: Vec<RecordSlot>,
+    slots: Vec<StoredFlowRecord>,
     /// Records that do not fit the packed form.
     whole: Vec<FlowRecord>,
 }
 
 #[derive(Clone, Debug)]
-enum RecordSlot {
-    Packed(PackedRecord),
+enum StoredFlowRecord {
+    Packed(PackedFlowRecord),
     /// Position in `whole`.
     Whole(u32),
 }
 
-const _: () = assert!(size_of::<RecordSlot>() <= 72, "a million flows take 72 MB");
+const _: () = assert!(size_of::<StoredFlowRecord>() <= 72, "a million flows take 72 MB");
 
 /// A record with small counts whose other fields have default values.
 #[derive(Clone, Debug)]
-struct PackedRecord {
+struct PackedFlowRecord {
     size: u64,
     start: Time,
     end: Time,
@@ -44,11 +44,11 @@ struct PackedRecord {
     status: FlowStatus,
 }
 
-impl PackedRecord {
-    /// Packs a record with truncation. The record fits if [`PackedRecord::unpack`] returns it unchanged.
-    fn pack_truncated(record: &FlowRecord) -> PackedRecord {
+impl PackedFlowRecord {
+    /// Packs a record with truncation. The record fits if [`PackedFlowRecord::unpack_flow_record`] returns it unchanged.
+    fn pack_flow_record_truncated(record: &FlowRecord) -> PackedFlowRecord {
         let spec = &record.spec;
-        PackedRecord {
+        PackedFlowRecord {
             size: spec.size,
             start: spec.start,
             end: record.end,
@@ -68,7 +68,7 @@ impl PackedRecord {
         }
     }
 
-    fn unpack(&self) -> FlowRecord {
+    fn unpack_flow_record(&self) -> FlowRecord {
         let spec = FlowSpec {
             start: self.start,
             transport: self.transport,
@@ -84,7 +84,7 @@ impl PackedRecord {
             loss_probes: u32::from(self.loss_probes),
             ce_packets: u64::from(self.ce_packets),
             connected: (self.connected != Time::MAX).then_some(self.connected),
-            ..FlowRecord::started(spec, self.ideal, self.end)
+            ..FlowRecord::new_at_flow_start(spec, self.ideal, self.end)
         }
     }
 }
@@ -104,37 +104,41 @@ impl FlowRecords {
     ///
     /// # Panics
     /// If there is no such flow.
-    pub fn get(&self, flow: u32) -> FlowRecord {
-        self.unpack(&self.slots[flow as usize])
+    pub fn flow_record(&self, flow: u32) -> FlowRecord {
+        self.unpack_flow_record(&self.slots[flow as usize])
     }
 
     /// The records of some flows, in the order of their numbers.
     ///
     /// # Panics
     /// If there are fewer flows.
-    pub fn range(&self, flows: Range<usize>) -> impl Iterator<Item = FlowRecord> + Clone {
-        self.slots[flows].iter().map(|slot| self.unpack(slot))
+    pub fn flow_record_range(&self, flows: Range<usize>) -> impl Iterator<Item = FlowRecord> + Clone {
+        self.slots[flows].iter().map(|slot| self.unpack_flow_record(slot))
     }
 
     /// All records, in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = FlowRecord> + Clone {
-        self.range(0..self.len())
+        self.flow_record_range(0..self.len())
     }
 
     /// Appends a record under the next number.
-    pub fn push(&mut self, record: &FlowRecord) {
-        let slot = self.pack(record);
+    pub fn push_flow_record(&mut self, record: &FlowRecord) {
+        let slot = self.pack_flow_record(record);
         self.slots.push(slot);
     }
 
     /// Changes the record of a flow.
-    pub(crate) fn update<R>(&mut self, flow: u32, change: impl FnOnce(&mut FlowRecord) -> R) -> R {
+    pub(crate) fn update_flow_record<R>(
+        &mut self,
+        flow: u32,
+        change: impl FnOnce(&mut FlowRecord) -> R,
+    ) -> R {
         let mut record = match &self.slots[flow as usize] {
-            RecordSlot::Whole(index) => return change(&mut self.whole[*index as usize]),
-            RecordSlot::Packed(packed) => packed.unpack(),
+            StoredFlowRecord::Whole(index) => return change(&mut self.whole[*index as usize]),
+            StoredFlowRecord::Packed(packed) => packed.unpack_flow_record(),
         };
         let result = change(&mut record);
-        self.slots[flow as usize] = self.pack(&record);
+        self.slots[flow as usize] = self.pack_flow_record(&record);
         result
     }
 
@@ -142,8 +146,8 @@ impl FlowRecords {
     pub(crate) fn set_end_of_running_flows(&mut self, now: Time) {
         for slot in &mut self.slots {
             let (status, end) = match slot {
-                RecordSlot::Packed(packed) => (packed.status, &mut packed.end),
-                RecordSlot::Whole(index) => {
+                StoredFlowRecord::Packed(packed) => (packed.status, &mut packed.end),
+                StoredFlowRecord::Whole(index) => {
                     let record = &mut self.whole[*index as usize];
                     (record.status, &mut record.end)
                 }
@@ -154,27 +158,27 @@ impl FlowRecords {
         }
     }
 
-    fn unpack(&self, slot: &RecordSlot) -> FlowRecord {
+    fn unpack_flow_record(&self, slot: &StoredFlowRecord) -> FlowRecord {
         match slot {
-            RecordSlot::Packed(packed) => packed.unpack(),
-            RecordSlot::Whole(index) => self.whole[*index as usize],
+            StoredFlowRecord::Packed(packed) => packed.unpack_flow_record(),
+            StoredFlowRecord::Whole(index) => self.whole[*index as usize],
         }
     }
 
-    fn pack(&mut self, record: &FlowRecord) -> RecordSlot {
-        let packed = PackedRecord::pack_truncated(record);
-        if packed.unpack() == *record {
-            return RecordSlot::Packed(packed);
+    fn pack_flow_record(&mut self, record: &FlowRecord) -> StoredFlowRecord {
+        let packed = PackedFlowRecord::pack_flow_record_truncated(record);
+        if packed.unpack_flow_record() == *record {
+            return StoredFlowRecord::Packed(packed);
         }
         self.whole.push(*record);
-        RecordSlot::Whole(self.whole.len() as u32 - 1)
+        StoredFlowRecord::Whole(self.whole.len() as u32 - 1)
     }
 }
 
 impl FromIterator<FlowRecord> for FlowRecords {
     fn from_iter<I: IntoIterator<Item = FlowRecord>>(records: I) -> FlowRecords {
         let mut all = FlowRecords::default();
-        records.into_iter().for_each(|record| all.push(&record));
+        records.into_iter().for_each(|record| all.push_flow_record(&record));
         all
     }
 }
@@ -182,13 +186,13 @@ impl FromIterator<FlowRecord> for FlowRecords {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::{KeptConnection, Operation};
+    use crate::flow::{KeptConnection, StorageOperation};
     use pauseframe_transport::ConnectionFailure;
     use proptest::prelude::*;
 
     fn zero() -> FlowRecord {
         let spec = FlowSpec { start: Time(5), ..FlowSpec::new(NodeId(1), NodeId(2), 1000) };
-        FlowRecord::started(spec, Span(7), Time(5))
+        FlowRecord::new_at_flow_start(spec, Span(7), Time(5))
     }
 
     /// Sets a field, by number, to a value that may or may not fit.
@@ -217,7 +221,7 @@ mod tests {
             15 => record.datagrams.lost = value,
             16 => record.rdma.cnps_sent = value,
             17 => record.connected = Some(Time(value)),
-            18 => spec.operation = Some(Operation::Read),
+            18 => spec.operation = Some(StorageOperation::Read),
             _ => record.failure = Some(ConnectionFailure::SynTimeout),
         }
     }
@@ -231,11 +235,11 @@ mod tests {
             let mut records: FlowRecords = expected.iter().copied().collect();
             for (flow, field, value) in changes {
                 set(&mut expected[flow as usize], field, value);
-                records.update(flow, |record| set(record, field, value));
-                prop_assert_eq!(records.get(flow), expected[flow as usize]);
+                records.update_flow_record(flow, |record| set(record, field, value));
+                prop_assert_eq!(records.flow_record(flow), expected[flow as usize]);
             }
             prop_assert_eq!(records.iter().collect::<Vec<_>>(), expected.clone());
-            prop_assert_eq!(records.range(1..3).collect::<Vec<_>>(), &expected[1..3]);
+            prop_assert_eq!(records.flow_record_range(1..3).collect::<Vec<_>>(), &expected[1..3]);
             for record in expected.iter_mut().filter(|record| record.status == FlowStatus::Running) {
                 record.end = Time(99);
             }
@@ -247,7 +251,7 @@ mod tests {
     #[test]
     fn usual_flows_are_packed() {
         let mut records: FlowRecords = [zero(); 3].into_iter().collect();
-        records.update(0, |record| {
+        records.update_flow_record(0, |record| {
             (record.status, record.end, record.delivered) = (FlowStatus::Finished, Time(500), 1000);
             (record.connected, record.ce_packets, record.retransmits) = (Some(Time(90)), 12, 3);
             (record.timeouts, record.loss_probes, record.spec.query) = (1, 2, Some(40));
@@ -255,7 +259,7 @@ mod tests {
         assert_eq!((records.len(), records.whole.len()), (3, 0));
         // A flow that no longer fits takes one place, however often it changes.
         for lost in 1..5 {
-            records.update(1, |record| record.datagrams.lost = lost);
+            records.update_flow_record(1, |record| record.datagrams.lost = lost);
         }
         assert_eq!(records.whole.len(), 1);
     }

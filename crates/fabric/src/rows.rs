@@ -2,58 +2,71 @@
 //!
 //! A retired row is reused when no packet in flight refers to it, and not before its flow has switched to another path.
 
-use crate::switching::paths::Paths;
+use crate::switching::paths::PathTable;
 use pauseframe_units::{PortId, Time};
 
 /// The paths of all flows, and the changes that partitions have not received.
 #[derive(Debug)]
-pub(crate) struct PathRows {
-    paths: Paths,
+pub(crate) struct TrafficPathTable {
+    paths: PathTable,
     used: bool,
     /// Rows that retire at these times.
-    leaving: Vec<(Time, u32)>,
+    rows_to_retire: Vec<(Time, u32)>,
     /// New rows that partitions have not received.
-    fresh: Vec<(u32, Vec<PortId>)>,
+    rows_not_sent: Vec<(u32, Vec<PortId>)>,
 }
 
-impl PathRows {
+impl TrafficPathTable {
     /// `used`: packets carry their path. Otherwise switches look up the next hop and rows are unused.
-    pub(crate) fn new(stride: usize, used: bool) -> PathRows {
-        PathRows { paths: Paths::new(stride), used, leaving: Vec::new(), fresh: Vec::new() }
+    pub(crate) fn new(stride: usize, used: bool) -> TrafficPathTable {
+        TrafficPathTable {
+            paths: PathTable::new(stride),
+            used,
+            rows_to_retire: Vec::new(),
+            rows_not_sent: Vec::new(),
+        }
     }
 
-    pub(crate) fn is_enabled(&self) -> bool {
+    pub(crate) fn packets_carry_paths(&self) -> bool {
         self.used
     }
 
-    pub(crate) fn add_path(&mut self, path: Vec<PortId>) -> u32 {
-        let row = self.paths.add_path(&path);
-        self.fresh.push((row, path));
+    pub(crate) fn add_path_row(&mut self, path: Vec<PortId>) -> u32 {
+        let row = self.paths.add_path_row(&path);
+        self.rows_not_sent.push((row, path));
         row
     }
 
-    pub(crate) fn row_equals_path(&self, row: u32, path: &[PortId]) -> bool {
-        self.paths.row_equals_path(row, path)
+    pub(crate) fn path_row_equals(&self, row: u32, path: &[PortId]) -> bool {
+        self.paths.path_row_equals(row, path)
     }
 
-    pub(crate) fn retire_row(&mut self, row: u32, at: Time) {
-        self.leaving.push((at, row));
+    pub(crate) fn retire_path_row(&mut self, row: u32, at: Time) {
+        self.rows_to_retire.push((at, row));
     }
 
-    /// Whether a search for unused rows pays off, after all partitions have reached `now`.
-    pub(crate) fn should_reclaim(&mut self, now: Time) -> bool {
-        let paths = &mut self.paths;
-        self.leaving.extract_if(.., |(at, _)| *at < now).for_each(|(_, row)| paths.retire_row(row));
-        paths.should_reclaim()
+    /// Retires the rows that are due, after all partitions have reached `now`.
+    pub(crate) fn retire_due_path_rows(&mut self, now: Time) {
+        let due = self.rows_to_retire.extract_if(.., |(at, _)| *at < now);
+        due.for_each(|(_, row)| self.paths.retire_path_row(row));
     }
 
-    /// Frees retired rows that no packet refers to. `named`: rows of all packets; `places`: size of the packet pools.
-    pub(crate) fn reclaim_rows(&mut self, named: impl Iterator<Item = u32>, places: usize) {
-        self.paths.reclaim_rows(named, places);
+    /// Whether a search for unused rows pays off.
+    pub(crate) fn is_path_row_reclaim_due(&self) -> bool {
+        self.paths.is_path_row_reclaim_due()
+    }
+
+    /// Frees retired rows that no packet refers to. `rows_of_packets`: rows of all packets; `places`: size of the packet pools.
+    pub(crate) fn reclaim_unused_path_rows(
+        &mut self,
+        rows_of_packets: impl Iterator<Item = u32>,
+        places: usize,
+    ) {
+        self.paths.reclaim_unused_path_rows(rows_of_packets, places);
     }
 
     /// Takes the new rows for the partitions.
-    pub(crate) fn take_new_rows(&mut self) -> Vec<(u32, Vec<PortId>)> {
-        std::mem::take(&mut self.fresh)
+    pub(crate) fn take_new_path_rows(&mut self) -> Vec<(u32, Vec<PortId>)> {
+        std::mem::take(&mut self.rows_not_sent)
     }
 }

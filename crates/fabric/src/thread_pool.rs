@@ -24,7 +24,7 @@ const ASSIGNED: u8 = 1;
 const SHUTDOWN: u8 = 2;
 
 /// Passes a worker to its thread. The polled state has its own cache lines.
-struct JobSlot {
+struct WorkerHandover {
     /// `ASSIGNED`: the thread has a worker; `SHUTDOWN`: no more work follows.
     state: CacheAligned<AtomicU8>,
     work: Mutex<Option<(Box<Worker>, Time)>>,
@@ -36,8 +36,8 @@ struct CacheAligned<T>(T);
 
 /// One thread for each worker but the first.
 pub(crate) struct ThreadPool {
-    slots: Vec<(Arc<JobSlot>, Thread)>,
-    backoff: Backoff,
+    slots: Vec<(Arc<WorkerHandover>, Thread)>,
+    backoff: SpinBackoff,
 }
 
 impl ThreadPool {
@@ -49,10 +49,10 @@ impl ThreadPool {
         #[expect(clippy::disallowed_methods, reason = "to be woken; no result depends on it")]
         let coordinator = std::thread::current();
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
-        let backoff = Backoff::new(count + 1, cores);
+        let backoff = SpinBackoff::new(count + 1, cores);
         let slot = |_| {
             let (work, done) = (Mutex::new(None), Mutex::new(None));
-            let slot = Arc::new(JobSlot { state: CacheAligned(AtomicU8::new(IDLE)), work, done });
+            let slot = Arc::new(WorkerHandover { state: CacheAligned(AtomicU8::new(IDLE)), work, done });
             let (theirs, coordinator) = (Arc::clone(&slot), coordinator.clone());
             let thread = scope.spawn(move || theirs.run_assigned_windows(catch_panic, &coordinator, backoff));
             (slot, thread.thread().clone())
@@ -61,16 +61,20 @@ impl ThreadPool {
     }
 
     /// Runs all workers up to `end`, the first on this thread. Returns the error of the first worker that failed.
-    pub(crate) fn run(&mut self, workers: &mut Vec<Box<Worker>>, end: Time) -> Result<(), String> {
+    pub(crate) fn run_workers_in_parallel(
+        &mut self,
+        workers: &mut Vec<Box<Worker>>,
+        end: Time,
+    ) -> Result<(), String> {
         for ((slot, thread), worker) in self.slots.iter().zip(workers.drain(1..)) {
             *slot.work.lock().unwrap_or_else(PoisonError::into_inner) = Some((worker, end));
             slot.state.0.store(ASSIGNED, Ordering::Release);
             thread.unpark();
         }
-        workers[0].run(end);
+        workers[0].run_worker_until(end);
         let mut failed = None;
         for (slot, _) in &self.slots {
-            self.backoff.wait(|| slot.state.0.load(Ordering::Acquire) != ASSIGNED);
+            self.backoff.spin_then_sleep_until(|| slot.state.0.load(Ordering::Acquire) != ASSIGNED);
             match slot.done.lock().unwrap_or_else(PoisonError::into_inner).take() {
                 Some(Ok(worker)) => workers.push(worker),
                 Some(Err(message)) => failed = failed.or(Some(message)),
@@ -84,23 +88,23 @@ impl ThreadPool {
 impl Drop for ThreadPool {
     fn drop(&mut self) {
         for (slot, thread) in &self.slots {
-            self.backoff.wait(|| slot.state.0.load(Ordering::Acquire) != ASSIGNED);
+            self.backoff.spin_then_sleep_until(|| slot.state.0.load(Ordering::Acquire) != ASSIGNED);
             slot.state.0.store(SHUTDOWN, Ordering::Release);
             thread.unpark();
         }
     }
 }
 
-impl JobSlot {
+impl WorkerHandover {
     /// Runs assigned windows until shutdown.
-    fn run_assigned_windows(&self, catch_panic: CatchPanic, coordinator: &Thread, mut backoff: Backoff) {
+    fn run_assigned_windows(&self, catch_panic: CatchPanic, coordinator: &Thread, mut backoff: SpinBackoff) {
         loop {
-            backoff.wait(|| self.state.0.load(Ordering::Acquire) != IDLE);
+            backoff.spin_then_sleep_until(|| self.state.0.load(Ordering::Acquire) != IDLE);
             if self.state.0.load(Ordering::Acquire) == SHUTDOWN {
                 return;
             }
             if let Some((mut worker, end)) = self.work.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                let ran = catch_panic(&mut || worker.run(end));
+                let ran = catch_panic(&mut || worker.run_worker_until(end));
                 *self.done.lock().unwrap_or_else(PoisonError::into_inner) = Some(ran.map(|()| worker));
             }
             self.state.0.store(IDLE, Ordering::Release);
@@ -114,7 +118,7 @@ impl JobSlot {
 ///
 /// # Panics
 /// If `work` panics for the first number.
-pub(crate) fn run_in_parallel(
+pub(crate) fn run_on_temporary_threads(
     count: usize,
     catch_panic: CatchPanic,
     work: impl Fn(usize) + Sync,
@@ -131,7 +135,7 @@ pub(crate) fn run_in_parallel(
 
 /// How often a waiting thread polls before it sleeps.
 #[derive(Clone, Copy, Debug)]
-struct Backoff {
+struct SpinBackoff {
     spins: u32,
     /// Consecutive failed spins.
     failed_spins: u32,
@@ -139,15 +143,15 @@ struct Backoff {
     reduced_rounds: u32,
 }
 
-impl Backoff {
+impl SpinBackoff {
     /// The backoff of one of `partitions` threads.
-    fn new(partitions: usize, cores: usize) -> Backoff {
+    fn new(partitions: usize, cores: usize) -> SpinBackoff {
         let spins = if partitions <= cores { MAX_SPINS } else { SPINS_OVERSUBSCRIBED };
-        Backoff { spins, failed_spins: 0, reduced_rounds: 0 }
+        SpinBackoff { spins, failed_spins: 0, reduced_rounds: 0 }
     }
 
     /// The number of polls for the next wait.
-    fn next_spins(&mut self) -> u32 {
+    fn next_spin_count(&mut self) -> u32 {
         match self.reduced_rounds.checked_sub(1) {
             Some(left) => {
                 self.reduced_rounds = left;
@@ -167,8 +171,8 @@ impl Backoff {
     }
 
     /// Waits until `over` is true: spins briefly, then sleeps until unparked.
-    fn wait(&mut self, over: impl Fn() -> bool) {
-        let spins = self.next_spins();
+    fn spin_then_sleep_until(&mut self, over: impl Fn() -> bool) {
+        let spins = self.next_spin_count();
         for _ in 0..spins {
             if over() {
                 self.record_spin_result(spins, false);
@@ -190,7 +194,7 @@ mod tests {
     /// Regression: eight spinning partitions on two cores took twenty times as long.
     #[test]
     fn oversubscribed_workers_sleep_early() {
-        let spins = |partitions, cores| Backoff::new(partitions, cores).next_spins();
+        let spins = |partitions, cores| SpinBackoff::new(partitions, cores).next_spin_count();
         assert_eq!((spins(2, 2), spins(1, 1)), (MAX_SPINS, MAX_SPINS));
         assert!(spins(3, 2) < MAX_SPINS / 100 && spins(8, 2) < MAX_SPINS / 100);
     }
@@ -198,9 +202,9 @@ mod tests {
     /// Regression: two runs with two threads each on two cores took 17 times as long as one alone.
     #[test]
     fn idle_workers_back_off() {
-        let mut backoff = Backoff::new(2, 2);
+        let mut backoff = SpinBackoff::new(2, 2);
         let mut long = |failed| {
-            let spins = backoff.next_spins();
+            let spins = backoff.next_spin_count();
             backoff.record_spin_result(spins, failed);
             spins == MAX_SPINS
         };

@@ -13,20 +13,23 @@ const TIE_BITS: u64 = 0xff_ffff << 32;
 
 /// Breaks ties between arrivals.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct TieBreaker {
+pub(crate) struct ArrivalTieBreaker {
     key: u64,
     /// [`TIE_BITS`], or 0 if the smaller port goes first.
     mask: u64,
 }
 
-impl TieBreaker {
-    pub(crate) fn new(seed: u64, random: bool) -> TieBreaker {
-        TieBreaker { key: random_stream(seed, "ties", 0).next_u64(), mask: if random { TIE_BITS } else { 0 } }
+impl ArrivalTieBreaker {
+    pub(crate) fn new(seed: u64, random: bool) -> ArrivalTieBreaker {
+        ArrivalTieBreaker {
+            key: random_stream(seed, "ties", 0).next_u64(),
+            mask: if random { TIE_BITS } else { 0 },
+        }
     }
 
     /// The tie bits of an arrival.
     #[inline(always)]
-    pub(crate) fn tie_bits_of(self, at: Time, port: PortId) -> u64 {
+    pub(crate) fn tie_bits_of_arrival(self, at: Time, port: PortId) -> u64 {
         // One product of 128 bits, folded (Wang Yi's wyhash): a difference of ports or of times reaches all bits.
         let port = u64::from(port.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ self.key;
         let product = u128::from(at.0 ^ self.key.rotate_left(32)) * u128::from(port);
@@ -40,12 +43,13 @@ mod tests {
 
     /// How often each of `ports` comes first at instants that are `every` ps apart.
     fn wins(seed: u64, ports: &[u32], every: u64) -> Vec<u32> {
-        let ties = TieBreaker::new(seed, true);
+        let ties = ArrivalTieBreaker::new(seed, true);
         let mut wins = vec![0; ports.len()];
         for turn in 0..20_000 {
             let at = Time(1_000_000 + turn * every);
-            let first =
-                (0..ports.len()).min_by_key(|index| ties.tie_bits_of(at, PortId(ports[*index]))).unwrap();
+            let first = (0..ports.len())
+                .min_by_key(|index| ties.tie_bits_of_arrival(at, PortId(ports[*index])))
+                .unwrap();
             wins[first] += 1;
         }
         wins
@@ -70,10 +74,10 @@ mod tests {
 
     #[test]
     fn the_order_at_one_instant_tells_nothing_of_the_next() {
-        let ties = TieBreaker::new(1, true);
+        let ties = ArrivalTieBreaker::new(1, true);
         let first = |turn: u64| {
             let at = Time(turn * 123_040);
-            ties.tie_bits_of(at, PortId(0)) < ties.tie_bits_of(at, PortId(2))
+            ties.tie_bits_of_arrival(at, PortId(0)) < ties.tie_bits_of_arrival(at, PortId(2))
         };
         let changes = (0..20_000).filter(|turn| first(*turn) != first(*turn + 1)).count();
         assert!(changes.abs_diff(10_000) < 354, "{changes}");
@@ -81,9 +85,9 @@ mod tests {
 
     #[test]
     fn ideal_clocks_leave_the_order_to_the_ports() {
-        let ties = TieBreaker::new(1, false);
-        assert_eq!(ties.tie_bits_of(Time(123), PortId(7)), 0);
-        let random = TieBreaker::new(1, true);
-        assert_eq!(random.tie_bits_of(Time(123), PortId(7)) & !TIE_BITS, 0);
+        let ties = ArrivalTieBreaker::new(1, false);
+        assert_eq!(ties.tie_bits_of_arrival(Time(123), PortId(7)), 0);
+        let random = ArrivalTieBreaker::new(1, true);
+        assert_eq!(random.tie_bits_of_arrival(Time(123), PortId(7)) & !TIE_BITS, 0);
     }
 }

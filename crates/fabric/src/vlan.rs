@@ -5,7 +5,7 @@
 //! lane on the wire). Packets of a lossy transport take the same routes in their own priority. The choice uses the number of open flows on each link,
 //! known instantly everywhere, as a host agent with a perfect view would see it. Left out: VLANs that change on the way.
 
-use crate::plan::Plan;
+use crate::plan::NetworkPlan;
 use crate::settings::{VlanChoice, VlanRoutes};
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_routing::verify::LinkLoad;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// The VLAN choice of an endpoint.
 #[derive(Clone, Debug)]
-pub(crate) struct PickedVlan {
+pub(crate) struct PickedVlanAndClass {
     pub(crate) vlan: u16,
     pub(crate) class: u8,
     /// The VLANs to pick from for every packet; empty if the flow keeps its VLAN.
@@ -25,7 +25,7 @@ pub(crate) struct PickedVlan {
 #[derive(Debug)]
 pub(crate) struct VlanPicker {
     routes: Arc<VlanRoutes>,
-    plan: Arc<Plan>,
+    plan: Arc<NetworkPlan>,
     load: LinkLoad,
     /// Random generators by host.
     rng: Vec<Rng>,
@@ -33,7 +33,7 @@ pub(crate) struct VlanPicker {
 }
 
 impl VlanPicker {
-    pub(crate) fn from_plan(plan: &Arc<Plan>) -> Option<VlanPicker> {
+    pub(crate) fn from_plan(plan: &Arc<NetworkPlan>) -> Option<VlanPicker> {
         let routes = Arc::clone(plan.settings.vlans.as_ref()?);
         let draws = |host: &NodeId| random_stream(plan.settings.seed, "vlan", u64::from(host.0));
         Some(VlanPicker {
@@ -46,15 +46,24 @@ impl VlanPicker {
     }
 
     /// Picks the VLAN of a new endpoint that sends from host `from` to `to`, with transport class `class`. `counts`: it sends data, so it adds load.
-    pub(crate) fn pick_vlan(&mut self, [from, to]: [NodeId; 2], class: u8, counts: bool) -> PickedVlan {
+    pub(crate) fn pick_vlan_for_endpoint(
+        &mut self,
+        [from, to]: [NodeId; 2],
+        class: u8,
+        counts: bool,
+    ) -> PickedVlanAndClass {
         let vlan = self.choose_vlan(from, to);
         let among = if self.routes.per_packet { self.scratch.clone().into() } else { Box::default() };
         if counts {
             self.add_flow_load(vlan, [from, to], 1.0);
         }
         let lane = self.routes.tables.vlans()[usize::from(vlan)].lane;
-        let own = self.plan.class_of_priority(self.routes.lanes[usize::from(lane)]);
-        PickedVlan { vlan, class: if self.plan.is_lossless(class) { own } else { class }, among }
+        let own = self.plan.class_index_of_priority(self.routes.lanes[usize::from(lane)]);
+        PickedVlanAndClass {
+            vlan,
+            class: if self.plan.is_class_lossless(class) { own } else { class },
+            among,
+        }
     }
 
     /// Removes the load of an endpoint that sent data by `vlan`.

@@ -1,8 +1,8 @@
 //! A worker runs one partition up to the end of a window.
 
-use crate::order::{AddressedOrder, EndpointReport, PartitionUpdate};
+use crate::order::{EndpointReport, PartitionUpdate, TimedEndpointOrder};
 use crate::partition::Partition;
-use crate::wire::boundary::CrossingFrames;
+use crate::wire::boundary::CrossingFrameBuffer;
 use pauseframe_engine::{EventTally, run_events};
 use pauseframe_units::Time;
 use std::sync::Arc;
@@ -13,11 +13,11 @@ pub(crate) struct Worker {
     pub(crate) partition: Partition,
     pub(crate) tally: EventTally,
     /// Orders of the traffic for this partition.
-    pub(crate) orders: Vec<AddressedOrder>,
+    pub(crate) orders: Vec<TimedEndpointOrder>,
     /// Updates of the traffic for all partitions.
     pub(crate) updates: Vec<Arc<PartitionUpdate>>,
     /// Crossing frames by sending partition.
-    inboxes: Vec<CrossingFrames>,
+    inboxes: Vec<CrossingFrameBuffer>,
     pub(crate) status: WorkerStatus,
 }
 
@@ -38,16 +38,16 @@ pub(crate) struct WorkerStatus {
 
 impl Worker {
     pub(crate) fn new(mut partition: Partition, partitions: usize) -> Worker {
-        let inboxes = (0..partitions).map(|_| CrossingFrames::default()).collect();
+        let inboxes = (0..partitions).map(|_| CrossingFrameBuffer::default()).collect();
         partition.ports.boundary.set_partition_count(partitions);
         let (tally, orders, updates) = (EventTally::default(), Vec::new(), Vec::new());
         Worker { partition, tally, orders, updates, inboxes, status: WorkerStatus::default() }
     }
 
     /// Runs all events before `end`.
-    pub(crate) fn run(&mut self, end: Time) {
+    pub(crate) fn run_worker_until(&mut self, end: Time) {
         self.partition.ports.boundary.prefetch_outboxes();
-        self.receive_inputs();
+        self.receive_orders_and_frames();
         self.partition.ctx.outgoing.end = end;
         run_events(&mut self.partition, &mut self.tally);
         self.publish_status();
@@ -55,8 +55,8 @@ impl Worker {
 
     /// Updates the status that the network reads between windows.
     pub(crate) fn publish_status(&mut self) {
-        let first_arrival = self.partition.ports.boundary.take_first_arrival();
-        let next = [self.next_time(), first_arrival].into_iter().flatten().min();
+        let first_arrival = self.partition.ports.boundary.take_first_arrival_time();
+        let next = [self.next_event_time(), first_arrival].into_iter().flatten().min();
         let outgoing = &mut self.partition.ctx.outgoing;
         let WorkerStatus { reports, .. } = &mut self.status;
         reports.append(&mut outgoing.reports);
@@ -64,15 +64,15 @@ impl Worker {
     }
 
     /// Processes orders, updates and inboxes, so that nothing is in transit to this partition.
-    pub(crate) fn receive_inputs(&mut self) {
+    pub(crate) fn receive_orders_and_frames(&mut self) {
         let Partition { endpoints, switching, ctx, .. } = &mut self.partition;
         for update in self.updates.drain(..) {
-            update.rows.iter().for_each(|(row, path)| switching.paths.copy_row(*row, path));
+            update.rows.iter().for_each(|(row, path)| switching.paths.store_path_at_row(*row, path));
             ctx.hosts_of_flow.extend(&update.hosts);
-            ctx.contention.schedule_changes(&update.contention);
+            ctx.contention.append_contention_changes(&update.contention);
         }
-        for AddressedOrder { at, host, address, order } in self.orders.drain(..) {
-            endpoints.schedule_order(at, ctx.plan.host_id(host), address, order, ctx);
+        for TimedEndpointOrder { at, host, endpoint_key, order } in self.orders.drain(..) {
+            endpoints.schedule_order(at, ctx.plan.host_id_of_node(host), endpoint_key, order, ctx);
         }
         for inbox in &mut self.inboxes {
             self.partition.ports.receive_crossing_frames(inbox, &mut self.partition.ctx);
@@ -80,19 +80,25 @@ impl Worker {
     }
 
     /// The time of the next event.
-    pub(crate) fn next_time(&mut self) -> Option<Time> {
-        self.partition.ctx.queue.next_time()
+    pub(crate) fn next_event_time(&mut self) -> Option<Time> {
+        self.partition.ctx.queue.next_event_time()
     }
 }
 
 /// Swaps outboxes and inboxes between workers.
-pub(crate) fn swap_mailboxes(workers: &mut [Box<Worker>]) {
+pub(crate) fn swap_outboxes_and_inboxes(workers: &mut [Box<Worker>]) {
     for from in 1..workers.len() {
         let (before, after) = workers.split_at_mut(from);
         let from_worker = &mut after[0];
         for (to, to_worker) in before.iter_mut().enumerate() {
-            std::mem::swap(from_worker.partition.ports.boundary.outbox(to), &mut to_worker.inboxes[from]);
-            std::mem::swap(to_worker.partition.ports.boundary.outbox(from), &mut from_worker.inboxes[to]);
+            std::mem::swap(
+                from_worker.partition.ports.boundary.outbox_to_partition(to),
+                &mut to_worker.inboxes[from],
+            );
+            std::mem::swap(
+                to_worker.partition.ports.boundary.outbox_to_partition(from),
+                &mut from_worker.inboxes[to],
+            );
         }
     }
 }

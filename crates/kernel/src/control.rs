@@ -1,6 +1,6 @@
 //! Orders to the agent in the kernel (`python/pauseframe/kernel/agent`) and its reports: Ethernet frames on the first device.
 
-use pauseframe_fabric::{StackExchange, StackOrder};
+use pauseframe_fabric::{ExternalStackExchange, ExternalStackOrder};
 
 /// IEEE 802: for local experiments.
 const ETHER_TYPE: [u8; 2] = [0x88, 0xb5];
@@ -17,18 +17,18 @@ const SERVERS: u32 = 100;
 /// What the agent is to do.
 #[derive(Clone, Copy, Debug)]
 pub enum Command {
-    /// The application at an address (flow * 2 + side), on the host with this number, does something.
+    /// The application at an endpoint key (flow * 2 + side), on the host with this number, does something.
     Order {
         /// Position of the host.
         host: u16,
         /// Where.
-        address: u32,
+        endpoint_key: u32,
         /// The IPv4 address of the other host, where a connection opens.
         peer: [u8; 4],
         /// Nanoseconds to the first write.
         delay: u64,
         /// What.
-        order: StackOrder,
+        order: ExternalStackOrder,
     },
     /// Programs of the user start.
     Begin,
@@ -43,7 +43,7 @@ pub enum Command {
 pub enum Report {
     /// It takes orders.
     Ready,
-    /// The connection at an address is established.
+    /// The connection at an endpoint key is established.
     Connected(u32),
     /// An end has received all bytes that it waited for.
     Complete(u32),
@@ -54,7 +54,7 @@ pub enum Report {
     /// What an end has counted since its last report.
     Counted {
         /// Where.
-        address: u32,
+        endpoint_key: u32,
         /// The flow that it carried.
         flow: u32,
         /// Bytes that the application has read.
@@ -77,8 +77,8 @@ pub fn ports(flow: u32, transport: u16) -> (u16, u16) {
     (client as u16, server as u16)
 }
 
-/// The address (flow * 2 + side) that a segment from port `from` to port `to` goes to, if both are ports of a flow.
-pub fn address(from: u16, to: u16) -> Option<u32> {
+/// The endpoint key (flow * 2 + side) that a segment from port `from` to port `to` goes to, if both are ports of a flow.
+pub fn endpoint_key_of_ports(from: u16, to: u16) -> Option<u32> {
     let (side, client, server) = if u32::from(to) < FIRST_CLIENT { (1, from, to) } else { (0, to, from) };
     let (client, server) = (u32::from(client), u32::from(server));
     let is_flow =
@@ -87,7 +87,7 @@ pub fn address(from: u16, to: u16) -> Option<u32> {
 }
 
 fn encode(command: &Command, into: &mut Vec<u8>) {
-    let of_exchange = |exchange: &StackExchange, values: &mut [u64; 7]| {
+    let of_exchange = |exchange: &ExternalStackExchange, values: &mut [u64; 7]| {
         values[..4].copy_from_slice(&[
             exchange.writes,
             exchange.expects,
@@ -98,26 +98,26 @@ fn encode(command: &Command, into: &mut Vec<u8>) {
     };
     let (mut host_number, mut side, mut at, mut values) = (0_u16, 0, 0, [0_u64; 7]);
     let op = match command {
-        Command::Order { host, address, peer, delay, order } => {
-            (host_number, at) = (*host, *address);
+        Command::Order { host, endpoint_key, peer, delay, order } => {
+            (host_number, at) = (*host, *endpoint_key);
             match order {
-                StackOrder::Open(opening) => {
+                ExternalStackOrder::Open(opening) => {
                     side = opening.side;
                     of_exchange(&opening.exchange, &mut values);
-                    let (client, server) = ports(address / 2, opening.transport);
+                    let (client, server) = ports(endpoint_key / 2, opening.transport);
                     let peer = u64::from(u32::from_be_bytes(*peer));
                     values[4] = peer << 32 | u64::from(client) << 16 | u64::from(server);
                     values[5] = delay << 16 | u64::from(opening.transport);
                     1
                 }
-                StackOrder::Continue(exchange) => {
+                ExternalStackOrder::Continue(exchange) => {
                     of_exchange(exchange, &mut values);
                     2
                 }
-                StackOrder::EndExchange => 3,
-                StackOrder::Close => 4,
-                StackOrder::Stop => 5,
-                StackOrder::Free => 6,
+                ExternalStackOrder::EndExchange => 3,
+                ExternalStackOrder::Close => 4,
+                ExternalStackOrder::Stop => 5,
+                ExternalStackOrder::Free => 6,
             }
         }
         Command::Begin => 7,
@@ -159,24 +159,24 @@ pub fn reports(frame: &[u8]) -> Option<Vec<Report>> {
 }
 
 fn report(message: &[u8]) -> Option<Report> {
-    let address = u32::from_le_bytes(message[4..8].try_into().ok()?);
+    let endpoint_key = u32::from_le_bytes(message[4..8].try_into().ok()?);
     let value = |at: usize| {
         message[8 + 8 * at..].iter().take(8).rev().fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
     };
     Some(match message[0] {
         64 => Report::Ready,
-        66 => Report::Connected(address),
-        67 => Report::Complete(address),
-        68 => Report::Failed(address, value(0) as u32),
-        69 => Report::Drained(address),
+        66 => Report::Connected(endpoint_key),
+        67 => Report::Complete(endpoint_key),
+        68 => Report::Failed(endpoint_key, value(0) as u32),
+        69 => Report::Drained(endpoint_key),
         70 => Report::Counted {
-            address,
+            endpoint_key,
             flow: value(0) as u32,
             delivered: value(1),
             retransmits: value(2) as u32,
             timeouts: value(3) as u32,
         },
-        71 => Report::ProgramEnded(address, value(0) as u32),
+        71 => Report::ProgramEnded(endpoint_key, value(0) as u32),
         72 => Report::CountedAll,
         _ => return None,
     })
@@ -190,11 +190,11 @@ mod tests {
     fn ports_name_the_flow_and_the_side() {
         for flow in [0, 1, 59_999, 60_000, 5_999_999] {
             let (client, server) = ports(flow, 8);
-            assert_eq!(address(client, server), Some(flow * 2 + 1));
-            assert_eq!(address(server, client), Some(flow * 2));
+            assert_eq!(endpoint_key_of_ports(client, server), Some(flow * 2 + 1));
+            assert_eq!(endpoint_key_of_ports(server, client), Some(flow * 2));
         }
-        assert_eq!(address(40_000, 5201), None, "both are ports of programs");
-        assert_eq!(address(22, 40_000), None, "a well-known port below those of transports");
+        assert_eq!(endpoint_key_of_ports(40_000, 5201), None, "both are ports of programs");
+        assert_eq!(endpoint_key_of_ports(22, 40_000), None, "a well-known port below those of transports");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Samples of sockets and counters, which the agent writes as lines into a file of the run's folder.
 
 use crate::control;
-use pauseframe_fabric::{CounterSample, SocketSample, StackSamples};
+use pauseframe_fabric::{ExternalCounterSample, ExternalSocketSample, ExternalStackSamples};
 use pauseframe_units::{NodeId, Time};
 
 const PICOSECONDS: u64 = 1_000;
@@ -9,8 +9,8 @@ const PICOSECONDS: u64 = 1_000;
 const ALPHA_ONE: f64 = 1024.0;
 
 /// The samples in `text`; lines that are no samples are skipped. `hosts`: their nodes by number.
-pub(crate) fn parse(text: &str, hosts: &[NodeId]) -> StackSamples {
-    let mut samples = StackSamples::default();
+pub(crate) fn parse(text: &str, hosts: &[NodeId]) -> ExternalStackSamples {
+    let mut samples = ExternalStackSamples::default();
     for line in text.lines() {
         let fields: Vec<&str> = line.split('\t').collect();
         match fields.first() {
@@ -35,20 +35,20 @@ fn begin(fields: &[&str], hosts: &[NodeId]) -> Option<(Time, NodeId)> {
     Some((time, *hosts.get(number::<usize>(fields, 2)?)?))
 }
 
-fn socket(fields: &[&str], hosts: &[NodeId]) -> Option<SocketSample> {
+fn socket(fields: &[&str], hosts: &[NodeId]) -> Option<ExternalSocketSample> {
     let (time, host) = begin(fields, hosts)?;
     let [ten, a, b, c] = number::<u32>(fields, 4)?.to_be_bytes();
     let peer = (ten == 10).then(|| NodeId(u32::from_be_bytes([0, a, b, c])))?;
     let (port, peer_port) = (number(fields, 3)?, number(fields, 5)?);
     let alpha: i32 = number(fields, 20)?;
-    Some(SocketSample {
+    Some(ExternalSocketSample {
         time,
         host,
         port,
         peer,
         peer_port,
         // The segments that reach this socket are sent from the peer's port.
-        address: control::address(peer_port, port),
+        endpoint_key: control::endpoint_key_of_ports(peer_port, port),
         state: number(fields, 6)?,
         congestion_control: (*fields.get(7)?).to_owned(),
         cwnd: number(fields, 8)?,
@@ -67,9 +67,9 @@ fn socket(fields: &[&str], hosts: &[NodeId]) -> Option<SocketSample> {
     })
 }
 
-fn counter(fields: &[&str], hosts: &[NodeId]) -> Option<CounterSample> {
+fn counter(fields: &[&str], hosts: &[NodeId]) -> Option<ExternalCounterSample> {
     let (time, host) = begin(fields, hosts)?;
-    Some(CounterSample { time, host, name: (*fields.get(3)?).to_owned(), value: number(fields, 4)? })
+    Some(ExternalCounterSample { time, host, name: (*fields.get(3)?).to_owned(), value: number(fields, 4)? })
 }
 
 #[cfg(test)]
@@ -84,7 +84,7 @@ mod tests {
         let samples = parse(text, &[NodeId(4), NodeId(5)]);
         let [socket] = &samples.sockets[..] else { panic!("a socket of another network has no peer here") };
         assert_eq!((socket.time, socket.host, socket.peer), (Time(1_000_000), NodeId(5), NodeId(5)));
-        assert_eq!((socket.address, socket.cwnd, socket.alpha), (Some(15), 12, Some(0.5)));
+        assert_eq!((socket.endpoint_key, socket.cwnd, socket.alpha), (Some(15), 12, Some(0.5)));
         let [counter] = &samples.counters[..] else { panic!("one counter") };
         assert_eq!((counter.host, counter.name.as_str(), counter.value), (NodeId(4), "TcpExtTCPTimeouts", 4));
     }

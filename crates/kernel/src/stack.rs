@@ -4,8 +4,11 @@ use crate::control::{self, Command, Report};
 use crate::machine::{Machine, MachineError};
 use crate::samples;
 use crate::setup::RunFolder;
-use pauseframe_fabric::{ExternalStack, StackFailure, StackFrame, StackOrder, StackReport, StackSamples};
-use pauseframe_transport::{ConnectionFailure, Ecn};
+use pauseframe_fabric::{
+    ExternalStack, ExternalStackFailure, ExternalStackFrame, ExternalStackOrder, ExternalStackReport,
+    ExternalStackSamples,
+};
+use pauseframe_transport::{ConnectionFailure, EcnCodepoint};
 use pauseframe_units::{NodeId, Time};
 use std::collections::BTreeMap;
 
@@ -76,7 +79,7 @@ pub struct KernelStack {
     /// Kicks that the network has not seen, each at its time.
     kicks: Vec<(usize, u64)>,
     senders: Vec<NodeId>,
-    reports: Vec<(u32, StackReport)>,
+    reports: Vec<(u32, ExternalStackReport)>,
     /// Programs of the user, and their statuses once they have ended.
     programs: Vec<(String, Option<u32>)>,
     /// Reports of all counters that the agent still owes.
@@ -86,8 +89,8 @@ pub struct KernelStack {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn failure(error: MachineError) -> StackFailure {
-    StackFailure(error.to_string())
+fn failure(error: MachineError) -> ExternalStackFailure {
+    ExternalStackFailure(error.to_string())
 }
 
 impl KernelStack {
@@ -203,13 +206,13 @@ impl KernelStack {
     }
 
     fn take_report(&mut self, report: Report) {
-        let (address, report) = match report {
-            Report::Connected(address) => (address, StackReport::Connected),
-            Report::Complete(address) => (address, StackReport::Complete),
-            Report::Failed(address, error) => (address, StackReport::Failed(cause(error))),
-            Report::Drained(address) => (address, StackReport::Drained),
-            Report::Counted { address, flow, delivered, retransmits, timeouts } => {
-                (address, StackReport::Counted { flow, delivered, retransmits, timeouts })
+        let (endpoint_key, report) = match report {
+            Report::Connected(endpoint_key) => (endpoint_key, ExternalStackReport::Connected),
+            Report::Complete(endpoint_key) => (endpoint_key, ExternalStackReport::Complete),
+            Report::Failed(endpoint_key, error) => (endpoint_key, ExternalStackReport::Failed(cause(error))),
+            Report::Drained(endpoint_key) => (endpoint_key, ExternalStackReport::Drained),
+            Report::Counted { endpoint_key, flow, delivered, retransmits, timeouts } => {
+                (endpoint_key, ExternalStackReport::Counted { flow, delivered, retransmits, timeouts })
             }
             Report::ProgramEnded(number, status) => {
                 if let Some((_, ended)) = self.programs.get_mut(number as usize) {
@@ -223,7 +226,7 @@ impl KernelStack {
             }
             Report::Ready => return,
         };
-        self.reports.push((address, report));
+        self.reports.push((endpoint_key, report));
     }
 
     fn count_all(&mut self) {
@@ -291,32 +294,43 @@ fn cause(error: u32) -> ConnectionFailure {
 }
 
 impl ExternalStack for KernelStack {
-    fn owns(&self, host: NodeId) -> bool {
+    fn owns_host(&self, host: NodeId) -> bool {
         self.device_of.contains_key(&host)
     }
 
-    fn next_time(&self) -> Option<Time> {
+    fn next_stack_event_time(&self) -> Option<Time> {
         if !self.commands.is_empty() {
             return Some(Time::ZERO);
         }
         self.next().map(|time| self.network_time(time))
     }
 
-    fn run(&mut self, now: Time, until: Time) -> Result<(), StackFailure> {
+    fn run_stack_until(&mut self, now: Time, until: Time) -> Result<(), ExternalStackFailure> {
         let (now, until) = (self.kernel_time(now), self.kernel_time(until));
         self.run_at(now, until).map_err(failure)
     }
 
-    fn receive(&mut self, host: NodeId, frame: &[u8], now: Time) -> Result<(), StackFailure> {
+    fn receive_frame_at_host(
+        &mut self,
+        host: NodeId,
+        frame: &[u8],
+        now: Time,
+    ) -> Result<(), ExternalStackFailure> {
         let device = self.device(host);
         if !self.machine.put_frame(device, frame).map_err(failure)? {
-            return Err(StackFailure("the kernel has no buffer for a frame that has arrived".to_owned()));
+            return Err(ExternalStackFailure(
+                "the kernel has no buffer for a frame that has arrived".to_owned(),
+            ));
         }
         self.interrupt_soon(device, now);
         Ok(())
     }
 
-    fn transmit(&mut self, host: NodeId, now: Time) -> Result<Option<StackFrame>, StackFailure> {
+    fn take_frame_of_transmit_ring(
+        &mut self,
+        host: NodeId,
+        now: Time,
+    ) -> Result<Option<ExternalStackFrame>, ExternalStackFailure> {
         let device = self.device(host);
         let frame = self.machine.take_frame(device).map_err(failure)?;
         if self.is_silent[device] == frame.is_some() {
@@ -330,37 +344,43 @@ impl ExternalStack for KernelStack {
         }))
     }
 
-    fn take_senders(&mut self) -> Vec<NodeId> {
+    fn take_hosts_with_frames_to_send(&mut self) -> Vec<NodeId> {
         let mut senders = std::mem::take(&mut self.senders);
         senders.sort_unstable();
         senders.dedup();
         senders
     }
 
-    fn order(&mut self, host: NodeId, address: u32, order: &StackOrder, now: Time) {
+    fn execute_application_order(
+        &mut self,
+        host: NodeId,
+        endpoint_key: u32,
+        order: &ExternalStackOrder,
+        now: Time,
+    ) {
         let (peer, delay) = match order {
-            StackOrder::Open(opening) => {
+            ExternalStackOrder::Open(opening) => {
                 (ipv4(opening.peer), opening.start.saturating_since(now).0.div_ceil(PICOSECONDS))
             }
             _ => ([0; 4], 0),
         };
         let host = (self.device(host) - 1) as u16;
-        self.commands.push(Command::Order { host, address, peer, delay, order: *order });
+        self.commands.push(Command::Order { host, endpoint_key, peer, delay, order: *order });
     }
 
-    fn take_reports(&mut self) -> Vec<(u32, StackReport)> {
+    fn take_application_reports(&mut self) -> Vec<(u32, ExternalStackReport)> {
         std::mem::take(&mut self.reports)
     }
 
-    fn take_samples(&mut self) -> StackSamples {
+    fn take_stack_samples(&mut self) -> ExternalStackSamples {
         samples::parse(&self.folder.take_samples(), &self.hosts)
     }
 
-    fn has_programs(&self) -> bool {
+    fn has_running_programs(&self) -> bool {
         self.programs.iter().any(|(_, status)| status.is_none())
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn external_stack_warnings(&self) -> Vec<String> {
         let note = |(program, status): &(String, Option<u32>)| match status {
             Some(0) => None,
             Some(status) => Some(format!("program {program} ended with status {status}")),
@@ -369,7 +389,7 @@ impl ExternalStack for KernelStack {
         self.programs.iter().filter_map(note).collect()
     }
 
-    fn finish(&mut self, now: Time) -> Result<(), StackFailure> {
+    fn report_final_counters(&mut self, now: Time) -> Result<(), ExternalStackFailure> {
         let mut now = self.kernel_time(now).max(self.machine.now());
         self.count_all();
         while self.counts_due > 0 {
@@ -378,7 +398,7 @@ impl ExternalStack for KernelStack {
             match self.next() {
                 _ if self.counts_due == 0 => {}
                 Some(next) if next < now + BOOT_GRID => now = next.max(now),
-                _ => return Err(StackFailure("the agent does not report its counters".to_owned())),
+                _ => return Err(ExternalStackFailure("the agent does not report its counters".to_owned())),
             }
         }
         Ok(())
@@ -390,7 +410,7 @@ const TCP: u8 = 6;
 const UDP: u8 = 17;
 
 /// What the network must know of a frame.
-fn describe(bytes: Vec<u8>) -> StackFrame {
+fn describe(bytes: Vec<u8>) -> ExternalStackFrame {
     let destination = match bytes.get(..6) {
         Some([2, 0, 0, a, b, c]) => Some(NodeId(u32::from_be_bytes([0, *a, *b, *c]))),
         _ => None,
@@ -398,23 +418,30 @@ fn describe(bytes: Vec<u8>) -> StackFrame {
     let ip = bytes.get(ETHERNET..).filter(|ip| ip.len() >= 20 && bytes[12..ETHERNET] == [8, 0]);
     let Some(ip) = ip else {
         let ip_size = bytes.len().saturating_sub(ETHERNET) as u32;
-        return StackFrame { ip_size, to: None, destination, ports: 0, ecn: Ecn::NotEct, bytes };
+        return ExternalStackFrame {
+            ip_size,
+            to: None,
+            destination,
+            ports: 0,
+            ecn: EcnCodepoint::NotEct,
+            bytes,
+        };
     };
     let above = ip.get(usize::from(ip[0] & 15) * 4..).filter(|above| above.len() >= 4);
     let ports = above.filter(|_| [TCP, UDP].contains(&ip[9])).map(|above| {
         let port = |at: usize| u16::from_be_bytes([above[at], above[at + 1]]);
         (port(0), port(2))
     });
-    let to = ports.filter(|_| ip[9] == TCP).and_then(|(from, to)| control::address(from, to));
+    let to = ports.filter(|_| ip[9] == TCP).and_then(|(from, to)| control::endpoint_key_of_ports(from, to));
     let ports = ports.map_or(0, |(from, to)| u32::from(from) << 16 | u32::from(to));
     let ecn = match ip[1] & 3 {
-        0 => Ecn::NotEct,
-        1 => Ecn::Ect1,
-        2 => Ecn::Ect0,
-        _ => Ecn::Ce,
+        0 => EcnCodepoint::NotEct,
+        1 => EcnCodepoint::Ect1,
+        2 => EcnCodepoint::Ect0,
+        _ => EcnCodepoint::Ce,
     };
     let ip_size = u32::from(u16::from_be_bytes([ip[2], ip[3]]));
-    StackFrame { ip_size, to, destination, ports, ecn, bytes }
+    ExternalStackFrame { ip_size, to, destination, ports, ecn, bytes }
 }
 
 #[cfg(test)]
@@ -428,7 +455,7 @@ mod tests {
         frame.extend([4, 7, 0, 100]);
         frame.extend([0; 16]);
         let described = describe(frame);
-        assert_eq!((described.to, described.ecn, described.ip_size), (Some(15), Ecn::Ect0, 40));
+        assert_eq!((described.to, described.ecn, described.ip_size), (Some(15), EcnCodepoint::Ect0, 40));
         assert_eq!((described.destination, described.ports), (Some(NodeId(260)), 0x0407_0064));
         assert_eq!(describe(vec![0; 60]).to, None, "not IP");
     }

@@ -21,7 +21,7 @@ use pauseframe_scenario::results::{self, RunStatus};
 use pauseframe_scenario::{
     Input, Problem, RunOptions, RunProgress, resolve as resolve_scenario, run as run_scenario,
 };
-use pauseframe_scenario::{RunControl, presets as preset_table, printable};
+use pauseframe_scenario::{RunCallbackDecision, presets as preset_table, printable};
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyError, PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -258,14 +258,14 @@ fn run(
                 RunOptions { out: out.as_deref(), force, force_large, threads, kernel, programs: &programs };
             run_scenario(&scenario.inner, options, |now| {
                 if last.elapsed() < DISPLAY_EVERY {
-                    return RunControl::Continue;
+                    return RunCallbackDecision::Continue;
                 }
                 last = Instant::now();
                 match Python::attach(|py| look_outside(py, progress.as_ref(), &now)) {
                     Ok(control) => control,
                     Err(error) => {
                         raised = Some(error);
-                        RunControl::Stop
+                        RunCallbackDecision::Stop
                     }
                 }
             })
@@ -293,11 +293,15 @@ pub(crate) fn run_error(py: Python<'_>, error: results::RunError) -> PyErr {
 
 /// Calls the progress display, and stops the run after Ctrl-C. Any other exception of the display goes to the
 /// caller.
-fn look_outside(py: Python<'_>, progress: Option<&Py<PyAny>>, now: &RunProgress) -> PyResult<RunControl> {
+fn look_outside(
+    py: Python<'_>,
+    progress: Option<&Py<PyAny>>,
+    now: &RunProgress,
+) -> PyResult<RunCallbackDecision> {
     let shown = progress.map_or(Ok(()), |show| show.call1(py, (progress_dict(py, now)?,)).map(|_| ()));
     match shown.and_then(|()| py.check_signals()) {
-        Ok(()) => Ok(RunControl::Continue),
-        Err(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => Ok(RunControl::Stop),
+        Ok(()) => Ok(RunCallbackDecision::Continue),
+        Err(error) if error.is_instance_of::<PyKeyboardInterrupt>(py) => Ok(RunCallbackDecision::Stop),
         Err(error) => Err(error),
     }
 }

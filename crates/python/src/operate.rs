@@ -2,7 +2,7 @@
 //! deadlock. Documented in `_core.pyi`.
 
 use crate::fabrics::{Topology, wrong};
-use pauseframe_fabric::{Headroom, Overhead};
+use pauseframe_fabric::{FrameOverhead, LinkHeadroom};
 use pauseframe_routing::{Dependency, DependencyGraph, NextHops, RoutingError};
 use pauseframe_topology::Channel;
 use pauseframe_units::{BitRate, Span};
@@ -24,7 +24,14 @@ fn link_headroom(
         return Err(wrong("a link has a rate and frames have a size: both above 0"));
     }
     let link = Channel { rate: BitRate(rate_bps), delay: Span(delay_ps) };
-    let terms = Headroom::for_link(link, link, max_frame, Overhead::ETHERNET, Span(reaction_ps), lossless);
+    let terms = LinkHeadroom::headroom_for_link(
+        link,
+        link,
+        max_frame,
+        FrameOverhead::ETHERNET,
+        Span(reaction_ps),
+        lossless,
+    );
     let result = PyDict::new(py);
     let times = [
         ("frame_ahead_ps", terms.frame_ahead),
@@ -39,7 +46,7 @@ fn link_headroom(
     }
     result.set_item("arriving_bytes", terms.arriving.0)?;
     result.set_item("crossing_bytes", terms.crossing.0)?;
-    result.set_item("total_bytes", terms.total_bytes().0)?;
+    result.set_item("total_bytes", terms.headroom_bytes().0)?;
     Ok(result)
 }
 

@@ -4,7 +4,7 @@
 
 use crate::InputError;
 use crate::border::guarded;
-use pauseframe_scenario::congestion_control::{CONTRACT_RULES, CongestionControlConfig, ContractRule};
+use pauseframe_scenario::congestion_control::{CONTRACT_RULES, CcContractRule, CongestionControlConfig};
 use pauseframe_scenario::panics::caught;
 use pauseframe_scenario::plugin::{self, PluginSource};
 use pyo3::prelude::*;
@@ -45,23 +45,23 @@ fn congestion_control_contract(
     py: Python<'_>,
     name: &str,
 ) -> PyResult<Vec<(&'static str, &'static str, Option<String>)>> {
-    let all = CongestionControlConfig::all();
+    let all = CongestionControlConfig::all_congestion_controls();
     let config = all.iter().find(|(known, _)| *known == name).map(|(_, config)| *config);
     let config = config.ok_or_else(|| InputError::new_err(format!("{name:?} is no congestion control")))?;
-    let _watchdog = plugin::PluginWatchdog::start()?;
+    let _watchdog = plugin::PluginWatchdog::start_plugin_watchdog()?;
     Ok(py.detach(|| {
         CONTRACT_RULES.iter().map(|rule| (rule.name, rule.demand, violation(rule, &config))).collect()
     }))
 }
 
 /// A faulty plug-in panics; the check then goes on with the other rules.
-fn violation(rule: &ContractRule, config: &CongestionControlConfig) -> Option<String> {
+fn violation(rule: &CcContractRule, config: &CongestionControlConfig) -> Option<String> {
     match caught(|| (rule.check)(config)) {
         Ok(Ok(())) => None,
         Ok(Err(broken)) => Some(broken),
-        Err(panic) => {
-            Some(plugin::plugin_failure(&panic.message).map_or_else(|| panic.to_string(), str::to_owned))
-        }
+        Err(panic) => Some(
+            plugin::plugin_failure_in_panic(&panic.message).map_or_else(|| panic.to_string(), str::to_owned),
+        ),
     }
 }
 

@@ -4,7 +4,7 @@ use super::column::{Columns, dictionary, dictionary_of, f64s, optional, u32s, u6
 use super::rows::Names;
 use crate::columns;
 use arrow_array::{ArrayRef, UInt32Array};
-use pauseframe_fabric::{CounterSample, SocketSample};
+use pauseframe_fabric::{ExternalCounterSample, ExternalSocketSample};
 use std::sync::Arc;
 
 /// `enum` of `include/net/tcp_states.h`, from 1 on, as `ss` spells them.
@@ -31,10 +31,10 @@ fn name(names: &[&str], index: usize) -> String {
 }
 
 /// The `kernel_sockets` table, with one row for each socket and sample.
-pub fn sockets(samples: &[SocketSample], names: &Names) -> Columns {
+pub fn sockets(samples: &[ExternalSocketSample], names: &Names) -> Columns {
     let node = |node| names.topology.nodes()[node].name.clone();
-    let of = |value: fn(&SocketSample) -> u32| u32s(samples.iter().map(value));
-    let flow = |sample: &SocketSample| sample.address.map(|address| address / 2);
+    let of = |value: fn(&ExternalSocketSample) -> u32| u32s(samples.iter().map(value));
+    let flow = |sample: &ExternalSocketSample| sample.endpoint_key.map(|endpoint_key| endpoint_key / 2);
     let flows: ArrayRef = Arc::new(samples.iter().map(flow).collect::<UInt32Array>());
     let controls = samples.iter().map(|sample| sample.congestion_control.as_str());
     columns! {
@@ -86,7 +86,7 @@ pub fn sockets(samples: &[SocketSample], names: &Names) -> Columns {
 }
 
 /// The `kernel_counters` table, with one row for each counter that has changed since the sample before.
-pub fn counters(samples: &[CounterSample], names: &Names) -> Columns {
+pub fn counters(samples: &[ExternalCounterSample], names: &Names) -> Columns {
     let node = |node| names.topology.nodes()[node].name.clone();
     columns! {
         /// Time of the sample

@@ -92,7 +92,7 @@ pub fn describe(deadlock: &Deadlock, names: &Names, ends_run: bool) -> String {
     format!(
         "deadlock since {}, found at {}: {} can never send again; {packets} packets of flows {}{more} hold it, \
          {} further queues wait for it{}",
-        deadlock.since(),
+        deadlock.cycle_closed_at(),
         deadlock.found,
         around.join(" -> "),
         shown.join(", "),

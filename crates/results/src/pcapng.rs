@@ -15,9 +15,9 @@ use etherparse::{
     EtherType, Ethernet2Header, IpDscp, IpEcn, IpNumber, Ipv4Header, SingleVlanHeader, TcpHeader,
     TcpOptionElement, UdpHeader, VlanId, VlanPcp,
 };
-use pauseframe_fabric::{CapturedFrame, FlowHeaders, FrameContent};
+use pauseframe_fabric::{CapturedFlowHeaders, CapturedFrame, CapturedFrameContent};
 use pauseframe_topology::Topology;
-use pauseframe_transport::{Ecn, ReceiveBuffer, Segment, TcpConfig, TcpFlags, TcpOptions};
+use pauseframe_transport::{EcnCodepoint, ReceiveBuffer, Segment, TcpConfig, TcpFlags, TcpOptions};
 use pauseframe_units::{NodeId, PortId, Priority, Time};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::{EnhancedPacketBlock, EnhancedPacketOption};
@@ -132,21 +132,21 @@ impl<'a, W: Write> PacketWriter<'a, W> {
         agreement: impl FnOnce(u32) -> Agreement,
     ) -> io::Result<()> {
         let (bytes, length) = match &frame.content {
-            FrameContent::Pause { priority, quanta } => {
+            CapturedFrameContent::Pause { priority, quanta } => {
                 whole(pause_frame(self.topology.owner(frame.port), *priority, *quanta))
             }
-            FrameContent::LinkPause { quanta } => {
+            CapturedFrameContent::LinkPause { quanta } => {
                 whole(mac_control_frame(self.topology.owner(frame.port), PAUSE_OPCODE, [*quanta]))
             }
-            FrameContent::Cnm { .. } => whole(cnm_frame(&frame.content, self.topology)),
-            FrameContent::Datagram(headers, len) => datagram_headers(headers, *len),
-            FrameContent::Rdma { headers, packet, telemetry } => {
+            CapturedFrameContent::Cnm { .. } => whole(cnm_frame(&frame.content, self.topology)),
+            CapturedFrameContent::Datagram(headers, len) => datagram_headers(headers, *len),
+            CapturedFrameContent::Rdma { headers, packet, telemetry } => {
                 let is_cnp = packet.opcode == pauseframe_rdma::Opcode::Cnp;
                 let Agreement { dscp, cnp_dscp, .. } = agreement(headers.flow);
                 whole(roce::frame(headers, packet, *telemetry, if is_cnp { cnp_dscp } else { dscp }))
             }
-            FrameContent::Bytes { bytes, priority } => whole(tagged(bytes, *priority)),
-            FrameContent::Segment(headers, segment) => {
+            CapturedFrameContent::Bytes { bytes, priority } => whole(tagged(bytes, *priority)),
+            CapturedFrameContent::Segment(headers, segment) => {
                 segment_headers(headers, segment, agreement(headers.flow))
             }
         };
@@ -186,31 +186,40 @@ fn whole(bytes: Vec<u8>) -> (Vec<u8>, usize) {
 }
 
 /// The IPv4 header of a packet with `length` bytes behind it.
-pub(super) fn ip_header(headers: &FlowHeaders, length: usize, protocol: IpNumber, dscp: u8) -> Ipv4Header {
+pub(super) fn ip_header(
+    headers: &CapturedFlowHeaders,
+    length: usize,
+    protocol: IpNumber,
+    dscp: u8,
+) -> Ipv4Header {
     let (source, destination) = (ipv4(headers.source), ipv4(headers.destination));
     let mut ip = Ipv4Header::new(length as u16, 64, protocol, source, destination)
         .expect("an IP packet is at most 9216 bytes long");
     ip.dscp = IpDscp::try_new(dscp).expect("a DSCP has six bits");
     ip.ecn = match headers.ecn {
-        Ecn::NotEct => IpEcn::NotEct,
-        Ecn::Ect1 => IpEcn::Ect1,
-        Ecn::Ect0 => IpEcn::Ect0,
-        Ecn::Ce => IpEcn::CongestionExperienced,
+        EcnCodepoint::NotEct => IpEcn::NotEct,
+        EcnCodepoint::Ect1 => IpEcn::Ect1,
+        EcnCodepoint::Ect0 => IpEcn::Ect0,
+        EcnCodepoint::Ce => IpEcn::CongestionExperienced,
     };
     ip.header_checksum = ip.calc_header_checksum();
     ip
 }
 
 /// Ethernet header and IPv4 header of a packet.
-pub(super) fn packet_headers(headers: &FlowHeaders, ip: &Ipv4Header) -> Vec<u8> {
-    let FlowHeaders { source, destination, priority, vlan, .. } = *headers;
+pub(super) fn packet_headers(headers: &CapturedFlowHeaders, ip: &Ipv4Header) -> Vec<u8> {
+    let CapturedFlowHeaders { source, destination, priority, vlan, .. } = *headers;
     let mut bytes = link_header(source, destination, priority, vlan, EtherType::IPV4);
     bytes.extend(ip.to_bytes());
     bytes
 }
 
 /// The headers of a segment's frame, and the length of the whole frame without FCS.
-fn segment_headers(headers: &FlowHeaders, segment: &Segment, agreement: Agreement) -> (Vec<u8>, usize) {
+fn segment_headers(
+    headers: &CapturedFlowHeaders,
+    segment: &Segment,
+    agreement: Agreement,
+) -> (Vec<u8>, usize) {
     let mut tcp = tcp_header(headers.flow, headers.forward, segment, agreement);
     let payload = segment.len as usize;
     let ip = ip_header(headers, tcp.header_len() + payload, IpNumber::TCP, agreement.dscp);
@@ -267,7 +276,7 @@ fn tagged(bytes: &[u8], priority: Priority) -> Vec<u8> {
 fn tcp_header(flow: u32, forward: bool, segment: &Segment, agreement: Agreement) -> TcpHeader {
     let (client, server) = tcp_ports(flow);
     let (from, to) = if forward { (client, server) } else { (server, client) };
-    let has = |flag| segment.flags.has(flag);
+    let has = |flag| segment.flags.contains_flags(flag);
     // RFC 7323 §2.2: the window of a SYN is never scaled.
     let shift = if has(TcpFlags::SYN) { 0 } else { agreement.window_scale };
     let window = (segment.window >> shift).min(u32::from(u16::MAX)) as u16;
@@ -331,8 +340,8 @@ fn mac_control_frame(sender: NodeId, opcode: u16, parameters: impl IntoIterator<
 /// A CNM without its FCS (IEEE 802.1Q clause 33.4): version, feedback (6 bits), CPID, `cnmQOffset` and
 /// `cnmQDelta` in units of 64 octets, priority and destination of the sampled frame, but none of that frame's
 /// octets.
-fn cnm_frame(content: &FrameContent, topology: &Topology) -> Vec<u8> {
-    let FrameContent::Cnm {
+fn cnm_frame(content: &CapturedFrameContent, topology: &Topology) -> Vec<u8> {
+    let CapturedFrameContent::Cnm {
         congestion_point,
         destination,
         priority,
@@ -361,7 +370,7 @@ fn cnm_frame(content: &FrameContent, topology: &Topology) -> Vec<u8> {
 }
 
 /// The headers of a datagram's frame, and the length of the whole frame without FCS.
-fn datagram_headers(headers: &FlowHeaders, len: u32) -> (Vec<u8>, usize) {
+fn datagram_headers(headers: &CapturedFlowHeaders, len: u32) -> (Vec<u8>, usize) {
     let payload = &PAYLOAD[..len as usize];
     let ip = ip_header(headers, UdpHeader::LEN + payload.len(), IpNumber::UDP, 0);
     let (from, to) = tcp_ports(headers.flow);

@@ -2,7 +2,7 @@
 
 use super::*;
 use pauseframe_topology::{Channel, NodeKind};
-use pauseframe_transport::{Ecn, SackBlocks, SynOptions, Timestamps};
+use pauseframe_transport::{EcnCodepoint, SackBlocks, SynOptions, Timestamps};
 use pauseframe_units::{BitRate, Span};
 use std::process::Command;
 
@@ -21,14 +21,14 @@ const AGREED: Agreement = Agreement { timestamps: true, window_scale: 7, dscp: 1
 const UP: PortId = PortId(0);
 const DOWN: PortId = PortId(1);
 
-fn segment_frame(ns: u64, forward: bool, priority: u8, ecn: Ecn, segment: Segment) -> CapturedFrame {
+fn segment_frame(ns: u64, forward: bool, priority: u8, ecn: EcnCodepoint, segment: Segment) -> CapturedFrame {
     let (source, destination) = if forward { (NodeId(0), NodeId(1)) } else { (NodeId(1), NodeId(0)) };
     let priority = Priority::new(priority).unwrap();
-    let headers = FlowHeaders { source, destination, flow: 3, forward, priority, vlan: None, ecn };
+    let headers = CapturedFlowHeaders { source, destination, flow: 3, forward, priority, vlan: None, ecn };
     CapturedFrame {
         time: Time::ZERO + Span::from_ns(ns),
         port: if forward { UP } else { DOWN },
-        content: FrameContent::Segment(headers, segment),
+        content: CapturedFrameContent::Segment(headers, segment),
     }
 }
 
@@ -37,7 +37,7 @@ fn pause(ns: u64, priority: u8, quanta: u16) -> CapturedFrame {
     CapturedFrame {
         time: Time::ZERO + Span::from_ns(ns),
         port: DOWN,
-        content: FrameContent::Pause { priority, quanta },
+        content: CapturedFrameContent::Pause { priority, quanta },
     }
 }
 
@@ -47,33 +47,33 @@ fn conversation() -> Vec<CapturedFrame> {
     let plain = Segment { window: 1 << 20, flags: TcpFlags::ACK, seq: 101, ack: 501, ..Segment::default() };
     let sack = SackBlocks { count: 3, blocks: [(8000, 9448), (5000, 6448), (2000, 3448), (0, 0)] };
     let open = Segment { options: TcpOptions::Syn(syn), seq: 100, ack: 0, ..plain };
-    let syn_flags = TcpFlags::SYN.with(TcpFlags::ECE).with(TcpFlags::CWR);
-    let accept_flags = TcpFlags::SYN.with(TcpFlags::ACK).with(TcpFlags::ECE);
+    let syn_flags = TcpFlags::SYN.with_flags(TcpFlags::ECE).with_flags(TcpFlags::CWR);
+    let accept_flags = TcpFlags::SYN.with_flags(TcpFlags::ACK).with_flags(TcpFlags::ECE);
     let back = Segment { seq: 501, ack: 1549, ..plain };
     vec![
-        segment_frame(100, true, 0, Ecn::NotEct, Segment { flags: syn_flags, ..open }),
+        segment_frame(100, true, 0, EcnCodepoint::NotEct, Segment { flags: syn_flags, ..open }),
         segment_frame(
             200,
             false,
             0,
-            Ecn::NotEct,
+            EcnCodepoint::NotEct,
             Segment { flags: accept_flags, seq: 500, ack: 101, ..open },
         ),
-        segment_frame(300, true, 3, Ecn::NotEct, plain),
-        segment_frame(400, true, 3, Ecn::Ect0, Segment { len: 1448, ..plain }),
+        segment_frame(300, true, 3, EcnCodepoint::NotEct, plain),
+        segment_frame(400, true, 3, EcnCodepoint::Ect0, Segment { len: 1448, ..plain }),
         pause(1_234_567_891, 3, 65_535),
         segment_frame(
             2_000_000_500,
             false,
             3,
-            Ecn::Ce,
-            Segment { flags: TcpFlags::ACK.with(TcpFlags::ECE), ..back },
+            EcnCodepoint::Ce,
+            Segment { flags: TcpFlags::ACK.with_flags(TcpFlags::ECE), ..back },
         ),
         segment_frame(
             2_000_000_600,
             false,
             3,
-            Ecn::Ect1,
+            EcnCodepoint::Ect1,
             Segment {
                 options: TcpOptions::Sack(sack),
                 stamps: Timestamps { value: 2000, echo: 1999 },
@@ -86,11 +86,11 @@ fn conversation() -> Vec<CapturedFrame> {
             2_000_000_900,
             true,
             7,
-            Ecn::Ect0,
+            EcnCodepoint::Ect0,
             Segment {
                 seq: 1549,
                 len: 9,
-                flags: TcpFlags::ACK.with(TcpFlags::FIN).with(TcpFlags::CWR),
+                flags: TcpFlags::ACK.with_flags(TcpFlags::FIN).with_flags(TcpFlags::CWR),
                 ..plain
             },
         ),
@@ -105,7 +105,7 @@ pub(crate) fn written(frames: &[CapturedFrame], whole: bool) -> (tempfile::TempD
     let (topology, file) = (topology(), std::fs::File::create(&path).unwrap());
     let mut writer = PacketWriter::new(file, &topology, &[UP, DOWN]).unwrap();
     for frame in frames {
-        if let FrameContent::Segment(headers, segment) = &frame.content
+        if let CapturedFrameContent::Segment(headers, segment) = &frame.content
             && whole
         {
             let (mut bytes, length) = segment_headers(headers, segment, AGREED);
@@ -148,7 +148,7 @@ pub(crate) fn tshark(path: &std::path::Path, filter: &str, fields: &[&str]) -> O
 fn every_packet_carries_the_dscp_of_its_transport() {
     let mut seen = 0;
     for frame in conversation() {
-        let FrameContent::Segment(headers, segment) = frame.content else { continue };
+        let CapturedFrameContent::Segment(headers, segment) = frame.content else { continue };
         let (bytes, _) = segment_headers(&headers, &segment, AGREED);
         let ip = if bytes[12..14] == [0x81, 0x00] { 18 } else { 14 };
         assert_eq!((bytes[ip], bytes[ip + 1] >> 2), (0x45, 10));
@@ -172,7 +172,7 @@ fn tshark_finds_nothing_malformed() {
         let (topology, file) = (topology(), std::fs::File::create(&path).unwrap());
         let mut writer = PacketWriter::new(file, &topology, &[UP]).unwrap();
         let syn = &conversation()[0];
-        let FrameContent::Segment(headers, segment) = &syn.content else {
+        let CapturedFrameContent::Segment(headers, segment) = &syn.content else {
             unreachable!("it begins with a SYN")
         };
         let (bytes, _) = segment_headers(headers, segment, AGREED);
@@ -302,7 +302,7 @@ fn frames_in_vlans_carry_their_number() {
 
 /// A PAUSE of the whole link, a CNM with and one without a tag, and a datagram.
 fn lossless_frames() -> Vec<CapturedFrame> {
-    let cnm = |priority| FrameContent::Cnm {
+    let cnm = |priority| CapturedFrameContent::Cnm {
         congestion_point: PortId(3),
         destination: NodeId(0),
         priority: Priority::new(priority).unwrap(),
@@ -312,17 +312,17 @@ fn lossless_frames() -> Vec<CapturedFrame> {
         sampled_priority: Priority::new(3).unwrap(),
         sampled_destination: NodeId(1),
     };
-    let headers = FlowHeaders {
+    let headers = CapturedFlowHeaders {
         source: NodeId(1),
         destination: NodeId(0),
         flow: 3,
         forward: true,
         priority: Priority::new(0).unwrap(),
         vlan: None,
-        ecn: Ecn::Ce,
+        ecn: EcnCodepoint::Ce,
     };
-    let datagram = FrameContent::Datagram(headers, 1472);
-    let frames = [FrameContent::LinkPause { quanta: 515 }, cnm(7), cnm(0), datagram];
+    let datagram = CapturedFrameContent::Datagram(headers, 1472);
+    let frames = [CapturedFrameContent::LinkPause { quanta: 515 }, cnm(7), cnm(0), datagram];
     let frame = |(ns, content)| CapturedFrame { time: Time::ZERO + Span::from_ns(ns), port: DOWN, content };
     (1..).zip(frames).map(frame).collect()
 }

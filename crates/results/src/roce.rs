@@ -6,7 +6,7 @@
 use super::pcapng::{ip_header, packet_headers, tcp_ports};
 use etherparse::{IpNumber, Ipv4Header, UdpHeader};
 use flate2::Crc;
-use pauseframe_fabric::FlowHeaders;
+use pauseframe_fabric::CapturedFlowHeaders;
 use pauseframe_rdma::{Opcode, Packet};
 
 /// UDP destination port (IANA).
@@ -20,7 +20,7 @@ const ICRC: usize = 4;
 const CNP_RESERVED: usize = 16;
 
 /// A frame without its FCS; `dscp` is the code point of the packet.
-pub(super) fn frame(headers: &FlowHeaders, packet: &Packet, telemetry: u16, dscp: u8) -> Vec<u8> {
+pub(super) fn frame(headers: &CapturedFlowHeaders, packet: &Packet, telemetry: u16, dscp: u8) -> Vec<u8> {
     let transport = transport_headers(headers, packet, telemetry);
     let length = UdpHeader::LEN + transport.len() + ICRC;
     let ip = ip_header(headers, length, IpNumber::UDP, dscp);
@@ -36,7 +36,7 @@ pub(super) fn frame(headers: &FlowHeaders, packet: &Packet, telemetry: u16, dscp
 }
 
 /// BTH, extension headers, payload and padding.
-fn transport_headers(headers: &FlowHeaders, packet: &Packet, telemetry: u16) -> Vec<u8> {
+fn transport_headers(headers: &CapturedFlowHeaders, packet: &Packet, telemetry: u16) -> Vec<u8> {
     let Packet { opcode, psn, payload, ack_request, syndrome, .. } = *packet;
     let padding = usize::from(payload).next_multiple_of(4) - usize::from(payload);
     let is_cnp = opcode == Opcode::Cnp;
@@ -90,9 +90,9 @@ fn icrc(ip: &Ipv4Header, udp: &UdpHeader, transport: &[u8]) -> u32 {
 mod tests {
     use super::*;
     use crate::pcapng::test_support::{tshark, written};
-    use pauseframe_fabric::{CapturedFrame, FrameContent};
+    use pauseframe_fabric::{CapturedFrame, CapturedFrameContent};
     use pauseframe_rdma::Syndrome;
-    use pauseframe_transport::Ecn;
+    use pauseframe_transport::EcnCodepoint;
     use pauseframe_units::{NodeId, PortId, Priority, Time};
 
     /// Whether the source of operations sends it.
@@ -103,10 +103,10 @@ mod tests {
         !responds && (opcode.is_data() || opcode == Opcode::ReadRequest)
     }
 
-    fn headers(opcode: Opcode, ecn: Ecn) -> FlowHeaders {
+    fn headers(opcode: Opcode, ecn: EcnCodepoint) -> CapturedFlowHeaders {
         let (source, destination, forward) = (NodeId(1), NodeId(0), is_forward(opcode));
         let priority = Priority::new(3).expect("one of eight");
-        FlowHeaders { source, destination, flow: 5, forward, priority, vlan: None, ecn }
+        CapturedFlowHeaders { source, destination, flow: 5, forward, priority, vlan: None, ecn }
     }
 
     fn packet(opcode: Opcode, psn: u32, payload: u16, syndrome: Syndrome) -> Packet {
@@ -115,7 +115,8 @@ mod tests {
 
     fn captured(opcode: Opcode, psn: u32, payload: u16, syndrome: Syndrome) -> CapturedFrame {
         let packet = packet(opcode, psn, payload, syndrome);
-        let content = FrameContent::Rdma { headers: headers(opcode, Ecn::Ce), packet, telemetry: 0 };
+        let content =
+            CapturedFrameContent::Rdma { headers: headers(opcode, EcnCodepoint::Ce), packet, telemetry: 0 };
         CapturedFrame { time: Time(u64::from(psn) * 1000), port: PortId(0), content }
     }
 
@@ -133,15 +134,15 @@ mod tests {
             (Opcode::ReadResponseOnly, 5, 74),
         ] {
             let packet = packet(opcode, 0, payload, Syndrome::Ack);
-            assert_eq!(frame(&headers(opcode, Ecn::Ce), &packet, 0, 26).len(), size, "{opcode:?}");
+            assert_eq!(frame(&headers(opcode, EcnCodepoint::Ce), &packet, 0, 26).len(), size, "{opcode:?}");
         }
     }
 
     #[test]
     fn the_invariant_crc_ignores_marks() {
         let packet = packet(Opcode::WriteOnly, 7, 100, Syndrome::Ack);
-        let [marked, unmarked] =
-            [Ecn::Ce, Ecn::Ect0].map(|ecn| frame(&headers(Opcode::WriteOnly, ecn), &packet, 0, 26));
+        let [marked, unmarked] = [EcnCodepoint::Ce, EcnCodepoint::Ect0]
+            .map(|ecn| frame(&headers(Opcode::WriteOnly, ecn), &packet, 0, 26));
         assert_ne!(marked, unmarked);
         assert_eq!(marked[marked.len() - 4..], unmarked[unmarked.len() - 4..]);
     }

@@ -1,6 +1,6 @@
 //! Names and drop counters, which the tables need in addition to the network's own reports.
 
-use pauseframe_fabric::{DropReason, LossReason, PortReport, SampledMetric};
+use pauseframe_fabric::{DropReason, LossReason, PortPriorityReport, SampledMetric};
 use pauseframe_topology::Topology;
 use serde::Serialize;
 
@@ -37,14 +37,14 @@ pub struct DropsByReason {
 
 impl DropsByReason {
     /// Numbers of drops of one port and priority.
-    pub fn of(report: &PortReport) -> DropsByReason {
+    pub fn of(report: &PortPriorityReport) -> DropsByReason {
         let mut drops = DropsByReason::default();
         drops.add(report);
         drops
     }
 
     /// Adds the drops of one port and priority.
-    pub fn add(&mut self, report: &PortReport) {
+    pub fn add(&mut self, report: &PortPriorityReport) {
         for (reason, count) in DropReason::ALL.into_iter().zip(report.drops) {
             *match reason {
                 DropReason::BufferFull => &mut self.buffer_full,
@@ -93,8 +93,8 @@ pub(super) fn metric_name(metric: SampledMetric) -> &'static str {
 
 /// A port and priority without any traffic, which tests modify.
 #[cfg(test)]
-pub(super) fn idle_report(port: u32) -> PortReport {
-    PortReport {
+pub(super) fn idle_report(port: u32) -> PortPriorityReport {
+    PortPriorityReport {
         port: pauseframe_units::PortId(port),
         priority: pauseframe_units::Priority::default(),
         tx_packets: 0,

@@ -5,46 +5,46 @@ use super::rows::Names;
 use crate::columns;
 use arrow_array::types::Int32Type;
 use arrow_array::{Array, DictionaryArray, Int32Array, StringArray};
-use pauseframe_fabric::{PortState, StateChange};
+use pauseframe_fabric::{PortStateChange, StateLogRow};
 use std::sync::Arc;
 
 /// The texts of the `kind` column, in the order of [`number`].
 const KINDS: [&str; 9] =
     ["backlog", "load", "marks", "drops", "asked", "paused", "resumed", "cnps_sent", "cnps_received"];
 
-fn number(state: PortState) -> i32 {
+fn number(state: PortStateChange) -> i32 {
     match state {
-        PortState::Backlog(_) => 0,
-        PortState::Load(_) => 1,
-        PortState::Marked(_) => 2,
-        PortState::Dropped(_) => 3,
-        PortState::PauseRequested(_) => 4,
-        PortState::Paused => 5,
-        PortState::Resumed => 6,
-        PortState::NotificationsSent(_) => 7,
-        PortState::NotificationsReceived(_) => 8,
+        PortStateChange::Backlog(_) => 0,
+        PortStateChange::Load(_) => 1,
+        PortStateChange::Marked(_) => 2,
+        PortStateChange::Dropped(_) => 3,
+        PortStateChange::PauseRequested(_) => 4,
+        PortStateChange::Paused => 5,
+        PortStateChange::Resumed => 6,
+        PortStateChange::NotificationsSent(_) => 7,
+        PortStateChange::NotificationsReceived(_) => 8,
     }
 }
 
-fn value(state: PortState) -> Option<f64> {
+fn value(state: PortStateChange) -> Option<f64> {
     match state {
-        PortState::Backlog(count)
-        | PortState::Marked(count)
-        | PortState::Dropped(count)
-        | PortState::NotificationsSent(count)
-        | PortState::NotificationsReceived(count) => Some(count as f64),
-        PortState::Load(share) => Some(share),
-        PortState::PauseRequested(_) | PortState::Paused | PortState::Resumed => None,
+        PortStateChange::Backlog(count)
+        | PortStateChange::Marked(count)
+        | PortStateChange::Dropped(count)
+        | PortStateChange::NotificationsSent(count)
+        | PortStateChange::NotificationsReceived(count) => Some(count as f64),
+        PortStateChange::Load(share) => Some(share),
+        PortStateChange::PauseRequested(_) | PortStateChange::Paused | PortStateChange::Resumed => None,
     }
 }
 
 /// The `states` table, with one row for each change, in the order of time.
-pub fn states(changes: &[StateChange], names: &Names) -> Columns {
+pub fn states(changes: &[StateLogRow], names: &Names) -> Columns {
     let topology = names.topology;
     let kinds = Int32Array::from_iter_values(changes.iter().map(|change| number(change.state)));
     let kinds = DictionaryArray::<Int32Type>::try_new(kinds, Arc::new(StringArray::from(KINDS.to_vec())));
-    let cause = |change: &StateChange| match change.state {
-        PortState::PauseRequested(cause) => cause,
+    let cause = |change: &StateLogRow| match change.state {
+        PortStateChange::PauseRequested(cause) => cause,
         _ => None,
     };
     let causes: Vec<_> = changes.iter().filter_map(cause).collect();
@@ -83,7 +83,7 @@ mod tests {
         let [s, t] = ["s", "t"].map(|name| topology.add_node(name, NodeKind::Switch, None));
         topology.add_link(s, t, channel);
         let names = Names { topology: &topology, workloads: &[], transports: &[] };
-        let change = |us, state| StateChange {
+        let change = |us, state| StateLogRow {
             time: Time::ZERO + Span::from_us(us),
             port: PortId(0),
             priority: Priority::new(3).unwrap(),
@@ -91,10 +91,10 @@ mod tests {
         };
         let batch = states(
             &[
-                change(1, PortState::Backlog(1500)),
-                change(2, PortState::PauseRequested(Some(PortId(1)))),
-                change(2, PortState::PauseRequested(None)),
-                change(3, PortState::PauseRequested(Some(PortId(1)))),
+                change(1, PortStateChange::Backlog(1500)),
+                change(2, PortStateChange::PauseRequested(Some(PortId(1)))),
+                change(2, PortStateChange::PauseRequested(None)),
+                change(3, PortStateChange::PauseRequested(Some(PortId(1)))),
             ],
             &names,
         )

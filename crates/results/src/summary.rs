@@ -3,7 +3,7 @@
 use super::VERSION;
 use super::rows::DropsByReason;
 use super::tables::{completion_time, flow_slowdown, query_time};
-use pauseframe_fabric::{FlowRecords, FlowStatus, PortReport, QueryRecord};
+use pauseframe_fabric::{FlowRecords, FlowStatus, PortPriorityReport, QueryRecord};
 use pauseframe_units::{Span, Time};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -134,7 +134,7 @@ impl Summary {
         facts: RunFacts,
         flows: &FlowRecords,
         queries: &[QueryRecord],
-        ports: &[PortReport],
+        ports: &[PortPriorityReport],
     ) -> Summary {
         let with_status = |status| flows.iter().filter(|flow| flow.status == status).count() as u64;
         let mut drops_by_reason = DropsByReason::default();
@@ -259,7 +259,7 @@ mod tests {
             delivered: 1000,
             retransmits: 1,
             timeouts: 2,
-            ..FlowRecord::started(spec, Span::from_us(2), end)
+            ..FlowRecord::new_at_flow_start(spec, Span::from_us(2), end)
         }
     }
 
@@ -288,7 +288,7 @@ mod tests {
         let flows =
             [flow(10, FlowStatus::Finished), flow(30, FlowStatus::Finished), flow(9, FlowStatus::Failed)];
         let flows: FlowRecords = flows.into_iter().collect();
-        let port = PortReport { drops: [1, 2, 4, 0], ecn_marks: 5, pauses_sent: 3, ..idle_report(0) };
+        let port = PortPriorityReport { drops: [1, 2, 4, 0], ecn_marks: 5, pauses_sent: 3, ..idle_report(0) };
         let summary = Summary::new(facts(), &flows, &[], &[port, port]);
         assert_eq!((summary.flows_total, summary.flows_finished, summary.flows_failed), (3, 2, 1));
         assert_eq!((summary.drops, summary.drops_by_reason.not_ect, summary.ecn_marks), (14, 8, 10));

@@ -5,7 +5,7 @@ use super::rows::{DropsByReason, Names};
 use crate::columns;
 use arrow_array::{UInt32Array, UInt64Array};
 use pauseframe_fabric::{
-    FlowRecord, FlowRecords, FlowStatus, Operation, PortReport, QueryRecord, SampledEntity,
+    FlowRecord, FlowRecords, FlowStatus, PortPriorityReport, QueryRecord, SampledEntity, StorageOperation,
 };
 use pauseframe_topology::NodeKind;
 use pauseframe_transport::ConnectionFailure;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// The `flows` table for the flows with the numbers `rows`, one row for each flow.
 pub fn flows(records: &FlowRecords, rows: Range<usize>, names: &Names) -> Columns {
     let numbers = rows.start as u32..rows.end as u32;
-    let all = || records.range(rows.clone());
+    let all = || records.flow_record_range(rows.clone());
     let us = |value: fn(&FlowRecord) -> Option<f64>| optional(all().map(|r| value(&r)));
     let counts = |value: fn(&FlowRecord) -> u64| u64s(all().map(|r| value(&r)));
     let few = |value: fn(&FlowRecord) -> u32| u32s(all().map(|r| value(&r)));
@@ -151,8 +151,8 @@ pub fn throughput<'a>(
 }
 
 /// The `ports` table after a run of length `run`, with one row for each report.
-pub fn ports(reports: &[PortReport], names: &Names, run: Span) -> Columns {
-    let counts = |value: fn(&PortReport) -> u64| u64s(reports.iter().map(value));
+pub fn ports(reports: &[PortPriorityReport], names: &Names, run: Span) -> Columns {
+    let counts = |value: fn(&PortPriorityReport) -> u64| u64s(reports.iter().map(value));
     let drops = |value: fn(DropsByReason) -> u64| u64s(reports.iter().map(|r| value(DropsByReason::of(r))));
     let topology = names.topology;
     // In a run of zero length every share is 0.
@@ -295,8 +295,8 @@ pub fn status_name(status: FlowStatus) -> &'static str {
 fn operation_name(record: &FlowRecord) -> &'static str {
     match record.spec.operation {
         None => "",
-        Some(Operation::Read) => "read",
-        Some(Operation::Write) => "write",
+        Some(StorageOperation::Read) => "read",
+        Some(StorageOperation::Write) => "write",
     }
 }
 
@@ -370,7 +370,7 @@ mod tests {
             of_reply: pauseframe_fabric::RetransmissionCounts { retransmits: 2, timeouts: 1, loss_probes: 0 },
             undone: 1,
             ce_packets: 7,
-            ..FlowRecord::started(spec, Span::from_us(20), Time::ZERO + Span::from_us(40))
+            ..FlowRecord::new_at_flow_start(spec, Span::from_us(20), Time::ZERO + Span::from_us(40))
         }
     }
 
@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     fn ports_show_shares_of_the_run_and_drops_by_reason() {
-        let busy = PortReport {
+        let busy = PortPriorityReport {
             busy: Span::from_us(25),
             backlog_mean: 2000.0,
             drops: [1, 2, 3, 4],

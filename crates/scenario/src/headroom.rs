@@ -3,7 +3,7 @@
 use crate::build;
 use crate::resolve::Resolved;
 use crate::spec::Scenario;
-use pauseframe_fabric::{HeadroomReport, Plan, PooledHeadroom};
+use pauseframe_fabric::{HeadroomReport, NetworkPlan, SwitchHeadroomPool};
 use pauseframe_schema::error::Problem;
 use pauseframe_topology::{Channel, Topology};
 use pauseframe_units::Bytes;
@@ -76,7 +76,7 @@ pub fn headroom(resolved: &Resolved) -> Vec<HeadroomRow> {
     }
     let pool = |report: &HeadroomReport| {
         let switch = topology.peer(report.port);
-        plan.pooled_headroom().iter().find(|pool| pool.switch == switch).copied()
+        plan.switch_headroom_pools().iter().find(|pool| pool.switch == switch).copied()
     };
     kinds.iter().map(|(report, links, count)| row(topology, report, *links, (*count, pool(report)))).collect()
 }
@@ -88,8 +88,10 @@ pub(crate) fn warnings(
     file_name: &str,
 ) -> Result<Vec<String>, Box<Problem>> {
     let Some(plan) = plan(scenario, topology) else { return Ok(Vec::new()) };
-    let Some((switch, taken)) = plan.overcommitted_switch() else { return Ok(plan.warnings().to_vec()) };
-    let size = scenario.switch.buffer.size();
+    let Some((switch, taken)) = plan.switch_with_overcommitted_buffer() else {
+        return Ok(plan.warnings().to_vec());
+    };
+    let size = scenario.switch.buffer.buffer_size();
     let name = &topology.nodes()[switch].name;
     Err(Box::new(Problem {
         path: "switch.buffer.size".to_owned(),
@@ -104,17 +106,17 @@ pub(crate) fn warnings(
 }
 
 /// The fabric's plan of a scenario with PFC.
-fn plan(scenario: &Scenario, topology: &Arc<Topology>) -> Option<Plan> {
+fn plan(scenario: &Scenario, topology: &Arc<Topology>) -> Option<NetworkPlan> {
     scenario.switch.pfc.as_ref()?;
     let settings = Arc::new(build::settings(scenario, topology, build::all_transports(scenario)));
-    Some(Plan::new(Arc::clone(topology), settings))
+    Some(NetworkPlan::new(Arc::clone(topology), settings))
 }
 
 fn row(
     topology: &Topology,
     report: &HeadroomReport,
     [data, back]: [Channel; 2],
-    (ports, pool): (u64, Option<PooledHeadroom>),
+    (ports, pool): (u64, Option<SwitchHeadroomPool>),
 ) -> HeadroomRow {
     let needed = report.needed;
     let ns = |span: pauseframe_units::Span| span.0 as f64 / 1e3;
@@ -134,7 +136,7 @@ fn row(
         jitter_ns: ns(needed.jitter),
         arriving_bytes: needed.arriving.0,
         crossing_bytes: needed.crossing.0,
-        needed_bytes: needed.total_bytes().0,
+        needed_bytes: needed.headroom_bytes().0,
         given_bytes: report.limits.headroom,
         pool_bytes: pool.map_or(0, |pool| pool.size),
         pool_suffices_for: pool.map_or(0, |pool| pool.suffices_for as u64),

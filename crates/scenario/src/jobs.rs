@@ -6,7 +6,7 @@ use crate::run::WATCH_EVERY;
 use crate::spec::{ApplicationSpec, Scenario, WorkloadKind};
 use pauseframe_apps::ideal::{self, IdealNetwork, ReplayError, Sharing};
 use pauseframe_apps::{Application, Fault, Job, RankReport, Totals};
-use pauseframe_engine::{RunControl, RunLimits};
+use pauseframe_engine::{RunCallbackDecision, RunLimits};
 use pauseframe_fabric::Network;
 use pauseframe_results::{JobResult, JobTimeline, RankResult};
 use pauseframe_schema::error::Problem;
@@ -43,7 +43,8 @@ fn specs(scenario: &Scenario) -> impl Iterator<Item = (usize, &ApplicationSpec)>
 }
 
 fn job(network: &Network, index: usize) -> Option<&Job> {
-    let workload = network.workload(index).as_any()?.downcast_ref::<ApplicationWorkload>()?;
+    let workload =
+        network.workload_by_index(index).workload_as_any()?.downcast_ref::<ApplicationWorkload>()?;
     Some(&workload.job)
 }
 
@@ -67,7 +68,9 @@ impl Jobs {
             let mut known: BTreeMap<(u32, u32), Span> = BTreeMap::new();
             let mut way = |from: u32, to: u32| {
                 let [from, to] = [from, to].map(|rank| hosts[rank as usize]);
-                *known.entry((from, to)).or_insert_with(|| parts.ideal.wire_latency(NodeId(from), NodeId(to)))
+                *known
+                    .entry((from, to))
+                    .or_insert_with(|| parts.ideal.link_and_switch_latency(NodeId(from), NodeId(to)))
             };
             let application = Arc::clone(&spec.application.0);
             let options = pauseframe_apps::Options { timeline: false, ..options(spec) };
@@ -137,7 +140,8 @@ fn alone(scenario: &Scenario, parts: &Parts, index: usize, go_on: &mut dyn FnMut
     let mut network = parts.network_of(scenario, index).ok()?;
     let time = scenario.stop.time.map_or(Time::MAX, |stop| Time::ZERO + stop);
     let limits = RunLimits { time, watch_every: WATCH_EVERY };
-    let watch = |_: &mut Network, _| if go_on() { RunControl::Continue } else { RunControl::Stop };
+    let watch =
+        |_: &mut Network, _| if go_on() { RunCallbackDecision::Continue } else { RunCallbackDecision::Stop };
     network.run(limits, shield, watch).ok()?;
     let job = job(&network, index)?;
     job.replay().finish().map(|finish| finish - job.start())

@@ -1,12 +1,12 @@
 //! Scenarios from users in which packets outlived their flows; each test names the fault that it caused.
 
 use crate::build::build;
-use crate::{Input, RunControl, RunOptions, RunResults, resolve, run};
+use crate::{Input, RunCallbackDecision, RunOptions, RunResults, resolve, run};
 use arrow_array::StringArray;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type};
-use pauseframe_engine::{RunControl as Go, RunLimits};
-use pauseframe_fabric::FrameContent;
+use pauseframe_engine::{RunCallbackDecision as Go, RunLimits};
+use pauseframe_fabric::CapturedFrameContent;
 use pauseframe_results::RunError;
 use pauseframe_topology::NodeKind;
 use pauseframe_units::{PortId, Span, Time};
@@ -18,7 +18,7 @@ fn read(text: &str) -> crate::Resolved {
 }
 
 fn go(text: &str) -> Result<RunResults, RunError> {
-    run(&read(text), RunOptions::default(), |_| RunControl::Continue)
+    run(&read(text), RunOptions::default(), |_| RunCallbackDecision::Continue)
 }
 
 /// Number of segments that reached a host, and number of segments among them that were addressed to another
@@ -32,8 +32,8 @@ fn misrouted(text: &str) -> (usize, usize) {
     let stop = Time::ZERO + resolved.scenario.stop.time.unwrap();
     let limits = RunLimits { time: stop, watch_every: u64::MAX };
     network.run(limits, pauseframe_schema::panics::shield, |_, _| Go::Continue).unwrap();
-    let to_host = network.take_frames().into_iter().filter_map(|frame| match frame.content {
-        FrameContent::Segment(headers, _) => Some((topology.peer(frame.port), headers.destination)),
+    let to_host = network.take_captured_frames().into_iter().filter_map(|frame| match frame.content {
+        CapturedFrameContent::Segment(headers, _) => Some((topology.peer(frame.port), headers.destination)),
         _ => None,
     });
     let to_host: Vec<_> = to_host.filter(|(to, _)| topology.nodes()[*to].kind == NodeKind::Host).collect();

@@ -17,7 +17,7 @@ mod volume;
 
 pub use flow_level::{FlowOptions, FlowResults, run_flow_level};
 pub use headroom::{HeadroomRow, headroom};
-pub use pauseframe_engine::RunControl;
+pub use pauseframe_engine::RunCallbackDecision;
 pub use pauseframe_results as results;
 pub use pauseframe_schema::error::{self, Problem, ScenarioError};
 pub use pauseframe_schema::panics;
@@ -27,7 +27,7 @@ pub use pauseframe_transport::plugin;
 /// The registry of congestion controls, and the contract that every congestion control must keep.
 pub mod congestion_control {
     pub use pauseframe_transport::CongestionControlConfig;
-    pub use pauseframe_transport::contract::{CONTRACT_RULES, ContractRule};
+    pub use pauseframe_transport::contract::{CONTRACT_RULES, CcContractRule};
 }
 pub use pauseframe_units::Time;
 pub use pauseframe_workload as workload;

@@ -7,7 +7,7 @@ use arrow_array::types::{Float64Type, Int32Type, UInt32Type, UInt64Type};
 use arrow_array::{RecordBatch, StringArray};
 use pauseframe_scenario::resolve::{Input, Resolved, resolve};
 use pauseframe_scenario::results::{RunError, RunStatus};
-use pauseframe_scenario::{RunControl, RunOptions, RunResults, run};
+use pauseframe_scenario::{RunCallbackDecision, RunOptions, RunResults, run};
 use std::path::Path;
 
 /// Four hosts at one switch, without handshake and without a limiting window; frames hold only payload and
@@ -62,7 +62,7 @@ fn packets(workloads: &str) -> RunResults {
         Input { text: &again, file_name: "resolved", base_dir: Path::new("/"), overrides: &[], seed: None };
     let again = resolve(&input).unwrap_or_else(|error| panic!("{error}\nin\n{again}"));
     assert_eq!(again.scenario, resolved.scenario);
-    run(&resolved, RunOptions::default(), |_| RunControl::Continue).unwrap()
+    run(&resolved, RunOptions::default(), |_| RunCallbackDecision::Continue).unwrap()
 }
 
 fn floats(table: &RecordBatch, column: &str) -> Vec<Option<f64>> {
@@ -152,7 +152,7 @@ end 0
     let input =
         Input { text: &text, file_name: "test.toml", base_dir: Path::new("."), overrides: &[], seed: None };
     let resolved = resolve(&input).unwrap_or_else(|error| panic!("{error}"));
-    let results = run(&resolved, RunOptions::default(), |_| RunControl::Continue).unwrap();
+    let results = run(&resolved, RunOptions::default(), |_| RunCallbackDecision::Continue).unwrap();
     assert_near(&results.jobs, "ideal_us", &[1460.0 * 0.8e-3 + 2.0]);
     assert!(floats(&results.jobs, "slowdown")[0] > Some(1.0));
 }
@@ -185,7 +185,7 @@ fn exact(topology: &str, rate: &str, delay: &str, host: &str, workload: &str) ->
          receive_window = \"100 KB\"\ndelayed_ack_form = \"fixed\"\ndelayed_ack_segments = 1000\ndelayed_ack_timeout = \"40 ms\"\n\
          [[workload]]\n{workload}\n"
     );
-    run(&resolved_text(&text), RunOptions::default(), |_| RunControl::Continue).unwrap()
+    run(&resolved_text(&text), RunOptions::default(), |_| RunCallbackDecision::Continue).unwrap()
 }
 
 /// Rank 0 sends and rank 1 answers, `rounds` times.
@@ -338,7 +338,7 @@ fn placed(jobs: &[&str], files: &[(&str, &str)], seed: u64) -> Vec<Vec<String>> 
         seed: Some(seed),
     };
     let resolved = resolve(&input).unwrap_or_else(|error| panic!("{error}"));
-    let results = run(&resolved, RunOptions::default(), |_| RunControl::Continue).unwrap();
+    let results = run(&resolved, RunOptions::default(), |_| RunCallbackDecision::Continue).unwrap();
     assert!(floats(&results.jobs, "finish_us").iter().all(Option::is_some));
     let mut jobs: Vec<(String, Vec<String>)> = Vec::new();
     for (job, host) in texts(&results.ranks, "job").into_iter().zip(texts(&results.ranks, "host")) {
@@ -395,7 +395,8 @@ fn waiting(from: &str) -> String {
 
 #[test]
 fn a_trace_that_cannot_finish_is_refused_with_ranks_and_what_they_wait_for() {
-    let error = run(&resolved(&waiting("1")), RunOptions::default(), |_| RunControl::Continue).unwrap_err();
+    let error =
+        run(&resolved(&waiting("1")), RunOptions::default(), |_| RunCallbackDecision::Continue).unwrap_err();
     assert!(matches!(error, RunError::Refused(_)), "{error}");
     assert_eq!(
         error.to_string(),
@@ -425,7 +426,7 @@ fn whoever_stops_while_a_job_runs_alone_is_heard_and_keeps_the_rest() {
         let mut asked = 0;
         let results = run(resolved, RunOptions::default(), |_| {
             asked += 1;
-            if asked < most { RunControl::Continue } else { RunControl::Stop }
+            if asked < most { RunCallbackDecision::Continue } else { RunCallbackDecision::Stop }
         });
         (asked, results.unwrap())
     };

@@ -12,12 +12,12 @@ mod common;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use common::read;
-use pauseframe_scenario::{RunControl, RunOptions, RunResults, headroom, run};
+use pauseframe_scenario::{RunCallbackDecision, RunOptions, RunResults, headroom, run};
 
 fn go(text: &str, overrides: &[(&str, &str)]) -> RunResults {
     let resolved = read(text, overrides).unwrap();
     assert_eq!(read(&resolved.to_toml(), &[]).unwrap().scenario, resolved.scenario);
-    run(&resolved, RunOptions::default(), |_| RunControl::Continue).unwrap()
+    run(&resolved, RunOptions::default(), |_| RunCallbackDecision::Continue).unwrap()
 }
 
 fn said<'a>(warnings: &'a [String], what: &str) -> Vec<&'a String> {

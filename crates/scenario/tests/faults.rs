@@ -8,13 +8,13 @@ mod common;
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use common::read;
-use pauseframe_scenario::{RunControl, RunOptions, RunResults, headroom, run};
+use pauseframe_scenario::{RunCallbackDecision, RunOptions, RunResults, headroom, run};
 
 fn go(text: &str, overrides: &[(&str, &str)]) -> RunResults {
     let resolved = read(text, overrides).unwrap();
     // Resolving the written scenario again gives the same scenario.
     assert_eq!(read(&resolved.to_toml(), &[]).unwrap().scenario, resolved.scenario);
-    run(&resolved, RunOptions::default(), |_| RunControl::Continue).unwrap()
+    run(&resolved, RunOptions::default(), |_| RunCallbackDecision::Continue).unwrap()
 }
 
 /// Five switches in a ring; each host sends to the host two switches away, so the routes are cyclic (claim
@@ -167,7 +167,7 @@ workload = { kind = "permutation", size = "1 MB" }
 
     let short = read(text, &[("switch.pfc.headroom", "\"10 KB\"")]).unwrap();
     assert!(short.warnings.iter().any(|text| text.contains("its link needs")), "{:?}", short.warnings);
-    let run = run(&short, RunOptions::default(), |_| RunControl::Continue).unwrap();
+    let run = run(&short, RunOptions::default(), |_| RunCallbackDecision::Continue).unwrap();
     let said = run.summary.warnings.iter().filter(|text| text.contains("its link needs")).count();
     assert_eq!(said, 1, "once, not at load and at the end");
 }

@@ -7,11 +7,11 @@ mod common;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt64Type};
 use common::read;
-use pauseframe_scenario::{RunControl, RunOptions, RunResults, run};
+use pauseframe_scenario::{RunCallbackDecision, RunOptions, RunResults, run};
 
 fn go(text: &str, overrides: &[(&str, &str)]) -> RunResults {
     let resolved = read(text, overrides).unwrap();
-    run(&resolved, RunOptions::default(), |_| RunControl::Continue).unwrap()
+    run(&resolved, RunOptions::default(), |_| RunCallbackDecision::Continue).unwrap()
 }
 
 fn floats(batch: &arrow_array::RecordBatch, column: &str) -> Vec<f64> {

@@ -3,8 +3,8 @@
 //! refinements of recovery, the send buffer and small queues on.
 
 use pauseframe_transport::{
-    CongestionControlConfig, Connection, DelayedAckConfig, Ecn, EcnMode, RecoveryConfig, RtoConfig, RtoForm,
-    Segment, SendBuffer, TcpConfig, TcpFlags,
+    CongestionControlConfig, Connection, DelayedAckConfig, EcnCodepoint, EcnMode, RecoveryConfig, RtoConfig,
+    RtoForm, Segment, SendBuffer, TcpConfig, TcpFlags,
 };
 use pauseframe_units::{Span, Time};
 use std::sync::Arc;
@@ -47,7 +47,7 @@ fn main() {
     let linux = args.next().as_deref() == Some("linux");
     let recovery = if linux { RecoveryConfig::LINUX } else { RecoveryConfig::PLAIN };
     let mut sender = Connection::open(Arc::new(config(&name, recovery)), 0, 0, Time::ZERO);
-    sender.set_frame_time(Span::from_ns(120));
+    sender.set_segment_transmission_time(Span::from_ns(120));
     sender.send(u64::MAX / 2, Time::ZERO);
     let mut sent = std::collections::VecDeque::new();
     let mut now = Time::ZERO;
@@ -59,9 +59,9 @@ fn main() {
         // A packet each 1.2 us, 100 us away.
         now = (now + Span::from_us(1)).max(at + Span::from_us(100));
         // One cut in two thousand ACKs keeps the window moving.
-        let flags = if i % 2000 == 0 { TcpFlags::ACK.with(TcpFlags::ECE) } else { TcpFlags::ACK };
+        let flags = if i % 2000 == 0 { TcpFlags::ACK.with_flags(TcpFlags::ECE) } else { TcpFlags::ACK };
         let segment = Segment { ack: end, window: 1 << 30, flags, ..Segment::default() };
-        sender.on_segment(&segment, Ecn::NotEct, now);
+        sender.on_segment(&segment, EcnCodepoint::NotEct, now);
     }
     println!("{name}: cwnd {} after {} bytes", sender.cwnd(), sender.acked_bytes());
 }

@@ -14,7 +14,7 @@ use pauseframe_units::Span;
 
 /// Cached metrics of a peer. Windows in bytes; 0 or zero time: not measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct CachedMetrics {
+pub struct CachedTcpMetrics {
     /// Round-trip time.
     pub rtt: Span,
     /// RTT deviation.
@@ -27,18 +27,18 @@ pub struct CachedMetrics {
 
 impl Connection {
     /// Applies the metrics of earlier connections to this peer after the handshake. Call it right after `open` or `accept`.
-    pub fn inherit_metrics(&mut self, metrics: &CachedMetrics) {
-        if self.config.cache == CachePolicy::None || *metrics == CachedMetrics::default() {
+    pub fn inherit_cached_metrics(&mut self, metrics: &CachedTcpMetrics) {
+        if self.config.cache == CachePolicy::None || *metrics == CachedTcpMetrics::default() {
             return;
         }
-        self.lifecycle_mut().inherited = Some(*metrics);
+        self.connection_lifecycle_mut().inherited = Some(*metrics);
         if self.is_established() {
-            self.apply_inherited_metrics();
+            self.apply_cached_metrics();
         }
     }
 
     /// `tcp_init_metrics`; FreeBSD `cc_conn_init`.
-    pub(crate) fn apply_inherited_metrics(&mut self) {
+    pub(crate) fn apply_cached_metrics(&mut self) {
         let Some(metrics) = self.life.as_mut().and_then(|life| life.inherited.take()) else { return };
         let rto = &self.config.rto;
         let sender = &mut self.sender;
@@ -47,7 +47,7 @@ impl Connection {
             CachePolicy::None => {}
             CachePolicy::Linux | CachePolicy::LinuxSsthresh => {
                 if metrics.rtt > sender.rtt.srtt().unwrap_or_default() {
-                    sender.rtt.set_rto(metrics.rtt + (metrics.rtt * 2).max(rto.min), rto);
+                    sender.rtt.inherit_rto(metrics.rtt + (metrics.rtt * 2).max(rto.min), rto);
                 }
                 if self.config.cache == CachePolicy::LinuxSsthresh && metrics.ssthresh > 0 {
                     sender.window.ssthresh = metrics.ssthresh;
@@ -71,16 +71,16 @@ impl Connection {
     }
 
     /// Saves the metrics of this connection for its peer.
-    pub fn save_metrics(&self, metrics: &mut CachedMetrics) {
+    pub fn cache_connection_metrics(&self, metrics: &mut CachedTcpMetrics) {
         match self.config.cache {
             CachePolicy::None => {}
-            CachePolicy::Linux | CachePolicy::LinuxSsthresh => self.save_metrics_like_linux(metrics),
-            CachePolicy::Freebsd | CachePolicy::Cee => self.save_metrics_like_freebsd(metrics),
+            CachePolicy::Linux | CachePolicy::LinuxSsthresh => self.cache_metrics_like_linux(metrics),
+            CachePolicy::Freebsd | CachePolicy::Cee => self.cache_metrics_like_freebsd(metrics),
         }
     }
 
     /// `tcp_update_metrics`.
-    fn save_metrics_like_linux(&self, metrics: &mut CachedMetrics) {
+    fn cache_metrics_like_linux(&self, metrics: &mut CachedTcpMetrics) {
         let Some(srtt) = self.srtt() else { return };
         // A longer RTT replaces the old one; a shorter one changes it by an eighth.
         let shorter = metrics.rtt.0.saturating_sub(srtt.0);
@@ -100,9 +100,9 @@ impl Connection {
             metrics.cwnd = metrics.cwnd.max(cwnd);
         } else if cwnd >= ssthresh && self.sender.phase == RecoveryPhase::Open {
             metrics.ssthresh = (cwnd / 2).max(ssthresh);
-            metrics.cwnd = average_or_new(metrics.cwnd, cwnd);
+            metrics.cwnd = average_of_known_and_new(metrics.cwnd, cwnd);
         } else {
-            metrics.cwnd = average_or_new(metrics.cwnd, ssthresh);
+            metrics.cwnd = average_of_known_and_new(metrics.cwnd, ssthresh);
             if metrics.ssthresh > 0 {
                 metrics.ssthresh = metrics.ssthresh.max(ssthresh);
             }
@@ -110,18 +110,18 @@ impl Connection {
     }
 
     /// `tcp_discardcb` and `tcp_hc_update`.
-    fn save_metrics_like_freebsd(&self, metrics: &mut CachedMetrics) {
+    fn cache_metrics_like_freebsd(&self, metrics: &mut CachedTcpMetrics) {
         let Some(srtt) = self.srtt() else { return };
-        metrics.rtt = Span(average_or_new(metrics.rtt.0, srtt.0));
-        metrics.rttvar = Span(average_or_new(metrics.rttvar.0, self.sender.rtt.rttvar().0));
+        metrics.rtt = Span(average_of_known_and_new(metrics.rtt.0, srtt.0));
+        metrics.rttvar = Span(average_of_known_and_new(metrics.rttvar.0, self.sender.rtt.rttvar().0));
         if self.ssthresh() != u64::MAX {
-            metrics.ssthresh = average_or_new(metrics.ssthresh, self.ssthresh());
+            metrics.ssthresh = average_of_known_and_new(metrics.ssthresh, self.ssthresh());
         }
-        metrics.cwnd = average_or_new(metrics.cwnd, self.cwnd());
+        metrics.cwnd = average_of_known_and_new(metrics.cwnd, self.cwnd());
     }
 }
 
 /// The mean of the known and the new value, or the new value if none is known.
-fn average_or_new(known: u64, new: u64) -> u64 {
+fn average_of_known_and_new(known: u64, new: u64) -> u64 {
     if known == 0 { new } else { known / 2 + new / 2 }
 }

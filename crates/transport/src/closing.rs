@@ -4,11 +4,11 @@
 //! of the congestion window (`tcp_cwnd_test`). It can be lost, reported by SACK and retransmitted like data. Left out: TIME-WAIT (no pair of ports is used
 //! twice), urgent closing, SYN cookies.
 
-use crate::cache::CachedMetrics;
+use crate::cache::CachedTcpMetrics;
 use crate::config::TcpConfig;
 use crate::connection::{Connection, ConnectionFailure, ConnectionState};
 use crate::mechanisms::Mechanism;
-use crate::segment::{Ecn, SackBlocks, Segment, TcpFlags};
+use crate::segment::{EcnCodepoint, SackBlocks, Segment, TcpFlags};
 use crate::sender::{OutgoingSegment, SegmentKind, Sender};
 use pauseframe_units::Time;
 
@@ -35,11 +35,11 @@ pub(crate) struct ConnectionLifecycle {
     /// Sequence number of the peer's FIN, if it arrived above a gap.
     peer_fin_at: Option<u32>,
     /// Cached metrics to apply after the handshake.
-    pub(crate) inherited: Option<CachedMetrics>,
+    pub(crate) inherited: Option<CachedTcpMetrics>,
 }
 
 impl Connection {
-    pub(crate) fn lifecycle_mut(&mut self) -> &mut ConnectionLifecycle {
+    pub(crate) fn connection_lifecycle_mut(&mut self) -> &mut ConnectionLifecycle {
         self.life.get_or_insert_default()
     }
 
@@ -51,7 +51,7 @@ impl Connection {
         }
         if self.config.fin {
             self.state = ConnectionState::Closing;
-            self.lifecycle_mut().fin = FinState::Due;
+            self.connection_lifecycle_mut().fin = FinState::Due;
         } else if self.receiver.has_unacked_data() {
             self.receiver.request_ack();
         }
@@ -59,7 +59,7 @@ impl Connection {
 
     /// No application listens here: a SYN is answered with RST (RFC 9293 §3.10.7.1).
     #[must_use]
-    pub fn refusing_connections(mut self) -> Connection {
+    pub fn with_connections_refused(mut self) -> Connection {
         self.state = ConnectionState::Refusing;
         self.syn_due = false;
         self
@@ -67,7 +67,7 @@ impl Connection {
 
     /// The host is down or unreachable: nothing is answered.
     #[must_use]
-    pub fn answering_nothing(mut self) -> Connection {
+    pub fn with_segments_unanswered(mut self) -> Connection {
         self.state = ConnectionState::Silent;
         self.syn_due = false;
         self
@@ -80,15 +80,15 @@ impl Connection {
 
     /// Processes a segment with SYN, FIN or RST, or any segment outside the established state.
     #[cold]
-    pub(crate) fn on_control_segment(&mut self, segment: &Segment, codepoint: Ecn, now: Time) {
-        if segment.flags.has(TcpFlags::RST) {
+    pub(crate) fn on_control_segment(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) {
+        if segment.flags.contains_flags(TcpFlags::RST) {
             self.on_reset(segment);
             return;
         }
-        if segment.flags.has(TcpFlags::SYN) || !self.is_open() {
+        if segment.flags.contains_flags(TcpFlags::SYN) || !self.is_open() {
             self.on_handshake_segment(segment, now);
         }
-        if segment.flags.has(TcpFlags::SYN) || !self.is_open() {
+        if segment.flags.contains_flags(TcpFlags::SYN) || !self.is_open() {
             return;
         }
         self.on_established_segment(segment, codepoint, now);
@@ -98,15 +98,15 @@ impl Connection {
         {
             life.fin = FinState::Acked;
         }
-        if segment.flags.has(TcpFlags::FIN) && segment.flags.has(TcpFlags::ACK) {
-            self.on_fin(segment.seq.wrapping_add(segment.len));
+        if segment.flags.contains_flags(TcpFlags::FIN) && segment.flags.contains_flags(TcpFlags::ACK) {
+            self.on_peer_fin(segment.seq.wrapping_add(segment.len));
         }
     }
 
     /// Notes the peer's FIN with number `seq`; it takes effect when all data before it have arrived (RFC 9293 §3.10.7.4).
-    fn on_fin(&mut self, seq: u32) {
+    fn on_peer_fin(&mut self, seq: u32) {
         self.receiver.request_ack();
-        let life = self.lifecycle_mut();
+        let life = self.connection_lifecycle_mut();
         if !life.peer_fin {
             life.peer_fin_at = Some(seq);
             self.process_peer_fin();
@@ -117,9 +117,9 @@ impl Connection {
     #[cold]
     pub(crate) fn process_peer_fin(&mut self) {
         let Some(life) = &mut self.life else { return };
-        if life.peer_fin_at.is_some_and(|seq| self.receiver.distance_from_rcv_nxt(seq) == 0) {
+        if life.peer_fin_at.is_some_and(|seq| self.receiver.sequence_distance_from_rcv_nxt(seq) == 0) {
             (life.peer_fin, life.peer_fin_at) = (true, None);
-            self.receiver.on_fin();
+            self.receiver.consume_peer_fin();
             self.receiver.request_ack();
         }
     }
@@ -138,14 +138,14 @@ impl Connection {
     fn on_reset(&mut self, segment: &Segment) {
         match self.state {
             ConnectionState::SynSent => {
-                if segment.flags.has(TcpFlags::ACK)
+                if segment.flags.contains_flags(TcpFlags::ACK)
                     && segment.ack == self.sender.space.wire_sequence_number(0)
                 {
                     self.fail_connection(ConnectionFailure::Refused);
                 }
             }
             ConnectionState::SynReceived | ConnectionState::Established | ConnectionState::Closing => {
-                match self.receiver.distance_from_rcv_nxt(segment.seq) {
+                match self.receiver.sequence_distance_from_rcv_nxt(segment.seq) {
                     0 => self.fail_connection(ConnectionFailure::Reset),
                     _ => self.receiver.request_ack(),
                 }
@@ -159,12 +159,12 @@ impl Connection {
 
     /// The next segment while closing: data, and the FIN with or after the last data.
     #[cold]
-    pub(crate) fn poll_closing(&mut self, now: Time) -> Option<(Segment, Ecn)> {
+    pub(crate) fn poll_closing(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
         let due = self.life.as_ref().is_some_and(|life| life.fin == FinState::Due);
         let may_go = self.config.has_mechanism(Mechanism::FinWithData) || self.sender.is_all_acked();
         if due && may_go && self.sender.bytes_waiting_to_write() == 0 {
             self.sender.append_fin();
-            self.lifecycle_mut().fin = FinState::Queued;
+            self.connection_lifecycle_mut().fin = FinState::Queued;
         }
         let unsent = self.sender.snd_nxt;
         let polled = self.poll_established(now);
@@ -174,7 +174,7 @@ impl Connection {
         let sends_data = polled.is_some_and(|(segment, _)| segment.len > 0);
         if sends_data && self.sender.snd_nxt > unsent && self.sender.piggyback_fin() {
             return polled.map(|(segment, ecn)| {
-                let flags = segment.flags.with(TcpFlags::FIN).with(TcpFlags::PSH);
+                let flags = segment.flags.with_flags(TcpFlags::FIN).with_flags(TcpFlags::PSH);
                 (Segment { flags, ..segment }, ecn)
             });
         }
@@ -194,8 +194,8 @@ impl Connection {
             return segment;
         }
         let len = segment.len - 1;
-        let flags = if len == 0 { segment.flags.without(TcpFlags::PSH) } else { segment.flags };
-        Segment { len, flags: flags.with(TcpFlags::FIN), ..segment }
+        let flags = if len == 0 { segment.flags.without_flags(TcpFlags::PSH) } else { segment.flags };
+        Segment { len, flags: flags.with_flags(TcpFlags::FIN), ..segment }
     }
 }
 
@@ -211,7 +211,7 @@ impl Sender {
         let alone = self.snd_nxt + 1 == self.snd_end;
         if alone {
             self.snd_nxt = self.snd_end;
-            self.scoreboard.extend_last_segment(self.snd_end);
+            self.scoreboard.extend_last_segment_by_fin(self.snd_end);
         }
         alone
     }
@@ -222,9 +222,9 @@ impl Sender {
         if !last {
             return None;
         }
-        self.end_pacing_wait();
+        self.restore_timer_after_pacing_wait();
         let fin = self.transmit_new_segment::<true>(1, SegmentKind::New, self.pipe(), now, config);
-        self.arm_after_sending(now, config);
+        self.set_timer_after_sending(now, config);
         Some(fin)
     }
 }

@@ -1,6 +1,6 @@
 //! The settings of a transport. A variant (`dctcp`, `tcp_bolt` ...) is a row of these values, not a copy of code.
 
-use crate::cc::{CongestionControlConfig, congestion_control};
+use crate::cc::{CongestionControlConfig, read_congestion_control};
 use crate::mechanisms::{DisabledMechanisms, Mechanism};
 use crate::recovery::RecoveryConfig;
 use pauseframe_schema::ledger::Origin;
@@ -175,7 +175,7 @@ table! {
     /// Settings that all connections of a transport share
     pub struct TcpConfig {
         /// Congestion control; its constants are separate keys
-        congestion_control: CongestionControlConfig = by(congestion_control);
+        congestion_control: CongestionControlConfig = by(read_congestion_control);
         /// Largest payload of a segment in bytes: MTU minus headers and timestamps, if on
         mss: u32 = from(0);
         /// Initial congestion window in bytes
@@ -185,18 +185,18 @@ table! {
         ecn: EcnMode = or(EcnMode::Off);
         /// ECT on SYN and SYN-ACK too
         #[source = "RFC 3168 §6.1.1; judd §7.4: DCTCP+"]
-        ect_on_syn: bool = by(all_ect, &congestion_control, stack);
+        ect_on_syn: bool = by(read_all_ect_setting, &congestion_control, stack);
         /// ECT on pure ACKs and retransmissions too, as Linux does for DCTCP
         #[source = "RFC 3168 §6.1.4; Linux"]
-        ect_on_ack: bool = by(all_ect, &congestion_control, stack) => {
-            warn_of_coarse_echo(t, &congestion_control, ecn);
+        ect_on_ack: bool = by(read_all_ect_setting, &congestion_control, stack) => {
+            warn_of_ecn_echo_too_coarse(t, &congestion_control, ecn);
         };
         /// Selective acknowledgements
         #[source = "RFC 2018, RFC 6675"]
         sack: bool = or(true);
         /// Fast retransmit and fast recovery
         #[source = "RFC 5681 §3.2"]
-        fast_retransmit: bool = by(unless_reordered, reorders);
+        fast_retransmit: bool = by(read_unless_packets_reordered, reorders);
         /// Duplicate ACKs that trigger fast retransmit
         #[source = "RFC 5681 §3.2"]
         dup_thresh: u32 = or_in(3, 1..=1000);
@@ -220,29 +220,29 @@ table! {
         delayed_ack: DelayedAckConfig = part(DelayedAckConfig::read) => {
             let least = if rto.form == RtoForm::Freebsd { rto.min.max(rto.slop) } else { rto.min };
             if delayed_ack.segments > 1 && delayed_ack.timeout > least {
-                warn_of_held_acks(t, delayed_ack.timeout, least);
+                warn_of_rto_below_ack_delay(t, delayed_ack.timeout, least);
             }
         };
         // Above the BDP of 100 Gb/s times bolt's 240 us, 3 MB, so that it does not limit by default.
         /// Receive window with receive_buffer = "fixed"
         #[source = "RFC 9293 §3.8.6, RFC 7323 §2.3"]
-        receive_window: u32 = by(size, Bytes::kb(4000), WINDOWS);
+        receive_window: u32 = by(read_size_below_4gb, Bytes::kb(4000), WINDOWS);
         /// Receive window: constant (fixed), half of a buffer that grows with the data read (linux), or a buffer that
         /// grows in steps (freebsd, needs timestamps)
         #[source = "Linux: tcp_rcv_space_adjust; FreeBSD"]
         receive_buffer: ReceiveBuffer = or(ReceiveBuffer::Fixed);
         /// Initial receive buffer of linux and freebsd
         #[source = "Linux: tcp_rmem[1]; FreeBSD: recvspace"]
-        receive_buffer_initial: u32 = by(size, Bytes(131_072), WINDOWS);
+        receive_buffer_initial: u32 = by(read_size_below_4gb, Bytes(131_072), WINDOWS);
         /// Maximum receive buffer of linux and freebsd; the initial size disables linux autotuning
         #[source = "Linux: tcp_rmem[2]; FreeBSD: recvbuf_max"]
-        receive_buffer_max: u32 = by(size, Bytes(6_291_456), WINDOWS) => {
+        receive_buffer_max: u32 = by(read_size_below_4gb, Bytes(6_291_456), WINDOWS) => {
             let is_used = receive_buffer != ReceiveBuffer::Fixed;
-            check_buffer(t, is_used, ("receive_buffer_initial", receive_buffer_initial), ("receive_buffer_max", receive_buffer_max), "");
+            check_max_buffer_size(t, is_used, ("receive_buffer_initial", receive_buffer_initial), ("receive_buffer_max", receive_buffer_max), "");
         };
         /// Growth step of the freebsd receive buffer
         #[source = "FreeBSD: recvbuf_inc"]
-        receive_buffer_step: u32 = by(size, Bytes(16_384), WINDOWS);
+        receive_buffer_step: u32 = by(read_size_below_4gb, Bytes(16_384), WINDOWS);
         /// Maximum number of full segments above a gap; 0: no limit
         #[source = "cee Table I: 200"]
         reassembly_limit: u32 = or_in(0, 0..=1_000_000);
@@ -260,12 +260,12 @@ table! {
         send_buffer: SendBuffer = or(SendBuffer::Unlimited);
         /// Initial send buffer of linux
         #[source = "Linux: tcp_wmem[1]"]
-        send_buffer_initial: u32 = by(size, Bytes(16_384), SEND_BUFFERS);
+        send_buffer_initial: u32 = by(read_size_below_4gb, Bytes(16_384), SEND_BUFFERS);
         /// Maximum send buffer of linux
         #[source = "Linux: tcp_wmem[2]"]
-        send_buffer_max: u32 = by(size, Bytes(4_194_304), SEND_BUFFERS) => {
+        send_buffer_max: u32 = by(read_size_below_4gb, Bytes(4_194_304), SEND_BUFFERS) => {
             let (initial, max) = (("send_buffer_initial", send_buffer_initial), ("send_buffer_max", send_buffer_max));
-            check_buffer(t, send_buffer == SendBuffer::Linux, initial, max, "raise it, or lower send_buffer_initial");
+            check_max_buffer_size(t, send_buffer == SendBuffer::Linux, initial, max, "raise it, or lower send_buffer_initial");
         };
         /// When a last, not full segment is sent: at once (at_once, TCP_NODELAY), when no other small one is
         /// unacknowledged (nagle), or when more data arrive or the probe timer expires (cork, TCP_CORK). Workloads of
@@ -303,12 +303,18 @@ table! {
 }
 
 /// A size of less than 4 GB.
-fn size(t: &mut Table, key: &'static str, doc: &str, default: Bytes, bounds: RangeInclusive<Bytes>) -> u32 {
+fn read_size_below_4gb(
+    t: &mut Table,
+    key: &'static str,
+    doc: &str,
+    default: Bytes,
+    bounds: RangeInclusive<Bytes>,
+) -> u32 {
     t.or_in(key, default, bounds, doc).0 as u32
 }
 
 /// The maximum of a buffer in use is not below its initial size.
-fn check_buffer(
+fn check_max_buffer_size(
     t: &mut Table,
     is_used: bool,
     (of_initial, initial): (&str, u32),
@@ -320,7 +326,7 @@ fn check_buffer(
 }
 
 // Linux 6.1: a DCTCP socket sends everything as ECT(0) (tcp_ca_needs_ecn).
-fn all_ect(
+fn read_all_ect_setting(
     t: &mut Table,
     key: &'static str,
     doc: &str,
@@ -337,7 +343,7 @@ fn all_ect(
 }
 
 // Linux 6.7 and later (tcp_delack_max) holds no ACK as long as its own smallest RTO, for this reason.
-fn warn_of_held_acks(t: &mut Table, held: Span, least: Span) {
+fn warn_of_rto_below_ack_delay(t: &mut Table, held: Span, least: Span) {
     let key = t.at("delayed_ack_timeout");
     t.ledger.warn(format!(
         "{key}: an ACK is held for up to {held}, longer than the smallest RTO ({least}): timeouts without a loss; lower it \
@@ -345,7 +351,7 @@ fn warn_of_held_acks(t: &mut Table, held: Span, least: Span) {
     ));
 }
 
-fn warn_of_coarse_echo(t: &mut Table, control: &CongestionControlConfig, ecn: EcnMode) {
+fn warn_of_ecn_echo_too_coarse(t: &mut Table, control: &CongestionControlConfig, ecn: EcnMode) {
     if control.needs_exact_ecn() && ecn != EcnMode::Dctcp {
         let path = t.at("ecn");
         t.ledger.warn(format!(
@@ -357,7 +363,12 @@ fn warn_of_coarse_echo(t: &mut Table, control: &CongestionControlConfig, ecn: Ec
 }
 
 /// bolt §IV-A2 disables fast retransmit if packets of a flow overtake each other.
-fn unless_reordered(t: &mut Table, key: &'static str, doc: &str, reorders: Option<&str>) -> bool {
+fn read_unless_packets_reordered(
+    t: &mut Table,
+    key: &'static str,
+    doc: &str,
+    reorders: Option<&str>,
+) -> bool {
     let (fast, origin) = match reorders {
         None => (true, Origin::Default),
         Some(why) => (false, Origin::Computed(format!("because {why}"))),
@@ -425,7 +436,7 @@ impl TcpConfig {
             Mechanism::Frto => self.recovery.frto = false,
             Mechanism::PacketCounting => self.recovery.count_packets = false,
             Mechanism::SmallQueues => self.small_queues = false,
-            other => self.without = self.without.with_disabled(other),
+            other => self.without = self.without.with_mechanism_disabled(other),
         }
         self
     }
@@ -433,6 +444,6 @@ impl TcpConfig {
     /// Whether a mechanism without its own setting is on.
     #[inline]
     pub(crate) fn has_mechanism(&self, mechanism: Mechanism) -> bool {
-        !self.without.includes(mechanism)
+        !self.without.is_mechanism_disabled(mechanism)
     }
 }

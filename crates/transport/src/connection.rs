@@ -11,7 +11,7 @@ use crate::closing::ConnectionLifecycle;
 use crate::config::{EcnMode, TcpConfig};
 use crate::mechanisms::Mechanism;
 use crate::receiver::{GroResult, MergedSegment, Receiver};
-use crate::segment::{Ecn, Segment, TcpFlags, TcpOptions, Timestamps, timestamp_clock};
+use crate::segment::{EcnCodepoint, Segment, TcpFlags, TcpOptions, Timestamps, timestamp_clock};
 use crate::sender::{OutgoingSegment, SegmentKind, Sender};
 use crate::stats::ConnectionStats;
 use pauseframe_units::{Span, Time};
@@ -107,7 +107,7 @@ impl Connection {
     /// Queues `bytes` of application data; allowed before the connection is established.
     pub fn send(&mut self, bytes: u64, _now: Time) {
         if self.sender.is_all_sent() && self.config.has_mechanism(Mechanism::AckOfRequest) {
-            self.receiver.separate_ack_from_data();
+            self.receiver.send_due_ack_before_reply();
         }
         self.sender.append_data(bytes);
     }
@@ -119,8 +119,8 @@ impl Connection {
 
     /// Processes a segment with the ECN field `codepoint`.
     #[inline]
-    pub fn on_segment(&mut self, segment: &Segment, codepoint: Ecn, now: Time) {
-        if self.receiver.merges_frames() {
+    pub fn on_segment(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) {
+        if self.receiver.is_gro_enabled() {
             self.merge_frame(segment, codepoint, now);
         } else {
             self.process_segment(segment, codepoint, now);
@@ -129,7 +129,7 @@ impl Connection {
 
     /// Merges frames of a NIC poll before processing (GRO).
     #[cold]
-    fn merge_frame(&mut self, segment: &Segment, codepoint: Ecn, now: Time) {
+    fn merge_frame(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) {
         match self.receiver.merge_frame(segment, codepoint, now) {
             GroResult::Held => {}
             GroResult::Due(merged) => self.process_merged_segment(merged, now),
@@ -143,12 +143,13 @@ impl Connection {
     }
 
     fn process_merged_segment(&mut self, merged: MergedSegment, now: Time) {
-        self.stats.ce_received += u64::from(merged.codepoint == Ecn::Ce) * u64::from(merged.frames - 1);
+        self.stats.ce_received +=
+            u64::from(merged.codepoint == EcnCodepoint::Ce) * u64::from(merged.frames - 1);
         self.process_segment(&merged.segment, merged.codepoint, now);
     }
 
     #[inline]
-    fn process_segment(&mut self, segment: &Segment, codepoint: Ecn, now: Time) {
+    fn process_segment(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) {
         if self.state != ConnectionState::Established || segment.flags.0 & TcpFlags::CONTROL_FLAGS.0 != 0 {
             self.on_control_segment(segment, codepoint, now);
         } else {
@@ -158,12 +159,12 @@ impl Connection {
 
     /// Processes a segment for an established connection.
     #[inline]
-    pub(crate) fn on_established_segment(&mut self, segment: &Segment, codepoint: Ecn, now: Time) {
+    pub(crate) fn on_established_segment(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) {
         // RFC 9293 §3.10.7.4: a segment without ACK is dropped; an ACK of unsent data is answered.
-        if !segment.flags.has(TcpFlags::ACK) {
+        if !segment.flags.contains_flags(TcpFlags::ACK) {
             return;
         }
-        let ece = segment.flags.has(TcpFlags::ECE) && self.ecn != EcnMode::Off;
+        let ece = segment.flags.contains_flags(TcpFlags::ECE) && self.ecn != EcnMode::Off;
         if !self.sender.on_ack(segment, ece, now, &self.config, &mut self.stats) {
             self.receiver.request_ack();
             return;
@@ -172,7 +173,7 @@ impl Connection {
             self.update_ts_recent(segment);
         }
         if segment.len > 0 {
-            self.stats.ce_received += u64::from(codepoint == Ecn::Ce);
+            self.stats.ce_received += u64::from(codepoint == EcnCodepoint::Ce);
             self.receiver.on_data(segment, codepoint, now, &self.config, &self.sender.rtt);
             if self.life.is_some() {
                 self.process_peer_fin();
@@ -182,7 +183,7 @@ impl Connection {
 
     /// Updates TS.Recent from segments that begin at or before the last ACK sent (RFC 7323 §4.3).
     pub(crate) fn update_ts_recent(&mut self, segment: &Segment) {
-        if segment.stamps.value != 0 && self.receiver.is_at_last_ack(segment.seq) {
+        if segment.stamps.value != 0 && self.receiver.begins_at_or_before_last_ack(segment.seq) {
             self.ts_recent = segment.stamps.value;
         }
     }
@@ -200,7 +201,7 @@ impl Connection {
 
     /// The next segment to put on the wire at `now` and its ECN field, or `None` when nothing may be sent.
     #[inline]
-    pub fn poll_transmit(&mut self, now: Time) -> Option<(Segment, Ecn)> {
+    pub fn poll_transmit(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
         if self.state != ConnectionState::Established {
             return if self.state == ConnectionState::Closing {
                 self.poll_closing(now)
@@ -212,11 +213,11 @@ impl Connection {
     }
 
     #[inline]
-    pub(crate) fn poll_established(&mut self, now: Time) -> Option<(Segment, Ecn)> {
-        if self.receiver.owes_separate_ack() {
+    pub(crate) fn poll_established(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
+        if self.receiver.needs_separate_ack() {
             return Some(self.build_pure_ack(now));
         }
-        if self.sender.needs_slow_path() {
+        if self.sender.needs_transmission_slow_path() {
             return self.poll_slow_path(now);
         }
         if let Some(outgoing) = self.sender.next_new_segment_weighted::<false>(now, &self.config) {
@@ -230,19 +231,23 @@ impl Connection {
 
     /// [`Self::poll_established`] if the next segment is not simply a new one.
     #[cold]
-    fn poll_slow_path(&mut self, now: Time) -> Option<(Segment, Ecn)> {
-        match self.sender.next_on_slow_path(now, &self.config, &mut self.stats) {
+    fn poll_slow_path(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
+        match self.sender.next_segment_on_slow_path(now, &self.config, &mut self.stats) {
             Some(outgoing) => Some(self.build_data_segment(outgoing, now)),
             None => self.receiver.owes_ack().then(|| self.build_pure_ack(now)),
         }
     }
 
     #[inline]
-    pub(crate) fn build_data_segment(&mut self, outgoing: OutgoingSegment, now: Time) -> (Segment, Ecn) {
+    pub(crate) fn build_data_segment(
+        &mut self,
+        outgoing: OutgoingSegment,
+        now: Time,
+    ) -> (Segment, EcnCodepoint) {
         let ack = self.receiver.take_ack();
-        let mut flags = if ack.ece { TcpFlags::ACK.with(TcpFlags::ECE) } else { TcpFlags::ACK };
-        if self.sender.has_push_flag(outgoing) {
-            flags = flags.with(TcpFlags::PSH);
+        let mut flags = if ack.ece { TcpFlags::ACK.with_flags(TcpFlags::ECE) } else { TcpFlags::ACK };
+        if self.sender.take_push_flag(outgoing) {
+            flags = flags.with_flags(TcpFlags::PSH);
         }
         let mut codepoint = self.data_codepoint();
         if outgoing.kind == SegmentKind::New {
@@ -250,7 +255,7 @@ impl Connection {
                 // RFC 3168 §6.1.2: CWR on the first new segment after the reduction.
                 self.sender.cwr_due = false;
                 if self.ecn != EcnMode::Off {
-                    flags = flags.with(TcpFlags::CWR);
+                    flags = flags.with_flags(TcpFlags::CWR);
                 }
             }
         } else {
@@ -269,7 +274,7 @@ impl Connection {
         (segment, codepoint)
     }
 
-    fn build_pure_ack(&mut self, now: Time) -> (Segment, Ecn) {
+    fn build_pure_ack(&mut self, now: Time) -> (Segment, EcnCodepoint) {
         let ack = self.receiver.take_ack();
         let options = if self.sender.sack && self.receiver.needs_sack_option() {
             // RFC 2018 §3: with timestamps there is room for three blocks.
@@ -284,7 +289,7 @@ impl Connection {
             ack: self.receiver.wire_sequence_number(ack.offset),
             len: 0,
             window: self.receiver.window_for_ack(ack),
-            flags: if ack.ece { TcpFlags::ACK.with(TcpFlags::ECE) } else { TcpFlags::ACK },
+            flags: if ack.ece { TcpFlags::ACK.with_flags(TcpFlags::ECE) } else { TcpFlags::ACK },
             options,
             stamps: self.timestamps(now),
         };
@@ -292,20 +297,20 @@ impl Connection {
     }
 
     #[inline]
-    fn data_codepoint(&self) -> Ecn {
-        if self.ecn == EcnMode::Off { Ecn::NotEct } else { Ecn::Ect0 }
+    fn data_codepoint(&self) -> EcnCodepoint {
+        if self.ecn == EcnMode::Off { EcnCodepoint::NotEct } else { EcnCodepoint::Ect0 }
     }
 
     /// RFC 3168 §6.1.4 to §6.1.6: pure ACKs, retransmissions and window probes are not ECT unless the settings say
     /// so.
     #[inline]
-    pub(crate) fn ack_codepoint(&self) -> Ecn {
-        if self.config.ect_on_ack { self.data_codepoint() } else { Ecn::NotEct }
+    pub(crate) fn ack_codepoint(&self) -> EcnCodepoint {
+        if self.config.ect_on_ack { self.data_codepoint() } else { EcnCodepoint::NotEct }
     }
 
     /// RFC 3168 §6.1.1: SYN and SYN-ACK are not ECT either, unless the settings say so.
-    pub(crate) fn syn_codepoint(&self) -> Ecn {
-        if self.config.ect_on_syn { self.data_codepoint() } else { Ecn::NotEct }
+    pub(crate) fn syn_codepoint(&self) -> EcnCodepoint {
+        if self.config.ect_on_syn { self.data_codepoint() } else { EcnCodepoint::NotEct }
     }
 
     /// When [`Self::on_timeout`] must be called: the earlier of the retransmission (or persist, or SYN) timer and the receiver's timer.
@@ -364,7 +369,7 @@ impl Connection {
     /// Bytes of this side's data that the peer has acknowledged.
     #[inline]
     pub fn acked_bytes(&self) -> u64 {
-        self.sender.snd_una.min(self.sender.data_end())
+        self.sender.snd_una.min(self.sender.end_of_data_before_fin())
     }
 
     /// Bytes of this side's data that the peer has yet to acknowledge, sent or not: pFabric's rank of a flow.
@@ -376,12 +381,12 @@ impl Connection {
     /// The oldest segment in flight, for prefetching.
     #[inline]
     pub fn oldest_in_flight(&self) -> Option<&impl Sized> {
-        self.sender.scoreboard.first_segment()
+        self.sender.scoreboard.first_segment_in_flight()
     }
 
     /// Sets the transmission time of a full segment at this host.
-    pub fn set_frame_time(&mut self, frame: Span) {
-        self.sender.set_frame_time(frame, &self.config);
+    pub fn set_segment_transmission_time(&mut self, frame: Span) {
+        self.sender.set_segment_transmission_time(frame, &self.config);
     }
 
     /// Whether frames of a super-packet are still to be sent: the host takes all of them before other frames.
@@ -441,8 +446,8 @@ impl Connection {
     }
 
     /// Sets the current flow, for messages of plug-ins.
-    pub fn set_flow(&mut self, flow: u32) {
-        self.sender.cc.set_flow(flow);
+    pub fn set_flow_for_messages(&mut self, flow: u32) {
+        self.sender.cc.set_flow_for_messages(flow);
     }
 
     /// DCTCP's estimate of the fraction of marked bytes.

@@ -8,7 +8,7 @@
 use crate::config::EcnMode;
 use crate::connection::{Connection, ConnectionFailure, ConnectionState};
 use crate::receiver::Receiver;
-use crate::segment::{Ecn, Segment, SynOptions, TcpFlags, TcpOptions};
+use crate::segment::{EcnCodepoint, Segment, SynOptions, TcpFlags, TcpOptions};
 use pauseframe_units::Time;
 
 const ECN_SETUP_SYN: TcpFlags = TcpFlags(TcpFlags::ECE.0 | TcpFlags::CWR.0);
@@ -17,17 +17,17 @@ impl Connection {
     /// Processes a segment with SYN, or one before the connection is established.
     #[cold]
     pub(crate) fn on_handshake_segment(&mut self, segment: &Segment, now: Time) {
-        let syn = segment.flags.has(TcpFlags::SYN);
-        let ack = segment.flags.has(TcpFlags::ACK);
+        let syn = segment.flags.contains_flags(TcpFlags::SYN);
+        let ack = segment.flags.contains_flags(TcpFlags::ACK);
         match self.state {
             ConnectionState::Listen if syn && !ack => {
-                self.negotiate(segment, segment.flags.has(ECN_SETUP_SYN));
+                self.negotiate_syn_options(segment, segment.flags.contains_flags(ECN_SETUP_SYN));
                 self.state = ConnectionState::SynReceived;
                 self.syn_due = true;
             }
-            ConnectionState::SynSent if syn && ack && self.acknowledges_syn(segment) => {
+            ConnectionState::SynSent if syn && ack && self.acknowledges_own_syn(segment) => {
                 // ECE without CWR: an ECN-setup SYN-ACK.
-                self.negotiate(segment, segment.flags.0 & ECN_SETUP_SYN.0 == TcpFlags::ECE.0);
+                self.negotiate_syn_options(segment, segment.flags.0 & ECN_SETUP_SYN.0 == TcpFlags::ECE.0);
                 self.establish(now);
                 self.receiver.request_ack();
             }
@@ -35,7 +35,7 @@ impl Connection {
                 // The peer has not received our SYN.
                 self.syn_due = true;
             }
-            ConnectionState::SynReceived if !syn && ack && self.acknowledges_syn(segment) => {
+            ConnectionState::SynReceived if !syn && ack && self.acknowledges_own_syn(segment) => {
                 self.sender.set_peer_window(segment.window);
                 self.establish(now);
             }
@@ -51,12 +51,12 @@ impl Connection {
         }
     }
 
-    fn acknowledges_syn(&self, segment: &Segment) -> bool {
+    fn acknowledges_own_syn(&self, segment: &Segment) -> bool {
         segment.ack == self.sender.space.wire_sequence_number(0)
     }
 
     /// Accepts the options of the peer's SYN that this side offers too.
-    fn negotiate(&mut self, syn: &Segment, ecn: bool) {
+    fn negotiate_syn_options(&mut self, syn: &Segment, ecn: bool) {
         if !ecn {
             self.ecn = EcnMode::Off;
         }
@@ -77,48 +77,51 @@ impl Connection {
     fn establish(&mut self, now: Time) {
         self.state = ConnectionState::Established;
         self.syn_due = false;
-        if let Some((sent_at, _)) = self.sender.scoreboard.acknowledge(0, 0) {
+        if let Some((sent_at, _)) = self.sender.scoreboard.remove_acked_segments(0, 0) {
             let rtt = now.saturating_since(sent_at);
-            self.sender.rtt.add_sample(rtt, &self.config.rto);
-            self.sender.note_handshake_rtt(rtt);
+            self.sender.rtt.add_rtt_sample(rtt, &self.config.rto);
+            self.sender.record_handshake_rtt(rtt);
         }
         if self.sender.is_all_acked() {
-            self.sender.scoreboard.release_memory();
+            self.sender.scoreboard.release_scoreboard_memory();
         }
         self.sender.rtt.end_back_off();
         self.sender.retries = 0;
         self.sender.rto_deadline = Time::MAX;
         self.receiver.on_established(now);
         self.sender.begin_writing(&self.config);
-        self.apply_inherited_metrics();
+        self.apply_cached_metrics();
     }
 
     /// The SYN or SYN-ACK, if it is due.
     #[cold]
-    pub(crate) fn poll_handshake(&mut self, now: Time) -> Option<(Segment, Ecn)> {
+    pub(crate) fn poll_handshake(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
         if !self.syn_due {
             return None;
         }
         self.syn_due = false;
         if self.state == ConnectionState::Refusing {
             // RFC 9293 §3.10.7.1: the SYN has no ACK, so the RST has number 0.
-            let flags = TcpFlags::RST.with(TcpFlags::ACK);
+            let flags = TcpFlags::RST.with_flags(TcpFlags::ACK);
             let segment = Segment { ack: self.receiver.wire_sequence_number(0), flags, ..Segment::default() };
-            return Some((segment, Ecn::NotEct));
+            return Some((segment, EcnCodepoint::NotEct));
         }
         if self.sender.scoreboard.is_empty() {
-            self.sender.scoreboard.record_sent(0, now);
+            self.sender.scoreboard.record_new_data_sent(0, now);
         } else {
             self.sender.scoreboard.record_syn_retransmission();
             self.stats.retransmits += 1;
         }
-        self.sender.rto_deadline = self.sender.rtt.timer_deadline(now, &self.config.rto);
+        self.sender.rto_deadline = self.sender.rtt.rto_timer_deadline(now, &self.config.rto);
         let wants_ecn = self.ecn != EcnMode::Off;
         let (flags, ack) = if self.state == ConnectionState::SynSent {
-            (if wants_ecn { TcpFlags::SYN.with(ECN_SETUP_SYN) } else { TcpFlags::SYN }, 0)
+            (if wants_ecn { TcpFlags::SYN.with_flags(ECN_SETUP_SYN) } else { TcpFlags::SYN }, 0)
         } else {
-            let flags = TcpFlags::SYN.with(TcpFlags::ACK);
-            (if wants_ecn { flags.with(TcpFlags::ECE) } else { flags }, self.receiver.wire_sequence_number(0))
+            let flags = TcpFlags::SYN.with_flags(TcpFlags::ACK);
+            (
+                if wants_ecn { flags.with_flags(TcpFlags::ECE) } else { flags },
+                self.receiver.wire_sequence_number(0),
+            )
         };
         let window = self.receiver.syn_window();
         let options = SynOptions {
@@ -142,7 +145,7 @@ impl Connection {
         self.sender.retries += 1;
         self.stats.timeouts += 1;
         self.sender.rtt.back_off();
-        self.sender.rto_deadline = self.sender.rtt.timer_deadline(now, &self.config.rto);
+        self.sender.rto_deadline = self.sender.rtt.rto_timer_deadline(now, &self.config.rto);
         self.syn_due = true;
     }
 }

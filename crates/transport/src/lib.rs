@@ -22,7 +22,7 @@ mod stats;
 mod super_packets;
 mod writer;
 
-pub use cache::CachedMetrics;
+pub use cache::CachedTcpMetrics;
 pub use cc::*;
 pub use config::{
     CachePolicy, DelayedAckConfig, DelayedAckForm, EcnMode, OffloadConfig, ReceiveBuffer, RtoConfig, RtoForm,
@@ -32,5 +32,5 @@ pub use connection::{Connection, ConnectionFailure};
 pub use mechanisms::{DisabledMechanisms, Mechanism};
 pub use recovery::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 pub use rtt::CLOCK_PERIOD_TICKS;
-pub use segment::{Ecn, SackBlocks, Segment, SynOptions, TcpFlags, TcpOptions, Timestamps};
+pub use segment::{EcnCodepoint, SackBlocks, Segment, SynOptions, TcpFlags, TcpOptions, Timestamps};
 pub use stats::ConnectionStats;

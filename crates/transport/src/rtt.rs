@@ -28,7 +28,7 @@ impl RttEstimator {
 
     /// Adds an RTT sample and ends the back-off (§5.7; the caller applies Karn's rule).
     #[inline]
-    pub(crate) fn add_sample(&mut self, rtt: Span, config: &RtoConfig) {
+    pub(crate) fn add_rtt_sample(&mut self, rtt: Span, config: &RtoConfig) {
         if self.sampled {
             // §2.3: beta 1/4, alpha 1/8; rttvar uses the srtt before the update.
             let error = self.srtt.0.abs_diff(rtt.0);
@@ -49,7 +49,7 @@ impl RttEstimator {
         let variance = self.rttvar * 4;
         match config.form {
             RtoForm::Rfc => config.min.max(self.srtt + config.granularity.max(variance)),
-            RtoForm::Linux => config.round_up_to_whole_ticks(self.srtt + config.min.max(variance)),
+            RtoForm::Linux => config.round_rto_up_to_jiffies(self.srtt + config.min.max(variance)),
             RtoForm::Freebsd => config.min.max(self.srtt + variance + config.slop),
         }
     }
@@ -73,21 +73,26 @@ impl RttEstimator {
 
     /// When a timer that starts now expires: a whole number of clock ticks.
     #[inline]
-    pub(crate) fn timer_deadline(&self, now: Time, config: &RtoConfig) -> Time {
+    pub(crate) fn rto_timer_deadline(&self, now: Time, config: &RtoConfig) -> Time {
         let timeout = if self.backoff == 0 { self.rto } else { self.rto(config) };
-        config.timer_expiry(now, timeout)
+        config.timer_expiry_by_clock(now, timeout)
     }
 
     /// The deadline for a segment that was sent before `now`.
-    pub(crate) fn deadline_for_segment_sent_at(&self, sent_at: Time, now: Time, config: &RtoConfig) -> Time {
+    pub(crate) fn rto_deadline_for_segment_sent_at(
+        &self,
+        sent_at: Time,
+        now: Time,
+        config: &RtoConfig,
+    ) -> Time {
         if !config.wheel {
-            return self.timer_deadline(sent_at, config).max(now);
+            return self.rto_timer_deadline(sent_at, config).max(now);
         }
-        config.timer_expiry(now, sent_at.saturating_add(self.rto(config)).saturating_since(now))
+        config.timer_expiry_by_clock(now, sent_at.saturating_add(self.rto(config)).saturating_since(now))
     }
 
     /// Sets the RTO until the next sample, from the connection cache.
-    pub(crate) fn set_rto(&mut self, rto: Span, config: &RtoConfig) {
+    pub(crate) fn inherit_rto(&mut self, rto: Span, config: &RtoConfig) {
         self.rto = rto.min(config.max);
     }
 
@@ -115,7 +120,7 @@ impl RtoConfig {
     /// Linux keeps the timeout in jiffies (`__tcp_set_rto`, `usecs_to_jiffies`), so back-off doubles the rounded value: 5.1 ms becomes 12 ms, not
     /// 10.2 ms.
     #[inline]
-    fn round_up_to_whole_ticks(&self, rto: Span) -> Span {
+    fn round_rto_up_to_jiffies(&self, rto: Span) -> Span {
         if !self.wheel {
             return rto;
         }
@@ -125,9 +130,9 @@ impl RtoConfig {
 
     /// When a timer that is set at `now` expires.
     #[inline]
-    pub(crate) fn timer_expiry(&self, now: Time, timeout: Span) -> Time {
+    pub(crate) fn timer_expiry_by_clock(&self, now: Time, timeout: Span) -> Time {
         if self.wheel {
-            return self.wheel_expiry(now, timeout);
+            return self.timer_wheel_expiry(now, timeout);
         }
         self.round_up_to_tick(now.saturating_add(timeout))
     }
@@ -135,18 +140,18 @@ impl RtoConfig {
     /// Linux `calc_wheel_index`: a timeout is a whole number of ticks from the last tick, plus one so that none fires early. From 63 ticks on it has
     /// steps of 8 ticks, from 63 * 8 on steps of 64, and so on. A timer of 201 ms set between two ticks expires 201 to 209 ms later.
     #[cold]
-    fn wheel_expiry(&self, now: Time, timeout: Span) -> Time {
+    fn timer_wheel_expiry(&self, now: Time, timeout: Span) -> Time {
         const LEVELS: u32 = 8;
         let tick = self.granularity.0.max(1);
         let ticks = timeout.0.div_ceil(tick);
         let level = (0..LEVELS).find(|level| ticks < 63 << (3 * level)).unwrap_or(LEVELS);
-        let ahead = self.clock_offset();
+        let ahead = self.clock_offset_before_run();
         let at = (now.0.saturating_add(ahead) / tick).saturating_add(ticks);
         Time((((at >> (3 * level)) + 1) << (3 * level)).saturating_mul(tick).saturating_sub(ahead))
     }
 
     /// How long before the run the host's tick count started, in picoseconds.
-    fn clock_offset(&self) -> u64 {
+    fn clock_offset_before_run(&self) -> u64 {
         if self.phase == Span::ZERO {
             return 0;
         }
@@ -154,11 +159,11 @@ impl RtoConfig {
     }
 
     /// The time from `from` to `now`, by Linux's clock (`tcp_jiffies32`) in whole ticks.
-    pub(crate) fn elapsed_time(&self, from: Time, now: Time) -> Span {
+    pub(crate) fn elapsed_time_in_whole_ticks(&self, from: Time, now: Time) -> Span {
         if !self.wheel {
             return now.saturating_since(from);
         }
-        let (tick, ahead) = (self.granularity.0.max(1), self.clock_offset());
+        let (tick, ahead) = (self.granularity.0.max(1), self.clock_offset_before_run());
         let shows = |time: Time| time.0.saturating_add(ahead) / tick;
         Span(shows(now).saturating_sub(shows(from)).saturating_mul(tick))
     }
@@ -212,10 +217,10 @@ mod tests {
             let config = config(form);
             let mut rtt = RttEstimator::new(&config);
             assert_eq!((rtt.srtt(), rtt.rto(&config)), (None, Span::from_secs(1)));
-            rtt.add_sample(Span::from_us(100), &config);
+            rtt.add_rtt_sample(Span::from_us(100), &config);
             assert_eq!((rtt.srtt, rtt.rttvar), (Span::from_us(100), Span::from_us(50)));
             assert_eq!(rtt.rto(&config), first, "{form:?}");
-            rtt.add_sample(Span::from_us(300), &config);
+            rtt.add_rtt_sample(Span::from_us(300), &config);
             assert_eq!((rtt.srtt, rtt.rttvar), (Span::from_us(125), Span::from_ns(87_500)));
             assert_eq!(rtt.rto(&config), second, "{form:?}");
         }
@@ -225,10 +230,10 @@ mod tests {
     fn above_the_minimum_the_rfc_form_adds_the_variance_or_a_tick() {
         let config = RtoConfig { min: Span::ZERO, ..config(RtoForm::Rfc) };
         let mut rtt = RttEstimator::new(&config);
-        rtt.add_sample(Span::from_us(100), &config);
+        rtt.add_rtt_sample(Span::from_us(100), &config);
         assert_eq!(rtt.rto(&config), Span::from_us(1_100), "4 rttvar = 200 us is less than G");
         let mut slow = RttEstimator::new(&config);
-        slow.add_sample(Span::from_ms(8), &config);
+        slow.add_rtt_sample(Span::from_ms(8), &config);
         assert_eq!(slow.rto(&config), Span::from_ms(24));
     }
 
@@ -244,7 +249,7 @@ mod tests {
             rtt.back_off();
         }
         assert_eq!(rtt.rto(&config), Span::from_secs(60));
-        rtt.add_sample(Span::from_us(100), &config);
+        rtt.add_rtt_sample(Span::from_us(100), &config);
         assert_eq!(rtt.rto(&config), Span::from_ms(10));
     }
 
@@ -252,16 +257,16 @@ mod tests {
     fn deadlines_fall_on_ticks() {
         let config = config(RtoForm::Linux);
         let mut rtt = RttEstimator::new(&config);
-        rtt.add_sample(Span::from_us(100), &config);
+        rtt.add_rtt_sample(Span::from_us(100), &config);
         // 0.25 ms + 10.1 ms = 10.35 ms, up to 11 ms.
-        assert_eq!(rtt.timer_deadline(Time(250_000_000), &config), Time(11_000_000_000));
+        assert_eq!(rtt.rto_timer_deadline(Time(250_000_000), &config), Time(11_000_000_000));
         // A clock that ticks at 0.3 ms, 1.3 ms, ...: 11.3 ms for what is due at 10.35, 10.3 ms for 10.25 ms.
         let late = RtoConfig { phase: Span::from_us(300), ..config };
-        assert_eq!(rtt.timer_deadline(Time(250_000_000), &late), Time(11_300_000_000));
-        assert_eq!(rtt.timer_deadline(Time(150_000_000), &late), Time(10_300_000_000));
+        assert_eq!(rtt.rto_timer_deadline(Time(250_000_000), &late), Time(11_300_000_000));
+        assert_eq!(rtt.rto_timer_deadline(Time(150_000_000), &late), Time(10_300_000_000));
         assert_eq!(late.round_up_to_tick(Time(10_300_000_000)), Time(10_300_000_000));
         let fine = RtoConfig { granularity: Span::ZERO, ..config };
-        assert_eq!(rtt.timer_deadline(Time(250_000_000), &fine), Time(10_350_000_000));
+        assert_eq!(rtt.rto_timer_deadline(Time(250_000_000), &fine), Time(10_350_000_000));
     }
 
     /// By hand: 10.1 ms are 11 ticks, from tick 0 of 0.25 ms, and one more. 201 ticks from tick 1000 are 1201, which lies below
@@ -270,30 +275,35 @@ mod tests {
     fn the_wheel_is_late_and_the_later_the_coarser() {
         let config = RtoConfig { wheel: true, ..config(RtoForm::Linux) };
         let mut rtt = RttEstimator::new(&config);
-        rtt.add_sample(Span::from_us(100), &config);
-        assert_eq!(rtt.timer_deadline(Time(250_000_000), &config), Time(12_000_000_000));
+        rtt.add_rtt_sample(Span::from_us(100), &config);
+        assert_eq!(rtt.rto_timer_deadline(Time(250_000_000), &config), Time(12_000_000_000));
         assert_eq!(
-            rtt.deadline_for_segment_sent_at(Time(250_000_000), Time(5_900_000_000), &config),
+            rtt.rto_deadline_for_segment_sent_at(Time(250_000_000), Time(5_900_000_000), &config),
             Time(12_000_000_000)
         );
         // 10.1 ms are 11 jiffies, and 22 after a timeout, from tick 12 on.
         rtt.back_off();
-        assert_eq!(rtt.timer_deadline(Time(12_000_000_000), &config), Time(35_000_000_000));
+        assert_eq!(rtt.rto_timer_deadline(Time(12_000_000_000), &config), Time(35_000_000_000));
         let at = |now_us: u64, timeout| {
-            config.timer_expiry(Time::ZERO + Span::from_us(now_us), timeout).saturating_since(Time::ZERO)
+            config
+                .timer_expiry_by_clock(Time::ZERO + Span::from_us(now_us), timeout)
+                .saturating_since(Time::ZERO)
         };
         assert_eq!(at(1_000_999, Span::from_ms(62)), Span::from_ms(1063));
         assert_eq!(at(1_000_000, Span::from_ms(63)), Span::from_ms(1064));
         assert_eq!(at(1_000_000, Span::from_ms(201)), Span::from_ms(1208));
         assert_eq!(at(1_000_000, Span::from_ms(600)), Span::from_ms(1664));
-        assert_eq!(config.timer_expiry(Time::MAX, Span(u64::MAX)), Time(u64::MAX));
+        assert_eq!(config.timer_expiry_by_clock(Time::MAX, Span(u64::MAX)), Time(u64::MAX));
         // A clock that is at zero at 5.3 ms: 201 ticks from its tick 994 are 1195, below 1200 = 150 * 8, at 1205.3 ms.
         let late = RtoConfig { phase: Span::from_us(5_300), ..config };
         // It ticks at 6.3 ms and 7.3 ms: two ticks in 1.02 ms, and none in 0.98 ms.
-        assert_eq!(late.elapsed_time(Time(6_290_000_000), Time(7_310_000_000)), Span::from_ms(2));
-        assert_eq!(late.elapsed_time(Time(6_310_000_000), Time(7_290_000_000)), Span::ZERO);
-        assert_eq!(late.elapsed_time(Time::MAX, Time(7_290_000_000)), Span::ZERO);
-        let at = late.timer_expiry(Time::ZERO + Span::from_secs(1), Span::from_ms(201));
+        assert_eq!(
+            late.elapsed_time_in_whole_ticks(Time(6_290_000_000), Time(7_310_000_000)),
+            Span::from_ms(2)
+        );
+        assert_eq!(late.elapsed_time_in_whole_ticks(Time(6_310_000_000), Time(7_290_000_000)), Span::ZERO);
+        assert_eq!(late.elapsed_time_in_whole_ticks(Time::MAX, Time(7_290_000_000)), Span::ZERO);
+        let at = late.timer_expiry_by_clock(Time::ZERO + Span::from_secs(1), Span::from_ms(201));
         assert_eq!(at, Time::ZERO + Span::from_us(1_205_300));
     }
 }

@@ -7,7 +7,7 @@
 // Deviates from RFC 6675 §4: segments are counted, as Linux does, where the RFC counts bytes; for full segments that
 // is the same, for short ones it detects a loss where the RFC waits for the timeout.
 
-use crate::recovery::{AckDelivery, RackDetection};
+use crate::recovery::{NewlyDelivered, RackLossDetection};
 use crate::segment::SackBlocks;
 use crate::sequence::SequenceSpace;
 use pauseframe_units::{Span, Time};
@@ -34,7 +34,7 @@ struct SentSegment {
 
 impl SentSegment {
     #[inline]
-    fn has_state(self, state: u8) -> bool {
+    fn has_any_state_bit(self, state: u8) -> bool {
         self.state & state != 0
     }
 }
@@ -63,7 +63,7 @@ pub(crate) struct Scoreboard {
     resent: u32,
     /// End of the highest sacked segment.
     high_sacked: u64,
-    /// [`Self::mark_lost`] has checked everything below.
+    /// [`Self::mark_lost_by_dup_thresh`] has checked everything below.
     judged: u64,
     /// No segment below is waiting for its retransmission.
     high_rxt: u64,
@@ -73,19 +73,19 @@ pub(crate) struct Scoreboard {
 
 impl Scoreboard {
     /// Every segment counts as `mss` bytes, however short it is.
-    pub(crate) fn counting_packets(mss: u32) -> Scoreboard {
+    pub(crate) fn new_counting_packets(mss: u32) -> Scoreboard {
         Scoreboard { weight: mss, ..Scoreboard::default() }
     }
 
     /// Window space of a segment of `len` bytes.
     #[inline]
-    pub(crate) fn window_weight(&self, len: u64) -> u64 {
+    pub(crate) fn window_space_of_segment(&self, len: u64) -> u64 {
         if self.weight == 0 { len } else { u64::from(self.weight) }
     }
 
     /// Window space of the `bytes` between `snd_una` and `snd_nxt`.
     #[inline]
-    pub(crate) fn flight_weight(&self, bytes: u64) -> u64 {
+    pub(crate) fn window_space_of_flight(&self, bytes: u64) -> u64 {
         if self.weight == 0 { bytes } else { self.queue.len() as u64 * u64::from(self.weight) }
     }
 
@@ -109,12 +109,12 @@ impl Scoreboard {
 
     /// Notes that bytes up to `end` were sent for the first time. A SYN is a segment without bytes.
     #[inline]
-    pub(crate) fn record_sent(&mut self, end: u64, now: Time) {
+    pub(crate) fn record_new_data_sent(&mut self, end: u64, now: Time) {
         self.queue.push_back(SentSegment { end, sent_at: now, state: 0 });
     }
 
     /// Extends the last segment, just sent, by the FIN.
-    pub(crate) fn extend_last_segment(&mut self, end: u64) {
+    pub(crate) fn extend_last_segment_by_fin(&mut self, end: u64) {
         if let Some(last) = self.queue.back_mut() {
             last.end = end;
         }
@@ -128,13 +128,13 @@ impl Scoreboard {
 
     /// Bytes between `snd_una` and `snd_nxt` that are not in the network, minus those that are there twice: pipe = flight size - this.
     #[inline]
-    pub(crate) fn bytes_not_in_network(&self) -> u64 {
+    pub(crate) fn sent_bytes_not_in_network(&self) -> u64 {
         (self.sacked + u64::from(self.lost)).saturating_sub(u64::from(self.doubled))
     }
 
     /// The first segment, which the next ACK reads.
     #[inline]
-    pub(crate) fn first_segment(&self) -> Option<&impl Sized> {
+    pub(crate) fn first_segment_in_flight(&self) -> Option<&impl Sized> {
         self.queue.front()
     }
 
@@ -167,7 +167,7 @@ impl Scoreboard {
     /// Removes the segments that a cumulative ACK from `una` to `to` covers. Returns the send times of the oldest and the newest of them as RTT
     /// samples, if none was sent twice (RFC 6298 §3). The newest is one without an earlier SACK, if there is one.
     #[inline]
-    pub(crate) fn acknowledge(&mut self, una: u64, to: u64) -> Option<(Time, Time)> {
+    pub(crate) fn remove_acked_segments(&mut self, una: u64, to: u64) -> Option<(Time, Time)> {
         let mut start = una;
         let mut sent: Option<(Time, Time)> = None;
         let mut ambiguous = false;
@@ -175,7 +175,7 @@ impl Scoreboard {
             let SentSegment { end, sent_at, state } = *segment;
             if state != 0 {
                 if self.weight == 0 || end <= to {
-                    self.subtract_from_counts(state, end.min(to) - start);
+                    self.subtract_segment_from_sums(state, end.min(to) - start);
                 }
                 ambiguous |= state & AMBIGUOUS != 0 && end <= to;
             }
@@ -199,8 +199,8 @@ impl Scoreboard {
     /// Subtracts `len` bytes of a segment in `state` from the sums.
     #[cold]
     #[inline(never)]
-    fn subtract_from_counts(&mut self, state: u8, len: u64) {
-        let len = self.window_weight(len);
+    fn subtract_segment_from_sums(&mut self, state: u8, len: u64) {
+        let len = self.window_space_of_segment(len);
         match state & (SACKED | LOST | RETRANSMITTED) {
             LOST => self.lost -= len as u32,
             RETRANSMITTED => self.doubled -= len as u32,
@@ -212,8 +212,8 @@ impl Scoreboard {
 
     /// Changes the state of a segment of `len` bytes and updates the sums.
     fn set_segment_state(&mut self, index: usize, state: u8, len: u64) {
-        self.subtract_from_counts(self.queue[index].state, len);
-        let len = self.window_weight(len);
+        self.subtract_segment_from_sums(self.queue[index].state, len);
+        let len = self.window_space_of_segment(len);
         match state & (SACKED | LOST | RETRANSMITTED) {
             LOST => self.lost += len as u32,
             RETRANSMITTED => self.doubled += len as u32,
@@ -236,21 +236,21 @@ impl Scoreboard {
 
     /// Marks the data that `blocks` report (RFC 6675 §4 `Update`) and returns the newly sacked bytes. Ignores blocks outside the flight, which are
     /// old or invalid. `delivery` collects the newly reported data, if needed.
-    pub(crate) fn apply_sack_blocks(
+    pub(crate) fn mark_sacked_by_blocks(
         &mut self,
         blocks: &SackBlocks,
         space: SequenceSpace,
         una: u64,
         nxt: u64,
-        mut delivery: Option<&mut AckDelivery>,
+        mut delivery: Option<&mut NewlyDelivered>,
     ) -> u64 {
         let before = self.sacked;
         for &(left, right) in blocks.blocks.iter().take(usize::from(blocks.count)) {
             let (left, right) = self.new_part_of_block(left, right);
-            let from = una.saturating_add_signed(i64::from(space.distance(left, una)));
-            let to = una.saturating_add_signed(i64::from(space.distance(right, una)));
+            let from = una.saturating_add_signed(i64::from(space.sequence_distance(left, una)));
+            let to = una.saturating_add_signed(i64::from(space.sequence_distance(right, una)));
             if una <= from && from < to && to <= nxt {
-                self.sack_range(from, to, una, delivery.as_deref_mut());
+                self.mark_range_sacked(from, to, una, delivery.as_deref_mut());
             }
         }
         match &mut self.seen {
@@ -274,7 +274,7 @@ impl Scoreboard {
         (left, right)
     }
 
-    fn sack_range(&mut self, from: u64, to: u64, una: u64, mut delivery: Option<&mut AckDelivery>) {
+    fn mark_range_sacked(&mut self, from: u64, to: u64, una: u64, mut delivery: Option<&mut NewlyDelivered>) {
         let mut index = self.segment_index_above(from);
         let mut start = self.segment_start(index, una);
         if start < from {
@@ -286,12 +286,17 @@ impl Scoreboard {
             if segment.end > to {
                 break;
             }
-            if !segment.has_state(SACKED) {
+            if !segment.has_any_state_bit(SACKED) {
                 self.set_segment_state(index, segment.state | SACKED, segment.end - start);
                 self.high_sacked = self.high_sacked.max(segment.end);
                 if let Some(delivery) = delivery.as_deref_mut() {
-                    delivery.bytes += self.window_weight(segment.end - start);
-                    delivery.note_sacked(segment.sent_at, start, segment.end, segment.has_state(AMBIGUOUS));
+                    delivery.bytes += self.window_space_of_segment(segment.end - start);
+                    delivery.record_sacked(
+                        segment.sent_at,
+                        start,
+                        segment.end,
+                        segment.has_any_state_bit(AMBIGUOUS),
+                    );
                 }
             }
             start = segment.end;
@@ -301,20 +306,20 @@ impl Scoreboard {
 
     /// Notes the data that an ACK from `una` to `to` newly reports as delivered; call before processing the ACK.
     #[inline]
-    pub(crate) fn note_newly_acked(&self, una: u64, to: u64, delivery: &mut AckDelivery) {
+    pub(crate) fn record_newly_acked(&self, una: u64, to: u64, delivery: &mut NewlyDelivered) {
         let mut start = una;
         for segment in &self.queue {
             if start >= to {
                 return;
             }
-            if !segment.has_state(SACKED) {
+            if !segment.has_any_state_bit(SACKED) {
                 if segment.end <= to {
-                    delivery.bytes += self.window_weight(segment.end - start);
-                    delivery.note_delivered(
+                    delivery.bytes += self.window_space_of_segment(segment.end - start);
+                    delivery.record_delivered(
                         segment.sent_at,
                         start,
                         segment.end,
-                        segment.has_state(AMBIGUOUS),
+                        segment.has_any_state_bit(AMBIGUOUS),
                     );
                 } else if self.weight == 0 {
                     delivery.bytes += to - start;
@@ -325,7 +330,7 @@ impl Scoreboard {
     }
 
     /// End of the highest sacked segment.
-    pub(crate) fn high_sacked(&self) -> u64 {
+    pub(crate) fn highest_sacked_offset(&self) -> u64 {
         self.high_sacked
     }
 
@@ -335,7 +340,7 @@ impl Scoreboard {
             && self
                 .queue
                 .iter()
-                .filter(|segment| segment.has_state(SACKED))
+                .filter(|segment| segment.has_any_state_bit(SACKED))
                 .nth(count.max(1) as usize - 1)
                 .is_some()
     }
@@ -362,18 +367,18 @@ impl Scoreboard {
         age: Span,
         now: Time,
         una: u64,
-    ) -> RackDetection {
-        let mut detected = RackDetection::default();
+    ) -> RackLossDetection {
+        let mut detected = RackLossDetection::default();
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
             if (segment.sent_at, segment.end) >= latest {
-                if !segment.has_state(AMBIGUOUS) {
+                if !segment.has_any_state_bit(AMBIGUOUS) {
                     // It was sent once, so everything behind it was sent later.
                     break;
                 }
                 continue;
             }
-            if segment.has_state(SACKED) || segment.state & (LOST | RETRANSMITTED) == LOST {
+            if segment.has_any_state_bit(SACKED) || segment.state & (LOST | RETRANSMITTED) == LOST {
                 continue;
             }
             let due = segment.sent_at.saturating_add(age);
@@ -381,7 +386,7 @@ impl Scoreboard {
                 detected.wait = detected.wait.max(Some(due.saturating_since(now)));
             } else {
                 detected.loss = true;
-                detected.retransmission |= segment.has_state(RETRANSMITTED);
+                detected.retransmission |= segment.has_any_state_bit(RETRANSMITTED);
                 self.mark_for_retransmission(index, una);
             }
         }
@@ -389,7 +394,7 @@ impl Scoreboard {
     }
 
     /// Number of segments at the head of the queue with at least `dup_thresh` sacked segments above them.
-    fn count_overtaken_segments(&self, dup_thresh: u32) -> usize {
+    fn count_segments_below_dup_thresh(&self, dup_thresh: u32) -> usize {
         let mut missing = dup_thresh.max(1);
         let mut index = if self.sacked == 0 {
             0
@@ -398,7 +403,7 @@ impl Scoreboard {
         };
         while index > 0 {
             index -= 1;
-            if self.queue[index].has_state(SACKED) {
+            if self.queue[index].has_any_state_bit(SACKED) {
                 missing -= 1;
                 if missing == 0 {
                     return index;
@@ -410,19 +415,19 @@ impl Scoreboard {
 
     /// RFC 6675 `IsLost(HighACK + 1)`, unless it has already been retransmitted.
     pub(crate) fn is_head_lost(&self, dup_thresh: u32) -> bool {
-        self.queue.front().is_some_and(|head| !head.has_state(SACKED | RETRANSMITTED))
-            && self.count_overtaken_segments(dup_thresh) > 0
+        self.queue.front().is_some_and(|head| !head.has_any_state_bit(SACKED | RETRANSMITTED))
+            && self.count_segments_below_dup_thresh(dup_thresh) > 0
     }
 
     /// Marks every segment that counts as lost now.
-    pub(crate) fn mark_lost(&mut self, dup_thresh: u32, una: u64) {
-        let overtaken = self.count_overtaken_segments(dup_thresh);
+    pub(crate) fn mark_lost_by_dup_thresh(&mut self, dup_thresh: u32, una: u64) {
+        let overtaken = self.count_segments_below_dup_thresh(dup_thresh);
         if overtaken == 0 {
             return;
         }
         let first = self.segment_index_above(self.judged);
         for index in first..overtaken {
-            if !self.queue[index].has_state(SACKED | LOST) {
+            if !self.queue[index].has_any_state_bit(SACKED | LOST) {
                 self.mark_segment_lost(index, una);
             }
         }
@@ -431,7 +436,7 @@ impl Scoreboard {
 
     /// Marks the first segment as lost, so that it is retransmitted.
     pub(crate) fn mark_head_lost(&mut self, una: u64) {
-        if self.queue.front().is_some_and(|head| !head.has_state(SACKED)) {
+        if self.queue.front().is_some_and(|head| !head.has_any_state_bit(SACKED)) {
             self.mark_for_retransmission(0, una);
         }
     }
@@ -439,13 +444,13 @@ impl Scoreboard {
     /// Marks all segments lost after a timeout, except sacked ones, also retransmissions (RFC 6675 §5.1). If the first segment is sacked, the
     /// receiver has discarded it, and all SACKs are forgotten (RFC 2018 §8). Segments behind the first that were sent after `recent` are not marked.
     pub(crate) fn mark_all_lost(&mut self, una: u64, recent: Option<Time>) {
-        if self.queue.front().is_some_and(|head| head.has_state(SACKED)) {
+        if self.queue.front().is_some_and(|head| head.has_any_state_bit(SACKED)) {
             self.forget_sacked(una);
         }
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
             let spared = index > 0 && recent.is_some_and(|recent| segment.sent_at > recent);
-            if !segment.has_state(SACKED) && !spared {
+            if !segment.has_any_state_bit(SACKED) && !spared {
                 self.mark_for_retransmission(index, una);
             }
         }
@@ -455,7 +460,7 @@ impl Scoreboard {
     fn forget_sacked(&mut self, una: u64) {
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
-            if segment.has_state(SACKED) {
+            if segment.has_any_state_bit(SACKED) {
                 let len = segment.end - self.segment_start(index, una);
                 self.set_segment_state(index, segment.state & AMBIGUOUS, len);
             }
@@ -465,10 +470,10 @@ impl Scoreboard {
     }
 
     /// Removes the loss marks of a spurious timeout.
-    pub(crate) fn unmark_lost(&mut self, una: u64) {
+    pub(crate) fn remove_loss_marks(&mut self, una: u64) {
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
-            if segment.has_state(LOST) {
+            if segment.has_any_state_bit(LOST) {
                 let len = segment.end - self.segment_start(index, una);
                 self.set_segment_state(index, segment.state & !LOST, len);
             }
@@ -490,39 +495,41 @@ impl Scoreboard {
     }
 
     /// The first lost segment that has not been retransmitted: RFC 6675 `NextSeg` rule 1.
-    pub(crate) fn next_lost(&mut self, una: u64) -> Option<Retransmission> {
+    pub(crate) fn take_next_lost_segment(&mut self, una: u64) -> Option<Retransmission> {
         if self.lost == 0 {
             return None;
         }
         let first = self.segment_index_above(self.high_rxt);
         let index = (first..self.queue.len())
             .find(|&i| self.queue[i].state & (SACKED | LOST | RETRANSMITTED) == LOST)?;
-        let found = self.retransmission(index, una);
+        let found = self.retransmission_of_segment(index, una);
         self.high_rxt = found.offset;
         Some(found)
     }
 
     /// The first segment below the highest sacked one that is neither sacked nor retransmitted: rule 3, used if there is no new data to send.
-    pub(crate) fn next_hole(&self, una: u64) -> Option<Retransmission> {
+    pub(crate) fn next_unsacked_hole(&self, una: u64) -> Option<Retransmission> {
         if self.sacked == 0 {
             return None;
         }
         let end = self.segment_index_above(self.high_sacked - 1);
         let first = self.segment_index_above(self.judged).min(end);
-        let index = (first..end).find(|&i| !self.queue[i].has_state(SACKED | LOST | RETRANSMITTED))?;
-        Some(self.retransmission(index, una))
+        let index =
+            (first..end).find(|&i| !self.queue[i].has_any_state_bit(SACKED | LOST | RETRANSMITTED))?;
+        Some(self.retransmission_of_segment(index, una))
     }
 
     /// The last segment, if it is neither sacked nor retransmitted: rule 4, the rescue retransmission.
-    pub(crate) fn last_hole(&self, una: u64) -> Option<Retransmission> {
-        let index = (0..self.queue.len()).rev().find(|&i| !self.queue[i].has_state(SACKED))?;
-        (!self.queue[index].has_state(LOST | RETRANSMITTED)).then(|| self.retransmission(index, una))
+    pub(crate) fn last_unsacked_hole(&self, una: u64) -> Option<Retransmission> {
+        let index = (0..self.queue.len()).rev().find(|&i| !self.queue[i].has_any_state_bit(SACKED))?;
+        (!self.queue[index].has_any_state_bit(LOST | RETRANSMITTED))
+            .then(|| self.retransmission_of_segment(index, una))
     }
 
     /// The last segment, unless it is sacked: a tail loss probe retransmits it.
     pub(crate) fn last_unsacked_segment(&self, una: u64) -> Option<Retransmission> {
         let index = self.queue.len().checked_sub(1)?;
-        (!self.queue[index].has_state(SACKED)).then(|| self.retransmission(index, una))
+        (!self.queue[index].has_any_state_bit(SACKED)).then(|| self.retransmission_of_segment(index, una))
     }
 
     /// Records that `what` was retransmitted as a probe, which does not count as in the network (as Linux).
@@ -531,7 +538,7 @@ impl Scoreboard {
         self.queue[what.index].sent_at = now;
     }
 
-    fn retransmission(&self, index: usize, una: u64) -> Retransmission {
+    fn retransmission_of_segment(&self, index: usize, una: u64) -> Retransmission {
         let offset = self.segment_start(index, una);
         Retransmission { index, offset, len: (self.queue[index].end - offset) as u32 }
     }
@@ -551,7 +558,7 @@ impl Scoreboard {
     }
 
     /// Frees the memory; nothing may be in flight.
-    pub(crate) fn release_memory(&mut self) {
+    pub(crate) fn release_scoreboard_memory(&mut self) {
         debug_assert!(self.queue.is_empty() && self.sacked == 0 && self.lost == 0 && self.doubled == 0);
         self.queue = VecDeque::new();
         self.seen = None;
@@ -569,7 +576,7 @@ impl Scoreboard {
         let mut start = una;
         let (mut sacked, mut lost, mut doubled, mut resent) = (0, 0, 0, 0);
         for segment in &self.queue {
-            let len = self.window_weight(segment.end - start);
+            let len = self.window_space_of_segment(segment.end - start);
             match segment.state & (SACKED | LOST | RETRANSMITTED) {
                 LOST => lost += len as u32,
                 RETRANSMITTED => doubled += len as u32,

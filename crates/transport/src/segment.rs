@@ -5,7 +5,7 @@ use pauseframe_units::{Span, Time};
 /// The ECN field of the IP header (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
-pub enum Ecn {
+pub enum EcnCodepoint {
     /// Not ECN-capable: dropped where others are marked.
     #[default]
     NotEct = 0,
@@ -42,21 +42,21 @@ impl TcpFlags {
 
     /// Whether every bit of `other` is set.
     #[inline]
-    pub fn has(self, other: TcpFlags) -> bool {
+    pub fn contains_flags(self, other: TcpFlags) -> bool {
         self.0 & other.0 == other.0
     }
 
     /// These bits without those of `other`.
     #[inline]
     #[must_use]
-    pub fn without(self, other: TcpFlags) -> TcpFlags {
+    pub fn without_flags(self, other: TcpFlags) -> TcpFlags {
         TcpFlags(self.0 & !other.0)
     }
 
     /// These bits and those of `other`.
     #[inline]
     #[must_use]
-    pub fn with(self, other: TcpFlags) -> TcpFlags {
+    pub fn with_flags(self, other: TcpFlags) -> TcpFlags {
         TcpFlags(self.0 | other.0)
     }
 }
@@ -73,7 +73,7 @@ impl std::fmt::Debug for TcpFlags {
             (TcpFlags::CWR, "CWR"),
         ];
         let set: Vec<&str> =
-            names.iter().filter(|(flag, _)| self.has(*flag)).map(|(_, name)| *name).collect();
+            names.iter().filter(|(flag, _)| self.contains_flags(*flag)).map(|(_, name)| *name).collect();
         f.write_str(&set.join("|"))
     }
 }

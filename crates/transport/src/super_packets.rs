@@ -30,7 +30,7 @@ pub(crate) struct SuperPackets {
     /// Super-packets in flight (`tcp_rtx_queue`).
     sent: VecDeque<SentSuperPacket>,
     /// End of the super-packet that is being sent.
-    pub(crate) leaving: u64,
+    pub(crate) current_end: u64,
     /// Its last frame has PSH, because it is larger than a segment.
     pushed: bool,
     /// When it started to leave.
@@ -55,7 +55,7 @@ impl SuperPackets {
                 first_end: 0,
                 written: 0,
                 sent: VecDeque::new(),
-                leaving: 0,
+                current_end: 0,
                 pushed: false,
                 began: Time::ZERO,
                 max_window: 0,
@@ -64,32 +64,32 @@ impl SuperPackets {
     }
 
     /// `tcp_xmit_size_goal`: size to which a write fills an `sk_buff`, in whole segments, at most half of the peer's window.
-    fn write_size_goal(&self, mss: u64) -> u64 {
+    fn super_packet_size_goal(&self, mss: u64) -> u64 {
         let bound = if self.max_window > 536 { self.max_window / 2 } else { u64::MAX };
         (self.max.min(bound) / mss).max(1) * mss
     }
 
     /// Ends the current super-packet at `snd_nxt`; the rest remains unsent.
-    pub(crate) fn truncate_leaving(&mut self, snd_nxt: u64) {
-        self.leaving = self.leaving.min(snd_nxt);
+    pub(crate) fn truncate_current_super_packet(&mut self, snd_nxt: u64) {
+        self.current_end = self.current_end.min(snd_nxt);
     }
 
     /// Starts a super-packet at `now` that ends at `end`. `pushed`: its last frame has PSH.
     pub(crate) fn begin_super_packet(&mut self, end: u64, pushed: bool, now: Time) {
-        (self.leaving, self.pushed, self.began) = (end, pushed, now);
+        (self.current_end, self.pushed, self.began) = (end, pushed, now);
     }
 
     /// Updates and returns the waiting `sk_buff`s after writes up to `end`. A write fills the last one first, then new ones. `window`: the peer's
     /// window.
-    pub(crate) fn update_waiting_buffers(
+    pub(crate) fn update_waiting_skbs(
         &mut self,
         snd_nxt: u64,
         end: u64,
         mss: u64,
         window: u64,
-    ) -> WaitingBuffers {
+    ) -> WaitingSkbs {
         self.max_window = self.max_window.max(window);
-        let goal = self.write_size_goal(mss);
+        let goal = self.super_packet_size_goal(mss);
         if self.first_end <= snd_nxt {
             self.first_end = snd_nxt.saturating_add(goal).min(end);
         } else if self.first_end >= self.written {
@@ -98,11 +98,11 @@ impl SuperPackets {
         }
         self.first_end = self.first_end.min(end.max(snd_nxt));
         self.written = end;
-        WaitingBuffers { first_end: self.first_end, end, goal }
+        WaitingSkbs { first_end: self.first_end, end, goal }
     }
 
     /// Number of super-packets in flight.
-    pub(crate) fn count_in_flight(&mut self, snd_una: u64) -> u64 {
+    pub(crate) fn count_super_packets_in_flight(&mut self, snd_una: u64) -> u64 {
         while self.sent.front().is_some_and(|sent| sent.end <= snd_una) {
             self.sent.pop_front();
         }
@@ -110,19 +110,19 @@ impl SuperPackets {
     }
 
     /// `tcp_rtx_queue_empty_or_single_skb`.
-    pub(crate) fn is_single_in_flight(&self, snd_una: u64) -> bool {
+    pub(crate) fn is_at_most_one_super_packet_in_flight(&self, snd_una: u64) -> bool {
         self.sent.iter().rev().nth(1).is_none_or(|sent| sent.end <= snd_una)
     }
 
     /// Records sent data: a super-packet is in flight once its last frame has been sent.
-    pub(crate) fn note_sent(&mut self, snd_nxt: u64) {
-        if self.leaving <= snd_nxt {
+    pub(crate) fn record_sent(&mut self, snd_nxt: u64) {
+        if self.current_end <= snd_nxt {
             self.sent.push_back(SentSuperPacket { end: snd_nxt, pushed: self.pushed });
         }
     }
 
     /// Whether the frame that ends before `end` is the last of several and so has PSH, also when retransmitted.
-    pub(crate) fn has_push(&self, end: u64) -> bool {
+    pub(crate) fn super_packet_end_has_push(&self, end: u64) -> bool {
         self.sent.iter().rev().any(|sent| sent.end == end && sent.pushed)
     }
 
@@ -140,15 +140,15 @@ impl SuperPackets {
 
 /// The waiting `sk_buff`s: end of the first, end of the last, and size of a full one.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WaitingBuffers {
+pub(crate) struct WaitingSkbs {
     pub(crate) first_end: u64,
     pub(crate) end: u64,
     pub(crate) goal: u64,
 }
 
-impl WaitingBuffers {
+impl WaitingSkbs {
     /// Bytes in the last `sk_buff`.
-    pub(crate) fn last_buffer_bytes(self, snd_nxt: u64) -> u64 {
+    pub(crate) fn last_skb_bytes(self, snd_nxt: u64) -> u64 {
         match self.end.saturating_sub(self.first_end) {
             0 => self.end.saturating_sub(snd_nxt),
             behind => (behind - 1) % self.goal + 1,
@@ -156,7 +156,7 @@ impl WaitingBuffers {
     }
 
     /// Number of waiting `sk_buff`s.
-    pub(crate) fn buffer_count(self, snd_nxt: u64) -> u64 {
+    pub(crate) fn waiting_skb_count(self, snd_nxt: u64) -> u64 {
         if self.end > snd_nxt { 1 + self.end.saturating_sub(self.first_end).div_ceil(self.goal) } else { 0 }
     }
 }

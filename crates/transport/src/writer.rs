@@ -23,7 +23,7 @@ const MIN_BUFFER_SEGMENTS: u64 = 10;
 
 /// State of a socket at a write: end of its data, charged buffer bytes, bytes in the last segment (or buffer of segments) and in a full one, and the
 /// peer's window. In bytes.
-pub(crate) struct SendBufferSnapshot {
+pub(crate) struct SendBufferState {
     pub(crate) end: u64,
     pub(crate) queued: u64,
     pub(crate) last: u64,
@@ -84,12 +84,12 @@ impl SocketWriter {
     }
 
     /// Whether the writer, having waited, is woken with `queued` bytes in the buffer.
-    pub(crate) fn has_room(&self, queued: u64) -> bool {
+    pub(crate) fn has_room_to_wake_writer(&self, queued: u64) -> bool {
         queued < self.size && self.size - queued >= queued / 2
     }
 
     /// The application waits. Full segments have the least overhead, so with more data than `room_at` it cannot be woken.
-    fn wait_for_room(&mut self, mss: u64) {
+    fn wait_for_send_buffer_room(&mut self, mss: u64) {
         self.full = true;
         self.room_at = self.size / 3 * 2 / (mss + SKB_OVERHEAD) * mss + mss;
     }
@@ -124,7 +124,7 @@ impl SocketWriter {
 
     /// The application requests to write `bytes` more. `unsent` bytes up to `end` have not been sent. `open`: the last segment (or buffer of
     /// segments) has room, so it is extended and loses its PSH mark.
-    pub(crate) fn request_write(&mut self, bytes: u64, open: bool, end: u64, unsent: u64) {
+    pub(crate) fn request_application_write(&mut self, bytes: u64, open: bool, end: u64, unsent: u64) {
         self.waiting = self.waiting.saturating_add(bytes);
         if open && self.marks.back() == Some(&end) {
             self.marks.pop_back();
@@ -134,22 +134,22 @@ impl SocketWriter {
     }
 
     /// The application takes back what it could not write.
-    pub(crate) fn cancel_write(&mut self) {
+    pub(crate) fn cancel_application_write(&mut self) {
         (self.waiting, self.full, self.due) = (0, false, u64::MAX);
     }
 
     /// `tcp_init_buffer_space`: sets the buffer size after the handshake.
-    pub(crate) fn set_initial_size(&mut self, size: u64) {
+    pub(crate) fn set_initial_send_buffer_size(&mut self, size: u64) {
         self.size = size;
     }
 
     /// `tcp_sndbuf_expand`: twice the window of `cwnd` bytes, with the worst-case overhead of each segment.
-    pub(crate) fn expand_buffer(&mut self, cwnd: u64, mss: u64) {
+    pub(crate) fn expand_send_buffer(&mut self, cwnd: u64, mss: u64) {
         let segments = (cwnd / mss).max(MIN_BUFFER_SEGMENTS);
         let cost = (mss + TIMESTAMPS_OPTION_BYTES + SKB_HEADER_BYTES).next_power_of_two() + SK_BUFF_BYTES;
         self.size = self.size.max((2 * segments * cost).min(self.max));
         if self.full {
-            self.wait_for_room(mss);
+            self.wait_for_send_buffer_room(mss);
         }
     }
 
@@ -159,8 +159,8 @@ impl SocketWriter {
     }
 
     /// `tcp_sendmsg`: writes segment by segment until all data are in the buffer or it is full. Returns the new end.
-    pub(crate) fn fill_buffer(&mut self, buffer: &SendBufferSnapshot) -> u64 {
-        let &SendBufferSnapshot { mut end, mut queued, last, goal, snd_una, snd_wnd, mss } = buffer;
+    pub(crate) fn fill_send_buffer_by_segments(&mut self, buffer: &SendBufferState) -> u64 {
+        let &SendBufferState { mut end, mut queued, last, goal, snd_una, snd_wnd, mss } = buffer;
         self.max_window = self.max_window.max(snd_wnd);
         if self.max == u64::MAX {
             let end = end.saturating_add(std::mem::take(&mut self.waiting));
@@ -190,14 +190,14 @@ impl SocketWriter {
             queued += SKB_OVERHEAD;
         }
         if self.waiting > 0 {
-            self.wait_for_room(mss);
+            self.wait_for_send_buffer_room(mss);
         }
         end
     }
 
-    /// `tcp_push` after [`Self::fill_buffer`], when all data are written or the application waits. `whole`: everything leaves at once, so no segment
+    /// `tcp_push` after [`Self::fill_send_buffer_by_segments`], when all data are written or the application waits. `whole`: everything leaves at once, so no segment
     /// is left to be marked.
-    pub(crate) fn push_last_segment(&mut self, end: u64, snd_una: u64, whole: bool) {
+    pub(crate) fn set_push_on_last_segment(&mut self, end: u64, snd_una: u64, whole: bool) {
         if self.waiting == 0 || (self.pushes && !whole) {
             self.mark_push(end, snd_una);
         }
@@ -214,7 +214,7 @@ impl SocketWriter {
     }
 
     /// Records that a segment below full size, up to `end`, was sent.
-    pub(crate) fn note_small_segment_sent(&mut self, end: u64) {
+    pub(crate) fn record_small_segment_sent(&mut self, end: u64) {
         self.small_end = end;
     }
 }

@@ -106,7 +106,7 @@ fn marks_halve_the_window_once() {
     assert_eq!((stats.ecn_reductions, stats.retransmits), (1, 0));
     assert_eq!(wire.ends[0].ssthresh(), 10 * MSS, "20 segments, halved");
     assert_eq!(wire.ends[1].stats().ce_received, 20);
-    let cwr = wire.log.iter().filter(|sent| sent.segment.flags.has(TcpFlags::CWR)).count();
+    let cwr = wire.log.iter().filter(|sent| sent.segment.flags.contains_flags(TcpFlags::CWR)).count();
     assert_eq!(cwr, 1);
 }
 
@@ -424,7 +424,7 @@ fn a_closed_window_is_probed() {
     while sender.poll_transmit(Time::ZERO).is_some() {}
     let mut now = us(100);
     let close = |ack| Segment { ack, window: 0, flags: TcpFlags::ACK, seq: 1, ..Segment::default() };
-    sender.on_segment(&close(5_001), Ecn::NotEct, now);
+    sender.on_segment(&close(5_001), EcnCodepoint::NotEct, now);
     sender.send(5 * MSS, now);
     assert_eq!(sender.poll_transmit(now), None);
     let mut gaps = Vec::new();
@@ -434,14 +434,14 @@ fn a_closed_window_is_probed() {
         now = deadline;
         sender.on_timeout(now);
         let (probe, codepoint) = sender.poll_transmit(now).expect("a probe");
-        assert_eq!((probe.seq, probe.len, codepoint), (5_001, 1, Ecn::NotEct));
+        assert_eq!((probe.seq, probe.len, codepoint), (5_001, 1, EcnCodepoint::NotEct));
         assert_eq!(sender.poll_transmit(now), None);
-        sender.on_segment(&close(5_001), Ecn::NotEct, now);
+        sender.on_segment(&close(5_001), EcnCodepoint::NotEct, now);
     }
     assert_eq!(gaps[..5], [10, 20, 40, 80, 160]);
     assert_eq!(sender.failure(), None, "the peer answers");
     assert_eq!((sender.cwnd(), sender.stats().timeouts), (10 * MSS, 0));
-    sender.on_segment(&Segment { window: 60_000, ..close(5_001) }, Ecn::NotEct, now);
+    sender.on_segment(&Segment { window: 60_000, ..close(5_001) }, EcnCodepoint::NotEct, now);
     let sent: Vec<(u32, u32)> = std::iter::from_fn(|| sender.poll_transmit(now))
         .map(|(segment, _)| (segment.seq, segment.len))
         .collect();
@@ -483,9 +483,9 @@ fn code_points_follow_the_settings() {
         for sent in wire.log.iter().filter(|sent| sent.from == 0) {
             let new = is_data(sent) && sent.segment.seq >= highest;
             highest = highest.max(sent.segment.seq + sent.segment.len);
-            let is_syn = sent.segment.flags.has(TcpFlags::SYN);
+            let is_syn = sent.segment.flags.contains_flags(TcpFlags::SYN);
             let ect = new || if is_syn { ect_on_syn } else { ect_on_ack };
-            let expected = if ect { Ecn::Ect0 } else { Ecn::NotEct };
+            let expected = if ect { EcnCodepoint::Ect0 } else { EcnCodepoint::NotEct };
             assert_eq!(sent.codepoint, expected, "{sent:?}");
         }
         assert_eq!(wire.ends[0].stats().retransmits, 1);
@@ -506,12 +506,12 @@ fn what_one_end_lacks_is_not_used() {
         for _ in 0..20 {
             now += DELAY;
             while let Some((segment, codepoint)) = a.poll_transmit(now) {
-                assert_eq!(codepoint, Ecn::NotEct);
+                assert_eq!(codepoint, EcnCodepoint::NotEct);
                 assert!(segment.len <= 600);
                 b.on_segment(&segment, codepoint, now);
             }
             while let Some((segment, codepoint)) = b.poll_transmit(now) {
-                assert_eq!(codepoint, Ecn::NotEct);
+                assert_eq!(codepoint, EcnCodepoint::NotEct);
                 a.on_segment(&segment, codepoint, now);
             }
         }
@@ -547,7 +547,7 @@ fn a_full_send_buffer_keeps_the_window() {
             }
             let window = if round < 4 { 1 << 20 } else { 4 * MSS as u32 };
             let ack = Segment { seq: 1, ack: sent, window, flags: TcpFlags::ACK, ..Segment::default() };
-            tcp.on_segment(&ack, Ecn::NotEct, us(1000 * round + 500));
+            tcp.on_segment(&ack, EcnCodepoint::NotEct, us(1000 * round + 500));
         }
         (grown, tcp.cwnd())
     };

@@ -272,7 +272,7 @@ proptest! {
             if wild % 64 == 7 {
                 connection.close(now);
             }
-            let codepoint = [Ecn::NotEct, Ecn::Ect1, Ecn::Ect0, Ecn::Ce][(wild >> 40) as usize % 4];
+            let codepoint = [EcnCodepoint::NotEct, EcnCodepoint::Ect1, EcnCodepoint::Ect0, EcnCodepoint::Ce][(wild >> 40) as usize % 4];
             connection.on_segment(&segment, codepoint, now);
             let mut burst = 0;
             while connection.poll_transmit(now).is_some() {

@@ -45,10 +45,10 @@ fn receiver(max: u32) -> (Connection, u32) {
     let mut connection = Connection::accept(Arc::new(linux(max)), 0, 0);
     let options = TcpOptions::Syn(SynOptions { mss: 1460, sack: true, timestamps: true, window_scale: 7 });
     let syn = Segment { flags: TcpFlags::SYN, window: 64_240, options, ..Segment::default() };
-    connection.on_segment(&syn, Ecn::NotEct, ns(10_300_000));
+    connection.on_segment(&syn, EcnCodepoint::NotEct, ns(10_300_000));
     let (syn_ack, _) = connection.poll_transmit(ns(10_300_000)).expect("a SYN-ACK");
     let ack = Segment { seq: 1, ack: 1, flags: TcpFlags::ACK, window: 64_256, ..Segment::default() };
-    connection.on_segment(&ack, Ecn::NotEct, ns(10_900_000));
+    connection.on_segment(&ack, EcnCodepoint::NotEct, ns(10_900_000));
     assert!(connection.is_established() && connection.poll_transmit(ns(10_900_000)).is_none());
     (connection, syn_ack.window)
 }
@@ -84,7 +84,7 @@ fn every_ack_and_window_is_that_of_the_kernel() {
     for row in rows() {
         match row {
             Row::Data { at, echo, push } => {
-                let flags = if push { TcpFlags::ACK.with(TcpFlags::PSH) } else { TcpFlags::ACK };
+                let flags = if push { TcpFlags::ACK.with_flags(TcpFlags::PSH) } else { TcpFlags::ACK };
                 let stamps = Timestamps { value: (at.0 / 1_000_000_000) as u32 + 1, echo };
                 let segment = Segment {
                     seq: 1 + sent * MSS,
@@ -96,7 +96,7 @@ fn every_ack_and_window_is_that_of_the_kernel() {
                     ..Segment::default()
                 };
                 sent += 1;
-                connection.on_segment(&segment, Ecn::NotEct, at);
+                connection.on_segment(&segment, EcnCodepoint::NotEct, at);
                 while let Some((ack, _)) = connection.poll_transmit(at) {
                     ours.push((at, (ack.ack - 1) / MSS, ack.window));
                 }

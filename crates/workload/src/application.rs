@@ -183,7 +183,7 @@ pub fn options(spec: &ApplicationSpec) -> Options {
 }
 
 impl Workload for ApplicationWorkload {
-    fn next_start_time(&self) -> Option<Time> {
+    fn next_flow_start_time(&self) -> Option<Time> {
         self.job.next_time()
     }
 
@@ -191,7 +191,7 @@ impl Workload for ApplicationWorkload {
         unreachable!("an application sends messages; after `wake` its next start is later")
     }
 
-    fn on_start_time(&mut self, now: Time) {
+    fn on_message_start_time(&mut self, now: Time) {
         self.job.on_time(now);
     }
 
@@ -216,11 +216,11 @@ impl Workload for ApplicationWorkload {
         self.job.on_sent(token, now);
     }
 
-    fn has_no_more_messages(&self) -> bool {
+    fn has_sent_all_messages(&self) -> bool {
         self.job.is_over()
     }
 
-    fn as_any(&self) -> Option<&dyn Any> {
+    fn workload_as_any(&self) -> Option<&dyn Any> {
         Some(self)
     }
 }

@@ -142,7 +142,7 @@ impl Workload for Incast {
         true
     }
 
-    fn next_start_time(&self) -> Option<Time> {
+    fn next_flow_start_time(&self) -> Option<Time> {
         self.ready.front().map(|flow| flow.start).or_else(|| self.arrivals.next())
     }
 
@@ -159,7 +159,7 @@ impl Workload for Incast {
         self.under_way.end_flow(flow, now);
     }
 
-    fn take_queries(&mut self) -> Vec<QueryRecord> {
+    fn take_completed_queries(&mut self) -> Vec<QueryRecord> {
         self.under_way.take()
     }
 
@@ -264,20 +264,20 @@ mod tests {
         let flows: Vec<_> = (0..30).map(|_| workload.next_flow()).collect();
         let at = |us| Time::ZERO + Span::from_us(us);
         for (i, flow) in flows[..10].iter().enumerate() {
-            assert_eq!(workload.take_queries(), []);
+            assert_eq!(workload.take_completed_queries(), []);
             workload.on_flow_finished(&ended(*flow, FlowStatus::Finished, at(i as u64), 1), at(i as u64));
         }
-        let done = workload.take_queries();
+        let done = workload.take_completed_queries();
         assert_eq!((done.len(), done[0].query, done[0].finish), (1, 0, Some(at(9))));
         assert_eq!((done[0].start, done[0].ideal, done[0].fan_in), (flows[0].start, Span::from_us(10), 10));
         assert_eq!((done[0].aggregator, done[0].response), (flows[0].destination, flows[0].size));
-        assert_eq!(workload.take_queries(), []);
+        assert_eq!(workload.take_completed_queries(), []);
 
         // The second job loses a flow permanently; the third is active when the run ends.
         for flow in &flows[10..20] {
             workload.on_flow_finished(&ended(*flow, FlowStatus::Failed, at(20), 0), at(20));
         }
-        assert_eq!(workload.take_queries()[0].finish, None);
+        assert_eq!(workload.take_completed_queries()[0].finish, None);
         workload.on_flow_finished(&ended(flows[20], FlowStatus::Finished, at(30), 2), at(30));
         let left = workload.unfinished_queries();
         assert_eq!((left.len(), left[0].query, left[0].finish), (1, 2, None));

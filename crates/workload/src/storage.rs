@@ -11,7 +11,7 @@ use super::context::{Context, SIZES, TIME_MAX, TIMES, known_host, two_hosts};
 use super::maker::{Maker, Source, at};
 use super::sizes::SizesSpec;
 use pauseframe_engine::Rng;
-use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, KeptConnection, Operation, Workload};
+use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, KeptConnection, StorageOperation, Workload};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::table;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
@@ -158,7 +158,7 @@ impl Storage {
 }
 
 impl Workload for Storage {
-    fn next_start_time(&self) -> Option<Time> {
+    fn next_flow_start_time(&self) -> Option<Time> {
         self.agenda.next()
     }
 
@@ -179,7 +179,7 @@ impl Workload for Storage {
             reply,
             start,
             kept: Some(KeptConnection { number: number as u32, first, last }),
-            operation: Some(if reads { Operation::Read } else { Operation::Write }),
+            operation: Some(if reads { StorageOperation::Read } else { StorageOperation::Write }),
             ..self.template
         }
     }
@@ -223,7 +223,7 @@ mod tests {
         let mut workload = make(WorkloadKind::Storage(spec), &racks(1, 3));
         let (mut under_way, mut all) = (std::collections::VecDeque::new(), Vec::new());
         loop {
-            while workload.next_start_time().is_some_and(|at| under_way.front().is_none_or(|(end, _)| at <= *end)) {
+            while workload.next_flow_start_time().is_some_and(|at| under_way.front().is_none_or(|(end, _)| at <= *end)) {
                 let flow = workload.next_flow();
                 under_way.push_back((flow.start + Span::from_us(1), flow));
                 all.push(flow);
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn commands_and_data_have_their_sizes_and_shares() {
         let all = operations(StorageSpec { count: Some(5000), ..spec() });
-        let (reads, writes): (Vec<&FlowSpec>, Vec<&FlowSpec>) = all.iter().partition(|flow| flow.operation == Some(Operation::Read));
+        let (reads, writes): (Vec<&FlowSpec>, Vec<&FlowSpec>) = all.iter().partition(|flow| flow.operation == Some(StorageOperation::Read));
         assert_within(reads.len() as f64, 7000.0, 4.0 * (10_000.0f64 * 0.21).sqrt());
         assert!(reads.iter().all(|flow| flow.size == 72) && writes.iter().all(|flow| flow.reply == 24));
         for kb in [4, 64, 1024] {

@@ -171,7 +171,7 @@ impl Workload for Udp {
         true
     }
 
-    fn next_start_time(&self) -> Option<Time> {
+    fn next_flow_start_time(&self) -> Option<Time> {
         self.first().map(|(start, _)| start)
     }
 

@@ -4,8 +4,8 @@
 //! one came from the open bucket or an earlier one, so a push to a later bucket need not check the buffer. Do not mix draining with and without the
 //! buffer.
 
-use super::{BUCKET_MASK, EventQueue, ListNode, NIL_NODE, PendingEvent, WIDTH_REVIEW_INTERVAL};
-use crate::memory::{element_or_first, prefetch_element_or_first, prefetch_first_line};
+use super::{BUCKET_MASK, BucketListNode, EventQueue, NIL_NODE, PendingEvent, WIDTH_REVIEW_INTERVAL};
+use crate::memory::{element_or_first, prefetch_element_or_first, prefetch_first_cache_line};
 use pauseframe_units::Time;
 
 /// Maximum number of events in the lookahead buffer.
@@ -25,31 +25,36 @@ impl LookaheadBuffer {
     }
 
     #[inline(always)]
-    pub(super) fn first(&self) -> Option<&PendingEvent> {
+    pub(super) fn first_buffered_event(&self) -> Option<&PendingEvent> {
         self.entries.get(self.first)
     }
 
     #[inline]
-    pub(super) fn last(&self) -> Option<&PendingEvent> {
+    pub(super) fn last_buffered_event(&self) -> Option<&PendingEvent> {
         self.entries[self.first..].last()
     }
 
     #[inline(always)]
-    fn length(&self) -> usize {
+    fn buffered_event_count(&self) -> usize {
         self.entries.len() - self.first
     }
 
     /// Whether `entry` belongs into the lookahead buffer.
     #[inline]
     pub(super) fn belongs_in_lookahead(&self, entry: PendingEvent) -> bool {
-        self.last().is_some_and(|last| entry.sort_key() < last.sort_key())
+        self.last_buffered_event().is_some_and(|last| entry.time_and_code_key() < last.time_and_code_key())
     }
 
     /// Inserts an event that is earlier than the last one. Returns the last one if the buffer is full.
-    pub(super) fn insert(&mut self, entry: PendingEvent) -> Option<PendingEvent> {
-        let leaves = if self.length() >= LOOKAHEAD_CAPACITY { self.entries.pop() } else { None };
+    pub(super) fn insert_in_lookahead_buffer(&mut self, entry: PendingEvent) -> Option<PendingEvent> {
+        let leaves =
+            if self.buffered_event_count() >= LOOKAHEAD_CAPACITY { self.entries.pop() } else { None };
         let waiting = &self.entries[self.first..];
-        let sooner = waiting.iter().rev().skip_while(|other| entry.sort_key() < other.sort_key()).count();
+        let sooner = waiting
+            .iter()
+            .rev()
+            .skip_while(|other| entry.time_and_code_key() < other.time_and_code_key())
+            .count();
         self.entries.insert(self.first + sooner, entry);
         leaves
     }
@@ -59,7 +64,7 @@ impl EventQueue {
     /// Fills the buffer with the next events, at least `wanted` (up to 64); false if fewer are pending.
     #[inline(always)]
     pub fn fill_lookahead(&mut self, wanted: usize) -> bool {
-        self.lookahead.length() >= wanted || self.refill_lookahead(wanted)
+        self.lookahead.buffered_event_count() >= wanted || self.refill_lookahead(wanted)
     }
 
     #[inline(never)]
@@ -68,7 +73,7 @@ impl EventQueue {
             self.lookahead.entries.drain(..self.lookahead.first);
             self.lookahead.first = 0;
         }
-        while self.lookahead.length() < wanted {
+        while self.lookahead.buffered_event_count() < wanted {
             let near = self.next_occupied_bucket();
             if !self.open.is_empty() {
                 // Events that are sorted already.
@@ -78,7 +83,7 @@ impl EventQueue {
                 self.move_bucket_to_lookahead(near);
             } else {
                 // Events in the heap stay there until they are due.
-                if self.lookahead.length() > 0 {
+                if self.lookahead.buffered_event_count() > 0 {
                     return false;
                 }
                 let Some(entry) = self.open_bucket_from_heap(near) else { return false };
@@ -107,7 +112,7 @@ impl EventQueue {
         let slot = (bucket & BUCKET_MASK) as usize;
         let before = self.lookahead.entries.len();
         let (mut index, mut last) = (self.heads[slot], NIL_NODE);
-        while let Some(ListNode { entry, next }) = self.nodes.get(index as usize) {
+        while let Some(BucketListNode { entry, next }) = self.nodes.get(index as usize) {
             self.lookahead.entries.push(*entry);
             (last, index) = (index, *next);
         }
@@ -116,7 +121,7 @@ impl EventQueue {
             self.open.extend(self.lookahead.entries.drain(before..));
             self.sort_open_bucket();
         } else {
-            self.lookahead.entries[before..].sort_unstable_by_key(|entry| entry.sort_key());
+            self.lookahead.entries[before..].sort_unstable_by_key(|entry| entry.time_and_code_key());
         }
         self.free_bucket_list(slot, last);
         count
@@ -124,7 +129,10 @@ impl EventQueue {
 
     /// The codes of the events at these positions in the buffer; `None` if the buffer does not reach the first position, which is the largest.
     #[inline(always)]
-    pub fn upcoming_events<const PLACES: usize>(&self, places: [usize; PLACES]) -> Option<[u64; PLACES]> {
+    pub fn upcoming_event_codes<const PLACES: usize>(
+        &self,
+        places: [usize; PLACES],
+    ) -> Option<[u64; PLACES]> {
         let waiting = self.lookahead.entries.get(self.lookahead.first..)?.get(..=places[0])?;
         Some(places.map(|place| waiting[place].code))
     }
@@ -135,7 +143,7 @@ impl EventQueue {
         if !self.fill_lookahead(1) {
             return None;
         }
-        let entry = *self.lookahead.first()?;
+        let entry = *self.lookahead.first_buffered_event()?;
         if entry.time >= end.0 {
             return None;
         }
@@ -165,6 +173,6 @@ impl EventQueue {
         self.open_bucket = open;
         let head = self.heads[(second & BUCKET_MASK) as usize];
         self.next_nodes = [self.next_nodes[1], head];
-        prefetch_first_line(self.nodes.get(head as usize));
+        prefetch_first_cache_line(self.nodes.get(head as usize));
     }
 }

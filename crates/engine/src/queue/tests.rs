@@ -32,7 +32,7 @@ fn drains_by(wanted: usize, first: &[(u64, u64)], later: &[(u64, u64)], per_pop:
         if code % 64 == 0 {
             // Neither the lookahead nor a stop before an event removes it, even if earlier events are inserted afterwards.
             let next = next.map(|(time, _)| Time(time));
-            assert_eq!(queue.next_time(), next);
+            assert_eq!(queue.next_event_time(), next);
             assert_eq!(take(&mut queue, wanted, next.unwrap_or(Time::MAX)), None);
         }
         if wanted > 0 && code % 16 < 11 {
@@ -40,10 +40,11 @@ fn drains_by(wanted: usize, first: &[(u64, u64)], later: &[(u64, u64)], per_pop:
             let is_long = queue.fill_lookahead(wanted);
             let upcoming = expected.len().min(wanted);
             assert!(
-                is_long == queue.upcoming_events([wanted - 1]).is_some() && (upcoming == wanted || !is_long)
+                is_long == queue.upcoming_event_codes([wanted - 1]).is_some()
+                    && (upcoming == wanted || !is_long)
             );
             let code = next.map(|(_, code)| code);
-            assert!(queue.upcoming_events([0]).is_none_or(|[upcoming]| Some(upcoming) == code));
+            assert!(queue.upcoming_event_codes([0]).is_none_or(|[upcoming]| Some(upcoming) == code));
         }
         for &(delay, code) in pushed.by_ref().take(per_pop) {
             push(&mut queue, &mut expected, time.0 + delay, code);

@@ -51,11 +51,11 @@ impl EventQueue {
         self.occupied = [0; 64];
         self.shift = shift;
         // All remaining events are at or after the first entry, so its bucket becomes the open one. If none remain, all are in the lookahead buffer.
-        let reached = self.lookahead.last().map_or(self.now, |last| last.time);
+        let reached = self.lookahead.last_buffered_event().map_or(self.now, |last| last.time);
         let first = entries.iter().map(|entry| entry.time).min().unwrap_or(reached);
         self.open_bucket = first >> shift;
         for entry in entries {
-            self.insert(entry);
+            self.insert_in_bucket_or_heap(entry);
         }
         self.went_far = 0;
     }

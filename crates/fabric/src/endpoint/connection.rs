@@ -6,15 +6,15 @@
 
 use super::host::BlockedSocket;
 use super::messages::MessageBoundaries;
-use super::node::{HostNode, OwnEndpoint};
-use super::operations::PendingOperation;
+use super::node::{BorrowedHost, EndpointToken};
+use super::operations::PendingStorageOperation;
 use crate::context::Context;
 use crate::event::Event;
-use crate::frame::{CompactSegment, FrameKind, Packet, PacketId};
+use crate::frame::{CompactTcpSegment, FrameKind, Packet, PacketId};
 use crate::ids::{EndpointId, HostId, NicQueueId};
-use crate::order::{EndpointCounters, EndpointEvent, EndpointOpening, EndpointOrder, Exchange};
+use crate::order::{EndpointCounters, EndpointEvent, EndpointExchange, EndpointOpening, EndpointOrder};
 use pauseframe_engine::mix_bits;
-use pauseframe_transport::{CachePolicy, Connection, Ecn, Segment, TcpFlags};
+use pauseframe_transport::{CachePolicy, Connection, EcnCodepoint, Segment, TcpFlags};
 use pauseframe_units::{NodeId, Priority, Span, Time};
 
 /// IPv4 header, bytes.
@@ -22,7 +22,7 @@ const IPV4_HEADER_BYTES: u32 = 20;
 
 /// One end of a connection at its host.
 #[derive(Debug)]
-pub(crate) struct Endpoint {
+pub(crate) struct TcpEndpoint {
     pub(crate) connection: Connection,
     /// When the pending `Timer` event fires; `Time::MAX` if none is pending.
     timer_at: Time,
@@ -39,7 +39,7 @@ pub(crate) struct Endpoint {
     /// The flow that the connection carries now; `None` between two flows.
     pub(crate) flow: Option<u32>,
     /// Counters at the last report to the traffic.
-    told: EndpointTotals,
+    told: EndpointLifetimeCounters,
     connected: Option<Time>,
     pub(super) host: HostId,
     nic_queue: NicQueueId,
@@ -68,7 +68,7 @@ pub(crate) struct Endpoint {
 
 /// Counters of an endpoint over all flows that it has carried.
 #[derive(Clone, Copy, Default, Debug)]
-struct EndpointTotals {
+struct EndpointLifetimeCounters {
     delivered: u64,
     ce_packets: u64,
     retransmits: u32,
@@ -77,10 +77,10 @@ struct EndpointTotals {
     undone: u32,
 }
 
-impl Endpoint {
-    fn current_totals(&self) -> EndpointTotals {
+impl TcpEndpoint {
+    fn lifetime_counters(&self) -> EndpointLifetimeCounters {
         let stats = self.connection.stats();
-        EndpointTotals {
+        EndpointLifetimeCounters {
             delivered: self.connection.delivered_bytes(),
             retransmits: stats.retransmits,
             timeouts: stats.timeouts,
@@ -91,13 +91,13 @@ impl Endpoint {
     }
 
     /// Takes the counters since the last call, for the current flow; `None` between two flows.
-    pub(super) fn take_counters(&mut self) -> Option<EndpointCounters> {
+    pub(super) fn take_unreported_counters(&mut self) -> Option<EndpointCounters> {
         let flow = self.flow?;
-        let (all, told) = (self.current_totals(), self.told);
+        let (all, told) = (self.lifetime_counters(), self.told);
         self.told = all;
         Some(EndpointCounters {
             flow,
-            replies: self.own_address() & 1 == 1,
+            replies: self.own_endpoint_key() & 1 == 1,
             delivered: all.delivered - told.delivered,
             retransmits: all.retransmits - told.retransmits,
             timeouts: all.timeouts - told.timeouts,
@@ -110,27 +110,27 @@ impl Endpoint {
     }
 
     /// Bytes that TCP has sent at least once.
-    fn sent_bytes(&self) -> u64 {
+    fn bytes_sent_at_least_once(&self) -> u64 {
         self.connection.acked_bytes() + self.connection.flight_size()
     }
 
     /// In-order bytes that have not been reported yet.
-    pub(crate) fn unreported_bytes(&self) -> u64 {
+    pub(crate) fn unreported_delivered_bytes(&self) -> u64 {
         self.connection.delivered_bytes() - self.told.delivered
     }
 
-    /// Its own address (flow * 2 + side).
-    pub(super) fn own_address(&self) -> u32 {
+    /// Its own endpoint key (flow * 2 + side).
+    pub(super) fn own_endpoint_key(&self) -> u32 {
         self.peer ^ 1
     }
 
-    fn begin_exchange(&mut self, exchange: &Exchange) {
+    fn begin_endpoint_exchange(&mut self, exchange: &EndpointExchange) {
         if exchange.operation.is_some() {
-            let Exchange { flow, expects, reply, .. } = *exchange;
+            let EndpointExchange { flow, expects, reply, .. } = *exchange;
             let bytes = if expects == u64::MAX { 0 } else { expects };
             let operations = &mut self.messages.get_or_insert_default().operations;
-            operations.push(flow, bytes, bytes, reply);
-            self.await_operation();
+            operations.push_operation(flow, bytes, bytes, reply);
+            self.expect_oldest_operation();
             return;
         }
         self.flow = Some(exchange.flow);
@@ -140,74 +140,79 @@ impl Endpoint {
 }
 
 /// Operations.
-impl<'n> HostNode<'n> {
+impl<'n> BorrowedHost<'n> {
     /// Bytes that an application expects have arrived.
-    fn on_expected_bytes_received(&mut self, place: OwnEndpoint<'n>, address: u32, ctx: &mut Context) {
+    fn on_expected_bytes_received(&mut self, place: EndpointToken<'n>, endpoint_key: u32, ctx: &mut Context) {
         let end = self.endpoint_mut(place);
-        if end.has_operations() {
-            while let Some(operation) = self.endpoint_mut(place).take_complete_operation(ctx) {
-                self.unregister_operation(operation.flow, place);
+        if end.has_pending_operations() {
+            while let Some(operation) = self.endpoint_mut(place).finish_oldest_operation_if_complete(ctx) {
+                self.unregister_flow_of_operation(operation.flow, place);
             }
         } else {
-            end.on_expected_bytes_received(address, ctx);
+            end.on_expected_bytes_received(endpoint_key, ctx);
         }
     }
 
     /// An operation is complete here. The last one keeps the counts that come before the next.
-    fn unregister_operation(&mut self, flow: u32, place: OwnEndpoint<'n>) {
+    fn unregister_flow_of_operation(&mut self, flow: u32, place: EndpointToken<'n>) {
         let end = self.endpoint_mut(place);
-        let (address, is_over) = (end.own_address(), end.flow != Some(flow));
-        if is_over && flow != address / 2 {
-            self.unregister_address(flow * 2 + (address & 1));
+        let (endpoint_key, is_over) = (end.own_endpoint_key(), end.flow != Some(flow));
+        if is_over && flow != endpoint_key / 2 {
+            self.unregister_endpoint_key(flow * 2 + (endpoint_key & 1));
         }
     }
 }
 
-impl Endpoint {
-    fn has_operations(&self) -> bool {
-        self.messages.as_ref().is_some_and(|messages| !messages.operations.is_empty())
+impl TcpEndpoint {
+    fn has_pending_operations(&self) -> bool {
+        self.messages.as_ref().is_some_and(|messages| !messages.operations.has_no_operations())
     }
 
     /// Waits for the oldest operation.
-    fn await_operation(&mut self) {
-        let oldest = self.messages.as_ref().and_then(|messages| messages.operations.first());
+    fn expect_oldest_operation(&mut self) {
+        let oldest = self.messages.as_ref().and_then(|messages| messages.operations.oldest_operation());
         self.expects = oldest.map_or(u64::MAX, |operation| operation.end);
         self.flow = oldest.map(|operation| operation.flow).or(self.flow);
     }
 
     /// Ends the oldest operation if it is complete here: sends the reply or reports completion.
-    fn take_complete_operation(&mut self, ctx: &mut Context) -> Option<PendingOperation> {
+    fn finish_oldest_operation_if_complete(&mut self, ctx: &mut Context) -> Option<PendingStorageOperation> {
         let delivered = self.connection.delivered_bytes();
-        let operation = self.messages.as_mut()?.operations.take_complete(delivered)?;
+        let operation = self.messages.as_mut()?.operations.take_oldest_operation_if_complete(delivered)?;
         let later = delivered - operation.arrived;
-        if let Some(counters) = self.take_counters() {
+        if let Some(counters) = self.take_unreported_counters() {
             self.told.delivered -= later;
             let delivered = counters.delivered - later;
             let counters = EndpointCounters { delivered, ..counters };
-            ctx.send_report(self.own_address(), EndpointEvent::Counted(counters));
+            ctx.report_endpoint_event(self.own_endpoint_key(), EndpointEvent::Counted(counters));
         }
         if operation.reply > 0 {
             self.connection.send(operation.reply, ctx.now());
         } else {
-            ctx.send_report(self.own_address(), EndpointEvent::Complete);
+            ctx.report_endpoint_event(self.own_endpoint_key(), EndpointEvent::Complete);
         }
-        self.await_operation();
+        self.expect_oldest_operation();
         Some(operation)
     }
 }
 
 /// Unacknowledged bytes of a connection, capped to 32 bits: its rank in a pFabric queue.
 #[inline(never)]
-fn pfabric_rank(connection: &Connection) -> u32 {
+fn pfabric_rank_of_connection(connection: &Connection) -> u32 {
     u32::try_from(connection.remaining_bytes()).unwrap_or(u32::MAX)
 }
 
 /// Opening, closing and application orders.
-impl<'n> HostNode<'n> {
+impl<'n> BorrowedHost<'n> {
     /// Creates an endpoint.
-    pub(super) fn open_endpoint(&mut self, address: u32, opening: EndpointOpening, ctx: &mut Context) {
+    pub(super) fn open_tcp_endpoint(
+        &mut self,
+        endpoint_key: u32,
+        opening: EndpointOpening,
+        ctx: &mut Context,
+    ) {
         let EndpointOpening { spec, route, picked, exchange } = opening;
-        let (flow, side, now) = (address / 2, address & 1, ctx.now());
+        let (flow, side, now) = (endpoint_key / 2, endpoint_key & 1, ctx.now());
         let iss =
             |side: u32| mix_bits(ctx.settings.seed ^ mix_bits(u64::from(flow) * 2 + u64::from(side))) as u32;
         let nodes = if side == 0 { [spec.source, spec.destination] } else { [spec.destination, spec.source] };
@@ -218,46 +223,52 @@ impl<'n> HostNode<'n> {
             Connection::accept(config, iss(1), iss(0))
         };
         if side == 1 && ctx.settings.refusing.contains(&nodes[0]) {
-            connection = connection.refusing_connections();
+            connection = connection.with_connections_refused();
         } else if side == 1 && ctx.settings.silent.contains(&nodes[0]) {
-            connection = connection.answering_nothing();
+            connection = connection.with_segments_unanswered();
         }
-        connection.set_flow(flow);
+        connection.set_flow_for_messages(flow);
         let at_once = side == 0 && spec.start <= now;
         if at_once {
             connection.send(exchange.writes, now);
         }
         if side == 0
-            && let Some(metrics) = self.cached_metrics(nodes[1], spec.transport, ctx)
+            && let Some(metrics) = self.cached_tcp_metrics(nodes[1], spec.transport, ctx)
         {
-            connection.inherit_metrics(metrics);
+            connection.inherit_cached_metrics(metrics);
         }
-        let host = self.id();
-        let frame = ctx.settings.overhead.frame_size(ctx.settings.mtu, Priority::default()) + ctx.hot.gap;
-        connection.set_frame_time(self.ports.port(self.port).rate.serialise(frame));
-        let nic_queue = self.host().nic_queue_for(nodes[1], picked.class);
-        let mut end = Endpoint::new(connection, address, host, nodes, nic_queue);
+        let host = self.host_id_of_node();
+        let frame = ctx.settings.overhead.frame_size_of_ip_packet(ctx.settings.mtu, Priority::default())
+            + ctx.hot.gap;
+        connection.set_segment_transmission_time(self.ports.port_state(self.port).rate.serialise(frame));
+        let nic_queue = self.host_mut().nic_queue_for_destination(nodes[1], picked.class);
+        let mut end = TcpEndpoint::new(connection, endpoint_key, host, nodes, nic_queue);
         (end.transport, end.workload, end.route) = (spec.transport, spec.workload, route);
         (end.vlan, end.class, end.vlans) = (picked.vlan, picked.class, picked.among);
-        end.begin_exchange(&exchange);
+        end.begin_endpoint_exchange(&exchange);
         if side == 0 && !at_once {
             (end.write_at, end.writes) = (spec.start, exchange.writes);
         }
         let place = self.add_endpoint(end);
         if side == 0 {
             self.send_available_segments(place, ctx);
-            self.endpoint_mut(place).arm_timer(ctx);
+            self.endpoint_mut(place).schedule_endpoint_timer(ctx);
         }
     }
 
     /// Executes an order of the application at an open endpoint. An endpoint that has failed ignores it.
-    pub(super) fn execute_order(&mut self, address: u32, order: &EndpointOrder, ctx: &mut Context) {
-        let Some(place) = self.endpoint_at(address) else { return };
+    pub(super) fn execute_endpoint_order(
+        &mut self,
+        endpoint_key: u32,
+        order: &EndpointOrder,
+        ctx: &mut Context,
+    ) {
+        let Some(place) = self.endpoint_of_key(endpoint_key) else { return };
         let now = ctx.now();
         match order {
-            EndpointOrder::Continue(exchange) => self.continue_with_exchange(place, exchange, ctx),
+            EndpointOrder::Continue(exchange) => self.begin_exchange_on_kept_connection(place, exchange, ctx),
             EndpointOrder::EndExchange => {
-                self.report_counters(place, ctx);
+                self.report_endpoint_counters(place, ctx);
                 self.endpoint_mut(place).flow = None;
                 return;
             }
@@ -265,12 +276,12 @@ impl<'n> HostNode<'n> {
                 // The failure is reported with the next event, not now.
                 self.endpoint_mut(place).write_message(bytes, token, written, now);
                 self.send_available_segments(place, ctx);
-                self.endpoint_mut(place).arm_timer(ctx);
+                self.endpoint_mut(place).schedule_endpoint_timer(ctx);
                 return;
             }
             &EndpointOrder::Await { bytes, token } => {
                 let end = self.endpoint_mut(place);
-                end.expects = end.messages.get_or_insert_default().expect_message(bytes, token);
+                end.expects = end.messages.get_or_insert_default().append_expected_message(bytes, token);
                 return;
             }
             EndpointOrder::Close | EndpointOrder::Stop => {
@@ -282,7 +293,7 @@ impl<'n> HostNode<'n> {
                 end.connection.close(now);
             }
             EndpointOrder::Free => {
-                self.free_endpoint(place, ctx);
+                self.free_tcp_endpoint(place, ctx);
                 return;
             }
             EndpointOrder::Open(_)
@@ -292,135 +303,145 @@ impl<'n> HostNode<'n> {
                 unreachable!("what opens an end or is for datagrams has its own way")
             }
         }
-        self.advance_endpoint(place, address, ctx);
+        self.update_endpoint_after_event(place, endpoint_key, ctx);
     }
 
     /// Starts the next exchange on a kept connection.
-    fn continue_with_exchange(&mut self, place: OwnEndpoint<'n>, exchange: &Exchange, ctx: &mut Context) {
-        if !self.endpoint_mut(place).has_operations() {
-            self.report_counters(place, ctx);
+    fn begin_exchange_on_kept_connection(
+        &mut self,
+        place: EndpointToken<'n>,
+        exchange: &EndpointExchange,
+        ctx: &mut Context,
+    ) {
+        if !self.endpoint_mut(place).has_pending_operations() {
+            self.report_endpoint_counters(place, ctx);
             let end = self.endpoint_mut(place);
             // Probes between two flows (after a delayed last ACK) belong to neither: their counters are discarded.
-            end.told = end.current_totals();
+            end.told = end.lifetime_counters();
         }
         let end = self.endpoint_mut(place);
-        let side = end.own_address() & 1;
-        end.begin_exchange(exchange);
+        let side = end.own_endpoint_key() & 1;
+        end.begin_endpoint_exchange(exchange);
         if exchange.writes > 0 {
             end.connection.send(exchange.writes, ctx.now());
         }
-        self.register_address(exchange.flow * 2 + side, place);
+        self.register_endpoint_key(exchange.flow * 2 + side, place);
     }
 
-    fn report_counters(&mut self, place: OwnEndpoint<'n>, ctx: &mut Context) {
+    fn report_endpoint_counters(&mut self, place: EndpointToken<'n>, ctx: &mut Context) {
         let end = self.endpoint_mut(place);
-        let (address, flow) = (end.own_address(), end.flow);
-        if let Some(counters) = end.take_counters() {
-            ctx.send_report(address, EndpointEvent::Counted(counters));
+        let (endpoint_key, flow) = (end.own_endpoint_key(), end.flow);
+        if let Some(counters) = end.take_unreported_counters() {
+            ctx.report_endpoint_event(endpoint_key, EndpointEvent::Counted(counters));
         }
         // Late segments count for the flow that opened the connection.
-        if let Some(flow) = flow.filter(|flow| *flow != address / 2) {
-            self.unregister_address(flow * 2 + (address & 1));
+        if let Some(flow) = flow.filter(|flow| *flow != endpoint_key / 2) {
+            self.unregister_endpoint_key(flow * 2 + (endpoint_key & 1));
         }
     }
 
     /// Frees an endpoint and its index.
-    fn free_endpoint(&mut self, place: OwnEndpoint<'n>, ctx: &mut Context) {
-        self.cache_metrics(place, ctx);
-        self.report_counters(place, ctx);
-        let Some(Endpoint { peer, blocked, .. }) = self.remove_endpoint(place) else { return };
-        self.unregister_address(peer ^ 1);
+    fn free_tcp_endpoint(&mut self, place: EndpointToken<'n>, ctx: &mut Context) {
+        self.cache_tcp_metrics(place, ctx);
+        self.report_endpoint_counters(place, ctx);
+        let Some(TcpEndpoint { peer, blocked, .. }) = self.remove_endpoint(place) else { return };
+        self.unregister_endpoint_key(peer ^ 1);
         // The round robin of blocked sockets still holds this index, so the index is freed only when its turn has come.
         if !blocked {
-            self.release_index(place.arena_index());
+            self.release_endpoint_index(place.endpoint_arena_index());
         }
     }
 
     /// Saves the source's TCP metrics for the next connection between the two hosts.
-    fn cache_metrics(&mut self, place: OwnEndpoint<'n>, ctx: &Context) {
+    fn cache_tcp_metrics(&mut self, place: EndpointToken<'n>, ctx: &Context) {
         let end = self.endpoint_mut(place);
         let caches = ctx.settings.transports[usize::from(end.transport)].config.cache != CachePolicy::None;
-        if caches && end.own_address() & 1 == 0 {
+        if caches && end.own_endpoint_key() & 1 == 0 {
             let (to, transport) = (end.nodes[1], end.transport);
             let (end, metrics) = self.endpoint_and_metrics_cache(place, to, transport, ctx);
-            end.connection.save_metrics(metrics);
+            end.connection.cache_connection_metrics(metrics);
         }
     }
 }
 
 /// Segments and timers.
-impl<'n> HostNode<'n> {
+impl<'n> BorrowedHost<'n> {
     /// Passes a packet from the stack to TCP and handles the results.
     #[inline]
     pub(super) fn deliver_to_tcp(&mut self, index: PacketId, ctx: &mut Context) {
         let carried = match ctx.packets[index].content {
             FrameKind::Segment(carried) => carried,
             FrameKind::Datagram { to, len, ecn } => {
-                ctx.packets.remove(index);
+                ctx.packets.remove_packet(index);
                 self.deliver_datagram(to, len, ecn, ctx);
                 return;
             }
             FrameKind::Rdma(_) => {
-                self.deliver_rdma(index, ctx);
+                self.deliver_rdma_packet(index, ctx);
                 return;
             }
             FrameKind::Foreign { bytes, ecn, .. } => {
-                self.deliver_to_stack(index, bytes, ecn, ctx);
+                self.deliver_frame_to_external_stack(index, bytes, ecn, ctx);
                 return;
             }
             _ => unreachable!("what is no packet of a flow goes another way"),
         };
         let (segment, to) = (ctx.packets.unpack_segment(&carried), carried.to);
-        ctx.packets.remove(index);
-        let Some(place) = self.endpoint_at(to) else {
+        ctx.packets.remove_packet(index);
+        let Some(place) = self.endpoint_of_key(to) else {
             return; // A late duplicate of a flow that is over.
         };
         let now = ctx.now();
         let end = self.endpoint_mut(place);
         let before = end.connection.received_bytes();
-        if segment.flags.has(TcpFlags::SYN) && to & 1 == 0 && !end.connection.is_established() {
+        if segment.flags.contains_flags(TcpFlags::SYN) && to & 1 == 0 && !end.connection.is_established() {
             end.connected.get_or_insert(now);
         }
         end.connection.on_segment(&segment, carried.ecn, now);
         // A limited reassembly list may discard bytes that are then received again.
         let (received, workload) = (end.connection.received_bytes().saturating_sub(before), end.workload);
         if received > 0 {
-            self.count_received(workload, received, ctx);
+            self.count_goodput(workload, received, ctx);
         }
-        self.advance_endpoint(place, to, ctx);
+        self.update_endpoint_after_event(place, to, ctx);
     }
 
     /// Runs after every event of an endpoint: notifies the application, sends what is allowed, sets the timer, reports the end.
     #[inline(always)]
-    fn advance_endpoint(&mut self, place: OwnEndpoint<'n>, address: u32, ctx: &mut Context) {
+    fn update_endpoint_after_event(
+        &mut self,
+        place: EndpointToken<'n>,
+        endpoint_key: u32,
+        ctx: &mut Context,
+    ) {
         let end = self.endpoint_mut(place);
         // Rarely taken: otherwise the endpoint need not be found again.
         let end = if end.connection.delivered_bytes() >= end.expects {
-            self.on_expected_bytes_received(place, address, ctx);
+            self.on_expected_bytes_received(place, endpoint_key, ctx);
             self.endpoint_mut(place)
         } else {
             end
         };
-        if end.sent_bytes() >= end.tells {
-            end.on_messages_sent(ctx);
+        if end.bytes_sent_at_least_once() >= end.tells {
+            end.notify_of_sent_messages(ctx);
         }
         self.send_available_segments(place, ctx);
         let end = self.endpoint_mut(place);
-        end.arm_timer(ctx);
+        end.schedule_endpoint_timer(ctx);
         if end.closing {
             if !end.quiet && end.connection.is_quiescent() {
                 end.quiet = true;
-                ctx.send_report(address, EndpointEvent::Drained);
+                ctx.report_endpoint_event(endpoint_key, EndpointEvent::Drained);
             }
         } else if let Some(failure) = end.connection.failure() {
-            ctx.send_report(address, EndpointEvent::Failed(failure));
-            self.free_endpoint(place, ctx);
+            ctx.report_endpoint_event(endpoint_key, EndpointEvent::Failed(failure));
+            self.free_tcp_endpoint(place, ctx);
         }
     }
 
     /// Passes segments to the host while TCP has some and the NIC buffer has space.
     #[inline(always)]
-    fn send_available_segments(&mut self, place: OwnEndpoint<'n>, ctx: &mut Context) {
+    fn send_available_segments(&mut self, place: EndpointToken<'n>, ctx: &mut Context) {
         if self.endpoint_mut(place).blocked {
             return;
         }
@@ -428,7 +449,7 @@ impl<'n> HostNode<'n> {
             let (end, host) = self.endpoint_and_host(place);
             if !host.has_nic_buffer_space(ctx) && !end.connection.is_in_super_packet() {
                 end.blocked = true;
-                host.block_socket(BlockedSocket::Connection(place.arena_index()));
+                host.append_blocked_socket(BlockedSocket::Connection(place.endpoint_arena_index()));
                 return;
             }
             // Passed by reference to avoid a copy.
@@ -438,17 +459,17 @@ impl<'n> HostNode<'n> {
     }
 
     /// A blocked socket sends one segment in its turn; false if it had none and left the round robin.
-    pub(super) fn send_one_blocked_segment(&mut self, place: EndpointId, ctx: &mut Context) -> bool {
+    pub(super) fn send_segment_of_blocked_endpoint(&mut self, place: EndpointId, ctx: &mut Context) -> bool {
         let now = ctx.now();
         let Some(place) = self.endpoint_by_index(place) else {
             // The endpoint was closed while blocked; now its index can be freed.
-            self.release_index(place);
+            self.release_endpoint_index(place);
             return false;
         };
         let end = self.endpoint_mut(place);
         let Some(sent) = &end.connection.poll_transmit(now) else {
             end.blocked = false;
-            end.arm_timer(ctx);
+            end.schedule_endpoint_timer(ctx);
             return false;
         };
         self.send_segment(place, sent, ctx);
@@ -456,26 +477,31 @@ impl<'n> HostNode<'n> {
             let Some(sent) = &self.endpoint_mut(place).connection.poll_transmit(now) else { break };
             self.send_segment(place, sent, ctx);
         }
-        self.endpoint_mut(place).arm_timer(ctx);
+        self.endpoint_mut(place).schedule_endpoint_timer(ctx);
         true
     }
 
     /// Picks the VLAN of the endpoint's next packet.
     #[cold]
-    fn pick_next_vlan(&mut self, place: OwnEndpoint<'n>, ctx: &Context) {
+    fn pick_vlan_of_next_packet(&mut self, place: EndpointToken<'n>, ctx: &Context) {
         let end = self.endpoint_mut(place);
         let (among, class) = (std::mem::take(&mut end.vlans), end.class);
-        let Some((draws, id)) = self.vlan_picker() else { return };
-        let (vlan, class) = draws.pick_vlan(id, &among, class, ctx);
+        let Some((draws, id)) = self.per_packet_vlan_picker() else { return };
+        let (vlan, class) = draws.pick_vlan_for_packet(id, &among, class, ctx);
         let (end, host) = self.endpoint_and_host(place);
         (end.vlan, end.class, end.vlans) = (vlan, class, among);
-        end.nic_queue = host.nic_queue_for(NodeId(end.route), class);
+        end.nic_queue = host.nic_queue_for_destination(NodeId(end.route), class);
     }
 
     #[inline(always)]
-    fn send_segment(&mut self, place: OwnEndpoint<'n>, (segment, ecn): &(Segment, Ecn), ctx: &mut Context) {
+    fn send_segment(
+        &mut self,
+        place: EndpointToken<'n>,
+        (segment, ecn): &(Segment, EcnCodepoint),
+        ctx: &mut Context,
+    ) {
         if ctx.hot.vlan_per_packet {
-            self.pick_next_vlan(place, ctx);
+            self.pick_vlan_of_next_packet(place, ctx);
         }
         let end = self.endpoint_mut(place);
         let transport = &ctx.settings.transports[usize::from(end.transport)];
@@ -483,33 +509,33 @@ impl<'n> HostNode<'n> {
         let nic_queue = end.nic_queue;
         // A packet without data (SYN, ACK) has rank 0 and precedes all others.
         let ranked = ctx.hot.ranked != 0 && segment.len > 0;
-        let carried = CompactSegment {
+        let carried = CompactTcpSegment {
             to: end.peer,
             seq: segment.seq,
             ack: segment.ack,
             window: segment.window,
-            remaining: if ranked { pfabric_rank(&end.connection) } else { 0 },
-            options: ctx.packets.add_options(segment.options),
+            remaining: if ranked { pfabric_rank_of_connection(&end.connection) } else { 0 },
+            options: ctx.packets.add_tcp_options(segment.options),
             stamps: segment.stamps,
             len: segment.len as u16,
             ecn: *ecn,
             flags: segment.flags,
         };
-        let size = ctx.settings.overhead.frame_size(ip, transport.priority) as u16;
+        let size = ctx.settings.overhead.frame_size_of_ip_packet(ip, transport.priority) as u16;
         let packet = Packet {
             at: ctx.now(),
             route: end.route,
             vlan: end.vlan,
             ..Packet::new(FrameKind::Segment(carried), size, end.class)
         };
-        let index = ctx.packets.insert(packet);
+        let index = ctx.packets.insert_packet(packet);
         self.send_through_stack(nic_queue, index, ctx);
     }
 
     /// Handles a timer event. If the deadline has moved since, only a new event is scheduled.
-    pub(crate) fn on_endpoint_timer(&mut self, address: u32, ctx: &mut Context) {
+    pub(crate) fn on_endpoint_timer(&mut self, endpoint_key: u32, ctx: &mut Context) {
         let now = ctx.now();
-        let Some(place) = self.endpoint_at(address) else { return };
+        let Some(place) = self.endpoint_of_key(endpoint_key) else { return };
         let end = self.endpoint_mut(place);
         if end.timer_at != now {
             return;
@@ -522,20 +548,20 @@ impl<'n> HostNode<'n> {
         if end.connection.deadline().is_some_and(|deadline| deadline <= now) {
             end.connection.on_timeout(now);
         }
-        self.advance_endpoint(place, address, ctx);
+        self.update_endpoint_after_event(place, endpoint_key, ctx);
     }
 }
 
-impl Endpoint {
+impl TcpEndpoint {
     /// An endpoint without data.
     fn new(
         connection: Connection,
-        address: u32,
+        endpoint_key: u32,
         host: HostId,
         nodes: [NodeId; 2],
         nic_queue: NicQueueId,
-    ) -> Endpoint {
-        Endpoint {
+    ) -> TcpEndpoint {
+        TcpEndpoint {
             connection,
             timer_at: Time::MAX,
             write_at: Time::MAX,
@@ -543,9 +569,9 @@ impl Endpoint {
             expects: u64::MAX,
             reply: 0,
             reply_delay: Span::ZERO,
-            peer: address ^ 1,
+            peer: endpoint_key ^ 1,
             flow: None,
-            told: EndpointTotals::default(),
+            told: EndpointLifetimeCounters::default(),
             connected: None,
             host,
             nic_queue,
@@ -566,23 +592,24 @@ impl Endpoint {
 
     /// Ensures that a `Timer` event is pending no later than the deadline.
     #[inline]
-    fn arm_timer(&mut self, ctx: &mut Context) {
+    fn schedule_endpoint_timer(&mut self, ctx: &mut Context) {
         let deadline = self.connection.deadline().unwrap_or(Time::MAX).min(self.write_at);
         if deadline < self.timer_at {
             let at = deadline.max(ctx.now());
             self.timer_at = at;
-            ctx.schedule(at, Event::Timer(self.own_address()));
+            ctx.schedule_event(at, Event::Timer(self.own_endpoint_key()));
         }
     }
 
     /// All expected bytes have arrived: sends the reply or reports completion.
-    fn on_expected_bytes_received(&mut self, address: u32, ctx: &mut Context) {
+    fn on_expected_bytes_received(&mut self, endpoint_key: u32, ctx: &mut Context) {
         let now = ctx.now();
         if let Some(messages) = &mut self.messages {
             let delivered = self.connection.delivered_bytes();
             let to = self.peer ^ 1;
-            self.expects = messages
-                .on_bytes_delivered(delivered, |token| ctx.send_report(to, EndpointEvent::Delivered(token)));
+            self.expects = messages.report_delivered_messages(delivered, |token| {
+                ctx.report_endpoint_event(to, EndpointEvent::Delivered(token));
+            });
             return;
         }
         self.expects = u64::MAX;
@@ -592,23 +619,24 @@ impl Endpoint {
         } else if reply > 0 {
             self.connection.send(reply, now);
         } else {
-            ctx.send_report(address, EndpointEvent::Complete);
+            ctx.report_endpoint_event(endpoint_key, EndpointEvent::Complete);
         }
     }
 
     /// Notifies the application of sent messages.
     #[cold]
-    fn on_messages_sent(&mut self, ctx: &mut Context) {
-        let (address, sent) = (self.peer ^ 1, self.sent_bytes());
+    fn notify_of_sent_messages(&mut self, ctx: &mut Context) {
+        let (endpoint_key, sent) = (self.peer ^ 1, self.bytes_sent_at_least_once());
         if let Some(messages) = &mut self.messages {
-            self.tells =
-                messages.on_bytes_sent(sent, |token| ctx.send_report(address, EndpointEvent::Sent(token)));
+            self.tells = messages.report_sent_messages(sent, |token| {
+                ctx.report_endpoint_event(endpoint_key, EndpointEvent::Sent(token));
+            });
         }
     }
 
     /// Writes a message of the application.
     fn write_message(&mut self, bytes: u64, token: Option<u32>, written: bool, now: Time) {
-        if let Some(tells) = self.messages.get_or_insert_default().append_message(bytes, token) {
+        if let Some(tells) = self.messages.get_or_insert_default().append_message_to_send(bytes, token) {
             self.tells = tells;
         }
         if !written {

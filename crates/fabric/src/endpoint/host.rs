@@ -4,7 +4,7 @@
 //! round robin, as under a qdisc with back-pressure.
 
 use super::limiter::LimiterIndex;
-use super::node::HostNode;
+use super::node::BorrowedHost;
 use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{Cnm, FrameKind, PacketFifo, PacketId, PacketPool};
@@ -72,7 +72,7 @@ impl Host {
     }
 
     /// The NIC queue for `destination` and `class`, created on first use.
-    pub(super) fn nic_queue_for(&mut self, destination: NodeId, class: u8) -> NicQueueId {
+    pub(super) fn nic_queue_for_destination(&mut self, destination: NodeId, class: u8) -> NicQueueId {
         let queues = &mut self.queues;
         *self
             .queue_of
@@ -81,23 +81,23 @@ impl Host {
     }
 
     /// The rate limiter of traffic to `destination` in `class`, if one exists.
-    pub(super) fn existing_limiter(&self, destination: NodeId, class: u8) -> Option<LimiterIndex> {
+    pub(super) fn find_rate_limiter(&self, destination: NodeId, class: u8) -> Option<LimiterIndex> {
         self.queues[*self.queue_of.get(&(destination, class))?].limiter
     }
 
     /// The rate limiter of a NIC queue, if one exists.
     #[inline]
-    pub(super) fn limiter_of_queue(&self, queue: NicQueueId) -> Option<LimiterIndex> {
+    pub(super) fn rate_limiter_of_nic_queue(&self, queue: NicQueueId) -> Option<LimiterIndex> {
         self.queues[queue].limiter
     }
 
     /// Attaches a rate limiter to a NIC queue that has none.
-    pub(super) fn attach_limiter(&mut self, queue: NicQueueId, new: impl FnOnce() -> LimiterIndex) {
+    pub(super) fn attach_rate_limiter(&mut self, queue: NicQueueId, new: impl FnOnce() -> LimiterIndex) {
         self.queues[queue].limiter.get_or_insert_with(new);
     }
 
     /// The destination queues: packets in the NIC behind the first of each class.
-    pub(crate) fn destination_queues(&self) -> impl Iterator<Item = PacketFifo> {
+    pub(crate) fn fifos_of_destination_queues(&self) -> impl Iterator<Item = PacketFifo> {
         self.queues.iter().map(|queue| queue.packets)
     }
 
@@ -115,7 +115,7 @@ impl Host {
     }
 
     /// Appends a packet to the queue of its destination.
-    fn enqueue_by_destination(
+    fn enqueue_in_destination_queue(
         &mut self,
         nic_queue: NicQueueId,
         class: u8,
@@ -132,7 +132,7 @@ impl Host {
     }
 
     /// When a segment leaves the stack: at `earliest` plus up to `jitter`, never before the segment ahead.
-    fn stack_exit_time(&mut self, earliest: Time, jitter: Span) -> Time {
+    fn next_stack_exit_time(&mut self, earliest: Time, jitter: Span) -> Time {
         let late =
             if jitter == Span::ZERO { Span::ZERO } else { Span(self.jitter.uniform_below(jitter.0 + 1)) };
         self.last_through = self.last_through.max(earliest + late);
@@ -140,7 +140,7 @@ impl Host {
     }
 
     /// Appends a socket that found no buffer space to the round robin.
-    pub(super) fn block_socket(&mut self, socket: BlockedSocket) {
+    pub(super) fn append_blocked_socket(&mut self, socket: BlockedSocket) {
         self.blocked.push_back(socket);
     }
 
@@ -167,50 +167,57 @@ impl Host {
 }
 
 /// The send path.
-impl HostNode<'_> {
+impl BorrowedHost<'_> {
     /// Sends a segment from its socket through the stack to the NIC.
     #[inline(always)]
     pub(super) fn send_through_stack(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
-        let state = self.host();
+        let state = self.host_mut();
         state.held += u64::from(ctx.packets[index].size);
         if ctx.hot.stackless {
             self.enqueue_in_nic(nic_queue, index, ctx);
             return;
         }
-        let jitter = self.max_stack_jitter(index, ctx);
-        let is_empty = self.host().sending.is_empty();
-        if ctx.settings.tx_jitter.is_auto() && ctx.settings.tx_delay + jitter == Span::ZERO && is_empty {
+        let jitter = self.max_stack_jitter_of_segment(index, ctx);
+        let is_empty = self.host_mut().sending.is_empty();
+        if ctx.settings.tx_jitter.is_automatic_jitter()
+            && ctx.settings.tx_delay + jitter == Span::ZERO
+            && is_empty
+        {
             self.enqueue_in_nic(nic_queue, index, ctx);
             return;
         }
         let earliest = ctx.now() + ctx.settings.tx_delay;
-        let (id, state) = (self.id(), self.host());
-        let through = state.stack_exit_time(earliest, jitter);
+        let (id, state) = (self.host_id_of_node(), self.host_mut());
+        let through = state.next_stack_exit_time(earliest, jitter);
         ctx.packets[index].at = through;
         state.bound_for.push_back(nic_queue);
         if state.sending.push_back(&mut ctx.packets, index) {
-            ctx.schedule(through, Event::HostSend(id));
+            ctx.schedule_event(through, Event::HostSend(id));
         }
     }
 
     /// Maximum stack jitter of a segment. Automatic jitter applies to lossless segments that queue behind others in the stack or NIC while flows
     /// contend.
-    fn max_stack_jitter(&mut self, index: PacketId, ctx: &mut Context) -> Span {
+    fn max_stack_jitter_of_segment(&mut self, index: PacketId, ctx: &mut Context) -> Span {
         let (now, jitter) = (ctx.now(), ctx.plan.tx_jitter);
-        if !ctx.settings.tx_jitter.is_auto() {
+        if !ctx.settings.tx_jitter.is_automatic_jitter() {
             return jitter;
         }
-        let is_behind = !self.host().sending.is_empty() || !self.ports.port(self.port).is_idle(now);
-        let is_lossless = ctx.hot.is_lossless(ctx.packets[index].class);
-        if is_behind && is_lossless && ctx.contention.is_contended(now) { jitter } else { Span::ZERO }
+        let is_behind = !self.host_mut().sending.is_empty() || !self.ports.port_state(self.port).is_idle(now);
+        let is_lossless = ctx.hot.is_class_lossless(ctx.packets[index].class);
+        if is_behind && is_lossless && ctx.contention.advance_contention_to(now) {
+            jitter
+        } else {
+            Span::ZERO
+        }
     }
 
     /// The send side of the stack has processed its first packet.
     pub(crate) fn on_tx_stack_done(&mut self, ctx: &mut Context) {
-        let (id, state) = (self.id(), self.host());
+        let (id, state) = (self.host_id_of_node(), self.host_mut());
         let index = state.sending.pop_front(&ctx.packets).expect("the stack has a packet to send");
         if let Some(next) = state.sending.head() {
-            ctx.schedule(ctx.packets[next].at, Event::HostSend(id));
+            ctx.schedule_event(ctx.packets[next].at, Event::HostSend(id));
         }
         let nic_queue = state.bound_for.pop_front().expect("every packet is bound for a queue");
         self.enqueue_in_nic(nic_queue, index, ctx);
@@ -222,8 +229,8 @@ impl HostNode<'_> {
     #[inline(always)]
     fn enqueue_in_nic(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
         if ctx.hot.qcn
-            && let Some((limiter, _)) = self.limiter(nic_queue)
-            && limiter.holds_back_packet(index, ctx)
+            && let Some((limiter, _)) = self.rate_limiter_mut(nic_queue)
+            && limiter.hold_back_if_rate_limited(index, ctx)
         {
             return;
         }
@@ -235,26 +242,26 @@ impl HostNode<'_> {
     pub(super) fn enqueue_at_port(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
         let (now, packet, port) = (ctx.now(), &ctx.packets[index], self.port);
         let (class, size) = (packet.class, packet.size);
-        if self.ports.port(port).is_idle(now) {
-            self.host().release_nic_buffer(u32::from(size), ctx);
-            self.ports.transmit_unqueued(port, index, class, ctx);
+        if self.ports.port_state(port).is_idle(now) {
+            self.host_mut().release_nic_buffer(u32::from(size), ctx);
+            self.ports.transmit_packet_unqueued(port, index, class, ctx);
             return;
         }
-        let slot = port.slot(class, &ctx.hot);
-        if ctx.settings.nic_fifo || self.ports.slot(slot).queue.is_empty() {
-            if self.ports.enqueue(port, slot, index, ctx) {
+        let slot = port.egress_queue_token(class, &ctx.hot);
+        if ctx.settings.nic_fifo || self.ports.egress_queue(slot).queue.is_empty() {
+            if self.ports.enqueue_packet(port, slot, index, ctx) {
                 self.start_transmission(ctx);
             }
             return;
         }
         ctx.packets[index].at = now;
-        self.ports.slot_mut(slot).add_waiting(u64::from(size), now);
-        self.host().enqueue_by_destination(nic_queue, class, index, &mut ctx.packets);
+        self.ports.egress_queue_mut(slot).add_to_backlog(u64::from(size), now);
+        self.host_mut().enqueue_in_destination_queue(nic_queue, class, index, &mut ctx.packets);
     }
 
     /// Starts the NIC now or after the frame in service, unless a transmission is already scheduled.
     pub(crate) fn start_transmission(&mut self, ctx: &mut Context) {
-        if self.ports.is_next_frame_due(self.port, ctx) {
+        if self.ports.check_or_schedule_next_frame(self.port, ctx) {
             self.transmit_next_frame(ctx);
         }
     }
@@ -267,14 +274,17 @@ impl HostNode<'_> {
         if self.ports.transmit_waiting_pause(port, ctx) {
             return;
         }
-        let eligible = self.ports.port(port).eligible_classes();
-        let class =
-            if ctx.hot.ets { self.ports.next_ets_class(port, eligible, ctx) } else { eligible.ilog2() as u8 };
-        let index = self.ports.dequeue(port, class, ctx);
-        let state = self.host();
+        let eligible = self.ports.port_state(port).classes_eligible_to_send();
+        let class = if ctx.hot.ets {
+            self.ports.next_class_by_ets(port, eligible, ctx)
+        } else {
+            eligible.ilog2() as u8
+        };
+        let index = self.ports.dequeue_first_packet(port, class, ctx);
+        let state = self.host_mut();
         state.release_nic_buffer(u32::from(ctx.packets[index].size), ctx);
         if let Some(next) = state.dequeue_round_robin(class, &ctx.packets) {
-            let (state, slot) = self.ports.port_and_slot(port, port.slot(class, &ctx.hot));
+            let (state, slot) = self.ports.port_and_queue_mut(port, port.egress_queue_token(class, &ctx.hot));
             slot.queue.push_back(&mut ctx.packets, next);
             state.ready |= 1 << class;
         }
@@ -285,25 +295,25 @@ impl HostNode<'_> {
     /// Lets blocked sockets send one segment each in turn while there is buffer space.
     #[inline]
     pub(super) fn unblock_sockets(&mut self, ctx: &mut Context) {
-        while self.host().has_nic_buffer_space(ctx) {
-            let Some(socket) = self.host().blocked.pop_front() else { return };
+        while self.host_mut().has_nic_buffer_space(ctx) {
+            let Some(socket) = self.host_mut().blocked.pop_front() else { return };
             match socket {
                 BlockedSocket::Connection(place) => {
-                    if self.send_one_blocked_segment(place, ctx) {
-                        self.host().blocked.push_back(socket);
+                    if self.send_segment_of_blocked_endpoint(place, ctx) {
+                        self.host_mut().blocked.push_back(socket);
                     }
                 }
                 BlockedSocket::Datagrams(place) => {
-                    self.send_waiting_datagram(self.source_by_index(place), ctx);
+                    self.send_waiting_datagram(self.datagram_source_by_index(place), ctx);
                 }
                 BlockedSocket::QueuePair(place) => {
-                    if self.send_one_blocked_pair(place, ctx) {
-                        self.host().blocked.push_back(socket);
+                    if self.send_packet_of_blocked_queue_pair(place, ctx) {
+                        self.host_mut().blocked.push_back(socket);
                     }
                 }
                 BlockedSocket::External => {
-                    self.host().blocked.push_back(socket);
-                    if !self.pull_frame(ctx) {
+                    self.host_mut().blocked.push_back(socket);
+                    if !self.send_frame_of_transmit_ring(ctx) {
                         return;
                     }
                 }
@@ -313,7 +323,7 @@ impl HostNode<'_> {
 }
 
 /// The receive path.
-impl HostNode<'_> {
+impl BorrowedHost<'_> {
     /// A packet has completely arrived at the NIC.
     #[inline(always)]
     pub(crate) fn on_nic_receive(&mut self, index: PacketId, ctx: &mut Context) {
@@ -326,20 +336,22 @@ impl HostNode<'_> {
     /// Puts a frame into the buffer of a slow receiver or drops it; false if the host is not slow.
     #[cold]
     fn admit_to_receive_buffer(&mut self, index: PacketId, ctx: &mut Context) -> bool {
-        let (id, came_by) = (self.id(), self.port.peer());
-        let Some(receiver) = self.receiver() else { return false };
+        let (id, came_by) = (self.host_id_of_node(), self.port.peer_port_id());
+        let Some(receiver) = self.slow_receiver_mut() else { return false };
         let packet = &mut ctx.packets[index];
         (packet.ingress, packet.ingress_class) = (came_by, packet.class);
         let (class, size) = (packet.class, packet.size);
-        let admitted = if ctx.hot.is_lossless(class) {
+        let admitted = if ctx.hot.is_class_lossless(class) {
             self.ports.admit_with_fixed_thresholds(index, ctx)
-        } else if receiver.admit_lossy_frame(u64::from(size)) {
+        } else if receiver.reserve_lossy_receive_buffer(u64::from(size)) {
             Ok(())
         } else {
             Err(DropReason::BufferFull)
         };
-        match (admitted, self.receiver()) {
-            (Ok(()), Some(receiver)) => receiver.enqueue_frame(id, index, ctx.plan.rate_from(came_by), ctx),
+        match (admitted, self.slow_receiver_mut()) {
+            (Ok(()), Some(receiver)) => {
+                receiver.enqueue_received_frame(id, index, ctx.plan.link_rate_of_port(came_by), ctx);
+            }
             (Err(reason), _) => self.ports.drop_packet(index, self.port, reason, ctx),
             (Ok(()), None) => unreachable!("a receiver stays slow"),
         }
@@ -347,20 +359,20 @@ impl HostNode<'_> {
     }
 
     /// A slow receiver has drained the first frame of its buffer, which goes up the stack.
-    pub(crate) fn on_receiver_drained(&mut self, ctx: &mut Context) {
-        let (id, line) = (self.id(), ctx.plan.rate_from(self.port.peer()));
-        let Some(receiver) = self.receiver() else { return };
-        let index = receiver.dequeue_drained_frame(id, line, ctx);
+    pub(crate) fn on_receive_buffer_frame_drained(&mut self, ctx: &mut Context) {
+        let (id, line) = (self.host_id_of_node(), ctx.plan.link_rate_of_port(self.port.peer_port_id()));
+        let Some(receiver) = self.slow_receiver_mut() else { return };
+        let index = receiver.dequeue_drained_received_frame(id, line, ctx);
         let packet = ctx.packets[index];
         let size = u64::from(packet.size);
-        if ctx.hot.is_lossless(packet.class) {
+        if ctx.hot.is_class_lossless(packet.class) {
             let class = packet.class & ctx.hot.account_mask;
-            let slot = self.port.ingress_slot(class, &ctx.hot);
-            self.ports.release_from_account(slot, size, ctx);
+            let slot = self.port.ingress_queue_token(class, &ctx.hot);
+            self.ports.release_from_ingress_account(slot, size, ctx);
             if self.ports.ingress_account(slot).may_resume() {
                 self.ports.send_resume(slot, ctx);
             }
-        } else if !receiver.release_lossy_frame(size) {
+        } else if !receiver.release_lossy_receive_buffer(size) {
             ctx.plan.panic_account_underflow("receive buffer", packet.ingress.reverse());
         }
         self.enter_rx_stack(index, ctx);
@@ -375,55 +387,55 @@ impl HostNode<'_> {
         }
         let through = ctx.now() + ctx.settings.rx_delay;
         ctx.packets[index].at = through;
-        if self.host().receiving.push_back(&mut ctx.packets, index) {
-            ctx.schedule(through, Event::HostReceive(self.id()));
+        if self.host_mut().receiving.push_back(&mut ctx.packets, index) {
+            ctx.schedule_event(through, Event::HostReceive(self.host_id_of_node()));
         }
     }
 
     /// The receive side of the stack has processed its first packet.
     pub(crate) fn on_rx_stack_done(&mut self, ctx: &mut Context) {
-        let (id, state) = (self.id(), self.host());
+        let (id, state) = (self.host_id_of_node(), self.host_mut());
         let index = state.receiving.pop_front(&ctx.packets).expect("the stack has received a packet");
         if let Some(next) = state.receiving.head() {
-            ctx.schedule(ctx.packets[next].at, Event::HostReceive(id));
+            ctx.schedule_event(ctx.packets[next].at, Event::HostReceive(id));
         }
         self.deliver_to_tcp(index, ctx);
     }
 }
 
 /// QCN rate limiters.
-impl HostNode<'_> {
+impl BorrowedHost<'_> {
     /// A CNM has arrived at the NIC of the source.
     #[cold]
     pub(crate) fn on_cnm(&mut self, index: PacketId, ctx: &mut Context) {
         let FrameKind::Cnm(cnm) = ctx.packets[index].content else { return };
-        ctx.packets.remove(index);
+        ctx.packets.remove_packet(index);
         let Cnm { sampled_class: class, to, .. } = cnm;
-        self.ports.counters(self.port.slot(class, &ctx.hot)).cnms_received += 1;
+        self.ports.rare_event_counters_mut(self.port.egress_queue_token(class, &ctx.hot)).cnms_received += 1;
         if !ctx.hot.qcn {
             return;
         }
         // The CNM concerns traffic to the other host of the flow.
-        let nic_queue = self.host().nic_queue_for(ctx.host_of_address(to ^ 1), class);
-        let line = self.ports.port(self.port).rate.rate();
-        if let Some((limiter, settings)) = self.limiter_or_new(nic_queue, line, ctx) {
+        let nic_queue = self.host_mut().nic_queue_for_destination(ctx.host_of_endpoint_key(to ^ 1), class);
+        let line = self.ports.port_state(self.port).rate.rate();
+        if let Some((limiter, settings)) = self.rate_limiter_or_new(nic_queue, line, ctx) {
             limiter.on_cnm(&cnm, settings, ctx);
         }
     }
 
     /// The first packet of a rate-limited flow queue may enter the NIC.
-    pub(crate) fn on_limiter_release(&mut self, nic_queue: NicQueueId, ctx: &mut Context) {
-        let Some((limiter, settings)) = self.limiter(nic_queue) else { return };
-        if let Some(index) = limiter.release_packet(settings, ctx) {
+    pub(crate) fn on_rate_limiter_release(&mut self, nic_queue: NicQueueId, ctx: &mut Context) {
+        let Some((limiter, settings)) = self.rate_limiter_mut(nic_queue) else { return };
+        if let Some(index) = limiter.release_first_held_packet(settings, ctx) {
             self.enqueue_at_port(nic_queue, index, ctx);
             self.unblock_sockets(ctx);
         }
     }
 
     /// A timer cycle of a rate limiter has ended.
-    pub(crate) fn on_limiter_timer(&mut self, nic_queue: NicQueueId, ctx: &mut Context) {
-        if let Some((limiter, settings)) = self.limiter(nic_queue) {
-            limiter.on_timer(settings, ctx);
+    pub(crate) fn on_rate_limiter_timer(&mut self, nic_queue: NicQueueId, ctx: &mut Context) {
+        if let Some((limiter, settings)) = self.rate_limiter_mut(nic_queue) {
+            limiter.on_timer_cycle_end(settings, ctx);
         }
     }
 }

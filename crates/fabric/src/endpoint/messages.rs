@@ -4,7 +4,7 @@
 //! sender that asks is notified at the first acknowledgement or timer after it sent the last byte; with delayed ACKs the message's own ACK would come
 //! late.
 
-use super::operations::Operations;
+use super::operations::PendingStorageOperations;
 use std::collections::VecDeque;
 
 /// End offsets and tokens of the messages of one endpoint, in both directions.
@@ -18,7 +18,7 @@ pub(crate) struct MessageBoundaries {
     /// Bytes of all messages written.
     appended: u64,
     /// Operations instead of messages.
-    pub(super) operations: Operations,
+    pub(super) operations: PendingStorageOperations,
 }
 
 /// Removes the messages that end at or before `offset` and reports their tokens; returns the end of the next message.
@@ -33,26 +33,26 @@ fn take_completed_messages(line: &mut VecDeque<(u64, u32)>, offset: u64, mut tel
 impl MessageBoundaries {
     /// Appends a message of `bytes` bytes, with a token if the application wants a notification. Returns the sent bytes at which the next
     /// notification is due, if that changed.
-    pub(super) fn append_message(&mut self, bytes: u64, token: Option<u32>) -> Option<u64> {
+    pub(super) fn append_message_to_send(&mut self, bytes: u64, token: Option<u32>) -> Option<u64> {
         self.appended += bytes;
         self.outgoing.push_back((self.appended, token?));
         self.outgoing.front().map(|&(end, _)| end)
     }
 
     /// Expects a message of `bytes` bytes. Returns the delivered bytes at which the next notification is due.
-    pub(super) fn expect_message(&mut self, bytes: u64, token: u32) -> u64 {
+    pub(super) fn append_expected_message(&mut self, bytes: u64, token: u32) -> u64 {
         self.awaited += bytes;
         self.incoming.push_back((self.awaited, token));
         self.incoming.front().map_or(u64::MAX, |&(end, _)| end)
     }
 
     /// Reports the messages that are complete with `delivered` bytes; returns the byte count at which the next one is.
-    pub(super) fn on_bytes_delivered(&mut self, delivered: u64, tell: impl FnMut(u32)) -> u64 {
+    pub(super) fn report_delivered_messages(&mut self, delivered: u64, tell: impl FnMut(u32)) -> u64 {
         take_completed_messages(&mut self.incoming, delivered, tell)
     }
 
-    /// Like `on_bytes_delivered`, for sent bytes.
-    pub(super) fn on_bytes_sent(&mut self, sent: u64, tell: impl FnMut(u32)) -> u64 {
+    /// Like `report_delivered_messages`, for sent bytes.
+    pub(super) fn report_sent_messages(&mut self, sent: u64, tell: impl FnMut(u32)) -> u64 {
         take_completed_messages(&mut self.outgoing, sent, tell)
     }
 }

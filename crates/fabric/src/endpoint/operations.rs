@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 /// An operation that is not complete at one end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct PendingOperation {
+pub(super) struct PendingStorageOperation {
     pub(super) flow: u32,
     /// Bytes of all operations up to this one.
     pub(super) end: u64,
@@ -19,34 +19,37 @@ pub(super) struct PendingOperation {
 
 /// The operations under way at one end, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Operations {
-    pending: VecDeque<PendingOperation>,
+pub(super) struct PendingStorageOperations {
+    pending: VecDeque<PendingStorageOperation>,
     /// Bytes of all operations so far, and those of them that arrive at this end.
     posted: u64,
     arriving: u64,
 }
 
-impl Operations {
+impl PendingStorageOperations {
     /// Appends an operation that is complete after `bytes` more bytes, of which `arriving` arrive at this end.
-    pub(super) fn push(&mut self, flow: u32, bytes: u64, arriving: u64, reply: u64) {
+    pub(super) fn push_operation(&mut self, flow: u32, bytes: u64, arriving: u64, reply: u64) {
         self.posted += bytes;
         self.arriving += arriving;
         let (end, arrived) = (self.posted, self.arriving);
-        self.pending.push_back(PendingOperation { flow, end, arrived, reply });
+        self.pending.push_back(PendingStorageOperation { flow, end, arrived, reply });
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(super) fn has_no_operations(&self) -> bool {
         self.pending.is_empty()
     }
 
     /// The oldest operation.
-    pub(super) fn first(&self) -> Option<PendingOperation> {
+    pub(super) fn oldest_operation(&self) -> Option<PendingStorageOperation> {
         self.pending.front().copied()
     }
 
     /// Takes the oldest operation if it is complete with `bytes` bytes.
-    pub(super) fn take_complete(&mut self, bytes: u64) -> Option<PendingOperation> {
-        self.first().filter(|operation| operation.end <= bytes)?;
+    pub(super) fn take_oldest_operation_if_complete(
+        &mut self,
+        bytes: u64,
+    ) -> Option<PendingStorageOperation> {
+        self.oldest_operation().filter(|operation| operation.end <= bytes)?;
         self.pending.pop_front()
     }
 }
@@ -57,15 +60,16 @@ mod tests {
 
     #[test]
     fn they_complete_in_order() {
-        let mut operations = Operations::default();
-        operations.push(1, 10, 10, 0);
-        operations.push(2, 0, 0, 7);
-        operations.push(3, 5, 0, 0);
-        assert_eq!(operations.take_complete(9), None);
-        let complete: Vec<_> =
-            std::iter::from_fn(|| operations.take_complete(14)).map(|one| one.flow).collect();
+        let mut operations = PendingStorageOperations::default();
+        operations.push_operation(1, 10, 10, 0);
+        operations.push_operation(2, 0, 0, 7);
+        operations.push_operation(3, 5, 0, 0);
+        assert_eq!(operations.take_oldest_operation_if_complete(9), None);
+        let complete: Vec<_> = std::iter::from_fn(|| operations.take_oldest_operation_if_complete(14))
+            .map(|one| one.flow)
+            .collect();
         assert_eq!(
-            (complete, operations.first().map(|one| (one.end, one.arrived))),
+            (complete, operations.oldest_operation().map(|one| (one.end, one.arrived))),
             (vec![1, 2], Some((15, 10)))
         );
     }

@@ -13,7 +13,7 @@ use pauseframe_units::{BitRate, Span};
 
 /// The limiter of one flow queue.
 #[derive(Clone, Debug)]
-pub(crate) struct ReactionPoint {
+pub(crate) struct QcnReactionPoint {
     /// Line rate of the NIC; a limiter that reaches it is inactive.
     line: BitRate,
     pub(crate) current_rate: BitRate,
@@ -25,11 +25,11 @@ pub(crate) struct ReactionPoint {
     timer_cycles: u32,
 }
 
-impl ReactionPoint {
+impl QcnReactionPoint {
     /// A reaction point at line rate.
-    pub(crate) fn new(line: BitRate, settings: &QcnSettings) -> ReactionPoint {
+    pub(crate) fn new(line: BitRate, settings: &QcnSettings) -> QcnReactionPoint {
         let bytes_left = settings.byte_counter.0 as i64;
-        ReactionPoint {
+        QcnReactionPoint {
             line,
             current_rate: line,
             target_rate: line,
@@ -40,13 +40,13 @@ impl ReactionPoint {
     }
 
     /// Whether the rate is below line rate.
-    pub(crate) fn is_limiting(&self) -> bool {
+    pub(crate) fn is_below_line_rate(&self) -> bool {
         self.current_rate < self.line
     }
 
     /// Handles a CNM with quantised feedback `fb`. The caller restarts the timer.
     pub(crate) fn on_cnm(&mut self, fb: u8, settings: &QcnSettings) {
-        let idle = !self.is_limiting();
+        let idle = !self.is_below_line_rate();
         if idle || self.byte_cycles != 0 {
             self.target_rate = self.current_rate;
             self.bytes_left = settings.byte_counter.0 as i64;
@@ -60,7 +60,7 @@ impl ReactionPoint {
     }
 
     /// Counts `bytes` sent under the limit, which may complete a byte cycle.
-    pub(crate) fn on_sent(&mut self, bytes: u32, settings: &QcnSettings, rng: &mut Rng) {
+    pub(crate) fn count_sent_bytes(&mut self, bytes: u32, settings: &QcnSettings, rng: &mut Rng) {
         self.bytes_left -= i64::from(bytes);
         if self.bytes_left >= 0 {
             return;
@@ -68,24 +68,24 @@ impl ReactionPoint {
         self.byte_cycles += 1;
         let whole = settings.byte_counter.0 as f64;
         let cycle = if self.byte_cycles < settings.fast_recovery { whole } else { whole / 2.0 };
-        self.bytes_left = settings.randomize_by_jitter(cycle, rng).round() as i64;
-        self.increase_rate(settings);
+        self.bytes_left = settings.randomize_by_timer_jitter(cycle, rng).round() as i64;
+        self.increase_qcn_rate(settings);
     }
 
     /// Handles the end of a timer cycle.
-    pub(crate) fn on_timer(&mut self, settings: &QcnSettings) {
+    pub(crate) fn on_timer_cycle_end(&mut self, settings: &QcnSettings) {
         self.timer_cycles += 1;
-        self.increase_rate(settings);
+        self.increase_qcn_rate(settings);
     }
 
     /// The length of the timer's next cycle.
     pub(crate) fn next_timer_period(&self, settings: &QcnSettings, rng: &mut Rng) -> Span {
         let whole = settings.timer.0 as f64;
         let cycle = if self.timer_cycles < settings.fast_recovery { whole } else { whole / 2.0 };
-        Span(settings.randomize_by_jitter(cycle, rng).round() as u64).max(Span(1))
+        Span(settings.randomize_by_timer_jitter(cycle, rng).round() as u64).max(Span(1))
     }
 
-    fn increase_rate(&mut self, settings: &QcnSettings) {
+    fn increase_qcn_rate(&mut self, settings: &QcnSettings) {
         let first = self.byte_cycles == 1 || self.timer_cycles == 1;
         let far = self.target_rate.0 > 10 * self.current_rate.0;
         if settings.extra_fast_recovery && first && far {
@@ -94,7 +94,7 @@ impl ReactionPoint {
             self.target_rate = BitRate(self.target_rate.0 + self.target_rate_step(settings));
         }
         self.current_rate = BitRate(u64::midpoint(self.target_rate.0, self.current_rate.0));
-        if !self.is_limiting() {
+        if !self.is_below_line_rate() {
             (self.current_rate, self.target_rate) = (self.line, self.line);
         }
     }
@@ -122,23 +122,23 @@ mod tests {
     }
 
     /// Completes a cycle of the byte counter.
-    fn cycle(point: &mut ReactionPoint, s: &QcnSettings) {
+    fn cycle(point: &mut QcnReactionPoint, s: &QcnSettings) {
         let bytes = point.bytes_left as u32 + 1;
-        point.on_sent(bytes, s, &mut random_stream(1, "test", 0));
+        point.count_sent_bytes(bytes, s, &mut random_stream(1, "test", 0));
     }
 
     #[test]
     fn a_cut_is_that_of_the_gain_and_at_most_half() {
         let s = settings();
         for (fb, mbps) in [(1, 9_921.875), (16, 8_750.0), (63, 5_078.125)] {
-            let mut point = ReactionPoint::new(LINE, &s);
+            let mut point = QcnReactionPoint::new(LINE, &s);
             point.on_cnm(fb, &s);
             assert_eq!(point.current_rate.0, (mbps * 1e6) as u64, "fb {fb}");
             assert_eq!(point.target_rate, LINE);
         }
         // cee Table I writes G_d = 0.5: read as the gain of one step it would always cut to the floor.
         let steep = QcnSettings { g_d: 0.5, ..s };
-        let mut point = ReactionPoint::new(LINE, &steep);
+        let mut point = QcnReactionPoint::new(LINE, &steep);
         point.on_cnm(20, &steep);
         assert_eq!(point.current_rate, BitRate::gbps(5));
     }
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn fast_recovery_halves_the_distance_five_times() {
         let s = settings();
-        let mut point = ReactionPoint::new(LINE, &s);
+        let mut point = QcnReactionPoint::new(LINE, &s);
         point.on_cnm(32, &s);
         assert_eq!(point.current_rate.0, 7_500_000_000);
         // From 7.5 towards 10 Gb/s.
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn active_and_hyper_active_increase_come_after_it() {
         let s = settings();
-        let mut point = ReactionPoint::new(LINE, &s);
+        let mut point = QcnReactionPoint::new(LINE, &s);
         point.on_cnm(63, &s);
         cycle(&mut point, &s);
         point.on_cnm(63, &s);
@@ -177,24 +177,24 @@ mod tests {
         assert_eq!(point.target_rate.0, target + 5_000_000);
         assert_eq!(point.current_rate.0, (target + 5_000_000 + before) / 2);
         for _ in 0..5 {
-            point.on_timer(&s);
+            point.on_timer_cycle_end(&s);
         }
         assert_eq!(point.target_rate.0, target + 6 * 5_000_000);
         // Both are beyond it: 50 Mb/s times the smaller number of cycles beyond.
-        point.on_timer(&s);
+        point.on_timer_cycle_end(&s);
         assert_eq!(point.target_rate.0, target + 30_000_000 + 50_000_000);
         cycle(&mut point, &s);
         assert_eq!(point.target_rate.0, target + 80_000_000 + 50_000_000);
-        point.on_timer(&s);
+        point.on_timer_cycle_end(&s);
         assert_eq!(point.target_rate.0, target + 130_000_000 + 2 * 50_000_000);
     }
 
     #[test]
     fn a_cnm_in_the_first_byte_cycle_keeps_the_target() {
         let s = settings();
-        let mut point = ReactionPoint::new(LINE, &s);
+        let mut point = QcnReactionPoint::new(LINE, &s);
         point.on_cnm(32, &s);
-        point.on_timer(&s);
+        point.on_timer_cycle_end(&s);
         point.on_cnm(32, &s);
         assert_eq!(point.target_rate, LINE);
         assert_eq!(point.current_rate.0, 8_750_000_000 * 3 / 4);
@@ -204,7 +204,7 @@ mod tests {
     fn extra_fast_recovery_lowers_a_distant_target() {
         let run = |extra_fast_recovery| {
             let s = QcnSettings { extra_fast_recovery, ..settings() };
-            let mut point = ReactionPoint::new(LINE, &s);
+            let mut point = QcnReactionPoint::new(LINE, &s);
             for _ in 0..4 {
                 point.on_cnm(63, &s);
             }
@@ -220,35 +220,35 @@ mod tests {
     #[test]
     fn cycles_are_half_as_long_after_fast_recovery() {
         let s = settings();
-        let mut point = ReactionPoint::new(LINE, &s);
+        let mut point = QcnReactionPoint::new(LINE, &s);
         let mut rng = random_stream(1, "test", 0);
         point.on_cnm(63, &s);
         assert_eq!(point.next_timer_period(&s, &mut rng), Span::from_ms(15));
         for _ in 0..4 {
             cycle(&mut point, &s);
-            point.on_timer(&s);
+            point.on_timer_cycle_end(&s);
             assert_eq!(
                 (point.bytes_left, point.next_timer_period(&s, &mut rng)),
                 (150_000, Span::from_ms(15))
             );
         }
         cycle(&mut point, &s);
-        point.on_timer(&s);
+        point.on_timer_cycle_end(&s);
         assert_eq!((point.bytes_left, point.next_timer_period(&s, &mut rng)), (75_000, Span::from_us(7500)));
     }
 
     #[test]
     fn the_rate_stays_above_its_floor_and_the_limiter_ends_at_line_rate() {
         let s = settings();
-        let mut point = ReactionPoint::new(LINE, &s);
+        let mut point = QcnReactionPoint::new(LINE, &s);
         for _ in 0..100 {
             point.on_cnm(63, &s);
         }
         assert_eq!(point.current_rate, s.min_rate);
         for cycles in 1.. {
             cycle(&mut point, &s);
-            point.on_timer(&s);
-            if !point.is_limiting() {
+            point.on_timer_cycle_end(&s);
+            if !point.is_below_line_rate() {
                 // Hyper-active increase sums 50 Mb/s * n: 10 Gb/s after about 20 cycles of both.
                 assert!((10..40).contains(&cycles), "{cycles}");
                 break;

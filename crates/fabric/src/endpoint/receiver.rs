@@ -10,8 +10,8 @@ use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{PacketFifo, PacketId};
 use crate::ids::HostId;
-use crate::plan::Plan;
-use crate::settings::ReceiverSettings;
+use crate::plan::NetworkPlan;
+use crate::settings::SlowReceiverSettings;
 use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, Time};
 
 /// The receive buffer of a host.
@@ -27,7 +27,7 @@ pub(crate) struct SlowReceiver {
 
 impl SlowReceiver {
     /// Receivers by host; empty if no host drains slowly.
-    pub(super) fn for_hosts(plan: &Plan) -> IndexVec<HostId, Option<Box<SlowReceiver>>> {
+    pub(super) fn slow_receivers_by_host(plan: &NetworkPlan) -> IndexVec<HostId, Option<Box<SlowReceiver>>> {
         if plan.settings.receivers.is_empty() {
             return IndexVec::new();
         }
@@ -38,13 +38,13 @@ impl SlowReceiver {
         plan.hosts.iter().map(of_host).collect()
     }
 
-    fn new(settings: &ReceiverSettings) -> SlowReceiver {
-        let ReceiverSettings { rate, stop, buffer, .. } = *settings;
+    fn new(settings: &SlowReceiverSettings) -> SlowReceiver {
+        let SlowReceiverSettings { rate, stop, buffer, .. } = *settings;
         SlowReceiver { rate, stop, buffer: buffer.0, lossy: 0, waiting: PacketFifo::EMPTY }
     }
 
     /// Reserves space for a lossy frame of `size` bytes; false if the buffer is full.
-    pub(super) fn admit_lossy_frame(&mut self, size: u64) -> bool {
+    pub(super) fn reserve_lossy_receive_buffer(&mut self, size: u64) -> bool {
         let fits = self.lossy + size <= self.buffer;
         if fits {
             self.lossy += size;
@@ -54,21 +54,27 @@ impl SlowReceiver {
 
     /// Releases the space of a lossy frame; false if the account would underflow.
     #[must_use]
-    pub(super) fn release_lossy_frame(&mut self, size: u64) -> bool {
+    pub(super) fn release_lossy_receive_buffer(&mut self, size: u64) -> bool {
         let left = self.lossy.checked_sub(size);
         self.lossy = left.unwrap_or(0);
         left.is_some()
     }
 
     /// Appends a frame to the receive buffer.
-    pub(super) fn enqueue_frame(&mut self, host: HostId, index: PacketId, line: BitRate, ctx: &mut Context) {
+    pub(super) fn enqueue_received_frame(
+        &mut self,
+        host: HostId,
+        index: PacketId,
+        line: BitRate,
+        ctx: &mut Context,
+    ) {
         if self.waiting.push_back(&mut ctx.packets, index) {
             self.schedule_drain(host, index, line, ctx);
         }
     }
 
     /// Removes the drained first frame and schedules the next.
-    pub(super) fn dequeue_drained_frame(
+    pub(super) fn dequeue_drained_received_frame(
         &mut self,
         host: HostId,
         line: BitRate,
@@ -86,6 +92,6 @@ impl SlowReceiver {
         let is_slow = self.stop.is_none_or(|stop| ctx.now() < stop);
         let rate = if is_slow { self.rate } else { self.rate.max(line) };
         let size = Bytes(u64::from(ctx.packets[index].size));
-        ctx.schedule(ctx.now() + rate.serialise(size), Event::HostDrain(host));
+        ctx.schedule_event(ctx.now() + rate.serialise(size), Event::HostDrain(host));
     }
 }

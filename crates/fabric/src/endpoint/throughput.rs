@@ -33,25 +33,25 @@ impl ThroughputSeries {
 
     /// Counts `bytes` of application data at `now`.
     #[inline(always)]
-    pub(crate) fn add_bytes(&mut self, workload: u16, bytes: u64, now: Time) {
+    pub(crate) fn add_goodput_bytes(&mut self, workload: u16, bytes: u64, now: Time) {
         if now >= self.until {
-            self.advance_to(now);
+            self.append_intervals_until(now);
         }
         let current = self.bytes.len() - self.workloads;
         self.bytes[current + usize::from(workload)] += bytes;
     }
 
     /// Adds the counts of another partition.
-    pub(crate) fn merge(&mut self, other: &ThroughputSeries) {
+    pub(crate) fn merge_throughput(&mut self, other: &ThroughputSeries) {
         if self.workloads == 0 {
             return;
         }
         let mut other = other.clone();
         while self.every < other.every {
-            self.double_interval();
+            self.double_interval_length();
         }
         while other.every < self.every {
-            other.double_interval();
+            other.double_interval_length();
         }
         if self.bytes.len() < other.bytes.len() {
             self.bytes.resize(other.bytes.len(), 0);
@@ -61,10 +61,10 @@ impl ThroughputSeries {
     }
 
     #[cold]
-    fn advance_to(&mut self, now: Time) {
+    fn append_intervals_until(&mut self, now: Time) {
         let mut number = (now.0 / self.every.0) as usize;
         while number >= MAX_INTERVALS {
-            self.double_interval();
+            self.double_interval_length();
             number = (now.0 / self.every.0) as usize;
         }
         self.bytes.resize((number + 1) * self.workloads, 0);
@@ -72,7 +72,7 @@ impl ThroughputSeries {
     }
 
     /// Merges neighbouring intervals and doubles the interval length.
-    fn double_interval(&mut self) {
+    fn double_interval_length(&mut self) {
         let pair = 2 * self.workloads;
         let merged = self.bytes.chunks(pair).flat_map(|both| {
             let (first, second) = both.split_at(self.workloads);
@@ -83,12 +83,12 @@ impl ThroughputSeries {
     }
 
     /// Length of an interval; the first one starts at 0.
-    pub fn interval(&self) -> Span {
+    pub fn interval_length(&self) -> Span {
         self.every
     }
 
     /// Bytes by workload, interval by interval.
-    pub fn bytes_by_interval(&self) -> impl Iterator<Item = &[u64]> {
+    pub fn goodput_bytes_by_interval(&self) -> impl Iterator<Item = &[u64]> {
         // A network without workloads has no bytes.
         self.bytes.chunks(self.workloads.max(1))
     }
@@ -108,10 +108,10 @@ mod tests {
             arrivals.sort_unstable();
             let mut counted = ThroughputSeries::new(3);
             for (time, workload, bytes) in &arrivals {
-                counted.add_bytes(*workload, *bytes, Time(*time));
+                counted.add_goodput_bytes(*workload, *bytes, Time(*time));
             }
-            let every = counted.interval().0;
-            let found: Vec<Vec<u64>> = counted.bytes_by_interval().map(<[u64]>::to_vec).collect();
+            let every = counted.interval_length().0;
+            let found: Vec<Vec<u64>> = counted.goodput_bytes_by_interval().map(<[u64]>::to_vec).collect();
             let last = arrivals.last().unwrap().0;
             prop_assert!(found.len() <= MAX_INTERVALS);
             prop_assert_eq!(found.len() as u64, last / every + 1);

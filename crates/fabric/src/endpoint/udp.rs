@@ -4,18 +4,18 @@
 //! on-off source is a workload of many such flows. If the NIC buffer is full, the next datagram waits in the round robin of sockets, as in a blocking
 //! send; datagrams that become due meanwhile are lost. Left out: fragmentation (a datagram fits the MTU), checksums, ICMP.
 
-use super::Endpoints;
+use super::PartitionHosts;
 use super::host::BlockedSocket;
-use super::node::{HostNode, OwnDatagramSource};
+use super::node::{BorrowedHost, DatagramSourceToken};
 use crate::context::Context;
 use crate::event::Event;
 use crate::flow::DatagramCounts;
 use crate::frame::{FrameKind, Packet};
 use crate::ids::{HostId, NicQueueId};
 use crate::order::{EndpointCounters, EndpointEvent, EndpointOpening};
-use crate::settings::DatagramSettings;
+use crate::settings::UdpSettings;
 use crate::wire::counters::DropReason;
-use pauseframe_transport::Ecn;
+use pauseframe_transport::EcnCodepoint;
 use pauseframe_units::{Bytes, Time};
 
 /// IPv4 and UDP headers, bytes.
@@ -60,14 +60,14 @@ pub(super) struct DatagramSink {
 }
 
 impl DatagramSource {
-    pub(super) fn take_counters(&mut self) -> EndpointCounters {
+    pub(super) fn take_unreported_counters(&mut self) -> EndpointCounters {
         let datagrams = std::mem::take(&mut self.counted);
         EndpointCounters { flow: self.flow, datagrams, ..EndpointCounters::default() }
     }
 }
 
 impl DatagramSink {
-    pub(super) fn take_counters(&mut self) -> EndpointCounters {
+    pub(super) fn take_unreported_counters(&mut self) -> EndpointCounters {
         let (delivered, bytes) = std::mem::take(&mut self.counted);
         let datagrams = DatagramCounts { delivered, ..DatagramCounts::default() };
         let ce_packets = std::mem::take(&mut self.ce);
@@ -81,14 +81,19 @@ impl DatagramSink {
     }
 }
 
-impl<'n> HostNode<'n> {
+impl<'n> BorrowedHost<'n> {
     /// Opens the source or the sink of a datagram flow.
-    pub(super) fn open_datagram_flow(&mut self, address: u32, opening: EndpointOpening, ctx: &mut Context) {
+    pub(super) fn open_datagram_endpoint(
+        &mut self,
+        endpoint_key: u32,
+        opening: EndpointOpening,
+        ctx: &mut Context,
+    ) {
         let EndpointOpening { spec, route, picked, .. } = opening;
-        let (flow, side) = (address / 2, address & 1);
+        let (flow, side) = (endpoint_key / 2, endpoint_key & 1);
         if side == 1 {
             let workload = spec.workload;
-            let (host, last) = (self.id(), ctx.now());
+            let (host, last) = (self.host_id_of_node(), ctx.now());
             let sink = DatagramSink {
                 flow,
                 host,
@@ -99,13 +104,13 @@ impl<'n> HostNode<'n> {
                 counted: (0, 0),
                 ce: 0,
             };
-            self.add_sink(address, sink);
+            self.add_datagram_sink(endpoint_key, sink);
             return;
         }
         let source = DatagramSource {
             flow,
-            host: self.id(),
-            nic_queue: self.host().nic_queue_for(spec.destination, picked.class),
+            host: self.host_id_of_node(),
+            nic_queue: self.host_mut().nic_queue_for_destination(spec.destination, picked.class),
             route,
             class: picked.class,
             vlan: picked.vlan,
@@ -116,125 +121,130 @@ impl<'n> HostNode<'n> {
             left: 0,
             counted: DatagramCounts::default(),
         };
-        self.add_source(address, source);
+        self.add_datagram_source(endpoint_key, source);
         self.on_datagram_due(flow, ctx);
     }
 
     /// The next datagram of a source is due.
     pub(crate) fn on_datagram_due(&mut self, flow: u32, ctx: &mut Context) {
-        let Some(place) = self.source_at(flow * 2) else { return };
-        let source = *self.source_mut(place);
+        let Some(place) = self.datagram_source_of_key(flow * 2) else { return };
+        let source = *self.datagram_source_mut(place);
         if source.stop.is_some_and(|stop| stop <= ctx.now()) {
-            self.end_datagram_source(place, ctx);
+            self.finish_datagram_source(place, ctx);
             return;
         }
         let transport = &ctx.settings.transports[usize::from(source.transport)];
-        let Some(DatagramSettings { rate, payload, .. }) = transport.datagrams else { return };
+        let Some(UdpSettings { rate, payload, .. }) = transport.datagrams else { return };
         let len = source.remaining.min(u64::from(payload)) as u32;
         let wire =
-            ctx.settings.overhead.frame_size(len + IPV4_UDP_HEADER_BYTES, transport.priority) + ctx.hot.gap;
-        let state = self.source_mut(place);
+            ctx.settings.overhead.frame_size_of_ip_packet(len + IPV4_UDP_HEADER_BYTES, transport.priority)
+                + ctx.hot.gap;
+        let state = self.datagram_source_mut(place);
         if state.remaining != u64::MAX {
             state.remaining -= u64::from(len);
         }
         let is_last = state.remaining == 0;
         if !is_last {
-            ctx.schedule(ctx.now() + rate.serialise(Bytes(u64::from(wire))), Event::DatagramDue(flow));
+            ctx.schedule_event(ctx.now() + rate.serialise(Bytes(u64::from(wire))), Event::DatagramDue(flow));
         }
         self.send_or_drop_datagram(place, len, ctx);
         if is_last {
-            self.end_datagram_source(place, ctx);
+            self.finish_datagram_source(place, ctx);
         }
     }
 
-    fn end_datagram_source(&mut self, place: OwnDatagramSource<'n>, ctx: &mut Context) {
-        let source = self.source_mut(place);
-        let (address, left, counters) = (source.flow * 2, source.left, source.take_counters());
-        ctx.send_report(address, EndpointEvent::Counted(counters));
-        ctx.send_report(address, EndpointEvent::DatagramsOver(left));
+    fn finish_datagram_source(&mut self, place: DatagramSourceToken<'n>, ctx: &mut Context) {
+        let source = self.datagram_source_mut(place);
+        let (endpoint_key, left, counters) =
+            (source.flow * 2, source.left, source.take_unreported_counters());
+        ctx.report_endpoint_event(endpoint_key, EndpointEvent::Counted(counters));
+        ctx.report_endpoint_event(endpoint_key, EndpointEvent::DatagramsOver(left));
     }
 
     /// The application sends a datagram: it goes to the NIC, waits for buffer space, or is dropped here.
-    fn send_or_drop_datagram(&mut self, place: OwnDatagramSource<'n>, len: u32, ctx: &mut Context) {
-        let source = self.source_mut(place);
+    fn send_or_drop_datagram(&mut self, place: DatagramSourceToken<'n>, len: u32, ctx: &mut Context) {
+        let source = self.datagram_source_mut(place);
         source.counted.sent += 1;
         source.counted.sent_bytes += u64::from(len);
         if source.waiting > 0 {
-            source.counted.count_loss(len);
+            source.counted.count_lost_datagram(len);
             let class = source.class;
-            let slot = self.port.slot(class, &ctx.hot);
-            self.ports.counters(slot).drops[DropReason::BufferFull as usize] += 1;
+            let slot = self.port.egress_queue_token(class, &ctx.hot);
+            self.ports.rare_event_counters_mut(slot).drops[DropReason::BufferFull as usize] += 1;
             return;
         }
         source.left += 1;
-        if self.host().has_nic_buffer_space(ctx) {
+        if self.host_mut().has_nic_buffer_space(ctx) {
             self.send_datagram(place, len, ctx);
         } else {
-            self.source_mut(place).waiting = len;
-            self.host().block_socket(BlockedSocket::Datagrams(place.arena_index()));
+            self.datagram_source_mut(place).waiting = len;
+            self.host_mut().append_blocked_socket(BlockedSocket::Datagrams(place.endpoint_arena_index()));
         }
     }
 
     /// A blocked source sends its waiting datagram.
-    pub(super) fn send_waiting_datagram(&mut self, place: OwnDatagramSource<'n>, ctx: &mut Context) {
-        let len = std::mem::take(&mut self.source_mut(place).waiting);
+    pub(super) fn send_waiting_datagram(&mut self, place: DatagramSourceToken<'n>, ctx: &mut Context) {
+        let len = std::mem::take(&mut self.datagram_source_mut(place).waiting);
         self.send_datagram(place, len, ctx);
     }
 
-    fn send_datagram(&mut self, place: OwnDatagramSource<'n>, len: u32, ctx: &mut Context) {
-        let DatagramSource { flow, nic_queue, route, class, vlan, transport, .. } = *self.source_mut(place);
+    fn send_datagram(&mut self, place: DatagramSourceToken<'n>, len: u32, ctx: &mut Context) {
+        let DatagramSource { flow, nic_queue, route, class, vlan, transport, .. } =
+            *self.datagram_source_mut(place);
         let priority = ctx.settings.transports[usize::from(transport)].priority;
-        let size = ctx.settings.overhead.frame_size(len + IPV4_UDP_HEADER_BYTES, priority) as u16;
+        let size =
+            ctx.settings.overhead.frame_size_of_ip_packet(len + IPV4_UDP_HEADER_BYTES, priority) as u16;
         let is_capable = ctx.settings.transports[usize::from(transport)].datagrams.is_some_and(|udp| udp.ecn);
-        let ecn = if is_capable { Ecn::Ect0 } else { Ecn::NotEct };
+        let ecn = if is_capable { EcnCodepoint::Ect0 } else { EcnCodepoint::NotEct };
         let content = FrameKind::Datagram { to: flow * 2 + 1, len: len as u16, ecn };
         let packet = Packet { at: ctx.now(), route, vlan, ..Packet::new(content, size, class) };
-        let index = ctx.packets.insert(packet);
+        let index = ctx.packets.insert_packet(packet);
         self.send_through_stack(nic_queue, index, ctx);
     }
 
-    /// Delivers a datagram of `len` bytes from the stack to the sink at an address.
+    /// Delivers a datagram of `len` bytes from the stack to the sink at an endpoint key.
     #[inline(never)]
-    pub(super) fn deliver_datagram(&mut self, to: u32, len: u16, ecn: Ecn, ctx: &mut Context) {
-        let Some(sink) = self.sink_at(to | 1) else { return };
+    pub(super) fn deliver_datagram(&mut self, to: u32, len: u16, ecn: EcnCodepoint, ctx: &mut Context) {
+        let Some(sink) = self.datagram_sink_of_key(to | 1) else { return };
         let (now, bytes) = (ctx.now(), u64::from(len));
         sink.received += 1;
-        sink.ce += u64::from(ecn == Ecn::Ce);
+        sink.ce += u64::from(ecn == EcnCodepoint::Ce);
         sink.last = now;
         sink.counted = (sink.counted.0 + 1, sink.counted.1 + bytes);
         let (workload, is_last) = (sink.workload, sink.received == sink.awaited);
-        self.count_received(workload, bytes, ctx);
+        self.count_goodput(workload, bytes, ctx);
         if is_last {
-            ctx.send_report(to, EndpointEvent::DatagramsReceived(now));
+            ctx.report_endpoint_event(to, EndpointEvent::DatagramsReceived(now));
         }
     }
 
     /// The source has finished: the sink expects `count` datagrams in total.
-    pub(super) fn set_expected_datagrams(&mut self, address: u32, count: u64, ctx: &mut Context) {
-        let Some(sink) = self.sink_at(address | 1) else { return };
+    pub(super) fn set_expected_datagram_count(&mut self, endpoint_key: u32, count: u64, ctx: &mut Context) {
+        let Some(sink) = self.datagram_sink_of_key(endpoint_key | 1) else { return };
         sink.awaited = count;
         if sink.received == count {
-            ctx.send_report(address, EndpointEvent::DatagramsReceived(sink.last));
+            ctx.report_endpoint_event(endpoint_key, EndpointEvent::DatagramsReceived(sink.last));
         }
     }
 
     /// Frees this side of a datagram flow that has ended and has nothing in flight.
-    pub(super) fn free_datagram_flow(&mut self, address: u32, ctx: &mut Context) {
-        let counters = if address & 1 == 0 {
-            self.source_at(address).map(|source| self.source_mut(source).take_counters())
+    pub(super) fn free_datagram_endpoint(&mut self, endpoint_key: u32, ctx: &mut Context) {
+        let counters = if endpoint_key & 1 == 0 {
+            self.datagram_source_of_key(endpoint_key)
+                .map(|source| self.datagram_source_mut(source).take_unreported_counters())
         } else {
-            self.sink_at(address).map(DatagramSink::take_counters)
+            self.datagram_sink_of_key(endpoint_key).map(DatagramSink::take_unreported_counters)
         };
         let Some(counters) = counters else { return };
-        self.free_datagram_index(address);
-        ctx.send_report(address, EndpointEvent::Counted(counters));
+        self.free_datagram_endpoint_index(endpoint_key);
+        ctx.report_endpoint_event(endpoint_key, EndpointEvent::Counted(counters));
     }
 }
 
-impl Endpoints {
+impl PartitionHosts {
     /// Received bytes of `flow` that have not been reported.
     pub(crate) fn unreported_datagram_bytes(&self, flow: u32) -> u64 {
-        self.endpoint_index_at(flow * 2 + 1)
+        self.endpoint_index_of_key(flow * 2 + 1)
             .and_then(|place| self.sinks.get(place))
             .map_or(0, |sink| sink.counted.1)
     }

@@ -37,7 +37,7 @@ impl PacketFifo {
 
     /// The packets, first to last.
     pub(crate) fn iter(self, pool: &PacketPool) -> impl Iterator<Item = PacketId> {
-        std::iter::successors(self.head(), |index| pool.next_packet(*index))
+        std::iter::successors(self.head(), |index| pool.next_packet_in_fifo(*index))
     }
 
     /// Appends a packet; true if the FIFO was empty.
@@ -77,7 +77,12 @@ impl PacketFifo {
     }
 
     /// Removes `index`, whose predecessor is `before` (none if it is the head).
-    pub(crate) fn unlink(&mut self, pool: &mut PacketPool, before: PacketId, index: PacketId) {
+    pub(crate) fn unlink_packet_from_fifo(
+        &mut self,
+        pool: &mut PacketPool,
+        before: PacketId,
+        index: PacketId,
+    ) {
         let next = pool[index].next;
         if before == PacketId::NONE {
             self.head = next;
@@ -91,7 +96,7 @@ impl PacketFifo {
 
     /// Drops the head; `next` is the packet behind it.
     #[inline(always)]
-    pub(crate) fn set_head(&mut self, next: PacketId) {
+    pub(crate) fn replace_head_by_next(&mut self, next: PacketId) {
         self.head = next;
     }
 

@@ -8,7 +8,7 @@ pub(crate) use chain::PacketFifo;
 pub(crate) use pool::PacketPool;
 
 pub(crate) use crate::ids::PacketId;
-use pauseframe_transport::{Ecn, TcpFlags, Timestamps};
+use pauseframe_transport::{EcnCodepoint, TcpFlags, Timestamps};
 use pauseframe_units::{PortId, Time};
 
 /// A frame. Aligned, so that none lies across two cache lines.
@@ -44,13 +44,13 @@ const _: () = assert!(size_of::<Packet>() == 64);
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum FrameKind {
     /// A TCP segment in an IP packet.
-    Segment(CompactSegment),
+    Segment(CompactTcpSegment),
     /// A UDP datagram of `len` bytes in an IP packet; `to` is flow * 2 + 1.
-    Datagram { to: u32, len: u16, ecn: Ecn },
+    Datagram { to: u32, len: u16, ecn: EcnCodepoint },
     /// A `RoCEv2` packet.
     Rdma(RdmaFrame),
     /// A TCP segment of a stack outside of the simulator, addressed to flow * 2 + the side: its bytes lie in the pool.
-    Foreign { to: u32, bytes: BytesId, ecn: Ecn },
+    Foreign { to: u32, bytes: FrameBytesId, ecn: EcnCodepoint },
     /// A PFC pause frame (IEEE 802.1Qbb): its class-enable vector and the quanta; 0 resumes.
     Pause { classes: u8, quanta: u16 },
     /// A congestion notification message.
@@ -63,7 +63,7 @@ pub(crate) enum FrameKind {
 
 /// A TCP segment in compact form.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct CompactSegment {
+pub(crate) struct CompactTcpSegment {
     /// Flow * 2 + the side (0 or 1) that it is addressed to.
     pub(crate) to: u32,
     pub(crate) seq: u32,
@@ -72,10 +72,10 @@ pub(crate) struct CompactSegment {
     /// Remaining bytes of its flow when it was sent: its rank in a pFabric queue.
     pub(crate) remaining: u32,
     /// Index of its variable options in the pool.
-    pub(crate) options: OptionsId,
+    pub(crate) options: TcpOptionsId,
     pub(crate) stamps: Timestamps,
     pub(crate) len: u16,
-    pub(crate) ecn: Ecn,
+    pub(crate) ecn: EcnCodepoint,
     pub(crate) flags: TcpFlags,
 }
 
@@ -84,7 +84,7 @@ pub(crate) type FrameBytes = Vec<u8>;
 
 /// The place of a frame's bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct BytesId(u32);
+pub(crate) struct FrameBytesId(u32);
 
 /// A `RoCEv2` packet as a frame carries it.
 #[derive(Clone, Copy, Debug)]
@@ -94,7 +94,7 @@ pub(crate) struct RdmaFrame {
     pub(crate) packet: pauseframe_rdma::Packet,
     /// Index of its telemetry in the pool.
     pub(crate) telemetry: TelemetryId,
-    pub(crate) ecn: Ecn,
+    pub(crate) ecn: EcnCodepoint,
 }
 
 /// Index of a packet's telemetry.
@@ -122,10 +122,10 @@ pub(crate) struct Cnm {
 
 /// Index of a segment's variable options.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct OptionsId(u32);
+pub(crate) struct TcpOptionsId(u32);
 
-impl OptionsId {
-    pub(crate) const NONE: OptionsId = OptionsId(u32::MAX);
+impl TcpOptionsId {
+    pub(crate) const NONE: TcpOptionsId = TcpOptionsId(u32::MAX);
 }
 
 impl Packet {
@@ -160,11 +160,11 @@ impl Packet {
 
     /// Whether it is a SYN or a SYN-ACK.
     pub(crate) fn is_syn(&self) -> bool {
-        matches!(self.content, FrameKind::Segment(CompactSegment { flags, .. }) if flags.has(TcpFlags::SYN))
+        matches!(self.content, FrameKind::Segment(CompactTcpSegment { flags, .. }) if flags.contains_flags(TcpFlags::SYN))
     }
 
     /// Whether its transmission time counts for packets: false for pause frames and frames cut off by a failure.
-    pub(crate) fn counts_as_packet(&self) -> bool {
+    pub(crate) fn counts_as_packet_transmission(&self) -> bool {
         !matches!(
             self.content,
             FrameKind::Pause { .. } | FrameKind::Damaged { was_pause: true } | FrameKind::Lost
@@ -173,20 +173,20 @@ impl Packet {
 
     /// The ECN field of its IP header; a frame without one is not ECN-capable.
     #[inline]
-    pub(crate) fn ecn(&self) -> Ecn {
+    pub(crate) fn ecn_codepoint_of_packet(&self) -> EcnCodepoint {
         match self.content {
-            FrameKind::Segment(CompactSegment { ecn, .. })
+            FrameKind::Segment(CompactTcpSegment { ecn, .. })
             | FrameKind::Datagram { ecn, .. }
             | FrameKind::Foreign { ecn, .. }
             | FrameKind::Rdma(RdmaFrame { ecn, .. }) => ecn,
-            _ => Ecn::NotEct,
+            _ => EcnCodepoint::NotEct,
         }
     }
 
-    /// The address (flow * 2 + side) of its destination endpoint, if it has one.
-    pub(crate) fn destination_address(&self) -> Option<u32> {
+    /// The endpoint key (flow * 2 + side) of its destination endpoint, if it has one.
+    pub(crate) fn destination_endpoint_key(&self) -> Option<u32> {
         match self.content {
-            FrameKind::Segment(CompactSegment { to, .. })
+            FrameKind::Segment(CompactTcpSegment { to, .. })
             | FrameKind::Datagram { to, .. }
             | FrameKind::Foreign { to, .. }
             | FrameKind::Rdma(RdmaFrame { to, .. })
@@ -196,8 +196,8 @@ impl Packet {
     }
 
     /// Its rank in a pFabric queue: smaller ranks go first. Frames other than segments have rank 0.
-    pub(crate) fn pfabric_rank(&self) -> u32 {
-        if let FrameKind::Segment(CompactSegment { remaining, .. }) = self.content { remaining } else { 0 }
+    pub(crate) fn pfabric_rank_of_packet(&self) -> u32 {
+        if let FrameKind::Segment(CompactTcpSegment { remaining, .. }) = self.content { remaining } else { 0 }
     }
 }
 

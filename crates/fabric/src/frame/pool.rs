@@ -1,8 +1,8 @@
 //! The pool of all packets of a partition. It allocates only while it grows to the maximum number of packets in flight.
 
-use super::telemetry::TelemetryPool;
-use super::{BytesId, CompactSegment, FrameBytes, FrameKind, OptionsId, Packet, PacketId};
-use pauseframe_engine::memory::{prefetch_first_line, push_to_arena};
+use super::telemetry::PacketTelemetryPool;
+use super::{CompactTcpSegment, FrameBytes, FrameBytesId, FrameKind, Packet, PacketId, TcpOptionsId};
+use pauseframe_engine::memory::{prefetch_first_cache_line, push_to_arena};
 use pauseframe_rdma::cc::hpcc::Telemetry;
 use pauseframe_transport::{Segment, TcpOptions};
 use pauseframe_units::Id;
@@ -14,10 +14,10 @@ pub(crate) struct PacketPool {
     /// Free indices; the last is used next. A separate list, so that upcoming ones can be prefetched.
     free: Vec<PacketId>,
     options: Vec<TcpOptions>,
-    free_options: Vec<OptionsId>,
-    pub(super) telemetries: TelemetryPool,
+    free_options: Vec<TcpOptionsId>,
+    pub(super) telemetries: PacketTelemetryPool,
     bytes: Vec<FrameBytes>,
-    free_bytes: Vec<BytesId>,
+    free_bytes: Vec<FrameBytesId>,
 }
 
 impl PacketPool {
@@ -28,7 +28,7 @@ impl PacketPool {
             free: Vec::new(),
             options: Vec::new(),
             free_options: Vec::new(),
-            telemetries: TelemetryPool::default(),
+            telemetries: PacketTelemetryPool::default(),
             bytes: Vec::new(),
             free_bytes: Vec::new(),
         }
@@ -36,7 +36,7 @@ impl PacketPool {
 
     /// Stores `packet` and returns its index.
     #[inline]
-    pub(crate) fn insert(&mut self, packet: Packet) -> PacketId {
+    pub(crate) fn insert_packet(&mut self, packet: Packet) -> PacketId {
         if let Some(index) = self.free.pop() {
             self[index] = packet;
             return index;
@@ -47,66 +47,65 @@ impl PacketPool {
 
     /// Frees a packet and its options.
     #[inline]
-    pub(crate) fn remove(&mut self, index: PacketId) {
+    pub(crate) fn remove_packet(&mut self, index: PacketId) {
         self.free.push(index);
         match self[index].content {
-            FrameKind::Segment(CompactSegment { options, .. }) if options != OptionsId::NONE => {
+            FrameKind::Segment(CompactTcpSegment { options, .. }) if options != TcpOptionsId::NONE => {
                 self.free_options.push(options);
             }
-            FrameKind::Rdma(frame) => self.free_telemetry(frame.telemetry),
-            FrameKind::Foreign { bytes, .. } => drop(self.take_bytes(bytes)),
+            FrameKind::Rdma(frame) => self.free_telemetry_of_frame(frame.telemetry),
+            FrameKind::Foreign { bytes, .. } => drop(self.take_frame_bytes(bytes)),
             _ => {}
         }
     }
 
     /// Frees a packet whose options [`Self::export_packet`] has moved, without reading it (a likely cache miss).
     #[inline]
-    pub(crate) fn remove_exported(&mut self, index: PacketId) {
-        let parted =
-            |content| !matches!(content, FrameKind::Segment(carried) if carried.options != OptionsId::NONE);
+    pub(crate) fn remove_exported_packet(&mut self, index: PacketId) {
+        let parted = |content| !matches!(content, FrameKind::Segment(carried) if carried.options != TcpOptionsId::NONE);
         debug_assert!(parted(self[index].content), "its options would be lost");
         self.free.push(index);
     }
 
     /// Replaces the content of a frame and frees what it carried.
-    pub(crate) fn mark_damaged(&mut self, index: PacketId, content: FrameKind) {
-        if let FrameKind::Segment(CompactSegment { options, .. }) = self[index].content {
-            self.take_options(options);
+    pub(crate) fn replace_content_of_damaged_frame(&mut self, index: PacketId, content: FrameKind) {
+        if let FrameKind::Segment(CompactTcpSegment { options, .. }) = self[index].content {
+            self.take_tcp_options(options);
         } else if let FrameKind::Foreign { bytes, .. } = self[index].content {
-            self.take_bytes(bytes);
+            self.take_frame_bytes(bytes);
         } else if let FrameKind::Rdma(frame) = self[index].content {
-            self.free_telemetry(frame.telemetry);
+            self.free_telemetry_of_frame(frame.telemetry);
         }
         self[index].content = content;
     }
 
     /// The packet with an index, if the index is valid.
     #[inline]
-    pub(crate) fn get(&self, index: PacketId) -> Option<&Packet> {
+    pub(crate) fn packet_if_valid(&self, index: PacketId) -> Option<&Packet> {
         self.packets.get(index.index())
     }
 
     /// All slots, free or not.
     #[inline(always)]
-    pub(crate) fn all_slots(&self) -> &[Packet] {
+    pub(crate) fn all_pool_entries(&self) -> &[Packet] {
         &self.packets
     }
 
     /// Prefetches the free slot that is used `ahead` insertions after the next one.
     #[inline(always)]
-    pub(crate) fn prefetch_free_slot(&self, ahead: usize) {
-        prefetch_first_line(
-            self.free.len().checked_sub(ahead + 1).and_then(|place| self.get(self.free[place])),
+    pub(crate) fn prefetch_free_pool_entry(&self, ahead: usize) {
+        prefetch_first_cache_line(
+            self.free.len().checked_sub(ahead + 1).and_then(|place| self.packet_if_valid(self.free[place])),
         );
     }
 
     /// The packet behind this one in its FIFO.
-    pub(crate) fn next_packet(&self, index: PacketId) -> Option<PacketId> {
+    pub(crate) fn next_packet_in_fifo(&self, index: PacketId) -> Option<PacketId> {
         self[index].next.to_option()
     }
 
     /// Number of slots, free or not.
-    pub(crate) fn slot_count(&self) -> usize {
+    pub(crate) fn pool_entry_count(&self) -> usize {
         self.packets.len()
     }
 
@@ -114,7 +113,7 @@ impl PacketPool {
     ///
     /// # Panics
     /// If a slot was freed twice.
-    pub(crate) fn free_slot_flags(&self) -> Vec<bool> {
+    pub(crate) fn free_pool_entry_flags(&self) -> Vec<bool> {
         let mut is_free = vec![false; self.packets.len()];
         for index in &self.free {
             let twice = std::mem::replace(&mut is_free[index.index()], true);
@@ -124,29 +123,29 @@ impl PacketPool {
     }
 
     /// All packets in the pool, wherever they are in the network.
-    pub(crate) fn live_packets(&self) -> impl Iterator<Item = &Packet> {
-        let is_free = self.free_slot_flags();
+    pub(crate) fn all_packets_in_pool(&self) -> impl Iterator<Item = &Packet> {
+        let is_free = self.free_pool_entry_flags();
         self.packets.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(packet, _)| packet)
     }
 
     /// Stores the variable options of a segment, if it has any.
     #[inline]
-    pub(crate) fn add_options(&mut self, options: TcpOptions) -> OptionsId {
+    pub(crate) fn add_tcp_options(&mut self, options: TcpOptions) -> TcpOptionsId {
         if options == TcpOptions::None {
-            return OptionsId::NONE;
+            return TcpOptionsId::NONE;
         }
         if let Some(place) = self.free_options.pop() {
             self.options[place.0 as usize] = options;
             place
         } else {
             self.options.push(options);
-            OptionsId((self.options.len() - 1) as u32)
+            TcpOptionsId((self.options.len() - 1) as u32)
         }
     }
 
     /// Removes variable options that no other packet refers to.
-    fn take_options(&mut self, options: OptionsId) -> TcpOptions {
-        if options == OptionsId::NONE {
+    fn take_tcp_options(&mut self, options: TcpOptionsId) -> TcpOptions {
+        if options == TcpOptionsId::NONE {
             return TcpOptions::None;
         }
         self.free_options.push(options);
@@ -154,30 +153,30 @@ impl PacketPool {
     }
 
     /// Stores the bytes of a frame.
-    pub(crate) fn add_bytes(&mut self, bytes: FrameBytes) -> BytesId {
+    pub(crate) fn add_frame_bytes(&mut self, bytes: FrameBytes) -> FrameBytesId {
         if let Some(place) = self.free_bytes.pop() {
             self.bytes[place.0 as usize] = bytes;
             return place;
         }
         self.bytes.push(bytes);
-        BytesId((self.bytes.len() - 1) as u32)
+        FrameBytesId((self.bytes.len() - 1) as u32)
     }
 
     /// Takes the bytes of a frame out of the pool.
     #[cold]
-    fn take_bytes(&mut self, place: BytesId) -> FrameBytes {
+    fn take_frame_bytes(&mut self, place: FrameBytesId) -> FrameBytes {
         self.free_bytes.push(place);
         std::mem::take(&mut self.bytes[place.0 as usize])
     }
 
     /// Removes a frame of bytes from the pool.
-    pub(crate) fn remove_bytes(&mut self, index: PacketId, bytes: BytesId) -> FrameBytes {
+    pub(crate) fn remove_frame_and_take_bytes(&mut self, index: PacketId, bytes: FrameBytesId) -> FrameBytes {
         self.free.push(index);
-        self.take_bytes(bytes)
+        self.take_frame_bytes(bytes)
     }
 
     /// The bytes of a frame.
-    pub(crate) fn bytes(&self, place: BytesId) -> &FrameBytes {
+    pub(crate) fn frame_bytes(&self, place: FrameBytesId) -> &FrameBytes {
         &self.bytes[place.0 as usize]
     }
 
@@ -188,13 +187,13 @@ impl PacketPool {
         options: &[TcpOptions],
         telemetries: &[Telemetry],
     ) -> PacketId {
-        self.import_telemetry(&mut packet, telemetries);
+        self.import_telemetry_from_partition(&mut packet, telemetries);
         if let FrameKind::Segment(carried) = &mut packet.content
-            && carried.options != OptionsId::NONE
+            && carried.options != TcpOptionsId::NONE
         {
-            carried.options = self.add_options(options[carried.options.0 as usize]);
+            carried.options = self.add_tcp_options(options[carried.options.0 as usize]);
         }
-        self.insert(packet)
+        self.insert_packet(packet)
     }
 
     /// Copies a packet for another pool and moves its options to the end of `options`.
@@ -205,15 +204,17 @@ impl PacketPool {
         telemetries: &mut Vec<Telemetry>,
     ) -> Packet {
         let mut copy = self[index];
-        self.export_telemetry(index, &mut copy, telemetries);
+        self.export_telemetry_to_partition(index, &mut copy, telemetries);
         if let FrameKind::Segment(carried) = &mut copy.content
-            && carried.options != OptionsId::NONE
+            && carried.options != TcpOptionsId::NONE
         {
-            let taken =
-                self.take_options(std::mem::replace(&mut carried.options, OptionsId(options.len() as u32)));
+            let taken = self.take_tcp_options(std::mem::replace(
+                &mut carried.options,
+                TcpOptionsId(options.len() as u32),
+            ));
             options.push(taken);
             if let FrameKind::Segment(stays) = &mut self[index].content {
-                stays.options = OptionsId::NONE;
+                stays.options = TcpOptionsId::NONE;
             }
         }
         copy
@@ -221,8 +222,8 @@ impl PacketPool {
 
     /// The segment that a packet carries.
     #[inline]
-    pub(crate) fn unpack_segment(&self, carried: &CompactSegment) -> Segment {
-        let options = if carried.options == OptionsId::NONE {
+    pub(crate) fn unpack_segment(&self, carried: &CompactTcpSegment) -> Segment {
+        let options = if carried.options == TcpOptionsId::NONE {
             TcpOptions::None
         } else {
             self.options[carried.options.0 as usize]

@@ -16,26 +16,29 @@ pub(crate) struct TelemetryStamper {
 
 impl TelemetryStamper {
     /// For a network whose fastest link has this rate, which the unit of the telemetry follows.
-    pub(crate) fn for_fastest_link(rate: BitRate) -> TelemetryStamper {
+    pub(crate) fn stamper_for_fastest_link(rate: BitRate) -> TelemetryStamper {
         let line = LineRate::new(rate);
-        TelemetryStamper { quantum: Quantum((rate.0 / 25_000_000_000).max(1)), usual: (line, kbps(line)) }
+        TelemetryStamper {
+            quantum: Quantum((rate.0 / 25_000_000_000).max(1)),
+            usual: (line, rate_in_kbps(line)),
+        }
     }
 
     /// The telemetry of a port with this rate: bytes in its queue, bytes sent, and the time.
     #[inline(always)]
-    pub(crate) fn stamp(self, rate: LineRate, queue: u64, sent: u64, now: Time) -> Hop {
-        let line = if rate == self.usual.0 { self.usual.1 } else { kbps(rate) };
+    pub(crate) fn stamp_hop(self, rate: LineRate, queue: u64, sent: u64, now: Time) -> Hop {
+        let line = if rate == self.usual.0 { self.usual.1 } else { rate_in_kbps(rate) };
         self.quantum.stamp(line, queue, sent, now.0 / 1000)
     }
 }
 
-fn kbps(rate: LineRate) -> u32 {
+fn rate_in_kbps(rate: LineRate) -> u32 {
     u32::try_from(rate.rate().0 / 1000).unwrap_or(u32::MAX)
 }
 
 /// The telemetry of all packets of a partition.
 #[derive(Debug, Default)]
-pub(super) struct TelemetryPool {
+pub(super) struct PacketTelemetryPool {
     all: Vec<CacheLine>,
     free: Vec<TelemetryId>,
 }
@@ -49,8 +52,8 @@ const _: () = assert!(size_of::<CacheLine>() == 64);
 
 impl PacketPool {
     /// Empty telemetry for a packet.
-    pub(crate) fn add_telemetry(&mut self) -> TelemetryId {
-        let TelemetryPool { all, free } = &mut self.telemetries;
+    pub(crate) fn add_packet_telemetry(&mut self) -> TelemetryId {
+        let PacketTelemetryPool { all, free } = &mut self.telemetries;
         if let Some(place) = free.pop() {
             all[place.0 as usize].0.clear();
             return place;
@@ -60,20 +63,20 @@ impl PacketPool {
     }
 
     /// The telemetry of a packet; empty if it has none.
-    pub(crate) fn telemetry(&self, telemetry: TelemetryId) -> &Telemetry {
+    pub(crate) fn telemetry_of_packet(&self, telemetry: TelemetryId) -> &Telemetry {
         self.telemetries.all.get(telemetry.0 as usize).map_or(&Telemetry::EMPTY, |line| &line.0)
     }
 
     /// The telemetry to which switch ports append. Acknowledgements return that of a data packet as it is.
     #[inline]
-    pub(crate) fn growing_telemetry(&self, index: PacketId) -> Option<TelemetryId> {
+    pub(crate) fn telemetry_to_append_to(&self, index: PacketId) -> Option<TelemetryId> {
         let FrameKind::Rdma(frame) = &self[index].content else { return None };
         (frame.packet.opcode.is_data() && frame.telemetry != TelemetryId::NONE).then_some(frame.telemetry)
     }
 
     /// Prefetches the telemetry of a packet, if its next node reads it: switches pass that of acknowledgements on.
     #[inline(always)]
-    pub(crate) fn prefetch_telemetry(&self, packet: &Packet, to_host: bool) {
+    pub(crate) fn prefetch_telemetry_of_packet(&self, packet: &Packet, to_host: bool) {
         if let FrameKind::Rdma(frame) = &packet.content {
             let place = frame.telemetry.0 as usize;
             let is_read = to_host | frame.packet.opcode.is_data();
@@ -88,7 +91,7 @@ impl PacketPool {
 
     /// Exchanges the telemetry of a packet, which may be none, for another.
     #[inline]
-    pub(crate) fn swap_telemetry(&mut self, index: PacketId, other: &mut TelemetryId) {
+    pub(crate) fn swap_packet_telemetry(&mut self, index: PacketId, other: &mut TelemetryId) {
         if let FrameKind::Rdma(frame) = &mut self[index].content {
             std::mem::swap(&mut frame.telemetry, other);
         }
@@ -96,25 +99,25 @@ impl PacketPool {
 
     /// Frees telemetry, if it is any.
     #[inline]
-    pub(crate) fn free_telemetry(&mut self, telemetry: TelemetryId) {
+    pub(crate) fn free_telemetry_of_frame(&mut self, telemetry: TelemetryId) {
         if telemetry != TelemetryId::NONE {
             self.telemetries.free.push(telemetry);
         }
     }
 
     /// Imports the telemetry of a packet from another pool, where the packet has its index in `telemetries`.
-    pub(super) fn import_telemetry(&mut self, packet: &mut Packet, telemetries: &[Telemetry]) {
+    pub(super) fn import_telemetry_from_partition(&mut self, packet: &mut Packet, telemetries: &[Telemetry]) {
         if let FrameKind::Rdma(frame) = &mut packet.content
             && frame.telemetry != TelemetryId::NONE
         {
-            let telemetry = self.add_telemetry();
+            let telemetry = self.add_packet_telemetry();
             self.telemetries.all[telemetry.0 as usize].0 = telemetries[frame.telemetry.0 as usize];
             frame.telemetry = telemetry;
         }
     }
 
     /// Moves the telemetry of a leaving packet to the end of `telemetries`, where `copy` refers to it.
-    pub(super) fn export_telemetry(
+    pub(super) fn export_telemetry_to_partition(
         &mut self,
         index: PacketId,
         copy: &mut Packet,
@@ -128,8 +131,8 @@ impl PacketPool {
             return;
         }
         stays.telemetry = TelemetryId::NONE;
-        telemetries.push(*self.telemetry(frame.telemetry));
-        self.free_telemetry(frame.telemetry);
+        telemetries.push(*self.telemetry_of_packet(frame.telemetry));
+        self.free_telemetry_of_frame(frame.telemetry);
         if let FrameKind::Rdma(leaves) = &mut copy.content {
             leaves.telemetry = TelemetryId((telemetries.len() - 1) as u32);
         }

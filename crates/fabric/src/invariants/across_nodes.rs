@@ -13,19 +13,19 @@ use pauseframe_units::{NodeId, PortId};
 pub(super) fn check_packet_conservation(view: ObserverView<'_>, switch: NodeId) {
     let node = &view.plan.topology.nodes()[switch];
     let mut came = PacketsAndBytes::default();
-    let number = view.plan.switch_id(switch).expect("a switch has a number among them");
-    let mut went = view.partition(switch).ports.by_switch[number].gone;
+    let number = view.plan.switch_id_of_node(switch).expect("a switch has a number among them");
+    let mut went = view.partition_of_node(switch).ports.by_switch[number].discarded;
     for egress in &node.ports {
         let ingress = egress.reverse();
-        came += sent_by_port(view, ingress);
-        went += total_in_flight(view, ingress);
-        went += view.receiving_partition(ingress).ports.errors.lost_on_wire(ingress);
-        went += sent_by_port(view, *egress);
-        for slot in slots_of_port(view, *egress) {
-            let here = view.sending_partition(*egress);
-            let cnms = here.ports.counters.counters_of_slot(slot).cnms_sent;
+        came += packets_sent_by_port(view, ingress);
+        went += packets_on_wire(view, ingress);
+        went += view.partition_of_link_peer(ingress).ports.errors.packets_lost_on_wire(ingress);
+        went += packets_sent_by_port(view, *egress);
+        for slot in class_slots_of_port(view, *egress) {
+            let here = view.partition_of_port_owner(*egress);
+            let cnms = here.ports.counters.merged_counters_of_queue(slot).cnms_sent;
             came += PacketsAndBytes { packets: cnms, bytes: cnms * u64::from(CNM_FRAME_BYTES) };
-            went += PacketsAndBytes::of_packets(packets_in_fifo(here, here.ports.slots[slot].queue));
+            went += PacketsAndBytes::sum_of_packets(iter_fifo_packets(here, here.ports.slots[slot].queue));
         }
     }
     let PacketsAndBytes { packets, bytes } = went;
@@ -38,53 +38,58 @@ pub(super) fn check_packet_conservation(view: ObserverView<'_>, switch: NodeId) 
     );
 }
 
-fn slots_of_port(view: ObserverView<'_>, port: PortId) -> impl Iterator<Item = SlotId> {
-    (0..view.plan.priorities.len() as u8).map(move |class| view.plan.slot(port, class))
+fn class_slots_of_port(view: ObserverView<'_>, port: PortId) -> impl Iterator<Item = SlotId> {
+    (0..view.plan.priorities.len() as u8).map(move |class| view.plan.slot_of_class(port, class))
 }
 
 /// Packets that a port has transmitted, without pause frames.
-fn sent_by_port(view: ObserverView<'_>, port: PortId) -> PacketsAndBytes {
-    view.sending_partition(port).ports.sent_by_port(port)
+fn packets_sent_by_port(view: ObserverView<'_>, port: PortId) -> PacketsAndBytes {
+    view.partition_of_port_owner(port).ports.packets_sent_by_port(port)
 }
 
 /// Packets in flight. Frames lost to a failure stay on the wire but are already counted as lost.
-fn total_in_flight(view: ObserverView<'_>, port: PortId) -> PacketsAndBytes {
-    PacketsAndBytes::of_packets(frames_on_wire(view, port).filter(|packet| packet.counts_as_packet()))
+fn packets_on_wire(view: ObserverView<'_>, port: PortId) -> PacketsAndBytes {
+    PacketsAndBytes::sum_of_packets(
+        frames_on_wire(view, port).filter(|packet| packet.counts_as_packet_transmission()),
+    )
 }
 
 /// The frames on a wire. On a cross-partition link the first local frame has already left (`boundary.rs`).
 fn frames_on_wire(view: ObserverView<'_>, port: PortId) -> impl Iterator<Item = &Packet> {
-    let (from, to) = (view.sending_partition(port), view.receiving_partition(port));
+    let (from, to) = (view.partition_of_port_owner(port), view.partition_of_link_peer(port));
     let leaving = if std::ptr::eq(from, to) { PacketFifo::EMPTY } else { from.ports.ports[port].in_flight };
-    packets_in_fifo(to, to.ports.ports[port].in_flight).chain(packets_in_fifo(from, leaving).skip(1))
+    iter_fifo_packets(to, to.ports.ports[port].in_flight).chain(iter_fifo_packets(from, leaving).skip(1))
 }
 
-fn packets_in_fifo(partition: &Partition, packets: PacketFifo) -> impl Iterator<Item = &Packet> {
+fn iter_fifo_packets(partition: &Partition, packets: PacketFifo) -> impl Iterator<Item = &Packet> {
     packets.iter(&partition.ctx.packets).map(|index| &partition.ctx.packets[index])
 }
 
 /// Checks that sender and receiver of a link agree on paused classes, except while a pause frame is in flight.
 pub(super) fn check_pause_agreement(view: ObserverView<'_>, port: PortId) {
-    let (pause_requester, obeyer) = (view.receiving_partition(port), view.sending_partition(port));
-    if view.plan.lossless == 0 || !view.plan.has_ingress_account(port) || obeyer.ports.ports[port].is_down() {
+    let (pause_requester, obeyer) = (view.partition_of_link_peer(port), view.partition_of_port_owner(port));
+    if view.plan.lossless == 0
+        || !view.plan.has_ingress_account(port)
+        || obeyer.ports.ports[port].is_link_down()
+    {
         return;
     }
-    if !view.plan.sends_pauses(port.reverse()) {
+    if !view.plan.sends_pause_frames(port.reverse()) {
         return;
     }
     let name = || view.plan.topology.port_name(port);
-    for class in (0..view.plan.priorities.len() as u8).filter(|class| view.plan.is_lossless(*class)) {
-        let requested = is_pause_requested(view, port, class & view.plan.account_mask);
+    for class in (0..view.plan.priorities.len() as u8).filter(|class| view.plan.is_class_lossless(*class)) {
+        let requested = check_pause_request_of_peer(view, port, class & view.plan.account_mask);
         let paused = obeyer.ports.ports[port].paused & 1 << class != 0;
         let obeys = view.plan.obeyed_pause_classes(port) & 1 << class != 0;
         if requested == paused
             || !obeys
-            || pause_requester.ports.has_storm(port.reverse())
-            || obeyer.ports.watchdogs.storms(view.plan.slot(port, class)) > 0
+            || pause_requester.ports.has_pause_storm(port.reverse())
+            || obeyer.ports.watchdogs.storm_count(view.plan.slot_of_class(port, class)) > 0
         {
             continue;
         }
-        let may_be_lost = pause_requester.ports.errors.can_damage(port.reverse());
+        let may_be_lost = pause_requester.ports.errors.can_damage_frames(port.reverse());
         assert!(
             may_be_lost || is_pause_frame_pending(view, port, class),
             "class {class} of {} is {}, its peer has asked for {}, and no pause frame is under way",
@@ -96,18 +101,19 @@ pub(super) fn check_pause_agreement(view: ObserverView<'_>, port: PortId) {
 }
 
 /// Whether the peer of `port` requests a pause; checks that its account agrees.
-fn is_pause_requested(view: ObserverView<'_>, port: PortId, class: u8) -> bool {
-    let pause_requester = view.receiving_partition(port);
-    let slot = view.plan.slot(port, class);
-    let account = &view.ingress_account(port, slot);
-    let pool = view.plan.switch_id(view.plan.topology.peer(port)).filter(|_| pause_requester.ctx.hot.shared);
+fn check_pause_request_of_peer(view: ObserverView<'_>, port: PortId, class: u8) -> bool {
+    let pause_requester = view.partition_of_link_peer(port);
+    let slot = view.plan.slot_of_class(port, class);
+    let account = &view.ingress_account_at_link_peer(port, slot);
+    let pool =
+        view.plan.switch_id_of_node(view.plan.topology.peer(port)).filter(|_| pause_requester.ctx.hot.shared);
     let agrees = if let Some(switch) = pool {
         let pool = &pause_requester.switching.switches[switch].pools
-            [pause_requester.ctx.hot.buffer_pool_of_class(class)];
+            [pause_requester.ctx.hot.buffer_pool_index_of_class(class)];
         let waits = pool.paused.contains(&slot);
         let may_go_on = view
-            .shared_limits(port, slot)
-            .may_resume(IngressOccupancy::from_account(account), pool.free_bytes());
+            .shared_pool_limits_at_link_peer(port, slot)
+            .may_resume(IngressOccupancy::occupancy_of_account(account), pool.free_bytes_of_pool());
         if account.pause_sent { waits && !may_go_on } else { !waits && account.in_headroom == 0 }
     } else if account.pause_sent {
         account.bytes > account.limits.xon
@@ -126,8 +132,8 @@ fn is_pause_requested(view: ObserverView<'_>, port: PortId, class: u8) -> bool {
 
 /// Whether a pause frame for `port` waits at its peer, is on the wire, or waits for the reaction time.
 fn is_pause_frame_pending(view: ObserverView<'_>, port: PortId, class: u8) -> bool {
-    let (pause_requester, obeyer) = (view.receiving_partition(port), view.sending_partition(port));
-    let waiting = packets_in_fifo(pause_requester, pause_requester.ports.waiting_pauses[port.reverse()]);
+    let (pause_requester, obeyer) = (view.partition_of_link_peer(port), view.partition_of_port_owner(port));
+    let waiting = iter_fifo_packets(pause_requester, pause_requester.ports.waiting_pauses[port.reverse()]);
     let mut frames = waiting.chain(frames_on_wire(view, port.reverse()));
     frames.any(|frame| matches!(frame.content, FrameKind::Pause { classes, .. } if classes & 1 << class != 0))
         || obeyer.ports.pending_pauses[port].iter().any(|pause| pause.classes & 1 << class != 0)

@@ -8,7 +8,7 @@ mod across_nodes;
 mod recount;
 
 use crate::observers::view::ObserverView;
-use crate::plan::Plan;
+use crate::plan::NetworkPlan;
 use across_nodes::{check_packet_conservation, check_pause_agreement};
 use pauseframe_units::NodeId;
 use recount::PartitionRecount;
@@ -21,24 +21,29 @@ const LARGE_NETWORK_FACTOR: u64 = 4;
 
 /// When the next recount is due.
 #[derive(Debug)]
-pub(crate) struct InvariantSchedule {
+pub(crate) struct InvariantCheckSchedule {
     due: u64,
 }
 
-impl InvariantSchedule {
+impl InvariantCheckSchedule {
     /// The schedule of a network that has not started.
-    pub(crate) fn new(plan: &Plan) -> InvariantSchedule {
-        InvariantSchedule { due: check_interval(plan, plan.slot_count()) }
+    pub(crate) fn new(plan: &NetworkPlan) -> InvariantCheckSchedule {
+        InvariantCheckSchedule { due: events_between_invariant_checks(plan, plan.class_slot_count()) }
     }
 
-    pub(crate) fn is_due(&self, events: u64) -> bool {
+    pub(crate) fn is_invariant_check_due(&self, events: u64) -> bool {
         self.due <= events
     }
 
     /// Schedules the next check after one at `events` events.
-    pub(crate) fn schedule_next_check(&mut self, view: ObserverView<'_>, events: u64) {
-        let places: usize = view.workers.iter().map(|worker| worker.partition.ctx.packets.slot_count()).sum();
-        self.due = events + check_interval(view.plan, view.plan.slot_count() * view.workers.len() + places);
+    pub(crate) fn schedule_next_invariant_check(&mut self, view: ObserverView<'_>, events: u64) {
+        let places: usize =
+            view.workers.iter().map(|worker| worker.partition.ctx.packets.pool_entry_count()).sum();
+        self.due = events
+            + events_between_invariant_checks(
+                view.plan,
+                view.plan.class_slot_count() * view.workers.len() + places,
+            );
     }
 }
 
@@ -49,7 +54,7 @@ impl InvariantSchedule {
 pub(crate) fn check_invariants(view: ObserverView<'_>, number: usize) {
     let (partition, number) = (&view.workers[number].partition, number as u16);
     let is_here = |node: NodeId| view.partition_of[node] == number;
-    PartitionRecount::new(view, number, partition).check();
+    PartitionRecount::new(view, number, partition).check_partition_counters();
     let ports = view.plan.all_ports().filter(|port| is_here(view.plan.topology.owner(*port)));
     ports.for_each(|port| check_pause_agreement(view, port));
     let switches = view.plan.switches.iter().filter(|switch| is_here(**switch));
@@ -57,8 +62,8 @@ pub(crate) fn check_invariants(view: ObserverView<'_>, number: usize) {
 }
 
 /// Events between two recounts that visit `counted` slots and packet indices.
-fn check_interval(plan: &Plan, counted: usize) -> u64 {
-    counted as u64 * CHECK_INTERVAL * if plan.is_large() { LARGE_NETWORK_FACTOR } else { 1 }
+fn events_between_invariant_checks(plan: &NetworkPlan, counted: usize) -> u64 {
+    counted as u64 * CHECK_INTERVAL * if plan.is_large_network() { LARGE_NETWORK_FACTOR } else { 1 }
 }
 
 #[cfg(test)]

@@ -25,37 +25,37 @@ impl<'a> PartitionRecount<'a> {
             view,
             number,
             partition,
-            seen: partition.ctx.packets.free_slot_flags(),
-            accounts: IndexVec::filled(0, view.plan.slot_count()),
+            seen: partition.ctx.packets.free_pool_entry_flags(),
+            accounts: IndexVec::filled(0, view.plan.class_slot_count()),
         }
     }
 
     /// # Panics
     /// If a counter of the partition is wrong.
-    pub(super) fn check(mut self) {
+    pub(super) fn check_partition_counters(mut self) {
         for port in self.view.plan.all_ports() {
             let topology = &self.view.plan.topology;
             let sends = self.view.partition_of[topology.owner(port)] == self.number;
             if sends || self.view.partition_of[topology.peer(port)] == self.number {
-                self.visit_packets(self.partition.ports.ports[port].in_flight, port, "a wire", |_| {});
+                self.visit_fifo_packets(self.partition.ports.ports[port].in_flight, port, "a wire", |_| {});
             }
             if sends {
-                self.check_port(port);
+                self.check_port_backlogs(port);
             }
         }
         for host in self.partition.endpoints.hosts.ids() {
-            self.check_host(host);
+            self.check_host_buffers(host);
         }
         for switch in self.partition.switching.switches.ids() {
-            self.check_switch(switch);
+            self.check_switch_backlog_and_pools(switch);
         }
-        self.check_accounts();
+        self.check_ingress_accounts();
         let lost = self.seen.iter().filter(|seen| !**seen).count();
         assert!(lost == 0, "{lost} packets are in no queue, on no wire and in no stack");
     }
 
     /// Visits the packets of a FIFO and checks that each is in no other.
-    fn visit_packets(
+    fn visit_fifo_packets(
         &mut self,
         chain: PacketFifo,
         port: PortId,
@@ -81,11 +81,11 @@ impl<'a> PartitionRecount<'a> {
     }
 
     /// Checks the backlogs of a port, and that a port with frames to send has a transmission scheduled.
-    fn check_port(&mut self, port: PortId) {
+    fn check_port_backlogs(&mut self, port: PortId) {
         let (partition, state) = (self.partition, &self.partition.ports.ports[port]);
         let pauses = partition.ports.waiting_pauses.get(port).copied().unwrap_or(PacketFifo::EMPTY);
-        let (pauses, _) = self.visit_packets(pauses, port, "the pause frames", |_| {});
-        self.assert_equal(
+        let (pauses, _) = self.visit_fifo_packets(pauses, port, "the pause frames", |_| {});
+        self.assert_counter_equals_recount(
             "the bit of pause frames",
             port,
             u64::from(state.pauses_wait),
@@ -95,42 +95,47 @@ impl<'a> PartitionRecount<'a> {
         for class in 0..self.view.plan.priorities.len() as u8 {
             let slot = &partition.ports.slots[partition.ctx.hot.slot_of_class(port, class)];
             let mut owed = Vec::new();
-            let (count, bytes) = self.visit_packets(slot.queue, port, "a queue", |packet| {
-                owed.extend(at_switch.then(|| ingress_account_of(partition, packet)).flatten());
+            let (count, bytes) = self.visit_fifo_packets(slot.queue, port, "a queue", |packet| {
+                owed.extend(at_switch.then(|| ingress_account_of_packet(partition, packet)).flatten());
             });
-            self.charge_accounts(owed);
+            self.add_owed_bytes_to_accounts(owed);
             let ready = state.ready & 1 << class != 0;
-            self.assert_equal("the ready bit", port, u64::from(ready), u64::from(count > 0));
+            self.assert_counter_equals_recount("the ready bit", port, u64::from(ready), u64::from(count > 0));
             if at_switch {
-                self.assert_equal("the backlog", port, slot.backlog, bytes);
+                self.assert_counter_equals_recount("the backlog", port, slot.backlog, bytes);
             }
             if at_switch && partition.ctx.hot.watched_arrivals & 1 << class != 0 {
-                self.assert_equal("the packet count", port, u64::from(slot.waiting), count);
+                self.assert_counter_equals_recount("the packet count", port, u64::from(slot.waiting), count);
             }
         }
         let bound = state.tx_pending || state.in_pipeline;
         assert!(
-            !state.has_work() || bound,
+            !state.has_frames_to_send() || bound,
             "{} has something to send and will not send it",
             self.port_name(port)
         );
     }
 
     /// Checks the send side of a host, and the buffer of a slow receiver.
-    fn check_host(&mut self, number: HostId) {
+    fn check_host_buffers(&mut self, number: HostId) {
         let (partition, host) = (self.partition, &self.partition.endpoints.hosts[number]);
         if self.view.partition_of[self.view.plan.hosts[number.0 as usize]] != self.number {
             return;
         }
         let (port, classes) = (host.port, self.view.plan.priorities.len() as u8);
-        self.visit_packets(host.receiving, port, "the stack", |_| {});
-        let (_, mut held) = self.visit_packets(host.sending, port, "the stack", |_| {});
-        for queue in partition.endpoints.limiters.iter().flat_map(|limiters| limiters.held_packets(number)) {
-            held += self.visit_packets(queue, port, "a rate limiter", |_| {}).1;
+        self.visit_fifo_packets(host.receiving, port, "the stack", |_| {});
+        let (_, mut held) = self.visit_fifo_packets(host.sending, port, "the stack", |_| {});
+        for queue in partition
+            .endpoints
+            .limiters
+            .iter()
+            .flat_map(|limiters| limiters.packets_held_by_rate_limiters(number))
+        {
+            held += self.visit_fifo_packets(queue, port, "a rate limiter", |_| {}).1;
         }
         let mut waiting = [0; 8];
-        for queue in host.destination_queues() {
-            self.visit_packets(queue, port, "the NIC", |packet| {
+        for queue in host.fifos_of_destination_queues() {
+            self.visit_fifo_packets(queue, port, "the NIC", |packet| {
                 waiting[usize::from(packet.class)] += u64::from(packet.size);
             });
         }
@@ -141,32 +146,32 @@ impl<'a> PartitionRecount<'a> {
                 .iter(&partition.ctx.packets)
                 .map(|index| u64::from(partition.ctx.packets[index].size));
             let bytes = first.sum::<u64>() + waiting[usize::from(class)];
-            self.assert_equal("the backlog", port, slot.backlog, bytes);
+            self.assert_counter_equals_recount("the backlog", port, slot.backlog, bytes);
             held += bytes;
         }
-        self.assert_equal("the NIC", port, host.held, held);
+        self.assert_counter_equals_recount("the NIC", port, host.held, held);
         let Some(Some(receiver)) = partition.endpoints.receivers.get(number) else { return };
         let (mut lossy, mut owed) = (0, Vec::new());
-        self.visit_packets(receiver.waiting, port, "the receive buffer", |packet| {
-            if partition.ctx.hot.is_lossless(packet.class) {
+        self.visit_fifo_packets(receiver.waiting, port, "the receive buffer", |packet| {
+            if partition.ctx.hot.is_class_lossless(packet.class) {
                 let class = packet.class & partition.ctx.hot.account_mask;
                 owed.push((partition.ctx.hot.slot_of_class(packet.ingress, class), u64::from(packet.size)));
             } else {
                 lossy += u64::from(packet.size);
             }
         });
-        self.charge_accounts(owed);
-        self.assert_equal("the receive buffer", port, receiver.lossy, lossy);
+        self.add_owed_bytes_to_accounts(owed);
+        self.assert_counter_equals_recount("the receive buffer", port, receiver.lossy, lossy);
     }
 
-    fn charge_accounts(&mut self, owed: Vec<(SlotId, u64)>) {
+    fn add_owed_bytes_to_accounts(&mut self, owed: Vec<(SlotId, u64)>) {
         for (account, size) in owed {
             self.accounts[account] += size;
         }
     }
 
     /// Checks the total backlog of a switch and its pools.
-    fn check_switch(&self, number: SwitchId) {
+    fn check_switch_backlog_and_pools(&self, number: SwitchId) {
         let (partition, switch) = (self.partition, &self.partition.switching.switches[number]);
         if self.view.partition_of[switch.node] != self.number {
             return;
@@ -179,17 +184,18 @@ impl<'a> PartitionRecount<'a> {
             .flat_map(|port| (0..self.view.plan.priorities.len() as u8).map(move |c| (*port, c)))
         {
             let backlog = partition.ports.slots[partition.ctx.hot.slot_of_class(egress, class)].backlog;
-            let account = &self
-                .view
-                .ingress_account(egress.reverse(), partition.ctx.hot.slot_of_class(egress.reverse(), class));
-            let shared = if partition.ctx.hot.is_lossless(class) {
+            let account = &self.view.ingress_account_at_link_peer(
+                egress.reverse(),
+                partition.ctx.hot.slot_of_class(egress.reverse(), class),
+            );
+            let shared = if partition.ctx.hot.is_class_lossless(class) {
                 account.bytes - account.in_headroom
             } else {
                 backlog
             };
             held += backlog;
             headroom += account.in_headroom;
-            pools[partition.ctx.hot.buffer_pool_of_class(class)] +=
+            pools[partition.ctx.hot.buffer_pool_index_of_class(class)] +=
                 shared.saturating_sub(partition.switching.policies[usize::from(class)].reserved);
         }
         let counted = partition.ports.by_switch[number].bytes;
@@ -213,15 +219,15 @@ impl<'a> PartitionRecount<'a> {
     }
 
     /// Checks the ingress accounts.
-    fn check_accounts(&self) {
+    fn check_ingress_accounts(&self) {
         for (slot, found) in self.accounts.iter_enumerated() {
-            let port = self.partition.ctx.hot.port_and_class(slot).0;
+            let port = self.partition.ctx.hot.port_and_class_of_slot(slot).0;
             let here = self.view.partition_of[self.view.plan.topology.peer(port)] == self.number;
             if !here {
                 continue;
             }
-            let account = self.view.ingress_account(port, slot);
-            self.assert_equal("the ingress account", port.reverse(), account.bytes, *found);
+            let account = self.view.ingress_account_at_link_peer(port, slot);
+            self.assert_counter_equals_recount("the ingress account", port.reverse(), account.bytes, *found);
             assert!(
                 account.in_headroom <= account.bytes,
                 "more than all is headroom at {}",
@@ -230,7 +236,7 @@ impl<'a> PartitionRecount<'a> {
         }
     }
 
-    fn assert_equal(&self, what: &str, port: PortId, counted: u64, found: u64) {
+    fn assert_counter_equals_recount(&self, what: &str, port: PortId, counted: u64, found: u64) {
         assert!(counted == found, "{what} of {} counts {counted} and holds {found}", self.port_name(port));
     }
 
@@ -240,10 +246,10 @@ impl<'a> PartitionRecount<'a> {
 }
 
 /// The ingress account of a packet queued in a switch, and its bytes.
-fn ingress_account_of(partition: &Partition, packet: &Packet) -> Option<(SlotId, u64)> {
+fn ingress_account_of_packet(partition: &Partition, packet: &Packet) -> Option<(SlotId, u64)> {
     let class = packet.class & partition.ctx.hot.account_mask;
     let by_ingress = matches!(partition.ctx.settings.buffer, BufferPolicy::IdealOutputQueued(_))
-        || partition.ctx.hot.is_lossless(class);
+        || partition.ctx.hot.is_class_lossless(class);
     // A CNM of this switch has no ingress port.
     let counts = by_ingress && packet.ingress != PortId::NONE;
     let slot = || {

@@ -6,7 +6,7 @@ use crate::ids::{HostId, SlotId, SwitchId};
 use crate::network::Network;
 use crate::partition::Partition;
 use crate::settings::{BufferPolicy, Shared};
-use crate::{ErrorModel, FailedElement, LinkFailure};
+use crate::{ErrorModel, FailedElement, ScheduledFailure};
 use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, PortId, Span, Time};
 
@@ -74,8 +74,9 @@ fn every_partition_is_checked() {
 fn what_a_link_sends_as_it_is_back_is_in_one_place() {
     let mut network = divided();
     let link = port(&topology(), "a", "s").link();
-    let failure = LinkFailure { what: FailedElement::Link(link), down: Time(HALF.0 / 2), up: Some(HALF) };
-    network.schedule_failures(vec![failure], Span::from_us(10));
+    let failure =
+        ScheduledFailure { what: FailedElement::Link(link), down: Time(HALF.0 / 2), up: Some(HALF) };
+    network.schedule_link_and_node_failures(vec![failure], Span::from_us(10));
     proceed(&mut network, HALF);
 }
 
@@ -121,13 +122,13 @@ fn a_packet_is_in_one_place() {
     });
     assert!(said.contains("a packet in the stack at a:0 is in two places"), "{said}");
     let said = complaint(false, |partition, _| {
-        partition.ctx.packets.insert(Packet::new(FrameKind::Lost, 64, 0));
+        partition.ctx.packets.insert_packet(Packet::new(FrameKind::Lost, 64, 0));
     });
     assert!(said.contains("1 packets are in no queue"), "{said}");
     let said = complaint(false, |partition, slow| {
         let index = first_of(partition, slow);
-        partition.ctx.packets.remove(index);
-        partition.ctx.packets.remove(index);
+        partition.ctx.packets.remove_packet(index);
+        partition.ctx.packets.remove_packet(index);
     });
     assert!(said.contains("given back twice"), "{said}");
 }
@@ -138,7 +139,7 @@ fn what_comes_goes_or_is_lost() {
         partition.ports.ports[slow.reverse()].tx_packets += 1;
     });
     assert!(said.contains("have come to s"), "{said}");
-    let said = complaint(false, |partition, _| partition.ports.by_switch[SwitchId(0)].gone.bytes += 1);
+    let said = complaint(false, |partition, _| partition.ports.by_switch[SwitchId(0)].discarded.bytes += 1);
     assert!(said.contains("have come to s"), "{said}");
 }
 
@@ -176,10 +177,10 @@ fn damaged_frames_on_a_wire_that_fails_are_counted() {
     let flows = ["a", "b"].map(|from| flow(&topology, from, "c", 100_000));
     let mut network = build(&topology, &settings(config()), &flows);
     let wire = port(&topology, "a", "s");
-    network.corrupt_frames(&[(wire, ErrorModel::FrameErrors(1.0))], None);
+    network.set_link_error_models(&[(wire, ErrorModel::FrameErrors(1.0))], None);
     let (down, up) = (Time(1_000_000), Some(Time(9_000_000)));
-    network.schedule_failures(
-        vec![LinkFailure { what: FailedElement::Link(wire.link()), down, up }],
+    network.schedule_link_and_node_failures(
+        vec![ScheduledFailure { what: FailedElement::Link(wire.link()), down, up }],
         Span::from_ms(1),
     );
     let ending = proceed(&mut network, HALF);
@@ -195,9 +196,9 @@ fn a_switch_that_is_led_to_a_port_of_another_node_stops() {
         let (mut network, _) = half_way(false);
         let elsewhere = port(&topology(), elsewhere.0, elsewhere.1);
         let partition = network.last_partition();
-        let rows: Vec<u32> = partition.ctx.packets.live_packets().map(|packet| packet.route).collect();
+        let rows: Vec<u32> = partition.ctx.packets.all_packets_in_pool().map(|packet| packet.route).collect();
         for row in rows {
-            partition.switching.paths.copy_row(row, &[elsewhere, elsewhere]);
+            partition.switching.paths.store_path_at_row(row, &[elsewhere, elsewhere]);
         }
         let ran = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| proceed(&mut network, Time::MAX)));
         let said = ran.expect_err("it is not its own port");

@@ -28,12 +28,12 @@ pub enum PortSelector {
 }
 
 impl PortSelector {
-    fn parse(text: &str) -> PortSelector {
+    fn parse_port_selector(text: &str) -> PortSelector {
         text.parse().map_or_else(|_| PortSelector::Name(text.to_owned()), PortSelector::Rate)
     }
 
     /// How specifically this selects a port (name over rate over "*"); `None`: not at all.
-    fn specificity(&self, port: &str, rate: BitRate) -> Option<u8> {
+    fn selector_specificity(&self, port: &str, rate: BitRate) -> Option<u8> {
         match self {
             PortSelector::Name(glob) if glob == "*" => Some(0),
             PortSelector::Rate(own) => (*own == rate).then_some(1),
@@ -42,7 +42,7 @@ impl PortSelector {
     }
 
     /// Text form, as in a scenario file.
-    pub fn text(&self) -> String {
+    pub fn selector_text(&self) -> String {
         match self {
             PortSelector::Rate(rate) => rate.to_string(),
             PortSelector::Name(glob) => glob.clone(),
@@ -56,9 +56,9 @@ impl<T: Copy + PartialEq> ValueByPort<T> {
         matches!(self, ValueByPort::Rows(_))
     }
 
-    /// The value in a marker of one port ([`super::Marker::for_port`]); otherwise the first value.
+    /// The value in a marker of one port ([`super::Marker::marker_for_port`]); otherwise the first value.
     #[inline]
-    pub(crate) fn port_value(&self) -> T {
+    pub(crate) fn value_of_single_port(&self) -> T {
         match self {
             ValueByPort::All(value) => *value,
             ValueByPort::Rows(rows) => rows[0].1,
@@ -66,7 +66,7 @@ impl<T: Copy + PartialEq> ValueByPort<T> {
     }
 
     /// All values.
-    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn all_port_values(&self) -> impl Iterator<Item = &T> {
         let (one, rows) = match self {
             ValueByPort::All(value) => (Some(value), &[][..]),
             ValueByPort::Rows(rows) => (None, &rows[..]),
@@ -75,21 +75,25 @@ impl<T: Copy + PartialEq> ValueByPort<T> {
     }
 
     /// Selectors that match none of `ports` (name and rate).
-    pub(crate) fn unmatched_selectors(&self, ports: &[(String, BitRate)]) -> Vec<String> {
+    pub(crate) fn selectors_matching_no_port(&self, ports: &[(String, BitRate)]) -> Vec<String> {
         let ValueByPort::Rows(rows) = self else { return Vec::new() };
         let matches_none = |selector: &&PortSelector| {
-            ports.iter().all(|(port, rate)| selector.specificity(port, *rate).is_none())
+            ports.iter().all(|(port, rate)| selector.selector_specificity(port, *rate).is_none())
         };
-        rows.iter().map(|(selector, _)| selector).filter(matches_none).map(PortSelector::text).collect()
+        rows.iter()
+            .map(|(selector, _)| selector)
+            .filter(matches_none)
+            .map(PortSelector::selector_text)
+            .collect()
     }
 
     /// The value of one port: names precede rates, and both precede "*".
     ///
     /// # Errors
     /// If no selector matches the port, or two names match with different values.
-    pub(crate) fn for_port(&self, port: &str, rate: BitRate) -> Result<ValueByPort<T>, String> {
+    pub(crate) fn value_for_port(&self, port: &str, rate: BitRate) -> Result<ValueByPort<T>, String> {
         let ValueByPort::Rows(rows) = self else { return Ok(self.clone()) };
-        let selected = |(selector, _): &&(PortSelector, T)| selector.specificity(port, rate);
+        let selected = |(selector, _): &&(PortSelector, T)| selector.selector_specificity(port, rate);
         let narrowest = rows.iter().filter_map(|row| selected(&row)).max();
         let mut found = rows.iter().filter(|row| selected(row) == narrowest && narrowest.is_some());
         let Some((selector, value)) = found.next() else {
@@ -98,7 +102,7 @@ impl<T: Copy + PartialEq> ValueByPort<T> {
             ));
         };
         if let Some((other, _)) = found.find(|(_, other)| other != value) {
-            let names = format!("{:?} and {:?}", selector.text(), other.text());
+            let names = format!("{:?} and {:?}", selector.selector_text(), other.selector_text());
             return Err(format!("has two values for port {port}: {names} both match it"));
         }
         Ok(ValueByPort::All(*value))
@@ -126,7 +130,7 @@ impl<T: Setting + Copy> Setting for ValueByPort<T> {
                 let hint = "write a rate as in \"25 Gbps\", a port as in \"leaf0:3\" or \"leaf*:*\", or \"*\" for the rest";
                 return Err(Mistake { message, hint: hint.to_owned() });
             }
-            Ok((PortSelector::parse(key), value))
+            Ok((PortSelector::parse_port_selector(key), value))
         };
         if rows.is_empty() {
             let hint = "write one value, or some by rate as in { \"25 Gbps\" = ... }".to_owned();
@@ -139,7 +143,7 @@ impl<T: Setting + Copy> Setting for ValueByPort<T> {
             ValueByPort::All(value) => value.toml(),
             ValueByPort::Rows(rows) => {
                 let row = |(selector, value): &(PortSelector, T)| {
-                    format!("{} = {}", quoted(&selector.text()), value.toml())
+                    format!("{} = {}", quoted(&selector.selector_text()), value.toml())
                 };
                 format!("{{ {} }}", rows.iter().map(row).collect::<Vec<_>>().join(", "))
             }
@@ -152,7 +156,7 @@ impl<T: Setting + Copy> Setting for ValueByPort<T> {
 pub(crate) struct PerPortBounds<T>(pub(crate) RangeInclusive<T>);
 
 /// All values of all ports.
-fn values<T>(by_port: &ValueByPort<T>) -> impl Iterator<Item = &T> {
+fn all_port_values<T>(by_port: &ValueByPort<T>) -> impl Iterator<Item = &T> {
     let (one, rows) = match by_port {
         ValueByPort::All(value) => (Some(value), &[][..]),
         ValueByPort::Rows(rows) => (None, &rows[..]),
@@ -162,10 +166,10 @@ fn values<T>(by_port: &ValueByPort<T>) -> impl Iterator<Item = &T> {
 
 impl<T: Setting + Copy + PartialOrd> Bounds<ValueByPort<T>> for PerPortBounds<T> {
     fn complaint(&self, by_port: &ValueByPort<T>) -> Option<String> {
-        values(by_port).find_map(|value| self.0.complaint(value))
+        all_port_values(by_port).find_map(|value| self.0.complaint(value))
     }
     fn hint(&self, by_port: &ValueByPort<T>) -> String {
-        let wrong = values(by_port).find(|value| self.0.complaint(value).is_some());
+        let wrong = all_port_values(by_port).find(|value| self.0.complaint(value).is_some());
         wrong.map_or(String::new(), |value| self.0.hint(value))
     }
     fn text(&self) -> String {
@@ -197,18 +201,21 @@ mod tests {
     #[test]
     fn names_go_before_rates_and_rates_before_the_rest() {
         let values = sizes(&[("*", "1 KB"), ("100 Gbps", "4 KB"), ("leaf*:0", "2 KB")]).unwrap();
-        let at = |port, gbps| values.for_port(port, BitRate::gbps(gbps)).unwrap().port_value();
+        let at =
+            |port, gbps| values.value_for_port(port, BitRate::gbps(gbps)).unwrap().value_of_single_port();
         assert_eq!([at("leaf7:0", 100), at("leaf7:1", 100), at("leaf7:1", 25)], [2000, 4000, 1000]);
     }
 
     #[test]
     fn what_is_missing_or_ambiguous_is_an_error_with_the_port() {
         let rates = sizes(&[("25 Gbps", "1 KB")]).unwrap();
-        let missing = rates.for_port("s0:4", BitRate::gbps(40)).unwrap_err();
+        let missing = rates.value_for_port("s0:4", BitRate::gbps(40)).unwrap_err();
         assert!(missing.contains("port s0:4 (40 Gbps)") && missing.contains("\"40 Gbps\""), "{missing}");
         let names = sizes(&[("s0:*", "1 KB"), ("*:4", "2 KB")]).unwrap();
-        assert!(names.for_port("s0:4", BitRate::gbps(40)).unwrap_err().contains("\"s0:*\" and \"*:4\""));
-        assert_eq!(names.for_port("s1:4", BitRate::gbps(40)).unwrap().port_value(), 2000);
+        assert!(
+            names.value_for_port("s0:4", BitRate::gbps(40)).unwrap_err().contains("\"s0:*\" and \"*:4\"")
+        );
+        assert_eq!(names.value_for_port("s1:4", BitRate::gbps(40)).unwrap().value_of_single_port(), 2000);
         for (wrong, says) in [("25", "neither a rate nor a port"), ("25Gbits", "neither a rate")] {
             assert!(sizes(&[(wrong, "1 KB")]).unwrap_err().contains(says), "{wrong}");
         }

@@ -1,6 +1,6 @@
 //! Contract tests of every registered marker, with default keys.
 
-use super::{InspectedPackets, Marker, MarkerState, MarkerStreams, PacketArrival, PacketDeparture};
+use super::{InspectedPackets, Marker, MarkerRandomStreams, MarkerState, PacketArrival, PacketDeparture};
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_schema::document::{Item, Place};
 use pauseframe_schema::language::Language;
@@ -19,7 +19,7 @@ fn markers() -> Vec<Marker> {
 }
 
 fn memory(marker: &Marker) -> MarkerState {
-    marker.new_queue_state(&MarkerStreams::new(3, PortId(5), Priority::default()))
+    marker.new_marker_state(&MarkerRandomStreams::new(3, PortId(5), Priority::default()))
 }
 
 fn rate() -> LineRate {
@@ -47,9 +47,9 @@ fn a_queue_that_stays_empty_is_never_marked() {
         for arrival in arrivals(1) {
             let now = arrival.now;
             let empty = PacketArrival { backlog: 0, waiting: 0, ..arrival };
-            assert!(!marker.should_mark_arrival(&mut memory, &empty), "{}", marker.name());
+            assert!(!marker.decide_mark_on_arrival(&mut memory, &empty), "{}", marker.name());
             let alone = PacketDeparture { backlog: 1500, waiting: 1, size: 1500, gap: 20, rate: rate(), now };
-            assert!(!marker.should_mark_departure(&mut memory, &alone), "{}", marker.name());
+            assert!(!marker.decide_mark_on_departure(&mut memory, &alone), "{}", marker.name());
         }
     }
 }
@@ -60,7 +60,7 @@ fn the_same_packets_get_the_same_answers() {
         let answers = || {
             let mut memory = memory(&marker);
             arrivals(2)
-                .map(|arrival| marker.should_mark_arrival(&mut memory, &arrival))
+                .map(|arrival| marker.decide_mark_on_arrival(&mut memory, &arrival))
                 .collect::<Vec<bool>>()
         };
         assert_eq!(answers(), answers(), "{}", marker.name());
@@ -73,7 +73,7 @@ fn what_it_is_not_asked_about_it_would_not_mark() {
     for marker in markers() {
         let mut memory = memory(&marker);
         for arrival in arrivals(4) {
-            let marked = marker.should_mark_arrival(&mut memory, &arrival);
+            let marked = marker.decide_mark_on_arrival(&mut memory, &arrival);
             match marker.inspected_packets() {
                 InspectedPackets::Backlog(bytes) => {
                     assert_eq!(marked, arrival.backlog > bytes, "{}", marker.name());
@@ -97,8 +97,8 @@ fn it_says_whether_it_ever_marks() {
         let marks = arrivals(5).any(|arrival| {
             let (backlog, waiting, now) = (arrival.backlog, arrival.waiting, arrival.now);
             let departure = PacketDeparture { backlog, waiting, size: 1500, gap: 20, rate: rate(), now };
-            marker.should_mark_arrival(&mut memory, &arrival)
-                | marker.should_mark_departure(&mut memory, &departure)
+            marker.decide_mark_on_arrival(&mut memory, &arrival)
+                | marker.decide_mark_on_departure(&mut memory, &departure)
         });
         assert_eq!(marks, marker.marking_threshold_text().is_some(), "{}", marker.name());
     }

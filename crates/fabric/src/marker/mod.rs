@@ -7,8 +7,8 @@ mod contract;
 mod parts;
 
 pub use by_port::{PortSelector, ValueByPort};
-pub use parts::{BUFFER_MAX, MarkAt, NotEct, Threshold};
-pub use red::Spacing;
+pub use parts::{BUFFER_MAX, MarkAt, NotEctAction, QueueLengthThreshold};
+pub use red::MarkSpacing;
 
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_schema::ledger::Origin;
@@ -22,31 +22,31 @@ pub(crate) trait Marking: Clone {
     type QueueState: Debug;
 
     /// Its state for an empty queue.
-    fn new_queue_state(&self, queue: &MarkerStreams) -> Self::QueueState;
+    fn new_marker_state(&self, queue: &MarkerRandomStreams) -> Self::QueueState;
 
     /// Which packets it inspects.
     fn inspected_packets(&self) -> InspectedPackets;
 
     /// Whether to mark an arriving packet.
-    fn should_mark_arrival(&self, _memory: &mut Self::QueueState, _arrival: &PacketArrival) -> bool {
+    fn decide_mark_on_arrival(&self, _memory: &mut Self::QueueState, _arrival: &PacketArrival) -> bool {
         false
     }
 
     /// Whether to mark a departing packet.
-    fn should_mark_departure(&self, _memory: &mut Self::QueueState, _departure: &PacketDeparture) -> bool {
+    fn decide_mark_on_departure(&self, _memory: &mut Self::QueueState, _departure: &PacketDeparture) -> bool {
         false
     }
 
     /// What happens to selected arrivals that are not ECN-capable.
-    fn not_ect_action(&self) -> NotEct {
-        NotEct::Queue
+    fn not_ect_action(&self) -> NotEctAction {
+        NotEctAction::Queue
     }
 
     /// The backlog above which packets are marked, for messages: "an average backlog of 25.6 KB"; `None`: it never marks.
     fn marking_threshold_text(&self) -> Option<String>;
 
     /// The key of the marking threshold and its bytes, if the threshold is in bytes: up to it no packet is marked.
-    fn min_threshold(&self) -> Option<(&'static str, Bytes)> {
+    fn marking_threshold_key_and_bytes(&self) -> Option<(&'static str, Bytes)> {
         None
     }
 
@@ -56,7 +56,7 @@ pub(crate) trait Marking: Clone {
     }
 
     /// Keys with the selectors in them that match no port.
-    fn unmatched_selectors(&self, _ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
+    fn selectors_matching_no_port(&self, _ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
         Vec::new()
     }
 
@@ -64,7 +64,7 @@ pub(crate) trait Marking: Clone {
     ///
     /// # Errors
     /// The key without a value for this port, and the reason.
-    fn for_port(&self, _port: &str, _rate: BitRate) -> Result<Self, (&'static str, String)> {
+    fn marker_for_port(&self, _port: &str, _rate: BitRate) -> Result<Self, (&'static str, String)> {
         Ok(self.clone())
     }
 }
@@ -87,21 +87,21 @@ pub(crate) enum InspectedPackets {
 }
 
 /// Random streams of one queue's marker.
-pub(crate) struct MarkerStreams {
+pub(crate) struct MarkerRandomStreams {
     seed: u64,
     index: u64,
 }
 
-impl MarkerStreams {
-    pub(crate) fn new(seed: u64, port: PortId, priority: Priority) -> MarkerStreams {
-        MarkerStreams {
+impl MarkerRandomStreams {
+    pub(crate) fn new(seed: u64, port: PortId, priority: Priority) -> MarkerRandomStreams {
+        MarkerRandomStreams {
             seed,
             index: u64::from(port.0) * Priority::COUNT as u64 + u64::from(priority.code_point()),
         }
     }
 
     /// The random stream for a purpose.
-    pub(crate) fn random_stream(&self, purpose: &str) -> Rng {
+    pub(crate) fn marker_random_stream(&self, purpose: &str) -> Rng {
         random_stream(self.seed, purpose, self.index)
     }
 }
@@ -129,7 +129,7 @@ pub(crate) struct PacketDeparture {
 
 impl PacketDeparture {
     /// Whether the queue is empty after it.
-    pub(crate) fn empties_queue(&self) -> bool {
+    pub(crate) fn leaves_queue_empty(&self) -> bool {
         self.backlog == u64::from(self.size)
     }
 
@@ -157,29 +157,29 @@ macro_rules! registry {
         pub(crate) enum MarkerState { $($kind(<$kind as Marking>::QueueState),)+ }
 
         impl Marker {
-            pub(crate) fn new_queue_state(&self, queue: &MarkerStreams) -> MarkerState {
-                match self { $(Marker::$kind(marker) => MarkerState::$kind(marker.new_queue_state(queue)),)+ }
+            pub(crate) fn new_marker_state(&self, queue: &MarkerRandomStreams) -> MarkerState {
+                match self { $(Marker::$kind(marker) => MarkerState::$kind(marker.new_marker_state(queue)),)+ }
             }
 
             pub(crate) fn inspected_packets(&self) -> InspectedPackets {
                 match self { $(Marker::$kind(marker) => marker.inspected_packets(),)+ }
             }
 
-            pub(crate) fn should_mark_arrival(&self, state: &mut MarkerState, arrival: &PacketArrival) -> bool {
+            pub(crate) fn decide_mark_on_arrival(&self, state: &mut MarkerState, arrival: &PacketArrival) -> bool {
                 match (self, state) {
-                    $((Marker::$kind(marker), MarkerState::$kind(state)) => marker.should_mark_arrival(state, arrival),)+
+                    $((Marker::$kind(marker), MarkerState::$kind(state)) => marker.decide_mark_on_arrival(state, arrival),)+
                     _ => unreachable!("the state of another marker"),
                 }
             }
 
-            pub(crate) fn should_mark_departure(&self, state: &mut MarkerState, departure: &PacketDeparture) -> bool {
+            pub(crate) fn decide_mark_on_departure(&self, state: &mut MarkerState, departure: &PacketDeparture) -> bool {
                 match (self, state) {
-                    $((Marker::$kind(marker), MarkerState::$kind(state)) => marker.should_mark_departure(state, departure),)+
+                    $((Marker::$kind(marker), MarkerState::$kind(state)) => marker.decide_mark_on_departure(state, departure),)+
                     _ => unreachable!("the state of another marker"),
                 }
             }
 
-            pub(crate) fn not_ect_action(&self) -> NotEct {
+            pub(crate) fn not_ect_action(&self) -> NotEctAction {
                 match self { $(Marker::$kind(marker) => marker.not_ect_action(),)+ }
             }
 
@@ -189,16 +189,16 @@ macro_rules! registry {
             }
 
             /// Keys with the selectors in them that match none of these ports.
-            pub fn unmatched_selectors(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
-                match self { $(Marker::$kind(marker) => marker.unmatched_selectors(ports),)+ }
+            pub fn selectors_matching_no_port(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
+                match self { $(Marker::$kind(marker) => marker.selectors_matching_no_port(ports),)+ }
             }
 
             /// The marker of the port of this name and rate.
             ///
             /// # Errors
             /// The key without a value for this port, and the reason.
-            pub fn for_port(&self, port: &str, rate: BitRate) -> Result<Marker, (&'static str, String)> {
-                match self { $(Marker::$kind(marker) => marker.for_port(port, rate).map(Marker::$kind),)+ }
+            pub fn marker_for_port(&self, port: &str, rate: BitRate) -> Result<Marker, (&'static str, String)> {
+                match self { $(Marker::$kind(marker) => marker.marker_for_port(port, rate).map(Marker::$kind),)+ }
             }
 
             /// The backlog above which packets are marked, for messages: "an average backlog of 25.6 KB"; `None`: it never marks.
@@ -207,8 +207,8 @@ macro_rules! registry {
             }
 
             /// The key of the marking threshold and its bytes, if the threshold is in bytes: up to it no packet is marked.
-            pub fn min_threshold(&self) -> Option<(&'static str, Bytes)> {
-                match self { $(Marker::$kind(marker) => marker.min_threshold(),)+ }
+            pub fn marking_threshold_key_and_bytes(&self) -> Option<(&'static str, Bytes)> {
+                match self { $(Marker::$kind(marker) => marker.marking_threshold_key_and_bytes(),)+ }
             }
         }
     };
@@ -222,7 +222,7 @@ registry! {
 
 impl Marker {
     /// Reads the table of a marker; `why` is the reason for marking if the table does not give its kind.
-    pub fn of_table(t: &mut Table, why: Option<&str>) -> Marker {
+    pub fn read_marker_table(t: &mut Table, why: Option<&str>) -> Marker {
         const STEP_KEYS: [&str; 3] = ["k", "at", "not_ect"];
         let default = match why {
             Some(why) => ("step", Origin::Computed(format!("because {why}"))),
@@ -238,7 +238,7 @@ impl Marker {
     }
 
     /// Whether it marks at departure.
-    pub fn marks_departures(&self) -> bool {
+    pub fn marks_on_departure(&self) -> bool {
         matches!(
             self.inspected_packets(),
             InspectedPackets::Departures
@@ -251,8 +251,8 @@ impl Marker {
     pub const NONE: Marker = Marker::NoMarker(NoMarker {});
 
     /// Whether lossy packets that are not ECN-capable are dropped instead of marked. Packets selected at departure are never dropped.
-    pub fn drops_not_ect(&self) -> bool {
-        let picks_arrivals = !self.marks_departures();
-        picks_arrivals && self.not_ect_action() == NotEct::Drop
+    pub fn drops_not_ect_packets(&self) -> bool {
+        let picks_arrivals = !self.marks_on_departure();
+        picks_arrivals && self.not_ect_action() == NotEctAction::Drop
     }
 }

@@ -1,6 +1,6 @@
 //! No marker.
 
-use super::{InspectedPackets, Marking, MarkerStreams};
+use super::{InspectedPackets, Marking, MarkerRandomStreams};
 use pauseframe_schema::table;
 
 table! {
@@ -13,7 +13,7 @@ table! {
 impl Marking for NoMarker {
     type QueueState = ();
 
-    fn new_queue_state(&self, _queue: &MarkerStreams) {}
+    fn new_marker_state(&self, _queue: &MarkerRandomStreams) {}
 
     fn inspected_packets(&self) -> InspectedPackets {
         InspectedPackets::Backlog(u64::MAX)

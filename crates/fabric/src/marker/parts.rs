@@ -21,7 +21,7 @@ choices! {
 
 choices! {
     /// What happens above the marking threshold to packets that are not ECN-capable; lossless ones are always queued
-    pub enum NotEct {
+    pub enum NotEctAction {
         /// Dropped, as a RED queue does (judd §7.1, Fig. 12)
         Drop = "drop",
         /// Queued like the others, up to the buffer
@@ -31,44 +31,44 @@ choices! {
 
 /// A length of a queue: `"30 KB"` or `"20 packets"`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Threshold {
+pub enum QueueLengthThreshold {
     /// Bytes of frames without preamble and gap.
     Bytes(Bytes),
     /// Packets, however long.
     Packets(u32),
 }
 
-impl Threshold {
+impl QueueLengthThreshold {
     /// Whether a queue of `backlog` bytes and `waiting` packets exceeds the threshold.
-    pub(super) fn is_exceeded(self, backlog: u64, waiting: u32) -> bool {
+    pub(super) fn is_threshold_exceeded(self, backlog: u64, waiting: u32) -> bool {
         match self {
-            Threshold::Bytes(bytes) => backlog > bytes.0,
-            Threshold::Packets(packets) => waiting > packets,
+            QueueLengthThreshold::Bytes(bytes) => backlog > bytes.0,
+            QueueLengthThreshold::Packets(packets) => waiting > packets,
         }
     }
 }
 
-impl Setting for Threshold {
+impl Setting for QueueLengthThreshold {
     fn shape() -> Shape {
         let packets = Shape::Pattern(r"^\s*[0-9]+\s*packets?\s*$");
         Shape::Any("a size or \"N packets\"", vec![Bytes::shape(), packets])
     }
-    fn read(item: &Item) -> Result<Threshold, Mistake> {
+    fn read(item: &Item) -> Result<QueueLengthThreshold, Mistake> {
         let count = match &item.value {
             Value::Text(text) => text.trim().strip_suffix("packets").or(text.trim().strip_suffix("packet")),
             _ => None,
         };
-        let Some(count) = count else { return Bytes::read(item).map(Threshold::Bytes) };
+        let Some(count) = count else { return Bytes::read(item).map(QueueLengthThreshold::Bytes) };
         let mistake = |_| Mistake {
             message: format!("{} is not a number of packets", item.show()),
             hint: "write it as in \"20 packets\"".to_owned(),
         };
-        count.trim().parse().map(Threshold::Packets).map_err(mistake)
+        count.trim().parse().map(QueueLengthThreshold::Packets).map_err(mistake)
     }
     fn toml(&self) -> String {
         match self {
-            Threshold::Bytes(bytes) => bytes.toml(),
-            Threshold::Packets(count) => format!("\"{count} packets\""),
+            QueueLengthThreshold::Bytes(bytes) => bytes.toml(),
+            QueueLengthThreshold::Packets(count) => format!("\"{count} packets\""),
         }
     }
 }

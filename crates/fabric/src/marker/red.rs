@@ -9,7 +9,7 @@
 //! RED would drop even ECT packets above its maximum, this one marks all of them.
 
 use super::by_port::PerPortBounds;
-use super::{PacketArrival, InspectedPackets, BUFFER_MAX, ValueByPort, PacketDeparture, MarkAt, Marking, NotEct, MarkerStreams};
+use super::{PacketArrival, InspectedPackets, BUFFER_MAX, ValueByPort, PacketDeparture, MarkAt, Marking, NotEctAction, MarkerRandomStreams};
 use pauseframe_engine::Rng;
 use pauseframe_schema::bounds::Above;
 use pauseframe_schema::ledger::Origin;
@@ -40,8 +40,8 @@ table! {
         /// When a packet is judged: on arrival, or on departure by the queue behind it
         at: MarkAt = or(MarkAt::Enqueue);
         /// Distribution of the gaps between marks
-        spacing: Spacing = or_because(
-            if at == MarkAt::Enqueue { Spacing::Uniform } else { Spacing::Geometric },
+        spacing: MarkSpacing = or_because(
+            if at == MarkAt::Enqueue { MarkSpacing::Uniform } else { MarkSpacing::Geometric },
             if at == MarkAt::Enqueue {
                 Origin::Default
             } else {
@@ -50,14 +50,14 @@ table! {
             "\"uniform\"; \"geometric\" with at = \"dequeue\"",
         );
         /// What happens to lossy packets above the threshold that are not ECN-capable; at dequeue they pass
-        not_ect: NotEct = or(NotEct::Drop);
+        not_ect: NotEctAction = or(NotEctAction::Drop);
     }
     pub fn read(t);
 }
 
 choices! {
     /// Distribution of the gaps between marks
-    pub enum Spacing {
+    pub enum MarkSpacing {
         /// Evenly: gaps are uniform on 1 to 1/p, which marks about 2p of the packets (Floyd and Jacobson 1993 §7)
         Uniform = "uniform",
         /// Each packet is marked with probability p, whatever came before
@@ -68,8 +68,8 @@ choices! {
 impl Marking for Red {
     type QueueState = RedQueueState;
 
-    fn new_queue_state(&self, queue: &MarkerStreams) -> RedQueueState {
-        RedQueueState { average: 0.0, count: -1, is_empty: true, idle_since: Time::ZERO, rng: queue.random_stream("red") }
+    fn new_marker_state(&self, queue: &MarkerRandomStreams) -> RedQueueState {
+        RedQueueState { average: 0.0, count: -1, is_empty: true, idle_since: Time::ZERO, rng: queue.marker_random_stream("red") }
     }
 
     fn inspected_packets(&self) -> InspectedPackets {
@@ -79,27 +79,27 @@ impl Marking for Red {
         }
     }
 
-    fn should_mark_arrival(&self, queue: &mut RedQueueState, arrival: &PacketArrival) -> bool {
+    fn decide_mark_on_arrival(&self, queue: &mut RedQueueState, arrival: &PacketArrival) -> bool {
         if self.at == MarkAt::Dequeue {
             return false;
         }
         let packet_time = arrival.rate.rate().serialise(self.average_packet);
         queue.is_empty = arrival.backlog == 0;
-        queue.should_mark(self, arrival.backlog, packet_time, arrival.now)
+        queue.decide_red_mark(self, arrival.backlog, packet_time, arrival.now)
     }
 
-    fn should_mark_departure(&self, queue: &mut RedQueueState, departure: &PacketDeparture) -> bool {
+    fn decide_mark_on_departure(&self, queue: &mut RedQueueState, departure: &PacketDeparture) -> bool {
         let behind = departure.backlog - u64::from(departure.size);
         let packet_time = departure.rate.rate().serialise(self.average_packet);
-        let marked = self.at == MarkAt::Dequeue && queue.should_mark(self, behind, packet_time, departure.now);
-        queue.is_empty = departure.empties_queue();
+        let marked = self.at == MarkAt::Dequeue && queue.decide_red_mark(self, behind, packet_time, departure.now);
+        queue.is_empty = departure.leaves_queue_empty();
         if queue.is_empty {
-            queue.on_queue_empty(departure.transmission_end());
+            queue.on_queue_emptied(departure.transmission_end());
         }
         marked
     }
 
-    fn not_ect_action(&self) -> NotEct {
+    fn not_ect_action(&self) -> NotEctAction {
         self.not_ect
     }
 
@@ -111,16 +111,16 @@ impl Marking for Red {
         self.min.varies_by_port() || self.max.varies_by_port()
     }
 
-    fn unmatched_selectors(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
-        let of = |key: &'static str, values: &ValueByPort<Bytes>| values.unmatched_selectors(ports).into_iter().map(move |s| (key, s));
+    fn selectors_matching_no_port(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
+        let of = |key: &'static str, values: &ValueByPort<Bytes>| values.selectors_matching_no_port(ports).into_iter().map(move |s| (key, s));
         of("min", &self.min).chain(of("max", &self.max)).collect()
     }
 
-    fn for_port(&self, port: &str, rate: BitRate) -> Result<Red, (&'static str, String)> {
-        let min = self.min.for_port(port, rate).map_err(|why| ("min", why))?;
-        let max = self.max.for_port(port, rate).map_err(|why| ("max", why))?;
-        if min.port_value() > max.port_value() {
-            return Err(("min", format!("{} is above max ({}) at port {port}", min.port_value(), max.port_value())));
+    fn marker_for_port(&self, port: &str, rate: BitRate) -> Result<Red, (&'static str, String)> {
+        let min = self.min.value_for_port(port, rate).map_err(|why| ("min", why))?;
+        let max = self.max.value_for_port(port, rate).map_err(|why| ("max", why))?;
+        if min.value_of_single_port() > max.value_of_single_port() {
+            return Err(("min", format!("{} is above max ({}) at port {port}", min.value_of_single_port(), max.value_of_single_port())));
         }
         Ok(Red { min, max, ..self.clone() })
     }
@@ -129,7 +129,7 @@ impl Marking for Red {
 impl Red {
     /// The marking probability `p_b`, before the count since the last mark is applied.
     fn marking_probability(&self, average: f64) -> f64 {
-        let (min, max) = (self.min.port_value().0 as f64, self.max.port_value().0 as f64);
+        let (min, max) = (self.min.value_of_single_port().0 as f64, self.max.value_of_single_port().0 as f64);
         if average < min {
             0.0
         } else if average < max {
@@ -158,10 +158,10 @@ pub(crate) struct RedQueueState {
 
 impl RedQueueState {
     /// Whether to mark a packet that finds, or leaves behind, `backlog` bytes. `packet_time`: transmission time of an average packet.
-    fn should_mark(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) -> bool {
+    fn decide_red_mark(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) -> bool {
         self.update_average(red, backlog, packet_time, now);
         let p_b = red.marking_probability(self.average);
-        if self.average < red.min.port_value().0 as f64 {
+        if self.average < red.min.value_of_single_port().0 as f64 {
             self.count = -1;
             return false;
         }
@@ -169,8 +169,8 @@ impl RedQueueState {
         // Marks are spread evenly: the gap between two is uniform.
         let rest = 1.0 - self.count as f64 * p_b;
         let p_a = match red.spacing {
-            Spacing::Geometric => p_b,
-            Spacing::Uniform => if rest > p_b { p_b / rest } else { 1.0 },
+            MarkSpacing::Geometric => p_b,
+            MarkSpacing::Uniform => if rest > p_b { p_b / rest } else { 1.0 },
         };
         let marked = p_b >= 1.0 || self.rng.uniform_unit() < p_a;
         if marked {
@@ -192,7 +192,7 @@ impl RedQueueState {
     }
 
     /// The queue is empty; its last packet leaves the wire at `at`.
-    fn on_queue_empty(&mut self, at: Time) {
+    fn on_queue_emptied(&mut self, at: Time) {
         self.idle_since = at;
     }
 }
@@ -211,13 +211,13 @@ mod tests {
         gentle: false,
         average_packet: Bytes(1000),
         at: MarkAt::Enqueue,
-        spacing: Spacing::Uniform,
-        not_ect: NotEct::Drop,
+        spacing: MarkSpacing::Uniform,
+        not_ect: NotEctAction::Drop,
     };
     const PACKET_TIME: Span = Span(1_000_000);
 
     fn queue() -> RedQueueState {
-        CEE.new_queue_state(&MarkerStreams::new(1, PortId(0), Priority::default()))
+        CEE.new_marker_state(&MarkerRandomStreams::new(1, PortId(0), Priority::default()))
     }
 
     /// A packet comes to so many bytes.
@@ -228,7 +228,7 @@ mod tests {
 
     fn find(queue: &mut RedQueueState, red: &Red, backlog: u64, packet_time: Span, now: Time) -> bool {
         queue.is_empty = backlog == 0;
-        queue.should_mark(red, backlog, packet_time, now)
+        queue.decide_red_mark(red, backlog, packet_time, now)
     }
 
     #[test]
@@ -248,14 +248,14 @@ mod tests {
         // 0 + 4000/4 = 1000; + (9000 - 1000)/4 = 3000; + (0 - 3000)/4 = 2250: the wire still has the last packet.
         for (backlog, average) in [(4000, 1000.0), (9000, 3000.0), (0, 2250.0)] {
             update(&mut queue, &red, backlog, PACKET_TIME, Time(1));
-            queue.on_queue_empty(Time(1_000_000));
+            queue.on_queue_emptied(Time(1_000_000));
             assert_eq!((queue.average, backlog), (average, backlog));
         }
         // Idle for the time of two packets: 2250 * 0.75^2.
         update(&mut queue, &red, 0, PACKET_TIME, Time(3_000_000));
         assert!((queue.average - 1265.625).abs() < 1e-9);
         // And of half a packet more.
-        queue.on_queue_empty(Time(3_000_000));
+        queue.on_queue_emptied(Time(3_000_000));
         update(&mut queue, &red, 0, PACKET_TIME, Time(3_500_000));
         assert!((queue.average - 1265.625 * 0.75_f64.sqrt()).abs() < 1e-9);
     }
@@ -321,16 +321,16 @@ mod tests {
     /// The closed form of a queue that stays as long: a share `p_max (q - min) / (max - min)`, independently.
     #[test]
     fn at_dequeue_the_share_of_marks_is_that_of_the_queue_left_behind() {
-        let red = Red { at: MarkAt::Dequeue, spacing: Spacing::Geometric, w_q: 1.0, p_max: 0.5, ..CEE };
+        let red = Red { at: MarkAt::Dequeue, spacing: MarkSpacing::Geometric, w_q: 1.0, p_max: 0.5, ..CEE };
         let mut queue = queue();
         for (waiting, p) in [(26, 0.0), (27, 0.5 * 400.0 / 51_200.0), (65, 0.5 * 38_400.0 / 51_200.0), (78, 1.0)] {
             const PACKETS: u32 = 40_000;
-            let marks = (0..PACKETS).filter(|_| red.should_mark_departure(&mut queue, &departure(waiting, Time::ZERO))).count();
+            let marks = (0..PACKETS).filter(|_| red.decide_mark_on_departure(&mut queue, &departure(waiting, Time::ZERO))).count();
             let (mean, deviation) = (f64::from(PACKETS) * p, (f64::from(PACKETS) * p * (1.0 - p)).sqrt());
             assert!((marks as f64 - mean).abs() <= 5.0 * deviation, "{waiting}: {marks}, not {mean}");
         }
         let arrival = PacketArrival { backlog: 1 << 20, waiting: 999, rate: departure(1, Time(0)).rate, now: Time(1) };
-        assert!(!red.should_mark_arrival(&mut queue, &arrival));
+        assert!(!red.decide_mark_on_arrival(&mut queue, &arrival));
     }
 
     #[test]
@@ -338,12 +338,12 @@ mod tests {
         let red = Red { at: MarkAt::Dequeue, w_q: 0.5, ..CEE };
         let mut queue = queue();
         // 0 -> 4 behind: idle from 0 on, then (0 + 4000) / 2; then 0 behind: 1000, whatever the time since.
-        red.should_mark_departure(&mut queue, &departure(5, Time(1_000_000_000)));
+        red.decide_mark_on_departure(&mut queue, &departure(5, Time(1_000_000_000)));
         assert!((queue.average - 2000.0).abs() < 1e-9, "{}", queue.average);
-        red.should_mark_departure(&mut queue, &departure(1, Time(2_000_000_000)));
+        red.decide_mark_on_departure(&mut queue, &departure(1, Time(2_000_000_000)));
         assert!((queue.average - 1000.0).abs() < 1e-9, "{}", queue.average);
         // Idle for the time of two average packets of 1000 B (800 ns each) after that frame (816 ns).
-        red.should_mark_departure(&mut queue, &departure(1, Time(2_000_000_000 + 816_000 + 1_600_000)));
+        red.decide_mark_on_departure(&mut queue, &departure(1, Time(2_000_000_000 + 816_000 + 1_600_000)));
         assert!((queue.average - 250.0).abs() < 1e-9, "{}", queue.average);
     }
 

@@ -1,6 +1,6 @@
 //! DCTCP's rule (SIGCOMM 2010 §3.1): the instantaneous backlog against one threshold.
 
-use super::{PacketArrival, InspectedPackets, BUFFER_MAX, ValueByPort, PacketDeparture, MarkAt, Marking, NotEct, MarkerStreams, Threshold};
+use super::{PacketArrival, InspectedPackets, BUFFER_MAX, ValueByPort, PacketDeparture, MarkAt, Marking, NotEctAction, MarkerRandomStreams, QueueLengthThreshold};
 use pauseframe_schema::table;
 use pauseframe_schema::value::Setting;
 use pauseframe_units::{BitRate, Bytes};
@@ -10,17 +10,17 @@ table! {
     pub struct Step {
         /// Mark while the backlog of the queue exceeds this: a size, or "20 packets"
         #[source = "DCTCP (Alizadeh et al. 2010) §3.1; bolt §IV-A2"]
-        k: ValueByPort<Threshold> = or(ValueByPort::All(Threshold::Bytes(Bytes(22_500)))) => {
-            let fits = |k: &Threshold| match k {
-                Threshold::Bytes(bytes) => (Bytes(1)..=BUFFER_MAX).contains(bytes),
-                Threshold::Packets(count) => *count >= 1,
+        k: ValueByPort<QueueLengthThreshold> = or(ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(22_500)))) => {
+            let fits = |k: &QueueLengthThreshold| match k {
+                QueueLengthThreshold::Bytes(bytes) => (Bytes(1)..=BUFFER_MAX).contains(bytes),
+                QueueLengthThreshold::Packets(count) => *count >= 1,
             };
-            t.check(k.values().all(fits), "k", || format!("it is outside 1 B to {BUFFER_MAX}, and 1 packet or more"), "");
+            t.check(k.all_port_values().all(fits), "k", || format!("it is outside 1 B to {BUFFER_MAX}, and 1 packet or more"), "");
         };
         /// When a packet is judged: on arrival or on departure
         at: MarkAt = or(MarkAt::Enqueue);
         /// What happens to lossy packets above the threshold that are not ECN-capable
-        not_ect: NotEct = or(NotEct::Drop);
+        not_ect: NotEctAction = or(NotEctAction::Drop);
     }
     pub fn read(t);
 }
@@ -28,27 +28,27 @@ table! {
 impl Marking for Step {
     type QueueState = ();
 
-    fn new_queue_state(&self, _queue: &MarkerStreams) {}
+    fn new_marker_state(&self, _queue: &MarkerRandomStreams) {}
 
     fn inspected_packets(&self) -> InspectedPackets {
-        let counts = self.k.values().any(|k| matches!(k, Threshold::Packets(_)));
-        match (self.at, self.k.port_value()) {
-            (MarkAt::Enqueue, Threshold::Bytes(k)) if !counts => InspectedPackets::Backlog(k.0),
+        let counts = self.k.all_port_values().any(|k| matches!(k, QueueLengthThreshold::Packets(_)));
+        match (self.at, self.k.value_of_single_port()) {
+            (MarkAt::Enqueue, QueueLengthThreshold::Bytes(k)) if !counts => InspectedPackets::Backlog(k.0),
             (MarkAt::Enqueue, _) => InspectedPackets::Waiting,
             (MarkAt::Dequeue, _) if counts => InspectedPackets::CountedDepartures,
             (MarkAt::Dequeue, _) => InspectedPackets::Departures,
         }
     }
 
-    fn should_mark_arrival(&self, _memory: &mut (), arrival: &PacketArrival) -> bool {
-        self.at == MarkAt::Enqueue && self.k.port_value().is_exceeded(arrival.backlog, arrival.waiting)
+    fn decide_mark_on_arrival(&self, _memory: &mut (), arrival: &PacketArrival) -> bool {
+        self.at == MarkAt::Enqueue && self.k.value_of_single_port().is_threshold_exceeded(arrival.backlog, arrival.waiting)
     }
 
-    fn should_mark_departure(&self, _memory: &mut (), departure: &PacketDeparture) -> bool {
-        self.at == MarkAt::Dequeue && self.k.port_value().is_exceeded(departure.backlog, departure.waiting)
+    fn decide_mark_on_departure(&self, _memory: &mut (), departure: &PacketDeparture) -> bool {
+        self.at == MarkAt::Dequeue && self.k.value_of_single_port().is_threshold_exceeded(departure.backlog, departure.waiting)
     }
 
-    fn not_ect_action(&self) -> NotEct {
+    fn not_ect_action(&self) -> NotEctAction {
         self.not_ect
     }
 
@@ -56,24 +56,24 @@ impl Marking for Step {
         Some(format!("a backlog of {}", self.k.plain()))
     }
 
-    fn min_threshold(&self) -> Option<(&'static str, Bytes)> {
-        let bytes = |k: &Threshold| match k {
-            Threshold::Bytes(k) => Some(*k),
-            Threshold::Packets(_) => None,
+    fn marking_threshold_key_and_bytes(&self) -> Option<(&'static str, Bytes)> {
+        let bytes = |k: &QueueLengthThreshold| match k {
+            QueueLengthThreshold::Bytes(k) => Some(*k),
+            QueueLengthThreshold::Packets(_) => None,
         };
-        self.k.values().map(bytes).min().flatten().map(|k| ("k", k))
+        self.k.all_port_values().map(bytes).min().flatten().map(|k| ("k", k))
     }
 
     fn varies_by_port(&self) -> bool {
         self.k.varies_by_port()
     }
 
-    fn unmatched_selectors(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
-        self.k.unmatched_selectors(ports).into_iter().map(|selector| ("k", selector)).collect()
+    fn selectors_matching_no_port(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
+        self.k.selectors_matching_no_port(ports).into_iter().map(|selector| ("k", selector)).collect()
     }
 
-    fn for_port(&self, port: &str, rate: BitRate) -> Result<Step, (&'static str, String)> {
-        let k = self.k.for_port(port, rate).map_err(|why| ("k", why))?;
+    fn marker_for_port(&self, port: &str, rate: BitRate) -> Result<Step, (&'static str, String)> {
+        let k = self.k.value_for_port(port, rate).map_err(|why| ("k", why))?;
         Ok(Step { k, ..self.clone() })
     }
 }
@@ -84,9 +84,9 @@ mod tests {
 
     #[test]
     fn thresholds_are_exceeded_and_not_met() {
-        let three = |k| Threshold::Bytes(Bytes(k)).is_exceeded(3000, 9);
+        let three = |k| QueueLengthThreshold::Bytes(Bytes(k)).is_threshold_exceeded(3000, 9);
         assert!(!three(3000) && three(2999));
-        let twenty = |waiting| Threshold::Packets(20).is_exceeded(1 << 20, waiting);
+        let twenty = |waiting| QueueLengthThreshold::Packets(20).is_threshold_exceeded(1 << 20, waiting);
         assert!(!twenty(20) && twenty(21));
     }
 }

@@ -2,16 +2,16 @@
 
 use super::Network;
 use crate::event::Event;
-use crate::failures::{FailureSchedule, LinkFailure};
+use crate::failures::{FailureSchedule, ScheduledFailure};
 use crate::observers::deadlock::DeadlockDetector;
-use crate::observers::pause_tree::PauseLog;
+use crate::observers::pause_tree::PauseIntervalLog;
 use crate::observers::sampler::{SamplePlan, Sampler};
 use crate::observers::states::StateLog;
 use crate::partition::Partition;
 use crate::settings::{PauseStorm, PfcWatchdogSettings};
 use crate::wire::capture::FrameCapture;
 use crate::wire::damage::ErrorModel;
-use crate::wire::watched::Watchdogs;
+use crate::wire::watched::QueueWatchdogs;
 use pauseframe_units::{PortId, Span, Time};
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Network {
         self.capture_left = limit;
         for worker in &mut self.workers {
             worker.partition.ports.capture = FrameCapture::new(wanted.clone(), limit);
-            worker.partition.ports.enable_slow_path(&mut worker.partition.ctx);
+            worker.partition.ports.enable_link_slow_path(&mut worker.partition.ctx);
         }
     }
 
@@ -43,15 +43,15 @@ impl Network {
 
     /// Records up to `limit` state changes, sampling queues and links every `every`.
     pub fn record_states(&mut self, every: Span, limit: usize) {
-        self.state_log = Some(StateLog::new(every, limit, self.plan.slot_count()));
+        self.state_log = Some(StateLog::new(every, limit, self.plan.class_slot_count()));
         self.workers.iter_mut().for_each(|worker| worker.partition.ctx.notes.enable_fullest_queue_search());
     }
 
     /// Records up to `limit` pause intervals.
     pub fn record_pauses(&mut self, limit: usize) {
-        let slots = self.plan.slot_count();
-        self.pause_log = Some(PauseLog::new(limit, slots));
-        self.workers.iter_mut().for_each(|worker| worker.partition.ctx.notes.enable_pause_numbers(slots));
+        let slots = self.plan.class_slot_count();
+        self.pause_log = Some(PauseIntervalLog::new(limit, slots));
+        self.workers.iter_mut().for_each(|worker| worker.partition.ctx.notes.enable_pause_numbering(slots));
     }
 
     /// Searches for deadlocks when a class has been paused for `after`; with `stops` the first deadlock ends the run.
@@ -60,7 +60,7 @@ impl Network {
     }
 
     /// Schedules failures of links and nodes; routes follow each change after `convergence`.
-    pub fn schedule_failures(&mut self, plan: Vec<LinkFailure>, convergence: Span) {
+    pub fn schedule_link_and_node_failures(&mut self, plan: Vec<ScheduledFailure>, convergence: Span) {
         if plan.is_empty() {
             return;
         }
@@ -73,19 +73,19 @@ impl Network {
     ///
     /// # Panics
     /// If a probability is outside 0 to 1.
-    pub fn corrupt_frames(&mut self, ports: &[(PortId, ErrorModel)], stop: Option<Time>) {
+    pub fn set_link_error_models(&mut self, ports: &[(PortId, ErrorModel)], stop: Option<Time>) {
         let stop = stop.unwrap_or(Time::MAX);
         self.for_each_partition(|partition| {
             for (port, model) in ports {
                 partition.ports.errors.set_error_model(*port, *model, stop, &mut partition.ctx);
             }
-            partition.ports.enable_slow_path(&mut partition.ctx);
+            partition.ports.enable_link_slow_path(&mut partition.ctx);
         });
     }
 
     /// Adds pause storms.
     pub fn add_pause_storms(&mut self, storms: Vec<PauseStorm>) {
-        if storms.is_empty() || !self.plan.can_pause() {
+        if storms.is_empty() || !self.plan.can_pause_any_class() {
             return;
         }
         let storms: Arc<[PauseStorm]> = storms.into();
@@ -95,7 +95,9 @@ impl Network {
             partition.ctx.allow_lossless_drops();
         });
         for (number, storm) in (0..).zip(storms.iter()) {
-            self.sending_partition(storm.port).ctx.schedule(storm.start, Event::PauseStorm(number));
+            self.partition_of_port_owner(storm.port)
+                .ctx
+                .schedule_event(storm.start, Event::PauseStorm(number));
         }
         self.workers.iter_mut().for_each(|worker| worker.publish_status());
     }
@@ -103,9 +105,9 @@ impl Network {
     /// Enables the PFC watchdog on the lossless queues of all switches.
     pub fn enable_watchdog(&mut self, watchdog: PfcWatchdogSettings) {
         self.guarded = true;
-        let slots = self.plan.slot_count();
+        let slots = self.plan.class_slot_count();
         self.for_each_partition(|partition| {
-            partition.ports.watchdogs = Watchdogs::new(watchdog, slots);
+            partition.ports.watchdogs = QueueWatchdogs::new(watchdog, slots);
             partition.ctx.hot.can_refuse = true;
             partition.ctx.allow_lossless_drops();
         });

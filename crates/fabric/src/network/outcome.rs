@@ -2,49 +2,49 @@
 
 use super::Network;
 use crate::endpoint::throughput::ThroughputSeries;
-use crate::external::StackSamples;
+use crate::external::ExternalStackSamples;
 use crate::failures::FailureSchedule;
 use crate::flow::{FlowRecord, QueryRecord, Workload};
 use crate::ids::SwitchId;
 use crate::observers::deadlock::Deadlock;
 use crate::observers::pause_tree::PauseInterval;
-use crate::observers::ports::PortReport;
+use crate::observers::ports::PortPriorityReport;
 use crate::observers::sampler::Sample;
-use crate::observers::states::StateChange;
+use crate::observers::states::StateLogRow;
 use crate::observers::view::ObserverView;
-use crate::plan::Plan;
+use crate::plan::NetworkPlan;
 use crate::records::FlowRecords;
 use crate::wire::capture::CapturedFrame;
 use pauseframe_units::{LinkId, NodeId, PortId, Time};
 
 impl Network {
     /// Maximum number of simultaneously open endpoints, summed over partitions.
-    pub fn max_open_endpoints(&self) -> usize {
-        self.workers.iter().map(|worker| worker.partition.endpoints.max_open_endpoints()).sum()
+    pub fn max_simultaneous_endpoints(&self) -> usize {
+        self.workers.iter().map(|worker| worker.partition.endpoints.max_simultaneous_endpoints()).sum()
     }
 
     /// Final observation at the end of a run: records changes since the last one.
-    pub fn finish_observation(&mut self, now: Time) {
+    pub fn finish_observers(&mut self, now: Time) {
         let view =
             ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
         if let Some(detector) = &mut self.detector {
-            detector.finish_observation(view, self.guarded, now);
+            detector.detect_deadlocks_at_end(view, self.guarded, now);
         }
         if self.state_log.as_ref().is_some_and(|log| now > log.last) {
-            self.sample_states(now, true);
+            self.log_port_states(now, true);
         }
     }
 
     /// Samples of an external stack since this was last read.
-    pub fn take_stack_samples(&mut self) -> StackSamples {
+    pub fn take_stack_samples(&mut self) -> ExternalStackSamples {
         let external = self.workers[0].partition.endpoints.external.as_mut();
-        external.map_or_else(StackSamples::default, |external| external.take_samples())
+        external.map_or_else(ExternalStackSamples::default, |external| external.take_stack_samples())
     }
 
     /// Notes of an external stack after the run.
-    pub fn stack_notes(&mut self) -> Vec<String> {
+    pub fn external_stack_warnings(&mut self) -> Vec<String> {
         let external = self.workers[0].partition.endpoints.external.as_mut();
-        external.map_or_else(Vec::new, |external| external.notes())
+        external.map_or_else(Vec::new, |external| external.external_stack_warnings())
     }
 
     /// Warnings to read before trusting the run.
@@ -53,23 +53,23 @@ impl Network {
     }
 
     /// The plan of the network.
-    pub fn plan(&self) -> &Plan {
+    pub fn network_plan(&self) -> &NetworkPlan {
         &self.plan
     }
 
     /// Takes the samples since the last call.
-    pub fn take_samples(&mut self) -> Vec<Sample> {
+    pub fn take_metric_samples(&mut self) -> Vec<Sample> {
         self.sampler.as_mut().map_or_else(Vec::new, |sampler| std::mem::take(&mut sampler.samples))
     }
 
     /// Takes the frames captured since the last call.
-    pub fn take_frames(&mut self) -> Vec<CapturedFrame> {
-        let records = self.traffic.records();
-        self.frames.drain(..).map(|frame| frame.decode(&self.plan, records)).collect()
+    pub fn take_captured_frames(&mut self) -> Vec<CapturedFrame> {
+        let records = self.traffic.flow_records();
+        self.frames.drain(..).map(|frame| frame.decode_captured_frame(&self.plan, records)).collect()
     }
 
     /// The deadlocks found so far.
-    pub fn deadlocks(&self) -> &[Deadlock] {
+    pub fn detected_deadlocks(&self) -> &[Deadlock] {
         self.detector.as_ref().map_or(&[], |detector| &detector.found)
     }
 
@@ -79,34 +79,34 @@ impl Network {
     }
 
     /// Number of pause intervals that exceeded the limit and were not recorded.
-    pub fn unrecorded_pauses(&self) -> u64 {
+    pub fn unrecorded_pause_count(&self) -> u64 {
         self.pause_log.as_ref().map_or(0, |log| log.unrecorded)
     }
 
     /// State changes so far, in the order of time.
-    pub fn state_changes(&self) -> &[StateChange] {
+    pub fn state_log_rows(&self) -> &[StateLogRow] {
         self.state_log.as_ref().map_or(&[], |log| &log.changes)
     }
 
     /// When the state log became full; it lacks later changes.
-    pub fn states_full_at(&self) -> Option<Time> {
+    pub fn state_log_full_at(&self) -> Option<Time> {
         self.state_log.as_ref().and_then(|log| log.full)
     }
 
     /// The links that are down now.
-    pub fn links_down(&self) -> Vec<LinkId> {
-        self.failures.as_ref().map_or_else(Vec::new, FailureSchedule::links_down)
+    pub fn failed_links(&self) -> Vec<LinkId> {
+        self.failures.as_ref().map_or_else(Vec::new, FailureSchedule::failed_links)
     }
 
     /// Bytes received by hosts over time.
     pub fn throughput_series(&self) -> ThroughputSeries {
         let mut all = ThroughputSeries::new(self.workloads);
-        self.workers.iter().for_each(|worker| all.merge(&worker.partition.endpoints.throughput));
+        self.workers.iter().for_each(|worker| all.merge_throughput(&worker.partition.endpoints.throughput));
         all
     }
 
     /// The switch with the largest maximum backlog, and that backlog; the first of equal ones.
-    pub fn fullest_switch(&self) -> Option<(NodeId, u64)> {
+    pub fn switch_with_max_backlog(&self) -> Option<(NodeId, u64)> {
         let most = |number: u32| {
             self.workers.iter().map(|worker| worker.partition.ports.by_switch[SwitchId(number)].most).max()
         };
@@ -116,39 +116,39 @@ impl Network {
     }
 
     /// SYNs that a marker dropped because they are not ECN-capable.
-    pub fn syn_drops_not_ect(&self) -> u64 {
+    pub fn not_ect_syn_drop_count(&self) -> u64 {
         self.workers.iter().map(|worker| worker.partition.ports.syn_drops_not_ect).sum()
     }
 
     /// Packets that crossed a link, ACKs included, pause frames not.
-    pub fn packet_hops(&self) -> u64 {
+    pub fn packet_hop_count(&self) -> u64 {
         self.workers.iter().map(|worker| worker.partition.ctx.packet_hops).sum()
     }
 
     /// Packets that are in queues, on links or in stacks.
-    pub fn packets_under_way(&mut self) -> usize {
-        self.workers.iter_mut().for_each(|worker| worker.receive_inputs());
-        self.workers.iter().map(|worker| worker.partition.packets_under_way()).sum()
+    pub fn packet_count_in_network(&mut self) -> usize {
+        self.workers.iter_mut().for_each(|worker| worker.receive_orders_and_frames());
+        self.workers.iter().map(|worker| worker.partition.packet_count_in_network()).sum()
     }
 
     /// Flows started and flows finished so far.
-    pub fn flow_counts(&self) -> (u64, u64) {
-        self.traffic.flow_counts()
+    pub fn started_and_finished_flow_counts(&self) -> (u64, u64) {
+        self.traffic.started_and_finished_flow_counts()
     }
 
-    /// A workload by index, for its own results ([`Workload::as_any`]).
-    pub fn workload(&self, index: usize) -> &dyn Workload {
-        self.traffic.workload(index)
+    /// A workload by index, for its own results ([`Workload::workload_as_any`]).
+    pub fn workload_by_index(&self, index: usize) -> &dyn Workload {
+        self.traffic.workload_by_index(index)
     }
 
     /// The transport of a flow, by index.
-    pub fn transport_of(&self, flow: u32) -> usize {
-        usize::from(self.traffic.records().get(flow).spec.transport)
+    pub fn transport_index_of_flow(&self, flow: u32) -> usize {
+        usize::from(self.traffic.flow_records().flow_record(flow).spec.transport)
     }
 
     /// The ports that the data of a flow cross by current routes; `None` if each packet picks its path.
-    pub fn path_of(&self, flow: u32) -> Option<Vec<PortId>> {
-        self.traffic.path_of(flow)
+    pub fn path_of_flow(&self, flow: u32) -> Option<Vec<PortId>> {
+        self.traffic.path_of_flow(flow)
     }
 
     /// Records of all flows; running flows are reported with their state at `now`.
@@ -158,14 +158,14 @@ impl Network {
 
     /// Packed records of all flows, for runs with many flows.
     pub fn packed_flow_records(&mut self, now: Time) -> &FlowRecords {
-        self.traffic.record_pending_reports();
+        self.traffic.record_pending_endpoint_reports();
         for worker in &mut self.workers {
             worker
                 .partition
                 .endpoints
-                .drain_counters(now, |counters| self.traffic.add_endpoint_counters(&counters));
+                .drain_unreported_counters(now, |counters| self.traffic.add_endpoint_counters(&counters));
         }
-        self.traffic.records_at(now)
+        self.traffic.flow_records_at(now)
     }
 
     /// Job records of all workloads: completed ones, then running ones.
@@ -178,13 +178,16 @@ impl Network {
     /// Consumes the network and returns the records of all flows.
     pub fn into_flow_records(mut self, now: Time) -> FlowRecords {
         self.packed_flow_records(now);
-        self.traffic.into_records()
+        self.traffic.into_flow_records()
     }
 
     /// Reports of all ports and their active priorities up to `now`.
-    pub fn port_reports(&self, now: Time) -> Vec<PortReport> {
-        let (view, classes) = (self.view(), self.plan.priorities.len() as u8);
+    pub fn port_priority_reports(&self, now: Time) -> Vec<PortPriorityReport> {
+        let (view, classes) = (self.observer_view(), self.plan.priorities.len() as u8);
         let all = self.plan.all_ports().flat_map(|port| (0..classes).map(move |class| (port, class)));
-        all.filter_map(|(port, class)| view.port_report(port, class, self.state_log.as_ref(), now)).collect()
+        all.filter_map(|(port, class)| {
+            view.report_of_port_and_class(port, class, self.state_log.as_ref(), now)
+        })
+        .collect()
     }
 }

@@ -11,10 +11,10 @@
 //! Nothing else stops a network for good. A port that is not paused sends; hosts drain what they get, slow ones too (their
 //! rate is above zero), so what waits for a host moves on; a pause whose sender falls silent runs out with its quanta, one
 //! whose link fails is over; what is bound for a dead link is lost and holds no buffer (that its flow does not go on is no
-//! deadlock: [`crate::Network::links_down`]); and an ingress of a shared pool goes on at the latest when it is empty, so one that
+//! deadlock: [`crate::Network::failed_links`]); and an ingress of a shared pool goes on at the latest when it is empty, so one that
 //! never does holds packets in queues that never move.
 
-use crate::frame::{CompactSegment, FrameKind, Packet};
+use crate::frame::{CompactTcpSegment, FrameKind, Packet};
 use crate::ids::{SlotId, SwitchId};
 use crate::observers::view::ObserverView;
 use crate::partition::Partition;
@@ -53,7 +53,7 @@ pub struct Deadlock {
 
 impl Deadlock {
     /// When the cycle closed: the start of its last pause.
-    pub fn since(&self) -> Time {
+    pub fn cycle_closed_at(&self) -> Time {
         self.cycle.iter().map(|queue| queue.since).max().unwrap_or(self.found)
     }
 }
@@ -80,31 +80,31 @@ impl DeadlockDetector {
     }
 
     /// Schedules a check for a class paused at `since`, at least `reaction` later.
-    pub(crate) fn note_pause_start(&mut self, since: Time, reaction: Span) {
-        self.at.get_or_insert(self.next_check_time(since, reaction));
+    pub(crate) fn schedule_deadlock_check(&mut self, since: Time, reaction: Span) {
+        self.at.get_or_insert(self.deadlock_check_time(since, reaction));
     }
 
     /// Time of the check for a class paused at `since`.
-    fn next_check_time(&self, since: Time, reaction: Span) -> Time {
+    fn deadlock_check_time(&self, since: Time, reaction: Span) -> Time {
         since.saturating_add(self.after.max(reaction))
     }
 
     /// The earliest check for a pause that begins at `now` or later, if none is scheduled.
-    pub(crate) fn earliest_check_time(&self, now: Time, reaction: Span) -> Option<Time> {
-        self.at.is_none().then(|| self.next_check_time(now, reaction))
+    pub(crate) fn earliest_deadlock_check_time(&self, now: Time, reaction: Span) -> Option<Time> {
+        self.at.is_none().then(|| self.deadlock_check_time(now, reaction))
     }
 
     /// Checks for deadlocks if due; true if it found a new one. `is_over`: only observation is pending.
     #[cold]
-    pub(crate) fn detect_if_due(&mut self, view: ObserverView, now: Time, is_over: bool) -> bool {
+    pub(crate) fn detect_deadlocks_if_due(&mut self, view: ObserverView, now: Time, is_over: bool) -> bool {
         self.at = None;
-        let paused = view.paused_slots();
+        let paused = view.queues_paused_by_switches();
         let Some(oldest) = paused.iter().map(|slot| view.paused_since(*slot)).min() else {
             self.standing.clear();
             return false;
         };
         let due = oldest + self.after;
-        let found = due <= now && self.detect_among(view, &paused, now);
+        let found = due <= now && self.detect_deadlocks_among(view, &paused, now);
         if !is_over {
             self.at = Some(if due > now { due } else { now + self.after });
         }
@@ -113,18 +113,18 @@ impl DeadlockDetector {
 
     /// Final check at the end of a run, for deadlocks since the last check. With a watchdog (`guarded`) it reports only cycles that the watchdog had
     /// time to break.
-    pub(crate) fn finish_observation(&mut self, view: ObserverView, guarded: bool, now: Time) {
+    pub(crate) fn detect_deadlocks_at_end(&mut self, view: ObserverView, guarded: bool, now: Time) {
         let least = if guarded { self.after } else { Span::ZERO };
-        let paused = view.paused_slots();
+        let paused = view.queues_paused_by_switches();
         let since = |slot: &SlotId| view.paused_since(*slot);
         if paused.iter().map(since).min().is_some_and(|oldest| oldest + least <= now) {
-            self.detect_among(view, &paused, now);
+            self.detect_deadlocks_among(view, &paused, now);
         }
     }
 
-    fn detect_among(&mut self, view: ObserverView, paused: &[SlotId], now: Time) -> bool {
-        let held = view.held_bytes_by_account(paused);
-        let stuck = view.find_stuck_slots(paused, &held);
+    fn detect_deadlocks_among(&mut self, view: ObserverView, paused: &[SlotId], now: Time) -> bool {
+        let held = view.held_bytes_by_ingress_account(paused);
+        let stuck = view.find_permanently_paused_queues(paused, &held);
         let cycles = view.deadlock_cycles(&stuck, &held);
         let before = self.found.len();
         for cycle in &cycles {
@@ -141,46 +141,50 @@ impl DeadlockDetector {
 
 impl ObserverView<'_> {
     fn paused_since(&self, slot: SlotId) -> Time {
-        self.sending_partition(self.plan.port_and_class(slot).0).ports.pauses[slot].since
+        self.partition_of_port_owner(self.plan.port_and_class_of_slot(slot).0).ports.pauses[slot].since
     }
 
     /// The ingress account that a slot fills.
-    fn account_of_slot(&self, slot: SlotId) -> IngressAccount {
-        self.ingress_account(self.plan.port_and_class(slot).0, slot)
+    fn ingress_account_filled_by(&self, slot: SlotId) -> IngressAccount {
+        self.ingress_account_at_link_peer(self.plan.port_and_class_of_slot(slot).0, slot)
     }
 
     /// The switch at the other end of a port.
     fn peer_switch(&self, port: PortId) -> Option<SwitchId> {
-        self.plan.switch_id(self.plan.topology.peer(port))
+        self.plan.switch_id_of_node(self.plan.topology.peer(port))
     }
 
     /// Slots that are paused at the request of a switch.
-    fn paused_slots(&self) -> Vec<SlotId> {
-        let all =
-            self.plan.all_ports().filter(|port| self.sending_partition(*port).ports.ports[*port].paused != 0);
+    fn queues_paused_by_switches(&self) -> Vec<SlotId> {
+        let all = self
+            .plan
+            .all_ports()
+            .filter(|port| self.partition_of_port_owner(*port).ports.ports[*port].paused != 0);
         let slots =
             all.flat_map(|port| (0..self.plan.priorities.len() as u8).map(move |class| (port, class)));
         slots
             .filter(|(port, class)| {
-                self.sending_partition(*port).ports.ports[*port].paused & 1 << class != 0
+                self.partition_of_port_owner(*port).ports.ports[*port].paused & 1 << class != 0
                     && self.peer_switch(*port).is_some()
-                    && self.account_of_slot(self.ingress_account_slot(*port, *class)).pause_sent
+                    && self
+                        .ingress_account_filled_by(self.slot_of_filled_ingress_account(*port, *class))
+                        .pause_sent
             })
-            .map(|(port, class)| self.plan.slot(port, class))
+            .map(|(port, class)| self.plan.slot_of_class(port, class))
             .collect()
     }
 
     /// The ingress account that `port` fills in `class`; with link pause that of class 0.
-    fn ingress_account_slot(&self, port: PortId, class: u8) -> SlotId {
-        self.plan.slot(port, class & self.plan.account_mask)
+    fn slot_of_filled_ingress_account(&self, port: PortId, class: u8) -> SlotId {
+        self.plan.slot_of_class(port, class & self.plan.account_mask)
     }
 
     /// Bytes that the switch queues among `slots` hold, by ingress account: a packet may leave in another class than it arrived in.
-    fn held_bytes_by_account(&self, slots: &[SlotId]) -> HeldBytes {
+    fn held_bytes_by_ingress_account(&self, slots: &[SlotId]) -> HeldBytes {
         let mut held = HeldBytes::new();
         for slot in slots {
-            let (port, _) = self.plan.port_and_class(*slot);
-            let Partition { ports, ctx, .. } = self.sending_partition(port);
+            let (port, _) = self.plan.port_and_class_of_slot(*slot);
+            let Partition { ports, ctx, .. } = self.partition_of_port_owner(port);
             if !ports.ports[port].from.is_switch() {
                 continue;
             }
@@ -189,7 +193,7 @@ impl ObserverView<'_> {
                 if packet.ingress == PortId::NONE {
                     continue; // A CNM of this switch is in no account.
                 }
-                let from = self.ingress_account_slot(packet.ingress, packet.ingress_class);
+                let from = self.slot_of_filled_ingress_account(packet.ingress, packet.ingress_class);
                 *held.entry((from, *slot)).or_default() += u64::from(packet.size);
             }
         }
@@ -197,7 +201,7 @@ impl ObserverView<'_> {
     }
 
     /// The largest set of slots that stay above their resume level when everything outside the set has drained.
-    fn find_stuck_slots(&self, paused: &[SlotId], held: &HeldBytes) -> BTreeSet<SlotId> {
+    fn find_permanently_paused_queues(&self, paused: &[SlotId], held: &HeldBytes) -> BTreeSet<SlotId> {
         let mut set: BTreeSet<SlotId> = paused.iter().copied().collect();
         loop {
             let mut bytes: BTreeMap<SlotId, u64> = BTreeMap::new();
@@ -206,7 +210,7 @@ impl ObserverView<'_> {
                     *bytes.entry(*from).or_default() += size;
                 }
             }
-            let resumes = |slot: &SlotId| !self.stays_paused(*slot, &bytes);
+            let resumes = |slot: &SlotId| !self.stays_above_xon(*slot, &bytes);
             let free: Vec<SlotId> = set.iter().copied().filter(resumes).collect();
             if free.is_empty() {
                 return set;
@@ -218,59 +222,61 @@ impl ObserverView<'_> {
     }
 
     /// Whether a slot's account stays above its resume level when only `bytes` are left in the accounts.
-    fn stays_paused(&self, slot: SlotId, bytes: &BTreeMap<SlotId, u64>) -> bool {
-        let (port, class) = self.plan.port_and_class(slot);
-        let account = self.ingress_account_slot(port, class);
+    fn stays_above_xon(&self, slot: SlotId, bytes: &BTreeMap<SlotId, u64>) -> bool {
+        let (port, class) = self.plan.port_and_class_of_slot(slot);
+        let account = self.slot_of_filled_ingress_account(port, class);
         let left = |account: &SlotId| bytes.get(account).copied().unwrap_or(0);
-        let partition = self.receiving_partition(port);
+        let partition = self.partition_of_link_peer(port);
         if !partition.ctx.hot.shared {
-            return left(&account) > self.account_of_slot(account).limits.xon;
+            return left(&account) > self.ingress_account_filled_by(account).limits.xon;
         }
         // The headroom empties first.
         let standing = |account: &SlotId| {
-            let IngressAccount { bytes, in_headroom, .. } = self.account_of_slot(*account);
+            let IngressAccount { bytes, in_headroom, .. } = self.ingress_account_filled_by(*account);
             let gone = bytes.saturating_sub(left(account));
             IngressOccupancy { bytes: left(account), in_headroom: in_headroom.saturating_sub(gone) }
         };
         let from_pool = |other: &SlotId| {
             let (IngressOccupancy { bytes, in_headroom }, (_, class)) =
-                (standing(other), self.plan.port_and_class(*other));
+                (standing(other), self.plan.port_and_class_of_slot(*other));
             (bytes - in_headroom).saturating_sub(self.plan.policies[usize::from(class)].reserved)
         };
         let switch = self.peer_switch(port);
-        let same_switch = |other: &&SlotId| self.peer_switch(self.plan.port_and_class(**other).0) == switch;
+        let same_switch =
+            |other: &&SlotId| self.peer_switch(self.plan.port_and_class_of_slot(**other).0) == switch;
         let used: u64 = bytes.keys().filter(same_switch).map(from_pool).sum();
-        let class = self.plan.port_and_class(account).1;
-        let pool = switch
-            .map(|switch| &partition.switching.switches[switch].pools[self.plan.buffer_pool_of_class(class)]);
-        let rule = self.shared_limits(port, account);
-        pool.is_some_and(|pool| !rule.may_resume(standing(&account), pool.free_bytes_with_usage(used)))
+        let class = self.plan.port_and_class_of_slot(account).1;
+        let pool = switch.map(|switch| {
+            &partition.switching.switches[switch].pools[self.plan.buffer_pool_index_of_class(class)]
+        });
+        let rule = self.shared_pool_limits_at_link_peer(port, account);
+        pool.is_some_and(|pool| !rule.may_resume(standing(&account), pool.free_bytes_at_usage(used)))
     }
 
     /// The cycles among the slots of `stuck`. With link pause all slots of a link wait for the same account; the cycle then follows those that hold
     /// most bytes.
     fn deadlock_cycles(&self, stuck: &BTreeSet<SlotId>, held: &HeldBytes) -> Vec<Vec<SlotId>> {
         if self.plan.account_mask != 0 {
-            return find_cycles(stuck, held);
+            return find_waiting_cycles(stuck, held);
         }
         let mut of_slots = HeldBytes::new();
         for slot in stuck {
-            let (port, class) = self.plan.port_and_class(*slot);
-            let account = self.ingress_account_slot(port, class);
+            let (port, class) = self.plan.port_and_class_of_slot(*slot);
+            let account = self.slot_of_filled_ingress_account(port, class);
             for ((_, at), bytes) in held.range((account, SlotId(0))..=(account, SlotId::NONE)) {
                 of_slots.insert((*slot, *at), *bytes);
             }
         }
-        find_cycles(stuck, &of_slots)
+        find_waiting_cycles(stuck, &of_slots)
     }
 
     fn deadlocked_queue(&self, slot: SlotId) -> DeadlockedQueue {
-        let (port, class) = self.plan.port_and_class(slot);
-        let Partition { ports, ctx, .. } = self.sending_partition(port);
+        let (port, class) = self.plan.port_and_class_of_slot(slot);
+        let Partition { ports, ctx, .. } = self.partition_of_port_owner(port);
         let waiting = ports.slots[slot].queue.iter(&ctx.packets);
         let packets: Vec<&Packet> = waiting.map(|index| &ctx.packets[index]).collect();
         let flow = |packet: &&Packet| match packet.content {
-            FrameKind::Segment(CompactSegment { to, .. }) => Some(to / 2),
+            FrameKind::Segment(CompactTcpSegment { to, .. }) => Some(to / 2),
             _ => None,
         };
         let flows: BTreeSet<u32> = packets.iter().filter_map(flow).collect();
@@ -287,7 +293,7 @@ impl ObserverView<'_> {
 
 /// The cycles formed when each slot of `stuck` waits for the slot in `stuck` that holds most of its bytes. Each slot has one, so a non-empty set has
 /// a cycle. Each cycle starts with its smallest slot.
-fn find_cycles(stuck: &BTreeSet<SlotId>, held: &HeldBytes) -> Vec<Vec<SlotId>> {
+fn find_waiting_cycles(stuck: &BTreeSet<SlotId>, held: &HeldBytes) -> Vec<Vec<SlotId>> {
     let mut next: BTreeMap<SlotId, (u64, SlotId)> = BTreeMap::new();
     for ((from, at), bytes) in
         held.iter().filter(|((from, at), _)| stuck.contains(from) && stuck.contains(at))
@@ -332,7 +338,10 @@ mod tests {
                 .map(|((from, at), bytes)| ((SlotId(from), SlotId(at)), bytes))
                 .collect();
         let stuck = [2, 4, 5, 6, 7, 9].into_iter().map(SlotId).collect();
-        assert_eq!(find_cycles(&stuck, &held), [[2, 4, 7].map(SlotId).to_vec(), [5, 6].map(SlotId).to_vec()]);
-        assert!(find_cycles(&BTreeSet::new(), &held).is_empty());
+        assert_eq!(
+            find_waiting_cycles(&stuck, &held),
+            [[2, 4, 7].map(SlotId).to_vec(), [5, 6].map(SlotId).to_vec()]
+        );
+        assert!(find_waiting_cycles(&BTreeSet::new(), &held).is_empty());
     }
 }

@@ -11,14 +11,14 @@ pub(crate) type PauseNumber = (SlotId, u32);
 
 /// A note about a slot.
 #[derive(Clone, Debug)]
-pub(crate) struct PauseNote {
+pub(crate) struct PauseChange {
     pub(crate) at: Time,
     pub(crate) slot: SlotId,
-    pub(crate) what: NoteKind,
+    pub(crate) what: PauseChangeKind,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) enum NoteKind {
+pub(crate) enum PauseChangeKind {
     /// The class may not send.
     Paused,
     /// The class may send again.
@@ -27,58 +27,58 @@ pub(crate) enum NoteKind {
     PauseRequested { fullest: Option<PortId>, parents: Vec<PauseNumber> },
 }
 
-impl PauseNote {
+impl PauseChange {
     /// Sort key, independent of partitions: by time, then requests last (they refer to pauses), then by slot.
-    pub(crate) fn sort_key(&self) -> (Time, bool, SlotId) {
-        (self.at, matches!(self.what, NoteKind::PauseRequested { .. }), self.slot)
+    pub(crate) fn sort_key_of_pause_change(&self) -> (Time, bool, SlotId) {
+        (self.at, matches!(self.what, PauseChangeKind::PauseRequested { .. }), self.slot)
     }
 }
 
 /// The pause notes of a partition.
 #[derive(Debug, Default)]
-pub(crate) struct PauseNotes {
-    pub(crate) list: Vec<PauseNote>,
+pub(crate) struct PauseChangeLog {
+    pub(crate) list: Vec<PauseChange>,
     /// For the pause tree, by slot: number of pauses and end of the last one; empty without a pause tree.
     pauses: IndexVec<SlotId, (u32, Option<Time>)>,
     /// Whether the state log is on.
-    fullest: bool,
-    /// Start of the first pause since the last call of `take_first_pause`.
+    is_state_log_on: bool,
+    /// Start of the first pause since the last call of `take_first_pause_start`.
     first_pause: Option<Time>,
 }
 
-impl PauseNotes {
+impl PauseChangeLog {
     /// Enables numbering of pauses, for the pause tree.
-    pub(crate) fn enable_pause_numbers(&mut self, slots: usize) {
+    pub(crate) fn enable_pause_numbering(&mut self, slots: usize) {
         self.pauses = IndexVec::filled((0, None), slots);
     }
 
     /// Enables the search for the fullest queue, for the state log.
     pub(crate) fn enable_fullest_queue_search(&mut self) {
-        self.fullest = true;
+        self.is_state_log_on = true;
     }
 
-    pub(crate) fn take_first_pause(&mut self) -> Option<Time> {
+    pub(crate) fn take_first_pause_start(&mut self) -> Option<Time> {
         self.first_pause.take()
     }
 
-    pub(crate) fn is_recording(&self) -> bool {
-        self.fullest || !self.pauses.is_empty()
+    pub(crate) fn is_recording_pauses(&self) -> bool {
+        self.is_state_log_on || !self.pauses.is_empty()
     }
 
     /// Whether pause requests are recorded with the fullest queue.
     pub(crate) fn records_fullest_queue(&self) -> bool {
-        self.fullest
+        self.is_state_log_on
     }
 
     /// Number of the latest pause of a slot, and its end if it has ended; `None` if pauses are not numbered.
-    pub(crate) fn last_pause(&self, slot: SlotId) -> Option<(u32, Option<Time>)> {
+    pub(crate) fn last_pause_number_and_end(&self, slot: SlotId) -> Option<(u32, Option<Time>)> {
         self.pauses.get(slot).copied()
     }
 
     /// Records the start of a pause.
-    pub(crate) fn note_pause(&mut self, slot: SlotId, now: Time) {
+    pub(crate) fn record_pause_start(&mut self, slot: SlotId, now: Time) {
         self.first_pause.get_or_insert(now);
-        if !self.is_recording() {
+        if !self.is_recording_pauses() {
             return;
         }
         if !self.pauses.is_empty() {
@@ -86,17 +86,17 @@ impl PauseNotes {
             *count += 1;
             *end = None;
         }
-        self.list.push(PauseNote { at: now, slot, what: NoteKind::Paused });
+        self.list.push(PauseChange { at: now, slot, what: PauseChangeKind::Paused });
     }
 
     /// The class may send again.
-    pub(crate) fn note_resume(&mut self, slot: SlotId, now: Time) {
-        if !self.is_recording() {
+    pub(crate) fn record_pause_end(&mut self, slot: SlotId, now: Time) {
+        if !self.is_recording_pauses() {
             return;
         }
         if !self.pauses.is_empty() {
             self.pauses[slot].1 = Some(now);
         }
-        self.list.push(PauseNote { at: now, slot, what: NoteKind::Resumed });
+        self.list.push(PauseChange { at: now, slot, what: PauseChangeKind::Resumed });
     }
 }

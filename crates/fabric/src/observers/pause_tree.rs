@@ -6,8 +6,8 @@
 //! [`crate::deadlock`] handles cyclic waits. Observation only: nothing in the network reads it back.
 
 use crate::ids::SlotId;
-use crate::observers::notes::{NoteKind, PauseNote, PauseNumber};
-use crate::plan::Plan;
+use crate::observers::notes::{PauseChange, PauseChangeKind, PauseNumber};
+use crate::plan::NetworkPlan;
 use pauseframe_units::{IndexVec, PortId, Priority, Time};
 use std::collections::BTreeMap;
 
@@ -32,49 +32,49 @@ pub struct PauseInterval {
 
 /// A pause request with its causes.
 #[derive(Clone, Debug)]
-struct PauseRequest {
+struct PauseRequestWithCauses {
     at: Time,
     parents: Vec<u32>,
 }
 
 /// Records pause intervals.
 #[derive(Debug)]
-pub(crate) struct PauseLog {
+pub(crate) struct PauseIntervalLog {
     pub(crate) intervals: Vec<PauseInterval>,
     limit: usize,
     pub(crate) unrecorded: u64,
     /// By slot: the last interval, if recorded, and the number of pauses.
     last: IndexVec<SlotId, (Option<u32>, u32)>,
     /// By slot: the request for the next interval.
-    asked: IndexVec<SlotId, Option<PauseRequest>>,
+    last_requests: IndexVec<SlotId, Option<PauseRequestWithCauses>>,
     /// Numbers of the recorded intervals.
     numbers: BTreeMap<PauseNumber, u32>,
 }
 
-impl PauseLog {
+impl PauseIntervalLog {
     /// Up to `limit` intervals of so many slots.
-    pub(crate) fn new(limit: usize, slots: usize) -> PauseLog {
-        PauseLog {
+    pub(crate) fn new(limit: usize, slots: usize) -> PauseIntervalLog {
+        PauseIntervalLog {
             intervals: Vec::new(),
             limit,
             unrecorded: 0,
             last: IndexVec::filled((None, 0), slots),
-            asked: IndexVec::filled(None, slots),
+            last_requests: IndexVec::filled(None, slots),
             numbers: BTreeMap::new(),
         }
     }
 
-    pub(crate) fn record_note(&mut self, note: &PauseNote, plan: &Plan) {
+    pub(crate) fn record_pause_change(&mut self, note: &PauseChange, plan: &NetworkPlan) {
         let slot = note.slot;
         match &note.what {
-            NoteKind::PauseRequested { parents, .. } => {
+            PauseChangeKind::PauseRequested { parents, .. } => {
                 let number = |name: &PauseNumber| self.numbers.get(name).copied();
                 let mut parents: Vec<u32> = parents.iter().filter_map(number).collect();
                 parents.sort_unstable();
-                self.asked[slot] = Some(PauseRequest { at: note.at, parents });
+                self.last_requests[slot] = Some(PauseRequestWithCauses { at: note.at, parents });
             }
-            NoteKind::Paused => self.begin_interval(note, plan),
-            NoteKind::Resumed => {
+            PauseChangeKind::Paused => self.begin_pause_interval(note, plan),
+            PauseChangeKind::Resumed => {
                 if let Some(last) = self.last[slot].0 {
                     self.intervals[last as usize].end = Some(note.at);
                 }
@@ -82,7 +82,7 @@ impl PauseLog {
         }
     }
 
-    fn begin_interval(&mut self, note: &PauseNote, plan: &Plan) {
+    fn begin_pause_interval(&mut self, note: &PauseChange, plan: &NetworkPlan) {
         let (last, count) = &mut self.last[note.slot];
         *count += 1;
         if self.intervals.len() >= self.limit {
@@ -93,10 +93,10 @@ impl PauseLog {
         let number = self.intervals.len() as u32;
         *last = Some(number);
         self.numbers.insert((note.slot, *count - 1), number);
-        let (port, class) = plan.port_and_class(note.slot);
-        let asked = self.asked[note.slot].clone();
-        let PauseRequest { at: asked, parents } =
-            asked.unwrap_or(PauseRequest { at: note.at, parents: Vec::new() });
+        let (port, class) = plan.port_and_class_of_slot(note.slot);
+        let asked = self.last_requests[note.slot].clone();
+        let PauseRequestWithCauses { at: asked, parents } =
+            asked.unwrap_or(PauseRequestWithCauses { at: note.at, parents: Vec::new() });
         let depth = parents.iter().map(|parent| self.intervals[*parent as usize].depth + 1).max();
         self.intervals.push(PauseInterval {
             port,

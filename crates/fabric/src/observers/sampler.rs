@@ -1,8 +1,8 @@
 //! Samples of queues and flows, taken between two windows. Nothing in the simulation reads them back, and they end with the last event of the
 //! network, so they never prolong a run.
 
-use crate::endpoint::Endpoint;
-use crate::endpoint::queue_pair::PairEnd;
+use crate::endpoint::TcpEndpoint;
+use crate::endpoint::queue_pair::QueuePairEnd;
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus};
 use crate::observers::view::ObserverView;
 use crate::partition::Partition;
@@ -104,26 +104,26 @@ impl Sampler {
         now: Time,
         is_over: bool,
     ) {
-        self.sample_ports(view, now);
-        self.sample_flows(view, records, now);
+        self.sample_port_metrics(view, now);
+        self.sample_flow_metrics(view, records, now);
         self.at = (!is_over).then(|| now + self.plan.every);
     }
 
-    fn sample_ports(&mut self, view: ObserverView, now: Time) {
+    fn sample_port_metrics(&mut self, view: ObserverView, now: Time) {
         let (interval, plan) = (self.plan.every.as_secs_f64(), view.plan);
         // Up to four samples a class: the loop below need not grow the list.
         self.samples.reserve(self.last_port.len() * 4);
         for (number, &port) in self.plan.ports.iter().enumerate() {
-            let Partition { ports, ctx, .. } = view.sending_partition(port);
-            let in_service = ports.ports[port].remaining_in_service(ctx, now);
+            let Partition { ports, ctx, .. } = view.partition_of_port_owner(port);
+            let in_service = ports.ports[port].remaining_frame_in_service(ctx, now);
             for (class, &priority) in plan.priorities.iter().enumerate() {
-                let index = plan.slot(port, class as u8);
-                let (slot, account) = (&ports.slots[index], view.ingress_account(port, index));
+                let index = plan.slot_of_class(port, class as u8);
+                let (slot, account) = (&ports.slots[index], view.ingress_account_at_link_peer(port, index));
                 let unsent = in_service.as_ref().filter(|service| usize::from(service.class) == class);
-                let sent = ports.sent_in_class(port, class as u8, &ctx.hot).bytes as f64
+                let sent = ports.packets_sent_in_class(port, class as u8, &ctx.hot).bytes as f64
                     - unsent.map_or(0.0, |service| service.bytes_left);
                 let is_paused = ports.ports[port].paused & 1 << class != 0;
-                let (paused, _) = ports.paused_time(index, is_paused, now);
+                let (paused, _) = ports.total_and_longest_pause_time(index, is_paused, now);
                 let last = &mut self.last_port[(number << plan.class_bits) + class];
                 let bits = (sent - last.0) * 8.0;
                 let paused_fraction = (paused - last.1).as_secs_f64() / interval;
@@ -132,7 +132,7 @@ impl Sampler {
                 let mut add = |metric, value| self.samples.push(Sample { time: now, metric, entity, value });
                 add(SampledMetric::Backlog, slot.backlog as f64);
                 add(SampledMetric::Throughput, bits / interval / 1e9);
-                if plan.is_lossless(class as u8) {
+                if plan.is_class_lossless(class as u8) {
                     add(SampledMetric::PausedFraction, paused_fraction);
                     add(SampledMetric::Ingress, account.bytes as f64);
                 }
@@ -140,8 +140,8 @@ impl Sampler {
         }
     }
 
-    fn sample_flows(&mut self, view: ObserverView, records: &FlowRecords, now: Time) {
-        for record in records.range(self.next_flow as usize..records.len()) {
+    fn sample_flow_metrics(&mut self, view: ObserverView, records: &FlowRecords, now: Time) {
+        for record in records.flow_record_range(self.next_flow as usize..records.len()) {
             if self.plan.workloads.get(usize::from(record.spec.workload)) == Some(&true) {
                 self.watched.push((self.next_flow, 0));
             }
@@ -150,9 +150,9 @@ impl Sampler {
         let interval = self.plan.every.as_secs_f64();
         let samples = &mut self.samples;
         self.watched.retain_mut(|(flow, last)| {
-            let (entity, record) = (SampledEntity::Flow(*flow), &records.get(*flow));
+            let (entity, record) = (SampledEntity::Flow(*flow), &records.flow_record(*flow));
             let mut add = |metric, value| samples.push(Sample { time: now, metric, entity, value });
-            let delivered = view.delivered_bytes(*flow, record);
+            let delivered = view.delivered_bytes_of_flow(*flow, record);
             add(SampledMetric::Goodput, (delivered - *last) as f64 * 8.0 / interval / 1e9);
             *last = delivered;
             let FlowSpec { source, destination, size, reply, transport, .. } = record.spec;
@@ -160,15 +160,18 @@ impl Sampler {
             // After a small request with a large response, the responder's window is the interesting one.
             let side = usize::from(reply > size);
             let [from, to] = if side == 0 { [source, destination] } else { [destination, source] };
-            let (partition, host) = (view.partition(from), view.plan.host_id(from));
-            if let Some(rate) = partition.endpoints.qcn_rate(host, to, class, &partition.ports) {
+            let (partition, host) = (view.partition_of_node(from), view.plan.host_id_of_node(from));
+            if let Some(rate) =
+                partition.endpoints.qcn_rate_towards_destination(host, to, class, &partition.ports)
+            {
                 add(SampledMetric::QcnRate, rate.as_gbps_f64());
             }
-            if let Some(end) = partition.endpoints.pairs.at(*flow * 2 + side as u32) {
+            if let Some(end) = partition.endpoints.pairs.pair_end_of_key(*flow * 2 + side as u32) {
                 add(SampledMetric::RdmaRate, end.pair.rate() as f64 / 1e9);
             }
             // Datagram flows have no TCP state.
-            let Some(sender) = view.find_open_endpoint(*flow, side, record).map(|end| &end.connection) else {
+            let Some(sender) = view.find_open_tcp_endpoint(*flow, side, record).map(|end| &end.connection)
+            else {
                 return record.status == FlowStatus::Running;
             };
             add(SampledMetric::Cwnd, sender.cwnd() as f64);
@@ -188,33 +191,33 @@ impl Sampler {
 
 impl ObserverView<'_> {
     /// The open endpoint of a flow on this side.
-    fn find_open_endpoint(&self, flow: u32, side: usize, record: &FlowRecord) -> Option<&Endpoint> {
-        if self.sends_datagrams(record) {
+    fn find_open_tcp_endpoint(&self, flow: u32, side: usize, record: &FlowRecord) -> Option<&TcpEndpoint> {
+        if self.is_datagram_flow(record) {
             return None;
         }
         let node = if side == 0 { record.spec.source } else { record.spec.destination };
-        self.partition(node).endpoints.find_open_endpoint(flow, side)
+        self.partition_of_node(node).endpoints.find_open_tcp_endpoint(flow, side)
     }
 
     /// Unreported delivered bytes of a flow's queue pair on this side.
     fn unreported_queue_pair_bytes(&self, flow: u32, side: usize, record: &FlowRecord) -> u64 {
         let node = if side == 0 { record.spec.source } else { record.spec.destination };
-        let end = self.partition(node).endpoints.pairs.at(flow * 2 + side as u32);
-        end.filter(|end| end.flow == Some(flow)).map_or(0, PairEnd::delivered)
+        let end = self.partition_of_node(node).endpoints.pairs.pair_end_of_key(flow * 2 + side as u32);
+        end.filter(|end| end.flow == Some(flow)).map_or(0, QueuePairEnd::unreported_delivered_bytes)
     }
 
-    fn sends_datagrams(&self, record: &FlowRecord) -> bool {
+    fn is_datagram_flow(&self, record: &FlowRecord) -> bool {
         self.plan.settings.transports[usize::from(record.spec.transport)].datagrams.is_some()
     }
 
     /// In-order bytes delivered so far to both applications of a flow, reported or not.
-    fn delivered_bytes(&self, flow: u32, record: &FlowRecord) -> u64 {
-        let untold = |side| match self.find_open_endpoint(flow, side, record) {
-            Some(end) if end.flow == Some(flow) => end.unreported_bytes(),
+    fn delivered_bytes_of_flow(&self, flow: u32, record: &FlowRecord) -> u64 {
+        let untold = |side| match self.find_open_tcp_endpoint(flow, side, record) {
+            Some(end) if end.flow == Some(flow) => end.unreported_delivered_bytes(),
             _ => self.unreported_queue_pair_bytes(flow, side, record),
         };
-        let received = if self.sends_datagrams(record) {
-            self.partition(record.spec.destination).endpoints.unreported_datagram_bytes(flow)
+        let received = if self.is_datagram_flow(record) {
+            self.partition_of_node(record.spec.destination).endpoints.unreported_datagram_bytes(flow)
         } else {
             untold(0) + untold(1)
         };

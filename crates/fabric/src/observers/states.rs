@@ -5,10 +5,10 @@
 //! full; numbers of marks and drops. Observation only: nothing in the simulation reads the log, and hops pay nothing for it.
 
 use crate::ids::SlotId;
-use crate::observers::notes::{NoteKind, PauseNote};
+use crate::observers::notes::{PauseChange, PauseChangeKind};
 use crate::observers::view::ObserverView;
 use crate::partition::Partition;
-use crate::plan::Plan;
+use crate::plan::NetworkPlan;
 use crate::wire::counters::PacketsAndBytes;
 use pauseframe_units::{IndexVec, PortId, Priority, Span, Time};
 
@@ -19,7 +19,7 @@ const FULL_LOAD_TENTHS: u8 = 10;
 
 /// A state change of a port and priority.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum PortState {
+pub enum PortStateChange {
     /// Largest backlog of the interval that ends now, bytes.
     Backlog(u64),
     /// Share of the interval that ends now in which the port was sending packets of the priority.
@@ -42,7 +42,7 @@ pub enum PortState {
 
 /// One row of the `states` table.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct StateChange {
+pub struct StateLogRow {
     /// When.
     pub time: Time,
     /// Where.
@@ -50,12 +50,12 @@ pub struct StateChange {
     /// Of which priority.
     pub priority: Priority,
     /// What.
-    pub state: PortState,
+    pub state: PortStateChange,
 }
 
 /// The last logged values of a port and class.
 #[derive(Clone, Copy, Debug, Default)]
-struct LoggedSlot {
+struct LoggedQueueState {
     sent: PacketsAndBytes,
     /// Remaining time of the frame in service at the end of the last interval, ps.
     left: f64,
@@ -71,7 +71,7 @@ struct LoggedSlot {
     load: u8,
 }
 
-impl LoggedSlot {
+impl LoggedQueueState {
     /// Whether the maximum backlog has changed enough to be logged.
     fn has_backlog_changed(&self, peak: u64) -> bool {
         if peak == 0 || self.depth == 0 {
@@ -97,82 +97,89 @@ pub(crate) struct StateLog {
     /// End of the last interval.
     pub(crate) last: Time,
     limit: usize,
-    pub(crate) changes: Vec<StateChange>,
+    pub(crate) changes: Vec<StateLogRow>,
     pub(crate) full: Option<Time>,
     /// By slot.
-    seen: IndexVec<SlotId, LoggedSlot>,
+    seen: IndexVec<SlotId, LoggedQueueState>,
 }
 
 impl StateLog {
     pub(crate) fn new(every: Span, limit: usize, slots: usize) -> StateLog {
-        let seen = IndexVec::filled(LoggedSlot::default(), slots);
+        let seen = IndexVec::filled(LoggedQueueState::default(), slots);
         let (at, last) = (Some(Time::ZERO + every), Time::ZERO);
         StateLog { every, at, last, limit, changes: Vec::new(), full: None, seen }
     }
 
     /// Maximum backlog of a slot before the current interval.
-    pub(crate) fn backlog_max(&self, slot: SlotId) -> u64 {
+    pub(crate) fn backlog_max_before_interval(&self, slot: SlotId) -> u64 {
         self.seen[slot].backlog_max
     }
 
     /// Logs a pause request, or the start or end of a pause.
-    pub(crate) fn record_note(&mut self, note: &PauseNote, plan: &Plan) {
-        let (port, class) = plan.port_and_class(note.slot);
+    pub(crate) fn record_pause_change(&mut self, note: &PauseChange, plan: &NetworkPlan) {
+        let (port, class) = plan.port_and_class_of_slot(note.slot);
         let state = match note.what {
-            NoteKind::PauseRequested { fullest, .. } => PortState::PauseRequested(fullest),
-            NoteKind::Paused => PortState::Paused,
-            NoteKind::Resumed => PortState::Resumed,
+            PauseChangeKind::PauseRequested { fullest, .. } => PortStateChange::PauseRequested(fullest),
+            PauseChangeKind::Paused => PortStateChange::Paused,
+            PauseChangeKind::Resumed => PortStateChange::Resumed,
         };
         if self.changes.len() < self.limit {
             let priority = plan.priorities[usize::from(class)];
-            self.changes.push(StateChange { time: note.at, port, priority, state });
+            self.changes.push(StateLogRow { time: note.at, port, priority, state });
         } else {
             self.full.get_or_insert(note.at);
         }
     }
 
     /// Logs the changes of an interval. `peaks`: maximum backlogs by slot.
-    pub(crate) fn record_interval(&mut self, view: ObserverView, peaks: &IndexVec<SlotId, u64>, now: Time) {
+    pub(crate) fn log_changes_of_interval(
+        &mut self,
+        view: ObserverView,
+        peaks: &IndexVec<SlotId, u64>,
+        now: Time,
+    ) {
         let (interval, plan) = (now - self.last, view.plan);
-        for (slot, seen) in plan.all_slots().zip(&mut self.seen) {
-            let (port, class) = plan.port_and_class(slot);
+        for (slot, seen) in plan.all_class_slots().zip(&mut self.seen) {
+            let (port, class) = plan.port_and_class_of_slot(slot);
             let Some(&priority) = plan.priorities.get(usize::from(class)) else { continue };
             seen.backlog_max = seen.backlog_max.max(peaks[slot]);
             let peak = peaks[slot];
             let peak = if peak < MIN_LOGGED_BACKLOG { 0 } else { peak };
-            let Partition { ports, ctx, .. } = view.sending_partition(port);
-            let (sent, counters) = (ports.sent_in_class(port, class, &ctx.hot), view.counters(port, slot));
+            let Partition { ports, ctx, .. } = view.partition_of_port_owner(port);
+            let (sent, counters) =
+                (ports.packets_sent_in_class(port, class, &ctx.hot), view.merged_queue_counters(port, slot));
             let losses: u64 = counters.drops.iter().chain(&counters.lost).sum();
             let idle = sent == seen.sent && seen.load == 0;
-            let notifications = view.notifications(port, class);
+            let notifications = view.congestion_notification_counts(port, class);
             let unchanged =
                 (losses, counters.ecn_marks, notifications) == (seen.losses, seen.marks, seen.notifications);
             if idle && unchanged && !seen.has_backlog_changed(peak) {
                 continue;
             }
-            let mut add = |state| self.changes.push(StateChange { time: now, port, priority, state });
+            let mut add = |state| self.changes.push(StateLogRow { time: now, port, priority, state });
             if seen.has_backlog_changed(peak) {
                 seen.depth = peak;
-                add(PortState::Backlog(peak));
+                add(PortStateChange::Backlog(peak));
             }
             if counters.ecn_marks > seen.marks {
-                add(PortState::Marked(counters.ecn_marks - seen.marks));
+                add(PortStateChange::Marked(counters.ecn_marks - seen.marks));
             }
             if losses > seen.losses {
-                add(PortState::Dropped(losses - seen.losses));
+                add(PortStateChange::Dropped(losses - seen.losses));
             }
             let [sent, received] = [0, 1].map(|way| notifications[way] - seen.notifications[way]);
             if sent > 0 {
-                add(PortState::NotificationsSent(sent));
+                add(PortStateChange::NotificationsSent(sent));
             }
             if received > 0 {
-                add(PortState::NotificationsReceived(received));
+                add(PortStateChange::NotificationsReceived(received));
             }
-            let share = busy_share_since(view.sending_partition(port), seen, (port, class), interval, now);
+            let share =
+                update_busy_share(view.partition_of_port_owner(port), seen, (port, class), interval, now);
             let load = (share * f64::from(FULL_LOAD_TENTHS)).round() as u8;
             if seen.has_load_changed(load) {
                 seen.load = load;
-                add(PortState::Load(f64::from(load) / f64::from(FULL_LOAD_TENTHS)));
+                add(PortStateChange::Load(f64::from(load) / f64::from(FULL_LOAD_TENTHS)));
             }
             (seen.marks, seen.losses, seen.notifications) = (counters.ecn_marks, losses, notifications);
         }
@@ -186,34 +193,34 @@ impl StateLog {
 
 /// Fraction of the interval in which a port transmitted a class: started transmissions less their remaining part. Like `busy_time`, but without a
 /// division of large integers.
-fn busy_share_since(
+fn update_busy_share(
     partition: &Partition,
-    seen: &mut LoggedSlot,
+    seen: &mut LoggedQueueState,
     (port, class): (PortId, u8),
     interval: Span,
     now: Time,
 ) -> f64 {
     let Partition { ports, ctx, .. } = partition;
-    let sent = ports.sent_in_class(port, class, &ctx.hot);
+    let sent = ports.packets_sent_in_class(port, class, &ctx.hot);
     let new = sent - seen.sent;
     let gaps = new.packets * u64::from(ctx.hot.gap);
     let ps_per_byte = 8e3 / ports.ports[port].rate.rate().as_gbps_f64();
     let begun = (new.bytes + gaps) as f64 * ps_per_byte;
     let in_service =
-        ports.ports[port].remaining_in_service(ctx, now).filter(|service| service.class == class);
+        ports.ports[port].remaining_frame_in_service(ctx, now).filter(|service| service.class == class);
     let left = in_service.map_or(0.0, |service| service.left.0 as f64);
     let share = (begun + seen.left - left) / interval.0 as f64;
-    *seen = LoggedSlot { sent, left, ..*seen };
+    *seen = LoggedQueueState { sent, left, ..*seen };
     share.clamp(0.0, 1.0)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::LoggedSlot;
+    use super::LoggedQueueState;
 
     #[test]
     fn small_changes_are_none() {
-        let queue = |depth| LoggedSlot { depth, ..LoggedSlot::default() };
+        let queue = |depth| LoggedQueueState { depth, ..LoggedQueueState::default() };
         assert!(
             queue(0).has_backlog_changed(5000)
                 && queue(5000).has_backlog_changed(0)
@@ -221,7 +228,7 @@ mod tests {
         );
         assert!(!queue(5000).has_backlog_changed(9999) && queue(5000).has_backlog_changed(10_000));
         assert!(!queue(9999).has_backlog_changed(5000) && queue(10_000).has_backlog_changed(5000));
-        let link = |load| LoggedSlot { load, ..LoggedSlot::default() };
+        let link = |load| LoggedQueueState { load, ..LoggedQueueState::default() };
         assert!(!link(0).has_load_changed(1) && link(1).has_load_changed(0) && link(0).has_load_changed(2));
         assert!(
             link(9).has_load_changed(10) && !link(10).has_load_changed(9) && link(10).has_load_changed(8)

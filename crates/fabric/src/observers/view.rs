@@ -2,9 +2,9 @@
 
 use crate::ids::SlotId;
 use crate::partition::Partition;
-use crate::plan::Plan;
+use crate::plan::NetworkPlan;
 use crate::switching::pool::SharedPoolLimits;
-use crate::wire::counters::SlotCounters;
+use crate::wire::counters::QueueCounters;
 use crate::wire::ingress::IngressAccount;
 use crate::worker::Worker;
 use pauseframe_topology::NodeKind;
@@ -17,55 +17,58 @@ pub(crate) type PartitionByNode = IndexVec<NodeId, u16>;
 /// Read access to all partitions while none of them runs.
 #[derive(Clone, Copy)]
 pub(crate) struct ObserverView<'a> {
-    pub(crate) plan: &'a Arc<Plan>,
+    pub(crate) plan: &'a Arc<NetworkPlan>,
     pub(crate) workers: &'a [Box<Worker>],
     pub(crate) partition_of: &'a PartitionByNode,
 }
 
 impl<'a> ObserverView<'a> {
     /// The partition of a node.
-    pub(crate) fn partition(&self, node: NodeId) -> &'a Partition {
+    pub(crate) fn partition_of_node(&self, node: NodeId) -> &'a Partition {
         &self.workers[usize::from(self.partition_of[node])].partition
     }
 
     /// The partition of the node that sends by `port`, with its queues and pause state.
-    pub(crate) fn sending_partition(&self, port: PortId) -> &'a Partition {
-        self.partition(self.plan.topology.owner(port))
+    pub(crate) fn partition_of_port_owner(&self, port: PortId) -> &'a Partition {
+        self.partition_of_node(self.plan.topology.owner(port))
     }
 
     /// The partition of the node at the other end, with the ingress account and pause requests.
-    pub(crate) fn receiving_partition(&self, port: PortId) -> &'a Partition {
-        self.partition(self.plan.topology.peer(port))
+    pub(crate) fn partition_of_link_peer(&self, port: PortId) -> &'a Partition {
+        self.partition_of_node(self.plan.topology.peer(port))
     }
 
     /// Congestion notifications that the host that owns `port` has sent and received in a class; zero for switches.
-    pub(crate) fn notifications(&self, port: PortId, class: u8) -> [u64; 2] {
+    pub(crate) fn congestion_notification_counts(&self, port: PortId, class: u8) -> [u64; 2] {
         let node = self.plan.topology.owner(port);
         if self.plan.topology.nodes()[node].kind != NodeKind::Host {
             return [0; 2];
         }
-        self.partition(node).endpoints.pairs.notifications(self.plan.host_id(node), class)
+        self.partition_of_node(node)
+            .endpoints
+            .pairs
+            .congestion_notification_counts(self.plan.host_id_of_node(node), class)
     }
 
     /// Counters of one direction of a link, from both ends.
-    pub(crate) fn counters(&self, port: PortId, slot: SlotId) -> SlotCounters {
-        let (sender, receiver) = (self.sending_partition(port), self.receiving_partition(port));
-        let own = sender.ports.counters.counters_of_slot(slot);
+    pub(crate) fn merged_queue_counters(&self, port: PortId, slot: SlotId) -> QueueCounters {
+        let (sender, receiver) = (self.partition_of_port_owner(port), self.partition_of_link_peer(port));
+        let own = sender.ports.counters.merged_counters_of_queue(slot);
         if std::ptr::eq(sender, receiver) {
             own
         } else {
-            own.merged(&receiver.ports.counters.counters_of_slot(slot))
+            own.merge_queue_counters(&receiver.ports.counters.merged_counters_of_queue(slot))
         }
     }
 
     /// The ingress account of a slot at the other end of `port`; an empty one if the node keeps none.
-    pub(crate) fn ingress_account(&self, port: PortId, slot: SlotId) -> IngressAccount {
-        self.receiving_partition(port).ports.ingress.accounts.get(slot).copied().unwrap_or_default()
+    pub(crate) fn ingress_account_at_link_peer(&self, port: PortId, slot: SlotId) -> IngressAccount {
+        self.partition_of_link_peer(port).ports.ingress.accounts.get(slot).copied().unwrap_or_default()
     }
 
     /// Shared-pool limits of the receiving switch for a slot of `port`.
-    pub(crate) fn shared_limits(&self, port: PortId, slot: SlotId) -> SharedPoolLimits {
-        let policy = &self.plan.policies[usize::from(self.plan.port_and_class(slot).1)];
-        SharedPoolLimits::for_account(policy, &self.ingress_account(port, slot))
+    pub(crate) fn shared_pool_limits_at_link_peer(&self, port: PortId, slot: SlotId) -> SharedPoolLimits {
+        let policy = &self.plan.policies[usize::from(self.plan.port_and_class_of_slot(slot).1)];
+        SharedPoolLimits::limits_for_account(policy, &self.ingress_account_at_link_peer(port, slot))
     }
 }

@@ -4,7 +4,7 @@ use crate::event::Event;
 use crate::frame::{Packet, PacketId};
 use crate::partition::Partition;
 use crate::wire::port::Port;
-use pauseframe_engine::memory::prefetch_element;
+use pauseframe_engine::memory::prefetch_slice_element;
 use pauseframe_units::{Id, PortId};
 
 /// How many events ahead each step runs.
@@ -15,20 +15,21 @@ pub(crate) const LONG_LOOKAHEAD: usize = LONG_STEP_DISTANCES[0] + 1;
 impl Partition {
     /// Runs one prefetch step for each of five upcoming events.
     #[inline(always)]
-    pub(crate) fn prefetch_long(&self) {
-        let Some([port, packet, path, egress, last]) = self.ctx.queue.upcoming_events(LONG_STEP_DISTANCES)
+    pub(crate) fn prefetch_long_distance(&self) {
+        let Some([port, packet, path, egress, last]) =
+            self.ctx.queue.upcoming_event_codes(LONG_STEP_DISTANCES)
         else {
             return;
         };
-        self.prefetch_owner(port);
-        self.prefetch_packet(packet);
-        self.prefetch_path_entry(path);
+        self.prefetch_event_owner(port);
+        self.prefetch_packet_of_event(packet);
+        self.prefetch_path_entry_of_event(path);
         if let Some((state, packet)) = self.arriving_port_and_packet(egress) {
-            self.prefetch_egress_or_endpoint(state, packet);
+            self.prefetch_egress_port_or_endpoint(state, packet);
         }
         if let Some((state, packet)) = self.arriving_port_and_packet(last)
             && !state.to.is_switch()
-            && let Some(to) = packet.destination_address()
+            && let Some(to) = packet.destination_endpoint_key()
         {
             self.endpoints.prefetch_oldest_in_flight(to);
         }
@@ -36,29 +37,29 @@ impl Partition {
 
     /// Prefetches the port, host or endpoint of an event.
     #[inline(always)]
-    fn prefetch_owner(&self, code: u64) {
+    fn prefetch_event_owner(&self, code: u64) {
         match Event::decode_port_event(code) {
             Some(Event::TxDone(port)) => {
                 self.prefetch_port(port);
-                self.prefetch_slot(port, 0);
+                self.prefetch_egress_queue(port, 0);
             }
             Some(Event::Arrive(port)) => {
                 self.prefetch_port(port);
                 let accounts = self.ports.ingress.accounts.as_slice();
                 if !accounts.is_empty() {
-                    prefetch_element(accounts, self.ctx.hot.slot_of_class(port, 0).index());
+                    prefetch_slice_element(accounts, self.ctx.hot.slot_of_class(port, 0).index());
                 }
             }
-            _ => self.prefetch_other_owner(code),
+            _ => self.prefetch_owner_of_infrequent_event(code),
         }
     }
 
     #[inline(never)]
-    fn prefetch_other_owner(&self, code: u64) {
-        match Event::decode(code) {
+    fn prefetch_owner_of_infrequent_event(&self, code: u64) {
+        match Event::decode_event(code) {
             Event::HostReceive(host) | Event::HostSend(host) => self.endpoints.prefetch_host(host),
-            Event::Timer(address) | Event::QueuePair(address) => {
-                self.endpoints.prefetch_endpoint_index(address);
+            Event::Timer(endpoint_key) | Event::QueuePair(endpoint_key) => {
+                self.endpoints.prefetch_endpoint_index(endpoint_key);
             }
             _ => {}
         }
@@ -66,13 +67,13 @@ impl Partition {
 
     /// Prefetches the first packet on the wire, or of the highest waiting class, and its host.
     #[inline(always)]
-    fn prefetch_packet(&self, code: u64) {
+    fn prefetch_packet_of_event(&self, code: u64) {
         match Event::decode_port_event(code) {
             Some(Event::TxDone(port)) => {
                 let Some(state) = self.ports.ports.get(port) else { return };
                 let class = (state.ready | 1).ilog2() as u8;
                 if let Some(slot) = self.ports.slots.get(self.ctx.hot.slot_of_class(port, class)) {
-                    self.prefetch_packet_at(slot.queue.head_or_none());
+                    self.prefetch_packet_by_index(slot.queue.head_or_none());
                 }
                 if let Some(host) = state.from.as_host() {
                     self.endpoints.prefetch_host(host);
@@ -80,7 +81,7 @@ impl Partition {
             }
             Some(Event::Arrive(port)) => {
                 if let Some(state) = self.ports.ports.get(port) {
-                    self.prefetch_packet_at(state.in_flight.head_or_none());
+                    self.prefetch_packet_by_index(state.in_flight.head_or_none());
                 }
             }
             _ => self.prefetch_timer_endpoint(code),
@@ -89,14 +90,14 @@ impl Partition {
 
     #[inline(never)]
     fn prefetch_timer_endpoint(&self, code: u64) {
-        if let Event::Timer(address) | Event::QueuePair(address) = Event::decode(code) {
-            self.endpoints.prefetch_endpoint(address);
+        if let Event::Timer(endpoint_key) | Event::QueuePair(endpoint_key) = Event::decode_event(code) {
+            self.endpoints.prefetch_endpoint(endpoint_key);
         }
     }
 
     /// Prefetches the packet's path entry.
     #[inline(always)]
-    fn prefetch_path_entry(&self, code: u64) {
+    fn prefetch_path_entry_of_event(&self, code: u64) {
         match Event::decode_port_event(code) {
             Some(Event::TxDone(port)) => {
                 if let Some(host) = self.ports.ports.get(port).and_then(|state| state.from.as_host()) {
@@ -104,16 +105,16 @@ impl Partition {
                 }
             }
             Some(Event::Arrive(port)) => {
-                let Some((state, packet)) = self.port_and_first_in_flight(port) else { return };
+                let Some((state, packet)) = self.port_and_first_frame_on_wire(port) else { return };
                 let Some(host) = state.to.as_host() else {
-                    self.switching.paths.prefetch_hop(packet.route, packet.hop);
+                    self.switching.paths.prefetch_path_hop(packet.route, packet.hop);
                     return;
                 };
                 self.endpoints.prefetch_host(host);
                 // The answer of a host leaves by the reverse direction of the same link.
                 self.prefetch_port(port.reverse());
-                self.prefetch_slot(port.reverse(), packet.class);
-                if let Some(to) = packet.destination_address() {
+                self.prefetch_egress_queue(port.reverse(), packet.class);
+                if let Some(to) = packet.destination_endpoint_key() {
                     self.endpoints.prefetch_endpoint_index(to);
                 }
             }
@@ -123,32 +124,32 @@ impl Partition {
 
     /// Prefetches the egress port of a packet, or its destination endpoint.
     #[inline(always)]
-    fn prefetch_egress_or_endpoint(&self, state: &Port, packet: &Packet) {
-        self.ctx.packets.prefetch_telemetry(packet, !state.to.is_switch());
+    fn prefetch_egress_port_or_endpoint(&self, state: &Port, packet: &Packet) {
+        self.ctx.packets.prefetch_telemetry_of_packet(packet, !state.to.is_switch());
         if !state.to.is_switch() {
-            if let Some(to) = packet.destination_address() {
+            if let Some(to) = packet.destination_endpoint_key() {
                 self.endpoints.prefetch_endpoint(to);
             }
-        } else if let Some(egress) = self.egress_port_of(packet) {
+        } else if let Some(egress) = self.egress_port_of_packet(packet) {
             self.prefetch_port(egress);
-            self.prefetch_slot(egress, packet.class);
+            self.prefetch_egress_queue(egress, packet.class);
         }
     }
 
     #[inline(always)]
     fn prefetch_port(&self, port: PortId) {
-        prefetch_element(self.ports.ports.as_slice(), port.index());
+        prefetch_slice_element(self.ports.ports.as_slice(), port.index());
     }
 
     #[inline(always)]
-    fn prefetch_slot(&self, port: PortId, class: u8) {
-        prefetch_element(self.ports.slots.as_slice(), self.ctx.hot.slot_of_class(port, class).index());
+    fn prefetch_egress_queue(&self, port: PortId, class: u8) {
+        prefetch_slice_element(self.ports.slots.as_slice(), self.ctx.hot.slot_of_class(port, class).index());
     }
 
     #[inline(always)]
-    fn prefetch_packet_at(&self, packet: PacketId) {
+    fn prefetch_packet_by_index(&self, packet: PacketId) {
         if packet != PacketId::NONE {
-            prefetch_element(self.ctx.packets.all_slots(), packet.index());
+            prefetch_slice_element(self.ctx.packets.all_pool_entries(), packet.index());
         }
     }
 
@@ -156,22 +157,22 @@ impl Partition {
     #[inline(always)]
     fn arriving_port_and_packet(&self, code: u64) -> Option<(&Port, &Packet)> {
         let Some(Event::Arrive(port)) = Event::decode_port_event(code) else { return None };
-        self.port_and_first_in_flight(port)
+        self.port_and_first_frame_on_wire(port)
     }
 
     #[inline(always)]
-    fn port_and_first_in_flight(&self, port: PortId) -> Option<(&Port, &Packet)> {
+    fn port_and_first_frame_on_wire(&self, port: PortId) -> Option<(&Port, &Packet)> {
         let state = self.ports.ports.get(port)?;
-        Some((state, self.ctx.packets.get(state.in_flight.head_or_none())?))
+        Some((state, self.ctx.packets.packet_if_valid(state.in_flight.head_or_none())?))
     }
 
     /// The egress port of a packet at its next switch, if packets carry their path.
     #[inline(always)]
-    fn egress_port_of(&self, packet: &Packet) -> Option<PortId> {
+    fn egress_port_of_packet(&self, packet: &Packet) -> Option<PortId> {
         if self.ctx.hot.look_up {
             None
         } else {
-            self.switching.paths.port_at_hop_or_first(packet.route, packet.hop)
+            self.switching.paths.port_at_path_hop_or_first(packet.route, packet.hop)
         }
     }
 }

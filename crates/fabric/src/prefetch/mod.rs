@@ -14,7 +14,7 @@ pub(crate) use self::short::{SHORT_LOOKAHEAD, ShortPrefetchState};
 #[cfg(test)]
 mod tests {
     use crate::common::*;
-    use crate::hot::PrefetchMode;
+    use crate::hot::PrefetchDistance;
     use pauseframe_units::{Span, Time};
 
     /// Small networks do not prefetch, so this test turns it on.
@@ -27,7 +27,7 @@ mod tests {
         for settings in [settings(dctcp(14_600)), lossless(config(), 100_000)] {
             let (_, plain) = run(&topology, &settings, &flows);
             assert!(plain.events > 10_000, "{} events", plain.events);
-            for prefetch in [PrefetchMode::Short, PrefetchMode::Long] {
+            for prefetch in [PrefetchDistance::Short, PrefetchDistance::Long] {
                 let mut network = build(&topology, &settings, &flows);
                 network.last_partition().ctx.hot.prefetch = prefetch;
                 let ahead = proceed(&mut network, Time::MAX);

@@ -14,10 +14,18 @@ pub(crate) trait Discipline {
     const TRIMS: bool = false;
 
     /// Moves the packet that leaves next to the front, among those that `may_go`.
-    fn move_next_to_front(queue: &mut Chain, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool);
+    fn move_next_packet_to_front(
+        queue: &mut Chain,
+        packets: &mut PacketPool,
+        may_go: impl Fn(&Packet) -> bool,
+    );
 
     /// Removes the packet that is evicted for `newcomer`, which is not in the queue; `None`: `newcomer` itself is dropped.
-    fn evict_for(queue: &mut Chain, packets: &mut PacketPool, newcomer: PacketId) -> Option<PacketId>;
+    fn evict_packet_for_newcomer(
+        queue: &mut Chain,
+        packets: &mut PacketPool,
+        newcomer: PacketId,
+    ) -> Option<PacketId>;
 }
 
 macro_rules! registry {
@@ -30,30 +38,30 @@ macro_rules! registry {
         }
 
         impl QueueDiscipline {
-            pub(crate) fn is_ranked(self) -> bool {
+            pub(crate) fn reorders_packets(self) -> bool {
                 match self { $(QueueDiscipline::$kind => $file::$kind::RANKED,)+ }
             }
 
-            pub(crate) fn trims(self) -> bool {
+            pub(crate) fn trims_packets(self) -> bool {
                 match self { $(QueueDiscipline::$kind => $file::$kind::TRIMS,)+ }
             }
 
-            pub(crate) fn move_next_to_front(
+            pub(crate) fn move_next_packet_to_front(
                 self,
                 queue: &mut Chain,
                 packets: &mut PacketPool,
                 may_go: impl Fn(&Packet) -> bool,
             ) {
-                match self { $(QueueDiscipline::$kind => $file::$kind::move_next_to_front(queue, packets, may_go),)+ }
+                match self { $(QueueDiscipline::$kind => $file::$kind::move_next_packet_to_front(queue, packets, may_go),)+ }
             }
 
-            pub(crate) fn evict_for(
+            pub(crate) fn evict_packet_for_newcomer(
                 self,
                 queue: &mut Chain,
                 packets: &mut PacketPool,
                 newcomer: PacketId,
             ) -> Option<PacketId> {
-                match self { $(QueueDiscipline::$kind => $file::$kind::evict_for(queue, packets, newcomer),)+ }
+                match self { $(QueueDiscipline::$kind => $file::$kind::evict_packet_for_newcomer(queue, packets, newcomer),)+ }
             }
         }
     };
@@ -70,18 +78,28 @@ mod contract {
     //! Contract tests of every registered discipline, on random queues.
 
     use super::*;
-    use crate::frame::{CompactSegment, FrameKind, OptionsId};
+    use crate::frame::{CompactTcpSegment, FrameKind, TcpOptionsId};
     use pauseframe_engine::{Rng, random_stream};
     use pauseframe_schema::value::Choice;
-    use pauseframe_transport::{Ecn, TcpFlags, Timestamps};
+    use pauseframe_transport::{EcnCodepoint, TcpFlags, Timestamps};
     use pauseframe_units::Time;
 
     /// A segment of `to` with `remaining` bytes behind it.
     pub(super) fn segment(to: u32, remaining: u32) -> Packet {
         let (options, stamps, ecn, flags) =
-            (OptionsId::NONE, Timestamps::default(), Ecn::NotEct, TcpFlags::default());
-        let carried =
-            CompactSegment { to, remaining, seq: 0, ack: 0, window: 0, options, stamps, len: 0, ecn, flags };
+            (TcpOptionsId::NONE, Timestamps::default(), EcnCodepoint::NotEct, TcpFlags::default());
+        let carried = CompactTcpSegment {
+            to,
+            remaining,
+            seq: 0,
+            ack: 0,
+            window: 0,
+            options,
+            stamps,
+            len: 0,
+            ecn,
+            flags,
+        };
         Packet::new(FrameKind::Segment(carried), 64, 0)
     }
 
@@ -99,7 +117,7 @@ mod contract {
     fn random_queue(packets: &mut PacketPool, rng: &mut Rng) -> Chain {
         let mut queue = Chain::EMPTY;
         for place in 0..=rng.uniform_below(12) {
-            let index = packets.insert(Packet { at: Time(place / 3), ..packet(rng) });
+            let index = packets.insert_packet(Packet { at: Time(place / 3), ..packet(rng) });
             queue.push_back(packets, index);
         }
         queue
@@ -118,11 +136,14 @@ mod contract {
                 let (mut packets, due) = (PacketPool::new(), Time(rng.uniform_below(4)));
                 let mut queue = random_queue(&mut packets, &mut rng);
                 let before = numbers(queue, &packets);
-                discipline.move_next_to_front(&mut queue, &mut packets, |packet| packet.at <= due);
+                discipline.move_next_packet_to_front(&mut queue, &mut packets, |packet| packet.at <= due);
                 let after = numbers(queue, &packets);
                 assert_eq!(sorted(after.clone()), sorted(before.clone()), "{name}, round {round}");
                 if before != after {
-                    assert!(discipline.is_ranked(), "{name} is never asked, but has an order of its own");
+                    assert!(
+                        discipline.reorders_packets(),
+                        "{name} is never asked, but has an order of its own"
+                    );
                     assert!(packets[after[0]].at <= due, "{name}, round {round}: still in the pipeline");
                     let rest: Vec<PacketId> = before.into_iter().filter(|index| *index != after[0]).collect();
                     assert_eq!(after[1..], rest, "{name}, round {round}: the others keep their order");
@@ -139,8 +160,8 @@ mod contract {
                 let mut packets = PacketPool::new();
                 let mut queue = random_queue(&mut packets, &mut rng);
                 let mut expected = numbers(queue, &packets);
-                let newcomer = packets.insert(packet(&mut rng));
-                let victim = discipline.evict_for(&mut queue, &mut packets, newcomer);
+                let newcomer = packets.insert_packet(packet(&mut rng));
+                let victim = discipline.evict_packet_for_newcomer(&mut queue, &mut packets, newcomer);
                 assert_ne!(victim, Some(newcomer), "{name}, round {round}: it is not in the queue");
                 expected.retain(|index| Some(*index) != victim);
                 queue.push_back(&mut packets, newcomer);

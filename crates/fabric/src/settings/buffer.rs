@@ -67,7 +67,7 @@ table! {
 
 impl BufferPolicy {
     /// Reads the table, whose policy may be left out.
-    pub fn of_table(t: &mut Table) -> BufferPolicy {
+    pub fn read_buffer_policy_table(t: &mut Table) -> BufferPolicy {
         let doc = "Buffer per port, one shared pool, or buffer per input. A size alone is short for per_port";
         let default = Some(("per_port", Origin::Default, "\"per_port\""));
         let fallback = BufferPolicy::PerPort(PerPort { size: Bytes::kb(225) });
@@ -75,7 +75,7 @@ impl BufferPolicy {
     }
 
     /// Bytes of a port, or of a switch with a shared buffer.
-    pub fn size(self) -> Bytes {
+    pub fn buffer_size(self) -> Bytes {
         match self {
             BufferPolicy::PerPort(PerPort { size })
             | BufferPolicy::Shared(Shared { size, .. })
@@ -84,7 +84,7 @@ impl BufferPolicy {
     }
 
     /// Bytes of a shared buffer for lossy traffic only.
-    pub(crate) fn egress_pool(self) -> Option<Bytes> {
+    pub(crate) fn egress_lossy_pool_size(self) -> Option<Bytes> {
         if let BufferPolicy::Shared(shared) = self { shared.egress_pool } else { None }
     }
 }

@@ -12,10 +12,10 @@ table! {
     /// Settings for some priorities: their queue, marker, and part of a shared buffer
     pub struct ClassSettings as "SwitchClass" {
         /// The priorities of the class
-        priorities: Vec<Priority> = by(some_priorities);
+        priorities: Vec<Priority> = by(read_required_priorities);
         // Without its own table it has the common marker.
         /// ECN marking
-        marker: Option<Marker> = by(own_marker);
+        marker: Option<Marker> = by(read_marker_of_class);
         /// Order of service within a priority, and which packet a full queue drops
         queue: Option<QueueDiscipline> = optional("as for all priorities");
         /// Dynamic threshold: a queue may hold alpha times the free pool
@@ -27,16 +27,16 @@ table! {
     pub fn read(t);
 }
 
-fn own_marker(t: &mut Table, key: &'static str, _: &str) -> Option<Marker> {
-    (t.has(key) || t.is_documenting()).then(|| t.section(key, |t| Marker::of_table(t, None)))
+fn read_marker_of_class(t: &mut Table, key: &'static str, _: &str) -> Option<Marker> {
+    (t.has(key) || t.is_documenting()).then(|| t.section(key, |t| Marker::read_marker_table(t, None)))
 }
 
-fn some_priorities(t: &mut Table, key: &'static str, doc: &str) -> Vec<Priority> {
-    required_priorities(t, key, doc).unwrap_or_default()
+fn read_required_priorities(t: &mut Table, key: &'static str, doc: &str) -> Vec<Priority> {
+    read_priority_list(t, key, doc).unwrap_or_default()
 }
 
 /// A required list of priorities.
-pub(super) fn required_priorities(t: &mut Table, key: &'static str, doc: &str) -> Option<Vec<Priority>> {
+pub(super) fn read_priority_list(t: &mut Table, key: &'static str, doc: &str) -> Option<Vec<Priority>> {
     let priorities: Vec<Priority> = t.required_in(key, Each(Priority::ALL), doc)?;
     t.check(!priorities.is_empty(), key, || "[] names no priority".to_owned(), "name one, as in [3]");
     Some(priorities)

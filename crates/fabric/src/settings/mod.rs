@@ -14,7 +14,7 @@ use crate::marker::Marker;
 use crate::queue::QueueDiscipline;
 pub use buffer::{BufferPolicy, IdealOutputQueued, PerPort, Shared};
 pub use class::ClassSettings;
-pub use jitter::Jitter;
+pub use jitter::JitterSetting;
 pub use pause::PauseStorm;
 pub use pfc::{HeadroomPool, ObeyedPauses, PauseRule, PfcPorts, PfcSettings};
 pub(crate) use qcn::MAX_QUANTIZED_FEEDBACK;
@@ -36,19 +36,19 @@ pub struct Settings {
     /// Master seed.
     pub seed: u64,
     /// What a packet costs beyond its IP size.
-    pub overhead: Overhead,
+    pub overhead: FrameOverhead,
     /// Largest IP packet in bytes: sizes the headroom.
     pub mtu: u32,
     /// Time that a segment spends in a host's stack before the NIC has it.
     pub tx_delay: Span,
     /// Additional uniform random delay of each segment in the stack; segments of a host keep their order. Automatic: lossless classes only.
-    pub tx_jitter: Jitter,
+    pub tx_jitter: JitterSetting,
     /// Uniform random delay between a host and its switch, in order. Automatic: lossy classes only.
-    pub wire_jitter: Jitter,
+    pub wire_jitter: JitterSetting,
     /// Frames that arrive at the same instant go in random order; otherwise those of the port with the smaller number go first.
     pub random_ties: bool,
     /// Hosts with their own wire jitter, by direction, for all frames; ascending.
-    pub wire_jitters: Vec<HostLinkJitter>,
+    pub wire_jitters: Vec<HostLinkJitterSettings>,
     /// Size in bytes of a token bucket on hosts' links: a frame that finds enough tokens leaves at once. 0: store and forward.
     pub wire_burst: u32,
     /// Each host's clock has its own phase (see `RtoConfig::granularity`).
@@ -56,7 +56,7 @@ pub struct Settings {
     /// Time from the last bit at the NIC to TCP.
     pub rx_delay: Span,
     /// Time from a completion (flow or message) to the application's reaction. If it is shorter than a window and some workload is closed-loop, the
-    /// network cannot be divided ([`crate::Network::min_reaction_to_divide`]).
+    /// network cannot be divided ([`crate::Network::min_reaction_time_to_partition`]).
     pub reaction: Span,
     /// Bytes that stack and NIC of a host may hold.
     pub nic_buffer: u64,
@@ -81,11 +81,11 @@ pub struct Settings {
     /// Quantized congestion notification.
     pub qcn: Option<QcnSettings>,
     /// Slow receivers.
-    pub receivers: Vec<ReceiverSettings>,
+    pub receivers: Vec<SlowReceiverSettings>,
     /// Each packet takes a random shortest path instead of its flow's.
     pub spray: bool,
     /// Packets travel in VLANs by these tables instead of on shortest paths. The tag must be in the overhead
-    /// ([`Overhead::tagged`]).
+    /// ([`FrameOverhead::with_vlan_tag`]).
     pub vlans: Option<Arc<VlanRoutes>>,
     /// Hosts without a listening application: they answer a SYN with RST.
     pub refusing: Vec<NodeId>,
@@ -97,7 +97,7 @@ pub struct Settings {
 
 /// Jitter of a host's link: maximum additional delay of frames, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HostLinkJitter {
+pub struct HostLinkJitterSettings {
     /// The host.
     pub host: NodeId,
     /// Towards its switch.
@@ -114,7 +114,7 @@ pub struct TransportSettings {
     /// IEEE 802.1p priority.
     pub priority: Priority,
     /// For UDP transports; `config` is then unused.
-    pub datagrams: Option<DatagramSettings>,
+    pub datagrams: Option<UdpSettings>,
     /// For `RoCEv2` transports; `config` is then unused.
     pub rdma: Option<RdmaSettings>,
 }
@@ -134,7 +134,7 @@ pub struct RdmaSettings {
 
 /// What a packet costs beyond its IP size, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Overhead {
+pub struct FrameOverhead {
     /// Header and FCS, counted on the wire and in buffers: 18, or 0.
     pub frame: u32,
     /// An IEEE 802.1Q tag, on frames of a priority above 0: 4, or 0.
@@ -145,15 +145,15 @@ pub struct Overhead {
     pub gap: u32,
 }
 
-impl Overhead {
+impl FrameOverhead {
     /// IEEE 802.3 frames.
-    pub const ETHERNET: Overhead = Overhead { frame: 18, tag: 4, min_frame: 64, gap: 20 };
+    pub const ETHERNET: FrameOverhead = FrameOverhead { frame: 18, tag: 4, min_frame: 64, gap: 20 };
     /// The IP packet alone.
-    pub const NONE: Overhead = Overhead { frame: 0, tag: 0, min_frame: 0, gap: 0 };
+    pub const NONE: FrameOverhead = FrameOverhead { frame: 0, tag: 0, min_frame: 0, gap: 0 };
     /// The overhead with a tag on every frame.
     #[must_use]
-    pub fn tagged(self) -> Overhead {
-        Overhead { frame: self.frame + self.tag, tag: 0, ..self }
+    pub fn with_vlan_tag(self) -> FrameOverhead {
+        FrameOverhead { frame: self.frame + self.tag, tag: 0, ..self }
     }
 
     /// Size of a pause frame without preamble and gap (IEEE 802.1Qbb: a 64-byte control frame).
@@ -161,7 +161,7 @@ impl Overhead {
 
     /// Bytes in buffers of an IP packet of `ip` bytes at `priority`.
     #[inline]
-    pub fn frame_size(self, ip: u32, priority: Priority) -> u32 {
+    pub fn frame_size_of_ip_packet(self, ip: u32, priority: Priority) -> u32 {
         let tag = if priority.code_point() > 0 { self.tag } else { 0 };
         (ip + self.frame + tag).max(self.min_frame)
     }
@@ -169,7 +169,7 @@ impl Overhead {
 
 /// A slow receiver.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct ReceiverSettings {
+pub struct SlowReceiverSettings {
     /// The host.
     pub host: NodeId,
     /// Rate at which it drains frames (without preamble and gap).
@@ -182,7 +182,7 @@ pub struct ReceiverSettings {
 
 /// Settings of a UDP transport.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct DatagramSettings {
+pub struct UdpSettings {
     /// Rate on the wire, including the configured overhead.
     pub rate: BitRate,
     /// Application bytes of a datagram.

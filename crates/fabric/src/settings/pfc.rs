@@ -15,8 +15,8 @@ table! {
     pub struct PfcSettings as "Pfc" {
         /// The lossless priorities; the i-th is that of lane i of the routes
         priorities: Vec<Priority> =
-            or_because_in(one_for_each(lanes, t), Each(Priority::ALL), "[3]; one for each lane of the routes") => {
-            check_priorities(t, &priorities);
+            or_because_in(read_one_priority_per_lane(lanes, t), Each(Priority::ALL), "[3]; one for each lane of the routes") => {
+            check_pfc_priorities(t, &priorities);
         };
         /// Pause whole links (PAUSE) instead of priorities: one ingress account per port, every priority lossless;
         /// priorities then only sets the priority of lossless transports
@@ -121,7 +121,7 @@ impl PauseRule {
 /// The default lossless priorities: 3 and then 4, as in `SONiC`; 0 last, the priority of all other traffic.
 const LOSSLESS: [u8; Priority::COUNT] = [3, 4, 5, 2, 6, 1, 7, 0];
 
-fn one_for_each(lanes: usize, t: &Table) -> (Vec<Priority>, Origin) {
+fn read_one_priority_per_lane(lanes: usize, t: &Table) -> (Vec<Priority>, Origin) {
     let default = |lanes| LOSSLESS.into_iter().filter_map(Priority::new).take(lanes).collect();
     match lanes {
         0 | 1 => (default(1), t.why()),
@@ -129,7 +129,7 @@ fn one_for_each(lanes: usize, t: &Table) -> (Vec<Priority>, Origin) {
     }
 }
 
-fn check_priorities(t: &mut Table, priorities: &[Priority]) {
+fn check_pfc_priorities(t: &mut Table, priorities: &[Priority]) {
     let message = || "[] names no priority".to_owned();
     t.check(!priorities.is_empty(), "priorities", message, "name one, as in [3], or write pfc = false");
     let twice = priorities.iter().enumerate().find(|(i, priority)| priorities[..*i].contains(priority));

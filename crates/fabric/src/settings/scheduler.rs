@@ -1,6 +1,6 @@
 //! `[switch.scheduler]`: how the ports of switches and hosts choose among priorities.
 
-use super::class::required_priorities;
+use super::class::read_priority_list;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{kinds, table};
@@ -26,7 +26,7 @@ table! {
     #[source = "IEEE 802.1Qaz"]
     pub struct Ets {
         /// Bandwidth groups; priorities in no group are strict and precede all groups
-        groups: Vec<EtsGroup> = rows("required", EtsGroup::read) => { check_groups(t, &groups); };
+        groups: Vec<EtsGroup> = rows("required", EtsGroup::read) => { check_ets_groups(t, &groups); };
     }
     pub fn read(t);
 }
@@ -36,7 +36,7 @@ table! {
     #[source = "IEEE 802.1Qaz"]
     pub struct EtsGroup {
         /// The priorities of the group
-        priorities: Vec<Priority> = try_by(required_priorities);
+        priorities: Vec<Priority> = try_by(read_priority_list);
         /// Percentage of what the strict priorities leave; all groups add up to 100
         share: u8 = required_in(1..=100);
     }
@@ -48,7 +48,7 @@ impl Scheduler {
     pub const STRICT: Scheduler = Scheduler::Strict(Strict {});
 
     /// Reads the table, whose kind may be left out.
-    pub fn of_table(t: &mut Table) -> Scheduler {
+    pub fn read_scheduler_table(t: &mut Table) -> Scheduler {
         let default = if t.has("groups") {
             ("ets", Origin::Computed("because it has groups".to_owned()), "\"strict\"")
         } else {
@@ -62,7 +62,7 @@ impl Scheduler {
 
 const EXAMPLE: &str = "as in groups = [{ priorities = [0], share = 40 }, { priorities = [3], share = 60 }]";
 
-fn check_groups(t: &mut Table, groups: &[EtsGroup]) {
+fn check_ets_groups(t: &mut Table, groups: &[EtsGroup]) {
     if !t.is_documenting() && !t.has("groups") {
         t.check(false, "groups", || "is required: a list of tables".to_owned(), EXAMPLE);
     }

@@ -7,31 +7,31 @@
 //! In a shared buffer the threshold of an ingress moves with the free pool, so a release by one ingress can let another paused ingress resume. A pool
 //! keeps its paused ingresses and the smallest free space at which one of them may resume, so most releases check one number.
 
-use super::node::SwitchNode;
+use super::node::BorrowedSwitch;
 use super::pool::{IngressOccupancy, SharedPoolLimits, dynamic_threshold};
 use crate::class::ClassPolicy;
 use crate::context::Context;
 use crate::frame::PacketId;
 use crate::settings::BufferPolicy;
 use crate::wire::counters::DropReason;
-use crate::wire::ingress::{AccountedPacket, IngressAccount};
-use crate::wire::own::{InSlot, OwnPort};
+use crate::wire::ingress::{IngressAccount, PacketAccountFields};
+use crate::wire::own::{IngressQueueToken, PortToken};
 use pauseframe_units::PortId;
 
-impl<'n> SwitchNode<'n> {
+impl<'n> BorrowedSwitch<'n> {
     /// Reserves space for a packet to `egress`, or returns the reason for a drop.
     ///
     /// For lossy classes with a fixed limit, the backlog serves as the account.
     pub(super) fn admit_to_buffer(
         &mut self,
         index: PacketId,
-        egress: OwnPort<'n>,
+        egress: PortToken<'n>,
         ctx: &mut Context,
     ) -> Result<(), DropReason> {
-        let packet = AccountedPacket::from_packet(&ctx.packets[index], ctx.hot.account_mask);
-        let lossless = ctx.hot.is_lossless(packet.class);
-        let policy = self.policy(packet.class);
-        let slot = self.ports.slot(egress.slot(packet.class, &ctx.hot));
+        let packet = PacketAccountFields::account_fields_of_packet(&ctx.packets[index], ctx.hot.account_mask);
+        let lossless = ctx.hot.is_class_lossless(packet.class);
+        let policy = self.policy_of_class(packet.class);
+        let slot = self.ports.egress_queue(egress.egress_queue_token(packet.class, &ctx.hot));
         if !lossless && slot.waiting >= policy.packets {
             return Err(DropReason::BufferFull);
         }
@@ -54,16 +54,16 @@ impl<'n> SwitchNode<'n> {
     /// Applies the dynamic threshold to a lossy egress queue.
     fn admit_to_shared_egress(
         &mut self,
-        packet: AccountedPacket,
+        packet: PacketAccountFields,
         backlog: u64,
         ctx: &Context,
     ) -> Result<(), DropReason> {
-        let ClassPolicy { alpha, reserved, .. } = *self.policy(packet.class);
+        let ClassPolicy { alpha, reserved, .. } = *self.policy_of_class(packet.class);
         let backlog = backlog + u64::from(packet.size);
-        let pool = self.pool(packet.class, ctx);
+        let pool = self.shared_pool_mut(packet.class, ctx);
         let excess = backlog.saturating_sub(reserved);
         let taken = excess.min(u64::from(packet.size));
-        if excess > dynamic_threshold(alpha, pool.free_bytes()) || taken > pool.free_bytes() {
+        if excess > dynamic_threshold(alpha, pool.free_bytes_of_pool()) || taken > pool.free_bytes_of_pool() {
             return Err(DropReason::BufferFull);
         }
         pool.used += taken;
@@ -74,13 +74,13 @@ impl<'n> SwitchNode<'n> {
     /// come from a shared headroom pool.
     fn admit_to_shared_ingress(
         &mut self,
-        packet: AccountedPacket,
+        packet: PacketAccountFields,
         ctx: &mut Context,
     ) -> Result<(), DropReason> {
-        let ClassPolicy { alpha, reserved, .. } = *self.policy(packet.ingress_class);
+        let ClassPolicy { alpha, reserved, .. } = *self.policy_of_class(packet.ingress_class);
         let size = u64::from(packet.size);
-        let free = self.pool(packet.ingress_class, ctx).free_bytes();
-        let slot = self.ports.own_ingress_slot(packet.ingress, packet.ingress_class, ctx);
+        let free = self.shared_pool_mut(packet.ingress_class, ctx).free_bytes_of_pool();
+        let slot = self.ports.checked_ingress_queue_token(packet.ingress, packet.ingress_class, ctx);
         let IngressAccount { bytes, in_headroom, limits, .. } = *self.ports.ingress_account(slot);
         let excess = (bytes - in_headroom + size).saturating_sub(reserved);
         let threshold = dynamic_threshold(alpha, free).min(limits.xoff);
@@ -89,7 +89,7 @@ impl<'n> SwitchNode<'n> {
         if !fits && in_headroom + size > limits.headroom {
             return Err(DropReason::HeadroomExceeded);
         }
-        if !fits && !self.headroom().reserve(size) {
+        if !fits && !self.shared_headroom_mut().reserve_headroom(size) {
             return Err(DropReason::HeadroomPool);
         }
         let account = self.ports.ingress_account_mut(slot);
@@ -98,9 +98,9 @@ impl<'n> SwitchNode<'n> {
         account.most = account.most.max(account.bytes);
         let must_pause = account.in_headroom > 0 && !account.pause_sent;
         if fits {
-            self.pool(packet.ingress_class, ctx).used += shared;
+            self.shared_pool_mut(packet.ingress_class, ctx).used += shared;
         }
-        if must_pause && self.ports.send_pause(slot, ctx) {
+        if must_pause && self.ports.request_pause(slot, ctx) {
             self.register_paused_ingress(slot, packet.ingress_class, ctx);
         }
         Ok(())
@@ -108,13 +108,18 @@ impl<'n> SwitchNode<'n> {
 
     /// Releases the space of a packet that leaves by `egress`; the backlog there no longer includes it.
     #[inline(always)]
-    pub(super) fn release_buffer(&mut self, index: PacketId, egress: OwnPort<'n>, ctx: &mut Context) {
-        let packet = AccountedPacket::from_packet(&ctx.packets[index], ctx.hot.account_mask);
+    pub(super) fn release_buffer_of_packet(
+        &mut self,
+        index: PacketId,
+        egress: PortToken<'n>,
+        ctx: &mut Context,
+    ) {
+        let packet = PacketAccountFields::account_fields_of_packet(&ctx.packets[index], ctx.hot.account_mask);
         if ctx.hot.shared {
             self.reborrow().release_shared_buffer(packet, egress, ctx);
         } else if packet.ingress != PortId::NONE {
-            let slot = self.ports.own_ingress_slot(packet.ingress, packet.ingress_class, ctx);
-            self.ports.release_from_account(slot, u64::from(packet.size), ctx);
+            let slot = self.ports.checked_ingress_queue_token(packet.ingress, packet.ingress_class, ctx);
+            self.ports.release_from_ingress_account(slot, u64::from(packet.size), ctx);
             if self.ports.ingress_account(slot).may_resume() {
                 self.ports.reborrow().send_resume(slot, ctx);
             }
@@ -122,46 +127,51 @@ impl<'n> SwitchNode<'n> {
     }
 
     #[inline(never)]
-    fn release_shared_buffer(&mut self, packet: AccountedPacket, egress: OwnPort<'n>, ctx: &mut Context) {
-        let given_back = if !ctx.hot.is_lossless(packet.class) {
-            let backlog = self.ports.slot(egress.slot(packet.class, &ctx.hot)).backlog;
+    fn release_shared_buffer(
+        &mut self,
+        packet: PacketAccountFields,
+        egress: PortToken<'n>,
+        ctx: &mut Context,
+    ) {
+        let given_back = if !ctx.hot.is_class_lossless(packet.class) {
+            let backlog = self.ports.egress_queue(egress.egress_queue_token(packet.class, &ctx.hot)).backlog;
             self.shared_bytes_of_lossy_packet(packet, backlog)
         } else if packet.ingress != PortId::NONE {
             self.release_shared_ingress(packet, ctx)
         } else {
             return; // A CNM of this switch: it came by no port and is in no account.
         };
-        let pool = self.pool(packet.class, ctx);
+        let pool = self.shared_pool_mut(packet.class, ctx);
         let Some(used) = pool.used.checked_sub(given_back) else {
-            ctx.plan.panic_account_underflow("shared pool", egress.id())
+            ctx.plan.panic_account_underflow("shared pool", egress.port_id())
         };
         pool.used = used;
-        if pool.free_bytes() >= pool.wake_at {
+        if pool.free_bytes_of_pool() >= pool.min_free_bytes_to_resume {
             self.resume_paused_ingresses(packet.class, ctx);
         }
     }
 
     /// Pool bytes that a lossy packet occupied, given the backlog left behind it.
-    fn shared_bytes_of_lossy_packet(&self, packet: AccountedPacket, backlog: u64) -> u64 {
+    fn shared_bytes_of_lossy_packet(&self, packet: PacketAccountFields, backlog: u64) -> u64 {
         let size = u64::from(packet.size);
-        (backlog + size).saturating_sub(self.policy(packet.class).reserved).min(size)
+        (backlog + size).saturating_sub(self.policy_of_class(packet.class).reserved).min(size)
     }
 
     /// Releases the account of a lossless packet; returns its pool bytes. The headroom, filled last, empties first.
-    fn release_shared_ingress(&mut self, packet: AccountedPacket, ctx: &Context) -> u64 {
-        let reserved = self.policy(packet.ingress_class).reserved;
-        let slot = self.ports.own_ingress_slot(packet.ingress, packet.ingress_class, ctx);
+    fn release_shared_ingress(&mut self, packet: PacketAccountFields, ctx: &Context) -> u64 {
+        let reserved = self.policy_of_class(packet.ingress_class).reserved;
+        let slot = self.ports.checked_ingress_queue_token(packet.ingress, packet.ingress_class, ctx);
         let account = self.ports.ingress_account_mut(slot);
         let size = u64::from(packet.size);
         let from_headroom = account.in_headroom.min(size);
         let shared_before = account.bytes - account.in_headroom;
         account.in_headroom -= from_headroom;
-        self.ports.release_from_account(slot, size, ctx);
+        self.ports.release_from_ingress_account(slot, size, ctx);
         if from_headroom > 0 {
-            self.headroom().used -= from_headroom;
+            self.shared_headroom_mut().used -= from_headroom;
         }
         if self.ports.ingress_account(slot).pause_sent {
-            self.lower_wake_threshold(slot, packet.ingress_class, ctx);
+            self.lower_pool_resume_threshold(slot, packet.ingress_class, ctx);
         }
         shared_before.saturating_sub(reserved).min(size - from_headroom)
     }
@@ -169,43 +179,48 @@ impl<'n> SwitchNode<'n> {
     /// The occupancy of an ingress in its shared pool, and its limits.
     fn ingress_occupancy_and_limits(
         &self,
-        slot: InSlot<'n>,
+        slot: IngressQueueToken<'n>,
         class: u8,
     ) -> (IngressOccupancy, SharedPoolLimits) {
         let account = self.ports.ingress_account(slot);
-        (IngressOccupancy::from_account(account), SharedPoolLimits::for_account(self.policy(class), account))
+        (
+            IngressOccupancy::occupancy_of_account(account),
+            SharedPoolLimits::limits_for_account(self.policy_of_class(class), account),
+        )
     }
 
-    /// Lowers the pool's wake threshold if this paused ingress needs less free space than all others.
-    fn lower_wake_threshold(&mut self, slot: InSlot<'n>, class: u8, ctx: &Context) {
+    /// Lowers the free bytes at which the pool resumes ingresses if this paused ingress needs less free space than all others.
+    fn lower_pool_resume_threshold(&mut self, slot: IngressQueueToken<'n>, class: u8, ctx: &Context) {
         let (standing, limits) = self.ingress_occupancy_and_limits(slot, class);
-        let pool = self.pool(class, ctx);
-        pool.wake_at = pool.wake_at.min(limits.free_bytes_to_resume(standing));
+        let pool = self.shared_pool_mut(class, ctx);
+        pool.min_free_bytes_to_resume =
+            pool.min_free_bytes_to_resume.min(limits.free_bytes_to_resume(standing));
     }
 
     /// Registers a paused ingress with its pool, which will resume it.
-    fn register_paused_ingress(&mut self, slot: InSlot<'n>, class: u8, ctx: &Context) {
-        self.pool(class, ctx).paused.push(slot.id());
-        self.lower_wake_threshold(slot, class, ctx);
+    fn register_paused_ingress(&mut self, slot: IngressQueueToken<'n>, class: u8, ctx: &Context) {
+        self.shared_pool_mut(class, ctx).paused.push(slot.slot_id());
+        self.lower_pool_resume_threshold(slot, class, ctx);
     }
 
     /// Resumes all paused ingresses of a pool that may send again.
     #[cold]
     fn resume_paused_ingresses(&mut self, class: u8, ctx: &mut Context) {
-        let pool = self.pool(class, ctx);
-        let (free, paused) = (pool.free_bytes(), pool.paused.clone());
-        let mut wake_at = u64::MAX;
+        let pool = self.shared_pool_mut(class, ctx);
+        let (free, paused) = (pool.free_bytes_of_pool(), pool.paused.clone());
+        let mut min_free_bytes_to_resume = u64::MAX;
         for id in paused {
-            let (port, its) = ctx.hot.port_and_class(id);
-            let slot = self.ports.own_ingress_slot(port, its, ctx);
+            let (port, its) = ctx.hot.port_and_class_of_slot(id);
+            let slot = self.ports.checked_ingress_queue_token(port, its, ctx);
             let (standing, limits) = self.ingress_occupancy_and_limits(slot, its);
             if limits.may_resume(standing, free) {
-                self.pool(class, ctx).paused.retain(|paused| *paused != id);
+                self.shared_pool_mut(class, ctx).paused.retain(|paused| *paused != id);
                 self.ports.send_resume(slot, ctx);
             } else {
-                wake_at = wake_at.min(limits.free_bytes_to_resume(standing));
+                min_free_bytes_to_resume =
+                    min_free_bytes_to_resume.min(limits.free_bytes_to_resume(standing));
             }
         }
-        self.pool(class, ctx).wake_at = wake_at;
+        self.shared_pool_mut(class, ctx).min_free_bytes_to_resume = min_free_bytes_to_resume;
     }
 }

@@ -1,14 +1,14 @@
 //! QCN at switches: congestion points (`congestion_point.rs`) and the route of CNMs back to the sources.
 
 use super::congestion_point::{CongestionPoint, QcnFeedback};
-use super::node::SwitchNode;
+use super::node::BorrowedSwitch;
 use crate::context::Context;
 use crate::frame::{Cnm, FrameKind, Packet, PacketId};
 use crate::ids::SlotId;
-use crate::plan::Plan;
+use crate::plan::NetworkPlan;
 use crate::settings::QcnSettings;
 use crate::wire::counters::DropReason;
-use crate::wire::own::OwnPort;
+use crate::wire::own::PortToken;
 use pauseframe_engine::{mix_bits, random_stream};
 use pauseframe_routing::ecmp_index;
 use pauseframe_units::{IndexVec, NodeId, PortId, Priority};
@@ -27,7 +27,7 @@ pub(crate) struct CongestionPoints {
 }
 
 impl CongestionPoints {
-    pub(super) fn from_plan(plan: &Plan) -> Option<CongestionPoints> {
+    pub(super) fn from_plan(plan: &NetworkPlan) -> Option<CongestionPoints> {
         let settings = plan.settings.qcn.clone()?;
         let (priorities, seed) = (&plan.priorities, plan.settings.seed);
         let class = |priority: Priority| priorities.iter().position(|p| *p == priority);
@@ -38,7 +38,7 @@ impl CongestionPoints {
         };
         let classes =
             priorities.iter().enumerate().filter(|(_, p)| watched(p)).fold(0, |set, (c, _)| set | 1 << c);
-        let points = (0..plan.slot_count() as u64)
+        let points = (0..plan.class_slot_count() as u64)
             .map(|slot| CongestionPoint::new(&settings, random_stream(seed, "qcn/sample", slot)));
         Some(CongestionPoints { points: points.collect(), classes, cnm_class, settings })
     }
@@ -53,74 +53,86 @@ pub(super) struct QueueCongestionPoint<'n> {
 }
 
 impl CongestionPoints {
-    pub(super) fn for_queue(&mut self, slot: SlotId) -> QueueCongestionPoint<'_> {
+    pub(super) fn congestion_point_of_queue(&mut self, slot: SlotId) -> QueueCongestionPoint<'_> {
         let CongestionPoints { settings, points, classes, cnm_class } = self;
         QueueCongestionPoint { settings, point: &mut points[slot], classes: *classes, cnm_class: *cnm_class }
     }
 }
 
-impl<'n> SwitchNode<'n> {
+impl<'n> BorrowedSwitch<'n> {
     /// Samples the queue that a frame has joined; the congestion point may send a CNM to the source.
     #[cold]
-    pub(super) fn sample_congestion_point(&mut self, port: OwnPort<'n>, index: PacketId, ctx: &mut Context) {
+    pub(super) fn sample_queue_and_send_cnm(
+        &mut self,
+        port: PortToken<'n>,
+        index: PacketId,
+        ctx: &mut Context,
+    ) {
         let packet = ctx.packets[index];
-        let slot = port.slot(packet.class, &ctx.hot);
-        let backlog = self.ports.slot(slot).backlog + u64::from(packet.size);
-        let Some(QueueCongestionPoint { settings, point, classes, cnm_class }) = self.congestion_point(slot)
+        let slot = port.egress_queue_token(packet.class, &ctx.hot);
+        let backlog = self.ports.egress_queue(slot).backlog + u64::from(packet.size);
+        let Some(QueueCongestionPoint { settings, point, classes, cnm_class }) =
+            self.congestion_point_mut(slot)
         else {
             return;
         };
-        let Some(to) = packet.destination_address().filter(|_| packet.is_flow_packet()) else { return };
+        let Some(to) = packet.destination_endpoint_key().filter(|_| packet.is_flow_packet()) else { return };
         if classes & 1 << packet.class == 0 {
             return;
         }
         if let Some(QcnFeedback { fb, q_off, q_delta }) =
-            point.on_frame_enqueued(u32::from(packet.size), backlog, settings)
+            point.sample_enqueued_frame(u32::from(packet.size), backlog, settings)
         {
-            self.ports.counters(slot).cnms_sent += 1;
+            self.ports.rare_event_counters_mut(slot).cnms_sent += 1;
             // The CNM goes to the endpoint that sent the frame.
-            let cnm = Cnm { to: to ^ 1, q_off, q_delta, point: port.id(), fb, sampled_class: packet.class };
+            let cnm =
+                Cnm { to: to ^ 1, q_off, q_delta, point: port.port_id(), fb, sampled_class: packet.class };
             self.send_cnm(cnm, cnm_class, ctx);
         }
     }
 
     /// Sends a CNM from this switch to the source of the sampled frame.
     fn send_cnm(&mut self, cnm: Cnm, class: u8, ctx: &mut Context) {
-        let from = ctx.host_of_address(cnm.to);
-        let egress = self.cnm_next_hop(self.switch().node, from, cnm.to / 2, ctx);
-        let egress = self.ports.own_port(egress, ctx);
+        let from = ctx.host_of_endpoint_key(cnm.to);
+        let egress = self.cnm_next_hop(self.switch_state().node, from, cnm.to / 2, ctx);
+        let egress = self.ports.port_token(egress, ctx);
         let packet = Packet {
             at: ctx.now(),
             route: from.0,
             ..Packet::new(FrameKind::Cnm(cnm), CNM_FRAME_BYTES, class)
         };
-        let index = ctx.packets.insert(packet);
-        // It has no ingress, so a lossless CNM has no account at this switch ([`SwitchNode::release_buffer`]).
-        if !ctx.hot.is_lossless(class) && !self.reserve_lossy_buffer(index, egress, ctx) {
+        let index = ctx.packets.insert_packet(packet);
+        // It has no ingress, so a lossless CNM has no account at this switch ([`BorrowedSwitch::release_buffer_of_packet`]).
+        if !ctx.hot.is_class_lossless(class) && !self.reserve_lossy_buffer_for_cnm(index, egress, ctx) {
             self.ports.drop_packet(index, egress, DropReason::BufferFull, ctx);
             return;
         }
         if ctx.hot.watched_arrivals & 1 << class != 0 {
-            self.ports.slot_mut(egress.slot(class, &ctx.hot)).waiting += 1;
+            self.ports.egress_queue_mut(egress.egress_queue_token(class, &ctx.hot)).waiting += 1;
         }
-        self.enqueue(egress, egress.slot(class, &ctx.hot), index, ctx);
+        self.enqueue_and_start_port(egress, egress.egress_queue_token(class, &ctx.hot), index, ctx);
     }
 
     /// Reserves space in the egress queue for a lossy packet that this switch created; false if it does not fit.
-    fn reserve_lossy_buffer(&mut self, index: PacketId, egress: OwnPort<'n>, ctx: &mut Context) -> bool {
+    fn reserve_lossy_buffer_for_cnm(
+        &mut self,
+        index: PacketId,
+        egress: PortToken<'n>,
+        ctx: &mut Context,
+    ) -> bool {
         if ctx.hot.shared {
             return self.admit_to_buffer(index, egress, ctx).is_ok();
         }
         // No limit if ingress ports own the buffer, because it has none.
         let packet = &ctx.packets[index];
-        let backlog = self.ports.slot(egress.slot(packet.class, &ctx.hot)).backlog;
-        backlog + u64::from(packet.size) <= self.policy(packet.class).limit
+        let backlog = self.ports.egress_queue(egress.egress_queue_token(packet.class, &ctx.hot)).backlog;
+        backlog + u64::from(packet.size) <= self.policy_of_class(packet.class).limit
     }
 
     /// The next hop of a CNM from switch `origin`, chosen by ECMP at each hop; the first shortest path if packets are sprayed.
     fn cnm_next_hop(&self, origin: NodeId, to: NodeId, flow: u32, ctx: &Context) -> PortId {
-        let here = self.switch().node;
-        let among = self.routes().ports(here, to);
+        let here = self.switch_state().node;
+        let among = self.current_routes().ports(here, to);
         if ctx.settings.spray || among.len() == 1 {
             return among[0];
         }
@@ -131,18 +143,18 @@ impl<'n> SwitchNode<'n> {
 
     /// Forwards a CNM that arrived by `ingress`.
     #[inline(never)]
-    pub(crate) fn forward_cnm(&mut self, ingress: OwnPort<'n>, index: PacketId, ctx: &mut Context) {
+    pub(crate) fn forward_cnm(&mut self, ingress: PortToken<'n>, index: PacketId, ctx: &mut Context) {
         let Packet { route, class, content: FrameKind::Cnm(Cnm { to, point, .. }), .. } = ctx.packets[index]
         else {
             return;
         };
         let origin = ctx.plan.topology.owner(point);
         let egress = if ctx.settings.spray {
-            self.spray_next_hop(NodeId(route))
+            self.pick_next_hop_of_sprayed_packet(NodeId(route))
         } else {
             self.cnm_next_hop(origin, NodeId(route), to / 2, ctx)
         };
-        let egress = self.ports.own_port(egress, ctx);
-        self.forward_to_egress(ingress, index, (egress, class), ctx);
+        let egress = self.ports.port_token(egress, ctx);
+        self.forward_packet_to_egress(ingress, index, (egress, class), ctx);
     }
 }

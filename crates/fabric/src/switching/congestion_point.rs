@@ -37,7 +37,7 @@ impl CongestionPoint {
 
     /// Counts a frame of `size` bytes that joined the queue, now `q` bytes long. Returns feedback for its source, if a sample is due and Fb is
     /// negative.
-    pub(crate) fn on_frame_enqueued(
+    pub(crate) fn sample_enqueued_frame(
         &mut self,
         size: u32,
         q: u64,
@@ -52,7 +52,7 @@ impl CongestionPoint {
         self.q_old = q;
         let fb = quantized_feedback(q_off, q_delta, settings);
         let interval = settings.sample.0 as f64 / f64::from(1 + fb / 8);
-        self.bytes_left = settings.randomize_by_jitter(interval, &mut self.rng).round() as i64;
+        self.bytes_left = settings.randomize_by_timer_jitter(interval, &mut self.rng).round() as i64;
         let small = |bytes: i64| bytes.clamp(i64::from(i32::MIN), i64::from(i32::MAX)) as i32;
         (fb > 0).then(|| QcnFeedback { fb, q_off: small(q_off), q_delta: small(q_delta) })
     }
@@ -97,7 +97,7 @@ mod tests {
     fn interval(point: &mut CongestionPoint, q: u64, s: &QcnSettings) -> (u32, Option<QcnFeedback>) {
         for frames in 1.. {
             let left = point.bytes_left;
-            let feedback = point.on_frame_enqueued(1500, q, s);
+            let feedback = point.sample_enqueued_frame(1500, q, s);
             if point.bytes_left > left - 1500 {
                 return (frames, feedback);
             }
@@ -140,7 +140,7 @@ mod tests {
             // Stationary at a queue with just this feedback.
             let q = 20_000 + (100_000u64 * fb).div_ceil(63);
             point.q_old = q;
-            point.on_frame_enqueued(1, q, &s);
+            point.sample_enqueued_frame(1, q, &s);
             assert_eq!(point.bytes_left, bytes, "fb {fb}");
         }
     }
@@ -152,7 +152,7 @@ mod tests {
         let drawn: Vec<i64> = (0..2000)
             .map(|_| {
                 point.bytes_left = 0;
-                point.on_frame_enqueued(1, 0, &s);
+                point.sample_enqueued_frame(1, 0, &s);
                 point.bytes_left
             })
             .collect();

@@ -17,19 +17,19 @@ mod vlan;
 mod watchdog;
 
 use self::cnm::CongestionPoints;
-use self::marking::{marker_states_by_slot, markers_by_slot};
-use self::node::SwitchNode;
-use self::paths::Paths;
-use self::pool::{SharedHeadroom, SharedPool};
-use self::vlan::VlanTables;
+use self::marking::{marker_states_by_queue, markers_by_queue};
+use self::node::BorrowedSwitch;
+use self::paths::PathTable;
+use self::pool::{SharedBufferPool, SharedHeadroom};
+use self::vlan::SwitchVlanTables;
 use crate::class::ClassPolicy;
 use crate::context::Context;
 use crate::frame::{Packet, PacketId};
 use crate::ids::{SlotId, SwitchId};
 use crate::marker::{Marker, MarkerState};
-use crate::plan::Plan;
+use crate::plan::NetworkPlan;
 use crate::wire::counters::{DropReason, LossReason};
-use crate::wire::own::{OwnPort, OwnSlot};
+use crate::wire::own::{EgressQueueToken, PortToken};
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_routing::NextHops;
 use pauseframe_units::{IndexVec, NodeId, PortId, Priority};
@@ -37,7 +37,7 @@ use std::sync::Arc;
 
 /// The switches of a partition with all their state except their ports.
 #[derive(Debug)]
-pub(crate) struct Switching {
+pub(crate) struct PartitionSwitches {
     pub(crate) switches: IndexVec<SwitchId, Switch>,
     /// By class.
     pub(crate) policies: [ClassPolicy; Priority::COUNT],
@@ -46,8 +46,8 @@ pub(crate) struct Switching {
     /// Marker states by slot, if a marker inspects packets.
     memories: IndexVec<SlotId, MarkerState>,
     pub(crate) points: Option<Box<CongestionPoints>>,
-    vlans: Option<Box<VlanTables>>,
-    pub(crate) paths: Paths,
+    vlans: Option<Box<SwitchVlanTables>>,
+    pub(crate) paths: PathTable,
     /// Current routes; failures change them.
     pub(crate) routes: Arc<NextHops>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Switching {
 pub(crate) struct Switch {
     pub(crate) node: NodeId,
     /// The shared pool; with two pools the first is for lossless and the second for lossy traffic.
-    pub(crate) pools: [SharedPool; 2],
+    pub(crate) pools: [SharedBufferPool; 2],
     /// The headroom of its lossless ingresses.
     pub(crate) headroom: SharedHeadroom,
     /// Chooses next hops of sprayed packets.
@@ -66,40 +66,40 @@ pub(crate) struct Switch {
     trims: Rng,
 }
 
-impl Switching {
+impl PartitionSwitches {
     /// Idle switches. `stride`: maximum number of links between two hosts.
-    pub(crate) fn from_plan(plan: &Plan, routes: &Arc<NextHops>, stride: usize) -> Switching {
+    pub(crate) fn from_plan(plan: &NetworkPlan, routes: &Arc<NextHops>, stride: usize) -> PartitionSwitches {
         let settings = &plan.settings;
         let switch = |((id, pools), headroom): ((&NodeId, &[u64; 2]), &u64)| Switch {
             node: *id,
-            pools: pools.map(SharedPool::new),
+            pools: pools.map(SharedBufferPool::new),
             headroom: SharedHeadroom { size: *headroom, used: 0 },
             spray: random_stream(settings.seed, "spray", u64::from(id.0)),
             trims: random_stream(settings.seed, "trim", u64::from(id.0)),
         };
-        Switching {
+        PartitionSwitches {
             switches: plan
                 .switches
                 .iter()
-                .zip(&plan.margins.pools)
-                .zip(&plan.margins.headroom_pools)
+                .zip(&plan.reservations.pools)
+                .zip(&plan.reservations.headroom_pools)
                 .map(switch)
                 .collect(),
             policies: plan.policies.clone(),
-            markers: markers_by_slot(plan),
-            memories: marker_states_by_slot(plan),
+            markers: markers_by_queue(plan),
+            memories: marker_states_by_queue(plan),
             points: CongestionPoints::from_plan(plan).map(Box::new),
-            vlans: VlanTables::from_plan(plan).map(Box::new),
-            paths: Paths::new(stride),
+            vlans: SwitchVlanTables::from_plan(plan).map(Box::new),
+            paths: PathTable::new(stride),
             routes: Arc::clone(routes),
         }
     }
 }
 
-impl<'n> SwitchNode<'n> {
+impl<'n> BorrowedSwitch<'n> {
     /// Forwards a packet that arrived by `ingress`.
     #[inline(always)]
-    pub(crate) fn forward(&mut self, ingress: OwnPort<'n>, index: PacketId, ctx: &mut Context) {
+    pub(crate) fn forward_packet(&mut self, ingress: PortToken<'n>, index: PacketId, ctx: &mut Context) {
         let packet = &mut ctx.packets[index];
         let mut class = packet.class;
         let egress = if ctx.hot.look_up {
@@ -107,36 +107,36 @@ impl<'n> SwitchNode<'n> {
             class = sent_in;
             egress
         } else {
-            let egress = self.paths().port_at_hop(packet.route, packet.hop);
+            let egress = self.path_table().port_at_path_hop(packet.route, packet.hop);
             packet.hop += 1;
             egress
         };
-        let egress = self.ports.own_port(egress, ctx);
-        self.forward_to_egress(ingress, index, (egress, class), ctx);
+        let egress = self.ports.port_token(egress, ctx);
+        self.forward_packet_to_egress(ingress, index, (egress, class), ctx);
     }
 
     /// Sends, queues or drops a packet at `egress` in `class`.
     #[inline(always)]
-    fn forward_to_egress(
+    fn forward_packet_to_egress(
         &mut self,
-        ingress: OwnPort<'n>,
+        ingress: PortToken<'n>,
         index: PacketId,
-        (egress, class): (OwnPort<'n>, u8),
+        (egress, class): (PortToken<'n>, u8),
         ctx: &mut Context,
     ) {
-        if self.ports.port(egress).is_idle(ctx.now()) && ctx.hot.direct & 1 << class != 0 {
-            self.ports.transmit_unqueued(egress, index, class, ctx);
+        if self.ports.port_state(egress).is_idle(ctx.now()) && ctx.hot.direct & 1 << class != 0 {
+            self.ports.transmit_packet_unqueued(egress, index, class, ctx);
             return;
         }
-        if ctx.hot.can_refuse && self.reborrow().drop_if_port_refuses(index, egress, ctx) {
+        if ctx.hot.can_refuse && self.reborrow().drop_if_link_down_or_storm(index, egress, ctx) {
             return;
         }
         let packet = &mut ctx.packets[index];
-        packet.ingress = ingress.peer();
+        packet.ingress = ingress.peer_port_id();
         // The two common cases are inlined. A lossy class with a fixed limit needs only the backlog as account, and below a threshold neither marks
         // nor drops. A lossless class with fixed thresholds neither drops nor evicts here.
-        let slot = egress.slot(class, &ctx.hot);
-        let (backlog, number) = (self.ports.slot(slot).backlog, usize::from(class & 7));
+        let slot = egress.egress_queue_token(class, &ctx.hot);
+        let (backlog, number) = (self.ports.egress_queue(slot).backlog, usize::from(class & 7));
         if backlog + u64::from(packet.size) > ctx.hot.unchecked_below[number] {
             let taken_in = if ctx.hot.fixed_lossless & 1 << class != 0 {
                 let over = backlog > ctx.hot.mark_above[number];
@@ -149,7 +149,7 @@ impl<'n> SwitchNode<'n> {
                 self.reborrow().mark_and_admit(index, egress, ctx)
             };
             if let Err(reason) = taken_in {
-                if self.reborrow().trim(index, egress, reason, ctx) {
+                if self.reborrow().trim_packet(index, egress, reason, ctx) {
                     return;
                 }
                 self.ports.reborrow().drop_packet(index, egress, reason, ctx);
@@ -157,15 +157,21 @@ impl<'n> SwitchNode<'n> {
             }
         }
         if ctx.hot.qcn {
-            self.reborrow().sample_congestion_point(egress, index, ctx);
+            self.reborrow().sample_queue_and_send_cnm(egress, index, ctx);
         }
-        self.enqueue(egress, slot, index, ctx);
+        self.enqueue_and_start_port(egress, slot, index, ctx);
     }
 
     /// Appends a packet to its slot at `port` and starts the port if it is idle.
     #[inline(always)]
-    fn enqueue(&mut self, port: OwnPort<'n>, slot: OwnSlot<'n>, index: PacketId, ctx: &mut Context) {
-        if self.ports.enqueue(port, slot, index, ctx) {
+    fn enqueue_and_start_port(
+        &mut self,
+        port: PortToken<'n>,
+        slot: EgressQueueToken<'n>,
+        index: PacketId,
+        ctx: &mut Context,
+    ) {
+        if self.ports.enqueue_packet(port, slot, index, ctx) {
             self.start_transmission(port, ctx);
         }
     }
@@ -175,26 +181,26 @@ impl<'n> SwitchNode<'n> {
     fn mark_and_admit(
         &mut self,
         index: PacketId,
-        egress: OwnPort<'n>,
+        egress: PortToken<'n>,
         ctx: &mut Context,
     ) -> Result<(), DropReason> {
         let class = ctx.packets[index].class & 7;
-        let slot = egress.slot(class, &ctx.hot);
+        let slot = egress.egress_queue_token(class, &ctx.hot);
         let watched = ctx.hot.watched_arrivals & 1 << class != 0;
         let over = if watched {
-            self.should_mark_arrival(egress, class, ctx)
+            self.decide_mark_on_arrival(egress, class, ctx)
         } else {
-            self.ports.slot(slot).backlog > ctx.hot.mark_above[usize::from(class)]
+            self.ports.egress_queue(slot).backlog > ctx.hot.mark_above[usize::from(class)]
         };
-        if over && self.drops_not_ect(index, ctx) {
+        if over && self.should_drop_not_ect_packet(index, ctx) {
             return Err(DropReason::NotEct);
         }
         while let Err(reason) = self.admit_to_buffer(index, egress, ctx) {
             if reason != DropReason::BufferFull {
                 return Err(reason);
             }
-            if !self.evict_packet_for(index, egress, ctx) {
-                if let Some(last) = self.compete_for_last_place(index, egress, ctx)
+            if !self.evict_queued_packet_for(index, egress, ctx) {
+                if let Some(last) = self.compete_for_last_queue_space(index, egress, ctx)
                     && over
                 {
                     self.mark_congestion_experienced(last, slot, ctx);
@@ -206,7 +212,7 @@ impl<'n> SwitchNode<'n> {
             self.mark_congestion_experienced(index, slot, ctx);
         }
         if watched {
-            self.ports.slot_mut(slot).waiting += 1;
+            self.ports.egress_queue_mut(slot).waiting += 1;
         }
         Ok(())
     }
@@ -214,16 +220,16 @@ impl<'n> SwitchNode<'n> {
     /// The next hop of a packet without a path, and its class there.
     #[inline(never)]
     fn look_up_next_hop(&mut self, index: PacketId, ctx: &mut Context) -> (PortId, u8) {
-        if let Some(vlans) = self.vlans() {
-            return vlans.look_up_vlan_route(self.id(), index, ctx);
+        if let Some(vlans) = self.vlan_tables() {
+            return vlans.look_up_vlan_route(self.switch_id_of_node(), index, ctx);
         }
         let Packet { route, class, .. } = ctx.packets[index];
-        (self.spray_next_hop(NodeId(route)), class)
+        (self.pick_next_hop_of_sprayed_packet(NodeId(route)), class)
     }
 
     /// The next hop of a sprayed packet: a shortest path, uniformly at random.
-    fn spray_next_hop(&mut self, to: NodeId) -> PortId {
-        let (routes, switch) = self.routes_and_switch();
+    fn pick_next_hop_of_sprayed_packet(&mut self, to: NodeId) -> PortId {
+        let (routes, switch) = self.routes_and_switch_mut();
         let among = routes.ports(switch.node, to);
         match among {
             [only] => *only,
@@ -234,19 +240,24 @@ impl<'n> SwitchNode<'n> {
     /// Drops a packet if the link of `egress` is down or its queue is in a storm; false otherwise.
     #[cold]
     #[inline(never)]
-    fn drop_if_port_refuses(&mut self, index: PacketId, egress: OwnPort<'n>, ctx: &mut Context) -> bool {
+    fn drop_if_link_down_or_storm(
+        &mut self,
+        index: PacketId,
+        egress: PortToken<'n>,
+        ctx: &mut Context,
+    ) -> bool {
         let class = ctx.packets[index].class;
-        let reason = if self.ports.port(egress).is_down() {
+        let reason = if self.ports.port_state(egress).is_link_down() {
             LossReason::LinkDown
-        } else if self.ports.drops_in_storm(egress.slot(class, &ctx.hot)) {
+        } else if self.ports.drops_packets_in_storm(egress.egress_queue_token(class, &ctx.hot)) {
             LossReason::Watchdog
         } else {
             return false;
         };
-        self.ports.count_loss(egress, class, reason, ctx);
-        self.ports.count_discarded(index, ctx);
-        ctx.report_packet_loss(index);
-        ctx.packets.remove(index);
+        self.ports.count_lost_packet(egress, class, reason, ctx);
+        self.ports.count_discarded_packet(index, ctx);
+        ctx.report_datagram_loss(index);
+        ctx.packets.remove_packet(index);
         true
     }
 }

@@ -1,94 +1,101 @@
 //! Access of a switch to its state while it handles an event: its ports (`wire/own.rs`), its own state and the tables of all switches.
 
 use super::cnm::QueueCongestionPoint;
-use super::paths::Paths;
-use super::pool::{SharedHeadroom, SharedPool};
-use super::vlan::VlanTables;
-use super::{Switch, Switching};
+use super::paths::PathTable;
+use super::pool::{SharedBufferPool, SharedHeadroom};
+use super::vlan::SwitchVlanTables;
+use super::{PartitionSwitches, Switch};
 use crate::class::ClassPolicy;
 use crate::context::Context;
 use crate::ids::SwitchId;
 use crate::marker::{Marker, MarkerState};
-use crate::wire::own::{NodePorts, OwnSlot};
+use crate::wire::own::{BorrowedNodePorts, EgressQueueToken};
 use pauseframe_routing::NextHops;
 
 /// The borrow of one switch of a partition.
 #[derive(Debug)]
-pub(crate) struct SwitchNode<'n> {
-    pub(super) ports: NodePorts<'n>,
-    all: &'n mut Switching,
+pub(crate) struct BorrowedSwitch<'n> {
+    pub(super) ports: BorrowedNodePorts<'n>,
+    all: &'n mut PartitionSwitches,
 }
 
-impl<'n> SwitchNode<'n> {
+impl<'n> BorrowedSwitch<'n> {
     /// Borrows the switch that owns `ports`.
     #[inline(always)]
-    pub(crate) fn new(ports: NodePorts<'n>, all: &'n mut Switching) -> SwitchNode<'n> {
-        assert!(ports.node().is_switch(), "a host is no switch");
-        SwitchNode { ports, all }
+    pub(crate) fn new(ports: BorrowedNodePorts<'n>, all: &'n mut PartitionSwitches) -> BorrowedSwitch<'n> {
+        assert!(ports.owner_node().is_switch(), "a host is no switch");
+        BorrowedSwitch { ports, all }
     }
 
     /// Reborrows for an out-of-line call, so that the original borrow can stay in registers.
     #[inline(always)]
-    pub(super) fn reborrow(&mut self) -> SwitchNode<'_> {
-        SwitchNode { ports: self.ports.reborrow(), all: self.all }
+    pub(super) fn reborrow(&mut self) -> BorrowedSwitch<'_> {
+        BorrowedSwitch { ports: self.ports.reborrow(), all: self.all }
     }
 
-    pub(super) fn id(&self) -> SwitchId {
-        self.ports.node().as_switch().expect("its ports are those of a switch")
+    pub(super) fn switch_id_of_node(&self) -> SwitchId {
+        self.ports.owner_node().as_switch().expect("its ports are those of a switch")
     }
 
-    pub(super) fn switch(&self) -> &Switch {
-        &self.all.switches[self.id()]
+    pub(super) fn switch_state(&self) -> &Switch {
+        &self.all.switches[self.switch_id_of_node()]
     }
 
     /// The shared pool of a class.
-    pub(super) fn pool(&mut self, class: u8, ctx: &Context) -> &mut SharedPool {
-        let id = self.id();
-        &mut self.all.switches[id].pools[ctx.hot.buffer_pool_of_class(class)]
+    pub(super) fn shared_pool_mut(&mut self, class: u8, ctx: &Context) -> &mut SharedBufferPool {
+        let id = self.switch_id_of_node();
+        &mut self.all.switches[id].pools[ctx.hot.buffer_pool_index_of_class(class)]
     }
 
     /// The shared headroom of its lossless ingresses.
-    pub(super) fn headroom(&mut self) -> &mut SharedHeadroom {
-        let id = self.id();
+    pub(super) fn shared_headroom_mut(&mut self) -> &mut SharedHeadroom {
+        let id = self.switch_id_of_node();
         &mut self.all.switches[id].headroom
     }
 
     /// The current routes, and the switch with its random generator.
-    pub(super) fn routes_and_switch(&mut self) -> (&NextHops, &mut Switch) {
-        let id = self.id();
+    pub(super) fn routes_and_switch_mut(&mut self) -> (&NextHops, &mut Switch) {
+        let id = self.switch_id_of_node();
         (&self.all.routes, &mut self.all.switches[id])
     }
 
     /// The marker of a class, and its state for a queue.
-    pub(super) fn marker_and_state(&mut self, class: u8, slot: OwnSlot) -> (&Marker, &mut MarkerState) {
-        let Switching { policies, markers, memories, .. } = &mut *self.all;
-        let marker = markers.get(slot.id()).unwrap_or(&policies[usize::from(class)].marker);
-        (marker, &mut memories[slot.id()])
+    pub(super) fn marker_and_state_of_queue(
+        &mut self,
+        class: u8,
+        slot: EgressQueueToken,
+    ) -> (&Marker, &mut MarkerState) {
+        let PartitionSwitches { policies, markers, memories, .. } = &mut *self.all;
+        let marker = markers.get(slot.slot_id()).unwrap_or(&policies[usize::from(class)].marker);
+        (marker, &mut memories[slot.slot_id()])
     }
 
     /// The congestion point of a queue.
-    pub(super) fn congestion_point(&mut self, slot: OwnSlot) -> Option<QueueCongestionPoint<'_>> {
-        self.all.points.as_deref_mut().map(|points| points.for_queue(slot.id()))
+    pub(super) fn congestion_point_mut(
+        &mut self,
+        slot: EgressQueueToken,
+    ) -> Option<QueueCongestionPoint<'_>> {
+        self.all.points.as_deref_mut().map(|points| points.congestion_point_of_queue(slot.slot_id()))
     }
 }
 
 /// Read-only tables of all switches.
-impl SwitchNode<'_> {
+impl BorrowedSwitch<'_> {
     #[inline(always)]
-    pub(super) fn policy(&self, class: u8) -> &ClassPolicy {
+    pub(super) fn policy_of_class(&self, class: u8) -> &ClassPolicy {
         &self.all.policies[usize::from(class)]
     }
 
     #[inline(always)]
-    pub(super) fn paths(&self) -> &Paths {
+    pub(super) fn path_table(&self) -> &PathTable {
         &self.all.paths
     }
 
-    pub(super) fn routes(&self) -> &NextHops {
+    pub(super) fn current_routes(&self) -> &NextHops {
         &self.all.routes
     }
 
-    pub(super) fn vlans(&self) -> Option<&VlanTables> {
+    pub(super) fn vlan_tables(&self) -> Option<&SwitchVlanTables> {
         self.all.vlans.as_deref()
     }
 }

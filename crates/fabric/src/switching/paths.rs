@@ -13,7 +13,7 @@ const MIN_RETIRED_ROWS: usize = 64;
 
 /// Paths of open flows and of packets in flight: rows of ports in one array.
 #[derive(Debug)]
-pub(crate) struct Paths {
+pub(crate) struct PathTable {
     ports: Vec<PortId>,
     stride: usize,
     /// Rows before this offset have an older, shorter stride and are not reused.
@@ -25,33 +25,33 @@ pub(crate) struct Paths {
     search_at: usize,
 }
 
-impl Paths {
+impl PathTable {
     /// Empty, for paths of at most `stride` hops.
-    pub(crate) fn new(stride: usize) -> Paths {
+    pub(crate) fn new(stride: usize) -> PathTable {
         let (ports, free, retired) = (Vec::new(), Vec::new(), Vec::new());
-        Paths { ports, stride, first_free: 0, free, retired, search_at: MIN_RETIRED_ROWS }
+        PathTable { ports, stride, first_free: 0, free, retired, search_at: MIN_RETIRED_ROWS }
     }
 
     #[inline]
-    pub(crate) fn port_at_hop(&self, route: u32, hop: u8) -> PortId {
+    pub(crate) fn port_at_path_hop(&self, route: u32, hop: u8) -> PortId {
         self.ports[route as usize + usize::from(hop)]
     }
 
     /// The port at a hop, or any other port if the index is invalid.
     #[inline(always)]
-    pub(crate) fn port_at_hop_or_first(&self, route: u32, hop: u8) -> Option<PortId> {
+    pub(crate) fn port_at_path_hop_or_first(&self, route: u32, hop: u8) -> Option<PortId> {
         element_or_first(&self.ports, route as usize + usize::from(hop)).copied()
     }
 
     /// Prefetches the port at a hop.
     #[inline(always)]
-    pub(crate) fn prefetch_hop(&self, route: u32, hop: u8) {
+    pub(crate) fn prefetch_path_hop(&self, route: u32, hop: u8) {
         prefetch_element_or_first(&self.ports, route as usize + usize::from(hop));
     }
 
     /// Stores `path` in a row.
-    pub(crate) fn add_path(&mut self, path: &[PortId]) -> u32 {
-        self.grow_stride(path.len());
+    pub(crate) fn add_path_row(&mut self, path: &[PortId]) -> u32 {
+        self.grow_path_row_stride(path.len());
         let route = self.free.pop().unwrap_or_else(|| {
             self.ports.resize(self.ports.len() + self.stride, PortId::NONE);
             (self.ports.len() - self.stride) as u32
@@ -64,7 +64,7 @@ impl Paths {
     }
 
     /// Stores a path at the row that another array assigned.
-    pub(crate) fn copy_row(&mut self, row: u32, path: &[PortId]) {
+    pub(crate) fn store_path_at_row(&mut self, row: u32, path: &[PortId]) {
         self.stride = self.stride.max(path.len());
         let row = row as usize;
         if self.ports.len() < row + self.stride {
@@ -76,34 +76,38 @@ impl Paths {
     }
 
     /// Retires a row: no flow uses it, but packets in flight may.
-    pub(crate) fn retire_row(&mut self, route: u32) {
+    pub(crate) fn retire_path_row(&mut self, route: u32) {
         if route >= self.first_free {
             self.retired.push(route);
         }
     }
 
-    /// Whether [`Self::reclaim_rows`] is due.
-    pub(crate) fn should_reclaim(&self) -> bool {
+    /// Whether [`Self::reclaim_unused_path_rows`] is due.
+    pub(crate) fn is_path_row_reclaim_due(&self) -> bool {
         self.free.is_empty() && self.retired.len() >= self.search_at
     }
 
-    /// Frees retired rows that no packet refers to. `named`: rows of all packets; `places`: size of the packet pool.
-    pub(crate) fn reclaim_rows(&mut self, named: impl Iterator<Item = u32>, places: usize) {
-        let mut named: Vec<u32> = named.collect();
-        named.sort_unstable();
-        let free = self.retired.extract_if(.., |route| named.binary_search(route).is_err());
+    /// Frees retired rows that no packet refers to. `rows_of_packets`: rows of all packets; `places`: size of the packet pool.
+    pub(crate) fn reclaim_unused_path_rows(
+        &mut self,
+        rows_of_packets: impl Iterator<Item = u32>,
+        places: usize,
+    ) {
+        let mut rows_of_packets: Vec<u32> = rows_of_packets.collect();
+        rows_of_packets.sort_unstable();
+        let free = self.retired.extract_if(.., |route| rows_of_packets.binary_search(route).is_err());
         self.free.extend(free);
         // A search costs time in proportion to the pool, so the next one waits for a proportional number of rows.
         self.search_at = MIN_RETIRED_ROWS.max(places / 4).max(2 * self.retired.len());
     }
 
     /// Whether the row at `route` holds `path`.
-    pub(crate) fn row_equals_path(&self, route: u32, path: &[PortId]) -> bool {
+    pub(crate) fn path_row_equals(&self, route: u32, path: &[PortId]) -> bool {
         self.ports[route as usize..].starts_with(path)
     }
 
     /// Increases the stride for longer paths.
-    fn grow_stride(&mut self, stride: usize) {
+    fn grow_path_row_stride(&mut self, stride: usize) {
         if stride > self.stride {
             self.stride = stride;
             self.first_free = self.ports.len() as u32;
@@ -114,7 +118,7 @@ impl Paths {
 }
 
 /// The largest number of links between two hosts; it checks one host per switch.
-pub(crate) fn longest_path(topology: &Topology, routes: &NextHops) -> usize {
+pub(crate) fn longest_path_length(topology: &Topology, routes: &NextHops) -> usize {
     let mut attached: Vec<(NodeId, NodeId)> =
         topology.hosts().map(|host| (topology.peer(topology.nodes()[host].ports[0]), host)).collect();
     attached.sort_unstable();
@@ -133,49 +137,53 @@ mod tests {
 
     #[test]
     fn a_row_is_used_again_when_no_packet_names_it() {
-        let mut paths = Paths::new(3);
-        let [first, second] = [paths.add_path(&path([1, 2, 3])), paths.add_path(&path([4, 5, 6]))];
-        paths.retire_row(first);
-        paths.retire_row(second);
-        paths.reclaim_rows([second, second].into_iter(), 10);
-        assert_eq!(paths.add_path(&path([7, 8])), first);
-        assert_eq!(paths.port_at_hop(first, 2), PortId::NONE, "nothing is left of the longer path before");
-        assert!(paths.row_equals_path(second, &path([4, 5, 6])));
-        assert_ne!(paths.add_path(&path([9])), second);
-        paths.reclaim_rows(std::iter::empty(), 10);
-        assert_eq!(paths.add_path(&path([10])), second);
+        let mut paths = PathTable::new(3);
+        let [first, second] = [paths.add_path_row(&path([1, 2, 3])), paths.add_path_row(&path([4, 5, 6]))];
+        paths.retire_path_row(first);
+        paths.retire_path_row(second);
+        paths.reclaim_unused_path_rows([second, second].into_iter(), 10);
+        assert_eq!(paths.add_path_row(&path([7, 8])), first);
+        assert_eq!(
+            paths.port_at_path_hop(first, 2),
+            PortId::NONE,
+            "nothing is left of the longer path before"
+        );
+        assert!(paths.path_row_equals(second, &path([4, 5, 6])));
+        assert_ne!(paths.add_path_row(&path([9])), second);
+        paths.reclaim_unused_path_rows(std::iter::empty(), 10);
+        assert_eq!(paths.add_path_row(&path([10])), second);
     }
 
     #[test]
     fn rows_of_the_shorter_stride_keep_their_paths_and_are_not_used_again() {
-        let mut paths = Paths::new(2);
-        let [open, over] = [paths.add_path(&path([1, 2])), paths.add_path(&path([1, 3]))];
-        paths.retire_row(over);
-        let long = paths.add_path(&path([3, 4, 5, 6]));
-        paths.retire_row(open);
-        paths.reclaim_rows(std::iter::empty(), 0);
-        assert!(![open, over, long].contains(&paths.add_path(&path([7]))));
+        let mut paths = PathTable::new(2);
+        let [open, over] = [paths.add_path_row(&path([1, 2])), paths.add_path_row(&path([1, 3]))];
+        paths.retire_path_row(over);
+        let long = paths.add_path_row(&path([3, 4, 5, 6]));
+        paths.retire_path_row(open);
+        paths.reclaim_unused_path_rows(std::iter::empty(), 0);
+        assert!(![open, over, long].contains(&paths.add_path_row(&path([7]))));
         assert!(
-            paths.row_equals_path(long, &path([3, 4, 5, 6])) && paths.row_equals_path(open, &path([1, 2]))
+            paths.path_row_equals(long, &path([3, 4, 5, 6])) && paths.path_row_equals(open, &path([1, 2]))
         );
     }
 
     /// Ten thousand flows, two at a time, of which every packet that is late is on its way for the next ten.
     #[test]
     fn the_array_stays_as_small_as_what_is_open_and_late() {
-        let mut paths = Paths::new(1);
+        let mut paths = PathTable::new(1);
         let mut late = std::collections::VecDeque::new();
         for flow in 0..10_000 {
-            if paths.should_reclaim() {
-                paths.reclaim_rows(late.iter().copied(), 40);
+            if paths.is_path_row_reclaim_due() {
+                paths.reclaim_unused_path_rows(late.iter().copied(), 40);
             }
-            let route = paths.add_path(&path([flow]));
+            let route = paths.add_path_row(&path([flow]));
             assert!(!late.contains(&route), "flow {flow} took the path of a packet under way");
             late.push_back(route);
             if late.len() > 10 {
                 late.pop_front();
             }
-            paths.retire_row(route);
+            paths.retire_path_row(route);
         }
         assert!(paths.ports.len() <= MIN_RETIRED_ROWS + 12, "{}", paths.ports.len());
     }

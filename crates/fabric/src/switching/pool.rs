@@ -13,7 +13,7 @@ pub(crate) struct IngressOccupancy {
 }
 
 impl IngressOccupancy {
-    pub(crate) fn from_account(account: &IngressAccount) -> IngressOccupancy {
+    pub(crate) fn occupancy_of_account(account: &IngressAccount) -> IngressOccupancy {
         IngressOccupancy { bytes: account.bytes, in_headroom: account.in_headroom }
     }
 }
@@ -27,7 +27,7 @@ pub(crate) struct SharedPoolLimits {
 }
 
 impl SharedPoolLimits {
-    pub(crate) fn for_account(policy: &ClassPolicy, account: &IngressAccount) -> SharedPoolLimits {
+    pub(crate) fn limits_for_account(policy: &ClassPolicy, account: &IngressAccount) -> SharedPoolLimits {
         SharedPoolLimits { alpha: policy.alpha, reserved: policy.reserved, limits: account.limits }
     }
 
@@ -59,7 +59,7 @@ impl SharedPoolLimits {
 
 /// A pool of buffer space that queues share.
 #[derive(Clone, Debug)]
-pub(crate) struct SharedPool {
+pub(crate) struct SharedBufferPool {
     /// Size without headroom and reserved bytes.
     size: u64,
     /// Bytes in use.
@@ -67,20 +67,20 @@ pub(crate) struct SharedPool {
     /// Slots of its paused ingresses.
     pub(crate) paused: Vec<SlotId>,
     /// With less free space than this, none of them may resume.
-    pub(super) wake_at: u64,
+    pub(super) min_free_bytes_to_resume: u64,
 }
 
-impl SharedPool {
-    pub(crate) fn new(size: u64) -> SharedPool {
-        SharedPool { size, used: 0, paused: Vec::new(), wake_at: u64::MAX }
+impl SharedBufferPool {
+    pub(crate) fn new(size: u64) -> SharedBufferPool {
+        SharedBufferPool { size, used: 0, paused: Vec::new(), min_free_bytes_to_resume: u64::MAX }
     }
 
-    pub(crate) fn free_bytes(&self) -> u64 {
-        self.free_bytes_with_usage(self.used)
+    pub(crate) fn free_bytes_of_pool(&self) -> u64 {
+        self.free_bytes_at_usage(self.used)
     }
 
     /// Free bytes if `used` bytes are in use.
-    pub(crate) fn free_bytes_with_usage(&self, used: u64) -> u64 {
+    pub(crate) fn free_bytes_at_usage(&self, used: u64) -> u64 {
         self.size.saturating_sub(used)
     }
 }
@@ -95,7 +95,7 @@ pub(crate) struct SharedHeadroom {
 impl SharedHeadroom {
     /// Reserves `bytes`; false if fewer are free.
     #[must_use]
-    pub(super) fn reserve(&mut self, bytes: u64) -> bool {
+    pub(super) fn reserve_headroom(&mut self, bytes: u64) -> bool {
         let fits = bytes <= self.size.saturating_sub(self.used);
         self.used += if fits { bytes } else { 0 };
         fits

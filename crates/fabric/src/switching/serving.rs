@@ -1,33 +1,47 @@
 //! Decisions of the queue discipline: which packet is sent next, and which is evicted for another.
 
-use super::node::SwitchNode;
+use super::node::BorrowedSwitch;
 use crate::class::ClassPolicy;
 use crate::context::Context;
 use crate::frame::{Packet, PacketId};
 use crate::settings::BufferPolicy;
 use crate::wire::counters::DropReason;
-use crate::wire::own::OwnPort;
+use crate::wire::own::PortToken;
 
-impl<'n> SwitchNode<'n> {
+impl<'n> BorrowedSwitch<'n> {
     /// Moves the packet that `class` sends next to the front. Packets still in the forwarding pipeline are not eligible.
-    pub(super) fn move_next_to_front(&mut self, port: OwnPort<'n>, class: u8, ctx: &mut Context) {
-        let (slot, latency, now) = (port.slot(class, &ctx.hot), ctx.hot.switch_latency, ctx.now());
+    pub(super) fn move_next_packet_to_front(&mut self, port: PortToken<'n>, class: u8, ctx: &mut Context) {
+        let (slot, latency, now) =
+            (port.egress_queue_token(class, &ctx.hot), ctx.hot.switch_latency, ctx.now());
         let through = |packet: &Packet| packet.at + latency <= now;
-        let discipline = self.policy(class).queue;
-        discipline.move_next_to_front(&mut self.ports.slot_mut(slot).queue, &mut ctx.packets, through);
+        let discipline = self.policy_of_class(class).queue;
+        discipline.move_next_packet_to_front(
+            &mut self.ports.egress_queue_mut(slot).queue,
+            &mut ctx.packets,
+            through,
+        );
     }
 
     /// Evicts a packet from the queue that `index` is to join, if the discipline prefers `index`; false if it does not.
     #[cold]
-    pub(super) fn evict_packet_for(&mut self, index: PacketId, port: OwnPort<'n>, ctx: &mut Context) -> bool {
+    pub(super) fn evict_queued_packet_for(
+        &mut self,
+        index: PacketId,
+        port: PortToken<'n>,
+        ctx: &mut Context,
+    ) -> bool {
         let class = ctx.packets[index].class;
-        let slot = port.slot(class, &ctx.hot);
-        let discipline = self.policy(class).queue;
-        let victim = discipline.evict_for(&mut self.ports.slot_mut(slot).queue, &mut ctx.packets, index);
+        let slot = port.egress_queue_token(class, &ctx.hot);
+        let discipline = self.policy_of_class(class).queue;
+        let victim = discipline.evict_packet_for_newcomer(
+            &mut self.ports.egress_queue_mut(slot).queue,
+            &mut ctx.packets,
+            index,
+        );
         let Some(victim) = victim else { return false };
         self.ports.remove_from_queue(port, victim, ctx);
         if ctx.hot.accounted & 1 << class != 0 {
-            self.release_buffer(victim, port, ctx);
+            self.release_buffer_of_packet(victim, port, ctx);
         }
         self.ports.drop_packet(victim, port, DropReason::BufferFull, ctx);
         true
@@ -37,26 +51,27 @@ impl<'n> SwitchNode<'n> {
     /// the order of arrival would always favour the same phase. If `index` wins, it replaces the last frame, and the function returns the loser.
     /// Ports with separate buffers do not compete.
     #[cold]
-    pub(super) fn compete_for_last_place(
+    pub(super) fn compete_for_last_queue_space(
         &mut self,
         index: PacketId,
-        port: OwnPort<'n>,
+        port: PortToken<'n>,
         ctx: &mut Context,
     ) -> Option<PacketId> {
         let (newcomer, now) = (ctx.packets[index], ctx.now());
-        let by_ingress = ctx.hot.is_lossless(newcomer.class)
+        let by_ingress = ctx.hot.is_class_lossless(newcomer.class)
             || matches!(ctx.settings.buffer, BufferPolicy::IdealOutputQueued(_));
-        let ClassPolicy { queue, trim_to, .. } = self.policy(newcomer.class);
-        if by_ingress || queue.is_ranked() || trim_to.is_some() {
+        let ClassPolicy { queue, trim_to, .. } = self.policy_of_class(newcomer.class);
+        if by_ingress || queue.reorders_packets() || trim_to.is_some() {
             return None;
         }
-        let tail = self.ports.slot(port.slot(newcomer.class, &ctx.hot)).queue.tail()?;
+        let tail = self.ports.egress_queue(port.egress_queue_token(newcomer.class, &ctx.hot)).queue.tail()?;
         let last = ctx.packets[tail];
-        let frame_time = self.ports.port(port).rate.serialise(u32::from(last.size) + ctx.hot.gap);
+        let frame_time = self.ports.port_state(port).rate.serialise(u32::from(last.size) + ctx.hot.gap);
         let competes =
             last.size == newcomer.size && last.ingress != newcomer.ingress && now < last.at + frame_time;
         if !competes
-            || ctx.ties.tie_bits_of(now, newcomer.ingress) >= ctx.ties.tie_bits_of(last.at, last.ingress)
+            || ctx.ties.tie_bits_of_arrival(now, newcomer.ingress)
+                >= ctx.ties.tie_bits_of_arrival(last.at, last.ingress)
         {
             return None;
         }

@@ -1,53 +1,58 @@
 //! Packet trimming as htsim's composite queue has it: of the packet that finds no room and the newest one in the queue, a fair coin picks
 //! the one that loses its payload; the header goes on in the class of control packets, so that the receiver asks for the rest at once.
 
-use super::node::SwitchNode;
+use super::node::BorrowedSwitch;
 use crate::context::Context;
 use crate::frame::{FrameKind, Packet, PacketId, RdmaFrame};
 use crate::settings::BufferPolicy;
 use crate::wire::counters::DropReason;
-use crate::wire::own::OwnPort;
+use crate::wire::own::PortToken;
 
-impl<'n> SwitchNode<'n> {
+impl<'n> BorrowedSwitch<'n> {
     /// Sends on the header of a packet that found no room at `egress`, or of the newest one there, which makes room; false if there is
     /// nothing to trim or no room for a header.
     #[cold]
-    pub(super) fn trim(
+    pub(super) fn trim_packet(
         &mut self,
         index: PacketId,
-        egress: OwnPort<'n>,
+        egress: PortToken<'n>,
         reason: DropReason,
         ctx: &mut Context,
     ) -> bool {
         let class = ctx.packets[index].class & 7;
-        let can = reason == DropReason::BufferFull && is_trimmable(&ctx.packets[index]);
-        let Some(priority) = self.policy(class).trim_to.filter(|_| can) else { return false };
-        self.swap_with_newest(index, egress, ctx);
+        let can = reason == DropReason::BufferFull && is_trimmable_packet(&ctx.packets[index]);
+        let Some(priority) = self.policy_of_class(class).trim_to.filter(|_| can) else { return false };
+        self.swap_with_newest_packet(index, egress, ctx);
         let packet = &mut ctx.packets[index];
         let FrameKind::Rdma(frame) = &mut packet.content else { return false };
         frame.packet = frame.packet.trimmed();
-        let size = ctx.settings.overhead.frame_size(frame.packet.ip_size(), priority) as u16;
+        let size = ctx.settings.overhead.frame_size_of_ip_packet(frame.packet.ip_size(), priority) as u16;
         let cut = packet.size.saturating_sub(size);
         packet.size -= cut;
-        packet.class = ctx.plan.class_of_priority(priority);
+        packet.class = ctx.plan.class_index_of_priority(priority);
         packet.ingress_class = packet.class;
         let control = packet.class;
-        self.ports.count_trim(egress.slot(class, &ctx.hot), cut);
+        self.ports.count_trimmed_packet(egress.egress_queue_token(class, &ctx.hot), cut);
         if self.mark_and_admit(index, egress, ctx).is_err() {
             return false;
         }
-        self.enqueue(egress, egress.slot(control, &ctx.hot), index, ctx);
+        self.enqueue_and_start_port(egress, egress.egress_queue_token(control, &ctx.hot), index, ctx);
         true
     }
 
     /// A fair coin decides whether the newest packet of the queue and the newcomer change places; they must have equal sizes, and one ingress
     /// account if each ingress port owns its buffer: the newest packet of another port makes no room there.
-    fn swap_with_newest(&mut self, index: PacketId, egress: OwnPort<'n>, ctx: &mut Context) {
+    fn swap_with_newest_packet(&mut self, index: PacketId, egress: PortToken<'n>, ctx: &mut Context) {
         let (newcomer, now) = (ctx.packets[index], ctx.now());
-        let Some(tail) = self.ports.slot(egress.slot(newcomer.class, &ctx.hot)).queue.tail() else { return };
+        let Some(tail) =
+            self.ports.egress_queue(egress.egress_queue_token(newcomer.class, &ctx.hot)).queue.tail()
+        else {
+            return;
+        };
         let newest = ctx.packets[tail];
-        let (_, switch) = self.routes_and_switch();
-        if switch.trims.uniform_below(2) == 0 || newest.size != newcomer.size || !is_trimmable(&newest) {
+        let (_, switch) = self.routes_and_switch_mut();
+        if switch.trims.uniform_below(2) == 0 || newest.size != newcomer.size || !is_trimmable_packet(&newest)
+        {
             return;
         }
         let account = |packet: &Packet| (packet.ingress, packet.ingress_class);
@@ -60,7 +65,7 @@ impl<'n> SwitchNode<'n> {
     }
 }
 
-fn is_trimmable(packet: &Packet) -> bool {
+fn is_trimmable_packet(packet: &Packet) -> bool {
     let FrameKind::Rdma(RdmaFrame { packet, .. }) = packet.content else { return false };
     packet.opcode.is_data() && !packet.is_trimmed
 }

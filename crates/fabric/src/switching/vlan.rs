@@ -3,14 +3,14 @@
 use crate::context::Context;
 use crate::frame::PacketId;
 use crate::ids::SwitchId;
-use crate::plan::Plan;
+use crate::plan::NetworkPlan;
 use crate::settings::VlanRoutes;
 use pauseframe_units::{IndexVec, NodeId, PortId};
 use std::sync::Arc;
 
 /// The VLAN tables of all switches.
 #[derive(Debug)]
-pub(super) struct VlanTables {
+pub(super) struct SwitchVlanTables {
     routes: Arc<VlanRoutes>,
     /// Index of each switch in the tables.
     table_number: IndexVec<SwitchId, u32>,
@@ -18,14 +18,14 @@ pub(super) struct VlanTables {
     class_at: Vec<u8>,
 }
 
-impl VlanTables {
-    pub(super) fn from_plan(plan: &Plan) -> Option<VlanTables> {
+impl SwitchVlanTables {
+    pub(super) fn from_plan(plan: &NetworkPlan) -> Option<SwitchVlanTables> {
         let routes = plan.settings.vlans.as_ref()?;
         assert!(plan.settings.overhead.tag == 0, "frames in VLANs have a tag in any case");
         let tables = &routes.tables;
-        let class = |lane: u8| plan.class_of_priority(routes.lanes[usize::from(lane)]);
+        let class = |lane: u8| plan.class_index_of_priority(routes.lanes[usize::from(lane)]);
         let number = |switch: &NodeId| tables.graph().number(*switch).expect("the tables know every switch");
-        Some(VlanTables {
+        Some(SwitchVlanTables {
             table_number: plan.switches.iter().map(number).collect(),
             class_at: tables.lane_table().into_iter().map(class).collect(),
             routes: Arc::clone(routes),

@@ -1,6 +1,6 @@
 //! Ends of flows and of their connections.
 
-use super::{Traffic, sender_and_receiver};
+use super::{Traffic, sender_and_receiver_of_side};
 use crate::flow::FlowStatus;
 use crate::order::EndpointOrder;
 use pauseframe_units::Time;
@@ -8,10 +8,10 @@ use pauseframe_units::Time;
 impl Traffic {
     /// Ends a flow for its applications; its connection may still exchange ACKs.
     pub(super) fn end_flow(&mut self, flow: u32, status: FlowStatus, at: Time) {
-        if self.records.get(flow).status != FlowStatus::Running {
+        if self.records.flow_record(flow).status != FlowStatus::Running {
             return;
         }
-        let record = self.records.update(flow, |record| {
+        let record = self.records.update_flow_record(flow, |record| {
             (record.status, record.end) = (status, at);
             *record
         });
@@ -25,12 +25,12 @@ impl Traffic {
         if self.open.get(&opener).is_some_and(|open| !open.operations.is_empty()) {
             return;
         }
-        let spec = self.records.get(opener).spec;
+        let spec = self.records.flow_record(opener).spec;
         let is_kept = spec.kept.is_some_and(|kept| self.kept.contains_key(&(spec.workload, kept.number)));
         if is_kept {
-            self.end_exchange(opener, now);
+            self.end_exchange_of_connection(opener, now);
         } else {
-            self.end_job_flow(self.current_flow_of(opener), now);
+            self.register_end_of_job_flow(self.current_flow_of_connection(opener), now);
             self.close_connection(opener, EndpointOrder::Close, now);
         }
     }
@@ -38,64 +38,64 @@ impl Traffic {
     /// Closes a connection at both endpoints; the source gets `order`.
     pub(super) fn close_connection(&mut self, opener: u32, order: EndpointOrder, now: Time) {
         self.remove_vlan_load(opener);
-        self.send_order(opener * 2, order, now);
-        self.send_order(opener * 2 + 1, EndpointOrder::Close, now);
+        self.send_endpoint_order(opener * 2, order, now);
+        self.send_endpoint_order(opener * 2 + 1, EndpointOrder::Close, now);
     }
 
     /// Stops a long flow: no new data are sent, data in flight still arrive.
     pub(super) fn stop_flow(&mut self, flow: u32, now: Time) {
-        let record = self.records.get(flow);
+        let record = self.records.flow_record(flow);
         if record.status == FlowStatus::Running {
             self.end_flow(flow, FlowStatus::Stopped, now);
             self.close_connection(flow, EndpointOrder::Stop, now);
-            self.schedule_workload(record.spec.workload, now);
+            self.schedule_next_workload_start(record.spec.workload, now);
         }
     }
 
     /// One endpoint has nothing in flight; frees both endpoints when this holds for both.
-    pub(super) fn on_endpoint_drained(&mut self, address: u32, now: Time) {
-        let opener = address / 2;
+    pub(super) fn free_connection_when_drained(&mut self, endpoint_key: u32, now: Time) {
+        let opener = endpoint_key / 2;
         let Some(open) = self.open.get_mut(&opener) else { return };
-        open.quiet[(address & 1) as usize] = true;
+        open.quiet[(endpoint_key & 1) as usize] = true;
         if open.quiet == [true; 2] {
-            self.send_order(opener * 2, EndpointOrder::Free, now);
-            self.send_order(opener * 2 + 1, EndpointOrder::Free, now);
-            self.forget_connection(opener, now);
+            self.send_endpoint_order(opener * 2, EndpointOrder::Free, now);
+            self.send_endpoint_order(opener * 2 + 1, EndpointOrder::Free, now);
+            self.remove_connection_state(opener, now);
         }
     }
 
     /// Removes the connection or datagram flow that `opener` opened.
-    pub(super) fn forget_connection(&mut self, opener: u32, now: Time) {
+    pub(super) fn remove_connection_state(&mut self, opener: u32, now: Time) {
         self.remove_vlan_load(opener);
         let Some(open) = self.open.remove(&opener) else { return };
-        if self.rows.is_enabled() {
+        if self.rows.packets_carry_paths() {
             for route in open.routes.into_iter().filter(|route| *route != u32::MAX) {
-                self.rows.retire_row(route, now);
+                self.rows.retire_path_row(route, now);
             }
         }
     }
 
     /// Removes the load of its endpoints from their VLANs.
     pub(super) fn remove_vlan_load(&mut self, opener: u32) {
-        let spec = self.records.get(opener).spec;
+        let spec = self.records.flow_record(opener).spec;
         let (Some(vlans), Some(open)) = (&mut self.vlans, self.open.get_mut(&opener)) else { return };
         for (side, vlan) in (0..).zip(&mut open.vlans) {
             if let Some(vlan) = vlan.take() {
-                vlans.remove_flow_load(vlan, sender_and_receiver(&spec, side));
+                vlans.remove_flow_load(vlan, sender_and_receiver_of_side(&spec, side));
             }
         }
     }
 
     /// Tells the sink of a finished datagram flow how many datagrams to expect.
-    pub(super) fn order_expected_datagrams(&mut self, flow: u32, now: Time) {
+    pub(super) fn send_expected_datagram_count(&mut self, flow: u32, now: Time) {
         let Some(open) = self.open.get(&flow) else { return };
         let Some((_, left)) = open.over else { return };
         let order = EndpointOrder::AwaitDatagrams(left - open.lost);
-        self.send_order(flow * 2 + 1, order, now);
+        self.send_endpoint_order(flow * 2 + 1, order, now);
     }
 
     /// The connection that `opener` opened carries no further flow.
-    pub(super) fn forget_kept_connection(&mut self, opener: u32) {
+    pub(super) fn stop_keeping_connection(&mut self, opener: u32) {
         self.kept.retain(|_, open| *open != opener);
     }
 }

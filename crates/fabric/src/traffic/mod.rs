@@ -12,18 +12,18 @@ mod routes;
 
 use crate::contention::ContentionTracker;
 use crate::flow::{FlowSpec, FlowStatus, QueryRecord, Workload};
-use crate::ideal::IdealCompletionTime;
+use crate::ideal::IdealFctCalculator;
 use crate::order::{
-    AddressedOrder, EndpointCounters, EndpointEvent, EndpointOrder, EndpointReport, PartitionUpdate,
+    EndpointCounters, EndpointEvent, EndpointOrder, EndpointReport, PartitionUpdate, TimedEndpointOrder,
 };
-use crate::plan::Plan;
+use crate::plan::NetworkPlan;
 use crate::records::FlowRecords;
-use crate::rows::PathRows;
+use crate::rows::TrafficPathTable;
 use crate::vlan::VlanPicker;
-use jobs::Job;
+use jobs::JobOnKeptConnections;
 use pauseframe_routing::NextHops;
 use pauseframe_units::{NodeId, Span, Time};
-use reports::DelayedReports;
+use reports::DelayedEndpointReports;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -52,9 +52,9 @@ struct OpenConnection {
 /// All applications and their state.
 #[derive(Debug)]
 pub(crate) struct Traffic {
-    plan: Arc<Plan>,
+    plan: Arc<NetworkPlan>,
     routes: Arc<NextHops>,
-    ideal: IdealCompletionTime,
+    ideal: IdealFctCalculator,
     workloads: Vec<Box<dyn Workload>>,
     /// By workload: its earliest time in `due`.
     due_at: Vec<Option<Time>>,
@@ -62,9 +62,9 @@ pub(crate) struct Traffic {
     /// Stop times of long flows.
     stops: BinaryHeap<Reverse<(Time, u32)>>,
     /// Completions of closed-loop workloads, to which applications react.
-    answered: DelayedReports,
+    answered: DelayedEndpointReports,
     /// All other reports: they end connections and flows.
-    other: DelayedReports,
+    other: DelayedEndpointReports,
     /// By workload: whether its flows depend on completions.
     closed_loop: Vec<bool>,
     /// Flows recorded as ended on which the traffic has not acted yet: the time when it will, and their number.
@@ -75,9 +75,9 @@ pub(crate) struct Traffic {
     /// Kept connections by workload and number, with the flow that opened each.
     kept: BTreeMap<(u16, u32), u32>,
     /// Jobs with running flows on kept connections, by workload and number.
-    jobs: BTreeMap<(u16, u32), Job>,
+    jobs: BTreeMap<(u16, u32), JobOnKeptConnections>,
     vlans: Option<VlanPicker>,
-    pub(crate) rows: PathRows,
+    pub(crate) rows: TrafficPathTable,
     active: u64,
     finished: u64,
     stop_when_finished: bool,
@@ -85,27 +85,27 @@ pub(crate) struct Traffic {
     is_held: bool,
     /// When all work was finished.
     over: Option<Time>,
-    pub(crate) orders: Vec<AddressedOrder>,
+    pub(crate) orders: Vec<TimedEndpointOrder>,
     /// Hosts of flows that partitions have not received.
     new_hosts: Vec<[NodeId; 2]>,
 }
 
 impl Traffic {
     pub(crate) fn new(
-        plan: &Arc<Plan>,
+        plan: &Arc<NetworkPlan>,
         routes: &Arc<NextHops>,
         workloads: Vec<Box<dyn Workload>>,
         stop_when_finished: bool,
-        rows: PathRows,
+        rows: TrafficPathTable,
     ) -> Traffic {
         let mut traffic = Traffic {
-            ideal: IdealCompletionTime::new(
+            ideal: IdealFctCalculator::new(
                 Arc::clone(&plan.topology),
                 Arc::clone(routes),
                 Arc::clone(&plan.settings),
             ),
-            answered: DelayedReports::with_delay(plan.settings.reaction),
-            other: DelayedReports::with_delay(plan.window),
+            answered: DelayedEndpointReports::new_with_delay(plan.settings.reaction),
+            other: DelayedEndpointReports::new_with_delay(plan.window),
             closed_loop: workloads.iter().map(|workload| !workload.is_open_loop()).collect(),
             due_at: vec![None; workloads.len()],
             due: BinaryHeap::new(),
@@ -130,21 +130,24 @@ impl Traffic {
             routes: Arc::clone(routes),
         };
         for workload in 0..traffic.workloads.len() as u16 {
-            traffic.schedule_workload(workload, Time::ZERO);
+            traffic.schedule_next_workload_start(workload, Time::ZERO);
         }
-        traffic.check_finished(Time::ZERO);
+        traffic.finish_run_if_idle(Time::ZERO);
         traffic
     }
 
     /// Time of its next action.
-    pub(crate) fn next_time(&self) -> Option<Time> {
+    pub(crate) fn next_traffic_time(&self) -> Option<Time> {
         let stop = self.stops.peek().map(|Reverse((time, _))| *time);
         let due = self.due.peek().map(|Reverse((time, _))| *time);
-        [self.answered.next_time(), self.other.next_time(), stop, due].into_iter().flatten().min()
+        [self.answered.next_report_time(), self.other.next_report_time(), stop, due]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// The shortest time from a report to a reaction.
-    pub(crate) fn reaction(&self) -> Span {
+    pub(crate) fn min_reaction_time(&self) -> Span {
         if self.closed_loop.contains(&true) {
             self.answered.delay.min(self.other.delay)
         } else {
@@ -153,39 +156,41 @@ impl Traffic {
     }
 
     /// When all work was finished, if the run should end then.
-    pub(crate) fn finish_time(&self) -> Option<Time> {
+    pub(crate) fn finished_at(&self) -> Option<Time> {
         self.over
     }
 
-    /// Receives the reports of a finished window, in the order of time and address. Adds counters to the records immediately.
-    pub(crate) fn receive_reports(&mut self, reports: impl Iterator<Item = EndpointReport>) {
+    /// Receives the reports of a finished window, in the order of time and endpoint key. Adds counters to the records immediately.
+    pub(crate) fn receive_endpoint_reports(&mut self, reports: impl Iterator<Item = EndpointReport>) {
         for report in reports {
             match report.event {
                 EndpointEvent::Counted(counters) => self.add_endpoint_counters(&counters),
                 EndpointEvent::Lost(bytes) => {
-                    self.records.update(report.address / 2, |record| record.datagrams.count_loss(bytes));
-                    self.other.push(report);
+                    self.records.update_flow_record(report.endpoint_key / 2, |record| {
+                        record.datagrams.count_lost_datagram(bytes);
+                    });
+                    self.other.push_report(report);
                 }
                 EndpointEvent::Complete
                 | EndpointEvent::Failed(_)
                 | EndpointEvent::Delivered(_)
                 | EndpointEvent::Sent(_)
-                    if self.closed_loop[usize::from(self.workload_of(&report))] =>
+                    if self.closed_loop[usize::from(self.workload_of_report(&report))] =>
                 {
-                    self.answered.push(report);
+                    self.answered.push_report(report);
                 }
-                _ => self.other.push(report),
+                _ => self.other.push_report(report),
             }
         }
     }
 
-    fn workload_of(&self, report: &EndpointReport) -> u16 {
-        self.records.get(report.address / 2).spec.workload
+    fn workload_of_report(&self, report: &EndpointReport) -> u16 {
+        self.records.flow_record(report.endpoint_key / 2).spec.workload
     }
 
     /// Adds the counters of an endpoint to the record of its flow.
     pub(crate) fn add_endpoint_counters(&mut self, counters: &EndpointCounters) {
-        self.records.update(counters.flow, |record| {
+        self.records.update_flow_record(counters.flow, |record| {
             record.delivered += counters.delivered;
             record.retransmits += counters.retransmits;
             record.timeouts += counters.timeouts;
@@ -198,31 +203,31 @@ impl Traffic {
             }
             record.undone += counters.undone;
             record.connected = record.connected.or(counters.connected);
-            record.datagrams.merge(&counters.datagrams);
-            record.rdma.merge(&counters.rdma);
+            record.datagrams.merge_rdma_counts(&counters.datagrams);
+            record.rdma.merge_rdma_counts(&counters.rdma);
         });
     }
 
     /// Performs all actions before `end`, unless the run has finished.
-    pub(crate) fn act_until(&mut self, end: Time) {
-        while let Some(now) = self.next_time().filter(|time| *time < end && self.over.is_none()) {
-            self.act_at(now);
+    pub(crate) fn run_traffic_until(&mut self, end: Time) {
+        while let Some(now) = self.next_traffic_time().filter(|time| *time < end && self.over.is_none()) {
+            self.run_traffic_at(now);
             // Records show the end of a flow before the traffic acts on it.
             self.ended.retain(|(at, _)| *at > now);
             let ended = self.ended.iter().map(|(_, flows)| flows).sum::<u64>();
-            self.contention.update_active_flows(self.active + ended, now);
-            self.check_finished(now);
+            self.contention.set_active_flow_count(self.active + ended, now);
+            self.finish_run_if_idle(now);
         }
     }
 
-    fn act_at(&mut self, now: Time) {
+    fn run_traffic_at(&mut self, now: Time) {
         if let Some((report, is_learnt)) =
             self.answered.take_due_report(now).or_else(|| self.other.take_due_report(now))
         {
             if !is_learnt {
-                self.record_report(&report, now);
+                self.record_endpoint_report(&report, now);
             }
-            self.handle_report(&report, now);
+            self.react_to_endpoint_report(&report, now);
         } else if self.stops.peek().is_some_and(|Reverse((time, _))| *time == now) {
             let Some(Reverse((_, flow))) = self.stops.pop() else { return };
             self.stop_flow(flow, now);
@@ -232,33 +237,33 @@ impl Traffic {
     }
 
     /// Records all pending reports when the run stops, without reactions of applications.
-    pub(crate) fn record_pending_reports(&mut self) {
+    pub(crate) fn record_pending_endpoint_reports(&mut self) {
         let reports: Vec<(Time, EndpointReport)> =
-            self.answered.take_unrecorded().chain(self.other.take_unrecorded()).collect();
+            self.answered.take_unrecorded_reports().chain(self.other.take_unrecorded_reports()).collect();
         for (now, report) in reports {
             let before = self.active;
-            self.record_report(&report, now);
+            self.record_endpoint_report(&report, now);
             self.ended.push((now, before - self.active));
         }
     }
 
     /// Checks whether the run has finished: no open flow, and no workload that could start one.
-    fn check_finished(&mut self, now: Time) {
-        let idle = || self.workloads.iter().all(|workload| workload.next_start_time().is_none());
+    fn finish_run_if_idle(&mut self, now: Time) {
+        let idle = || self.workloads.iter().all(|workload| workload.next_flow_start_time().is_none());
         if self.stop_when_finished && !self.is_held && self.active == 0 && idle() {
             self.over.get_or_insert(now);
         }
     }
 
     /// Keeps the run from being over until `release`.
-    pub(crate) fn hold(&mut self) {
+    pub(crate) fn keep_run_open(&mut self) {
         (self.is_held, self.over) = (true, None);
     }
 
     /// Ends `hold`.
-    pub(crate) fn release(&mut self, now: Time) {
+    pub(crate) fn allow_run_to_finish(&mut self, now: Time) {
         if std::mem::take(&mut self.is_held) {
-            self.check_finished(now);
+            self.finish_run_if_idle(now);
         }
     }
 
@@ -268,21 +273,21 @@ impl Traffic {
         if self.due_at[index] == Some(now) {
             self.due_at[index] = None;
         }
-        if self.workloads[index].next_start_time().is_some_and(|start| start <= now) {
-            self.workloads[index].on_start_time(now);
-            self.serve_workload(workload, now);
-            while self.workloads[index].next_start_time().is_some_and(|start| start <= now) {
+        if self.workloads[index].next_flow_start_time().is_some_and(|start| start <= now) {
+            self.workloads[index].on_message_start_time(now);
+            self.send_messages_of_workload(workload, now);
+            while self.workloads[index].next_flow_start_time().is_some_and(|start| start <= now) {
                 let spec = self.workloads[index].next_flow();
                 self.open_flow(spec, now);
             }
         }
-        self.schedule_workload(workload, now);
+        self.schedule_next_workload_start(workload, now);
     }
 
     /// Schedules the next start of a workload.
-    fn schedule_workload(&mut self, workload: u16, now: Time) {
+    fn schedule_next_workload_start(&mut self, workload: u16, now: Time) {
         let index = usize::from(workload);
-        let Some(start) = self.workloads[index].next_start_time() else { return };
+        let Some(start) = self.workloads[index].next_flow_start_time() else { return };
         let start = start.max(now);
         if self.due_at[index].is_none_or(|pending| start < pending) {
             self.due_at[index] = Some(start);
@@ -291,25 +296,25 @@ impl Traffic {
     }
 
     /// Sends the messages of a workload; closes its connections if no more will follow.
-    fn serve_workload(&mut self, workload: u16, now: Time) {
+    fn send_messages_of_workload(&mut self, workload: u16, now: Time) {
         while let Some(message) = self.workloads[usize::from(workload)].next_message() {
-            self.send_message(workload, &message, now);
+            self.send_workload_message(workload, &message, now);
         }
-        if !self.workloads[usize::from(workload)].has_no_more_messages() {
+        if !self.workloads[usize::from(workload)].has_sent_all_messages() {
             return;
         }
         let own = (workload, 0)..=(workload, u32::MAX);
         let openers: Vec<u32> = self.kept.range(own).map(|(_, opener)| *opener).collect();
         for opener in openers {
-            self.forget_kept_connection(opener);
+            self.stop_keeping_connection(opener);
             self.end_flow(opener, FlowStatus::Finished, now);
             self.close_connection(opener, EndpointOrder::Close, now);
         }
     }
 
     /// Takes the update for the partitions; `None` if nothing changed.
-    pub(crate) fn take_update(&mut self) -> Option<PartitionUpdate> {
-        let (rows, mut hosts) = (self.rows.take_new_rows(), std::mem::take(&mut self.new_hosts));
+    pub(crate) fn take_partition_update(&mut self) -> Option<PartitionUpdate> {
+        let (rows, mut hosts) = (self.rows.take_new_path_rows(), std::mem::take(&mut self.new_hosts));
         if self.plan.settings.qcn.is_none() {
             hosts.clear();
         }
@@ -318,21 +323,21 @@ impl Traffic {
         (!is_empty).then_some(PartitionUpdate { rows, hosts, contention })
     }
 
-    fn sends_datagrams(&self, transport: u16) -> bool {
+    fn transport_uses_datagrams(&self, transport: u16) -> bool {
         self.plan.settings.transports[usize::from(transport)].datagrams.is_some()
     }
 
-    fn send_order(&mut self, address: u32, order: EndpointOrder, at: Time) {
-        let FlowSpec { source, destination, .. } = self.records.get(address / 2).spec;
-        let host = if address & 1 == 0 { source } else { destination };
-        self.orders.push(AddressedOrder { at, host, address, order });
+    fn send_endpoint_order(&mut self, endpoint_key: u32, order: EndpointOrder, at: Time) {
+        let FlowSpec { source, destination, .. } = self.records.flow_record(endpoint_key / 2).spec;
+        let host = if endpoint_key & 1 == 0 { source } else { destination };
+        self.orders.push(TimedEndpointOrder { at, host, endpoint_key, order });
     }
 
     /// Enters a report into the records and informs the workload.
-    fn record_report(&mut self, report: &EndpointReport, now: Time) {
-        let EndpointReport { at, address, event } = *report;
-        let Some(open) = self.open.get_mut(&(address / 2)) else { return };
-        let workload = usize::from(self.records.get(address / 2).spec.workload);
+    fn record_endpoint_report(&mut self, report: &EndpointReport, now: Time) {
+        let EndpointReport { at, endpoint_key, event } = *report;
+        let Some(open) = self.open.get_mut(&(endpoint_key / 2)) else { return };
+        let workload = usize::from(self.records.flow_record(endpoint_key / 2).spec.workload);
         match event {
             EndpointEvent::Complete => {
                 let oldest = open.operations.pop_front().unwrap_or(open.current);
@@ -341,11 +346,11 @@ impl Traffic {
             EndpointEvent::Failed(failure) => {
                 let current = open.current;
                 for operation in std::mem::take(&mut open.operations) {
-                    self.records.update(operation, |record| record.failure = Some(failure));
+                    self.records.update_flow_record(operation, |record| record.failure = Some(failure));
                     self.end_flow(operation, FlowStatus::Failed, at);
                 }
                 // The connection of a finished flow can still fail, if its last ACKs were lost.
-                self.records.update(current, |record| {
+                self.records.update_flow_record(current, |record| {
                     record.failure =
                         (record.status == FlowStatus::Running).then_some(failure).or(record.failure);
                 });
@@ -366,65 +371,67 @@ impl Traffic {
     }
 
     /// Performs the reactions to a report.
-    fn handle_report(&mut self, report: &EndpointReport, now: Time) {
-        let EndpointReport { address, event, at } = *report;
-        let opener = address / 2;
-        let workload = self.records.get(opener).spec.workload;
+    fn react_to_endpoint_report(&mut self, report: &EndpointReport, now: Time) {
+        let EndpointReport { endpoint_key, event, at } = *report;
+        let opener = endpoint_key / 2;
+        let workload = self.records.flow_record(opener).spec.workload;
         match event {
             EndpointEvent::Complete => self.reuse_or_close_connection(opener, now),
             EndpointEvent::Failed(_) => {
-                self.forget_kept_connection(opener);
-                self.end_job_flow(self.current_flow_of(opener), now);
+                self.stop_keeping_connection(opener);
+                self.register_end_of_job_flow(self.current_flow_of_connection(opener), now);
                 // The other endpoint has lost its peer.
-                self.send_order(address ^ 1, EndpointOrder::Free, now);
-                self.forget_connection(opener, now);
+                self.send_endpoint_order(endpoint_key ^ 1, EndpointOrder::Free, now);
+                self.remove_connection_state(opener, now);
             }
-            EndpointEvent::Drained => self.on_endpoint_drained(address, now),
-            EndpointEvent::Delivered(_) | EndpointEvent::Sent(_) => self.serve_workload(workload, now),
+            EndpointEvent::Drained => self.free_connection_when_drained(endpoint_key, now),
+            EndpointEvent::Delivered(_) | EndpointEvent::Sent(_) => {
+                self.send_messages_of_workload(workload, now);
+            }
             EndpointEvent::Lost(_) => {
                 if let Some(open) = self.open.get_mut(&opener) {
                     (open.lost, open.last_loss) = (open.lost + 1, at);
-                    self.order_expected_datagrams(opener, now);
+                    self.send_expected_datagram_count(opener, now);
                 }
             }
             EndpointEvent::DatagramsOver(left) => {
                 if let Some(open) = self.open.get_mut(&opener) {
                     open.over = Some((at, left));
-                    self.order_expected_datagrams(opener, now);
+                    self.send_expected_datagram_count(opener, now);
                 }
             }
             EndpointEvent::DatagramsReceived(_) => {
                 if self.open.contains_key(&opener) {
-                    self.send_order(opener * 2, EndpointOrder::FreeDatagrams, now);
-                    self.send_order(opener * 2 + 1, EndpointOrder::FreeDatagrams, now);
-                    self.forget_connection(opener, now);
+                    self.send_endpoint_order(opener * 2, EndpointOrder::FreeDatagrams, now);
+                    self.send_endpoint_order(opener * 2 + 1, EndpointOrder::FreeDatagrams, now);
+                    self.remove_connection_state(opener, now);
                 }
             }
             EndpointEvent::Counted(_) => {}
         }
-        self.schedule_workload(workload, now);
+        self.schedule_next_workload_start(workload, now);
     }
 
-    pub(crate) fn records(&self) -> &FlowRecords {
+    pub(crate) fn flow_records(&self) -> &FlowRecords {
         &self.records
     }
 
     /// The records, with running flows in their state at `now`.
-    pub(crate) fn records_at(&mut self, now: Time) -> &FlowRecords {
+    pub(crate) fn flow_records_at(&mut self, now: Time) -> &FlowRecords {
         self.records.set_end_of_running_flows(now);
         &self.records
     }
 
-    pub(crate) fn into_records(self) -> FlowRecords {
+    pub(crate) fn into_flow_records(self) -> FlowRecords {
         self.records
     }
 
     /// Flows started and flows finished so far.
-    pub(crate) fn flow_counts(&self) -> (u64, u64) {
+    pub(crate) fn started_and_finished_flow_counts(&self) -> (u64, u64) {
         (self.records.len() as u64, self.finished)
     }
 
-    pub(crate) fn workload(&self, index: usize) -> &dyn Workload {
+    pub(crate) fn workload_by_index(&self, index: usize) -> &dyn Workload {
         self.workloads[index].as_ref()
     }
 
@@ -437,7 +444,7 @@ impl Traffic {
             }
         }
         let of = |workload: &mut Box<dyn Workload>| {
-            let mut queries = workload.take_queries();
+            let mut queries = workload.take_completed_queries();
             queries.extend(workload.unfinished_queries());
             queries
         };
@@ -450,6 +457,6 @@ impl Traffic {
 }
 
 /// Sending and receiving host of one side of a flow.
-fn sender_and_receiver(spec: &FlowSpec, side: u32) -> [NodeId; 2] {
+fn sender_and_receiver_of_side(spec: &FlowSpec, side: u32) -> [NodeId; 2] {
     if side == 0 { [spec.source, spec.destination] } else { [spec.destination, spec.source] }
 }

@@ -1,9 +1,9 @@
 //! Starts of flows: records, orders to both hosts, and messages on kept connections.
 
-use super::{OpenConnection, Traffic, sender_and_receiver};
+use super::{OpenConnection, Traffic, sender_and_receiver_of_side};
 use crate::flow::{FlowRecord, FlowSpec, KeptConnection, Message};
-use crate::order::{EndpointOpening, EndpointOrder, Exchange};
-use crate::vlan::PickedVlan;
+use crate::order::{EndpointExchange, EndpointOpening, EndpointOrder};
+use crate::vlan::PickedVlanAndClass;
 use pauseframe_units::{Span, Time};
 use std::cmp::Reverse;
 
@@ -12,22 +12,36 @@ impl Traffic {
         // The flow reacts to a report that the application has just received.
         spec.start = spec.start.max(now);
         let flow = self.records.len() as u32;
-        let sends_datagrams = self.sends_datagrams(spec.transport);
-        let ideal = if sends_datagrams { Span::ZERO } else { self.ideal.flow_completion_time(&spec) };
-        self.records.push(&FlowRecord::started(spec, ideal, now));
+        let sends_datagrams = self.transport_uses_datagrams(spec.transport);
+        let ideal = if sends_datagrams { Span::ZERO } else { self.ideal.ideal_flow_completion_time(&spec) };
+        self.records.push_flow_record(&FlowRecord::new_at_flow_start(spec, ideal, now));
         self.new_hosts.push([spec.source, spec.destination]);
         self.active += 1;
-        self.begin_job_flow(flow);
+        self.register_start_of_job_flow(flow);
         let kept = spec.kept.and_then(|kept| self.kept.get(&(spec.workload, kept.number)).copied());
         let reply = if spec.reply > 0 { spec.reply } else { u64::MAX };
         // The source expects a reply, if there is one; the destination expects the request or all data.
         let (reply_delay, idle, operation) = (spec.reply_delay, Span::ZERO, spec.operation);
         let exchanges = [
-            Exchange { flow, writes: spec.size, expects: reply, reply: 0, reply_delay: idle, operation },
-            Exchange { flow, writes: 0, expects: spec.size, reply: spec.reply, reply_delay, operation },
+            EndpointExchange {
+                flow,
+                writes: spec.size,
+                expects: reply,
+                reply: 0,
+                reply_delay: idle,
+                operation,
+            },
+            EndpointExchange {
+                flow,
+                writes: 0,
+                expects: spec.size,
+                reply: spec.reply,
+                reply_delay,
+                operation,
+            },
         ];
         if let Some(opener) = kept {
-            self.continue_on_connection(opener, exchanges, now);
+            self.continue_on_kept_connection(opener, exchanges, now);
             return;
         }
         if let Some(kept) = spec.kept.filter(|kept| !kept.last) {
@@ -39,9 +53,9 @@ impl Traffic {
         self.open_both_ends(flow, exchanges, now);
     }
 
-    pub(super) fn open_both_ends(&mut self, flow: u32, exchanges: [Exchange; 2], now: Time) {
-        let spec = self.records.get(flow).spec;
-        let sends_datagrams = self.sends_datagrams(spec.transport);
+    pub(super) fn open_both_ends(&mut self, flow: u32, exchanges: [EndpointExchange; 2], now: Time) {
+        let spec = self.records.flow_record(flow).spec;
+        let sends_datagrams = self.transport_uses_datagrams(spec.transport);
         let mut open = OpenConnection {
             current: flow,
             operations: spec.operation.map(|_| flow).into_iter().collect(),
@@ -53,15 +67,15 @@ impl Traffic {
             last_loss: Time::ZERO,
         };
         for (side, exchange) in (0..).zip(exchanges) {
-            let ends = sender_and_receiver(&spec, side);
+            let ends = sender_and_receiver_of_side(&spec, side);
             let class = self.plan.class_of_transport[usize::from(spec.transport)];
             // The sink of a datagram flow sends nothing.
             let silent = sends_datagrams && side == 1;
-            let route = if silent { u32::MAX } else { self.find_route(ends, flow) };
+            let route = if silent { u32::MAX } else { self.find_ecmp_path_row(ends, flow) };
             let sends_data = side == 0 || spec.reply > 0;
             let picked = match &mut self.vlans {
-                Some(vlans) if !silent => vlans.pick_vlan(ends, class, sends_data),
-                _ => PickedVlan { vlan: 0, class, among: Box::default() },
+                Some(vlans) if !silent => vlans.pick_vlan_for_endpoint(ends, class, sends_data),
+                _ => PickedVlanAndClass { vlan: 0, class, among: Box::default() },
             };
             open.routes[side as usize] = route;
             open.vlans[side as usize] =
@@ -72,43 +86,48 @@ impl Traffic {
             } else {
                 EndpointOrder::Open(opening)
             };
-            self.send_order(flow * 2 + side, order, now);
+            self.send_endpoint_order(flow * 2 + side, order, now);
         }
         self.open.insert(flow, open);
     }
 
     /// The next exchange on a connection that flow `opener` opened.
-    pub(super) fn continue_on_connection(&mut self, opener: u32, exchanges: [Exchange; 2], now: Time) {
+    pub(super) fn continue_on_kept_connection(
+        &mut self,
+        opener: u32,
+        exchanges: [EndpointExchange; 2],
+        now: Time,
+    ) {
         let flow = exchanges[0].flow;
         if let Some(open) = self.open.get_mut(&opener) {
             open.current = flow;
             open.operations.extend(exchanges[0].operation.map(|_| flow));
         }
-        if self.records.get(flow).spec.kept.is_some_and(|kept| kept.last) {
-            self.forget_kept_connection(opener);
+        if self.records.flow_record(flow).spec.kept.is_some_and(|kept| kept.last) {
+            self.stop_keeping_connection(opener);
         }
         for (side, exchange) in (0..).zip(exchanges) {
-            self.send_order(opener * 2 + side, EndpointOrder::Continue(exchange), now);
+            self.send_endpoint_order(opener * 2 + side, EndpointOrder::Continue(exchange), now);
         }
     }
 
-    pub(super) fn send_message(&mut self, workload: u16, message: &Message, now: Time) {
+    pub(super) fn send_workload_message(&mut self, workload: u16, message: &Message, now: Time) {
         let Message { connection, from, bytes, token, .. } = *message;
         let opener = self.kept.get(&(workload, connection)).copied();
         let flow = opener.unwrap_or_else(|| self.open_message_connection(workload, message, now));
-        let spec = self.records.get(flow).spec;
+        let spec = self.records.flow_record(flow).spec;
         let side = u32::from(spec.source != from);
         debug_assert!([message.from, message.to].contains(&spec.destination));
         if opener.is_some() {
             let add = |FlowRecord { spec, .. }: &mut FlowRecord| {
                 *(if side == 0 { &mut spec.size } else { &mut spec.reply }) += bytes;
             };
-            self.records.update(flow, add);
+            self.records.update_flow_record(flow, add);
         }
         let notify = message.notify.then_some(token);
         let write = EndpointOrder::Write { bytes, token: notify, written: opener.is_none() };
-        self.send_order(flow * 2 + side, write, now);
-        self.send_order(flow * 2 + (1 - side), EndpointOrder::Await { bytes, token }, now);
+        self.send_endpoint_order(flow * 2 + side, write, now);
+        self.send_endpoint_order(flow * 2 + (1 - side), EndpointOrder::Await { bytes, token }, now);
     }
 
     /// Opens a connection for messages between two hosts, with the first message.
@@ -123,7 +142,7 @@ impl Traffic {
         };
         self.open_flow(spec, now);
         // Its duration depends on the application, so it has no ideal time.
-        self.records.update(flow, |record| record.ideal = Span::ZERO);
+        self.records.update_flow_record(flow, |record| record.ideal = Span::ZERO);
         flow
     }
 }

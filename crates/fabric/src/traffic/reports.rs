@@ -6,26 +6,26 @@ use std::collections::VecDeque;
 
 /// Reports in the order of time, each acted on `delay` after it was made.
 #[derive(Debug)]
-pub(super) struct DelayedReports {
+pub(super) struct DelayedEndpointReports {
     pub(super) delay: Span,
     list: VecDeque<EndpointReport>,
     /// Number of leading reports that are already in the records.
     learnt: usize,
 }
 
-impl DelayedReports {
+impl DelayedEndpointReports {
     /// An empty list with this delay.
-    pub(super) fn with_delay(delay: Span) -> DelayedReports {
-        DelayedReports { delay, list: VecDeque::new(), learnt: 0 }
+    pub(super) fn new_with_delay(delay: Span) -> DelayedEndpointReports {
+        DelayedEndpointReports { delay, list: VecDeque::new(), learnt: 0 }
     }
 
     /// When the first report is due.
-    pub(super) fn next_time(&self) -> Option<Time> {
+    pub(super) fn next_report_time(&self) -> Option<Time> {
         self.list.front().map(|report| report.at + self.delay)
     }
 
     /// Appends a report that is no earlier than the previous ones.
-    pub(super) fn push(&mut self, report: EndpointReport) {
+    pub(super) fn push_report(&mut self, report: EndpointReport) {
         debug_assert!(
             self.list.back().is_none_or(|last| last.at <= report.at),
             "reports come in the order of time"
@@ -35,7 +35,7 @@ impl DelayedReports {
 
     /// Takes a report that is due at `now`, and whether it is in the records already.
     pub(super) fn take_due_report(&mut self, now: Time) -> Option<(EndpointReport, bool)> {
-        if self.next_time()? != now {
+        if self.next_report_time()? != now {
             return None;
         }
         let report = self.list.pop_front()?;
@@ -45,7 +45,7 @@ impl DelayedReports {
     }
 
     /// The reports that are not in the records yet, each with its due time; marks them as recorded.
-    pub(super) fn take_unrecorded(&mut self) -> impl Iterator<Item = (Time, EndpointReport)> {
+    pub(super) fn take_unrecorded_reports(&mut self) -> impl Iterator<Item = (Time, EndpointReport)> {
         let learnt = std::mem::replace(&mut self.learnt, self.list.len());
         self.list.iter().skip(learnt).map(|report| (report.at + self.delay, *report))
     }

@@ -14,7 +14,7 @@ use pauseframe_units::{PortId, Time};
 ///
 /// One core writes them and another reads them, so each takes one cache line; rare parts are stored separately.
 #[derive(Debug, Default)]
-pub(crate) struct CrossingFrames {
+pub(crate) struct CrossingFrameBuffer {
     /// The ports that sent them.
     pub(super) ports: Vec<PortId>,
     pub(super) packets: Vec<Packet>,
@@ -30,9 +30,9 @@ pub(crate) struct CrossingFrames {
 /// several hops.
 const OUTBOX_PREFETCH_DISTANCE: usize = 8;
 
-impl CrossingFrames {
+impl CrossingFrameBuffer {
     #[inline]
-    pub(super) fn push(&mut self, port: PortId, packet: Packet) {
+    pub(super) fn push_crossing_frame(&mut self, port: PortId, packet: Packet) {
         prefetch_for_push(&self.ports, 2 * OUTBOX_PREFETCH_DISTANCE);
         prefetch_for_push(&self.packets, OUTBOX_PREFETCH_DISTANCE);
         self.ports.push(port);
@@ -40,13 +40,13 @@ impl CrossingFrames {
     }
 
     /// Prefetches the first slots.
-    fn prefetch_next_push(&self) {
+    fn prefetch_first_entries(&self) {
         prefetch_for_push(&self.ports, 0);
         (0..OUTBOX_PREFETCH_DISTANCE).for_each(|place| prefetch_for_push(&self.packets, place));
     }
 
-    pub(super) fn clear(&mut self) {
-        let CrossingFrames { ports, packets, options, telemetries, written } = self;
+    pub(super) fn clear_crossing_frames(&mut self) {
+        let CrossingFrameBuffer { ports, packets, options, telemetries, written } = self;
         ports.clear();
         packets.clear();
         options.clear();
@@ -57,44 +57,44 @@ impl CrossingFrames {
 
 /// Outboxes to other partitions.
 #[derive(Debug, Default)]
-pub(crate) struct Boundary {
+pub(crate) struct PartitionOutboxes {
     /// Number of links that end in other partitions.
     pub(super) cut: usize,
     /// By partition: frames that left for it in this window.
-    outboxes: Vec<CrossingFrames>,
+    outboxes: Vec<CrossingFrameBuffer>,
     /// Earliest arrival among the frames that have left.
     first: Option<Time>,
 }
 
-impl Boundary {
+impl PartitionOutboxes {
     /// Sets the number of partitions.
     pub(crate) fn set_partition_count(&mut self, partitions: usize) {
-        self.outboxes.resize_with(partitions, CrossingFrames::default);
+        self.outboxes.resize_with(partitions, CrossingFrameBuffer::default);
     }
 
     /// Prefetches outbox slots at the start of a window.
     pub(crate) fn prefetch_outboxes(&self) {
-        self.outboxes.iter().for_each(CrossingFrames::prefetch_next_push);
+        self.outboxes.iter().for_each(CrossingFrameBuffer::prefetch_first_entries);
     }
 
     /// The outbox for a frame that arrives in partition `to` at `at`.
-    pub(super) fn outbox_for_arrival_at(&mut self, to: u16, at: Time) -> &mut CrossingFrames {
+    pub(super) fn outbox_for_frame_arrival(&mut self, to: u16, at: Time) -> &mut CrossingFrameBuffer {
         self.first = Some(self.first.map_or(at, |first| first.min(at)));
         &mut self.outboxes[usize::from(to)]
     }
 
     /// The outbox of a partition, to be swapped for an empty one.
-    pub(crate) fn outbox(&mut self, to: usize) -> &mut CrossingFrames {
+    pub(crate) fn outbox_to_partition(&mut self, to: usize) -> &mut CrossingFrameBuffer {
         &mut self.outboxes[to]
     }
 
     /// Takes the earliest arrival among the frames that have left.
-    pub(crate) fn take_first_arrival(&mut self) -> Option<Time> {
+    pub(crate) fn take_first_arrival_time(&mut self) -> Option<Time> {
         self.first.take()
     }
 
     /// Number of local copies of frames that have left, one per cross-partition link.
-    pub(crate) fn local_copies(&self) -> usize {
+    pub(crate) fn local_copy_count(&self) -> usize {
         self.cut
     }
 }

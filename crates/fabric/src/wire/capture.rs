@@ -2,11 +2,11 @@
 
 use crate::context::Context;
 use crate::external::mark_ce;
-use crate::frame::{CompactSegment, FrameBytes, FrameKind, Packet, PacketId, RdmaFrame};
-use crate::plan::Plan;
+use crate::frame::{CompactTcpSegment, FrameBytes, FrameKind, Packet, PacketId, RdmaFrame};
+use crate::plan::NetworkPlan;
 use crate::records::FlowRecords;
 use crate::settings::RdmaSettings;
-use pauseframe_transport::{Ecn, Segment};
+use pauseframe_transport::{EcnCodepoint, Segment};
 use pauseframe_units::{NodeId, PortId, Priority, Time};
 
 /// A frame seen on the wire.
@@ -17,12 +17,12 @@ pub struct CapturedFrame {
     /// The port that sent it.
     pub port: PortId,
     /// Kind and content of the frame.
-    pub content: FrameContent,
+    pub content: CapturedFrameContent,
 }
 
 /// The flow, addresses and marks of a captured packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FlowHeaders {
+pub struct CapturedFlowHeaders {
     /// Host that sent it.
     pub source: NodeId,
     /// Host that it goes to.
@@ -36,14 +36,14 @@ pub struct FlowHeaders {
     /// The VLAN that its tag names, where it has one.
     pub vlan: Option<u16>,
     /// ECN field.
-    pub ecn: Ecn,
+    pub ecn: EcnCodepoint,
 }
 
 /// Kind and content of a captured frame.
 #[derive(Clone, PartialEq, Debug)]
-pub enum FrameContent {
+pub enum CapturedFrameContent {
     /// A TCP segment in an IP packet.
-    Segment(FlowHeaders, Segment),
+    Segment(CapturedFlowHeaders, Segment),
     /// A PFC frame.
     Pause {
         /// The priority it is about.
@@ -57,11 +57,11 @@ pub enum FrameContent {
         quanta: u16,
     },
     /// A UDP datagram in an IP packet, with so many application bytes.
-    Datagram(FlowHeaders, u32),
+    Datagram(CapturedFlowHeaders, u32),
     /// A `RoCEv2` packet.
     Rdma {
         /// Flow, addresses and marks.
-        headers: FlowHeaders,
+        headers: CapturedFlowHeaders,
         /// Its headers and the size of its payload.
         packet: pauseframe_rdma::Packet,
         /// Bytes of telemetry between its headers and the payload.
@@ -123,16 +123,16 @@ impl FrameCapture {
         FrameCapture { wanted, left: limit, ..FrameCapture::default() }
     }
 
-    pub(super) fn is_enabled(&self) -> bool {
+    pub(super) fn is_capture_enabled(&self) -> bool {
         !self.wanted.is_empty()
     }
 
-    pub(crate) fn was_captured(&self, index: PacketId) -> bool {
+    pub(crate) fn was_packet_captured(&self, index: PacketId) -> bool {
         self.written.get(index.0 as usize) == Some(&true)
     }
 
-    pub(crate) fn set_captured(&mut self, index: PacketId, written: bool) {
-        if self.is_enabled() {
+    pub(crate) fn set_packet_captured(&mut self, index: PacketId, written: bool) {
+        if self.is_capture_enabled() {
             let place = index.0 as usize;
             if place >= self.written.len() {
                 self.written.resize(place + 1, false);
@@ -143,10 +143,10 @@ impl FrameCapture {
 
     /// Captures a frame that goes on the wire of `port`, if that port is captured.
     pub(super) fn capture_frame(&mut self, port: PortId, at_host: bool, index: PacketId, ctx: &Context) {
-        if !self.is_enabled() || self.left == 0 {
+        if !self.is_capture_enabled() || self.left == 0 {
             return;
         }
-        let first = self.is_first_captured_hop(port, at_host, index, ctx);
+        let first = self.update_first_captured_hop(port, at_host, index, ctx);
         if !self.wanted[port.0 as usize] || (!first && self.once) {
             return;
         }
@@ -158,8 +158,8 @@ impl FrameCapture {
         };
         let bytes = match packet.content {
             FrameKind::Foreign { bytes, ecn, .. } => {
-                let mut bytes = ctx.packets.bytes(bytes).clone();
-                if ecn == Ecn::Ce {
+                let mut bytes = ctx.packets.frame_bytes(bytes).clone();
+                if ecn == EcnCodepoint::Ce {
                     mark_ce(&mut bytes);
                 }
                 bytes
@@ -170,7 +170,13 @@ impl FrameCapture {
     }
 
     /// Whether this is the first captured port on the path of a packet.
-    fn is_first_captured_hop(&mut self, port: PortId, at_host: bool, index: PacketId, ctx: &Context) -> bool {
+    fn update_first_captured_hop(
+        &mut self,
+        port: PortId,
+        at_host: bool,
+        index: PacketId,
+        ctx: &Context,
+    ) -> bool {
         let packet = &ctx.packets[index];
         // A packet starts at a NIC. A CNM starts at its switch and has no ingress port.
         let begins = match packet.content {
@@ -178,39 +184,46 @@ impl FrameCapture {
             _ => at_host,
         };
         let is_pause = matches!(packet.content, FrameKind::Pause { .. });
-        let first = begins || is_pause || !self.was_captured(index);
+        let first = begins || is_pause || !self.was_packet_captured(index);
         let written = self.wanted[port.0 as usize] || !first;
-        self.set_captured(index, written);
+        self.set_packet_captured(index, written);
         first
     }
 }
 
 impl RawCapturedFrame {
     /// Decodes the frame for writers of captures.
-    pub(crate) fn decode(&self, plan: &Plan, records: &FlowRecords) -> CapturedFrame {
-        CapturedFrame { time: self.time, port: self.port, content: self.decode_content(plan, records) }
+    pub(crate) fn decode_captured_frame(&self, plan: &NetworkPlan, records: &FlowRecords) -> CapturedFrame {
+        CapturedFrame {
+            time: self.time,
+            port: self.port,
+            content: self.decode_captured_content(plan, records),
+        }
     }
 
-    fn decode_content(&self, plan: &Plan, records: &FlowRecords) -> FrameContent {
+    fn decode_captured_content(&self, plan: &NetworkPlan, records: &FlowRecords) -> CapturedFrameContent {
         let packet = &self.packet;
         let priority = plan.priorities[usize::from(packet.class)];
         let vlans = plan.settings.vlans.as_ref();
         let vlan = vlans.map(|vlans| vlans.tables.vlans()[usize::from(packet.vlan)].id);
-        let headers = |to: u32, ecn: Ecn| {
-            let spec = records.get(to / 2).spec;
+        let headers = |to: u32, ecn: EcnCodepoint| {
+            let spec = records.flow_record(to / 2).spec;
             let forward = to & 1 == 1;
             let (source, destination) =
                 if forward { (spec.source, spec.destination) } else { (spec.destination, spec.source) };
-            FlowHeaders { source, destination, flow: to / 2, forward, priority, vlan, ecn }
+            CapturedFlowHeaders { source, destination, flow: to / 2, forward, priority, vlan, ecn }
         };
         match packet.content {
-            FrameKind::Pause { quanta, .. } if plan.account_mask == 0 => FrameContent::LinkPause { quanta },
-            FrameKind::Pause { classes, quanta } => {
-                FrameContent::Pause { priority: plan.priorities[classes.trailing_zeros() as usize], quanta }
+            FrameKind::Pause { quanta, .. } if plan.account_mask == 0 => {
+                CapturedFrameContent::LinkPause { quanta }
             }
+            FrameKind::Pause { classes, quanta } => CapturedFrameContent::Pause {
+                priority: plan.priorities[classes.trailing_zeros() as usize],
+                quanta,
+            },
             FrameKind::Cnm(cnm) => {
-                let FlowHeaders { source, destination, .. } = headers(cnm.to, Ecn::NotEct);
-                FrameContent::Cnm {
+                let CapturedFlowHeaders { source, destination, .. } = headers(cnm.to, EcnCodepoint::NotEct);
+                CapturedFrameContent::Cnm {
                     congestion_point: cnm.point,
                     destination,
                     priority,
@@ -221,17 +234,19 @@ impl RawCapturedFrame {
                     sampled_destination: source,
                 }
             }
-            FrameKind::Datagram { to, len, ecn } => FrameContent::Datagram(headers(to, ecn), u32::from(len)),
+            FrameKind::Datagram { to, len, ecn } => {
+                CapturedFrameContent::Datagram(headers(to, ecn), u32::from(len))
+            }
             FrameKind::Rdma(RdmaFrame { to, packet, ecn, .. }) => {
                 let size = |rdma: &RdmaSettings| rdma.pair.ip_size(&packet) - packet.ip_size();
-                let transport = records.get(to / 2).spec.transport;
+                let transport = records.flow_record(to / 2).spec.transport;
                 let rdma = &plan.settings.transports[usize::from(transport)].rdma;
                 let telemetry = rdma.as_ref().map_or(0, size) as u16;
-                FrameContent::Rdma { headers: headers(to, ecn), packet, telemetry }
+                CapturedFrameContent::Rdma { headers: headers(to, ecn), packet, telemetry }
             }
-            FrameKind::Foreign { .. } => FrameContent::Bytes { bytes: self.bytes.clone(), priority },
-            FrameKind::Segment(CompactSegment { to, ecn, .. }) => {
-                FrameContent::Segment(headers(to, ecn), self.segment)
+            FrameKind::Foreign { .. } => CapturedFrameContent::Bytes { bytes: self.bytes.clone(), priority },
+            FrameKind::Segment(CompactTcpSegment { to, ecn, .. }) => {
+                CapturedFrameContent::Segment(headers(to, ecn), self.segment)
             }
             FrameKind::Damaged { .. } | FrameKind::Lost => {
                 unreachable!("a frame is captured as it goes on the wire, whole")

@@ -42,7 +42,7 @@ impl LossReason {
 
 /// Counters of a port and class for rare events; frequent ones are in its [`Slot`](super::slot::Slot).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SlotCounters {
+pub(crate) struct QueueCounters {
     pub(crate) drops: [u64; DropReason::ALL.len()],
     /// Packets lost to link failures, wire errors or the watchdog, by [`LossReason`].
     pub(crate) lost: [u64; LossReason::ALL.len()],
@@ -59,9 +59,9 @@ pub(crate) struct SlotCounters {
     pub(crate) pauses_sent: u64,
 }
 
-impl SlotCounters {
+impl QueueCounters {
     /// Adds the counts of another partition: a receiver counts some losses of the sending port.
-    pub(crate) fn merged(mut self, other: &SlotCounters) -> SlotCounters {
+    pub(crate) fn merge_queue_counters(mut self, other: &QueueCounters) -> QueueCounters {
         let add = |sum: &mut u64, more: &u64| *sum += more;
         self.drops.iter_mut().zip(&other.drops).for_each(|(sum, more)| add(sum, more));
         self.lost.iter_mut().zip(&other.lost).for_each(|(sum, more)| add(sum, more));
@@ -77,7 +77,7 @@ impl SlotCounters {
 
 /// Counters of a port and class that the peer keeps.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PeerCounters {
+pub(super) struct QueueCountersOfPeer {
     /// Frames lost on the wire, by [`LossReason`].
     pub(super) lost: [u64; LossReason::ALL.len()],
     /// Pause frames transmitted to stop this class.
@@ -86,47 +86,51 @@ pub(super) struct PeerCounters {
 
 /// The counters of all slots. Marks are frequent and have their own array; the others take no memory until first used.
 #[derive(Debug)]
-pub(crate) struct AllCounters {
+pub(crate) struct QueueCounterTable {
     marks: IndexVec<SlotId, u64>,
-    rare: IndexVec<SlotId, SlotCounters>,
-    received: IndexVec<SlotId, PeerCounters>,
+    rare: IndexVec<SlotId, QueueCounters>,
+    received: IndexVec<SlotId, QueueCountersOfPeer>,
 }
 
-impl AllCounters {
-    pub(super) fn new(slots: usize) -> AllCounters {
-        AllCounters { marks: IndexVec::filled(0, slots), rare: IndexVec::new(), received: IndexVec::new() }
+impl QueueCounterTable {
+    pub(super) fn new(slots: usize) -> QueueCounterTable {
+        QueueCounterTable {
+            marks: IndexVec::filled(0, slots),
+            rare: IndexVec::new(),
+            received: IndexVec::new(),
+        }
     }
 
     /// A packet has been marked.
     #[inline]
-    pub(super) fn count_mark(&mut self, slot: SlotId) {
+    pub(super) fn count_marked_packet(&mut self, slot: SlotId) {
         self.marks[slot] += 1;
     }
 
     /// The rare counters of a slot.
     #[cold]
-    pub(super) fn rare_counters(&mut self, slot: SlotId) -> &mut SlotCounters {
+    pub(super) fn rare_event_counters(&mut self, slot: SlotId) -> &mut QueueCounters {
         if self.rare.is_empty() {
-            self.rare = IndexVec::filled(SlotCounters::default(), self.marks.len());
+            self.rare = IndexVec::filled(QueueCounters::default(), self.marks.len());
         }
         &mut self.rare[slot]
     }
 
     /// The counters of a slot that the peer keeps.
     #[cold]
-    pub(super) fn peer_counters(&mut self, slot: SlotId) -> &mut PeerCounters {
+    pub(super) fn peer_counters(&mut self, slot: SlotId) -> &mut QueueCountersOfPeer {
         if self.received.is_empty() {
-            self.received = IndexVec::filled(PeerCounters::default(), self.marks.len());
+            self.received = IndexVec::filled(QueueCountersOfPeer::default(), self.marks.len());
         }
         &mut self.received[slot]
     }
 
     /// All counters of a slot, of both ends if both are in this partition.
-    pub(crate) fn counters_of_slot(&self, slot: SlotId) -> SlotCounters {
-        let PeerCounters { lost, pauses_sent } = self.received.get(slot).copied().unwrap_or_default();
+    pub(crate) fn merged_counters_of_queue(&self, slot: SlotId) -> QueueCounters {
+        let QueueCountersOfPeer { lost, pauses_sent } = self.received.get(slot).copied().unwrap_or_default();
         let there =
-            SlotCounters { ecn_marks: self.marks[slot], lost, pauses_sent, ..SlotCounters::default() };
-        self.rare.get(slot).map_or(there, |here| there.merged(here))
+            QueueCounters { ecn_marks: self.marks[slot], lost, pauses_sent, ..QueueCounters::default() };
+        self.rare.get(slot).map_or(there, |here| there.merge_queue_counters(here))
     }
 }
 
@@ -138,7 +142,7 @@ pub(crate) struct SwitchCounters {
     /// Maximum of `bytes`.
     pub(crate) most: u64,
     /// Packets dropped or lost in the switch.
-    pub(crate) gone: PacketsAndBytes,
+    pub(crate) discarded: PacketsAndBytes,
 }
 
 impl SwitchCounters {
@@ -165,14 +169,14 @@ impl PacketsAndBytes {
     pub(super) const EMPTY: PacketsAndBytes = PacketsAndBytes { packets: 0, bytes: 0 };
 
     /// One packet of `size` bytes.
-    pub(super) fn of_one_packet(size: u32) -> PacketsAndBytes {
+    pub(super) fn count_of_one_packet(size: u32) -> PacketsAndBytes {
         PacketsAndBytes { packets: 1, bytes: u64::from(size) }
     }
 
     /// The sum over packets.
-    pub(crate) fn of_packets<'a>(packets: impl Iterator<Item = &'a Packet>) -> PacketsAndBytes {
+    pub(crate) fn sum_of_packets<'a>(packets: impl Iterator<Item = &'a Packet>) -> PacketsAndBytes {
         let mut sum = PacketsAndBytes::default();
-        packets.for_each(|packet| sum += PacketsAndBytes::of_one_packet(u32::from(packet.size)));
+        packets.for_each(|packet| sum += PacketsAndBytes::count_of_one_packet(u32::from(packet.size)));
         sum
     }
 }

@@ -47,12 +47,12 @@ pub(super) struct ErroneousLink {
 
 impl LinkErrors {
     /// Packets sent by this port that were lost on the wire to a node of this partition.
-    pub(crate) fn lost_on_wire(&self, port: PortId) -> PacketsAndBytes {
+    pub(crate) fn packets_lost_on_wire(&self, port: PortId) -> PacketsAndBytes {
         self.lost_on_wire.get(port.0 as usize).copied().unwrap_or_default()
     }
 
     /// Whether the link from this port damages frames.
-    pub(crate) fn can_damage(&self, port: PortId) -> bool {
+    pub(crate) fn can_damage_frames(&self, port: PortId) -> bool {
         self.of_port.get(port.0 as usize).is_some_and(Option::is_some)
     }
 
@@ -81,14 +81,14 @@ impl ErroneousLink {
 /// Marks a frame as damaged.
 pub(super) fn mark_frame_damaged(index: PacketId, ctx: &mut Context) {
     let packet = ctx.packets[index];
-    ctx.report_packet_loss(index);
+    ctx.report_datagram_loss(index);
     let was_pause = if let FrameKind::Pause { classes, .. } = packet.content {
         ctx.packets[index].class = classes.trailing_zeros() as u8;
         true
     } else {
         false
     };
-    ctx.packets.mark_damaged(index, FrameKind::Damaged { was_pause });
+    ctx.packets.replace_content_of_damaged_frame(index, FrameKind::Damaged { was_pause });
 }
 
 #[cfg(test)]

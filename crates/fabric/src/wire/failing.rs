@@ -1,13 +1,13 @@
 //! Links that go down and come back, and the frames on them. `failures.rs` schedules failures.
 
-use super::Ports;
+use super::PartitionPorts;
 use super::counters::{LossReason, PacketsAndBytes};
-use super::own::{NodePorts, OwnPort};
+use super::own::{BorrowedNodePorts, PortToken};
 use crate::context::Context;
 use crate::frame::{FrameKind, Packet, PacketId};
 use pauseframe_units::Time;
 
-impl Ports {
+impl PartitionPorts {
     /// Prepares the ports for link failures.
     pub(crate) fn enable_link_failures(&mut self, ctx: &mut Context) {
         self.errors.cut = vec![Time::ZERO; self.ports.len()];
@@ -17,40 +17,40 @@ impl Ports {
     }
 }
 
-impl NodePorts<'_> {
+impl BorrowedNodePorts<'_> {
     /// A frame that was lost on the wire reaches its arrival time.
     #[cold]
-    pub(crate) fn on_lost_frame(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
+    pub(crate) fn on_lost_frame(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
         let packet = ctx.packets[index];
         if matches!(packet.content, FrameKind::Damaged { .. }) {
             self.count_loss_on_wire(port, &packet, LossReason::Corrupted, ctx);
         }
-        ctx.packets.remove(index);
+        ctx.packets.remove_packet(index);
     }
 
-    fn count_loss_on_wire(&mut self, port: OwnPort, packet: &Packet, reason: LossReason, ctx: &Context) {
-        self.peer_counters(port.ingress_slot(packet.class, &ctx.hot)).lost[reason as usize] += 1;
-        if packet.counts_as_packet() {
-            *self.lost_on_wire(port) += PacketsAndBytes::of_packets(std::iter::once(packet));
+    fn count_loss_on_wire(&mut self, port: PortToken, packet: &Packet, reason: LossReason, ctx: &Context) {
+        self.peer_counters_mut(port.ingress_queue_token(packet.class, &ctx.hot)).lost[reason as usize] += 1;
+        if packet.counts_as_packet_transmission() {
+            *self.packets_lost_on_wire(port) += PacketsAndBytes::sum_of_packets(std::iter::once(packet));
         }
     }
 
     /// Takes the link of `port` down at the sending end.
-    pub(crate) fn take_link_down(&mut self, port: OwnPort, ctx: &mut Context) {
+    pub(crate) fn take_link_down(&mut self, port: PortToken, ctx: &mut Context) {
         self.abort_frame_in_service(port, ctx);
         self.mark_last_frame_lost(port, ctx);
-        self.reset_pauses(port, ctx);
-        *self.cut_frame_end(port) = self.port(port).busy_until;
-        let state = self.port_mut(port);
+        self.clear_all_pauses(port, ctx);
+        *self.cut_frame_end_mut(port) = self.port_state(port).busy_until;
+        let state = self.port_state_mut(port);
         // The port looks busy forever with a transmission scheduled, so nothing starts it and the hot path needs no extra check.
         state.busy_until = Time::MAX;
         state.tx_pending = true;
     }
 
     /// Brings the link of `port` up at the sending end.
-    pub(crate) fn bring_link_up(&mut self, port: OwnPort, now: Time) {
-        let cut = *self.cut_frame_end(port);
-        let state = self.port_mut(port);
+    pub(crate) fn bring_link_up(&mut self, port: PortToken, now: Time) {
+        let cut = *self.cut_frame_end_mut(port);
+        let state = self.port_state_mut(port);
         // Frames leave a link in order, lost ones too, so the next one waits until the cut-off transmission would have ended.
         state.busy_until = now.max(cut);
         state.tx_pending = false;
@@ -58,13 +58,13 @@ impl NodePorts<'_> {
     }
 
     /// Loses all frames in flight; each stays on the wire until its arrival time.
-    pub(crate) fn lose_frames_in_flight(&mut self, port: OwnPort, ctx: &mut Context) {
+    pub(crate) fn lose_frames_in_flight(&mut self, port: PortToken, ctx: &mut Context) {
         let mut next = self.in_flight_frames(port).head();
         while let Some(index) = next {
             let packet = ctx.packets[index];
-            ctx.report_packet_loss(index);
-            ctx.packets.mark_damaged(index, FrameKind::Lost);
-            next = ctx.packets.next_packet(index);
+            ctx.report_datagram_loss(index);
+            ctx.packets.replace_content_of_damaged_frame(index, FrameKind::Lost);
+            next = ctx.packets.next_packet_in_fifo(index);
             match packet.content {
                 FrameKind::Segment(_)
                 | FrameKind::Datagram { .. }
@@ -82,11 +82,11 @@ impl NodePorts<'_> {
     }
 
     /// On a cross-partition link the local copy of the last frame represents the frame in service; marks it as lost.
-    fn mark_last_frame_lost(&mut self, port: OwnPort, ctx: &mut Context) {
+    fn mark_last_frame_lost(&mut self, port: PortToken, ctx: &mut Context) {
         if self.is_cross_partition(port)
-            && let Some(last) = self.port(port).in_flight.head()
+            && let Some(last) = self.port_state(port).in_flight.head()
         {
-            ctx.packets.mark_damaged(last, FrameKind::Lost);
+            ctx.packets.replace_content_of_damaged_frame(last, FrameKind::Lost);
         }
     }
 }

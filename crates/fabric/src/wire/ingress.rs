@@ -2,14 +2,14 @@
 //! keep them.
 
 use super::counters::DropReason;
-use super::own::{InSlot, NodePorts, OwnPort};
+use super::own::{BorrowedNodePorts, IngressQueueToken, PortToken};
 use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{FrameKind, Packet, PacketId};
-use crate::headroom::{PauseThresholds, pause_quanta_time};
-use crate::ids::{PackedNode, SlotId};
-use crate::plan::Plan;
-use crate::settings::Overhead;
+use crate::headroom::{PauseThresholds, pause_quanta_duration};
+use crate::ids::{PackedNodeId, SlotId};
+use crate::plan::NetworkPlan;
+use crate::settings::FrameOverhead;
 use pauseframe_units::{IndexVec, PortId};
 
 /// The ingress account of one (link, class) at a switch or slow receiver, in one cache line.
@@ -24,7 +24,7 @@ pub(crate) struct IngressAccount {
     pub(crate) most: u64,
     pub(crate) limits: PauseThresholds,
     /// The node that keeps the account.
-    pub(super) node: PackedNode,
+    pub(super) node: PackedNodeId,
     /// A pause is requested.
     pub(crate) pause_sent: bool,
 }
@@ -39,7 +39,7 @@ impl IngressAccount {
 
 /// State of the ingress side that requests pauses for a (link, class).
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct PauseRequester {
+pub(crate) struct PauseRequestState {
     /// A `PauseRefresh` is pending.
     is_renewing: bool,
 }
@@ -48,28 +48,30 @@ pub(crate) struct PauseRequester {
 #[derive(Debug)]
 pub(crate) struct IngressAccounts {
     pub(crate) accounts: IndexVec<SlotId, IngressAccount>,
-    pub(super) pause_requesters: IndexVec<SlotId, PauseRequester>,
+    pub(super) pause_requesters: IndexVec<SlotId, PauseRequestState>,
 }
 
 impl IngressAccounts {
     /// Creates the accounts if they are `needed`.
-    pub(crate) fn from_plan(plan: &Plan, needed: bool) -> IngressAccounts {
-        let limits = plan.margins.limits.iter().take(if needed { usize::MAX } else { 0 });
-        let node = |slot: SlotId| plan.packed_node(plan.topology.peer(plan.port_and_class(slot).0));
+    pub(crate) fn from_plan(plan: &NetworkPlan, needed: bool) -> IngressAccounts {
+        let limits = plan.reservations.limits.iter().take(if needed { usize::MAX } else { 0 });
+        let node =
+            |slot: SlotId| plan.packed_id_of_node(plan.topology.peer(plan.port_and_class_of_slot(slot).0));
         let account = |(slot, limits): (SlotId, &PauseThresholds)| IngressAccount {
             limits: *limits,
             node: node(slot),
             ..IngressAccount::default()
         };
-        let accounts: IndexVec<SlotId, IngressAccount> = plan.all_slots().zip(limits).map(account).collect();
+        let accounts: IndexVec<SlotId, IngressAccount> =
+            plan.all_class_slots().zip(limits).map(account).collect();
         IngressAccounts {
-            pause_requesters: IndexVec::filled(PauseRequester::default(), accounts.len()),
+            pause_requesters: IndexVec::filled(PauseRequestState::default(), accounts.len()),
             accounts,
         }
     }
 }
 
-impl NodePorts<'_> {
+impl BorrowedNodePorts<'_> {
     /// Admits a packet under fixed thresholds: up to XOFF plus headroom.
     #[inline(always)]
     pub(crate) fn admit_with_fixed_thresholds(
@@ -77,85 +79,85 @@ impl NodePorts<'_> {
         index: PacketId,
         ctx: &mut Context,
     ) -> Result<(), DropReason> {
-        let packet = AccountedPacket::from_packet(&ctx.packets[index], ctx.hot.account_mask);
-        let slot = self.own_ingress_slot(packet.ingress, packet.ingress_class, ctx);
+        let packet = PacketAccountFields::account_fields_of_packet(&ctx.packets[index], ctx.hot.account_mask);
+        let slot = self.checked_ingress_queue_token(packet.ingress, packet.ingress_class, ctx);
         let account = self.ingress_account_mut(slot);
         let bytes = account.bytes + u64::from(packet.size);
         if bytes > account.limits.xoff + account.limits.headroom {
-            let lossless = ctx.hot.is_lossless(packet.class);
+            let lossless = ctx.hot.is_class_lossless(packet.class);
             return Err(if lossless { DropReason::HeadroomExceeded } else { DropReason::BufferFull });
         }
         account.bytes = bytes;
         account.most = account.most.max(bytes);
         if bytes > account.limits.xoff && !account.pause_sent {
-            self.reborrow().send_pause(slot, ctx);
+            self.reborrow().request_pause(slot, ctx);
         }
         Ok(())
     }
 
     /// Lowers an account.
     #[inline(always)]
-    pub(crate) fn release_from_account(&mut self, slot: InSlot, size: u64, ctx: &Context) {
+    pub(crate) fn release_from_ingress_account(&mut self, slot: IngressQueueToken, size: u64, ctx: &Context) {
         let account = self.ingress_account_mut(slot);
         let Some(left) = account.bytes.checked_sub(size) else {
-            ctx.plan.panic_account_underflow("ingress account", slot.port_and_class(&ctx.hot).0.id());
+            ctx.plan.panic_account_underflow("ingress account", slot.port_and_class(&ctx.hot).0.port_id());
         };
         account.bytes = left;
     }
 
     /// Requests a pause from the sending port, if this port sends pause frames; true if none was requested yet.
     #[cold]
-    pub(crate) fn send_pause(&mut self, slot: InSlot, ctx: &mut Context) -> bool {
+    pub(crate) fn request_pause(&mut self, slot: IngressQueueToken, ctx: &mut Context) -> bool {
         let quanta = ctx.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
         let (ingress, class) = slot.port_and_class(&ctx.hot);
-        if !ctx.plan.sends_pauses(ingress.id()) {
+        if !ctx.plan.sends_pause_frames(ingress.port_id()) {
             return false;
         }
         let is_new = !std::mem::replace(&mut self.ingress_account_mut(slot).pause_sent, true);
         if is_new {
-            self.note_pause_request(ingress, class, ctx);
+            self.record_pause_request(ingress, class, ctx);
         }
         self.send_pause_frame(ingress, class, quanta, ctx);
-        if !std::mem::replace(&mut self.pause_requester(slot).is_renewing, true) {
-            let half = pause_quanta_time(ctx.plan.rate_from(ingress.peer()), quanta) / 2;
-            ctx.schedule(ctx.now() + half, Event::PauseRefresh(slot.id()));
+        if !std::mem::replace(&mut self.pause_request_state_mut(slot).is_renewing, true) {
+            let half = pause_quanta_duration(ctx.plan.link_rate_of_port(ingress.peer_port_id()), quanta) / 2;
+            ctx.schedule_event(ctx.now() + half, Event::PauseRefresh(slot.slot_id()));
         }
         is_new
     }
 
     /// Sends a resume frame.
     #[cold]
-    pub(crate) fn send_resume(&mut self, slot: InSlot, ctx: &mut Context) {
+    pub(crate) fn send_resume(&mut self, slot: IngressQueueToken, ctx: &mut Context) {
         self.ingress_account_mut(slot).pause_sent = false;
         let (ingress, class) = slot.port_and_class(&ctx.hot);
         self.send_pause_frame(ingress, class, 0, ctx);
     }
 
     /// Renews a pause that is still needed.
-    pub(crate) fn on_pause_refresh(&mut self, slot: InSlot, ctx: &mut Context) {
-        self.pause_requester(slot).is_renewing = false;
+    pub(crate) fn on_pause_refresh(&mut self, slot: IngressQueueToken, ctx: &mut Context) {
+        self.pause_request_state_mut(slot).is_renewing = false;
         if self.ingress_account(slot).pause_sent {
-            self.send_pause(slot, ctx);
+            self.request_pause(slot, ctx);
         }
     }
 
     /// Sends pending pause requests again after the link of `port` has come back.
-    pub(crate) fn resend_pauses(&mut self, port: OwnPort, ctx: &mut Context) {
+    pub(crate) fn resend_pending_pause_requests(&mut self, port: PortToken, ctx: &mut Context) {
         for class in 0..ctx.plan.priorities.len() as u8 {
-            let slot = port.ingress_slot(class, &ctx.hot);
-            if self.has_accounts() && self.ingress_account(slot).pause_sent {
-                self.send_pause(slot, ctx);
+            let slot = port.ingress_queue_token(class, &ctx.hot);
+            if self.has_ingress_accounts() && self.ingress_account(slot).pause_sent {
+                self.request_pause(slot, ctx);
             }
         }
     }
 
-    pub(super) fn send_pause_frame(&mut self, port: OwnPort, class: u8, quanta: u16, ctx: &mut Context) {
-        if self.port(port).is_down() {
+    pub(super) fn send_pause_frame(&mut self, port: PortToken, class: u8, quanta: u16, ctx: &mut Context) {
+        if self.port_state(port).is_link_down() {
             return;
         }
         let stopped = if ctx.hot.account_mask == 0 { u8::MAX } else { 1 << class };
         // A waiting frame of this class is updated instead, so at most one pause frame per class waits.
-        let mut waiting = self.waiting_pauses(port).head();
+        let mut waiting = self.waiting_pause_frames_mut(port).head();
         while let Some(index) = waiting {
             let frame = &mut ctx.packets[index];
             if let FrameKind::Pause { classes, quanta: its } = &mut frame.content
@@ -167,15 +169,15 @@ impl NodePorts<'_> {
             waiting = frame.next.to_option();
         }
         let pause = FrameKind::Pause { classes: stopped, quanta };
-        let frame = Packet { at: ctx.now(), ..Packet::new(pause, Overhead::PAUSE_FRAME as u16, 0) };
-        let index = ctx.packets.insert(frame);
+        let frame = Packet { at: ctx.now(), ..Packet::new(pause, FrameOverhead::PAUSE_FRAME as u16, 0) };
+        let index = ctx.packets.insert_packet(frame);
         self.enqueue_pause_frame(port, index, ctx);
     }
 }
 
 /// The fields of a packet that buffer accounting needs.
 #[derive(Clone, Copy)]
-pub(crate) struct AccountedPacket {
+pub(crate) struct PacketAccountFields {
     pub(crate) ingress: PortId,
     /// Class on the incoming link.
     pub(crate) ingress_class: u8,
@@ -184,11 +186,11 @@ pub(crate) struct AccountedPacket {
     pub(crate) size: u16,
 }
 
-impl AccountedPacket {
-    /// `account_mask`: see [`crate::hot::HotSettings`].
+impl PacketAccountFields {
+    /// `account_mask`: see [`crate::hot::HotPathSettings`].
     #[inline]
-    pub(crate) fn from_packet(packet: &Packet, account_mask: u8) -> AccountedPacket {
-        AccountedPacket {
+    pub(crate) fn account_fields_of_packet(packet: &Packet, account_mask: u8) -> PacketAccountFields {
+        PacketAccountFields {
             ingress: packet.ingress,
             ingress_class: packet.ingress_class & account_mask,
             class: packet.class & account_mask,
@@ -201,6 +203,9 @@ impl AccountedPacket {
 mod tests {
     #[test]
     fn an_account_fits_a_cache_line_as_a_slot_does() {
-        assert_eq!((size_of::<super::IngressAccount>(), size_of::<crate::wire::slot::Slot>()), (64, 64));
+        assert_eq!(
+            (size_of::<super::IngressAccount>(), size_of::<crate::wire::slot::EgressQueue>()),
+            (64, 64)
+        );
     }
 }

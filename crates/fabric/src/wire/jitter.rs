@@ -7,11 +7,11 @@
 //! flows contend (`contention.rs`). `wire_jitters` says it host by host, for each direction. The headroom covers all of it (`headroom.rs`). Left out:
 //! jitter of links between switches.
 
-use super::own::{NodePorts, OwnPort};
+use super::own::{BorrowedNodePorts, PortToken};
 use crate::context::Context;
 use crate::frame::{FrameKind, PacketId};
-use crate::ids::{HostId, PackedNode, SwitchOrHost};
-use crate::plan::Plan;
+use crate::ids::{HostId, PackedNodeId, SwitchOrHost};
+use crate::plan::NetworkPlan;
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_units::{IndexVec, NodeId, Span, Time};
 
@@ -26,16 +26,16 @@ pub(super) struct JitteredLink {
 
 /// Jitter of the links between hosts and their switches, both directions; empty without jitter.
 #[derive(Debug)]
-pub(super) struct LinkJitters(IndexVec<HostId, [JitteredLink; 2]>);
+pub(super) struct JitterStateOfHostLinks(IndexVec<HostId, [JitteredLink; 2]>);
 
-impl LinkJitters {
-    pub(super) fn from_plan(plan: &Plan) -> LinkJitters {
+impl JitterStateOfHostLinks {
+    pub(super) fn from_plan(plan: &NetworkPlan) -> JitterStateOfHostLinks {
         let settings = &plan.settings;
         let wire = |id: &NodeId| {
             let out = plan.topology.nodes()[*id].ports[0];
             let draws = |label| random_stream(settings.seed, label, u64::from(id.0));
             let is_own = settings.wire_jitters.binary_search_by_key(id, |own| own.host).is_ok();
-            let is_auto = settings.wire_jitter.is_auto() && !is_own;
+            let is_auto = settings.wire_jitter.is_automatic_jitter() && !is_own;
             [
                 JitteredLink { jitter: plan.max_wire_jitter(out), is_auto, draws: draws("wire jitter") },
                 JitteredLink {
@@ -47,17 +47,26 @@ impl LinkJitters {
         };
         let wires: IndexVec<HostId, _> = plan.hosts.iter().map(wire).collect();
         let is_steady = wires.iter().flatten().all(|wire: &JitteredLink| wire.jitter == Span::ZERO);
-        LinkJitters(if is_steady { IndexVec::new() } else { wires })
+        JitterStateOfHostLinks(if is_steady { IndexVec::new() } else { wires })
     }
 
     /// The jittered link between two nodes; `None` between switches or without jitter.
-    pub(super) fn jitter_between(&mut self, from: PackedNode, to: PackedNode) -> Option<&mut JitteredLink> {
+    pub(super) fn jittered_link_between(
+        &mut self,
+        from: PackedNodeId,
+        to: PackedNodeId,
+    ) -> Option<&mut JitteredLink> {
         let (host, direction) = host_and_direction(from, to)?;
         if self.0.is_empty() { None } else { Some(&mut self.0[host][direction]) }
     }
 
     /// Whether frames between two nodes can have jitter.
-    pub(super) fn has_jitter_between(&self, from: PackedNode, to: PackedNode, plan: &Plan) -> bool {
+    pub(super) fn has_jittered_link_between(
+        &self,
+        from: PackedNodeId,
+        to: PackedNodeId,
+        plan: &NetworkPlan,
+    ) -> bool {
         let jitters = |(host, direction): (HostId, usize)| {
             !self.0.is_empty() && self.0[host][direction].jitter > Span::ZERO
         };
@@ -66,23 +75,28 @@ impl LinkJitters {
 }
 
 /// The host of a link and the direction from or to it; `None` between switches.
-fn host_and_direction(from: PackedNode, to: PackedNode) -> Option<(HostId, usize)> {
-    match (from.unpack(), to.unpack()) {
+fn host_and_direction(from: PackedNodeId, to: PackedNodeId) -> Option<(HostId, usize)> {
+    match (from.unpack_node_id(), to.unpack_node_id()) {
         (SwitchOrHost::Host(host), _) => Some((host, 0)),
         (SwitchOrHost::Switch(_), SwitchOrHost::Host(host)) => Some((host, 1)),
         (SwitchOrHost::Switch(_), SwitchOrHost::Switch(_)) => None,
     }
 }
 
-impl NodePorts<'_> {
+impl BorrowedNodePorts<'_> {
     /// The propagation delay of this frame with jitter, large enough that frames stay in order.
-    pub(super) fn jittered_delay(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) -> Span {
-        let state = *self.port(port);
+    pub(super) fn draw_jittered_delay(
+        &mut self,
+        port: PortToken,
+        index: PacketId,
+        ctx: &mut Context,
+    ) -> Span {
+        let state = *self.port_state(port);
         if state.from.is_switch() && state.to.is_switch() {
             return state.delay;
         }
         let (now, burst) = (ctx.now(), ctx.settings.wire_burst);
-        let wire = self.jittered_link(port).filter(|wire| wire.jitter > Span::ZERO);
+        let wire = self.jittered_link_mut(port).filter(|wire| wire.jitter > Span::ZERO);
         if wire.is_none() && burst == 0 {
             return state.delay;
         }
@@ -100,7 +114,10 @@ impl NodePorts<'_> {
             let is_behind = state.busy_until == now && now > Time::ZERO;
             // Datagrams have no congestion control that could lock in phase, and `ties.rs` spreads their losses.
             let answers = packet.is_flow_packet() && !matches!(packet.content, FrameKind::Datagram { .. });
-            is_behind && answers && !ctx.hot.is_lossless(packet.class) && ctx.contention.is_contended(now)
+            is_behind
+                && answers
+                && !ctx.hot.is_class_lossless(packet.class)
+                && ctx.contention.advance_contention_to(now)
         };
         if let Some(wire) = wire
             && (!wire.is_auto || contends(ctx))

@@ -25,23 +25,23 @@ mod storm;
 mod turn;
 pub(crate) mod watched;
 
-use self::boundary::Boundary;
+use self::boundary::PartitionOutboxes;
 use self::capture::FrameCapture;
-use self::counters::{AllCounters, DropReason, LossReason, PacketsAndBytes, SwitchCounters};
+use self::counters::{DropReason, LossReason, PacketsAndBytes, QueueCounterTable, SwitchCounters};
 use self::damage::LinkErrors;
 use self::ingress::IngressAccounts;
-use self::jitter::LinkJitters;
-use self::own::{NodePorts, OwnPort, OwnSlot};
-use self::paused::{PauseState, PendingPause};
-use self::port::{ExtraWork, LOCAL_PARTITION, Port};
+use self::jitter::JitterStateOfHostLinks;
+use self::own::{BorrowedNodePorts, EgressQueueToken, PortToken};
+use self::paused::{PauseState, PendingPauseFrame};
+use self::port::{ExtraLinkWork, LOCAL_PARTITION, Port};
 use self::scheduler::{DrrState, EtsScheduler};
-use self::slot::Slot;
-use self::watched::Watchdogs;
+use self::slot::EgressQueue;
+use self::watched::QueueWatchdogs;
 use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{FrameKind, PacketFifo, PacketId};
 use crate::ids::{SlotId, SwitchId};
-use crate::plan::Plan;
+use crate::plan::NetworkPlan;
 use crate::settings::PauseStorm;
 use pauseframe_engine::memory::arena_with_capacity;
 use pauseframe_units::{IndexVec, LineRate, PortId, Time};
@@ -51,14 +51,13 @@ use std::sync::Arc;
 /// The ports of a partition. Arrays are indexed by numbers of the whole network; a partition uses only the entries of its nodes. Arrays of
 /// disabled features are empty.
 #[derive(Debug)]
-#[expect(clippy::struct_field_names, reason = "the ports themselves, beside what belongs to them")]
-pub(crate) struct Ports {
+pub(crate) struct PartitionPorts {
     pub(crate) ports: IndexVec<PortId, Port>,
-    pub(crate) slots: IndexVec<SlotId, Slot>,
-    pub(crate) counters: AllCounters,
+    pub(crate) slots: IndexVec<SlotId, EgressQueue>,
+    pub(crate) counters: QueueCounterTable,
     /// Pause state of each slot, if any class can be paused.
     pub(crate) pauses: IndexVec<SlotId, PauseState>,
-    pub(crate) pending_pauses: IndexVec<PortId, VecDeque<PendingPause>>,
+    pub(crate) pending_pauses: IndexVec<PortId, VecDeque<PendingPauseFrame>>,
     /// Pause frames that wait for the frame in service, if any class can be paused.
     pub(crate) waiting_pauses: IndexVec<PortId, PacketFifo>,
     /// Ingress accounts, and the pauses requested for them.
@@ -68,66 +67,66 @@ pub(crate) struct Ports {
     ets: Option<EtsScheduler>,
     /// With ETS.
     turns: IndexVec<PortId, DrrState>,
-    pub(crate) watchdogs: Watchdogs,
+    pub(crate) watchdogs: QueueWatchdogs,
     /// Pause storms of the whole network.
     pub(crate) storms: Arc<[PauseStorm]>,
     /// Jitter of hosts' links, if any has some.
-    jittered_link: LinkJitters,
+    jittered_link: JitterStateOfHostLinks,
     pub(crate) capture: FrameCapture,
     pub(crate) errors: LinkErrors,
-    pub(crate) boundary: Boundary,
+    pub(crate) boundary: PartitionOutboxes,
     /// SYNs among the packets that were dropped for [`DropReason::NotEct`].
     pub(crate) syn_drops_not_ect: u64,
 }
 
-impl Ports {
+impl PartitionPorts {
     /// Idle ports. `accounted`: switches keep ingress accounts.
-    pub(crate) fn from_plan(plan: &Plan, accounted: bool) -> Ports {
-        let (slots, ports) = (plan.slot_count(), plan.topology.port_count());
-        let jittered_link = LinkJitters::from_plan(plan);
-        let [paused_slots, paused_ports] = if plan.can_pause() { [slots, ports] } else { [0, 0] };
-        Ports {
+    pub(crate) fn from_plan(plan: &NetworkPlan, accounted: bool) -> PartitionPorts {
+        let (slots, ports) = (plan.class_slot_count(), plan.topology.port_count());
+        let jittered_link = JitterStateOfHostLinks::from_plan(plan);
+        let [paused_slots, paused_ports] = if plan.can_pause_any_class() { [slots, ports] } else { [0, 0] };
+        PartitionPorts {
             ports: idle_ports(plan, &jittered_link),
-            slots: idle_slots(plan),
-            counters: AllCounters::new(slots),
+            slots: idle_queues(plan),
+            counters: QueueCounterTable::new(slots),
             pauses: IndexVec::filled(PauseState::default(), paused_slots),
             pending_pauses: (0..paused_ports).map(|_| VecDeque::new()).collect(),
             waiting_pauses: IndexVec::filled(PacketFifo::EMPTY, paused_ports),
             ingress: IngressAccounts::from_plan(plan, accounted || !plan.settings.receivers.is_empty()),
             by_switch: IndexVec::filled(SwitchCounters::default(), plan.switches.len()),
             ets: EtsScheduler::from_settings(&plan.settings, &plan.priorities),
-            turns: DrrState::for_ports(&plan.settings, ports),
-            watchdogs: Watchdogs::default(),
+            turns: DrrState::drr_states_by_port(&plan.settings, ports),
+            watchdogs: QueueWatchdogs::default(),
             storms: Arc::default(),
             jittered_link,
             capture: FrameCapture::default(),
             errors: LinkErrors::default(),
-            boundary: Boundary::default(),
+            boundary: PartitionOutboxes::default(),
             syn_drops_not_ect: 0,
         }
     }
 }
 
-impl NodePorts<'_> {
+impl BorrowedNodePorts<'_> {
     /// Appends a packet to its slot at `port`; true if no transmission is scheduled, so the caller must start the port.
     #[inline(always)]
-    pub(crate) fn enqueue(
+    pub(crate) fn enqueue_packet(
         &mut self,
-        port: OwnPort,
-        slot: OwnSlot,
+        port: PortToken,
+        slot: EgressQueueToken,
         index: PacketId,
         ctx: &mut Context,
     ) -> bool {
         let now = ctx.now();
         // Read before the first write, so that the compiler loads it only once.
-        let ((state, slot), packet) = (self.port_and_slot(port, slot), &mut ctx.packets[index]);
+        let ((state, slot), packet) = (self.port_and_queue_mut(port, slot), &mut ctx.packets[index]);
         let (class, size) = (packet.class, u64::from(packet.size));
         packet.at = now;
         slot.queue.push_back(&mut ctx.packets, index);
-        slot.add_waiting(size, now);
+        slot.add_to_backlog(size, now);
         state.ready |= 1 << class;
         let is_free = !state.tx_pending;
-        if let Some(switch) = self.switch_counters() {
+        if let Some(switch) = self.switch_counters_mut() {
             switch.add_queued_packet(size);
         }
         is_free
@@ -135,14 +134,14 @@ impl NodePorts<'_> {
 
     /// Whether the next frame is due now. If a frame is in service, schedules the next one for its end.
     #[inline]
-    pub(crate) fn is_next_frame_due(&mut self, port: OwnPort, ctx: &mut Context) -> bool {
-        let state = self.port_mut(port);
-        if state.tx_pending || !state.has_work() {
+    pub(crate) fn check_or_schedule_next_frame(&mut self, port: PortToken, ctx: &mut Context) -> bool {
+        let state = self.port_state_mut(port);
+        if state.tx_pending || !state.has_frames_to_send() {
             return false;
         }
         if state.busy_until > ctx.now() {
             state.tx_pending = true;
-            ctx.schedule(state.busy_until, Event::TxDone(port.id()));
+            ctx.schedule_event(state.busy_until, Event::TxDone(port.port_id()));
             return false;
         }
         true
@@ -150,118 +149,124 @@ impl NodePorts<'_> {
 
     /// Whether the next frame is due, after the frame in service ended or a packet left the pipeline.
     #[inline(always)]
-    pub(crate) fn finish_frame(&mut self, port: OwnPort, ctx: &mut Context) -> bool {
-        let state = self.port_mut(port);
+    pub(crate) fn finish_frame_in_service(&mut self, port: PortToken, ctx: &mut Context) -> bool {
+        let state = self.port_state_mut(port);
         if state.busy_until > ctx.now() {
             // A packet has left the pipeline, but a pause frame is in service.
             state.in_pipeline = false;
-            return self.reborrow().is_next_frame_due(port, ctx);
+            return self.reborrow().check_or_schedule_next_frame(port, ctx);
         }
         if state.tx_pending {
             state.tx_pending = false;
         } else {
             state.in_pipeline = false;
         }
-        state.has_work()
+        state.has_frames_to_send()
     }
 
     /// Transmits a waiting pause frame, which precedes all packets; false if none waits.
     #[inline(always)]
-    pub(crate) fn transmit_waiting_pause(&mut self, port: OwnPort, ctx: &mut Context) -> bool {
-        let waits = self.port(port).pauses_wait;
+    pub(crate) fn transmit_waiting_pause(&mut self, port: PortToken, ctx: &mut Context) -> bool {
+        let waits = self.port_state(port).pauses_wait;
         if waits {
-            self.reborrow().transmit_pause(port, ctx);
+            self.reborrow().transmit_first_pause_frame(port, ctx);
         }
         waits
     }
 
     #[inline(never)]
-    fn transmit_pause(&mut self, port: OwnPort, ctx: &mut Context) {
-        let waiting = self.waiting_pauses(port);
+    fn transmit_first_pause_frame(&mut self, port: PortToken, ctx: &mut Context) {
+        let waiting = self.waiting_pause_frames_mut(port);
         let index = waiting.pop_front(&ctx.packets).expect("a pause frame waits");
         let more = !waiting.is_empty();
-        self.port_mut(port).pauses_wait = more;
+        self.port_state_mut(port).pauses_wait = more;
         if let FrameKind::Pause { classes, quanta: 1.. } = ctx.packets[index].content {
             // With link pause only class 0 counts pause frames.
-            let asked = port.ingress_slot(classes.trailing_zeros() as u8, &ctx.hot);
-            self.peer_counters(asked).pauses_sent += 1;
+            let asked = port.ingress_queue_token(classes.trailing_zeros() as u8, &ctx.hot);
+            self.peer_counters_mut(asked).pauses_sent += 1;
         }
         self.put_on_wire(port, index, ctx);
     }
 
     /// Queues a pause frame at `port`, to leave after the frame in service.
-    pub(crate) fn enqueue_pause_frame(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
-        self.waiting_pauses(port).push_back(&mut ctx.packets, index);
-        self.port_mut(port).pauses_wait = true;
-        if self.is_next_frame_due(port, ctx) {
-            self.transmit_pause(port, ctx);
+    pub(crate) fn enqueue_pause_frame(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
+        self.waiting_pause_frames_mut(port).push_back(&mut ctx.packets, index);
+        self.port_state_mut(port).pauses_wait = true;
+        if self.check_or_schedule_next_frame(port, ctx) {
+            self.transmit_first_pause_frame(port, ctx);
         }
     }
 
     /// Dequeues the first packet of a class and counts it.
     #[inline(always)]
-    pub(crate) fn dequeue(&mut self, port: OwnPort, class: u8, ctx: &Context) -> PacketId {
-        self.dequeue_and_count(port, class, ctx).0
+    pub(crate) fn dequeue_first_packet(&mut self, port: PortToken, class: u8, ctx: &Context) -> PacketId {
+        self.dequeue_and_count_first_packet(port, class, ctx).0
     }
 
     /// Dequeues the first packet of a class, counts it and puts it on the wire.
     #[inline(always)]
-    pub(crate) fn transmit_first(&mut self, port: OwnPort, class: u8, ctx: &mut Context) {
-        let (index, state) = self.dequeue_and_count(port, class, ctx);
-        if state.extra == ExtraWork::None {
-            state.begin_transmission(port.id(), index, state.delay, ctx);
+    pub(crate) fn transmit_first(&mut self, port: PortToken, class: u8, ctx: &mut Context) {
+        let (index, state) = self.dequeue_and_count_first_packet(port, class, ctx);
+        if state.extra == ExtraLinkWork::None {
+            state.begin_transmission(port.port_id(), index, state.delay, ctx);
         } else {
-            self.reborrow().put_on_wire_with_extra_work(port, index, ctx);
+            self.reborrow().stamp_telemetry_and_put_on_wire(port, index, ctx);
         }
     }
 
     /// Dequeues and counts the first packet of a class; also returns the port.
     #[inline(always)]
-    fn dequeue_and_count(&mut self, port: OwnPort, class: u8, ctx: &Context) -> (PacketId, &mut Port) {
-        let (state, slot, switch) = self.port_slot_and_counters(port, port.slot(class, &ctx.hot));
+    fn dequeue_and_count_first_packet(
+        &mut self,
+        port: PortToken,
+        class: u8,
+        ctx: &Context,
+    ) -> (PacketId, &mut Port) {
+        let (state, slot, switch) =
+            self.port_queue_and_switch_counters_mut(port, port.egress_queue_token(class, &ctx.hot));
         let index = slot.queue.head().expect("a ready class has a packet");
         let packet = &ctx.packets[index];
-        slot.queue.set_head(packet.next);
+        slot.queue.replace_head_by_next(packet.next);
         if slot.queue.is_empty() {
             state.ready &= !(1 << class);
         }
         let size = u32::from(packet.size);
         state.count_sent(size);
         if class > 0 {
-            slot.sent += PacketsAndBytes::of_one_packet(size);
+            slot.sent += PacketsAndBytes::count_of_one_packet(size);
         }
-        let waited = slot.remove_waiting(u64::from(size), ctx.now());
+        let waited = slot.remove_from_backlog(u64::from(size), ctx.now());
         if let Some(switch) = switch {
             switch.remove_queued_packet(u64::from(size));
         }
         if !waited {
-            ctx.plan.panic_account_underflow("backlog", port.id());
+            ctx.plan.panic_account_underflow("backlog", port.port_id());
         }
         (index, state)
     }
 
     /// Removes a waiting packet from the middle of its queue.
-    pub(crate) fn remove_from_queue(&mut self, port: OwnPort, index: PacketId, ctx: &Context) {
+    pub(crate) fn remove_from_queue(&mut self, port: PortToken, index: PacketId, ctx: &Context) {
         let (class, size) = (ctx.packets[index].class, u64::from(ctx.packets[index].size));
-        let (state, slot) = self.port_and_slot(port, port.slot(class, &ctx.hot));
-        if !slot.remove_waiting(size, ctx.now()) {
-            ctx.plan.panic_account_underflow("backlog", port.id());
+        let (state, slot) = self.port_and_queue_mut(port, port.egress_queue_token(class, &ctx.hot));
+        if !slot.remove_from_backlog(size, ctx.now()) {
+            ctx.plan.panic_account_underflow("backlog", port.port_id());
         }
         if slot.queue.is_empty() {
             state.ready &= !(1 << class);
         }
-        if let Some(switch) = self.switch_counters() {
+        if let Some(switch) = self.switch_counters_mut() {
             switch.remove_queued_packet(size);
         }
-        self.decrement_waiting(port, class, ctx);
+        self.decrement_waiting_packet_count(port, class, ctx);
     }
 
     /// Decrements the number of waiting packets, if the marker counts packets.
-    pub(crate) fn decrement_waiting(&mut self, port: OwnPort, class: u8, ctx: &Context) {
+    pub(crate) fn decrement_waiting_packet_count(&mut self, port: PortToken, class: u8, ctx: &Context) {
         if ctx.hot.watched_arrivals & 1 << class != 0 {
-            let slot = self.slot_mut(port.slot(class, &ctx.hot));
+            let slot = self.egress_queue_mut(port.egress_queue_token(class, &ctx.hot));
             let Some(waiting) = slot.waiting.checked_sub(1) else {
-                ctx.plan.panic_account_underflow("packet count", port.id())
+                ctx.plan.panic_account_underflow("packet count", port.port_id())
             };
             slot.waiting = waiting;
         }
@@ -269,32 +274,39 @@ impl NodePorts<'_> {
 
     /// Puts a frame on the wire.
     #[inline(always)]
-    pub(crate) fn put_on_wire(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
-        let state = self.port_mut(port);
-        if state.extra == ExtraWork::None {
-            state.begin_transmission(port.id(), index, state.delay, ctx);
+    pub(crate) fn put_on_wire(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
+        let state = self.port_state_mut(port);
+        if state.extra == ExtraLinkWork::None {
+            state.begin_transmission(port.port_id(), index, state.delay, ctx);
         } else {
-            self.reborrow().put_on_wire_with_extra_work(port, index, ctx);
+            self.reborrow().stamp_telemetry_and_put_on_wire(port, index, ctx);
         }
     }
 
     /// Transmits a packet at an idle port. It never waits and never counts as backlog.
     #[inline(always)]
-    pub(crate) fn transmit_unqueued(&mut self, port: OwnPort, index: PacketId, class: u8, ctx: &mut Context) {
+    pub(crate) fn transmit_packet_unqueued(
+        &mut self,
+        port: PortToken,
+        index: PacketId,
+        class: u8,
+        ctx: &mut Context,
+    ) {
         let size = u32::from(ctx.packets[index].size);
         if class > 0 {
-            self.slot_mut(port.slot(class, &ctx.hot)).sent += PacketsAndBytes::of_one_packet(size);
+            self.egress_queue_mut(port.egress_queue_token(class, &ctx.hot)).sent +=
+                PacketsAndBytes::count_of_one_packet(size);
         }
-        let state = self.port_mut(port);
+        let state = self.port_state_mut(port);
         state.count_sent(size);
-        if state.extra != ExtraWork::None {
+        if state.extra != ExtraLinkWork::None {
             // The token bucket needs the start of its waiting time.
             ctx.packets[index].at = ctx.now();
-            self.reborrow().put_on_wire_with_extra_work(port, index, ctx);
+            self.reborrow().stamp_telemetry_and_put_on_wire(port, index, ctx);
             return;
         }
-        debug_assert!(!state.has_work(), "an idle port has nothing to send");
-        state.begin_last_transmission(port.id(), index, state.delay, ctx);
+        debug_assert!(!state.has_frames_to_send(), "an idle port has nothing to send");
+        state.begin_transmission_of_last_frame(port.port_id(), index, state.delay, ctx);
     }
 
     /// Drops a packet and counts the reason at its egress port.
@@ -302,49 +314,57 @@ impl NodePorts<'_> {
     pub(crate) fn drop_packet(
         &mut self,
         index: PacketId,
-        egress: OwnPort,
+        egress: PortToken,
         reason: DropReason,
         ctx: &mut Context,
     ) {
         let packet = ctx.packets[index];
-        self.counters(egress.slot(packet.class, &ctx.hot)).drops[reason as usize] += 1;
-        self.count_discarded(index, ctx);
+        self.rare_event_counters_mut(egress.egress_queue_token(packet.class, &ctx.hot)).drops
+            [reason as usize] += 1;
+        self.count_discarded_packet(index, ctx);
         if reason == DropReason::NotEct && packet.is_syn() {
-            self.count_syn_drop();
+            self.count_not_ect_syn_drop();
         }
         if reason == DropReason::HeadroomExceeded {
-            ctx.check_headroom_drop(&packet);
+            ctx.panic_on_unexpected_headroom_drop(&packet);
         }
-        ctx.report_packet_loss(index);
-        ctx.packets.remove(index);
+        ctx.report_datagram_loss(index);
+        ctx.packets.remove_packet(index);
     }
 
     /// Counts a packet that was dropped or lost in this node, if it is a switch.
-    pub(crate) fn count_discarded(&mut self, index: PacketId, ctx: &Context) {
-        if let Some(switch) = self.switch_counters() {
-            switch.gone += PacketsAndBytes::of_packets(std::iter::once(&ctx.packets[index]));
+    pub(crate) fn count_discarded_packet(&mut self, index: PacketId, ctx: &Context) {
+        if let Some(switch) = self.switch_counters_mut() {
+            switch.discarded += PacketsAndBytes::sum_of_packets(std::iter::once(&ctx.packets[index]));
         }
     }
 
     /// Counts a packet whose payload of `cut` bytes was cut off instead of waiting in a queue.
-    pub(crate) fn count_trim(&mut self, slot: OwnSlot, cut: u16) {
-        self.counters(slot).trims += 1;
-        if let Some(switch) = self.switch_counters() {
-            switch.gone += PacketsAndBytes { packets: 0, bytes: u64::from(cut) };
+    pub(crate) fn count_trimmed_packet(&mut self, slot: EgressQueueToken, cut: u16) {
+        self.rare_event_counters_mut(slot).trims += 1;
+        if let Some(switch) = self.switch_counters_mut() {
+            switch.discarded += PacketsAndBytes { packets: 0, bytes: u64::from(cut) };
         }
     }
 
     /// Counts a packet lost at its egress port.
-    pub(crate) fn count_loss(&mut self, port: OwnPort, class: u8, reason: LossReason, ctx: &Context) {
-        self.counters(port.slot(class, &ctx.hot)).lost[reason as usize] += 1;
+    pub(crate) fn count_lost_packet(
+        &mut self,
+        port: PortToken,
+        class: u8,
+        reason: LossReason,
+        ctx: &Context,
+    ) {
+        self.rare_event_counters_mut(port.egress_queue_token(class, &ctx.hot)).lost[reason as usize] += 1;
     }
 }
 
-fn idle_ports(plan: &Plan, jittered_link: &LinkJitters) -> IndexVec<PortId, Port> {
+fn idle_ports(plan: &NetworkPlan, jittered_link: &JitterStateOfHostLinks) -> IndexVec<PortId, Port> {
     let topology = &plan.topology;
     let port = |port| {
         let channel = topology.channel(port);
-        let (from, to) = (plan.packed_node(topology.owner(port)), plan.packed_node(topology.peer(port)));
+        let (from, to) =
+            (plan.packed_id_of_node(topology.owner(port)), plan.packed_id_of_node(topology.peer(port)));
         Port {
             busy_until: Time::ZERO,
             delay: channel.delay,
@@ -359,14 +379,14 @@ fn idle_ports(plan: &Plan, jittered_link: &LinkJitters) -> IndexVec<PortId, Port
             tx_pending: false,
             in_pipeline: false,
             pauses_wait: false,
-            extra: if jittered_link.has_jitter_between(from, to, plan) {
-                ExtraWork::SlowPath
+            extra: if jittered_link.has_jittered_link_between(from, to, plan) {
+                ExtraLinkWork::SlowPath
             } else if plan.telemetry.is_some() && from.is_switch() {
-                ExtraWork::Telemetry
+                ExtraLinkWork::Telemetry
             } else {
-                ExtraWork::None
+                ExtraLinkWork::None
             },
-            remote: LOCAL_PARTITION,
+            peer_partition: LOCAL_PARTITION,
         }
     };
     let mut ports = arena_with_capacity(topology.port_count());
@@ -375,8 +395,8 @@ fn idle_ports(plan: &Plan, jittered_link: &LinkJitters) -> IndexVec<PortId, Port
 }
 
 /// The slots of all ports.
-fn idle_slots(plan: &Plan) -> IndexVec<SlotId, Slot> {
-    let mut slots = arena_with_capacity(plan.slot_count());
-    slots.resize(plan.slot_count(), Slot::IDLE);
+fn idle_queues(plan: &NetworkPlan) -> IndexVec<SlotId, EgressQueue> {
+    let mut slots = arena_with_capacity(plan.class_slot_count());
+    slots.resize(plan.class_slot_count(), EgressQueue::IDLE);
     slots.into_iter().collect()
 }

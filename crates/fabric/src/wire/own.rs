@@ -1,27 +1,27 @@
 //! Access of a node to its own ports, and to no others, while it handles an event.
 //!
 //! The ports of all nodes of a partition share arrays, indexed by numbers of the whole network. A handler cannot reach these arrays. It has
-//! [`NodePorts`], the borrow of one node, which requires a token for every port, link or queue. Only this file creates tokens, after checking the
+//! [`BorrowedNodePorts`], the borrow of one node, which requires a token for every port, link or queue. Only this file creates tokens, after checking the
 //! owner in every build, and a token lives no longer than the borrow. So a token cannot be kept for the next node, and a wrong number ends the run
 //! before any state changes. A port's token names both directions of its link.
 //!
 //! Only `partition.rs`, and the network between two windows, create such a borrow, because it takes the ports of the whole partition.
 
-use super::counters::{PeerCounters, SlotCounters, SwitchCounters};
+use super::counters::{QueueCounters, QueueCountersOfPeer, SwitchCounters};
 use super::damage::ErroneousLink;
-use super::ingress::{IngressAccount, PauseRequester};
+use super::ingress::{IngressAccount, PauseRequestState};
 use super::jitter::JitteredLink;
-use super::paused::{PauseState, PendingPause};
+use super::paused::{PauseState, PendingPauseFrame};
 use super::port::{LOCAL_PARTITION, Port};
 use super::scheduler::{DrrState, EtsScheduler};
-use super::slot::Slot;
-use super::watched::{QueueWatchdog, Watchdogs};
-use super::{Ports, counters::PacketsAndBytes};
+use super::slot::EgressQueue;
+use super::watched::{QueueWatchdog, QueueWatchdogs};
+use super::{PartitionPorts, counters::PacketsAndBytes};
 use crate::context::Context;
 use crate::frame::telemetry::TelemetryStamper;
 use crate::frame::{PacketFifo, PacketId};
-use crate::hot::HotSettings;
-use crate::ids::{PackedNode, SlotId};
+use crate::hot::HotPathSettings;
+use crate::ids::{PackedNodeId, SlotId};
 use crate::settings::PfcWatchdogSettings;
 use pauseframe_rdma::cc::hpcc::Hop;
 use pauseframe_units::{PortId, Time};
@@ -30,93 +30,99 @@ use std::marker::PhantomData;
 
 /// The borrow of one node's ports.
 #[derive(Debug)]
-pub(crate) struct NodePorts<'n> {
-    all: &'n mut Ports,
-    node: PackedNode,
+pub(crate) struct BorrowedNodePorts<'n> {
+    all: &'n mut PartitionPorts,
+    node: PackedNodeId,
 }
 
 /// Token of a port of the borrowed node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct OwnPort<'n>(PortId, PhantomData<&'n ()>);
+pub(crate) struct PortToken<'n>(PortId, PhantomData<&'n ()>);
 
 /// Token of a class of a port that the borrowed node sends by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct OwnSlot<'n>(SlotId, PhantomData<&'n ()>);
+pub(crate) struct EgressQueueToken<'n>(SlotId, PhantomData<&'n ()>);
 
 /// Token of a class of a link that ends at the borrowed node, named by the slot of its sending port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct InSlot<'n>(SlotId, PhantomData<&'n ()>);
+pub(crate) struct IngressQueueToken<'n>(SlotId, PhantomData<&'n ()>);
 
-impl<'n> OwnPort<'n> {
+impl<'n> PortToken<'n> {
     #[inline(always)]
-    pub(crate) fn id(self) -> PortId {
+    pub(crate) fn port_id(self) -> PortId {
         self.0
     }
 
     /// The port at the other end of the link, which names what arrives.
     #[inline(always)]
-    pub(crate) fn peer(self) -> PortId {
+    pub(crate) fn peer_port_id(self) -> PortId {
         self.0.reverse()
     }
 
     /// The queue of a class. The class is masked, so the slot always belongs to this port.
     #[inline(always)]
-    pub(crate) fn slot(self, class: u8, hot: &HotSettings) -> OwnSlot<'n> {
-        OwnSlot(hot.slot_of_masked_class(self.0, class), PhantomData)
+    pub(crate) fn egress_queue_token(self, class: u8, hot: &HotPathSettings) -> EgressQueueToken<'n> {
+        EgressQueueToken(hot.slot_of_masked_class(self.0, class), PhantomData)
     }
 
     /// The slot of a class in which packets arrive by this port.
     #[inline(always)]
-    pub(crate) fn ingress_slot(self, class: u8, hot: &HotSettings) -> InSlot<'n> {
-        InSlot(hot.slot_of_masked_class(self.peer(), class), PhantomData)
+    pub(crate) fn ingress_queue_token(self, class: u8, hot: &HotPathSettings) -> IngressQueueToken<'n> {
+        IngressQueueToken(hot.slot_of_masked_class(self.peer_port_id(), class), PhantomData)
     }
 }
 
-impl OwnSlot<'_> {
+impl EgressQueueToken<'_> {
     #[inline(always)]
-    pub(crate) fn id(self) -> SlotId {
+    pub(crate) fn slot_id(self) -> SlotId {
         self.0
     }
 }
 
-impl<'n> InSlot<'n> {
+impl<'n> IngressQueueToken<'n> {
     #[inline(always)]
-    pub(crate) fn id(self) -> SlotId {
+    pub(crate) fn slot_id(self) -> SlotId {
         self.0
     }
 
     /// The port that packets arrive by, and the class.
-    pub(crate) fn port_and_class(self, hot: &HotSettings) -> (OwnPort<'n>, u8) {
-        let (peer, class) = hot.port_and_class(self.0);
-        (OwnPort(peer.reverse(), PhantomData), class)
+    pub(crate) fn port_and_class(self, hot: &HotPathSettings) -> (PortToken<'n>, u8) {
+        let (peer, class) = hot.port_and_class_of_slot(self.0);
+        (PortToken(peer.reverse(), PhantomData), class)
     }
 }
 
 /// Tokens.
-impl<'n> NodePorts<'n> {
+impl<'n> BorrowedNodePorts<'n> {
     /// Borrows the node that sends by a port, with the token of the port.
     #[inline(always)]
-    pub(crate) fn sending_by(all: &'n mut Ports, port: PortId) -> (NodePorts<'n>, OwnPort<'n>) {
+    pub(crate) fn borrow_sender_of_port(
+        all: &'n mut PartitionPorts,
+        port: PortId,
+    ) -> (BorrowedNodePorts<'n>, PortToken<'n>) {
         let node = all.ports[port].from;
-        (NodePorts { all, node }, OwnPort(port, PhantomData))
+        (BorrowedNodePorts { all, node }, PortToken(port, PhantomData))
     }
 
     /// Borrows the node that receives from a port, with the token of its port on the same link.
     #[inline(always)]
-    pub(crate) fn receiving_from(all: &'n mut Ports, port: PortId) -> (NodePorts<'n>, OwnPort<'n>) {
+    pub(crate) fn borrow_receiver_of_port(
+        all: &'n mut PartitionPorts,
+        port: PortId,
+    ) -> (BorrowedNodePorts<'n>, PortToken<'n>) {
         let node = all.ports[port].to;
-        (NodePorts { all, node }, OwnPort(port.reverse(), PhantomData))
+        (BorrowedNodePorts { all, node }, PortToken(port.reverse(), PhantomData))
     }
 
     /// Reborrows for an out-of-line call, so that the original borrow can stay in registers.
     #[inline(always)]
-    pub(crate) fn reborrow(&mut self) -> NodePorts<'_> {
-        NodePorts { all: self.all, node: self.node }
+    pub(crate) fn reborrow(&mut self) -> BorrowedNodePorts<'_> {
+        BorrowedNodePorts { all: self.all, node: self.node }
     }
 
     /// The node that owns these ports.
     #[inline(always)]
-    pub(crate) fn node(&self) -> PackedNode {
+    pub(crate) fn owner_node(&self) -> PackedNodeId {
         self.node
     }
 
@@ -125,11 +131,11 @@ impl<'n> NodePorts<'n> {
     /// # Panics
     /// If it belongs to another node.
     #[inline(always)]
-    pub(crate) fn own_port(&self, port: PortId, ctx: &Context) -> OwnPort<'n> {
+    pub(crate) fn port_token(&self, port: PortId, ctx: &Context) -> PortToken<'n> {
         if self.all.ports.get(port).is_none_or(|state| state.from != self.node) {
-            ctx.plan.panic_wrong_owner(self.node, port);
+            ctx.plan.panic_wrong_port_owner(self.node, port);
         }
-        OwnPort(port, PhantomData)
+        PortToken(port, PhantomData)
     }
 
     /// The ingress slot of `port` in a class; the account itself names its owner.
@@ -137,189 +143,202 @@ impl<'n> NodePorts<'n> {
     /// # Panics
     /// If it belongs to another node.
     #[inline(always)]
-    pub(crate) fn own_ingress_slot(&self, port: PortId, class: u8, ctx: &Context) -> InSlot<'n> {
+    pub(crate) fn checked_ingress_queue_token(
+        &self,
+        port: PortId,
+        class: u8,
+        ctx: &Context,
+    ) -> IngressQueueToken<'n> {
         let slot = ctx.hot.slot_of_masked_class(port, class);
         if self.all.ingress.accounts.get(slot).is_none_or(|account| account.node != self.node) {
-            ctx.plan.panic_wrong_owner(self.node, port.reverse());
+            ctx.plan.panic_wrong_port_owner(self.node, port.reverse());
         }
-        InSlot(slot, PhantomData)
+        IngressQueueToken(slot, PhantomData)
     }
 }
 
 /// State of the node.
-impl NodePorts<'_> {
+impl BorrowedNodePorts<'_> {
     #[inline(always)]
-    pub(crate) fn port(&self, port: OwnPort) -> &Port {
+    pub(crate) fn port_state(&self, port: PortToken) -> &Port {
         &self.all.ports[port.0]
     }
 
     #[inline(always)]
-    pub(crate) fn port_mut(&mut self, port: OwnPort) -> &mut Port {
+    pub(crate) fn port_state_mut(&mut self, port: PortToken) -> &mut Port {
         &mut self.all.ports[port.0]
     }
 
     #[inline(always)]
-    pub(crate) fn slot(&self, slot: OwnSlot) -> &Slot {
+    pub(crate) fn egress_queue(&self, slot: EgressQueueToken) -> &EgressQueue {
         &self.all.slots[slot.0]
     }
 
     #[inline(always)]
-    pub(crate) fn slot_mut(&mut self, slot: OwnSlot) -> &mut Slot {
+    pub(crate) fn egress_queue_mut(&mut self, slot: EgressQueueToken) -> &mut EgressQueue {
         &mut self.all.slots[slot.0]
     }
 
     /// Borrows both.
     #[inline(always)]
-    pub(crate) fn port_and_slot(&mut self, port: OwnPort, slot: OwnSlot) -> (&mut Port, &mut Slot) {
+    pub(crate) fn port_and_queue_mut(
+        &mut self,
+        port: PortToken,
+        slot: EgressQueueToken,
+    ) -> (&mut Port, &mut EgressQueue) {
         (&mut self.all.ports[port.0], &mut self.all.slots[slot.0])
     }
 
     /// Borrows port, slot and, for a switch, its switch-wide counters.
     #[inline(always)]
-    pub(super) fn port_slot_and_counters(
+    pub(super) fn port_queue_and_switch_counters_mut(
         &mut self,
-        port: OwnPort,
-        slot: OwnSlot,
-    ) -> (&mut Port, &mut Slot, Option<&mut SwitchCounters>) {
-        let Ports { ports, slots, by_switch, .. } = &mut *self.all;
+        port: PortToken,
+        slot: EgressQueueToken,
+    ) -> (&mut Port, &mut EgressQueue, Option<&mut SwitchCounters>) {
+        let PartitionPorts { ports, slots, by_switch, .. } = &mut *self.all;
         let switch = self.node.as_switch().map(|switch| &mut by_switch[switch]);
         (&mut ports[port.0], &mut slots[slot.0], switch)
     }
 
     /// The switch-wide counters only.
     #[inline(always)]
-    pub(super) fn switch_counters(&mut self) -> Option<&mut SwitchCounters> {
+    pub(super) fn switch_counters_mut(&mut self) -> Option<&mut SwitchCounters> {
         self.node.as_switch().map(|switch| &mut self.all.by_switch[switch])
     }
 
     /// The rare-event counters of a queue.
-    pub(crate) fn counters(&mut self, slot: OwnSlot) -> &mut SlotCounters {
-        self.all.counters.rare_counters(slot.0)
+    pub(crate) fn rare_event_counters_mut(&mut self, slot: EgressQueueToken) -> &mut QueueCounters {
+        self.all.counters.rare_event_counters(slot.0)
     }
 
     /// Counts a marked packet of a queue.
     #[inline]
-    pub(crate) fn count_mark(&mut self, slot: OwnSlot) {
-        self.all.counters.count_mark(slot.0);
+    pub(crate) fn count_marked_packet(&mut self, slot: EgressQueueToken) {
+        self.all.counters.count_marked_packet(slot.0);
     }
 
     /// Counters that this node keeps for the sending end of a link.
-    pub(super) fn peer_counters(&mut self, slot: InSlot) -> &mut PeerCounters {
+    pub(super) fn peer_counters_mut(&mut self, slot: IngressQueueToken) -> &mut QueueCountersOfPeer {
         self.all.counters.peer_counters(slot.0)
     }
 
-    pub(super) fn lost_on_wire(&mut self, port: OwnPort) -> &mut PacketsAndBytes {
-        &mut self.all.errors.lost_on_wire[port.peer().0 as usize]
+    pub(super) fn packets_lost_on_wire(&mut self, port: PortToken) -> &mut PacketsAndBytes {
+        &mut self.all.errors.lost_on_wire[port.peer_port_id().0 as usize]
     }
 
-    pub(super) fn count_syn_drop(&mut self) {
+    pub(super) fn count_not_ect_syn_drop(&mut self) {
         self.all.syn_drops_not_ect += 1;
     }
 
     /// The pause state of a queue.
-    pub(crate) fn pause_state(&mut self, slot: OwnSlot) -> &mut PauseState {
+    pub(crate) fn pause_state_mut(&mut self, slot: EgressQueueToken) -> &mut PauseState {
         &mut self.all.pauses[slot.0]
     }
 
     /// Whether classes can be paused at all.
-    pub(super) fn can_pause(&self) -> bool {
+    pub(super) fn can_pause_any_class(&self) -> bool {
         !self.all.pauses.is_empty()
     }
 
     /// Pause frames that wait for the reaction time.
-    pub(super) fn pending_pauses(&mut self, port: OwnPort) -> &mut VecDeque<PendingPause> {
+    pub(super) fn pending_pause_frames_mut(&mut self, port: PortToken) -> &mut VecDeque<PendingPauseFrame> {
         &mut self.all.pending_pauses[port.0]
     }
 
     /// Pause frames that wait for the frame in service.
-    pub(super) fn waiting_pauses(&mut self, port: OwnPort) -> &mut PacketFifo {
+    pub(super) fn waiting_pause_frames_mut(&mut self, port: PortToken) -> &mut PacketFifo {
         &mut self.all.waiting_pauses[port.0]
     }
 
     /// The watchdog of a queue, if it has one.
-    pub(crate) fn watchdog(&mut self, slot: OwnSlot) -> Option<(PfcWatchdogSettings, &mut QueueWatchdog)> {
-        let Watchdogs { settings, slots } = &mut self.all.watchdogs;
+    pub(crate) fn queue_watchdog_mut(
+        &mut self,
+        slot: EgressQueueToken,
+    ) -> Option<(PfcWatchdogSettings, &mut QueueWatchdog)> {
+        let QueueWatchdogs { settings, slots } = &mut self.all.watchdogs;
         settings.map(|settings| (settings, &mut slots[slot.0]))
     }
 
     /// The ETS scheduler and the port's round-robin state, if ETS is on.
-    pub(super) fn ets_and_drr_state(&mut self, port: OwnPort) -> Option<(&EtsScheduler, &mut DrrState)> {
+    pub(super) fn ets_and_drr_state(&mut self, port: PortToken) -> Option<(&EtsScheduler, &mut DrrState)> {
         self.all.ets.as_ref().map(|ets| (ets, &mut self.all.turns[port.0]))
     }
 
     /// The ingress account of a slot.
     #[inline(always)]
-    pub(crate) fn ingress_account(&self, slot: InSlot) -> &IngressAccount {
+    pub(crate) fn ingress_account(&self, slot: IngressQueueToken) -> &IngressAccount {
         &self.all.ingress.accounts[slot.0]
     }
 
     #[inline(always)]
-    pub(crate) fn ingress_account_mut(&mut self, slot: InSlot) -> &mut IngressAccount {
+    pub(crate) fn ingress_account_mut(&mut self, slot: IngressQueueToken) -> &mut IngressAccount {
         &mut self.all.ingress.accounts[slot.0]
     }
 
-    pub(super) fn pause_requester(&mut self, slot: InSlot) -> &mut PauseRequester {
+    pub(super) fn pause_request_state_mut(&mut self, slot: IngressQueueToken) -> &mut PauseRequestState {
         &mut self.all.ingress.pause_requesters[slot.0]
     }
 
     /// Whether ingress accounts exist.
-    pub(super) fn has_accounts(&self) -> bool {
+    pub(super) fn has_ingress_accounts(&self) -> bool {
         !self.all.ingress.accounts.is_empty()
     }
 
     /// The frames on a wire to the node.
-    pub(super) fn in_flight_frames(&self, port: OwnPort) -> PacketFifo {
-        self.all.ports[port.peer()].in_flight
+    pub(super) fn in_flight_frames(&self, port: PortToken) -> PacketFifo {
+        self.all.ports[port.peer_port_id()].in_flight
     }
 
     /// When the frame in service would have ended if the link had not failed.
-    pub(super) fn cut_frame_end(&mut self, port: OwnPort) -> &mut Time {
+    pub(super) fn cut_frame_end_mut(&mut self, port: PortToken) -> &mut Time {
         &mut self.all.errors.cut[port.0.0 as usize]
     }
 
     /// Whether the link ends in another partition.
-    pub(super) fn is_cross_partition(&self, port: OwnPort) -> bool {
-        self.port(port).remote != LOCAL_PARTITION
+    pub(super) fn is_cross_partition(&self, port: PortToken) -> bool {
+        self.port_state(port).peer_partition != LOCAL_PARTITION
     }
 
     /// Sends a copy of a frame with its options to the partition where the link ends.
-    pub(super) fn send_to_partition(&mut self, port: OwnPort, index: PacketId, ctx: &mut Context) {
-        let to = self.port(port).remote;
-        let Ports { boundary, capture, .. } = &mut *self.all;
-        let outbox = boundary.outbox_for_arrival_at(to, ctx.packets[index].at);
+    pub(super) fn send_frame_to_partition(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
+        let to = self.port_state(port).peer_partition;
+        let PartitionPorts { boundary, capture, .. } = &mut *self.all;
+        let outbox = boundary.outbox_for_frame_arrival(to, ctx.packets[index].at);
         let packet = ctx.packets.export_packet(index, &mut outbox.options, &mut outbox.telemetries);
-        outbox.push(port.0, packet);
-        if capture.is_enabled() {
-            outbox.written.push(capture.was_captured(index));
+        outbox.push_crossing_frame(port.0, packet);
+        if capture.is_capture_enabled() {
+            outbox.written.push(capture.was_packet_captured(index));
         }
     }
 
     /// Telemetry of the port at the departure of a frame.
     #[inline(always)]
-    pub(super) fn hop_telemetry(
+    pub(super) fn telemetry_of_port(
         &self,
-        port: OwnPort,
+        port: PortToken,
         class: u8,
         stamper: TelemetryStamper,
         ctx: &Context,
     ) -> Hop {
-        let (state, slot) = (self.port(port), self.slot(port.slot(class, &ctx.hot)));
-        stamper.stamp(state.rate, slot.backlog, state.tx_bytes, ctx.now())
+        let (state, slot) =
+            (self.port_state(port), self.egress_queue(port.egress_queue_token(class, &ctx.hot)));
+        stamper.stamp_hop(state.rate, slot.backlog, state.tx_bytes, ctx.now())
     }
 
     /// The jitter of the link, if it has some.
-    pub(super) fn jittered_link(&mut self, port: OwnPort) -> Option<&mut JitteredLink> {
+    pub(super) fn jittered_link_mut(&mut self, port: PortToken) -> Option<&mut JitteredLink> {
         let Port { from, to, .. } = self.all.ports[port.0];
-        self.all.jittered_link.jitter_between(from, to)
+        self.all.jittered_link.jittered_link_between(from, to)
     }
 
     /// The error model of the link, if it has one.
-    pub(super) fn erroneous_link(&mut self, port: OwnPort) -> Option<&mut ErroneousLink> {
+    pub(super) fn erroneous_link_mut(&mut self, port: PortToken) -> Option<&mut ErroneousLink> {
         self.all.errors.of_port.get_mut(port.0.0 as usize)?.as_mut()
     }
 
     /// Passes a frame that goes on the wire to the capture.
-    pub(super) fn capture_frame(&mut self, port: OwnPort, index: PacketId, ctx: &Context) {
+    pub(super) fn capture_frame(&mut self, port: PortToken, index: PacketId, ctx: &Context) {
         self.all.capture.capture_frame(port.0, !self.node.is_switch(), index, ctx);
     }
 }

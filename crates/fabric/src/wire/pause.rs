@@ -9,96 +9,99 @@
 //!
 //! This file is the side that obeys pauses; `ingress.rs` requests them.
 
-use super::Ports;
-use super::own::{NodePorts, OwnPort, OwnSlot};
-use super::paused::PendingPause;
+use super::PartitionPorts;
+use super::own::{BorrowedNodePorts, EgressQueueToken, PortToken};
+use super::paused::PendingPauseFrame;
 use super::watched::QueueWatchdog;
 use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{FrameKind, PacketId};
-use crate::headroom::pause_quanta_time;
+use crate::headroom::pause_quanta_duration;
 use crate::ids::SlotId;
 use crate::settings::{PfcWatchdogSettings, WatchdogAction};
 use pauseframe_units::{Span, Time};
 
-impl<'n> NodePorts<'n> {
+impl<'n> BorrowedNodePorts<'n> {
     /// Handles a pause frame that arrived by `port`. Returns the port if the pause takes effect at once.
     #[cold]
     pub(crate) fn on_pause_frame(
         &mut self,
-        port: OwnPort<'n>,
+        port: PortToken<'n>,
         index: PacketId,
         ctx: &mut Context,
-    ) -> Option<OwnPort<'n>> {
+    ) -> Option<PortToken<'n>> {
         let FrameKind::Pause { classes, quanta } = ctx.packets[index].content else { return None };
-        ctx.packets.remove(index);
+        ctx.packets.remove_packet(index);
         let reaction = ctx.settings.pfc.as_ref().map_or(Span::ZERO, |pfc| pfc.reaction);
-        let pause = PendingPause { effect_at: ctx.now() + reaction, classes, quanta };
+        let pause = PendingPauseFrame { effect_at: ctx.now() + reaction, classes, quanta };
         if reaction == Span::ZERO {
             self.apply_pause(port, pause, ctx);
             return Some(port);
         }
-        let waiting = self.pending_pauses(port);
+        let waiting = self.pending_pause_frames_mut(port);
         waiting.push_back(pause);
         if waiting.len() == 1 {
-            ctx.schedule(pause.effect_at, Event::PauseEffect(port.id()));
+            ctx.schedule_event(pause.effect_at, Event::PauseEffect(port.port_id()));
         }
         None
     }
 
     /// The reaction time of the first pause frame at `port` is over.
-    pub(crate) fn on_pause_effect(&mut self, port: OwnPort, ctx: &mut Context) {
-        let pause = self.pending_pauses(port).pop_front().expect("a pause effect has a pause frame");
-        if let Some(next) = self.pending_pauses(port).front() {
-            ctx.schedule(next.effect_at, Event::PauseEffect(port.id()));
+    pub(crate) fn on_pause_reaction_time_over(&mut self, port: PortToken, ctx: &mut Context) {
+        let pause =
+            self.pending_pause_frames_mut(port).pop_front().expect("a pause effect has a pause frame");
+        if let Some(next) = self.pending_pause_frames_mut(port).front() {
+            ctx.schedule_event(next.effect_at, Event::PauseEffect(port.port_id()));
         }
         self.apply_pause(port, pause, ctx);
     }
 
-    fn apply_pause(&mut self, port: OwnPort, pause: PendingPause, ctx: &mut Context) {
+    fn apply_pause(&mut self, port: PortToken, pause: PendingPauseFrame, ctx: &mut Context) {
         let in_use = ctx.plan.priorities.len() as u8;
-        let classes = pause.classes & ctx.plan.obeyed_pause_classes(port.id());
+        let classes = pause.classes & ctx.plan.obeyed_pause_classes(port.port_id());
         for class in (0..in_use).filter(|class| classes & 1 << class != 0) {
             if pause.quanta == 0 {
-                let slot = port.slot(class, &ctx.hot);
-                self.pause_state(slot).resumes_received += u64::from(class & ctx.hot.account_mask == class);
+                let slot = port.egress_queue_token(class, &ctx.hot);
+                self.pause_state_mut(slot).resumes_received +=
+                    u64::from(class & ctx.hot.account_mask == class);
                 self.end_pause(port, class, ctx);
             } else {
-                let until = ctx.now() + pause_quanta_time(self.port(port).rate.rate(), pause.quanta);
+                let until =
+                    ctx.now() + pause_quanta_duration(self.port_state(port).rate.rate(), pause.quanta);
                 self.begin_pause(port, class, until, ctx);
             }
         }
     }
 
-    fn begin_pause(&mut self, port: OwnPort, class: u8, until: Time, ctx: &mut Context) {
-        let (slot, now) = (port.slot(class, &ctx.hot), ctx.now());
+    fn begin_pause(&mut self, port: PortToken, class: u8, until: Time, ctx: &mut Context) {
+        let (slot, now) = (port.egress_queue_token(class, &ctx.hot), ctx.now());
         let bit = 1 << class;
-        self.pause_state(slot).pauses_received += u64::from(class & ctx.hot.account_mask == class);
-        if self.watchdog_ignores_pause(port, class, ctx) {
+        self.pause_state_mut(slot).pauses_received += u64::from(class & ctx.hot.account_mask == class);
+        if self.pass_pause_frame_to_watchdog(port, class, ctx) {
             return;
         }
-        let is_new = self.port(port).paused & bit == 0;
-        self.port_mut(port).paused |= bit;
-        let state = self.pause_state(slot);
+        let is_new = self.port_state(port).paused & bit == 0;
+        self.port_state_mut(port).paused |= bit;
+        let state = self.pause_state_mut(slot);
         if is_new {
             state.since = now;
-            ctx.notes.note_pause(slot.id(), now);
+            ctx.notes.record_pause_start(slot.slot_id(), now);
         }
         state.until = until;
         if state.expiry_at.is_none() {
             state.expiry_at = Some(until);
-            ctx.schedule(until, Event::PauseExpiry(slot.id()));
+            ctx.schedule_event(until, Event::PauseExpiry(slot.slot_id()));
         }
     }
 
     /// Ends the pause of a class, unless a watchdog blocks the queue.
-    pub(crate) fn end_pause(&mut self, port: OwnPort, class: u8, ctx: &mut Context) {
-        let (slot, now) = (port.slot(class, &ctx.hot), ctx.now());
+    pub(crate) fn end_pause(&mut self, port: PortToken, class: u8, ctx: &mut Context) {
+        let (slot, now) = (port.egress_queue_token(class, &ctx.hot), ctx.now());
         let bit = 1 << class;
-        if self.port(port).paused & bit != 0 && !self.is_out_of_flow_control(slot) {
-            self.port_mut(port).paused &= !bit;
-            ctx.notes.note_resume(slot.id(), now);
-            let state = self.pause_state(slot);
+        if self.port_state(port).paused & bit != 0 && !self.is_ignoring_pauses(slot) {
+            self.port_state_mut(port).paused &= !bit;
+            ctx.notes.record_pause_end(slot.slot_id(), now);
+            let state = self.pause_state_mut(slot);
             let length = now - state.since;
             state.total += length;
             state.longest = state.longest.max(length);
@@ -106,40 +109,40 @@ impl<'n> NodePorts<'n> {
     }
 
     /// Clears all pauses after the link of `port` went down: active, pending and waiting to be sent.
-    pub(super) fn reset_pauses(&mut self, port: OwnPort, ctx: &mut Context) {
-        if self.can_pause() {
+    pub(super) fn clear_all_pauses(&mut self, port: PortToken, ctx: &mut Context) {
+        if self.can_pause_any_class() {
             self.discard_waiting_pauses(port, ctx);
             // Events of pauses that wait for the reaction time stay scheduled but have no effect.
-            for pause in self.pending_pauses(port) {
+            for pause in self.pending_pause_frames_mut(port) {
                 pause.classes = 0;
             }
             for class in 0..ctx.plan.priorities.len() as u8 {
-                self.clear_storm(port.slot(class, &ctx.hot));
+                self.clear_watchdog_storm(port.egress_queue_token(class, &ctx.hot));
                 self.end_pause(port, class, ctx);
             }
         }
     }
 
     /// Discards the waiting pause frames.
-    fn discard_waiting_pauses(&mut self, port: OwnPort, ctx: &mut Context) {
-        while let Some(index) = self.waiting_pauses(port).pop_front(&ctx.packets) {
-            ctx.packets.remove(index);
+    fn discard_waiting_pauses(&mut self, port: PortToken, ctx: &mut Context) {
+        while let Some(index) = self.waiting_pause_frames_mut(port).pop_front(&ctx.packets) {
+            ctx.packets.remove_packet(index);
         }
-        self.port_mut(port).pauses_wait = false;
+        self.port_state_mut(port).pauses_wait = false;
     }
 
     /// Whether the pause timer has expired. If the pause was renewed meanwhile, schedules a new check.
-    pub(crate) fn has_pause_expired(&mut self, port: OwnPort, class: u8, ctx: &mut Context) -> bool {
-        let slot = port.slot(class, &ctx.hot);
-        let is_paused = self.port(port).paused & 1 << class != 0;
-        let state = self.pause_state(slot);
+    pub(crate) fn end_pause_if_expired(&mut self, port: PortToken, class: u8, ctx: &mut Context) -> bool {
+        let slot = port.egress_queue_token(class, &ctx.hot);
+        let is_paused = self.port_state(port).paused & 1 << class != 0;
+        let state = self.pause_state_mut(slot);
         state.expiry_at = None;
         if !is_paused {
             return false;
         }
         if state.until > ctx.now() {
             state.expiry_at = Some(state.until);
-            ctx.schedule(state.until, Event::PauseExpiry(slot.id()));
+            ctx.schedule_event(state.until, Event::PauseExpiry(slot.slot_id()));
             return false;
         }
         self.end_pause(port, class, ctx);
@@ -147,39 +150,44 @@ impl<'n> NodePorts<'n> {
     }
 
     /// Informs the watchdog of a pause frame; true if the watchdog ignores it.
-    fn watchdog_ignores_pause(&mut self, port: OwnPort, class: u8, ctx: &mut Context) -> bool {
-        let slot = port.slot(class, &ctx.hot);
-        if !self.node().is_switch() {
+    fn pass_pause_frame_to_watchdog(&mut self, port: PortToken, class: u8, ctx: &mut Context) -> bool {
+        let slot = port.egress_queue_token(class, &ctx.hot);
+        if !self.owner_node().is_switch() {
             return false;
         }
-        self.watchdog(slot)
-            .is_some_and(|(settings, watched)| watched.on_pause_frame(slot.id(), settings, ctx))
+        self.queue_watchdog_mut(slot)
+            .is_some_and(|(settings, watched)| watched.record_pause_frame(slot.slot_id(), settings, ctx))
     }
 
     /// Whether the watchdog has taken the queue out of flow control, so pauses have no effect.
-    pub(super) fn is_out_of_flow_control(&mut self, slot: OwnSlot) -> bool {
-        self.watchdog(slot).is_some_and(|(settings, watched)| watched.is_out_of_flow_control(settings))
+    pub(super) fn is_ignoring_pauses(&mut self, slot: EgressQueueToken) -> bool {
+        self.queue_watchdog_mut(slot).is_some_and(|(settings, watched)| watched.is_ignoring_pauses(settings))
     }
 
     /// Whether the watchdog drops packets for the queue.
-    pub(crate) fn drops_in_storm(&mut self, slot: OwnSlot) -> bool {
+    pub(crate) fn drops_packets_in_storm(&mut self, slot: EgressQueueToken) -> bool {
         let drops = |(settings, watched): (PfcWatchdogSettings, &mut QueueWatchdog)| {
             settings.action == WatchdogAction::Drop && watched.in_storm
         };
-        self.watchdog(slot).is_some_and(drops)
+        self.queue_watchdog_mut(slot).is_some_and(drops)
     }
 
     /// Clears a storm after its end or a link failure.
-    pub(crate) fn clear_storm(&mut self, slot: OwnSlot) {
-        if let Some((_, watched)) = self.watchdog(slot) {
+    pub(crate) fn clear_watchdog_storm(&mut self, slot: EgressQueueToken) {
+        if let Some((_, watched)) = self.queue_watchdog_mut(slot) {
             watched.in_storm = false;
         }
     }
 }
 
-impl Ports {
+impl PartitionPorts {
     /// Total paused time of a slot up to `now`, including a current pause, and the longest pause.
-    pub(crate) fn paused_time(&self, slot: SlotId, is_paused: bool, now: Time) -> (Span, Span) {
+    pub(crate) fn total_and_longest_pause_time(
+        &self,
+        slot: SlotId,
+        is_paused: bool,
+        now: Time,
+    ) -> (Span, Span) {
         let state = self.pauses.get(slot).copied().unwrap_or_default();
         if !is_paused {
             return (state.total, state.longest);

@@ -6,15 +6,15 @@
 use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{Packet, PacketFifo, PacketId};
-use crate::ids::PackedNode;
+use crate::ids::PackedNodeId;
 use pauseframe_units::{LineRate, PortId, Span, Time};
 
-/// Value of `remote` for a link inside the partition.
+/// Value of `peer_partition` for a link inside the partition.
 pub(super) const LOCAL_PARTITION: u16 = u16::MAX;
 
 /// What a link does for each frame beyond sending it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) enum ExtraWork {
+pub(crate) enum ExtraLinkWork {
     /// Nothing.
     None,
     /// It stamps telemetry.
@@ -39,8 +39,8 @@ pub(crate) struct Port {
     /// three times the instructions.
     pub(crate) tx_packets: u64,
     /// Sending and receiving node of the link.
-    pub(crate) from: PackedNode,
-    pub(crate) to: PackedNode,
+    pub(crate) from: PackedNodeId,
+    pub(crate) to: PackedNodeId,
     /// Classes with waiting packets, and classes that may not send: a bit each.
     pub(crate) ready: u8,
     pub(crate) paused: u8,
@@ -48,18 +48,18 @@ pub(crate) struct Port {
     pub(crate) tx_pending: bool,
     /// A `TxDone` is pending for when a packet leaves the forwarding pipeline.
     pub(crate) in_pipeline: bool,
-    /// Pause frames wait for the frame in service (`Ports::waiting_pauses`).
+    /// Pause frames wait for the frame in service (`PartitionPorts::waiting_pause_frames_mut`).
     pub(crate) pauses_wait: bool,
     /// Extra work for each frame of the link.
-    pub(super) extra: ExtraWork,
+    pub(super) extra: ExtraLinkWork,
     /// The partition where the link ends, or [`LOCAL_PARTITION`].
-    pub(super) remote: u16,
+    pub(super) peer_partition: u16,
 }
 
 impl Port {
     /// Classes that could send now.
     #[inline(always)]
-    pub(crate) fn eligible_classes(&self) -> u8 {
+    pub(crate) fn classes_eligible_to_send(&self) -> u8 {
         self.ready & !self.paused
     }
 
@@ -72,8 +72,8 @@ impl Port {
 
     /// Whether anything could be sent now.
     #[inline(always)]
-    pub(crate) fn has_work(&self) -> bool {
-        self.eligible_classes() != 0 || self.pauses_wait
+    pub(crate) fn has_frames_to_send(&self) -> bool {
+        self.classes_eligible_to_send() != 0 || self.pauses_wait
     }
 
     /// Whether nothing is in service or waiting, so that a packet can be transmitted directly.
@@ -85,7 +85,7 @@ impl Port {
 
     /// Whether the link is down: the port is busy forever.
     #[inline]
-    pub(crate) fn is_down(&self) -> bool {
+    pub(crate) fn is_link_down(&self) -> bool {
         self.busy_until == Time::MAX
     }
 
@@ -98,22 +98,22 @@ impl Port {
         delay: Span,
         ctx: &mut Context,
     ) {
-        self.begin_last_transmission(port, index, delay, ctx);
+        self.begin_transmission_of_last_frame(port, index, delay, ctx);
         self.schedule_next_transmission(port, ctx);
     }
 
     /// Schedules the next transmission for the end of the frame in service, if more frames wait.
     #[inline(always)]
     fn schedule_next_transmission(&mut self, port: PortId, ctx: &mut Context) {
-        if self.has_work() {
+        if self.has_frames_to_send() {
             self.tx_pending = true;
-            ctx.schedule(self.busy_until, Event::TxDone(port));
+            ctx.schedule_event(self.busy_until, Event::TxDone(port));
         }
     }
 
     /// [`Self::begin_transmission`] if no other frame waits.
     #[inline(always)]
-    pub(crate) fn begin_last_transmission(
+    pub(crate) fn begin_transmission_of_last_frame(
         &mut self,
         port: PortId,
         index: PacketId,
@@ -121,12 +121,12 @@ impl Port {
         ctx: &mut Context,
     ) {
         let arrival = self.occupy_wire(index, delay, ctx);
-        self.append_in_flight(port, index, arrival, ctx);
+        self.append_frame_to_wire(port, index, arrival, ctx);
     }
 
     /// Appends a frame to those in flight. Only the first has an event; each stores the arrival time of the one behind it.
     #[inline(always)]
-    pub(super) fn append_in_flight(
+    pub(super) fn append_frame_to_wire(
         &mut self,
         port: PortId,
         index: PacketId,
@@ -139,7 +139,7 @@ impl Port {
     }
 
     /// [`Self::begin_transmission`] on a cross-partition link: only this frame is on the local wire, without an event.
-    pub(super) fn begin_remote_transmission(
+    pub(super) fn begin_cross_partition_transmission(
         &mut self,
         port: PortId,
         index: PacketId,
@@ -149,7 +149,7 @@ impl Port {
         self.occupy_wire(index, delay, ctx);
         let before = std::mem::replace(&mut self.in_flight, PacketFifo::EMPTY);
         self.in_flight.push_back(&mut ctx.packets, index);
-        ctx.packets.remove_exported(before.head().expect("the last frame that left has stayed"));
+        ctx.packets.remove_exported_packet(before.head().expect("the last frame that left has stayed"));
         self.schedule_next_transmission(port, ctx);
     }
 
@@ -171,7 +171,7 @@ impl Port {
     pub(crate) fn take_arrived_frame(&mut self, port: PortId, ctx: &mut Context) -> PacketId {
         let index = self.in_flight.head().expect("an arrival has a frame");
         let &Packet { next, at, .. } = &ctx.packets[index];
-        self.in_flight.set_head(next);
+        self.in_flight.replace_head_by_next(next);
         if next != PacketId::NONE {
             ctx.schedule_arrival(at, port);
         }

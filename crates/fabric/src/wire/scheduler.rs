@@ -15,13 +15,13 @@ use pauseframe_units::{IndexVec, PortId, Priority, Time};
 /// The ETS configuration that all ports share.
 #[derive(Clone, Debug)]
 pub(crate) struct EtsScheduler {
-    groups: Vec<BandwidthGroup>,
+    groups: Vec<EtsBandwidthGroup>,
     /// Classes above the groups, a bit each.
     strict: u8,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct BandwidthGroup {
+struct EtsBandwidthGroup {
     /// A bit for each class.
     classes: u8,
     /// Bytes that a turn adds to the deficit.
@@ -40,7 +40,7 @@ pub(crate) struct DrrState {
 
 /// The next packet of a class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct HeadPacket {
+pub(crate) struct NextPacketOfClass {
     /// Bytes on the wire.
     pub(super) size: u32,
     /// When it started to wait.
@@ -51,7 +51,7 @@ pub(crate) struct HeadPacket {
 
 impl DrrState {
     /// The state of every port; empty without ETS.
-    pub(crate) fn for_ports(settings: &Settings, ports: usize) -> IndexVec<PortId, DrrState> {
+    pub(crate) fn drr_states_by_port(settings: &Settings, ports: usize) -> IndexVec<PortId, DrrState> {
         let needed = matches!(settings.scheduler, Scheduler::Ets(_));
         IndexVec::filled(DrrState::default(), if needed { ports } else { 0 })
     }
@@ -61,7 +61,9 @@ impl EtsScheduler {
     /// The ETS scheduler of `settings` for the classes of `priorities`; `None` without ETS.
     pub(crate) fn from_settings(settings: &Settings, priorities: &[Priority]) -> Option<EtsScheduler> {
         let Scheduler::Ets(Ets { groups }) = &settings.scheduler else { return None };
-        let frames = priorities.iter().map(|priority| settings.overhead.frame_size(settings.mtu, *priority));
+        let frames = priorities
+            .iter()
+            .map(|priority| settings.overhead.frame_size_of_ip_packet(settings.mtu, *priority));
         let max_frame = frames.max().unwrap_or(settings.mtu) + settings.overhead.gap;
         Some(EtsScheduler::new(groups, priorities, max_frame))
     }
@@ -74,22 +76,22 @@ impl EtsScheduler {
         let bit = |priority: &Priority| {
             priorities.iter().position(|known| known == priority).map_or(0, |class| 1u8 << class)
         };
-        let group = |group: &EtsGroup| BandwidthGroup {
+        let group = |group: &EtsGroup| EtsBandwidthGroup {
             classes: group.priorities.iter().map(bit).fold(0, |set, bit| set | bit),
             quantum: u32::from(group.share.max(1)) * unit,
         };
-        let groups: Vec<BandwidthGroup> =
+        let groups: Vec<EtsBandwidthGroup> =
             groups.iter().map(group).filter(|group| group.classes != 0).collect();
         let grouped = groups.iter().fold(0, |set, group| set | group.classes);
         EtsScheduler { groups, strict: !grouped }
     }
 
     /// The class to serve among `startable` (a bit each, at least one). `candidate` returns the next packet of a class.
-    pub(crate) fn next_class(
+    pub(crate) fn next_ets_class_and_update_drr(
         &self,
         turns: &mut DrrState,
         startable: u8,
-        candidate: impl Fn(u8) -> HeadPacket,
+        candidate: impl Fn(u8) -> NextPacketOfClass,
     ) -> u8 {
         for (group, deficit) in self.groups.iter().zip(&mut turns.deficit) {
             if group.classes & startable == 0 {
@@ -110,28 +112,28 @@ impl EtsScheduler {
                     turns.deficit[number] += group.quantum;
                 }
                 let class = longest_waiting_class(waiting, &candidate);
-                let HeadPacket { size, is_last, .. } = candidate(class);
+                let NextPacketOfClass { size, is_last, .. } = candidate(class);
                 if size <= turns.deficit[number] {
                     turns.deficit[number] -= size;
                     if is_last && waiting == 1 << class {
                         turns.deficit[number] = 0;
-                        self.pass_turn(turns);
+                        self.pass_drr_turn(turns);
                     }
                     return class;
                 }
             }
-            self.pass_turn(turns);
+            self.pass_drr_turn(turns);
         }
     }
 
-    fn pass_turn(&self, turns: &mut DrrState) {
+    fn pass_drr_turn(&self, turns: &mut DrrState) {
         turns.current = (turns.current + 1) % self.groups.len() as u8;
         turns.begun = false;
     }
 }
 
 /// Of `classes`, the one whose packet arrived first; the highest of equal ones.
-fn longest_waiting_class(classes: u8, candidate: &impl Fn(u8) -> HeadPacket) -> u8 {
+fn longest_waiting_class(classes: u8, candidate: &impl Fn(u8) -> NextPacketOfClass) -> u8 {
     let among = (0..8u8).rev().filter(|class| classes & 1 << class != 0);
     among.min_by_key(|class| candidate(*class).since).unwrap_or(0)
 }
@@ -178,10 +180,10 @@ mod tests {
                 return None;
             }
             let queues = &self.queues;
-            let class = self.ets.next_class(&mut self.turns, startable, |class| {
+            let class = self.ets.next_ets_class_and_update_drr(&mut self.turns, startable, |class| {
                 let queue = &queues[usize::from(class)];
                 let (size, since) = queue[0];
-                HeadPacket { size, since: Time(since), is_last: queue.len() == 1 }
+                NextPacketOfClass { size, since: Time(since), is_last: queue.len() == 1 }
             });
             let (size, _) = self.queues[usize::from(class)].pop_front()?;
             Some((class, size))

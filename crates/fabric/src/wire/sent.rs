@@ -3,39 +3,50 @@
 //! The port counts all classes together, in a cache line that a hop reads anyway; slots count each class except the first, whose value is the
 //! difference. So a packet of the first class, often the only one, touches no slot at an idle port.
 
-use super::Ports;
+use super::PartitionPorts;
 use super::counters::PacketsAndBytes;
-use super::own::{NodePorts, OwnPort};
-use crate::hot::HotSettings;
+use super::own::{BorrowedNodePorts, PortToken};
+use crate::hot::HotPathSettings;
 use pauseframe_units::PortId;
 use std::ops::Sub;
 
-impl Ports {
+impl PartitionPorts {
     /// What `port` has sent in all classes, pause frames not counted.
-    pub(crate) fn sent_by_port(&self, port: PortId) -> PacketsAndBytes {
+    pub(crate) fn packets_sent_by_port(&self, port: PortId) -> PacketsAndBytes {
         let state = &self.ports[port];
         PacketsAndBytes { packets: state.tx_packets, bytes: state.tx_bytes }
     }
 
     /// What `port` has sent in a class.
-    pub(crate) fn sent_in_class(&self, port: PortId, class: u8, hot: &HotSettings) -> PacketsAndBytes {
+    pub(crate) fn packets_sent_in_class(
+        &self,
+        port: PortId,
+        class: u8,
+        hot: &HotPathSettings,
+    ) -> PacketsAndBytes {
         let of_class = |class: u8| self.slots[hot.slot_of_class(port, class)].sent;
         if class > 0 {
             return of_class(class);
         }
-        (1..hot.slots_per_port()).map(of_class).fold(self.sent_by_port(port), Sub::sub)
+        (1..hot.class_slots_per_port()).map(of_class).fold(self.packets_sent_by_port(port), Sub::sub)
     }
 }
 
-impl NodePorts<'_> {
+impl BorrowedNodePorts<'_> {
     /// Uncounts a packet that was dequeued from `class` but not sent.
-    pub(crate) fn count_unsent(&mut self, port: OwnPort, class: u8, size: u32, hot: &HotSettings) {
-        let state = self.port_mut(port);
+    pub(crate) fn uncount_dequeued_packet(
+        &mut self,
+        port: PortToken,
+        class: u8,
+        size: u32,
+        hot: &HotPathSettings,
+    ) {
+        let state = self.port_state_mut(port);
         state.tx_packets -= 1;
         state.tx_bytes -= u64::from(size);
         if class > 0 {
-            let slot = self.slot_mut(port.slot(class, hot));
-            slot.sent = slot.sent - PacketsAndBytes::of_one_packet(size);
+            let slot = self.egress_queue_mut(port.egress_queue_token(class, hot));
+            slot.sent = slot.sent - PacketsAndBytes::count_of_one_packet(size);
         }
     }
 }

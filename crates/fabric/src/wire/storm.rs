@@ -3,22 +3,22 @@
 //! Each frame pauses one priority and takes link time like any pause frame. A frame that still waits for the frame in service is not queued twice, so
 //! the backlog of pause frames stays bounded.
 
-use super::Ports;
-use super::own::{NodePorts, OwnPort};
+use super::PartitionPorts;
+use super::own::{BorrowedNodePorts, PortToken};
 use crate::context::Context;
 use crate::event::Event;
-use crate::headroom::pause_quanta_time;
-use crate::observers::notes::{NoteKind, PauseNote};
+use crate::headroom::pause_quanta_duration;
+use crate::observers::notes::{PauseChange, PauseChangeKind};
 use crate::settings::PauseStorm;
 use pauseframe_units::PortId;
 
-impl NodePorts<'_> {
+impl BorrowedNodePorts<'_> {
     /// Sends the next frames of a storm.
-    pub(crate) fn on_pause_storm(
+    pub(crate) fn send_pause_storm_frames(
         &mut self,
         number: u32,
         storm: &PauseStorm,
-        port: OwnPort,
+        port: PortToken,
         ctx: &mut Context,
     ) {
         let now = ctx.now();
@@ -26,28 +26,28 @@ impl NodePorts<'_> {
             return;
         }
         let in_use = ctx.plan.priorities.len() as u8;
-        let obeyed = ctx.plan.obeyed_pause_classes(port.peer());
+        let obeyed = ctx.plan.obeyed_pause_classes(port.peer_port_id());
         let mask = ctx.hot.account_mask;
         for class in (0..in_use).filter(|class| class & mask == *class) {
             let is_named = storm.priorities.contains(&ctx.plan.priorities[usize::from(class)]);
             if (is_named || mask == 0) && obeyed & 1 << class != 0 {
-                if now == storm.start && storm.quanta > 0 && ctx.notes.is_recording() {
-                    let slot = port.ingress_slot(class, &ctx.hot).id();
-                    let what = NoteKind::PauseRequested { fullest: None, parents: Vec::new() };
-                    ctx.notes.list.push(PauseNote { at: now, slot, what });
+                if now == storm.start && storm.quanta > 0 && ctx.notes.is_recording_pauses() {
+                    let slot = port.ingress_queue_token(class, &ctx.hot).slot_id();
+                    let what = PauseChangeKind::PauseRequested { fullest: None, parents: Vec::new() };
+                    ctx.notes.list.push(PauseChange { at: now, slot, what });
                 }
                 self.send_pause_frame(port, class, storm.quanta, ctx);
             }
         }
-        let rate = ctx.plan.rate_from(port.peer());
-        let every = storm.every.unwrap_or_else(|| pause_quanta_time(rate, storm.quanta.max(2)) / 2);
-        ctx.schedule(now + every, Event::PauseStorm(number));
+        let rate = ctx.plan.link_rate_of_port(port.peer_port_id());
+        let every = storm.every.unwrap_or_else(|| pause_quanta_duration(rate, storm.quanta.max(2)) / 2);
+        ctx.schedule_event(now + every, Event::PauseStorm(number));
     }
 }
 
-impl Ports {
+impl PartitionPorts {
     /// Whether any storm is configured at `port`.
-    pub(crate) fn has_storm(&self, port: PortId) -> bool {
+    pub(crate) fn has_pause_storm(&self, port: PortId) -> bool {
         self.storms.iter().any(|storm| storm.port == port)
     }
 }

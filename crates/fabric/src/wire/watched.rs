@@ -20,26 +20,26 @@ pub(crate) struct QueueWatchdog {
 
 /// The watchdogs of all queues.
 #[derive(Debug, Default)]
-pub(crate) struct Watchdogs {
+pub(crate) struct QueueWatchdogs {
     pub(super) settings: Option<PfcWatchdogSettings>,
     /// None without settings.
     pub(super) slots: IndexVec<SlotId, QueueWatchdog>,
 }
 
 /// Result of a watchdog check.
-pub(crate) enum WatchdogVerdict {
+pub(crate) enum WatchdogCheckResult {
     Storm(WatchdogAction),
     StormOver,
 }
 
-impl Watchdogs {
+impl QueueWatchdogs {
     /// Creates the watchdogs for `slots` slots.
-    pub(crate) fn new(settings: PfcWatchdogSettings, slots: usize) -> Watchdogs {
-        Watchdogs { settings: Some(settings), slots: IndexVec::filled(QueueWatchdog::default(), slots) }
+    pub(crate) fn new(settings: PfcWatchdogSettings, slots: usize) -> QueueWatchdogs {
+        QueueWatchdogs { settings: Some(settings), slots: IndexVec::filled(QueueWatchdog::default(), slots) }
     }
 
     /// Storms of a slot so far.
-    pub(crate) fn storms(&self, slot: SlotId) -> u64 {
+    pub(crate) fn storm_count(&self, slot: SlotId) -> u64 {
         self.slots.get(slot).map_or(0, |watched| watched.storms)
     }
 }
@@ -53,31 +53,31 @@ impl PfcWatchdogSettings {
 
 impl QueueWatchdog {
     /// Whether the queue is in a storm whose action is more than an alert.
-    pub(super) fn is_out_of_flow_control(&self, settings: PfcWatchdogSettings) -> bool {
+    pub(super) fn is_ignoring_pauses(&self, settings: PfcWatchdogSettings) -> bool {
         self.in_storm && settings.action != WatchdogAction::Alert
     }
 
     /// Checks whether the detection or restoration time has passed. `since`: start of the current pause, if any.
-    pub(crate) fn check_storm(
+    pub(crate) fn check_watchdog_timers(
         &mut self,
         slot: SlotId,
         settings: PfcWatchdogSettings,
         paused_since: Option<Time>,
         waits: bool,
         ctx: &mut Context,
-    ) -> Option<WatchdogVerdict> {
+    ) -> Option<WatchdogCheckResult> {
         let now = ctx.now();
         self.armed = false;
         let (look_again, verdict) = if self.in_storm {
             let over = self.last_pause + settings.restoration;
             if over <= now {
-                return Some(WatchdogVerdict::StormOver);
+                return Some(WatchdogCheckResult::StormOver);
             }
             (over, None)
         } else {
             let due = paused_since? + settings.detection;
             if due <= now && waits {
-                (now + settings.restoration, Some(WatchdogVerdict::Storm(settings.action)))
+                (now + settings.restoration, Some(WatchdogCheckResult::Storm(settings.action)))
             } else if due <= now {
                 (now + settings.detection, None)
             } else {
@@ -85,18 +85,18 @@ impl QueueWatchdog {
             }
         };
         self.armed = true;
-        ctx.schedule(settings.next_poll(look_again), Event::Watchdog(slot));
+        ctx.schedule_event(settings.next_poll(look_again), Event::Watchdog(slot));
         verdict
     }
 
     /// Marks the beginning of a storm.
-    pub(crate) fn begin_storm(&mut self) {
+    pub(crate) fn begin_watchdog_storm(&mut self) {
         self.in_storm = true;
         self.storms += 1;
     }
 
     /// Records a pause frame; true if the watchdog ignores it.
-    pub(super) fn on_pause_frame(
+    pub(super) fn record_pause_frame(
         &mut self,
         slot: SlotId,
         settings: PfcWatchdogSettings,
@@ -106,8 +106,8 @@ impl QueueWatchdog {
         self.last_pause = now;
         if !self.armed {
             self.armed = true;
-            ctx.schedule(settings.next_poll(now + settings.detection), Event::Watchdog(slot));
+            ctx.schedule_event(settings.next_poll(now + settings.detection), Event::Watchdog(slot));
         }
-        self.is_out_of_flow_control(settings)
+        self.is_ignoring_pauses(settings)
     }
 }

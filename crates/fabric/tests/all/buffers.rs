@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, DropReason, FlowSpec, FlowStatus, MarkAt, Marker, NotEct, SamplePlan, SampledMetric,
-    Settings, Step, Threshold, TransportSettings, ValueByPort,
+    BufferPolicy, DropReason, FlowSpec, FlowStatus, MarkAt, Marker, NotEctAction, QueueLengthThreshold,
+    SamplePlan, SampledMetric, Settings, Step, TransportSettings, ValueByPort,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
@@ -81,7 +81,7 @@ fn a_shared_pool_gives_queues_their_dynamic_threshold() {
         assert!(drops(&network, &ending)[DropReason::BufferFull as usize] > 100);
         let share = pool as f64 * alpha / (1.0 + f64::from(queues) * alpha);
         // The first to come may hold the share of one; that is over when its excess has drained.
-        let samples = network.take_samples();
+        let samples = network.take_metric_samples();
         let steady = samples.iter().filter(|s| s.metric == SampledMetric::Backlog && s.time > Time(150 * US));
         let values: Vec<_> = steady.map(|sample| sample.value).collect();
         assert_eq!(values.len(), 150 * sinks.len());
@@ -182,9 +182,9 @@ fn marked(marker: Marker, ecn: EcnMode, count: u32) -> (Vec<u32>, [u64; 4]) {
 fn step_marking_at_enqueue_marks_what_finds_more_than_k() {
     let at = |k: u64| {
         Marker::Step(Step {
-            k: ValueByPort::All(Threshold::Bytes(Bytes(k))),
+            k: ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(k))),
             at: MarkAt::Enqueue,
-            not_ect: NotEct::Queue,
+            not_ect: NotEctAction::Queue,
         })
     };
     for ecn in [EcnMode::Dctcp, EcnMode::Classic] {
@@ -201,9 +201,9 @@ fn step_marking_at_enqueue_marks_what_finds_more_than_k() {
 fn step_marking_at_dequeue_marks_what_leaves_more_than_k_with_itself() {
     let at = |k: u64| {
         Marker::Step(Step {
-            k: ValueByPort::All(Threshold::Bytes(Bytes(k))),
+            k: ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(k))),
             at: MarkAt::Dequeue,
-            not_ect: NotEct::Queue,
+            not_ect: NotEctAction::Queue,
         })
     };
     // Packet i leaves when those from i on are there: 10 - i of them.
@@ -215,9 +215,9 @@ fn step_marking_at_dequeue_marks_what_leaves_more_than_k_with_itself() {
 #[test]
 fn what_is_not_ect_is_dropped_above_k_where_it_is_asked_for() {
     let marker = Marker::Step(Step {
-        k: ValueByPort::All(Threshold::Bytes(Bytes(3 * FRAME))),
+        k: ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(3 * FRAME))),
         at: MarkAt::Enqueue,
-        not_ect: NotEct::Drop,
+        not_ect: NotEctAction::Drop,
     });
     // The queue stays at four packets: 0 on the wire, 1 to 4 waiting.
     assert_eq!(marked(marker.clone(), EcnMode::Off, 10), (vec![], [0, 0, 5, 0]));

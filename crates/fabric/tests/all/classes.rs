@@ -2,9 +2,9 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, DatagramSettings, DropReason, Ets, EtsGroup, FlowSpec, FlowStatus,
-    IdealOutputQueued, MarkAt, Marker, Network, NotEct, QueueDiscipline, Red, SamplePlan, SampledMetric,
-    Scheduler, Settings, Shared, Spacing, Step, Threshold, TransportSettings, ValueByPort,
+    BufferPolicy, ClassSettings, DropReason, Ets, EtsGroup, FlowSpec, FlowStatus, IdealOutputQueued, MarkAt,
+    MarkSpacing, Marker, Network, NotEctAction, QueueDiscipline, QueueLengthThreshold, Red, SamplePlan,
+    SampledMetric, Scheduler, Settings, Shared, Step, TransportSettings, UdpSettings, ValueByPort,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
@@ -57,7 +57,7 @@ fn many_to_one(transports: u16, count: u32, packets: u64) -> (Topology, Vec<Flow
 /// Bytes sent by the port to `host0` in `priority` up to `now`.
 fn sent(network: &Network, topology: &Topology, now: Time, code_point: u8) -> u64 {
     let sink = port(topology, "switch", "host0");
-    let reports = network.port_reports(now);
+    let reports = network.port_priority_reports(now);
     let of = reports.iter().find(|r| r.port == sink && r.priority == priority(code_point));
     of.map_or(0, |report| report.tx_bytes)
 }
@@ -77,7 +77,7 @@ fn each_class_counts_its_own_bytes() {
     for ((code_point, size), count) in bytes.into_iter().zip(packets) {
         assert_eq!(sent(&network, &topology, ending.now, code_point), count * size, "priority {code_point}");
     }
-    let reports = network.port_reports(ending.now);
+    let reports = network.port_priority_reports(ending.now);
     let nic = |host| reports.iter().find(|r| r.port == port(&topology, host, "switch")).expect("it has sent");
     let of_nics = ["host1", "host2", "host3"].map(|host| (nic(host).tx_packets, nic(host).priority));
     assert_eq!(of_nics, [(100, priority(0)), (70, priority(2)), (30, priority(5))]);
@@ -132,7 +132,7 @@ fn hosts_divide_their_link_too() {
     let settings = Settings { scheduler: ets(&[(&[2], 30), (&[5], 70)]), ..base };
     let (network, ending) = run_until(&topology, &settings, &flows, Time(2000 * US));
     let nic = port(&topology, "host1", "switch");
-    let reports = network.port_reports(ending.now);
+    let reports = network.port_priority_reports(ending.now);
     let bytes = [2, 5].map(|p| {
         reports.iter().find(|r| r.port == nic && r.priority == priority(p)).map_or(0, |r| r.tx_bytes) as f64
     });
@@ -177,7 +177,7 @@ fn each_class_has_its_own_dynamic_threshold() {
         let mut base = with_priorities(settings(config()), &config(), &[1, 2]);
         for transport in &mut base.transports {
             transport.datagrams =
-                Some(DatagramSettings { rate: BitRate(1_000_000_000), payload: 1460, ecn: false });
+                Some(UdpSettings { rate: BitRate(1_000_000_000), payload: 1460, ecn: false });
         }
         let scheduler = ets(&[(&[1], 50), (&[2], 50)]);
         let mut network = build(&topology, &Settings { buffer, classes, scheduler, ..base }, &flows);
@@ -185,7 +185,7 @@ fn each_class_has_its_own_dynamic_threshold() {
         let plan = SamplePlan { every: Span::from_us(1), ports: vec![sink], workloads: vec![] };
         network.enable_sampling(plan);
         proceed(&mut network, Time(600 * US));
-        let samples = network.take_samples();
+        let samples = network.take_metric_samples();
         let steady: Vec<_> = samples
             .iter()
             .filter(|s| s.metric == SampledMetric::Backlog && s.time > Time(400 * US))
@@ -223,7 +223,7 @@ fn reserved_bytes_are_there_when_the_pool_is_not() {
         let (network, ending) =
             run_until(&topology, &Settings { buffer, classes, ..base }, &flows, Time(60 * US));
         let sink = port(&topology, "switch", "host0");
-        let reports = network.port_reports(ending.now);
+        let reports = network.port_priority_reports(ending.now);
         let late = reports.iter().find(|r| r.port == sink && r.priority == priority(1)).unwrap();
         // Of the pool, the packets that leave free a little: one or two more can slip in.
         let held = late.backlog_max / TAGGED;
@@ -243,7 +243,7 @@ fn lossy_traffic_has_its_own_pool() {
         let settings = Settings { buffer, ..base.clone() };
         let (network, ending) = run_until(&topology, &settings, &flows, Time(3000 * US));
         let sink = port(&topology, "switch", "host0");
-        let reports = network.port_reports(ending.now);
+        let reports = network.port_priority_reports(ending.now);
         let lossy = reports.iter().find(|r| r.port == sink && r.priority == priority(0)).unwrap();
         assert!(lossy.backlog_max <= most);
         assert_eq!(lossy.drops[DropReason::BufferFull as usize] > 0, egress_pool.is_some());
@@ -293,8 +293,9 @@ fn ecn(ecn: EcnMode) -> TcpConfig {
 
 #[test]
 fn a_threshold_in_packets_counts_packets() {
-    for (at, not_ect) in [(MarkAt::Enqueue, NotEct::Drop), (MarkAt::Dequeue, NotEct::Queue)] {
-        let marker = Marker::Step(Step { k: ValueByPort::All(Threshold::Packets(3)), at, not_ect });
+    for (at, not_ect) in [(MarkAt::Enqueue, NotEctAction::Drop), (MarkAt::Dequeue, NotEctAction::Queue)] {
+        let marker =
+            Marker::Step(Step { k: ValueByPort::All(QueueLengthThreshold::Packets(3)), at, not_ect });
         let base = settings(ecn(EcnMode::Dctcp));
         let settings = Settings { marker, ..base };
         let (marks, dropped) = marked(&settings, 10);
@@ -303,9 +304,9 @@ fn a_threshold_in_packets_counts_packets() {
         assert_eq!((marks, dropped), (expected, [0; 4]), "{at:?}");
     }
     let marker = Marker::Step(Step {
-        k: ValueByPort::All(Threshold::Packets(3)),
+        k: ValueByPort::All(QueueLengthThreshold::Packets(3)),
         at: MarkAt::Enqueue,
-        not_ect: NotEct::Drop,
+        not_ect: NotEctAction::Drop,
     });
     let settings = Settings { marker, ..settings(config()) };
     assert_eq!(marked(&settings, 10), (vec![], [0, 0, 5, 0]));
@@ -322,15 +323,15 @@ fn red_without_memory_is_a_step() {
         gentle: false,
         average_packet: Bytes(1000),
         at: MarkAt::Enqueue,
-        spacing: Spacing::Uniform,
-        not_ect: NotEct::Drop,
+        spacing: MarkSpacing::Uniform,
+        not_ect: NotEctAction::Drop,
     };
     // Packet i finds i - 1 waiting. At the minimum itself the probability is 0.
     let all = Settings { marker: Marker::Red(red.clone()), ..settings(ecn(EcnMode::Dctcp)) };
     assert_eq!(marked(&all, 10), ((5..10).collect(), [0; 4]));
     let not_ect = Settings { marker: Marker::Red(red.clone()), ..settings(config()) };
     assert_eq!(marked(&not_ect, 10), (vec![], [0, 0, 5, 0]));
-    let queued = Red { not_ect: NotEct::Queue, ..red.clone() };
+    let queued = Red { not_ect: NotEctAction::Queue, ..red.clone() };
     let not_ect = Settings { marker: Marker::Red(queued), ..settings(config()) };
     assert_eq!(marked(&not_ect, 10), (vec![], [0; 4]));
     // A real weight: a short burst moves the average too little.
@@ -342,14 +343,15 @@ fn red_without_memory_is_a_step() {
 /// judd §7.1: DCTCP and TCP in separate queues. Only the class that has a marker marks or drops.
 #[test]
 fn a_marker_is_its_classes_own() {
-    let k = Threshold::Bytes(Bytes(3 * TAGGED));
-    let marker = Marker::Step(Step { k: ValueByPort::All(k), at: MarkAt::Enqueue, not_ect: NotEct::Drop });
+    let k = QueueLengthThreshold::Bytes(Bytes(3 * TAGGED));
+    let marker =
+        Marker::Step(Step { k: ValueByPort::All(k), at: MarkAt::Enqueue, not_ect: NotEctAction::Drop });
     let classes = vec![ClassSettings { marker: Some(marker), ..class(&[1]) }];
     let both = with_priorities(settings(config()), &config(), &[0, 1]);
     let (topology, flows) = many_to_one(2, 12, 1);
     let (network, ending) = run_until(&topology, &Settings { classes, ..both }, &flows, Time(1000 * US));
     let sink = port(&topology, "switch", "host0");
-    let reports = network.port_reports(ending.now);
+    let reports = network.port_priority_reports(ending.now);
     let dropped: Vec<_> = reports.iter().filter(|r| r.port == sink).map(|r| r.drops).collect();
     // A packet without a tag is the first to be in, so all twelve of class 1 meet a busy port: four wait, the fifth finds
     // more than three.

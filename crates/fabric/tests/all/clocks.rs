@@ -2,7 +2,8 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    DatagramSettings, FlowRecord, FlowSpec, Headroom, Jitter, Overhead, Settings, TransportSettings,
+    FlowRecord, FlowSpec, FrameOverhead, JitterSetting, LinkHeadroom, Settings, TransportSettings,
+    UdpSettings,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, star};
@@ -90,7 +91,7 @@ fn a_lone_flow_is_as_exact_as_with_ideal_clocks() {
 
 /// The share of its datagrams that each of `senders` loses. All send to host 0 at `rate`, each from another phase on.
 fn losses(topology: &Topology, settings: &Settings, payload: u32, rate: BitRate, phases: &[u64]) -> Vec<f64> {
-    let datagrams = DatagramSettings { rate, payload, ecn: false };
+    let datagrams = UdpSettings { rate, payload, ecn: false };
     let like = settings.transports[0].clone();
     let transports = vec![TransportSettings { datagrams: Some(datagrams), ..like }];
     let settings = Settings { transports, ..settings.clone() };
@@ -184,18 +185,19 @@ fn the_headroom_covers_the_jitter_of_lossy_traffic() {
         transports.extend(settings(config()).transports);
         let mixed = Settings { transports, ..pure.clone() };
         let needed =
-            |settings: &Settings| build(&topology, settings, &[]).plan().headroom_reports()[0].needed;
+            |settings: &Settings| build(&topology, settings, &[]).network_plan().headroom_reports()[0].needed;
         let frame = TAGGED as u32;
-        let plain = Headroom::for_link(wire, wire, frame, Overhead::ETHERNET, Span::ZERO, 1);
+        let plain =
+            LinkHeadroom::headroom_for_link(wire, wire, frame, FrameOverhead::ETHERNET, Span::ZERO, 1);
         assert_eq!(needed(&pure), plain);
         assert_eq!(
             needed(&mixed),
-            plain.with_jitter(Span(jitter), Span::ZERO, wire.rate, Overhead::ETHERNET)
+            plain.with_jitter_added(Span(jitter), Span::ZERO, wire.rate, FrameOverhead::ETHERNET)
         );
-        assert_eq!(needed(&mixed).total_time(), plain.total_time() + Span(jitter));
+        assert_eq!(needed(&mixed).headroom_time(), plain.headroom_time() + Span(jitter));
         let grows = wire.rate.bytes_in(Span(jitter)).0 * 1522 / 1542;
-        assert!((needed(&mixed).total_bytes().0 - plain.total_bytes().0).abs_diff(grows) <= 2);
-        assert_eq!(needed(&Settings { wire_jitter: Jitter::NONE, ..mixed }), plain);
+        assert!((needed(&mixed).headroom_bytes().0 - plain.headroom_bytes().0).abs_diff(grows) <= 2);
+        assert_eq!(needed(&Settings { wire_jitter: JitterSetting::NONE, ..mixed }), plain);
     }
 }
 
@@ -208,13 +210,14 @@ fn nothing_lossless_is_dropped_behind_late_lossy_frames() {
         let base = real_clocks(lossless(config(), 400_000));
         let mut transports = base.transports.clone();
         transports.extend(settings(dctcp(100 * MSS)).transports);
-        let wire_jitter = if seed > 4 { Jitter::Always(Span::from_us(seed)) } else { Jitter::Auto };
+        let wire_jitter =
+            if seed > 4 { JitterSetting::Always(Span::from_us(seed)) } else { JitterSetting::Auto };
         let settings = Settings { seed, transports, wire_jitter, ..base };
         let pairs = [("host0", 0), ("host0", 1), ("host1", 0), ("host1", 1), ("host2", 0), ("host2", 1)];
         let flows =
             pairs.map(|(from, transport)| FlowSpec { transport, ..flow(&topology, from, "host5", u64::MAX) });
         let (network, ending) = run_until(&topology, &settings, &flows, Time(2 * MS));
-        let reports = network.port_reports(ending.now);
+        let reports = network.port_priority_reports(ending.now);
         let lossless: Vec<_> = reports.iter().filter(|port| port.priority == priority(LOSSLESS)).collect();
         assert!(lossless.iter().all(|port| port.drops == [0; 4]));
         assert!(lossless.iter().any(|port| port.pauses_received > 10), "nothing was ever full");

@@ -1,11 +1,11 @@
 //! What can be worked out by hand, to the picosecond: serialisation plus delays, queues that drain, shares of a link.
 //!
 //! Times are computed here from bytes and bits per second alone, by a recursion over packets and links that shares
-//! nothing with `IdealCompletionTime`.
+//! nothing with `IdealFctCalculator`.
 
 use crate::common::*;
 use pauseframe_engine::random_stream;
-use pauseframe_fabric::{FlowSpec, FlowStatus, Overhead, Settings};
+use pauseframe_fabric::{FlowSpec, FlowStatus, FrameOverhead, Settings};
 use pauseframe_topology::generate::{dumbbell, star};
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::TcpConfig;
@@ -141,7 +141,7 @@ fn a_tag_costs_four_bytes_a_frame_on_priority_three() {
 #[test]
 fn without_overhead_the_ip_packet_is_all() {
     let topology = star_10g();
-    let bare = Settings { overhead: Overhead::NONE, ..settings(config()) };
+    let bare = Settings { overhead: FrameOverhead::NONE, ..settings(config()) };
     let fct = one(&topology, &bare, flow(&topology, "host0", "host1", 10 * MSS));
     assert_eq!(fct, 11 * 1_200_000 + 2 * US);
     assert_eq!(one(&topology, &bare, flow(&topology, "host0", "host1", 1)), 2 * 32_800 + 2 * US);

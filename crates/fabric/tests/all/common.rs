@@ -1,10 +1,10 @@
 //! A network made of a topology, settings and a list of flows, and a run of it.
 
-use pauseframe_engine::{RunControl, RunEnding, RunLimits};
+use pauseframe_engine::{RunCallbackDecision, RunEnding, RunLimits};
 use pauseframe_fabric::{
-    BufferPolicy, CatchPanic, FlowRecord, FlowSpec, Jitter, MarkAt, Marker, Network, NotEct, Overhead,
-    PerPort, PfcSettings, PortReport, QueueDiscipline, Sample, SamplePlan, SampledMetric, Scheduler,
-    Settings, Shared, Step, Threshold, TransportSettings, ValueByPort, Workload,
+    BufferPolicy, CatchPanic, FlowRecord, FlowSpec, FrameOverhead, JitterSetting, MarkAt, Marker, Network,
+    NotEctAction, PerPort, PfcSettings, PortPriorityReport, QueueDiscipline, QueueLengthThreshold, Sample,
+    SamplePlan, SampledMetric, Scheduler, Settings, Shared, Step, TransportSettings, ValueByPort, Workload,
 };
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
@@ -32,7 +32,7 @@ impl Workload for FlowList {
         true
     }
 
-    fn next_start_time(&self) -> Option<Time> {
+    fn next_flow_start_time(&self) -> Option<Time> {
         self.0.front().map(|flow| flow.start)
     }
     fn next_flow(&mut self) -> FlowSpec {
@@ -82,26 +82,31 @@ pub(crate) fn dctcp(initial_window: u64) -> TcpConfig {
 
 pub(crate) fn step(k: u64) -> Marker {
     Marker::Step(Step {
-        k: ValueByPort::All(Threshold::Bytes(Bytes(k))),
+        k: ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(k))),
         at: MarkAt::Enqueue,
-        not_ect: NotEct::Queue,
+        not_ect: NotEctAction::Queue,
     })
 }
 
 /// The same with what scenarios have unless they ask for ideal clocks.
 pub(crate) fn real_clocks(settings: Settings) -> Settings {
-    Settings { random_ties: true, wire_jitter: Jitter::Auto, tx_jitter: Jitter::Auto, ..settings }
+    Settings {
+        random_ties: true,
+        wire_jitter: JitterSetting::Auto,
+        tx_jitter: JitterSetting::Auto,
+        ..settings
+    }
 }
 
 /// Lossy Ethernet with buffers that do not fill, no stack, no latency, ideal clocks.
 pub(crate) fn settings(config: TcpConfig) -> Settings {
     Settings {
         seed: 1,
-        overhead: Overhead::ETHERNET,
+        overhead: FrameOverhead::ETHERNET,
         mtu: 1500,
         tx_delay: Span::ZERO,
-        tx_jitter: Jitter::NONE,
-        wire_jitter: Jitter::NONE,
+        tx_jitter: JitterSetting::NONE,
+        wire_jitter: JitterSetting::NONE,
         random_ties: false,
         wire_burst: 0,
         wire_jitters: Vec::new(),
@@ -219,7 +224,9 @@ pub(crate) fn build_with(
 /// Runs what [`build`] made up to `until`, or until nothing is left to happen.
 pub(crate) fn proceed(network: &mut Network, until: Time) -> RunEnding {
     let limits = RunLimits { time: until, watch_every: u64::MAX };
-    network.run(limits, BARE, |_, _| RunControl::Continue).expect("threads that panic are not caught here")
+    network
+        .run(limits, BARE, |_, _| RunCallbackDecision::Continue)
+        .expect("threads that panic are not caught here")
 }
 
 /// A shield that holds nothing back.
@@ -250,14 +257,14 @@ pub(crate) fn fct(record: &FlowRecord) -> Span {
 }
 
 /// What `port` did for the one priority in use.
-pub(crate) fn report(network: &Network, ending: &RunEnding, port: PortId) -> PortReport {
-    let reports = network.port_reports(ending.now);
+pub(crate) fn report(network: &Network, ending: &RunEnding, port: PortId) -> PortPriorityReport {
+    let reports = network.port_priority_reports(ending.now);
     *reports.iter().find(|report| report.port == port).expect("a port that did something")
 }
 
 /// Drops of all ports, by reason.
 pub(crate) fn drops(network: &Network, ending: &RunEnding) -> [u64; 4] {
-    let reports = network.port_reports(ending.now);
+    let reports = network.port_priority_reports(ending.now);
     reports
         .iter()
         .fold([0; 4], |sum, report| std::array::from_fn(|reason| sum[reason] + report.drops[reason]))
@@ -274,7 +281,7 @@ pub(crate) fn goodputs(
     let mut network = build(topology, settings, flows);
     network.enable_sampling(SamplePlan { every, ports: vec![], workloads: vec![true] });
     proceed(&mut network, until);
-    let samples = network.take_samples();
+    let samples = network.take_metric_samples();
     let mut rows = vec![vec![0.0; flows.len()]; (until.0 / every.0) as usize];
     for Sample { time, metric, entity, value } in samples {
         if let (SampledMetric::Goodput, pauseframe_fabric::SampledEntity::Flow(flow)) = (metric, entity) {

@@ -5,7 +5,7 @@ use crate::common::*;
 use crate::properties::draw;
 use pauseframe_fabric::{
     BufferPolicy, FlowSpec, FlowStatus, IdealOutputQueued, LossReason, PfcSettings, PfcWatchdogSettings,
-    ReceiverSettings, Settings, TransportSettings, WatchdogAction,
+    Settings, SlowReceiverSettings, TransportSettings, WatchdogAction,
 };
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
@@ -61,8 +61,8 @@ fn a_ring_with_cyclic_routes_stops_and_the_detector_names_its_links() {
         let mut network = build(&topology, &settings, &flows);
         network.detect_deadlocks(Span::from_us(500), false);
         let ending = proceed(&mut network, Time(20_000 * US));
-        let hops = network.packet_hops();
-        let [deadlock] = network.deadlocks() else { panic!("{:?}", network.deadlocks()) };
+        let hops = network.packet_hop_count();
+        let [deadlock] = network.detected_deadlocks() else { panic!("{:?}", network.detected_deadlocks()) };
         let ports: BTreeSet<PortId> = deadlock.cycle.iter().map(|queue| queue.port).collect();
         assert_eq!(ports, clockwise(&topology).into_iter().collect());
         // Each waits for the next.
@@ -74,11 +74,11 @@ fn a_ring_with_cyclic_routes_stops_and_the_detector_names_its_links() {
         let holders: BTreeSet<u32> = deadlock.cycle.iter().flat_map(|queue| queue.flows.clone()).collect();
         assert_eq!(holders, (0..SWITCHES).collect());
         assert_eq!(deadlock.victims, u64::from(SWITCHES), "the hosts' ports");
-        assert!(deadlock.since() < deadlock.found && deadlock.found < Time(5_000 * US));
+        assert!(deadlock.cycle_closed_at() < deadlock.found && deadlock.found < Time(5_000 * US));
         // B-M06: no progress for more than 10 ms.
         assert!(ending.now - deadlock.found > Span::from_ms(10));
         let ending = proceed(&mut network, Time(80_000 * US));
-        assert_eq!(network.packet_hops(), hops, "something has moved");
+        assert_eq!(network.packet_hop_count(), hops, "something has moved");
         assert!(network.flow_records(ending.now).iter().all(|r| r.status == FlowStatus::Running));
         assert_eq!(drops(&network, &ending), [0; 4]);
     }
@@ -94,7 +94,7 @@ fn a_run_ends_at_a_deadlock_if_told_to_and_looking_changes_nothing_before() {
             network.detect_deadlocks(Span::from_us(after), stops);
         }
         let ending = proceed(&mut network, Time(until));
-        (network.deadlocks().to_vec(), ending)
+        (network.detected_deadlocks().to_vec(), ending)
     };
     let (found, ending) = run(Some((500, true)), 20_000 * US);
     assert_eq!((found.len(), ending.now), (1, found[0].found));
@@ -118,7 +118,7 @@ fn a_deadlock_is_found_at_the_same_time_whole_and_divided() {
             network.divide_into_partitions(&partition_of);
             network.detect_deadlocks(Span::from_us(after), true);
             let ending = proceed(&mut network, Time(20_000 * US));
-            (ending, network.deadlocks().to_vec())
+            (ending, network.detected_deadlocks().to_vec())
         };
         let whole = found(1);
         assert_eq!(whole.1.len(), 1, "after {after} us");
@@ -135,9 +135,9 @@ fn without_the_closing_link_nothing_stops() {
     let mut network = build(&topology, &fixed_buffers(), &flows);
     network.detect_deadlocks(Span::from_us(5), true);
     let ending = proceed(&mut network, Time::MAX);
-    assert!(network.deadlocks().is_empty());
+    assert!(network.detected_deadlocks().is_empty());
     assert!(network.flow_records(ending.now).iter().all(|r| r.status == FlowStatus::Finished));
-    let paused = network.port_reports(ending.now).iter().map(|r| r.paused_longest).max().unwrap();
+    let paused = network.port_priority_reports(ending.now).iter().map(|r| r.paused_longest).max().unwrap();
     assert!(paused > Span::from_us(5), "the detector has looked: {paused:?}");
 }
 
@@ -150,8 +150,8 @@ fn the_detector_is_silent_where_everything_finishes() {
         let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
         network.detect_deadlocks(Span::from_ns(300), false);
         let ending = proceed(&mut network, Time::MAX);
-        assert!(network.deadlocks().is_empty(), "seed {seed}");
-        paused += u64::from(network.port_reports(ending.now).iter().any(|r| r.pauses_received > 0));
+        assert!(network.detected_deadlocks().is_empty(), "seed {seed}");
+        paused += u64::from(network.port_priority_reports(ending.now).iter().any(|r| r.pauses_received > 0));
     }
     assert!(paused >= 10, "{paused} of 60 networks have paused");
 }
@@ -180,8 +180,8 @@ fn the_watchdog_breaks_a_deadlock() {
         let ending = proceed(&mut network, Time(2_000_000 * US));
         let records = network.flow_records(ending.now);
         assert!(records.iter().all(|r| r.status == FlowStatus::Finished), "{action:?}: {records:?}");
-        assert!(!network.deadlocks().is_empty());
-        let reports = network.port_reports(ending.now);
+        assert!(!network.detected_deadlocks().is_empty());
+        let reports = network.port_priority_reports(ending.now);
         let storms: u64 = reports.iter().map(|r| r.watchdog_storms).sum();
         let lost: u64 = reports.iter().map(|r| r.lost[LossReason::Watchdog as usize]).sum();
         assert!(storms >= 1, "{action:?}");
@@ -191,7 +191,7 @@ fn the_watchdog_breaks_a_deadlock() {
             |r| r.watchdog_storms == 0 || topology.nodes()[topology.owner(r.port)].name.starts_with('s')
         ));
         // Not before its time: the first pause came some microseconds after the start.
-        let first = network.deadlocks()[0].since();
+        let first = network.detected_deadlocks()[0].cycle_closed_at();
         assert!(records.iter().all(|r| r.end > first + detection));
     }
 }
@@ -214,7 +214,7 @@ fn the_watchdog_leaves_ordinary_pauses_alone() {
     let ending = proceed(&mut network, Time::MAX);
     let (mut bare, bare_ending) = run(&topology, &fixed_buffers(), &flows);
     assert_eq!(network.flow_records(ending.now), bare.flow_records(bare_ending.now));
-    let reports = network.port_reports(ending.now);
+    let reports = network.port_priority_reports(ending.now);
     assert!(reports.iter().all(|r| r.watchdog_storms == 0));
     assert!(reports.iter().any(|r| r.pauses_received > 10));
 }
@@ -226,7 +226,7 @@ fn a_storm_lasts_as_long_as_pauses_come() {
     let wire = link(10, Span::from_us(1));
     let topology = star_of(&[("a", wire), ("b", wire)]);
     let host = topology.find("b").unwrap();
-    let slow = ReceiverSettings { host, rate: BitRate(1_000_000), buffer: Bytes(100_000), stop: None };
+    let slow = SlowReceiverSettings { host, rate: BitRate(1_000_000), buffer: Bytes(100_000), stop: None };
     let pfc = PfcSettings { quanta: 1000, ..pfc() };
     let settings = Settings {
         pfc: Some(pfc),
@@ -289,10 +289,10 @@ fn every_run_that_stops_for_good_is_reported() {
         let mut network = build(&topology, &settings, &flows);
         network.detect_deadlocks(Span::from_us(200), false);
         let ending = proceed(&mut network, Time(300_000 * US));
-        network.finish_observation(ending.now);
+        network.finish_observers(ending.now);
         let open =
             network.flow_records(ending.now).iter().filter(|r| r.status == FlowStatus::Running).count();
-        let found = network.deadlocks().len();
+        let found = network.detected_deadlocks().len();
         assert_eq!(open > 0, found > 0, "seed {seed}: {open} flows open, {found} deadlocks, {settings:?}");
         *(if open > 0 { &mut stuck } else { &mut fine }) += 1;
     }
@@ -307,8 +307,8 @@ fn a_deadlock_at_the_end_is_not_missed() {
     let mut network = build(&topology, &fixed_buffers(), &flows);
     network.detect_deadlocks(Span::from_ms(100), false);
     let ending = proceed(&mut network, Time(5_000 * US));
-    assert!(network.deadlocks().is_empty());
-    network.finish_observation(ending.now);
-    assert_eq!(network.deadlocks().len(), 1);
-    assert_eq!(network.deadlocks()[0].found, ending.now);
+    assert!(network.detected_deadlocks().is_empty());
+    network.finish_observers(ending.now);
+    assert_eq!(network.detected_deadlocks().len(), 1);
+    assert_eq!(network.detected_deadlocks()[0].found, ending.now);
 }

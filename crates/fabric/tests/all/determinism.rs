@@ -4,8 +4,8 @@ use crate::common::*;
 use crate::properties::draw;
 use pauseframe_engine::RunEnding;
 use pauseframe_fabric::{
-    BufferPolicy, FlowRecord, FlowSpec, MarkAt, Marker, NotEct, Overhead, PfcSettings, Plan, PortReport,
-    SamplePlan, Settings, Step, Threshold, ValueByPort,
+    BufferPolicy, FlowRecord, FlowSpec, FrameOverhead, MarkAt, Marker, NetworkPlan, NotEctAction,
+    PfcSettings, PortPriorityReport, QueueLengthThreshold, SamplePlan, Settings, Step, ValueByPort,
 };
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star};
 use pauseframe_topology::{Channel, Topology};
@@ -21,12 +21,16 @@ const WRITE: &str = "PAUSEFRAME_WRITE_FINGERPRINTS";
 struct Outcome {
     ending: RunEnding,
     flows: Vec<FlowRecord>,
-    ports: Vec<PortReport>,
+    ports: Vec<PortPriorityReport>,
 }
 
 fn outcome(topology: &Topology, settings: &Settings, flows: &[FlowSpec]) -> Outcome {
     let (mut network, ending) = run(topology, settings, flows);
-    Outcome { ending, flows: network.flow_records(ending.now), ports: network.port_reports(ending.now) }
+    Outcome {
+        ending,
+        flows: network.flow_records(ending.now),
+        ports: network.port_priority_reports(ending.now),
+    }
 }
 
 #[test]
@@ -44,8 +48,9 @@ fn another_seed_is_another_run() {
     let flows = [flow(&topology, "host0", "host15", 100 * MSS)];
     let settings = |seed, spray| Settings { seed, spray, ..settings(config()) };
     for spray in [false, true] {
-        let prints =
-            (0..8).map(|seed| outcome(&topology, &settings(seed, spray), &flows).ending.fingerprint.value());
+        let prints = (0..8).map(|seed| {
+            outcome(&topology, &settings(seed, spray), &flows).ending.fingerprint.fingerprint_as_u64()
+        });
         let mut prints: Vec<_> = prints.collect();
         prints.sort_unstable();
         prints.dedup();
@@ -65,7 +70,10 @@ fn a_watched_run_is_the_same_run() {
         let some = ports[..4.min(ports.len())].to_vec();
         network.enable_sampling(SamplePlan { every: Span(33_333_333), ports: some, workloads: vec![true] });
         let ending = proceed(&mut network, Time::MAX);
-        assert!(!network.take_samples().is_empty() && !network.take_frames().is_empty(), "seed {seed}");
+        assert!(
+            !network.take_metric_samples().is_empty() && !network.take_captured_frames().is_empty(),
+            "seed {seed}"
+        );
         assert_eq!(ending.fingerprint, bare.ending.fingerprint, "seed {seed}");
         assert_eq!(ending.events, bare.ending.events, "seed {seed}");
         assert_eq!(network.flow_records(ending.now), bare.flows, "seed {seed}");
@@ -79,7 +87,7 @@ struct Seen {
     samples: Vec<pauseframe_fabric::Sample>,
     frames: Vec<pauseframe_fabric::CapturedFrame>,
     pauses: Vec<pauseframe_fabric::PauseInterval>,
-    states: Vec<pauseframe_fabric::StateChange>,
+    states: Vec<pauseframe_fabric::StateLogRow>,
     deadlocks: Vec<pauseframe_fabric::Deadlock>,
     throughput: Vec<Vec<u64>>,
     under_way: usize,
@@ -108,24 +116,24 @@ fn seen(scenario: &crate::properties::Scenario, seed: u64, partitions: u64) -> S
             seed as u32 % topology.links().len() as u32,
         ));
         let failure =
-            pauseframe_fabric::LinkFailure { what, down: Time(50_000_000), up: Some(Time(90_000_000)) };
-        network.schedule_failures(vec![failure], Span::from_us(10));
+            pauseframe_fabric::ScheduledFailure { what, down: Time(50_000_000), up: Some(Time(90_000_000)) };
+        network.schedule_link_and_node_failures(vec![failure], Span::from_us(10));
     }
     let ending = proceed(&mut network, Time(2_000_000_000));
-    network.finish_observation(ending.now);
+    network.finish_observers(ending.now);
     Seen {
         outcome: Outcome {
             ending,
             flows: network.flow_records(ending.now),
-            ports: network.port_reports(ending.now),
+            ports: network.port_priority_reports(ending.now),
         },
-        samples: network.take_samples(),
-        frames: network.take_frames(),
+        samples: network.take_metric_samples(),
+        frames: network.take_captured_frames(),
         pauses: network.pause_intervals().to_vec(),
-        states: network.state_changes().to_vec(),
-        deadlocks: network.deadlocks().to_vec(),
-        throughput: network.throughput_series().bytes_by_interval().map(<[u64]>::to_vec).collect(),
-        under_way: network.packets_under_way(),
+        states: network.state_log_rows().to_vec(),
+        deadlocks: network.detected_deadlocks().to_vec(),
+        throughput: network.throughput_series().goodput_bytes_by_interval().map(<[u64]>::to_vec).collect(),
+        under_way: network.packet_count_in_network(),
     }
 }
 
@@ -174,9 +182,9 @@ fn incasts() -> Vec<Pinned> {
     let small = Settings { buffer: per_port(40_000), ..settings(newreno()) };
     let handshake = settings(TcpConfig { handshake: true, ..newreno() }).transports;
     let dequeue = Marker::Step(Step {
-        k: ValueByPort::All(Threshold::Bytes(Bytes(22_500))),
+        k: ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(22_500))),
         at: MarkAt::Dequeue,
-        not_ect: NotEct::Drop,
+        not_ect: NotEctAction::Drop,
     });
     let slow = PfcSettings { reaction: Span::from_ns(600), quanta: 500, ..pfc() };
     let stack =
@@ -248,7 +256,7 @@ fn others() -> Vec<Pinned> {
         ("dumbbell-newreno", pair.clone(), settings(newreno()), across.clone()),
         ("dumbbell-bolt", pair, bolt(), across),
         ("line-pfc", lot, lossless(config(), 50_000), along.into()),
-        ("ring-odd-rates", round, Settings { overhead: Overhead::NONE, ..settings(newreno()) }, around),
+        ("ring-odd-rates", round, Settings { overhead: FrameOverhead::NONE, ..settings(newreno()) }, around),
     ]
 }
 
@@ -280,9 +288,9 @@ fn fingerprints_are_those_on_record() {
 #[test]
 fn a_fabric_of_65_536_hosts_is_divided_soon() {
     let topology = Arc::new(fat_tree(64, wire(), wire()).unwrap());
-    let plan = Plan::new(topology, Arc::new(settings(config())));
-    assert_eq!(plan.useful_partitions(8), 8);
-    let partition_of = plan.assign_partitions(8);
+    let plan = NetworkPlan::new(topology, Arc::new(settings(config())));
+    assert_eq!(plan.useful_partition_count(8), 8);
+    let partition_of = plan.assign_nodes_to_partitions(8);
     assert!((0..8).all(|partition| partition_of.contains(&partition)));
 }
 
@@ -291,9 +299,9 @@ fn a_fabric_of_65_536_hosts_is_divided_soon() {
 fn a_fat_tree_is_divided_by_pods() {
     let topology = fat_tree(4, wire(), wire()).unwrap();
     let plan = build(&topology, &settings(config()), &[]);
-    let plan = plan.plan();
+    let plan = plan.network_plan();
     for (partitions, hosts) in [(1, 16), (2, 8), (4, 4)] {
-        let partition_of = plan.assign_partitions(partitions);
+        let partition_of = plan.assign_nodes_to_partitions(partitions);
         let partition = |node: pauseframe_units::NodeId| usize::from(partition_of[node.0 as usize]);
         for number in 0..partitions {
             assert_eq!(topology.hosts().filter(|host| partition(*host) == number).count(), hosts);
@@ -306,6 +314,6 @@ fn a_fat_tree_is_divided_by_pods() {
             assert_eq!(partition(leaf), partition(host));
         }
     }
-    assert_eq!(plan.assign_partitions(100).iter().max(), Some(&7), "eight leaf switches");
-    assert_eq!(plan.useful_partitions(64), 1, "sixteen hosts are work for one thread");
+    assert_eq!(plan.assign_nodes_to_partitions(100).iter().max(), Some(&7), "eight leaf switches");
+    assert_eq!(plan.useful_partition_count(64), 1, "sixteen hosts are work for one thread");
 }

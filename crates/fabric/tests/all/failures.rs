@@ -5,8 +5,8 @@ use crate::common::*;
 use crate::properties::draw;
 use pauseframe_engine::{RunEnding, random_stream};
 use pauseframe_fabric::{
-    ErrorModel, FailedElement, FlowSpec, FlowStatus, FrameContent, LinkFailure, LossReason, Network,
-    PfcSettings, Settings,
+    CapturedFrameContent, ErrorModel, FailedElement, FlowSpec, FlowStatus, LossReason, Network, PfcSettings,
+    ScheduledFailure, Settings,
 };
 use pauseframe_topology::generate::{leaf_spine, line, star};
 use pauseframe_topology::{Channel, Topology};
@@ -17,8 +17,12 @@ const US: u64 = 1_000_000;
 /// A full frame (1518 + 20 bytes) at 10 Gb/s.
 const FULL: u64 = 1_230_400;
 
-fn link_down(topology: &Topology, a: &str, b: &str, down: u64, up: Option<u64>) -> LinkFailure {
-    LinkFailure { what: FailedElement::Link(port(topology, a, b).link()), down: Time(down), up: up.map(Time) }
+fn link_down(topology: &Topology, a: &str, b: &str, down: u64, up: Option<u64>) -> ScheduledFailure {
+    ScheduledFailure {
+        what: FailedElement::Link(port(topology, a, b).link()),
+        down: Time(down),
+        up: up.map(Time),
+    }
 }
 
 /// Timeouts after a millisecond, so that a test does not wait for long.
@@ -37,7 +41,7 @@ fn what_a_dead_link_holds_and_gets_is_lost() {
     let flows = [flow(&topology, "a", "b", 100 * MSS)];
     let (down, up) = (10 * FULL + FULL / 2, 20 * FULL + FULL / 2);
     let mut network = build(&topology, &settings, &flows);
-    network.schedule_failures(vec![link_down(&topology, "s", "b", down, Some(up))], Span::ZERO);
+    network.schedule_link_and_node_failures(vec![link_down(&topology, "s", "b", down, Some(up))], Span::ZERO);
     network.capture_frames(&[port(&topology, "a", "s"), port(&topology, "s", "b")], 1 << 20);
     let ending = proceed(&mut network, Time::MAX);
 
@@ -49,9 +53,9 @@ fn what_a_dead_link_holds_and_gets_is_lost() {
     let record = network.flow_records(ending.now)[0];
     assert_eq!((record.status, record.delivered), (FlowStatus::Finished, 100 * MSS));
     assert!(u64::from(record.retransmits) >= lost);
-    assert_eq!(network.packets_under_way(), 0);
+    assert_eq!(network.packet_count_in_network(), 0);
     // Between the failure and the repair nothing begins on the dead link.
-    let frames = network.take_frames();
+    let frames = network.take_captured_frames();
     let dead = frames.iter().filter(|f| f.port == port(&topology, "s", "b")).map(|f| f.time.0);
     assert!(dead.into_iter().all(|t| t < down || t >= up));
 }
@@ -65,14 +69,14 @@ fn a_host_keeps_its_queue_and_goes_on_when_the_link_is_back() {
         settings(TcpConfig { rto: RtoConfig { initial: Span::from_ms(50), ..config().rto }, ..config() });
     let mut network = build(&topology, &settings, &[flow(&topology, "a", "b", 100 * MSS)]);
     let (down, up) = (10 * FULL, 500 * US);
-    network.schedule_failures(vec![link_down(&topology, "a", "s", down, Some(up))], Span::ZERO);
+    network.schedule_link_and_node_failures(vec![link_down(&topology, "a", "s", down, Some(up))], Span::ZERO);
     let a = port(&topology, "a", "s");
     network.capture_frames(&[a], 1 << 20);
     let ending = proceed(&mut network, Time(600 * US));
     // At 10 FULL the tenth frame has just ended and is on the wire for a microsecond; the eleventh does not begin, as failures
     // come before all else of their instant.
     assert_eq!(report(&network, &ending, a).lost, [1, 0, 0]);
-    let begun: Vec<u64> = network.take_frames().iter().map(|frame| frame.time.0).collect();
+    let begun: Vec<u64> = network.take_captured_frames().iter().map(|frame| frame.time.0).collect();
     assert_eq!(begun[..10], (0..10).map(|k| k * FULL).collect::<Vec<_>>());
     assert_eq!(begun[10..12], [up, up + FULL]);
 }
@@ -84,12 +88,12 @@ fn a_flap_within_a_frame_loses_that_frame_alone() {
     let settings = settings(impatient(10 * MSS));
     let mut network = build(&topology, &settings, &[flow(&topology, "a", "b", 10 * MSS)]);
     let flap = link_down(&topology, "a", "s", 3 * FULL + 100, Some(3 * FULL + 200));
-    network.schedule_failures(vec![flap], Span::ZERO);
+    network.schedule_link_and_node_failures(vec![flap], Span::ZERO);
     let a = port(&topology, "a", "s");
     network.capture_frames(&[a], 10);
     let ending = proceed(&mut network, Time::MAX);
     assert_eq!(report(&network, &ending, a).lost, [1, 0, 0]);
-    let begun: Vec<u64> = network.take_frames().iter().map(|frame| frame.time.0).collect();
+    let begun: Vec<u64> = network.take_captured_frames().iter().map(|frame| frame.time.0).collect();
     assert_eq!(begun, (0..10).map(|k| k * FULL).collect::<Vec<_>>());
     assert_eq!(network.flow_records(ending.now)[0].status, FlowStatus::Finished);
 }
@@ -110,16 +114,16 @@ fn routes_follow_a_failure_after_the_convergence_time() {
     // No more than 64 packets have been made before a change and take their old path after it.
     let settings = settings(TcpConfig { receive_window: 64 * MSS as u32, ..impatient(64 * MSS) });
     let (network, ending) = run(&topology, &settings, &flows);
-    let used = network.port_reports(ending.now);
+    let used = network.port_priority_reports(ending.now);
     let first = usize::from(!used.iter().any(|r| r.port == uplinks[0] && r.tx_packets > 10_000));
 
     let (down, up, convergence) = (2000 * US, 9000 * US, 500 * US);
     let mut network = build(&topology, &settings, &flows);
     let failure = link_down(&topology, &leaf, spines[first], down, Some(up));
-    network.schedule_failures(vec![failure], Span(convergence));
+    network.schedule_link_and_node_failures(vec![failure], Span(convergence));
     network.capture_frames(&uplinks, u64::MAX);
     let ending = proceed(&mut network, Time::MAX);
-    let frames = network.take_frames();
+    let frames = network.take_captured_frames();
     let times = |port: PortId| frames.iter().filter(move |f| f.port == port).map(|f| f.time.0);
     let (own, other) = (uplinks[first], uplinks[1 - first]);
     // Data of the flow alone: its ACKs go the other way.
@@ -139,12 +143,15 @@ fn a_failed_switch_cuts_its_hosts_off() {
     let flows =
         [flow(&topology, "host0", "host2", 1000 * MSS), flow(&topology, "host0", "host1", 1000 * MSS)];
     let middle = topology.find("s1").unwrap();
-    let failure =
-        LinkFailure { what: FailedElement::Node(middle), down: Time(300 * US), up: Some(Time(5000 * US)) };
+    let failure = ScheduledFailure {
+        what: FailedElement::Node(middle),
+        down: Time(300 * US),
+        up: Some(Time(5000 * US)),
+    };
     for spray in [false, true] {
         let settings = Settings { spray, ..settings(impatient(64 * MSS)) };
         let mut network = build(&topology, &settings, &flows);
-        network.schedule_failures(vec![failure], Span::from_us(100));
+        network.schedule_link_and_node_failures(vec![failure], Span::from_us(100));
         let ending = proceed(&mut network, Time::MAX);
         let sent = report(&network, &ending, port(&topology, "s0", "s1"));
         assert!(sent.lost[LossReason::LinkDown as usize] > 0);
@@ -152,7 +159,7 @@ fn a_failed_switch_cuts_its_hosts_off() {
             assert_eq!(record.status, FlowStatus::Finished);
             assert!(record.end > Time(5000 * US));
         }
-        assert_eq!(network.packets_under_way(), 0);
+        assert_eq!(network.packet_count_in_network(), 0);
     }
 }
 
@@ -167,14 +174,16 @@ fn the_pause_state_of_a_link_starts_anew() {
     let mut network = build(&topology, &settings, &[flow(&topology, "a", "r", 400 * MSS)]);
     let (a, to_a) = (port(&topology, "a", "s"), port(&topology, "s", "a"));
     let (down, up) = (50 * US, 80 * US);
-    network.schedule_failures(vec![link_down(&topology, "a", "s", down, Some(up))], Span::ZERO);
+    network.schedule_link_and_node_failures(vec![link_down(&topology, "a", "s", down, Some(up))], Span::ZERO);
     network.capture_frames(&[a, to_a], 1 << 20);
     network.record_pauses(100);
     let ending = proceed(&mut network, Time(100 * US));
     let pauses: Vec<u64> = network
-        .take_frames()
+        .take_captured_frames()
         .iter()
-        .filter(|f| f.port == to_a && matches!(f.content, FrameContent::Pause { quanta, .. } if quanta > 0))
+        .filter(|f| {
+            f.port == to_a && matches!(f.content, CapturedFrameContent::Pause { quanta, .. } if quanta > 0)
+        })
         .map(|f| f.time.0)
         .collect();
     assert_eq!(pauses.len(), 2);
@@ -195,16 +204,16 @@ fn damaged_frames_are_counted_where_they_were_sent_and_sent_again() {
     let up = port(&topology, "host0", "switch");
     let run = |model| {
         let mut network = build(&topology, &settings, &flows);
-        network.corrupt_frames(&[(up, model)], None);
+        network.set_link_error_models(&[(up, model)], None);
         let ending = proceed(&mut network, Time::MAX);
         let record = network.flow_records(ending.now)[0];
         assert_eq!((record.status, record.delivered), (FlowStatus::Finished, 20_000 * MSS));
-        assert_eq!(network.packets_under_way(), 0);
+        assert_eq!(network.packet_count_in_network(), 0);
         let sent = report(&network, &ending, up);
         let arrived = report(&network, &ending, port(&topology, "switch", "host1"));
         let corrupted = sent.lost[LossReason::Corrupted as usize];
         assert_eq!(sent.tx_packets - arrived.tx_packets, corrupted);
-        (corrupted, sent.tx_packets, ending.fingerprint.value())
+        (corrupted, sent.tx_packets, ending.fingerprint.fingerprint_as_u64())
     };
     // 200 of 20,000 expected, standard deviation 14: five deviations.
     let (corrupted, sent, fingerprint) = run(ErrorModel::FrameErrors(0.01));
@@ -222,7 +231,7 @@ fn a_wire_that_is_mended_damages_nothing_more() {
     let up = port(&topology, "host0", "switch");
     let stop = Time(3_000 * US);
     let mut network = build(&topology, &settings, &[flow(&topology, "host0", "host1", 2_000 * MSS)]);
-    network.corrupt_frames(&[(up, ErrorModel::FrameErrors(1.0))], Some(stop));
+    network.set_link_error_models(&[(up, ErrorModel::FrameErrors(1.0))], Some(stop));
     // Frames that were sent before arrive up to a serialisation and a delay later.
     let lost = |network: &Network, ending: RunEnding| {
         report(network, &ending, up).lost[LossReason::Corrupted as usize]
@@ -248,9 +257,9 @@ fn lost_pause_frames_do_not_stop_a_port_for_ever() {
     let back: Vec<_> = (1..5)
         .map(|i| (port(&topology, "switch", &format!("host{i}")), ErrorModel::FrameErrors(0.3)))
         .collect();
-    network.corrupt_frames(&back, None);
+    network.set_link_error_models(&back, None);
     let ending = proceed(&mut network, Time::MAX);
-    let reports = network.port_reports(ending.now);
+    let reports = network.port_priority_reports(ending.now);
     assert!(reports.iter().any(|r| r.pauses_received < r.pauses_sent), "some pause frames were lost");
     assert!(network.flow_records(ending.now).iter().all(|r| r.status == FlowStatus::Finished));
 }
@@ -270,7 +279,7 @@ fn nothing_is_forgotten_in_random_networks_with_failures() {
         }
         let mut rng = random_stream(seed, "failures", 0);
         let links = scenario.topology.links().len() as u64;
-        let plan: Vec<LinkFailure> = (0..=rng.uniform_below(4))
+        let plan: Vec<ScheduledFailure> = (0..=rng.uniform_below(4))
             .map(|_| {
                 let down = Time(rng.uniform_below(2_000_000_000));
                 let what = if rng.uniform_below(3) == 0 {
@@ -279,7 +288,7 @@ fn nothing_is_forgotten_in_random_networks_with_failures() {
                 } else {
                     FailedElement::Link(pauseframe_units::LinkId(rng.uniform_below(links) as u32))
                 };
-                LinkFailure { what, down, up: Some(down + Span(1 + rng.uniform_below(3_000_000_000))) }
+                ScheduledFailure { what, down, up: Some(down + Span(1 + rng.uniform_below(3_000_000_000))) }
             })
             .collect();
         let convergence = Span(rng.uniform_below(2_000_000_000));
@@ -289,17 +298,20 @@ fn nothing_is_forgotten_in_random_networks_with_failures() {
             .collect();
         let once = || {
             let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
-            network.schedule_failures(plan.clone(), convergence);
-            network.corrupt_frames(&corrupt, None);
+            network.schedule_link_and_node_failures(plan.clone(), convergence);
+            network.set_link_error_models(&corrupt, None);
             let ending = proceed(&mut network, Time::MAX);
             (network, ending)
         };
         let (mut network, ending) = once();
-        assert_eq!(network.packets_under_way(), 0, "seed {seed}");
-        let reports = network.port_reports(ending.now);
+        assert_eq!(network.packet_count_in_network(), 0, "seed {seed}");
+        let reports = network.port_priority_reports(ending.now);
         let lost: u64 = reports.iter().flat_map(|r| r.lost).sum();
         let sent: u64 = reports.iter().map(|r| r.tx_packets).sum();
-        assert!(sent >= network.packet_hops() && sent - network.packet_hops() <= lost, "seed {seed}");
+        assert!(
+            sent >= network.packet_hop_count() && sent - network.packet_hop_count() <= lost,
+            "seed {seed}"
+        );
         lossy += u64::from(lost > 0);
         for record in network.flow_records(ending.now) {
             assert_eq!(record.status, FlowStatus::Finished, "seed {seed}: {record:?}, {plan:?}");

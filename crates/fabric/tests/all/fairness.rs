@@ -5,7 +5,7 @@
 //! Bands are of goodput, with 10 Gb/s links and a base RTT of about 26 us; the paper's testbed had 240 us.
 
 use crate::common::*;
-use pauseframe_fabric::{FlowSpec, Jitter, Settings};
+use pauseframe_fabric::{FlowSpec, JitterSetting, Settings};
 use pauseframe_topology::generate::dumbbell;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::TcpConfig;
@@ -75,10 +75,11 @@ const FLOWS: [usize; 7] = [2, 3, 4, 5, 4, 3, 2];
 fn tcp_bolt_does_without_pauses_and_so_without_shares_by_port() {
     let (topology, flows) = port_fairness();
     let (network, ending) = run_until(&topology, &tcp_bolt(), &flows, Time(60 * MS));
-    let pauses: u64 = network.port_reports(ending.now).iter().map(|report| report.pauses_sent).sum();
+    let pauses: u64 = network.port_priority_reports(ending.now).iter().map(|report| report.pauses_sent).sum();
     // Five initial windows at once exceed the buffer; no later packet is dropped.
     let start = run_until(&topology, &tcp_bolt(), &flows, Time(MS));
-    let at_start: u64 = start.0.port_reports(start.1.now).iter().map(|report| report.pauses_sent).sum();
+    let at_start: u64 =
+        start.0.port_priority_reports(start.1.now).iter().map(|report| report.pauses_sent).sum();
     assert_eq!(pauses, at_start);
     for (shares, n) in epochs(60 * MS, &tcp_bolt()).iter().zip(FLOWS) {
         let all: f64 = shares.iter().sum();
@@ -101,7 +102,7 @@ fn jitter_keeps_flows_from_locking_in_phase() {
         shares.fold(f64::INFINITY, f64::min)
     };
     let without = share_of_b(&tcp_bolt());
-    let with = share_of_b(&Settings { tx_jitter: Jitter::Always(Span::from_us(10)), ..tcp_bolt() });
+    let with = share_of_b(&Settings { tx_jitter: JitterSetting::Always(Span::from_us(10)), ..tcp_bolt() });
     assert!(without < 2.0 / 3.0, "{without}");
     assert!((0.85..1.1).contains(&with), "{with}");
 }

@@ -6,9 +6,10 @@ use crate::properties::draw;
 use crate::vlans::{diamond, routes};
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
-    BufferPolicy, CapturedFrame, DatagramSettings, FailedElement, FlowHeaders, FlowRecord, FlowSpec,
-    FlowStatus, FrameContent, Jitter, KeptConnection, LinkFailure, Network, Overhead, PfcSettings,
-    QcnSettings, ReceiverSettings, Settings, Shared, TransportSettings, VlanChoice, VlanRoutes, Workload,
+    BufferPolicy, CapturedFlowHeaders, CapturedFrame, CapturedFrameContent, FailedElement, FlowRecord,
+    FlowSpec, FlowStatus, FrameOverhead, JitterSetting, KeptConnection, Network, PfcSettings, QcnSettings,
+    ScheduledFailure, Settings, Shared, SlowReceiverSettings, TransportSettings, UdpSettings, VlanChoice,
+    VlanRoutes, Workload,
 };
 use pauseframe_routing::verify::Tables;
 use pauseframe_routing::{Packing, RoutingEngine, SpanningTrees};
@@ -30,19 +31,23 @@ fn hasty(config: &TcpConfig, rto: Span) -> TcpConfig {
 /// Who sent a captured packet, who is to get it, and what tells it from others.
 fn identity(frame: &CapturedFrame) -> Option<(Option<NodeId>, NodeId, String)> {
     match frame.content {
-        FrameContent::Segment(FlowHeaders { source, destination, flow, .. }, segment) => {
+        CapturedFrameContent::Segment(CapturedFlowHeaders { source, destination, flow, .. }, segment) => {
             Some((Some(source), destination, format!("flow {flow}: {segment:?}")))
         }
-        FrameContent::Datagram(FlowHeaders { source, destination, flow, .. }, len) => {
+        CapturedFrameContent::Datagram(CapturedFlowHeaders { source, destination, flow, .. }, len) => {
             Some((Some(source), destination, format!("flow {flow}: datagram of {len}")))
         }
-        FrameContent::Cnm { congestion_point, destination, fb, q_off, q_delta, .. } => {
+        CapturedFrameContent::Cnm { congestion_point, destination, fb, q_off, q_delta, .. } => {
             Some((None, destination, format!("CNM {fb} {q_off} {q_delta} of {congestion_point:?}")))
         }
-        FrameContent::Rdma { headers: FlowHeaders { source, destination, flow, .. }, packet, .. } => {
-            Some((Some(source), destination, format!("flow {flow}: {packet:?}")))
-        }
-        FrameContent::Bytes { .. } | FrameContent::Pause { .. } | FrameContent::LinkPause { .. } => None,
+        CapturedFrameContent::Rdma {
+            headers: CapturedFlowHeaders { source, destination, flow, .. },
+            packet,
+            ..
+        } => Some((Some(source), destination, format!("flow {flow}: {packet:?}"))),
+        CapturedFrameContent::Bytes { .. }
+        | CapturedFrameContent::Pause { .. }
+        | CapturedFrameContent::LinkPause { .. } => None,
     }
 }
 
@@ -65,7 +70,7 @@ fn check_journeys(topology: &Topology, frames: &[CapturedFrame], ends: &[Time], 
         let (from, to) = (topology.owner(frame.port), topology.peer(frame.port));
         seen.packets += 1;
         match frame.content {
-            FrameContent::Segment(headers, _) | FrameContent::Datagram(headers, _) => {
+            CapturedFrameContent::Segment(headers, _) | CapturedFrameContent::Datagram(headers, _) => {
                 seen.late += usize::from(ends[headers.flow as usize] < frame.time);
             }
             _ => seen.cnms += 1,
@@ -99,9 +104,9 @@ fn run_captured(
     prepare(&mut network);
     let ending = proceed(&mut network, Time::MAX);
     let ends: Vec<Time> = network.flow_records(ending.now).iter().map(|record| record.end).collect();
-    let frames = network.take_frames();
+    let frames = network.take_captured_frames();
     let seen = check_journeys(topology, &frames, &ends, what);
-    assert_eq!(network.packets_under_way(), 0, "{what}");
+    assert_eq!(network.packet_count_in_network(), 0, "{what}");
     (network, seen)
 }
 
@@ -145,7 +150,7 @@ impl Exchanges {
 }
 
 impl Workload for Exchanges {
-    fn next_start_time(&self) -> Option<Time> {
+    fn next_flow_start_time(&self) -> Option<Time> {
         self.due.keys().next().map(|(start, _)| *start)
     }
     fn next_flow(&mut self) -> FlowSpec {
@@ -167,7 +172,7 @@ impl Workload for Exchanges {
 
 fn draw_hasty(rng: &mut Rng, seed: u64) -> (Topology, Settings) {
     let scenario = draw(seed);
-    let mut settings = Settings { wire_jitter: Jitter::NONE, nic_buffer: 6_000, ..scenario.settings };
+    let mut settings = Settings { wire_jitter: JitterSetting::NONE, nic_buffer: 6_000, ..scenario.settings };
     let rto = Span(1 + rng.uniform_below(20 * US));
     for transport in &mut settings.transports {
         transport.config = Arc::new(TcpConfig {
@@ -191,7 +196,7 @@ fn add_extras(rng: &mut Rng, topology: &Topology, settings: &mut Settings) {
     let hosts: Vec<_> = topology.hosts().collect();
     let one = |rng: &mut Rng| hosts[rng.uniform_below(hosts.len() as u64) as usize];
     if rng.uniform_below(3) == 0 {
-        let datagrams = Some(DatagramSettings { rate: BitRate::gbps(5), payload: 700, ecn: false });
+        let datagrams = Some(UdpSettings { rate: BitRate::gbps(5), payload: 700, ecn: false });
         let transport = settings.transports[0].clone();
         settings.transports.push(TransportSettings { datagrams, ..transport });
     }
@@ -199,7 +204,7 @@ fn add_extras(rng: &mut Rng, topology: &Topology, settings: &mut Settings) {
         settings.refusing = vec![one(rng)];
     }
     if rng.uniform_below(3) == 0 {
-        settings.receivers = vec![ReceiverSettings {
+        settings.receivers = vec![SlowReceiverSettings {
             host: one(rng),
             rate: BitRate::gbps(1),
             buffer: Bytes(900_000),
@@ -213,7 +218,7 @@ fn add_extras(rng: &mut Rng, topology: &Topology, settings: &mut Settings) {
 }
 
 /// Links between switches that go down for a while, and new routes soon after.
-fn draw_failures(rng: &mut Rng, topology: &Topology) -> Vec<LinkFailure> {
+fn draw_failures(rng: &mut Rng, topology: &Topology) -> Vec<ScheduledFailure> {
     let links = topology.links().iter_enumerated();
     let inner: Vec<LinkId> = links
         .filter(|(_, link)| link.ends.iter().all(|end| topology.nodes()[*end].kind == NodeKind::Switch))
@@ -226,14 +231,18 @@ fn draw_failures(rng: &mut Rng, topology: &Topology) -> Vec<LinkFailure> {
         .map(|_| {
             let down = rng.uniform_below(800 * US);
             let what = FailedElement::Link(inner[rng.uniform_below(inner.len() as u64) as usize]);
-            LinkFailure { what, down: Time(down), up: Some(Time(down + 1 + rng.uniform_below(200 * US))) }
+            ScheduledFailure {
+                what,
+                down: Time(down),
+                up: Some(Time(down + 1 + rng.uniform_below(200 * US))),
+            }
         })
         .collect()
 }
 
 /// A place in the line for the NIC is that of the socket that took it: no other host's socket sends beyond its room.
 fn check_nics(topology: &Topology, network: &Network, settings: &Settings, what: &str) {
-    for report in network.port_reports(Time::MAX) {
+    for report in network.port_priority_reports(Time::MAX) {
         let is_nic = topology.nodes()[topology.owner(report.port)].kind == NodeKind::Host;
         let fits = report.backlog_max < settings.nic_buffer + TAGGED;
         assert!(!is_nic || fits, "{what}: more in a NIC than it takes: {report:?}");
@@ -255,7 +264,7 @@ fn every_packet_comes_to_its_own_host_by_links_that_exist() {
             &topology,
             &settings,
             vec![Box::new(FlowList(flows.into())), Box::new(kept)],
-            |network| network.schedule_failures(failures.clone(), Span::from_us(20)),
+            |network| network.schedule_link_and_node_failures(failures.clone(), Span::from_us(20)),
             &what,
         );
         (late, cnms) = (late + seen.late, cnms + seen.cnms);
@@ -286,7 +295,7 @@ fn in_vlans_too() {
         let config = TcpConfig { handshake: true, fin: true, ..hasty(&config(), Span::from_us(5)) };
         let settings = Settings {
             seed,
-            overhead: Overhead::ETHERNET.tagged(),
+            overhead: FrameOverhead::ETHERNET.with_vlan_tag(),
             buffer: per_port(6_000),
             nic_buffer: 6_000,
             vlans: Some(Arc::new(routes)),
@@ -341,14 +350,20 @@ fn a_resume_does_not_overtake_the_packet_that_goes_back() {
     let flows = [flow(&topology, "a", "b", 400 * MSS), flow(&topology, "c", "d", 1_000 * MSS)];
     let mut network = build(&topology, &settings, &flows);
     let what = FailedElement::Link(port(&topology, "s1", "s3").link());
-    network.schedule_failures(vec![LinkFailure { what, down: Time(150 * US), up: None }], Span::from_us(1));
+    network.schedule_link_and_node_failures(
+        vec![ScheduledFailure { what, down: Time(150 * US), up: None }],
+        Span::from_us(1),
+    );
     network.capture_frames(&[back], u64::MAX);
     let ending = proceed(&mut network, Time::MAX);
-    let frames = network.take_frames();
+    let frames = network.take_captured_frames();
     let resumes =
-        frames.iter().filter(|f| matches!(f.content, FrameContent::Pause { quanta: 0, .. })).count();
+        frames.iter().filter(|f| matches!(f.content, CapturedFrameContent::Pause { quanta: 0, .. })).count();
     let returned = frames.iter().filter(|f| {
-        matches!(f.content, FrameContent::Segment(FlowHeaders { flow: 0, forward: true, .. }, _))
+        matches!(
+            f.content,
+            CapturedFrameContent::Segment(CapturedFlowHeaders { flow: 0, forward: true, .. }, _)
+        )
     });
     assert!(resumes > 0 && returned.count() > 10);
     // No frame is shorter than 84 bytes on the wire.
@@ -364,7 +379,8 @@ fn what_was_no_load_is_not_taken_off() {
     let (topology, tables) = diamond();
     let routes = VlanRoutes { choice: VlanChoice::LeastLoaded, ..routes(tables) };
     let vlans = Some(Arc::new(routes));
-    let settings = Settings { overhead: Overhead::ETHERNET.tagged(), vlans, ..settings(config()) };
+    let settings =
+        Settings { overhead: FrameOverhead::ETHERNET.with_vlan_tag(), vlans, ..settings(config()) };
     let kept = |first| Some(KeptConnection { number: 0, first, last: !first });
     let there = |reply, first| FlowSpec { reply, kept: kept(first), ..flow(&topology, "h0", "h2", 10 * MSS) };
     let back = |from, to| FlowSpec { start: Time(2_000 * US), ..flow(&topology, from, to, 100 * MSS) };
@@ -375,8 +391,8 @@ fn what_was_no_load_is_not_taken_off() {
     network.capture_frames(&ways, u64::MAX);
     let ending = proceed(&mut network, Time::MAX);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
-    let frames = network.take_frames();
-    let data = |frame: &&CapturedFrame| matches!(frame.content, FrameContent::Segment(FlowHeaders { flow: 2.., forward: true, .. }, segment) if segment.len > 0);
+    let frames = network.take_captured_frames();
+    let data = |frame: &&CapturedFrame| matches!(frame.content, CapturedFrameContent::Segment(CapturedFlowHeaders { flow: 2.., forward: true, .. }, segment) if segment.len > 0);
     let sent = ways.map(|way| frames.iter().filter(|frame| frame.port == way).filter(data).count());
     assert_eq!(sent, [100, 100]);
 }

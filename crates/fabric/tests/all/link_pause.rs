@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    DatagramSettings, FlowSpec, FlowStatus, FrameContent, Headroom, PfcSettings, ReceiverSettings, Settings,
-    TransportSettings,
+    CapturedFrameContent, FlowSpec, FlowStatus, LinkHeadroom, PfcSettings, Settings, SlowReceiverSettings,
+    TransportSettings, UdpSettings,
 };
 use pauseframe_topology::Topology;
 use pauseframe_transport::TcpConfig;
@@ -17,7 +17,7 @@ fn star(hosts: usize) -> Topology {
 }
 
 fn datagrams(gbps: u64, payload: u32, code_point: u8) -> TransportSettings {
-    let datagrams = Some(DatagramSettings { rate: BitRate::gbps(gbps), payload, ecn: false });
+    let datagrams = Some(UdpSettings { rate: BitRate::gbps(gbps), payload, ecn: false });
     TransportSettings { config: Arc::new(config()), priority: priority(code_point), datagrams, rdma: None }
 }
 
@@ -32,7 +32,7 @@ fn a_flow_of_datagrams_to_the_picosecond() {
     assert_eq!((record.datagrams.sent, record.datagrams.delivered, record.datagrams.lost), (100, 100, 0));
     // 1538 bytes on the wire at 10 Gb/s: 1230.4 ns.
     assert_eq!(record.end, Time::ZERO + Span(101 * 1_230_400) + Span::from_us(2));
-    assert_eq!(network.packets_under_way(), 0);
+    assert_eq!(network.packet_count_in_network(), 0);
 }
 
 /// Two flows of datagrams at line rate into one link: half is lost, all is accounted for.
@@ -104,16 +104,16 @@ fn a_paused_link_stops_all_priorities() {
     let ending = proceed(&mut network, Time::MAX);
     assert_eq!(drops(&network, &ending), [0; 4]);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
-    let frames = network.take_frames();
+    let frames = network.take_captured_frames();
     let quanta: Vec<u16> = frames
         .iter()
         .filter_map(|frame| match frame.content {
-            FrameContent::LinkPause { quanta } => Some(quanta),
-            FrameContent::Pause { .. } => panic!("a PFC frame on a link with PAUSE"),
+            CapturedFrameContent::LinkPause { quanta } => Some(quanta),
+            CapturedFrameContent::Pause { .. } => panic!("a PFC frame on a link with PAUSE"),
             _ => None,
         })
         .collect();
-    let reports = network.port_reports(ending.now);
+    let reports = network.port_priority_reports(ending.now);
     let of = |p: u8| reports.iter().filter(move |r| r.priority == priority(p) && r.paused > Span::ZERO);
     let (low, high): (Vec<_>, Vec<_>) = (of(0).collect(), of(5).collect());
     assert_eq!(low.len(), 2);
@@ -125,11 +125,16 @@ fn a_paused_link_stops_all_priorities() {
     }
     let sent = low.iter().map(|report| report.pauses_sent).sum::<u64>();
     assert_eq!(quanta.iter().filter(|quanta| **quanta > 0).count() as u64, sent);
-    assert_eq!(network.packets_under_way(), 0);
+    assert_eq!(network.packet_count_in_network(), 0);
 }
 
-fn slow(topology: &Topology, rate: BitRate, buffer: u64) -> ReceiverSettings {
-    ReceiverSettings { host: topology.find("b").expect("a host"), rate, buffer: Bytes(buffer), stop: None }
+fn slow(topology: &Topology, rate: BitRate, buffer: u64) -> SlowReceiverSettings {
+    SlowReceiverSettings {
+        host: topology.find("b").expect("a host"),
+        rate,
+        buffer: Bytes(buffer),
+        stop: None,
+    }
 }
 
 /// A lossless flow to a receiver of 1 Gb/s: paced by the host's pauses to the drain of the last byte.
@@ -158,8 +163,10 @@ fn a_slow_receiver_recovers() {
     let topology = star(2);
     let base = lossless(TcpConfig { initial_window: 1 << 40, ..config() }, 400_000);
     let (packets, slow_for) = (1000u64, Span::from_ms(5));
-    let receiver =
-        ReceiverSettings { stop: Some(Time::ZERO + slow_for), ..slow(&topology, BitRate::gbps(1), 100_000) };
+    let receiver = SlowReceiverSettings {
+        stop: Some(Time::ZERO + slow_for),
+        ..slow(&topology, BitRate::gbps(1), 100_000)
+    };
     let settings = Settings { receivers: vec![receiver], ..base };
     let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "a", "b", packets * MSS)]);
     let record = network.flow_records(ending.now)[0];
@@ -241,12 +248,15 @@ fn jumbo_frames_need_and_have_their_headroom() {
     assert_eq!(drops(&network, &ending), [0; 4]);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
     let wire = link(10, Span::from_us(1));
-    let needed = Headroom::for_link(wire, wire, 9022, settings.overhead, Span::ZERO, 1).total_bytes();
+    let needed =
+        LinkHeadroom::headroom_for_link(wire, wire, 9022, settings.overhead, Span::ZERO, 1).headroom_bytes();
     // Wire bytes: 9042 in service, a pause frame of 84, 9042 that had begun, 2500 of two delays; 20 of 9042 do not count;
     // and the frame that crossed XOFF, less one byte.
     assert_eq!(needed, Bytes((20_669u64 * 9022).div_ceil(9042) + 9021));
-    let limits =
-        network.plan().thresholds(port(&topology, "a", "s"), priority(LOSSLESS)).expect("a lossless ingress");
+    let limits = network
+        .network_plan()
+        .pause_thresholds(port(&topology, "a", "s"), priority(LOSSLESS))
+        .expect("a lossless ingress");
     assert_eq!(limits.headroom, needed.0);
     let most = report(&network, &ending, port(&topology, "a", "s")).ingress_max;
     assert!(most > limits.xoff && most <= 150_000, "{most}");

@@ -4,7 +4,7 @@
 use crate::common::*;
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
-    DropReason, FlowSpec, FlowStatus, Headroom, HeadroomReport, Overhead, PfcSettings, Settings,
+    DropReason, FlowSpec, FlowStatus, FrameOverhead, HeadroomReport, LinkHeadroom, PfcSettings, Settings,
 };
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::{DelayedAckConfig, RtoConfig, TcpConfig};
@@ -62,7 +62,7 @@ fn draw_settings(rng: &mut Rng, mtu: u32) -> Settings {
         rto: RtoConfig { initial: Span::from_ms(900), min: Span::from_ms(900), ..config().rto },
         ..config()
     };
-    let overhead = if rng.uniform_below(2) == 0 { Overhead::ETHERNET } else { Overhead::NONE };
+    let overhead = if rng.uniform_below(2) == 0 { FrameOverhead::ETHERNET } else { FrameOverhead::NONE };
     let pfc = PfcSettings {
         // A frame or a few above which it pauses: next to nothing but headroom.
         xoff: Some(Bytes(u64::from(mtu) * (1 + rng.uniform_below(4)))),
@@ -90,7 +90,7 @@ fn nothing_is_lost(seed: u64, mtu: u32) {
     let (mut network, ending) = run(&topology, &settings, &flows);
     assert!(network.warnings().is_empty(), "{:?}", network.warnings());
     assert_eq!(drops(&network, &ending), [0; 4]);
-    assert!(network.port_reports(ending.now).iter().all(|report| report.lost == [0; 3]));
+    assert!(network.port_priority_reports(ending.now).iter().all(|report| report.lost == [0; 3]));
     for record in network.flow_records(ending.now) {
         assert_eq!(record.status, FlowStatus::Finished);
         assert_eq!((record.retransmits, record.timeouts), (0, 0));
@@ -137,15 +137,15 @@ proptest! {
         let settings = Settings { mtu, pfc: Some(pfc), ..lossless(config(), 1 << 30) };
         let network = build(&topology, &settings, &[]);
         let from_a = port(&topology, "a", "s");
-        let reports = network.plan().headroom_reports();
+        let reports = network.network_plan().headroom_reports();
         prop_assert_eq!(reports.len(), 2);
         let HeadroomReport { needed, limits, .. } = *reports.iter().find(|r| r.port == from_a).unwrap();
-        let frame = settings.overhead.frame_size(mtu, priority(LOSSLESS));
-        prop_assert_eq!(needed.total_bytes(), Headroom::for_link(data, back, frame, settings.overhead, Span(reaction), 1).total_bytes());
-        prop_assert_eq!(Bytes(limits.headroom), needed.total_bytes());
-        prop_assert_eq!(Some(limits), network.plan().thresholds(from_a, priority(LOSSLESS)));
+        let frame = settings.overhead.frame_size_of_ip_packet(mtu, priority(LOSSLESS));
+        prop_assert_eq!(needed.headroom_bytes(), LinkHeadroom::headroom_for_link(data, back, frame, settings.overhead, Span(reaction), 1).headroom_bytes());
+        prop_assert_eq!(Bytes(limits.headroom), needed.headroom_bytes());
+        prop_assert_eq!(Some(limits), network.network_plan().pause_thresholds(from_a, priority(LOSSLESS)));
         // In the time of the terms the link carries what they say, to a frame.
-        let wire = data.rate.bytes_in(needed.total_time()).0;
+        let wire = data.rate.bytes_in(needed.headroom_time()).0;
         prop_assert!(needed.arriving.0 <= wire + 1 && needed.arriving.0 + needed.arriving.0 / 25 + 20 >= wire);
     }
 }
@@ -156,7 +156,7 @@ proptest! {
 #[test]
 fn a_byte_less_than_the_headroom_loses_a_packet() {
     for (mtu, gbps) in [(1500_u32, 10_u64), (9000, 10), (9000, 40), (576, 10), (1500, 100)] {
-        let frame = Overhead::ETHERNET.frame_size(mtu, priority(LOSSLESS));
+        let frame = FrameOverhead::ETHERNET.frame_size_of_ip_packet(mtu, priority(LOSSLESS));
         let wire_ps = u64::from(frame + 20) * 8000 / gbps;
         let pause_ps = 84 * 8000 / gbps;
         // Frames that still come: until the pause acts, a whole number of them; the one that began in time; the crossing.
@@ -183,7 +183,8 @@ fn a_byte_less_than_the_headroom_loses_a_packet() {
             settings
         };
         let needed =
-            Headroom::for_link(channel, channel, frame, Overhead::ETHERNET, reaction, 1).total_bytes();
+            LinkHeadroom::headroom_for_link(channel, channel, frame, FrameOverhead::ETHERNET, reaction, 1)
+                .headroom_bytes();
         let flows = [flow(&topology, "a", "r", 400 * mss), flow(&topology, "q", "a", 400 * mss)];
         let until = Time(60 * wire_ps);
         let (network, ending) = run_until(&topology, &settings(None), &flows, until);

@@ -27,13 +27,13 @@ fn message(from: NodeId, to: NodeId, bytes: u64, token: u32) -> Message {
 }
 
 impl Workload for Echo {
-    fn next_start_time(&self) -> Option<Time> {
+    fn next_flow_start_time(&self) -> Option<Time> {
         (!self.begun).then_some(Time::ZERO)
     }
     fn next_flow(&mut self) -> FlowSpec {
         unreachable!("it has messages only")
     }
-    fn on_start_time(&mut self, _now: Time) {
+    fn on_message_start_time(&mut self, _now: Time) {
         self.begun = true;
     }
     fn next_message(&mut self) -> Option<Message> {
@@ -51,10 +51,10 @@ impl Workload for Echo {
     fn on_message_sent(&mut self, token: u32, now: Time) {
         self.sent.push((token, now));
     }
-    fn has_no_more_messages(&self) -> bool {
+    fn has_sent_all_messages(&self) -> bool {
         self.left == 0 && self.sent.len() == self.delivered.len()
     }
-    fn as_any(&self) -> Option<&dyn Any> {
+    fn workload_as_any(&self) -> Option<&dyn Any> {
         Some(self)
     }
 }
@@ -82,7 +82,7 @@ fn run_echo(topology: &Topology, sizes: &[u64]) -> (Network, Time) {
 fn messages_come_in_order_on_one_connection_and_are_answered() {
     let topology = star(3, link(10, Span::from_us(1))).unwrap();
     let (mut network, end) = run_echo(&topology, &[MSS, 2 * MSS, MSS]);
-    let told = network.workload(0).as_any().unwrap().downcast_ref::<Echo>().unwrap();
+    let told = network.workload_by_index(0).workload_as_any().unwrap().downcast_ref::<Echo>().unwrap();
     // A full frame takes 1.2304 us on each of two links of 1 us; four frames follow each other.
     let frame = |n: u64| Time::ZERO + Span::from_us(2) + Span(1_230_400 * (n + 1));
     let tokens = |list: &[(u32, Time)], from: u32| -> Vec<(u32, Time)> {

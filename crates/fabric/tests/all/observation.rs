@@ -5,7 +5,8 @@ use crate::common::*;
 use crate::properties::draw;
 use pauseframe_engine::random_stream;
 use pauseframe_fabric::{
-    FailedElement, FlowRecord, FlowStatus, LinkFailure, PortReport, SamplePlan, SampledEntity, SampledMetric,
+    FailedElement, FlowRecord, FlowStatus, PortPriorityReport, SamplePlan, SampledEntity, SampledMetric,
+    ScheduledFailure,
 };
 use pauseframe_topology::generate::star;
 use pauseframe_units::{LinkId, PortId, Span, Time};
@@ -25,14 +26,14 @@ fn the_mean_backlog_is_the_integral_of_dense_samples() {
         // Samples at the end of each interval: those of the last one are taken, as time ends after them.
         let ending = proceed(&mut network, until);
         let mut sums: BTreeMap<(PortId, u8), f64> = BTreeMap::new();
-        for sample in network.take_samples() {
+        for sample in network.take_metric_samples() {
             if let (SampledMetric::Backlog, SampledEntity::PortPriority(port, priority)) =
                 (sample.metric, sample.entity)
             {
                 *sums.entry((port, priority.code_point())).or_default() += sample.value * every.0 as f64;
             }
         }
-        for report in network.port_reports(ending.now) {
+        for report in network.port_priority_reports(ending.now) {
             let lost = report.lost.iter().chain(&report.drops).sum::<u64>() * FRAME;
             let changed = 2 * (report.tx_bytes + lost) + report.backlog_max;
             let sampled = sums[&(report.port, report.priority.code_point())];
@@ -58,13 +59,13 @@ fn no_port_is_busier_than_time_passes() {
         let failures = (0..3).map(|_| {
             let down = Time(rng.uniform_below(until.0));
             let up = (rng.uniform_below(2) == 0).then(|| down + Span(1 + rng.uniform_below(2_000_000)));
-            LinkFailure { what: FailedElement::Link(LinkId(rng.uniform_below(links) as u32)), down, up }
+            ScheduledFailure { what: FailedElement::Link(LinkId(rng.uniform_below(links) as u32)), down, up }
         });
-        network.schedule_failures(failures.collect(), Span::from_us(10));
+        network.schedule_link_and_node_failures(failures.collect(), Span::from_us(10));
         let ending = proceed(&mut network, until);
         assert_eq!(ending.now, until);
         let mut of_port: BTreeMap<PortId, u64> = BTreeMap::new();
-        for report in network.port_reports(until) {
+        for report in network.port_priority_reports(until) {
             *of_port.entry(report.port).or_default() += report.busy.0;
             cut += u64::from(report.lost[0] > 0);
         }
@@ -73,7 +74,7 @@ fn no_port_is_busier_than_time_passes() {
     assert!(cut > 20, "{cut}");
 }
 
-type Outcome = (Vec<PortReport>, Vec<FlowRecord>, Time, u64, u64);
+type Outcome = (Vec<PortPriorityReport>, Vec<FlowRecord>, Time, u64, u64);
 
 fn outcome(seed: u64, until: Time, watched: bool, failing: bool) -> Outcome {
     let scenario = draw(seed);
@@ -81,8 +82,8 @@ fn outcome(seed: u64, until: Time, watched: bool, failing: bool) -> Outcome {
     if failing {
         let down = Time(30_000_000);
         let what = FailedElement::Link(LinkId(seed as u32 % scenario.topology.links().len() as u32));
-        let failure = LinkFailure { what, down, up: Some(down + Span::from_us(200)) };
-        network.schedule_failures(vec![failure], Span::from_us(50));
+        let failure = ScheduledFailure { what, down, up: Some(down + Span::from_us(200)) };
+        network.schedule_link_and_node_failures(vec![failure], Span::from_us(50));
     }
     if watched {
         let ports: Vec<PortId> = (0..scenario.topology.port_count() as u32).map(PortId).collect();
@@ -93,9 +94,15 @@ fn outcome(seed: u64, until: Time, watched: bool, failing: bool) -> Outcome {
         network.detect_deadlocks(Span::from_ns(900), false);
     }
     let ending = proceed(&mut network, until);
-    network.finish_observation(ending.now);
+    network.finish_observers(ending.now);
     let records = network.flow_records(ending.now);
-    (network.port_reports(ending.now), records, ending.now, ending.events, ending.fingerprint.value())
+    (
+        network.port_priority_reports(ending.now),
+        records,
+        ending.now,
+        ending.events,
+        ending.fingerprint.fingerprint_as_u64(),
+    )
 }
 
 #[test]
@@ -128,7 +135,7 @@ fn observers_end_with_the_last_event() {
     let ending = proceed(&mut network, Time::MAX);
     let (_, bare) = run(&topology, &settings(config()), &flows);
     assert_eq!(ending.now, bare.now);
-    assert!(network.take_samples().iter().all(|sample| sample.time.0 < bare.now.0 + every.0));
+    assert!(network.take_metric_samples().iter().all(|sample| sample.time.0 < bare.now.0 + every.0));
     // With an end it stands there, as it is, to that end.
     let (_, late) = run_until(&topology, &settings(config()), &flows, bare.now + Span::from_secs(1));
     assert_eq!((late.now, late.fingerprint), (bare.now + Span::from_secs(1), bare.fingerprint));
@@ -156,7 +163,7 @@ fn a_tight_shared_pool_forgets_nobody() {
         }
         let network = build(&scenario.topology, &scenario.settings, &scenario.flows);
         let mut headroom: BTreeMap<_, u64> = BTreeMap::new();
-        for report in network.plan().headroom_reports() {
+        for report in network.network_plan().headroom_reports() {
             *headroom.entry(scenario.topology.peer(report.port)).or_default() += report.limits.headroom;
         }
         let most = headroom.values().max().copied().unwrap_or(0);
@@ -165,7 +172,7 @@ fn a_tight_shared_pool_forgets_nobody() {
         let unfinished =
             network.flow_records(ending.now).into_iter().filter(|r| r.status != FlowStatus::Finished);
         assert_eq!(unfinished.count(), 0, "seed {seed} ({})", scenario.family);
-        paused += u64::from(network.port_reports(ending.now).iter().any(|r| r.pauses_received > 0));
+        paused += u64::from(network.port_priority_reports(ending.now).iter().any(|r| r.pauses_received > 0));
     }
     assert!(paused >= 20, "{paused} networks have paused");
 }

@@ -3,7 +3,7 @@
 use crate::common::*;
 use crate::rdma::{NO_CONTROL, pair, rdma, roce};
 use pauseframe_fabric::{
-    BufferPolicy, FlowRecord, FlowSpec, FlowStatus, KeptConnection, Operation, PerPort, Settings,
+    BufferPolicy, FlowRecord, FlowSpec, FlowStatus, KeptConnection, PerPort, Settings, StorageOperation,
     TransportSettings,
 };
 use pauseframe_topology::Topology;
@@ -30,10 +30,10 @@ fn operations(
     topology: &Topology,
     (initiator, target): (&str, &str),
     number: u32,
-    all: &[(Operation, u64)],
+    all: &[(StorageOperation, u64)],
 ) -> Vec<FlowSpec> {
-    let one = |(index, (operation, bytes)): (usize, &(Operation, u64))| {
-        let (size, reply) = if *operation == Operation::Read { (0, *bytes) } else { (*bytes, 0) };
+    let one = |(index, (operation, bytes)): (usize, &(StorageOperation, u64))| {
+        let (size, reply) = if *operation == StorageOperation::Read { (0, *bytes) } else { (*bytes, 0) };
         let kept = KeptConnection { number, first: index == 0, last: index + 1 == all.len() };
         let flow = flow(topology, initiator, target, size);
         FlowSpec { reply, operation: Some(*operation), kept: Some(kept), ..flow }
@@ -56,7 +56,7 @@ fn one_operation_takes_what_its_packets_take() {
         let rest = (packets * WIRE + if packets > 1 { 2 * AETH } else { AETH }) * BYTE;
         let read = 2 * REQUEST * BYTE + LINKS + (WIRE + AETH) * BYTE + rest + LINKS;
         let write = (WIRE + RETH) * BYTE + (packets * WIRE + RETH) * BYTE + LINKS + 2 * ACK * BYTE + LINKS;
-        for (operation, time) in [(Operation::Read, read), (Operation::Write, write)] {
+        for (operation, time) in [(StorageOperation::Read, read), (StorageOperation::Write, write)] {
             let (records, _) = records(&topology, &roce(NO_CONTROL), &of(operation));
             let record = records[0];
             assert_eq!(
@@ -72,7 +72,7 @@ fn one_operation_takes_what_its_packets_take() {
 #[test]
 fn reads_in_sequence_fill_the_link_to_within_their_headers() {
     let (topology, count, packets) = (hosts(2), 200, 64);
-    let all = vec![(Operation::Read, packets * MTU); count];
+    let all = vec![(StorageOperation::Read, packets * MTU); count];
     let (records, _) =
         records(&topology, &roce(NO_CONTROL), &operations(&topology, ("host0", "host1"), 0, &all));
     let response = (packets * WIRE + 2 * AETH) * BYTE;
@@ -87,7 +87,7 @@ fn reads_in_sequence_fill_the_link_to_within_their_headers() {
 #[test]
 fn operations_end_in_order() {
     let topology = hosts(2);
-    let kinds = |n: u64| if n % 3 == 1 { Operation::Write } else { Operation::Read };
+    let kinds = |n: u64| if n % 3 == 1 { StorageOperation::Write } else { StorageOperation::Read };
     let all: Vec<_> = (0..60).map(|n| (kinds(n), 1 + n * 7919 % 200_000)).collect();
     let flows = operations(&topology, ("host0", "host1"), 0, &all);
     let tcp = Settings {
@@ -109,7 +109,7 @@ fn operations_end_in_order() {
 #[test]
 fn responses_are_repaired_or_paused() {
     let topology = hosts(3);
-    let all = vec![(Operation::Read, 200 * MTU); 20];
+    let all = vec![(StorageOperation::Read, 200 * MTU); 20];
     let flows: Vec<_> = [("host1", 0), ("host2", 1)]
         .into_iter()
         .flat_map(|(target, number)| operations(&topology, ("host0", target), number, &all))

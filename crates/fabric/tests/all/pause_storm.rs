@@ -3,9 +3,9 @@
 use crate::common::*;
 use pauseframe_engine::RunEnding;
 use pauseframe_fabric::{
-    DatagramSettings, DropReason, HeadroomPool, LossReason, Network, ObeyedPauses, PauseRule, PauseStorm,
-    PfcPorts, PfcSettings, PfcWatchdogSettings, PortReport, ReceiverSettings, Settings, TransportSettings,
-    WatchdogAction,
+    DropReason, HeadroomPool, LossReason, Network, ObeyedPauses, PauseRule, PauseStorm, PfcPorts,
+    PfcSettings, PfcWatchdogSettings, PortPriorityReport, Settings, SlowReceiverSettings, TransportSettings,
+    UdpSettings, WatchdogAction,
 };
 use pauseframe_topology::Topology;
 use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
@@ -18,7 +18,7 @@ fn star() -> Topology {
 }
 
 fn datagrams(gbps: u64, code_point: u8) -> TransportSettings {
-    let datagrams = Some(DatagramSettings { rate: BitRate::gbps(gbps), payload: 1472, ecn: false });
+    let datagrams = Some(UdpSettings { rate: BitRate::gbps(gbps), payload: 1472, ecn: false });
     TransportSettings { config: Arc::new(config()), priority: priority(code_point), datagrams, rdma: None }
 }
 
@@ -47,8 +47,8 @@ fn storm(topology: &Topology, code_points: &[u8]) -> PauseStorm {
     }
 }
 
-fn of(network: &Network, ending: &RunEnding, port: PortId, code_point: u8) -> PortReport {
-    let reports = network.port_reports(ending.now);
+fn of(network: &Network, ending: &RunEnding, port: PortId, code_point: u8) -> PortPriorityReport {
+    let reports = network.port_priority_reports(ending.now);
     let found = reports.iter().find(|r| r.port == port && r.priority == priority(code_point));
     *found.expect("a port that did something")
 }
@@ -109,7 +109,7 @@ fn a_storm_crosses_cells() {
         }
         network.add_pause_storms(vec![storm(&topology, &[LOSSLESS])]);
         let ending = proceed(&mut network, Time::MAX);
-        (network.port_reports(ending.now), ending.fingerprint)
+        (network.port_priority_reports(ending.now), ending.fingerprint)
     };
     assert_eq!(run(None), run(Some([0, 1, 0, 0])));
 }
@@ -164,7 +164,7 @@ fn who_sends_no_pauses_drops_lossless_packets() {
 fn xon_frames_end_pauses_that_are_wanted() {
     let topology = star();
     let host = topology.find("b").unwrap();
-    let slow = ReceiverSettings { host, rate: BitRate(10_000_000), buffer: Bytes(100_000), stop: None };
+    let slow = SlowReceiverSettings { host, rate: BitRate(10_000_000), buffer: Bytes(100_000), stop: None };
     let settings = Settings { receivers: vec![slow], ..settings() };
     let xon = PauseStorm { every: Some(Span::from_us(10)), quanta: 0, ..storm(&topology, &[LOSSLESS]) };
     let (network, ending) = stormed(&settings, PauseStorm { stop: Some(Time(2000 * US)), ..xon });
@@ -174,7 +174,7 @@ fn xon_frames_end_pauses_that_are_wanted() {
     assert!(lost[DropReason::HeadroomExceeded as usize] > 0, "{lost:?}");
 }
 
-fn guarded(action: WatchdogAction, poll: Span) -> (PortReport, u64) {
+fn guarded(action: WatchdogAction, poll: Span) -> (PortPriorityReport, u64) {
     let topology = star();
     let mut network = build(&topology, &settings(), &flows(&topology));
     network.add_pause_storms(vec![PauseStorm { quanta: 1000, ..storm(&topology, &[LOSSLESS]) }]);
@@ -193,7 +193,7 @@ fn an_alert_counts_a_storm_and_changes_nothing() {
     let (network, ending) =
         stormed(&settings(), PauseStorm { quanta: 1000, ..storm(&topology, &[LOSSLESS]) });
     let bare = of(&network, &ending, port(&topology, "s", "b"), LOSSLESS);
-    assert_eq!(PortReport { watchdog_storms: 0, ..alert }, bare);
+    assert_eq!(PortPriorityReport { watchdog_storms: 0, ..alert }, bare);
     let (drop, lost) = guarded(WatchdogAction::Drop, Span::ZERO);
     assert_eq!((drop.watchdog_storms, drop.lost[LossReason::Watchdog as usize]), (1, lost));
 }

@@ -12,7 +12,7 @@ const US: u64 = 1_000_000;
 
 fn check_against_counters(network: &Network, now: Time) -> usize {
     let intervals = network.pause_intervals();
-    for report in network.port_reports(now) {
+    for report in network.port_priority_reports(now) {
         let of = |i: &&PauseInterval| i.port == report.port && i.priority == report.priority;
         let lengths: Vec<Span> =
             intervals.iter().filter(of).map(|i| i.end.unwrap_or(now) - i.start).collect();
@@ -84,5 +84,5 @@ fn congestion_spreads_up_a_line_as_a_chain_of_causes() {
     let mut network = build(&topology, &settings, &[flow(&topology, "host0", "sink", 1000 * MSS)]);
     network.record_pauses(3);
     proceed(&mut network, Time(2000 * US));
-    assert_eq!((network.pause_intervals().len(), network.unrecorded_pauses()), (3, 1));
+    assert_eq!((network.pause_intervals().len(), network.unrecorded_pause_count()), (3, 1));
 }

@@ -4,8 +4,8 @@
 use crate::common::*;
 use pauseframe_engine::random_stream;
 use pauseframe_fabric::{
-    CapturedFrame, DropReason, FlowSpec, FlowStatus, FrameContent, Headroom, Network, PfcSettings, Settings,
-    TransportSettings,
+    CapturedFrame, CapturedFrameContent, DropReason, FlowSpec, FlowStatus, LinkHeadroom, Network,
+    PfcSettings, Settings, TransportSettings,
 };
 use pauseframe_topology::generate::{line, star};
 use pauseframe_topology::{Channel, Topology};
@@ -51,12 +51,12 @@ fn blocked_settings(frames: u64, pfc: PfcSettings) -> Settings {
 }
 
 fn captured(network: &mut Network, port: PortId) -> Vec<CapturedFrame> {
-    network.take_frames().into_iter().filter(|frame| frame.port == port).collect()
+    network.take_captured_frames().into_iter().filter(|frame| frame.port == port).collect()
 }
 
 fn pauses_of(frames: &[CapturedFrame]) -> Vec<(Time, u16)> {
     let pause = |frame: &CapturedFrame| match frame.content {
-        FrameContent::Pause { quanta, priority } => {
+        CapturedFrameContent::Pause { quanta, priority } => {
             assert_eq!(priority.code_point(), LOSSLESS);
             Some((frame.time, quanta))
         }
@@ -76,8 +76,15 @@ fn the_headroom_is_tight_to_the_byte() {
     // 3 frames exactly, and one that began in time.
     let reaction = Span::from_ns(400);
     let settings = |headroom| blocked_settings(5, PfcSettings { reaction, headroom, ..pfc() });
-    let needed = Headroom::for_link(channel, channel, TAGGED as u32, settings(None).overhead, reaction, 1)
-        .total_bytes();
+    let needed = LinkHeadroom::headroom_for_link(
+        channel,
+        channel,
+        TAGGED as u32,
+        settings(None).overhead,
+        reaction,
+        1,
+    )
+    .headroom_bytes();
     assert_eq!(needed, Bytes(5 * TAGGED), "four frames after the one that crosses XOFF");
 
     let until = Time(100 * US);
@@ -115,7 +122,9 @@ fn what_comes_after_xoff_stays_within_the_headroom_and_comes_close() {
         let reaction = Span(rng.uniform_below(2) * rng.uniform_below(2 * US));
         let settings = blocked_settings(5, PfcSettings { reaction, ..pfc() });
         let needed =
-            Headroom::for_link(data, back, TAGGED as u32, settings.overhead, reaction, 1).total_bytes().0;
+            LinkHeadroom::headroom_for_link(data, back, TAGGED as u32, settings.overhead, reaction, 1)
+                .headroom_bytes()
+                .0;
         let topology = blocked_receiver(data, back);
         let full = |channel: Channel| 1542 * 8000 / (channel.rate.0 / 1_000_000_000);
         // The seventh frame from a crosses XOFF; frames on the way back follow each other from q's first.
@@ -159,7 +168,7 @@ fn a_pause_acts_at_the_computed_picosecond() {
         let (a, to_a) = (port(&topology, "a", "s"), port(&topology, "s", "a"));
         network.capture_frames(&[a, to_a], 1 << 20);
         let ending = proceed(&mut network, Time(100 * US));
-        let frames = network.take_frames();
+        let frames = network.take_captured_frames();
         let of = |port| frames.iter().filter(|frame| frame.port == port).cloned().collect::<Vec<_>>();
 
         // The first frame is on r's link, five fill up to XOFF, the seventh crosses it.
@@ -186,7 +195,7 @@ fn a_resume_is_sent_at_xon_and_acts_at_the_computed_picosecond() {
     let (a, to_a) = (port(&topology, "a", "s"), port(&topology, "s", "a"));
     network.capture_frames(&[a, to_a], 1 << 20);
     proceed(&mut network, Time(120 * US));
-    let frames = network.take_frames();
+    let frames = network.take_captured_frames();
     let of = |port| frames.iter().filter(|frame| frame.port == port).cloned().collect::<Vec<_>>();
     let paused = 7 * FULL + US + PAUSE + US;
     // All frames that began until then but the first, which went straight to r's link, are stored.
@@ -267,7 +276,7 @@ fn the_time_paused_is_that_of_the_pause_frames() {
     let back: Vec<_> = (1..9).map(|i| port(&topology, "switch", &format!("host{i}"))).collect();
     network.capture_frames(&back, u64::MAX);
     let ending = proceed(&mut network, Time::MAX);
-    let frames = network.take_frames();
+    let frames = network.take_captured_frames();
     for port in back {
         let frames: Vec<_> = frames.iter().filter(|frame| frame.port == port).cloned().collect();
         let (mut total, mut since, mut until) = (0, None::<u64>, 0);
@@ -335,7 +344,7 @@ fn a_pause_spreads_upstream_to_the_host() {
     let ports = upstream.map(|(from, to)| port(&topology, from, to));
     network.capture_frames(&ports, 1 << 20);
     let ending = proceed(&mut network, Time(2000 * US));
-    let frames = network.take_frames();
+    let frames = network.take_captured_frames();
     let first = |port: &PortId| {
         let frames: Vec<_> = frames.iter().filter(|frame| frame.port == *port).cloned().collect();
         pauses_of(&frames)[0].0
@@ -369,7 +378,7 @@ fn a_pause_stops_its_own_priority_only() {
     let record = network.flow_records(ending.now)[1];
     assert_eq!(record.status, FlowStatus::Finished);
     // It shares its NIC with no more than the frames that came before the pause.
-    let reports = network.port_reports(ending.now);
+    let reports = network.port_priority_reports(ending.now);
     let a = port(&topology, "a", "s");
     let paused = reports.iter().find(|r| r.port == a && r.priority.code_point() == LOSSLESS).unwrap();
     assert_eq!(fct(&record).0, 1001 * (FULL - 3200) + 2 * US + paused.tx_packets * FULL);

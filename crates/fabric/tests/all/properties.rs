@@ -5,9 +5,10 @@ use crate::common::*;
 use crate::rdma::pair;
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, Ets, EtsGroup, FlowSpec, FlowStatus, HeadroomPool, IdealOutputQueued,
-    Jitter, MarkAt, Marker, Network, NotEct, Overhead, PerPort, PfcSettings, PortReport, QueueDiscipline,
-    RdmaSettings, Red, Scheduler, Settings, Shared, Spacing, Step, Threshold, TransportSettings, ValueByPort,
+    BufferPolicy, ClassSettings, Ets, EtsGroup, FlowSpec, FlowStatus, FrameOverhead, HeadroomPool,
+    IdealOutputQueued, JitterSetting, MarkAt, MarkSpacing, Marker, Network, NotEctAction, PerPort,
+    PfcSettings, PortPriorityReport, QueueDiscipline, QueueLengthThreshold, RdmaSettings, Red, Scheduler,
+    Settings, Shared, Step, TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::QueuePairSettings;
 use pauseframe_rdma::cc::dcqcn::{DcqcnChanges, Preset};
@@ -161,25 +162,25 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         ),
     };
     let marker = Marker::Step(Step {
-        k: ValueByPort::All(Threshold::Bytes(Bytes(5_000 + rng.uniform_below(40_000)))),
+        k: ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(5_000 + rng.uniform_below(40_000)))),
         at: one_of(rng, &[MarkAt::Enqueue, MarkAt::Dequeue]),
-        not_ect: NotEct::Queue,
+        not_ect: NotEctAction::Queue,
     });
     let stack = |rng: &mut Rng| Span(rng.uniform_below(2) * rng.uniform_below(20_000_000));
     Settings {
         seed,
-        overhead: if coin(rng) { Overhead::ETHERNET } else { Overhead::NONE },
+        overhead: if coin(rng) { FrameOverhead::ETHERNET } else { FrameOverhead::NONE },
         mtu: 1500,
         tx_delay: stack(rng),
         tx_jitter: {
-            let drawn = Jitter::Always(stack(rng));
-            if seed.is_multiple_of(4) { Jitter::Auto } else { drawn }
+            let drawn = JitterSetting::Always(stack(rng));
+            if seed.is_multiple_of(4) { JitterSetting::Auto } else { drawn }
         },
         // Not drawn: the draws of the other settings stay what they were.
         wire_jitter: match seed % 3 {
-            0 => Jitter::Always(Span(1 + seed % 5_000_000)),
-            1 => Jitter::Auto,
-            _ => Jitter::NONE,
+            0 => JitterSetting::Always(Span(1 + seed % 5_000_000)),
+            1 => JitterSetting::Auto,
+            _ => JitterSetting::NONE,
         },
         random_ties: !seed.is_multiple_of(5),
         wire_jitters: vec![],
@@ -252,13 +253,13 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
         gentle: coin(rng),
         average_packet: Bytes(1000),
         at: if settings.seed.is_multiple_of(2) { MarkAt::Enqueue } else { MarkAt::Dequeue },
-        spacing: if settings.seed.is_multiple_of(3) { Spacing::Uniform } else { Spacing::Geometric },
-        not_ect: NotEct::Queue,
+        spacing: if settings.seed.is_multiple_of(3) { MarkSpacing::Uniform } else { MarkSpacing::Geometric },
+        not_ect: NotEctAction::Queue,
     };
     let packets = Marker::Step(Step {
-        k: ValueByPort::All(Threshold::Packets(rng.uniform_below(30) as u32)),
+        k: ValueByPort::All(QueueLengthThreshold::Packets(rng.uniform_below(30) as u32)),
         at: one_of(rng, &[MarkAt::Enqueue, MarkAt::Dequeue]),
-        not_ect: NotEct::Queue,
+        not_ect: NotEctAction::Queue,
     });
     settings.classes = vec![ClassSettings {
         priorities: priorities.into_iter().filter(|_| coin(rng)).collect(),
@@ -306,10 +307,11 @@ fn check(holds: bool, seed: u64, scenario: &Scenario, what: &str, seen: &dyn Deb
 }
 
 /// Packets into and out of each switch, and those that ended there.
-fn balance(topology: &Topology, reports: &[PortReport], switch: NodeId) -> (u64, u64, u64) {
-    let sum =
-        |ports: &mut dyn Iterator<Item = &PortReport>| ports.map(|report| report.tx_packets).sum::<u64>();
-    let own = |report: &&PortReport| topology.owner(report.port) == switch;
+fn balance(topology: &Topology, reports: &[PortPriorityReport], switch: NodeId) -> (u64, u64, u64) {
+    let sum = |ports: &mut dyn Iterator<Item = &PortPriorityReport>| {
+        ports.map(|report| report.tx_packets).sum::<u64>()
+    };
+    let own = |report: &&PortPriorityReport| topology.owner(report.port) == switch;
     let into = sum(&mut reports.iter().filter(|report| topology.peer(report.port) == switch));
     let out = sum(&mut reports.iter().filter(own));
     let dropped = reports.iter().filter(own).flat_map(|report| report.drops).sum();
@@ -317,13 +319,13 @@ fn balance(topology: &Topology, reports: &[PortReport], switch: NodeId) -> (u64,
 }
 
 fn check_ports(seed: u64, scenario: &Scenario, network: &Network, now: Time) -> u64 {
-    let reports = network.port_reports(now);
+    let reports = network.port_priority_reports(now);
     for switch in scenario.topology.switches() {
         let (into, out, dropped) = balance(&scenario.topology, &reports, switch);
         check(into == out + dropped, seed, scenario, "a switch lost packets", &(switch, into, out, dropped));
     }
     let hops = reports.iter().map(|report| report.tx_packets).sum::<u64>();
-    check(hops == network.packet_hops(), seed, scenario, "hops", &(hops, network.packet_hops()));
+    check(hops == network.packet_hop_count(), seed, scenario, "hops", &(hops, network.packet_hop_count()));
     let reserved = match scenario.settings.buffer {
         BufferPolicy::Shared(Shared { reserved, .. }) => reserved.0.max(1000),
         BufferPolicy::PerPort(_) | BufferPolicy::IdealOutputQueued(_) => 0,
@@ -338,7 +340,9 @@ fn check_ports(seed: u64, scenario: &Scenario, network: &Network, now: Time) -> 
         check(within && report.paused.0 <= now.0, seed, scenario, "more time than there is", report);
         check(report.paused_longest <= report.paused, seed, scenario, "longest pause", report);
         check(report.backlog_mean <= report.backlog_max as f64, seed, scenario, "backlog", report);
-        if let (Some(limits), true) = (network.plan().thresholds(report.port, report.priority), lossless) {
+        if let (Some(limits), true) =
+            (network.network_plan().pause_thresholds(report.port, report.priority), lossless)
+        {
             let most = limits.headroom + limits.xoff + reserved;
             check(report.ingress_max <= most, seed, scenario, "ingress above XOFF and headroom", report);
         }
@@ -351,10 +355,10 @@ fn check_ports(seed: u64, scenario: &Scenario, network: &Network, now: Time) -> 
 fn check_seed(seed: u64) -> (bool, bool) {
     let scenario = draw(seed);
     let (mut network, ending) = run(&scenario.topology, &scenario.settings, &scenario.flows);
-    let seen = network.packets_under_way();
+    let seen = network.packet_count_in_network();
     check(seen == 0, seed, &scenario, "packets are under way after the end", &seen);
     let drops = check_ports(seed, &scenario, &network, ending.now);
-    let pauses = network.port_reports(ending.now).iter().any(|report| report.pauses_sent > 0);
+    let pauses = network.port_priority_reports(ending.now).iter().any(|report| report.pauses_sent > 0);
     for record in &network.flow_records(ending.now) {
         let check = |holds, what| check(holds, seed, &scenario, what, record);
         let rdma = scenario.settings.transports[usize::from(record.spec.transport)].rdma;

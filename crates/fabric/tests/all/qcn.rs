@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    CapturedFrame, DatagramSettings, FlowSpec, FrameContent, Network, QcnSettings, SamplePlan, SampledEntity,
-    SampledMetric, Settings, TransportSettings,
+    CapturedFrame, CapturedFrameContent, FlowSpec, Network, QcnSettings, SamplePlan, SampledEntity,
+    SampledMetric, Settings, TransportSettings, UdpSettings,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::dumbbell;
@@ -29,7 +29,7 @@ fn lasting() -> QcnSettings {
 
 /// Datagrams at the rate of the hosts' links: sources that only QCN can slow down.
 fn greedy(qcn: Option<QcnSettings>) -> Settings {
-    let datagrams = Some(DatagramSettings { rate: BitRate::gbps(10), payload: 1472, ecn: false });
+    let datagrams = Some(UdpSettings { rate: BitRate::gbps(10), payload: 1472, ecn: false });
     let transport =
         TransportSettings { config: Arc::new(config()), priority: priority(0), datagrams, rdma: None };
     Settings { qcn, transports: vec![transport], ..settings(config()) }
@@ -58,7 +58,7 @@ fn watched(settings: &Settings, from: Time, until: Time) -> (Vec<f64>, Vec<f64>,
         SamplePlan { every: Span::from_us(10), ports: vec![bottleneck(&topology)], workloads: vec![true] };
     network.enable_sampling(plan);
     proceed(&mut network, until);
-    let samples = network.take_samples();
+    let samples = network.take_metric_samples();
     let of = |metric| {
         let wanted = samples.iter().filter(|s| s.metric == metric && s.time >= from);
         wanted.map(|s| s.value).collect::<Vec<_>>()
@@ -79,7 +79,7 @@ fn the_queue_stays_near_its_set_point() {
     // Both are limited, to the bottleneck's rate together.
     let sum = rates.iter().sum::<f64>() / rates.len() as f64 * 2.0;
     assert!((9.0..11.0).contains(&sum), "limiters allow {sum} Gb/s together");
-    let reports = network.port_reports(until);
+    let reports = network.port_priority_reports(until);
     let sent: u64 = reports.iter().map(|report| report.cnms_sent).sum();
     let received: u64 = reports.iter().map(|report| report.cnms_received).sum();
     assert!(sent > 100 && sent - received <= 1, "{sent} CNMs sent, {received} received");
@@ -107,7 +107,7 @@ fn captured(settings: &Settings, ports: &[PortId], until: Time) -> Vec<CapturedF
     let mut network = build(&topology, settings, &sources(&topology, until));
     network.capture_frames(ports, 1_000_000);
     proceed(&mut network, until);
-    network.take_frames()
+    network.take_captured_frames()
 }
 
 /// The first CNM, by hand: when it is sent, what it says, where it goes, and what the NIC makes of it.
@@ -118,9 +118,11 @@ fn the_first_cnm_goes_back_to_the_source() {
     let until = Time::ZERO + Span::from_ms(1);
     let down = [port(&topology, "left", "l0"), port(&topology, "left", "l1")];
     let frames = captured(&settings, &down, until);
-    let cnms: Vec<_> = frames.iter().filter(|f| matches!(f.content, FrameContent::Cnm { .. })).collect();
-    let FrameContent::Cnm { congestion_point, destination, priority: own, fb, q_off, q_delta, .. } =
-        cnms[0].content
+    let cnms: Vec<_> =
+        frames.iter().filter(|f| matches!(f.content, CapturedFrameContent::Cnm { .. })).collect();
+    let CapturedFrameContent::Cnm {
+        congestion_point, destination, priority: own, fb, q_off, q_delta, ..
+    } = cnms[0].content
     else {
         unreachable!("filtered")
     };
@@ -161,8 +163,8 @@ fn the_syn_of_a_limited_queue_is_limited() {
     let mut network = build(&topology, &settings, &flows);
     network.capture_frames(&[port(&topology, "l0", "left")], 1_000_000);
     proceed(&mut network, until);
-    let frames = network.take_frames();
-    let syn = frames.iter().position(|frame| matches!(frame.content, FrameContent::Segment(..)));
+    let frames = network.take_captured_frames();
+    let syn = frames.iter().position(|frame| matches!(frame.content, CapturedFrameContent::Segment(..)));
     let syn = syn.expect("the SYN was sent");
     assert!(frames[syn].time > late + Span::from_us(100), "{}", frames[syn].time);
     let before = (frames[syn].time - frames[syn - 1].time).0;

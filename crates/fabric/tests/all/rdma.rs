@@ -2,8 +2,9 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, FailedElement, FlowSpec, FlowStatus, IdealOutputQueued, LinkFailure, MarkAt, Marker,
-    NotEct, Overhead, QueueDiscipline, RdmaSettings, Red, Settings, Spacing, TransportSettings, ValueByPort,
+    BufferPolicy, FailedElement, FlowSpec, FlowStatus, FrameOverhead, IdealOutputQueued, MarkAt, MarkSpacing,
+    Marker, NotEctAction, QueueDiscipline, RdmaSettings, Red, ScheduledFailure, Settings, TransportSettings,
+    ValueByPort,
 };
 use pauseframe_rdma::cc::dcqcn::{DcqcnChanges, Preset};
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
@@ -66,8 +67,8 @@ fn red(min: u64, max: u64, p_max: f64) -> Marker {
         gentle: false,
         average_packet: Bytes::kb(1),
         at: MarkAt::Dequeue,
-        spacing: Spacing::Geometric,
-        not_ect: NotEct::Queue,
+        spacing: MarkSpacing::Geometric,
+        not_ect: NotEctAction::Queue,
     })
 }
 
@@ -122,7 +123,7 @@ fn report_of(
 ) -> u64 {
     let up = port(topology, host, "switch");
     network
-        .port_reports(ending.now)
+        .port_priority_reports(ending.now)
         .iter()
         .filter(|report| report.port == up)
         .map(|report| report.pauses_received)
@@ -233,7 +234,7 @@ fn dcqcn_stands_at_the_fixed_point_of_the_fluid_model() {
         let mut network = build(&topology, &settings, &flows);
         let mut seen = |until: u64| {
             let ending = proceed(&mut network, Time(Span::from_ms(until).0));
-            let reports = network.port_reports(ending.now);
+            let reports = network.port_priority_reports(ending.now);
             let report =
                 *reports.iter().find(|r| r.port == down && r.priority == priority(LOSSLESS)).unwrap();
             (report.backlog_mean * until as f64, report.ecn_marks as f64, report.tx_packets as f64)
@@ -292,8 +293,10 @@ fn a_receiver_that_is_gone_exhausts_the_retries() {
     }
     let mut network = build(&topology, &settings, &[flow(&topology, "host0", "host1", 10_000_000)]);
     let what = FailedElement::Link(port(&topology, "host1", "switch").link());
-    network
-        .schedule_failures(vec![LinkFailure { what, down: Time(Span::from_us(50).0), up: None }], Span::ZERO);
+    network.schedule_link_and_node_failures(
+        vec![ScheduledFailure { what, down: Time(Span::from_us(50).0), up: None }],
+        Span::ZERO,
+    );
     let ending = proceed(&mut network, Time::MAX);
     let record = network.flow_records(ending.now)[0];
     assert_eq!(record.status, FlowStatus::Failed);
@@ -327,7 +330,7 @@ fn incasts_end_as_in_the_hpcc_simulator() {
             }
             let settings = Settings {
                 seed,
-                overhead: Overhead::NONE,
+                overhead: FrameOverhead::NONE,
                 marker: red(400_000, 1_600_000, 0.2),
                 buffer: shared_buffer(33_554_432, 0.125, 4096),
                 transports: vec![transport],
@@ -338,7 +341,7 @@ fn incasts_end_as_in_the_hpcc_simulator() {
             let (mut network, ending) = run(&topology, &settings, &flows);
             let last = network.flow_records(ending.now).iter().map(|record| record.end.0).max().unwrap();
             let down = port(&topology, "switch", "host0");
-            let reports = network.port_reports(ending.now);
+            let reports = network.port_priority_reports(ending.now);
             let report = reports.iter().find(|r| r.port == down && r.priority == priority(LOSSLESS)).unwrap();
             ends.push((last as f64 / 1000.0, report.backlog_mean * ending.now.0 as f64 / last as f64));
         }
@@ -370,7 +373,7 @@ fn hpcc_keeps_queues_near_zero_as_in_its_simulator() {
         for seed in 1..=5 {
             let settings = Settings {
                 seed,
-                overhead: Overhead::NONE,
+                overhead: FrameOverhead::NONE,
                 buffer: shared_buffer(33_554_432, 0.125, 4096),
                 transports: vec![transport.clone()],
                 nic_buffer: 3_000,
@@ -381,7 +384,7 @@ fn hpcc_keeps_queues_near_zero_as_in_its_simulator() {
             let records = network.flow_records(ending.now);
             let last = records.iter().map(|record| record.end.0).max().unwrap();
             let down = port(&topology, "switch", "host0");
-            let reports = network.port_reports(ending.now);
+            let reports = network.port_priority_reports(ending.now);
             let report = reports.iter().find(|r| r.port == down && r.priority == priority(LOSSLESS)).unwrap();
             ends += last as f64 / 5000.0;
             queues += report.backlog_mean * ending.now.0 as f64 / last as f64 / 5.0;
@@ -401,7 +404,7 @@ fn swift_keeps_the_queue_that_its_target_delay_asks_for() {
         let flows = ["host1", "host2"].map(|from| flow(&topology, from, "host0", bytes));
         let (network, ending) = run(&topology, &settings, &flows);
         let down = port(&topology, "switch", "host0");
-        let reports = network.port_reports(ending.now);
+        let reports = network.port_priority_reports(ending.now);
         let report = reports.iter().find(|r| r.port == down && r.priority == priority(LOSSLESS)).unwrap();
         let length = ending.now.0 as f64;
         (report.backlog_mean * length, length)
@@ -438,7 +441,7 @@ fn htsim(seed: u64, trims: bool) -> (Topology, Settings) {
     }
     let settings = Settings {
         seed,
-        overhead: Overhead { frame: 18, tag: 0, min_frame: 64, gap: 0 },
+        overhead: FrameOverhead { frame: 18, tag: 0, min_frame: 64, gap: 0 },
         marker: red(37_350, 145_250, 1.0),
         buffer: per_port(if trims { 178_450 } else { 892_250 }),
         queue: if trims { QueueDiscipline::Trim } else { QueueDiscipline::Fifo },
@@ -460,7 +463,7 @@ fn trimming_keeps_ingress_accounts() {
     let flows: Vec<FlowSpec> =
         (1..9).map(|sender| flow(&topology, &hosts[sender], &hosts[0], 500_000)).collect();
     let (mut network, ending) = run(&topology, &settings, &flows);
-    let trimmed: u64 = network.port_reports(ending.now).iter().map(|report| report.trims).sum();
+    let trimmed: u64 = network.port_priority_reports(ending.now).iter().map(|report| report.trims).sum();
     assert!(trimmed > 100, "{trimmed} trims");
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
 }
@@ -487,7 +490,7 @@ fn nscc_ends_as_in_htsim() {
             let (mut network, ending) = run(&topology, &settings, &flows);
             let records = network.flow_records(ending.now);
             assert!(records.iter().all(|record| record.status == FlowStatus::Finished));
-            let reports = network.port_reports(ending.now);
+            let reports = network.port_priority_reports(ending.now);
             let trimmed: u64 = reports.iter().map(|report| report.trims).sum();
             let repeats: u64 = records.iter().map(|record| record.rdma.repeats_by_nak).sum();
             if trims {

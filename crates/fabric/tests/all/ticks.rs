@@ -1,7 +1,7 @@
 //! Whether the clocks of hosts tick together: when the second SYN of each leaves, towards a host that never answers.
 
 use crate::common::{build, config, flow, link, port, proceed, settings};
-use pauseframe_fabric::{FrameContent, Settings};
+use pauseframe_fabric::{CapturedFrameContent, Settings};
 use pauseframe_topology::generate::star;
 use pauseframe_transport::{RtoConfig, TcpConfig};
 use pauseframe_units::{Span, Time};
@@ -21,10 +21,10 @@ fn second_syns(ticks_apart: bool) -> Vec<Time> {
     let uplinks: Vec<_> = names.iter().map(|name| port(&topology, name, "switch")).collect();
     network.capture_frames(&uplinks, 1000);
     proceed(&mut network, Time::ZERO + Span::from_ms(15));
-    let frames = network.take_frames();
+    let frames = network.take_captured_frames();
     let second = |uplink| {
         let mut mine = frames.iter().filter(|frame| frame.port == uplink);
-        assert!(mine.clone().all(|frame| matches!(frame.content, FrameContent::Segment(..))));
+        assert!(mine.clone().all(|frame| matches!(frame.content, CapturedFrameContent::Segment(..))));
         assert_eq!(mine.clone().count(), 2, "the SYN and its repetition");
         mine.nth(1).unwrap().time
     };

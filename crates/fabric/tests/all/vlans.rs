@@ -4,8 +4,8 @@
 use crate::common::*;
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
-    FlowSpec, FlowStatus, FrameContent, Overhead, PfcSettings, Settings, TransportSettings, VlanChoice,
-    VlanRoutes,
+    CapturedFrameContent, FlowSpec, FlowStatus, FrameOverhead, PfcSettings, Settings, TransportSettings,
+    VlanChoice, VlanRoutes,
 };
 use pauseframe_routing::tables_io::{self, TableFormat};
 use pauseframe_routing::verify::{Options, Tables, verify};
@@ -38,7 +38,7 @@ pub(crate) fn routes(tables: Tables) -> VlanRoutes {
 fn in_lanes(routes: VlanRoutes, buffer: u64) -> Settings {
     let base = lossless(config(), buffer);
     Settings {
-        overhead: Overhead::ETHERNET.tagged(),
+        overhead: FrameOverhead::ETHERNET.with_vlan_tag(),
         pfc: Some(PfcSettings { priorities: routes.lanes.clone(), ..pfc() }),
         transports: vec![TransportSettings { priority: routes.lanes[0], ..base.transports[0].clone() }],
         vlans: Some(Arc::new(routes)),
@@ -56,7 +56,7 @@ fn a_flow_in_a_vlan_takes_the_time_of_its_tagged_frames() {
     let topology = line(2, 1, wire(), wire()).unwrap();
     let flows = [flow(&topology, "host0", "host1", 100 * MSS)];
     let lossy = Settings {
-        overhead: Overhead::ETHERNET.tagged(),
+        overhead: FrameOverhead::ETHERNET.with_vlan_tag(),
         vlans: Some(Arc::new(routes(plan(&topology, &UpDown { vlans: 1, root: None, seed: 1 })))),
         ..settings(config())
     };
@@ -91,7 +91,7 @@ fn switches_obey_their_tables_even_where_they_are_not_shortest() {
     // Five links, ten frames: 14 serialisations.
     assert_eq!(fct(&record), Span((TAGGED + 20) * 800 * 14) + Span::from_ns(2500));
     assert_eq!(fct(&record), record.ideal);
-    let vlans: Vec<_> = network.take_frames().iter().filter_map(vlan_of).collect();
+    let vlans: Vec<_> = network.take_captured_frames().iter().filter_map(vlan_of).collect();
     assert_eq!(vlans, [(7, 1); 10]);
 }
 
@@ -129,7 +129,7 @@ fn no_route_of_a_vlan_is_faster_than_the_ideal() {
 /// VLAN and priority of a captured segment.
 fn vlan_of(frame: &pauseframe_fabric::CapturedFrame) -> Option<(u16, u8)> {
     match frame.content {
-        FrameContent::Segment(headers, _) => Some((headers.vlan?, headers.priority.code_point())),
+        CapturedFrameContent::Segment(headers, _) => Some((headers.vlan?, headers.priority.code_point())),
         _ => None,
     }
 }
@@ -151,8 +151,8 @@ fn a_switch_that_changes_the_lane_pauses_the_lane_that_packets_came_by() {
     let settings = in_lanes(routes(tables), 60_000);
     let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "a", "b", 1_000_000)]);
     assert_eq!(network.flow_records(ending.now)[0].status, FlowStatus::Finished);
-    assert_eq!((drops(&network, &ending), network.packets_under_way()), ([0; 4], 0));
-    let reports = network.port_reports(ending.now);
+    assert_eq!((drops(&network, &ending), network.packet_count_in_network()), ([0; 4], 0));
+    let reports = network.port_priority_reports(ending.now);
     let by = |from, to| {
         let reports = reports.iter().filter(|report| report.port == port(&topology, from, to));
         reports.map(|r| (r.priority.code_point(), r.tx_packets > 0, r.pauses_sent > 0)).collect::<Vec<_>>()
@@ -194,9 +194,9 @@ fn over_the_diamond(change: impl Fn(&Topology, VlanRoutes) -> VlanRoutes, seed: 
     let flows = [flow(&topology, "h0", "h2", 100 * MSS), flow(&topology, "h1", "h3", 100 * MSS)];
     let (mut network, ending) = run(&topology, &settings, &flows);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
-    let reports = network.port_reports(ending.now);
+    let reports = network.port_priority_reports(ending.now);
     ["s1", "s2"].map(|middle| {
-        let sent = |r: &&pauseframe_fabric::PortReport| r.port == port(&topology, "s0", middle);
+        let sent = |r: &&pauseframe_fabric::PortPriorityReport| r.port == port(&topology, "s0", middle);
         reports.iter().filter(sent).map(|report| report.tx_packets).sum()
     })
 }
@@ -243,7 +243,7 @@ fn all_to_all(topology: &Topology, settings: &Settings, size: u64, until: Time) 
     let (mut network, ending) = run_until(topology, settings, &flows, until);
     let lost = drops(&network, &ending);
     assert_eq!(lost, [0; 4], "a lossless network lost something");
-    let paused = network.port_reports(ending.now);
+    let paused = network.port_priority_reports(ending.now);
     let paused = paused.iter().filter(|report| report.pauses_received > report.resumes_received).count();
     let records = network.flow_records(ending.now);
     Rest {

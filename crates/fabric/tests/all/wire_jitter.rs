@@ -1,7 +1,7 @@
 //! Jitter between host and switch: within its bound, in order, and what it is for, no phase effects.
 
 use crate::common::{MSS, config, fct, flow, link, per_port, run, run_until, settings, star_of};
-use pauseframe_fabric::{FlowSpec, HostLinkJitter, Jitter, Settings};
+use pauseframe_fabric::{FlowSpec, HostLinkJitterSettings, JitterSetting, Settings};
 use pauseframe_transport::TcpConfig;
 use pauseframe_units::{Span, Time};
 
@@ -15,7 +15,7 @@ fn packets_are_late_within_the_bound_and_in_order() {
     let topology = star_of(&[("a", wire), ("b", wire)]);
     for seed in 1..=20 {
         let steady = Settings { seed, ..settings(config()) };
-        let jittery = Settings { wire_jitter: Jitter::Always(JITTER), ..steady.clone() };
+        let jittery = Settings { wire_jitter: JitterSetting::Always(JITTER), ..steady.clone() };
         let flows = [flow(&topology, "a", "b", 100 * MSS)];
         let [exact, late] = [&steady, &jittery].map(|settings| {
             let (mut network, ending) = run(&topology, settings, &flows);
@@ -34,11 +34,11 @@ fn each_direction_of_a_host_has_its_own_jitter() {
     let wire = link(100, Span::from_us(1));
     let topology = star_of(&[("a", wire), ("b", wire)]);
     let host = |name| topology.find(name).unwrap();
-    let own = |name, to_switch, to_host| HostLinkJitter { host: host(name), to_switch, to_host };
+    let own = |name, to_switch, to_host| HostLinkJitterSettings { host: host(name), to_switch, to_host };
     let flows = [flow(&topology, "a", "b", 100 * MSS)];
     let time = |wire_jitter, wire_jitters| {
         let settings =
-            Settings { wire_jitter: Jitter::Always(wire_jitter), wire_jitters, ..settings(config()) };
+            Settings { wire_jitter: JitterSetting::Always(wire_jitter), wire_jitters, ..settings(config()) };
         let (mut network, ending) = run(&topology, &settings, &flows);
         fct(&network.flow_records(ending.now)[0])
     };
@@ -85,8 +85,11 @@ fn jitter_ends_phase_effects() {
         .collect();
     let share_of_less = |wire_jitter: Span| {
         let tcp = TcpConfig { initial_window: 10 * MSS, ..config() };
-        let settings =
-            Settings { wire_jitter: Jitter::Always(wire_jitter), buffer: per_port(150_000), ..settings(tcp) };
+        let settings = Settings {
+            wire_jitter: JitterSetting::Always(wire_jitter),
+            buffer: per_port(150_000),
+            ..settings(tcp)
+        };
         let (mut network, ending) = run_until(&topology, &settings, &flows, Time::ZERO + Span::from_ms(1500));
         let records = network.flow_records(ending.now);
         let of = |host: usize| records.iter().skip(host).step_by(2).map(|flow| flow.delivered).sum::<u64>();

@@ -2,7 +2,9 @@
 //! detector of the network.
 
 use crate::spec::{CorruptionSpec, PauseStormSpec, Scenario};
-use pauseframe_fabric::{ErrorModel, LinkFailure, Network, PauseStorm, PfcSettings, ports_matching};
+use pauseframe_fabric::{
+    ErrorModel, Network, PauseStorm, PfcSettings, ScheduledFailure, ports_matching_globs,
+};
 use pauseframe_topology::Topology;
 use pauseframe_units::{Span, Time};
 
@@ -13,14 +15,18 @@ pub(super) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
         // `resolve` has already refused links that do not exist.
         let what = failure.links(topology).unwrap_or_default();
         let [down, up] = [Some(failure.down), failure.up].map(|at| at.map(|at| Time::ZERO + at));
-        plan.extend(what.into_iter().map(|what| LinkFailure { what, down: down.unwrap_or_default(), up }));
+        plan.extend(what.into_iter().map(|what| ScheduledFailure {
+            what,
+            down: down.unwrap_or_default(),
+            up,
+        }));
     }
-    network.schedule_failures(plan, scenario.routing.convergence);
+    network.schedule_link_and_node_failures(plan, scenario.routing.convergence);
     for CorruptionSpec { ports, ber, fer, stop } in &scenario.corruption {
         let model = ber.map(ErrorModel::BitErrors).or(fer.map(ErrorModel::FrameErrors));
-        let ports = ports_matching(ports, topology);
+        let ports = ports_matching_globs(ports, topology);
         let bad: Vec<_> = model.into_iter().flat_map(|m| ports.iter().map(move |port| (*port, m))).collect();
-        network.corrupt_frames(&bad, stop.map(|stop| Time::ZERO + stop));
+        network.set_link_error_models(&bad, stop.map(|stop| Time::ZERO + stop));
     }
     let Some(pfc) = &scenario.switch.pfc else { return };
     network.add_pause_storms(

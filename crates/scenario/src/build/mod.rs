@@ -14,7 +14,7 @@ use crate::jobs::Jobs;
 use crate::resolve::Resolved;
 use crate::run::RunOptions;
 use crate::spec::{Scenario, WorkloadKind, WorkloadSpec};
-use pauseframe_fabric::{IdealCompletionTime, Network, Settings};
+use pauseframe_fabric::{IdealFctCalculator, Network, Settings};
 use pauseframe_results::RunError;
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
@@ -30,7 +30,7 @@ pub(crate) struct Parts {
     /// The settings of the network.
     pub(crate) settings: Arc<Settings>,
     /// Ideal completion times in the idle network.
-    pub(crate) ideal: IdealCompletionTime,
+    pub(crate) ideal: IdealFctCalculator,
     /// Names of the transports by index: "default", then the names in `[transports]`, then "udp" for each datagram workload.
     pub(crate) transports: Vec<String>,
 }
@@ -70,7 +70,7 @@ impl Parts {
         transports::fit_to_network(scenario, &mut settings, &topology, &routes);
         let settings = Arc::new(settings);
         let ideal =
-            IdealCompletionTime::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings));
+            IdealFctCalculator::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings));
         let named = scenario.transports.iter().map(|(name, _)| name.clone());
         let of_datagrams = transports::udp_workloads(scenario).map(|_| "udp".to_owned());
         let transports = std::iter::once("default".to_owned()).chain(named).chain(of_datagrams).collect();
@@ -91,7 +91,7 @@ impl Parts {
             topology: &self.topology,
             placed,
             seed: scenario.seed,
-            ideal_of_query: Arc::new(move |flows| ideal.query_completion_time(flows)),
+            ideal_of_query: Arc::new(move |flows| ideal.ideal_query_completion_time(flows)),
             query_numbers: QueryNumbers::default(),
             queue_pairs: self.settings.transports.iter().map(|transport| transport.rdma.is_some()).collect(),
         };

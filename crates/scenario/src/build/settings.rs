@@ -6,8 +6,8 @@ use crate::spec::{
     WireOverhead, WorkloadKind, WorkloadSpec,
 };
 use pauseframe_fabric::{
-    HostLinkJitter, Jitter, Overhead, ReceiverSettings, Settings, TransportSettings, VlanChoice, VlanRoutes,
-    matches,
+    FrameOverhead, HostLinkJitterSettings, JitterSetting, Settings, SlowReceiverSettings, TransportSettings,
+    VlanChoice, VlanRoutes, matches_glob,
 };
 use pauseframe_routing::verify::{Demand, Tables};
 use pauseframe_topology::Topology;
@@ -24,7 +24,7 @@ pub(crate) fn settings(
     let receivers = host.slow_receivers.iter().filter_map(|receiver| {
         let node = topology.find(&receiver.host)?;
         let stop = receiver.stop.map(|stop| Time::ZERO + stop);
-        Some(ReceiverSettings { host: node, rate: receiver.rate, buffer: receiver.buffer, stop })
+        Some(SlowReceiverSettings { host: node, rate: receiver.rate, buffer: receiver.buffer, stop })
     });
     let (tx_delay, rx_delay) = stack_delays(host);
     let nodes = |names: &[String]| names.iter().filter_map(|name| topology.find(name)).collect();
@@ -34,7 +34,7 @@ pub(crate) fn settings(
         mtu: host.mtu.0 as u32,
         tx_delay,
         tx_jitter: jitter(host.tx_jitter, scenario.clocks == Clocks::Real),
-        wire_jitter: jitter(Jitter::Auto, scenario.clocks == Clocks::Real && sends_lossy(scenario)),
+        wire_jitter: jitter(JitterSetting::Auto, scenario.clocks == Clocks::Real && sends_lossy(scenario)),
         random_ties: scenario.clocks == Clocks::Real,
         wire_jitters: wire_jitters(&host.wire_jitters, topology),
         wire_burst: host.wire_burst.0 as u32,
@@ -71,24 +71,24 @@ fn stack_delays(host: &HostSpec) -> (Span, Span) {
 }
 
 /// Header overhead of packets on the wire; in VLANs, each packet has an 802.1Q tag.
-pub(crate) fn overhead(scenario: &Scenario) -> Overhead {
+pub(crate) fn overhead(scenario: &Scenario) -> FrameOverhead {
     let plain = match scenario.host.wire_overhead {
-        WireOverhead::Ethernet => Overhead::ETHERNET,
-        WireOverhead::None => Overhead::NONE,
+        WireOverhead::Ethernet => FrameOverhead::ETHERNET,
+        WireOverhead::None => FrameOverhead::NONE,
     };
-    if scenario.routing.vlans.is_some() { plain.tagged() } else { plain }
+    if scenario.routing.vlans.is_some() { plain.with_vlan_tag() } else { plain }
 }
 
 /// Automatic jitter, unless `auto` is off.
-fn jitter(jitter: Jitter, auto: bool) -> Jitter {
-    if jitter == Jitter::Auto && !auto { Jitter::NONE } else { jitter }
+fn jitter(jitter: JitterSetting, auto: bool) -> JitterSetting {
+    if jitter == JitterSetting::Auto && !auto { JitterSetting::NONE } else { jitter }
 }
 
 /// The jitter of each host that a row matches, in the order of the hosts.
-fn wire_jitters(rows: &[WireJitterSpec], topology: &Topology) -> Vec<HostLinkJitter> {
+fn wire_jitters(rows: &[WireJitterSpec], topology: &Topology) -> Vec<HostLinkJitterSettings> {
     let of_host = |host: NodeId| {
-        let own = rows.iter().find(|row| matches(&row.host, &topology.nodes()[host].name))?;
-        Some(HostLinkJitter { host, to_switch: own.to_switch, to_host: own.to_host })
+        let own = rows.iter().find(|row| matches_glob(&row.host, &topology.nodes()[host].name))?;
+        Some(HostLinkJitterSettings { host, to_switch: own.to_switch, to_host: own.to_host })
     };
     if rows.is_empty() { Vec::new() } else { topology.hosts().filter_map(of_host).collect() }
 }

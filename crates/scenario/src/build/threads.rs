@@ -6,7 +6,7 @@
 
 use crate::run::RunOptions;
 use crate::spec::{HostStack, Scenario};
-use pauseframe_fabric::{self as fabric, Plan};
+use pauseframe_fabric::{self as fabric, NetworkPlan};
 use pauseframe_units::Span;
 use std::fs;
 use std::thread::{available_parallelism, sleep};
@@ -41,8 +41,8 @@ pub(super) fn divide(
     network: &mut fabric::Network,
     &RunOptions { threads, .. }: &RunOptions,
 ) -> ThreadChoice {
-    let plan = network.plan();
-    let choice = match (threads, network.min_reaction_to_divide()) {
+    let plan = network.network_plan();
+    let choice = match (threads, network.min_reaction_time_to_partition()) {
         _ if scenario.host.stack == HostStack::Kernel => {
             ThreadChoice { threads: 1, reason: "hosts share one kernel".to_owned(), warning: None }
         }
@@ -51,7 +51,7 @@ pub(super) fn divide(
         (count, None) => self::asked(plan, count),
     };
     if choice.threads > 1 {
-        let partition_of = plan.assign_partitions(choice.threads);
+        let partition_of = plan.assign_nodes_to_partitions(choice.threads);
         network.divide_into_partitions(&partition_of);
     }
     choice
@@ -65,12 +65,12 @@ trait Network {
     fn most(&self) -> usize;
 }
 
-impl Network for Plan {
+impl Network for NetworkPlan {
     fn paying(&self, cores: usize) -> usize {
-        self.useful_partitions(cores)
+        self.useful_partition_count(cores)
     }
     fn most(&self) -> usize {
-        self.max_partitions()
+        self.max_partition_count()
     }
 }
 

@@ -5,7 +5,7 @@ use crate::spec::{
     WorkloadKind, WorkloadSpec,
 };
 use pauseframe_fabric::{
-    DatagramSettings, IdealCompletionTime, RdmaSettings, Settings, TransportSettings, VlanRoutes,
+    IdealFctCalculator, RdmaSettings, Settings, TransportSettings, UdpSettings, VlanRoutes,
 };
 use pauseframe_rdma::QueuePairSettings;
 use pauseframe_rdma::cc::dcqcn::Preset;
@@ -41,7 +41,7 @@ pub(super) fn udp_workloads(scenario: &Scenario) -> impl Iterator<Item = (&Workl
 
 /// The TCP settings copied from `like` are placeholders; a datagram transport ignores them.
 fn datagrams(spec: &UdpSpec, like: &TransportSettings) -> TransportSettings {
-    let datagrams = DatagramSettings { rate: spec.rate, payload: spec.datagram.0 as u32, ecn: spec.ecn };
+    let datagrams = UdpSettings { rate: spec.rate, payload: spec.datagram.0 as u32, ecn: spec.ecn };
     TransportSettings {
         config: Arc::clone(&like.config),
         priority: spec.priority,
@@ -99,18 +99,19 @@ pub(super) fn fit_to_network(
     topology: &Arc<Topology>,
     routes: &Arc<NextHops>,
 ) {
-    let idle = IdealCompletionTime::new(Arc::clone(topology), Arc::clone(routes), Arc::new(settings.clone()));
+    let idle = IdealFctCalculator::new(Arc::clone(topology), Arc::clone(routes), Arc::new(settings.clone()));
     let longest = longest_pair(topology, routes, settings.vlans.as_deref());
     for (index, spec) in scenario.transport_specs().enumerate() {
-        let rtt = |at_least| longest.map_or(at_least, |(a, b)| idle.base_rtt(a, b, index as u16));
+        let rtt =
+            |at_least| longest.map_or(at_least, |(a, b)| idle.base_rtt_between_hosts(a, b, index as u16));
         let transport = &mut settings.transports[index];
         let mss = u64::from(transport.config.mss);
         Arc::make_mut(&mut transport.config).initial_window = match spec.initial_window {
             InitialWindow::Segments(n) => u64::from(n) * mss,
             InitialWindow::Bytes(bytes) => bytes.0,
             InitialWindow::Bdp => {
-                let packet =
-                    settings.overhead.frame_size(settings.mtu, transport.priority) + settings.overhead.gap;
+                let packet = settings.overhead.frame_size_of_ip_packet(settings.mtu, transport.priority)
+                    + settings.overhead.gap;
                 let bytes = slowest_host_link(topology).bytes_in(rtt(Span::ZERO)).0;
                 bytes.div_ceil(u64::from(packet)).max(1) * mss
             }
@@ -122,7 +123,7 @@ pub(super) fn fit_to_network(
                 *base_rtt = rtt(Span(1));
             }
             Some(ControlChoice::Swift(hops)) => {
-                *hops = longest.map_or(1, |(a, b)| idle.link_count(a, b));
+                *hops = longest.map_or(1, |(a, b)| idle.link_count_between_hosts(a, b));
             }
             _ => {}
         }
@@ -147,6 +148,7 @@ fn longest_pair(
     let first_two = by_switch.chunk_by(|a, b| a.0 == b.0).flat_map(|hosts| hosts.iter().take(2));
     let hosts: Vec<NodeId> = first_two.map(|(_, host)| *host).collect();
     let pairs = hosts.iter().flat_map(|a| hosts.iter().map(move |b| (*a, *b))).filter(|(a, b)| a != b);
-    let distance = |a, b| vlans.map_or_else(|| routes.distance(a, b), |vlans| vlans.hop_distance(a, b));
+    let distance =
+        |a, b| vlans.map_or_else(|| routes.distance(a, b), |vlans| vlans.link_count_of_shortest_route(a, b));
     pairs.max_by_key(|(a, b)| (distance(*a, *b), std::cmp::Reverse((*a, *b))))
 }

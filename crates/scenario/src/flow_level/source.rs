@@ -45,7 +45,8 @@ impl Sender {
         if let WorkloadKind::Udp(udp) = &workload.kind {
             let payload = udp.datagram.0 as u32;
             let overhead = overhead(scenario);
-            let wire = overhead.frame_size(payload + DATAGRAM_HEADERS, udp.priority) + overhead.gap;
+            let wire =
+                overhead.frame_size_of_ip_packet(payload + DATAGRAM_HEADERS, udp.priority) + overhead.gap;
             let rate = udp.rate.0 as f64 * f64::from(payload) / f64::from(wire);
             return Sender::Datagrams { rate: BitRate((rate.round() as u64).max(1)) };
         }
@@ -206,7 +207,7 @@ impl<'a> Workloads<'a> {
 
     fn next_workload(&self) -> Option<(Time, usize)> {
         let starts = self.sources.iter().enumerate();
-        starts.filter_map(|(index, workload)| Some((workload.next_start_time()?, index))).min()
+        starts.filter_map(|(index, workload)| Some((workload.next_flow_start_time()?, index))).min()
     }
 
     /// Transmission time of `bytes` alone on `path`, in seconds.
@@ -233,12 +234,12 @@ impl<'a> Workloads<'a> {
         let flow = FlowRecord {
             status,
             delivered: entry.spec.size.saturating_add(entry.spec.reply),
-            ..FlowRecord::started(entry.spec, Span::from_secs_f64(entry.ideal), now)
+            ..FlowRecord::new_at_flow_start(entry.spec, Span::from_secs_f64(entry.ideal), now)
         };
         let workload = &mut self.sources[usize::from(flow.spec.workload)];
         workload.on_flow_finished(&flow, now);
         // The queries are drained, so that they do not accumulate in memory.
-        workload.take_queries();
+        workload.take_completed_queries();
     }
 }
 

@@ -62,17 +62,17 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     let Ended { built: Built { parts, mut network, jobs, threads }, ending, wall_s, series, .. } = ended;
     let workloads: Vec<String> = scenario.workload.iter().map(|workload| workload.name.clone()).collect();
     let names = Names { topology: &parts.topology, workloads: &workloads, transports: &parts.transports };
-    let ports = network.port_reports(ending.now);
+    let ports = network.port_priority_reports(ending.now);
     let mut warnings = resolved.warnings.clone();
     warnings.extend(threads.warning);
     warnings.extend(network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
     warnings.extend(dead_links(&mut network, &names, ending.now));
-    warnings.extend(network.stack_notes());
+    warnings.extend(network.external_stack_warnings());
     let of_kernel = network.take_stack_samples();
     warnings.extend(dropped_syns(&network));
     warnings.extend(needless_timeouts(scenario, &mut network, &ports, ending.now));
     warnings.extend(starved_flows(scenario, (&mut network, &parts.ideal), &names, &ports, ending.now));
-    let deadlocks = network.deadlocks();
+    let deadlocks = network.detected_deadlocks();
     let ends = scenario.ends_at_deadlock();
     warnings.extend(deadlocks.iter().map(|deadlock| lossless::describe(deadlock, &names, ends)));
     let jobs = jobs.report(scenario, &network, ending.now);
@@ -81,16 +81,16 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     let facts = RunFacts {
         name: scenario.name.clone(),
         seed: scenario.seed,
-        fingerprint: ending.fingerprint.value(),
+        fingerprint: ending.fingerprint.fingerprint_as_u64(),
         sim_time: ending.now,
         wall_s,
         threads: network.partition_count(),
         threads_reason: threads.reason,
         events: ending.events,
-        packet_hops: network.packet_hops(),
+        packet_hops: network.packet_hop_count(),
         deadlocks: deadlocks.len() as u64,
-        syn_drops_not_ect: network.syn_drops_not_ect(),
-        fullest_switch: network.fullest_switch().map(|(node, bytes)| (names.node(node), bytes)),
+        syn_drops_not_ect: network.not_ect_syn_drop_count(),
+        fullest_switch: network.switch_with_max_backlog().map(|(node, bytes)| (names.node(node), bytes)),
         nic_queue: scenario.host.nic_queue.name(),
         series_full: series.full(),
         status: match (ending.interrupted || was_stopped, ends && !deadlocks.is_empty()) {
@@ -105,7 +105,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     let deadlocks = lossless::deadlocks(deadlocks, &names).batch();
     let timeline = tables_of_jobs::timeline(&jobs.timelines, &names).batch();
     let jobs = jobs.results;
-    let states = states::states(network.state_changes(), &names).batch();
+    let states = states::states(network.state_log_rows(), &names).batch();
     let received = network.throughput_series();
     let (record, end) = (&scenario.record, ending.now);
     let queries = network.query_records();
@@ -121,8 +121,13 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
         queries: tables::queries(&queries, &names).batch(),
         ports: tables::ports(ports, &names, end.saturating_since(Time::ZERO)).batch(),
         series: series.into_columns(&names).batch(),
-        throughput: tables::throughput(received.interval(), received.bytes_by_interval(), &names, end)
-            .batch(),
+        throughput: tables::throughput(
+            received.interval_length(),
+            received.goodput_bytes_by_interval(),
+            &names,
+            end,
+        )
+        .batch(),
         pause_tree,
         states,
         deadlocks,

@@ -5,8 +5,10 @@
 //! that rank packets, a higher priority in use) and flows with unknown paths (spraying, forwarding tables
 //! with VLANs).
 
-use crate::spec::{Clocks, Jitter, QueueDiscipline, Scenario, TransportSpec, WireJitterSpec, WorkloadKind};
-use pauseframe_fabric::{FlowRecord, FlowStatus, IdealCompletionTime, Network, PortReport};
+use crate::spec::{
+    Clocks, JitterSetting, QueueDiscipline, Scenario, TransportSpec, WireJitterSpec, WorkloadKind,
+};
+use pauseframe_fabric::{FlowRecord, FlowStatus, IdealFctCalculator, Network, PortPriorityReport};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, capacities};
 use pauseframe_results::Names;
 use pauseframe_units::{Span, Time};
@@ -35,7 +37,7 @@ struct Starved {
 pub(super) fn needless_timeouts(
     scenario: &Scenario,
     network: &mut Network,
-    ports: &[PortReport],
+    ports: &[PortPriorityReport],
     now: Time,
 ) -> Option<String> {
     let is_mute = !scenario.host.silent.is_empty() || !scenario.host.refusing.is_empty();
@@ -55,9 +57,9 @@ pub(super) fn needless_timeouts(
 /// Warns of starved flows.
 pub(super) fn starved_flows(
     scenario: &Scenario,
-    (network, ideal): (&mut Network, &IdealCompletionTime),
+    (network, ideal): (&mut Network, &IdealFctCalculator),
     names: &Names,
-    ports: &[PortReport],
+    ports: &[PortPriorityReport],
     now: Time,
 ) -> Option<String> {
     let host = &scenario.host;
@@ -102,7 +104,7 @@ pub(super) fn starved_flows(
 }
 
 /// True for a long one-way flow that always had data to send, in the highest priority of the network.
-fn is_backlogged(scenario: &Scenario, ideal: &IdealCompletionTime, record: &FlowRecord) -> bool {
+fn is_backlogged(scenario: &Scenario, ideal: &IdealFctCalculator, record: &FlowRecord) -> bool {
     let workload = &scenario.workload[usize::from(record.spec.workload)];
     let is_open = matches!(record.status, FlowStatus::Running | FlowStatus::Stopped);
     let is_datagrams = matches!(workload.kind, WorkloadKind::Udp(_));
@@ -118,7 +120,7 @@ fn is_backlogged(scenario: &Scenario, ideal: &IdealCompletionTime, record: &Flow
         return false;
     }
     let spec = &record.spec;
-    let rtt = ideal.base_rtt(spec.source, spec.destination, spec.transport);
+    let rtt = ideal.base_rtt_between_hosts(spec.source, spec.destination, spec.transport);
     let long = (transport.tcp.rto.min * TIMEOUTS).max(rtt * ROUND_TRIPS).max(LEAST);
     record.end.saturating_since(record.spec.start) >= long
 }
@@ -128,7 +130,7 @@ fn is_backlogged(scenario: &Scenario, ideal: &IdealCompletionTime, record: &Flow
 fn shares(scenario: &Scenario, network: &Network, names: &Names, records: &[FlowRecord]) -> Option<Vec<f64>> {
     let (mut paths, mut weights, mut caps) = (Paths::new(), Vec::new(), Vec::new());
     for (flow, record) in records.iter().enumerate() {
-        paths.push(network.path_of(flow as u32)?);
+        paths.push(network.path_of_flow(flow as u32)?);
         let (weight, cap) = match &scenario.workload[usize::from(record.spec.workload)].kind {
             WorkloadKind::Udp(udp) => (UNRESPONSIVE, udp.rate.0 as f64),
             _ => (1.0, transport(scenario, record).tcp.read_rate.map_or(f64::INFINITY, |rate| rate.0 as f64)),
@@ -145,9 +147,9 @@ fn transport<'a>(scenario: &'a Scenario, record: &FlowRecord) -> &'a TransportSp
 }
 
 /// The scenario key that the user should check first.
-fn advice(scenario: &Scenario, record: &FlowRecord, ports: &[PortReport]) -> String {
+fn advice(scenario: &Scenario, record: &FlowRecord, ports: &[PortPriorityReport]) -> String {
     let is_steady = |row: &WireJitterSpec| row.to_switch == Span::ZERO;
-    let is_without_jitter = scenario.host.tx_jitter == Jitter::NONE
+    let is_without_jitter = scenario.host.tx_jitter == JitterSetting::NONE
         && !scenario.host.wire_jitters.is_empty()
         && scenario.host.wire_jitters.iter().all(is_steady);
     if scenario.clocks == Clocks::Ideal || is_without_jitter {

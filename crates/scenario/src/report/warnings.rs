@@ -2,7 +2,7 @@
 
 use crate::spec::Scenario;
 use crate::volume::SERIES_ROWS_MAX;
-use pauseframe_fabric::{FlowRecord, FlowStatus, Network, ports_matching};
+use pauseframe_fabric::{FlowRecord, FlowStatus, Network, ports_matching_globs};
 use pauseframe_results::{Names, Series};
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, PortId, Time};
@@ -10,7 +10,7 @@ use pauseframe_units::{LinkId, PortId, Time};
 /// Warns of links that stay down to the end although flows have not finished. Queues that wait for a link
 /// that is down are not deadlocked, but look deadlocked in the tables.
 pub(super) fn dead_links(network: &mut Network, names: &Names, now: Time) -> Option<String> {
-    let down = network.links_down();
+    let down = network.failed_links();
     let unfinished = |record: &FlowRecord| matches!(record.status, FlowStatus::Running | FlowStatus::Failed);
     let waiting = network.packed_flow_records(now).iter().filter(unfinished).count();
     if down.is_empty() || waiting == 0 {
@@ -33,7 +33,7 @@ pub(super) fn dead_links(network: &mut Network, names: &Names, now: Time) -> Opt
 /// Warns of dropped SYNs. A SYN is not ECN-capable (RFC 3168 §6.1.1), so a marker that drops packets which it
 /// cannot mark delays connections by a second.
 pub(super) fn dropped_syns(network: &Network) -> Option<String> {
-    let count = network.syn_drops_not_ect();
+    let count = network.not_ect_syn_drop_count();
     (count > 0).then(|| {
         format!(
             "transport.ect_on_syn: {count} SYNs were dropped by a marker because they are not ECN-capable, and each is sent \
@@ -46,7 +46,7 @@ pub(super) fn dropped_syns(network: &Network) -> Option<String> {
 pub(super) fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut check = |key: &str, globs: &[String]| {
-        if !globs.is_empty() && ports_matching(globs, topology).is_empty() {
+        if !globs.is_empty() && ports_matching_globs(globs, topology).is_empty() {
             warnings.push(format!("record.{key}.ports: no port is called {}", globs.join(" or ")));
         }
     };
@@ -67,12 +67,12 @@ pub(super) fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: b
 /// Warns of incomplete results: full logs, and jobs that did not finish.
 pub(super) fn cut_short(network: &Network, of_jobs: Vec<String>, series: &Series) -> Vec<String> {
     let mut warnings = Vec::new();
-    let count = network.unrecorded_pauses();
+    let count = network.unrecorded_pause_count();
     if count > 0 {
         warnings.push(format!("record.pause_tree.limit: {count} pauses came after it and are not recorded"));
     }
     warnings.extend(of_jobs);
-    if let Some(time) = network.states_full_at() {
+    if let Some(time) = network.state_log_full_at() {
         warnings.push(format!(
             "record.states.limit: the log was full at {time} and what came later is not in it; raise limit or every"
         ));

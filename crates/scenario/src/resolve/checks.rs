@@ -6,7 +6,7 @@ use crate::spec::{
     RoutingSpec, Shared, Stop, SwitchSpec, TransportKindName, TransportSpec, UdpSpec, WireOverhead,
     WorkloadKind,
 };
-use pauseframe_fabric::all_ports;
+use pauseframe_fabric::all_ports_of_topology;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Setting;
@@ -103,7 +103,7 @@ pub(crate) fn room_for_frames(
         }
     };
     at_least("host.nic_buffer", host.nic_buffer, frame, "one frame");
-    at_least("switch.buffer.size", switch.buffer.size(), frame, "one frame");
+    at_least("switch.buffer.size", switch.buffer.buffer_size(), frame, "one frame");
     for Named { path, spec, .. } in transports {
         let segment = Bytes(host.mtu.0.saturating_sub(40));
         let window = Bytes(u64::from(spec.tcp.receive_window));
@@ -113,7 +113,7 @@ pub(crate) fn room_for_frames(
 
 /// Checks that thresholds and reserved bytes fit in the buffer.
 pub(crate) fn thresholds(ledger: &mut Ledger, switch: &SwitchSpec, graph: Option<&Topology>) {
-    let size = switch.buffer.size();
+    let size = switch.buffer.buffer_size();
     if let Some(PfcSettings { xoff, xon, headroom, .. }) = &switch.pfc {
         let of_buffer = format!("in switch.buffer.size ({size})");
         match (xoff, headroom) {
@@ -184,7 +184,7 @@ pub(crate) fn transports(
                 "transport {name:?} has ECN, but nothing is marked: switch.marker is {:?}",
                 marker.name()
             )),
-            (Some(backlog), EcnMode::Off) if !spec.lossless && marker.drops_not_ect() => ledger.warn(
+            (Some(backlog), EcnMode::Off) if !spec.lossless && marker.drops_not_ect_packets() => ledger.warn(
                 format!("transport {name:?} has no ECN: switch.marker drops its packets above {backlog}"),
             ),
             _ => {}
@@ -199,8 +199,8 @@ pub(crate) fn transports(
     if switch.pfc.as_ref().is_some_and(|pfc| !pauses(pfc)) {
         ledger.warn("switch.pfc is on, but no transport in use is lossless: nothing is ever paused");
     }
-    if let Some((key, bytes)) = switch.marker.min_threshold()
-        && bytes >= switch.buffer.size()
+    if let Some((key, bytes)) = switch.marker.marking_threshold_key_and_bytes()
+        && bytes >= switch.buffer.buffer_size()
     {
         let why = format!("switch.marker.{key} ({bytes}) is not below switch.buffer.size");
         ledger.warn(format!("{why}: nothing is ever marked"));
@@ -218,7 +218,7 @@ pub(crate) fn marks_of_datagrams(ledger: &mut Ledger, switch: &SwitchSpec, workl
                 workload.name,
                 marker.name()
             )),
-            Some(_) if !udp.ecn && marker.marks_departures() => ledger.warn(format!(
+            Some(_) if !udp.ecn && marker.marks_on_departure() => ledger.warn(format!(
                 "workload {:?} is not ECN-capable (ecn = false): switch.marker lets its datagrams go on as they leave, \
                  and marks none",
                 workload.name
@@ -232,16 +232,17 @@ pub(crate) fn marks_of_datagrams(ledger: &mut Ledger, switch: &SwitchSpec, workl
 /// port.
 pub(crate) fn markers(ledger: &mut Ledger, switch: &SwitchSpec, graph: &Topology) {
     let at_switch = |port: &PortId| graph.nodes()[graph.owner(*port)].kind == NodeKind::Switch;
-    let ports: Vec<(String, BitRate)> = all_ports(graph)
+    let ports: Vec<(String, BitRate)> = all_ports_of_topology(graph)
         .filter(at_switch)
         .map(|port| (graph.port_name(port), graph.channel(port).rate))
         .collect();
     for (path, marker) in switch.markers().filter(|(_, marker)| marker.varies_by_port()) {
-        if let Some((key, message)) = ports.iter().find_map(|(port, rate)| marker.for_port(port, *rate).err())
+        if let Some((key, message)) =
+            ports.iter().find_map(|(port, rate)| marker.marker_for_port(port, *rate).err())
         {
             ledger.problem(&format!("{path}.{key}"), message, "");
         }
-        for (key, selector) in marker.unmatched_selectors(&ports) {
+        for (key, selector) in marker.selectors_matching_no_port(&ports) {
             ledger.warn(format!("{path}.{key}: no port of a switch matches {selector:?}"));
         }
     }

@@ -7,7 +7,7 @@ use crate::spec::lookup::no_such_node;
 use crate::spec::{
     HostSpec, HostStack, INTERRUPT_DELAY, NicQueue, TransportKindName, TransportSpec, WorkloadKind,
 };
-use pauseframe_fabric::{Jitter, matches};
+use pauseframe_fabric::{JitterSetting, matches_glob};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::Topology;
 use pauseframe_transport::{CongestionControlConfig, EcnMode};
@@ -29,7 +29,7 @@ pub(crate) fn name_in_linux(control: &CongestionControlConfig) -> Option<&'stati
 
 /// The hosts that have the kernel.
 pub(crate) fn kernel_hosts(topology: &Topology, host: &HostSpec) -> Vec<NodeId> {
-    let is_chosen = |name: &str| host.kernel_hosts.iter().any(|pattern| matches(pattern, name));
+    let is_chosen = |name: &str| host.kernel_hosts.iter().any(|pattern| matches_glob(pattern, name));
     let name = |host: NodeId| topology.nodes()[host].name.as_str();
     topology.hosts().filter(|node| host.kernel_hosts.is_empty() || is_chosen(name(*node))).collect()
 }
@@ -57,7 +57,7 @@ pub(super) fn check(ledger: &mut Ledger, draft: &Draft) {
 /// Each pattern names a host, and the kernel has an interrupt for each host.
 fn check_hosts(ledger: &mut Ledger, host: &HostSpec, graph: &Topology) {
     for (index, pattern) in host.kernel_hosts.iter().enumerate() {
-        if !graph.hosts().any(|node| matches(pattern, &graph.nodes()[node].name)) {
+        if !graph.hosts().any(|node| matches_glob(pattern, &graph.nodes()[node].name)) {
             let (message, hint) = no_such_node(graph, pattern);
             ledger.problem(&format!("host.kernel_hosts.{index}"), message, hint);
         }
@@ -189,7 +189,7 @@ fn warn_of_unreached_keys(ledger: &mut Ledger, path: &str, spec: &TransportSpec)
 /// Keys of `[host]` that only simulated hosts have, and that change no result where they do not matter.
 fn warn_of_ignored_keys(ledger: &mut Ledger, host: &HostSpec) {
     let ignored = [
-        ("host.tx_jitter", matches!(host.tx_jitter, Jitter::Always(most) if most > Span::ZERO)),
+        ("host.tx_jitter", matches!(host.tx_jitter, JitterSetting::Always(most) if most > Span::ZERO)),
         ("host.nic_buffer", host.nic_buffer != NIC_BUFFER),
         ("host.nic_queue", host.nic_queue != NicQueue::Fifo),
         ("host.ticks_apart", host.ticks_apart),

@@ -54,7 +54,7 @@ fn boot(scenario: &Scenario, built: &mut Built, files: &Path, options: &RunOptio
         logs: options.out.map(|folder| folder.join("kernel")),
     };
     let stack = setup.boot().map_err(|error| RunError::Build(error.to_string()))?;
-    built.network.attach(Box::new(stack));
+    built.network.attach_external_stack(Box::new(stack));
     Ok(())
 }
 

@@ -8,9 +8,9 @@ use crate::resolve::Resolved;
 use crate::spec::{PacketsSpec, Scenario, SeriesSpec, TransportSpec};
 use crate::volume::SERIES_ROWS_MAX;
 use arrow_array::RecordBatch;
-use pauseframe_engine::{RunControl, RunEnding, RunLimits};
+use pauseframe_engine::{RunCallbackDecision, RunEnding, RunLimits};
 use pauseframe_fabric::{
-    Network, RunFailed, SamplePlan, Settings, TransportSettings, matches, ports_matching,
+    Network, RunFailed, SamplePlan, Settings, TransportSettings, matches_glob, ports_matching_globs,
 };
 use pauseframe_results::pcapng::{Agreement, PacketWriter};
 use pauseframe_results::{
@@ -128,7 +128,7 @@ impl RunResults {
 pub fn run(
     resolved: &Resolved,
     options: RunOptions,
-    mut watch: impl FnMut(RunProgress) -> RunControl,
+    mut watch: impl FnMut(RunProgress) -> RunCallbackDecision,
 ) -> Result<RunResults, RunError> {
     if let Some(problem) = resolved.large.as_ref().filter(|_| !options.force_large) {
         return Err(RunError::TooLarge(Box::new(problem.clone())));
@@ -143,26 +143,26 @@ pub fn run(
 
 /// The progress callback across all phases of a run; after a stop no further phase starts.
 pub(crate) struct Watch<'a> {
-    ask: &'a mut dyn FnMut(RunProgress) -> RunControl,
+    ask: &'a mut dyn FnMut(RunProgress) -> RunCallbackDecision,
     last: RunProgress,
     pub(crate) stopped: bool,
 }
 
 impl Watch<'_> {
-    fn ask(&mut self, now: RunProgress) -> RunControl {
+    fn ask(&mut self, now: RunProgress) -> RunCallbackDecision {
         self.last = now;
-        self.stopped |= (self.ask)(now) == RunControl::Stop;
-        if self.stopped { RunControl::Stop } else { RunControl::Continue }
+        self.stopped |= (self.ask)(now) == RunCallbackDecision::Stop;
+        if self.stopped { RunCallbackDecision::Stop } else { RunCallbackDecision::Continue }
     }
 
     /// Calls the progress callback during a phase in which no simulated time passes.
     pub(crate) fn goes_on(&mut self) -> bool {
-        !self.stopped && self.ask(self.last) == RunControl::Continue
+        !self.stopped && self.ask(self.last) == RunCallbackDecision::Continue
     }
 
     /// The results of a stopped run are still written; only a second stop interrupts the writing.
     pub(crate) fn is_patient(&mut self) -> bool {
-        (self.ask)(self.last) == RunControl::Continue
+        (self.ask)(self.last) == RunCallbackDecision::Continue
     }
 }
 
@@ -204,21 +204,21 @@ fn simulate(
         network.run(limits, shield, |network, progress| {
             if let Err(error) = recording.drain(network) {
                 failure = Some(error);
-                return RunControl::Stop;
+                return RunCallbackDecision::Stop;
             }
             watch.ask(RunProgress {
                 now: progress.now,
                 stop,
                 wall_s: begin.elapsed().as_secs_f64(),
                 events: progress.events,
-                packet_hops: network.packet_hops(),
-                flows: network.flow_counts(),
+                packet_hops: network.packet_hop_count(),
+                flows: network.started_and_finished_flow_counts(),
             })
         })
     })?;
     let wall_s = begin.elapsed().as_secs_f64();
     let ending = guarded(scenario, network, |network| {
-        network.finish_observation(ending.now);
+        network.finish_observers(ending.now);
         Ok(ending)
     })?;
     let cause = failure.or_else(|| recording.finish(network).err());
@@ -274,11 +274,11 @@ impl<'a> Recording<'a> {
 
     /// Writes what the network has observed since the last call.
     fn drain(&mut self, network: &mut Network) -> Result<(), WriteFailure> {
-        self.series.add(&network.take_samples());
+        self.series.add(&network.take_metric_samples());
         self.series.write_parts(self.names).map_err(|cause| ("series.parquet", cause))?;
         let Some(packets) = &mut self.packets else { return Ok(()) };
-        for frame in network.take_frames() {
-            let agreement = |flow| self.agreements[network.transport_of(flow)];
+        for frame in network.take_captured_frames() {
+            let agreement = |flow| self.agreements[network.transport_index_of_flow(flow)];
             packets.write(&frame, agreement).map_err(|cause| ("packets.pcapng", cause))?;
         }
         Ok(())
@@ -305,7 +305,7 @@ fn guarded(
         ran => ran,
     };
     ran.and_then(|ran| ran.map_err(|failed| failed.message)).map_err(|message| {
-        match plugin::plugin_failure(&message) {
+        match plugin::plugin_failure_in_panic(&message) {
             Some(message) => RunError::Plugin { scenario, seed, time, message: message.to_owned() },
             None => RunError::Internal { scenario, seed, time, message },
         }
@@ -317,17 +317,17 @@ fn watch_plugins(scenario: &Scenario) -> Result<Option<plugin::PluginWatchdog>, 
     if scenario.plugins().is_empty() {
         return Ok(None);
     }
-    let started = plugin::PluginWatchdog::start();
+    let started = plugin::PluginWatchdog::start_plugin_watchdog();
     started
         .map(Some)
         .map_err(|cause| RunError::Build(format!("no thread for the watchdog of plug-ins: {cause}")))
 }
 
 fn sample_plan(spec: &SeriesSpec, scenario: &Scenario, topology: &Topology) -> SamplePlan {
-    let wanted = |name: &str| spec.flows.iter().any(|glob| matches(glob, name));
+    let wanted = |name: &str| spec.flows.iter().any(|glob| matches_glob(glob, name));
     SamplePlan {
         every: spec.every,
-        ports: ports_matching(&spec.ports, topology),
+        ports: ports_matching_globs(&spec.ports, topology),
         workloads: scenario.workload.iter().map(|workload| wanted(&workload.name)).collect(),
     }
 }
@@ -339,7 +339,7 @@ fn begin_capture<'a>(
     network: &mut Network,
     folder: &ResultsFolder,
 ) -> Result<PacketWriter<'a, PendingFile>, RunError> {
-    let mut ports = ports_matching(&spec.ports, topology);
+    let mut ports = ports_matching_globs(&spec.ports, topology);
     ports.extend(ports.clone().into_iter().map(PortId::reverse));
     ports.sort_unstable();
     ports.dedup();

@@ -2,7 +2,9 @@
 
 use super::lookup::{between, no_such_node, ports_of};
 use super::stop::Stop;
-use pauseframe_fabric::{FailedElement, ObeyedPauses, PfcSettings, all_ports, ports_matching};
+use pauseframe_fabric::{
+    FailedElement, ObeyedPauses, PfcSettings, all_ports_of_topology, ports_matching_globs,
+};
 use pauseframe_schema::bounds::{Above, Each};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::reader::Table;
@@ -52,7 +54,7 @@ impl FailureSpec {
             return Ok(links.into_iter().map(FailedElement::Link).collect());
         }
         let name = self.port.as_deref().unwrap_or("");
-        let found = all_ports(graph).find(|port| graph.port_name(*port) == name);
+        let found = all_ports_of_topology(graph).find(|port| graph.port_name(*port) == name);
         let complaint = || (format!("there is no port {name:?}"), "ports are NODE:NUMBER".to_owned());
         Ok(vec![FailedElement::Link(found.ok_or_else(complaint)?.link())])
     }
@@ -131,7 +133,7 @@ pub(crate) fn check_pauses(
     stop: &Stop,
 ) {
     for (index, row) in pfc.into_iter().flat_map(|pfc| &pfc.ports).enumerate() {
-        if ports_matching(&row.ports, graph).is_empty() {
+        if ports_matching_globs(&row.ports, graph).is_empty() {
             let message = format!("no port is called {}", row.ports.join(" or "));
             ledger.problem(
                 &format!("switch.pfc.ports.{index}.ports"),
@@ -195,7 +197,7 @@ pub(crate) fn check(
         }
     }
     for (index, wire) in corruption.iter().enumerate() {
-        if ports_matching(&wire.ports, graph).is_empty() {
+        if ports_matching_globs(&wire.ports, graph).is_empty() {
             let message = format!("no port is called {}", wire.ports.join(" or "));
             ledger.problem(
                 &format!("corruption.{index}.ports"),

@@ -1,6 +1,6 @@
 //! `[host]`: hosts and their NICs.
 
-use pauseframe_fabric::{Jitter, matches};
+use pauseframe_fabric::{JitterSetting, matches_glob};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
@@ -36,7 +36,7 @@ table! {
         tx_delay: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
         /// Maximum random delay added to tx_delay of each segment, in order, against phase locking. "auto": 1 us for
         /// segments of lossless classes behind others in the stack or NIC, while at least two flows are active
-        tx_jitter: Jitter = or(Jitter::Auto) => { check_jitter(t, "tx_jitter", tx_jitter); };
+        tx_jitter: JitterSetting = or(JitterSetting::Auto) => { check_jitter(t, "tx_jitter", tx_jitter); };
         /// Size of the token bucket that models a host's link, in both directions; 0: store and forward
         #[source = "Linux: TBF"]
         wire_burst: Bytes = or_in(Bytes(0), Bytes(0)..=Bytes(1_000_000));
@@ -82,8 +82,8 @@ table! {
     pub fn read(t, hosts: Option<&Hosts>, qcn: bool);
 }
 
-fn check_jitter(t: &mut Table, key: &'static str, jitter: Jitter) {
-    if let Jitter::Always(most) = jitter {
+fn check_jitter(t: &mut Table, key: &'static str, jitter: JitterSetting) {
+    if let JitterSetting::Always(most) = jitter {
         let message = || format!("{most} is outside 0 s to {SECOND}");
         t.check(most <= SECOND, key, message, "");
     }
@@ -187,7 +187,7 @@ fn pattern_of_row(
     );
     patterns.extend(pattern.clone());
     if let (Some(pattern), Some(hosts)) = (&pattern, hosts) {
-        let is_known = hosts.names().any(|name| matches(pattern, name));
+        let is_known = hosts.names().any(|name| matches_glob(pattern, name));
         t.check(is_known, key, || hosts.complaint(pattern), &hosts.suggestion(pattern));
     }
     pattern

@@ -1,6 +1,6 @@
 //! Finds ports, links and nodes of a topology by their names in scenarios.
 
-use pauseframe_fabric::{all_ports, matches};
+use pauseframe_fabric::{all_ports_of_topology, matches_glob};
 use pauseframe_schema::value::did_you_mean;
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, NodeId, PortId};
@@ -15,9 +15,9 @@ pub(crate) fn between(graph: &Topology, a: NodeId, b: NodeId) -> Vec<LinkId> {
 pub(crate) fn ports_of(globs: &[String], topology: &Topology) -> Vec<PortId> {
     let named = |port: &PortId| {
         let (port, node) = (topology.port_name(*port), &topology.nodes()[topology.owner(*port)].name);
-        globs.iter().any(|glob| matches(glob, &port) || matches(glob, node))
+        globs.iter().any(|glob| matches_glob(glob, &port) || matches_glob(glob, node))
     };
-    all_ports(topology).filter(named).collect()
+    all_ports_of_topology(topology).filter(named).collect()
 }
 
 /// The error about an unknown node.

@@ -9,7 +9,7 @@ use pauseframe_schema::ledger::{Ledger, Origin};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::value::Setting;
 use pauseframe_transport::CongestionControlConfig;
-use pauseframe_transport::plugin::{PluginCode, PluginSource, loaded_plugins};
+use pauseframe_transport::plugin::{LoadedPlugin, PluginSource, loaded_plugins};
 use std::path::Path;
 
 /// Plug-ins that a scenario needs.
@@ -55,7 +55,7 @@ impl PluginsSpec {
             }
         }
         // A plug-in whose constants are given must be loaded to read the scenario, even if another one is chosen.
-        let is_read = |code: &&PluginCode| code.parameters.iter().any(|one| ledger.has_key(one.key));
+        let is_read = |code: &&LoadedPlugin| code.parameters.iter().any(|one| ledger.has_key(one.key));
         let read: Vec<_> = known.iter().copied().filter(is_read).collect();
         let used = transports.filter_map(plugin_of);
         let mut all: Vec<(String, String)> = Vec::new();
@@ -79,9 +79,9 @@ impl PluginsSpec {
     }
 }
 
-fn plugin_of(spec: &TransportSpec) -> Option<&'static PluginCode> {
+fn plugin_of(spec: &TransportSpec) -> Option<&'static LoadedPlugin> {
     match spec.tcp.congestion_control {
-        CongestionControlConfig::Plugin(config) => Some(config.code()),
+        CongestionControlConfig::Plugin(config) => Some(config.plugin_code()),
         _ => None,
     }
 }
@@ -112,7 +112,7 @@ fn refuse(ledger: &mut Ledger, file: &str) {
     ledger.problem("plugins.files", message, hint);
 }
 
-fn check_digest(ledger: &mut Ledger, file: &str, code: &PluginCode, expected: Option<&String>) {
+fn check_digest(ledger: &mut Ledger, file: &str, code: &LoadedPlugin, expected: Option<&String>) {
     let Some(expected) = expected else { return };
     let found = &code.source.sha256;
     if found != expected {

@@ -26,9 +26,9 @@ table! {
         /// Time from the last bit in to the egress queue
         latency: Span = or_in(Span::ZERO, Span::ZERO..=Span::from_secs(1));
         /// Buffer policy and size
-        buffer: BufferPolicy = section(BufferPolicy::of_table);
+        buffer: BufferPolicy = section(BufferPolicy::read_buffer_policy_table);
         /// ECN marking
-        marker: Marker = section(|t| Marker::of_table(t, demands.ecn.as_deref()));
+        marker: Marker = section(|t| Marker::read_marker_table(t, demands.ecn.as_deref()));
         /// Priority flow control (IEEE 802.1Qbb), or false: no priority is lossless
         pfc: Option<PfcSettings> = by(pfc_or_none, demands);
         /// Order of service within a priority, and which packet a full queue drops
@@ -37,7 +37,7 @@ table! {
         #[source = "Linux: pfifo limit"]
         queue_packets: Option<u32> = optional_in(1..=10_000_000, "none: bytes alone count");
         /// Which priority is served next
-        scheduler: Scheduler = section(Scheduler::of_table);
+        scheduler: Scheduler = section(Scheduler::read_scheduler_table);
         /// Priority that hosts and switches assign to a DSCP, as in [[10, 1], [46, 5]]
         #[source = "RFC 2474"]
         priority_of_dscp: Vec<[u8; 2]> = or(Vec::new()) => { check_pairs(t, &priority_of_dscp); };

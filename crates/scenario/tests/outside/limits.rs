@@ -2,7 +2,7 @@
 
 use crate::{packets, read};
 use pauseframe_scenario::results::RunError;
-use pauseframe_scenario::{RunControl, RunOptions, run};
+use pauseframe_scenario::{RunCallbackDecision, RunOptions, run};
 
 fn text(stop: &str, record: &str) -> String {
     format!(
@@ -23,11 +23,11 @@ fn a_series_without_bounds_is_refused_with_its_size() {
         "{}",
         problem.hint
     );
-    let error = run(&resolved, RunOptions::default(), |_| RunControl::Continue).unwrap_err();
+    let error = run(&resolved, RunOptions::default(), |_| RunCallbackDecision::Continue).unwrap_err();
     assert!(matches!(error, RunError::TooLarge(_)), "{error}");
     // A user can override the limit; in this run the flows end long before the stop time.
     let options = RunOptions { force_large: true, ..RunOptions::default() };
-    let results = run(&resolved, options, |_| RunControl::Continue).unwrap();
+    let results = run(&resolved, options, |_| RunCallbackDecision::Continue).unwrap();
     assert!(results.series.num_rows() > 100_000, "{}", results.series.num_rows());
     for fine in
         ["[record.series]\nevery = \"100 ns\"\n", "[record.series]\nevery = \"1 ns\"\nports = []\n", ""]

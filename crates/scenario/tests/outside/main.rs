@@ -15,7 +15,7 @@ use arrow_array::{RecordBatch, StringArray};
 use pauseframe_routing::watch::Unwatched;
 use pauseframe_scenario::resolve::{Input, Resolved, resolve};
 use pauseframe_scenario::{
-    FlowOptions, FlowResults, RunControl, RunOptions, RunResults, ScenarioError, run, run_flow_level,
+    FlowOptions, FlowResults, RunCallbackDecision, RunOptions, RunResults, ScenarioError, run, run_flow_level,
 };
 use std::path::Path;
 
@@ -28,7 +28,7 @@ fn read(text: &str) -> Resolved {
 }
 
 fn packets(text: &str) -> RunResults {
-    run(&read(text), RunOptions::default(), |_| RunControl::Continue).unwrap()
+    run(&read(text), RunOptions::default(), |_| RunCallbackDecision::Continue).unwrap()
 }
 
 fn fluid(text: &str) -> FlowResults {

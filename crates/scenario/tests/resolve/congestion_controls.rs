@@ -3,8 +3,8 @@
 
 use crate::resolve_as;
 use pauseframe_scenario::resolve::options;
-use pauseframe_scenario::{Resolved, RunControl, RunOptions, run};
-use pauseframe_transport::{CongestionControlConfig, Value};
+use pauseframe_scenario::{Resolved, RunCallbackDecision, RunOptions, run};
+use pauseframe_transport::{CongestionControlConfig, ConstantValue};
 use std::fmt::Write;
 
 fn text(rest: &str) -> String {
@@ -19,9 +19,9 @@ fn resolved(text: &str) -> Resolved {
 }
 
 /// Returns a value other than the default, as TOML.
-fn other(default: Value, range: Option<(Value, Value)>) -> (Value, String) {
+fn other(default: ConstantValue, range: Option<(ConstantValue, ConstantValue)>) -> (ConstantValue, String) {
     let value = match (default, range) {
-        (Value::Flag(on), _) => Value::Flag(!on),
+        (ConstantValue::Flag(on), _) => ConstantValue::Flag(!on),
         (_, Some((low, high))) => {
             if low == default {
                 high
@@ -32,10 +32,10 @@ fn other(default: Value, range: Option<(Value, Value)>) -> (Value, String) {
         (_, None) => panic!("a number without a range"),
     };
     let text = match value {
-        Value::Number(x) => format!("{x:?}"),
-        Value::Count(x) => x.to_string(),
-        Value::Flag(x) => x.to_string(),
-        Value::Time(x) => format!("\"{} ps\"", x.0),
+        ConstantValue::Number(x) => format!("{x:?}"),
+        ConstantValue::Count(x) => x.to_string(),
+        ConstantValue::Flag(x) => x.to_string(),
+        ConstantValue::Time(x) => format!("\"{} ps\"", x.0),
     };
     (value, text)
 }
@@ -47,7 +47,7 @@ fn every_one_runs_with_every_constant_set() {
         let mut lines = format!("congestion_control = \"{name}\"\n");
         for (index, parameter) in config.parameters().iter().enumerate() {
             let (value, shown) = other(parameter.default, parameter.range);
-            assert!(expected.set(index, value));
+            assert!(expected.set_constant(index, value));
             writeln!(lines, "{} = {shown}", parameter.key).unwrap();
         }
         let plain = resolved(&text(&format!("congestion_control = \"{name}\"\n")));
@@ -57,7 +57,7 @@ fn every_one_runs_with_every_constant_set() {
         assert!(set.warnings.iter().all(|warning| !warning.contains("uses it")));
         assert_eq!(resolved(&set.to_toml()).scenario, set.scenario);
         for scenario in [&plain, &set] {
-            let results = run(scenario, RunOptions::default(), |_| RunControl::Continue).unwrap();
+            let results = run(scenario, RunOptions::default(), |_| RunCallbackDecision::Continue).unwrap();
             assert!(results.flows.num_rows() > 0, "{name}");
         }
     }

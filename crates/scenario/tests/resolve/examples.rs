@@ -4,8 +4,8 @@ use crate::{EXAMPLES, base_dir, resolve_as};
 use pauseframe_scenario::resolve::options;
 use pauseframe_scenario::spec::{BackgroundSpec, Cdf, FlowsSpec, PerPort, Shared, Step};
 use pauseframe_scenario::spec::{
-    BufferPolicy, InitialWindow, MarkAt, Marker, NotEct, PfcSettings, RoutingKind, SizesSpec, Threshold,
-    ValueByPort, WorkloadKind,
+    BufferPolicy, InitialWindow, MarkAt, Marker, NotEctAction, PfcSettings, QueueLengthThreshold,
+    RoutingKind, SizesSpec, ValueByPort, WorkloadKind,
 };
 use pauseframe_scenario::{Resolved, ScenarioError, presets};
 use pauseframe_transport::EcnMode;
@@ -50,9 +50,9 @@ fn tcp_bolt_brings_its_switches_along() {
     assert_eq!(scenario.transport.initial_window, InitialWindow::Bdp);
     assert_eq!((scenario.transport.priority.code_point(), scenario.transport.lossless), (3, true));
     let step = Marker::Step(Step {
-        k: ValueByPort::All(Threshold::Bytes(Bytes(22_500))),
+        k: ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(22_500))),
         at: MarkAt::Enqueue,
-        not_ect: NotEct::Drop,
+        not_ect: NotEctAction::Drop,
     });
     assert_eq!(scenario.switch.marker, step);
     assert_eq!(scenario.switch.buffer, BufferPolicy::PerPort(PerPort { size: Bytes::kb(225) }));

@@ -3,7 +3,9 @@
 
 use crate::{GOOD, resolve_as};
 use pauseframe_scenario::Resolved;
-use pauseframe_scenario::spec::{BufferPolicy, Marker, QueueDiscipline, Scheduler, Threshold, ValueByPort};
+use pauseframe_scenario::spec::{
+    BufferPolicy, Marker, QueueDiscipline, QueueLengthThreshold, Scheduler, ValueByPort,
+};
 use pauseframe_scenario::spec::{Ets, IdealOutputQueued, Red, Shared, Step};
 use pauseframe_units::{Bytes, Priority};
 
@@ -88,7 +90,7 @@ fn schedulers_markers_and_classes_are_read() {
         ("rdma", [priority(3)].as_slice(), Some(QueueDiscipline::Fifo))
     );
     let Some(Marker::Step(Step { k, .. })) = &class.marker else { panic!("{:?}", class.marker) };
-    assert_eq!(*k, ValueByPort::All(Threshold::Packets(20)));
+    assert_eq!(*k, ValueByPort::All(QueueLengthThreshold::Packets(20)));
     assert_eq!(switch.buffer, BufferPolicy::IdealOutputQueued(IdealOutputQueued { size: Bytes(100_000) }));
     // A sweep can set keys of a class like any other key, and an override alone can create a class.
     let resolved =

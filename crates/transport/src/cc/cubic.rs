@@ -108,18 +108,18 @@ impl Cubic {
 
 impl CubicState {
     /// Ticks that have passed at `now`.
-    fn ticks_at(&self, now: Time) -> u64 {
+    fn elapsed_ticks_at(&self, now: Time) -> u64 {
         now.0 / self.tick
     }
 
     /// Ticks in units of 1/1024 s.
-    fn ticks_to_1024ths(&self, ticks: u64) -> u64 {
+    fn ticks_in_1024ths_of_second(&self, ticks: u64) -> u64 {
         ticks.saturating_mul(self.tick) / 1_000_000 * FIXED_POINT_SCALE / 1_000_000
     }
 
     /// Computes `cnt`, at most once per tick.
     fn update_cnt(&mut self, cwnd: u64, acked: u64, mss: u64, now: Time) {
-        let now = self.ticks_at(now);
+        let now = self.elapsed_ticks_at(now);
         self.w_est_acked += acked;
         let since = now.saturating_sub(self.last_time);
         // With an unchanged window the curve is recomputed after 1/32 s.
@@ -161,7 +161,7 @@ impl CubicState {
     /// W(t) (RFC 9438 eq. 1) a round trip from now, in segments.
     fn target_window(&self, ticks: u64) -> u64 {
         let rtt = (self.delay_min * 1_000_000).div_ceil(self.tick);
-        let t = self.ticks_to_1024ths(ticks + rtt);
+        let t = self.ticks_in_1024ths_of_second(ticks + rtt);
         let offset = t.abs_diff(self.k).min(MAX_CURVE_OFFSET);
         let delta = ((u128::from(self.c) * u128::from(offset).pow(3)) >> 40) as u64;
         if t < self.k { self.origin.saturating_sub(delta) } else { self.origin + delta }
@@ -189,7 +189,7 @@ impl CongestionAlgorithm for Cubic {
         }
         // Linux ignores samples of the first second after a recovery as biased.
         if let Some(start) = state.epoch_start
-            && state.ticks_at(ack.now).saturating_sub(start) < SECOND / state.tick
+            && state.elapsed_ticks_at(ack.now).saturating_sub(start) < SECOND / state.tick
         {
             return;
         }
@@ -199,7 +199,7 @@ impl CongestionAlgorithm for Cubic {
         }
         if let Some(hystart) = &mut state.hystart
             && window.cwnd < window.ssthresh
-            && hystart.should_exit_slow_start(window, ack, delay, state.delay_min)
+            && hystart.detect_slow_start_exit(window, ack, delay, state.delay_min)
         {
             window.ssthresh = window.cwnd;
         }
@@ -227,7 +227,7 @@ impl CongestionAlgorithm for Cubic {
         }
     }
 
-    fn reduced_window(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
+    fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
         let state = &mut *self.0;
         let cwnd = window.cwnd / u64::from(window.mss);
         state.epoch_start = None;
@@ -250,7 +250,7 @@ impl CongestionAlgorithm for Cubic {
         state.delay_min = 0;
         state.epoch_start = None;
         if let Some(hystart) = &mut state.hystart {
-            hystart.reset();
+            hystart.reset_after_timeout();
         }
     }
 

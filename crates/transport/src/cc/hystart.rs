@@ -50,12 +50,12 @@ impl Hystart {
     }
 
     /// After a timeout.
-    pub(super) fn reset(&mut self) {
+    pub(super) fn reset_after_timeout(&mut self) {
         *self = Hystart::new(self.low_window, self.milliseconds);
     }
 
     /// Processes an RTT sample in slow start; true if slow start should end. Times in microseconds.
-    pub(super) fn should_exit_slow_start(
+    pub(super) fn detect_slow_start_exit(
         &mut self,
         window: &CongestionWindow,
         ack: &AckSample,
@@ -69,18 +69,18 @@ impl Hystart {
         // Rounds are counted from the first ACK on, even while the window is too small for the check (Linux since 2025).
         let begins = ack.snd_una > self.end_seq;
         if begins && !self.milliseconds {
-            self.begin_round(now, ack.snd_nxt);
+            self.begin_hystart_round(now, ack.snd_nxt);
         }
         self.found = window.cwnd >= window.segments_to_bytes(self.low_window)
-            && (self.is_ack_train_long(window, ack, now, delay_min)
-                || self.has_delay_increased(delay, delay_min));
+            && (self.detect_long_ack_train(window, ack, now, delay_min)
+                || self.detect_delay_increase(delay, delay_min));
         if begins && self.milliseconds {
-            self.begin_round(now, ack.snd_nxt);
+            self.begin_hystart_round(now, ack.snd_nxt);
         }
         self.found
     }
 
-    fn begin_round(&mut self, now: u64, snd_nxt: u64) {
+    fn begin_hystart_round(&mut self, now: u64, snd_nxt: u64) {
         self.round_start = now;
         self.last_ack = now;
         self.end_seq = snd_nxt;
@@ -88,7 +88,7 @@ impl Hystart {
         self.samples = 0;
     }
 
-    fn is_ack_train_long(
+    fn detect_long_ack_train(
         &mut self,
         window: &CongestionWindow,
         ack: &AckSample,
@@ -106,7 +106,7 @@ impl Hystart {
         now - self.round_start > u64::midpoint(delay_min, max_ack_delay(window, ack))
     }
 
-    fn has_delay_increased(&mut self, delay: u64, delay_min: u64) -> bool {
+    fn detect_delay_increase(&mut self, delay: u64, delay_min: u64) -> bool {
         self.rtt_min = self.rtt_min.min(delay);
         if self.samples < MIN_RTT_SAMPLES {
             self.samples += 1;

@@ -2,7 +2,7 @@
 //! registry and of its loaded plug-ins.
 
 use super::CongestionControlConfig;
-use super::parameter::{Constant, Parameter, Value};
+use super::parameter::{ConstantType, ConstantValue, Parameter};
 use pauseframe_schema::bounds::Bounds;
 use pauseframe_schema::document::{Item, Value as Given};
 use pauseframe_schema::reader::Table;
@@ -14,28 +14,33 @@ use std::sync::OnceLock;
 
 /// A name of the registry, or of a loaded plug-in.
 #[derive(Clone, Copy, PartialEq)]
-struct Control(&'static str);
+struct CongestionControlName(&'static str);
 
 /// Linux's default.
-const DEFAULT: Control = Control("cubic");
+const DEFAULT: CongestionControlName = CongestionControlName("cubic");
 
 /// "MODULE:NAME": a plug-in, loaded or not.
 const PLUGIN: &str = "^[A-Za-z0-9_-]+:[A-Za-z][A-Za-z0-9_]*$";
 
-impl Setting for Control {
+impl Setting for CongestionControlName {
     fn shape() -> Shape {
         static KIND: OnceLock<String> = OnceLock::new();
         let built_in = || CongestionControlConfig::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>();
         let kind =
             KIND.get_or_init(|| format!("one of {}, or MODULE:NAME of a plug-in", built_in().join(", ")));
-        let names = CongestionControlConfig::all().into_iter().map(|(name, _)| name).collect();
+        let names =
+            CongestionControlConfig::all_congestion_controls().into_iter().map(|(name, _)| name).collect();
         Shape::Any(kind, vec![Shape::OneOf(names), Shape::Pattern(PLUGIN)])
     }
-    fn read(item: &Item) -> Result<Control, Mistake> {
-        let names: Vec<_> =
-            CongestionControlConfig::all().into_iter().map(|(name, _)| (name, Control(name))).collect();
+    fn read(item: &Item) -> Result<CongestionControlName, Mistake> {
+        let names: Vec<_> = CongestionControlConfig::all_congestion_controls()
+            .into_iter()
+            .map(|(name, _)| (name, CongestionControlName(name)))
+            .collect();
         choose(item, &names).map_err(|mistake| match (&item.value, mistake.hint.as_str()) {
-            (Given::Text(name), "") if name.contains(':') => Mistake { hint: hint_to_load(name), ..mistake },
+            (Given::Text(name), "") if name.contains(':') => {
+                Mistake { hint: hint_to_load_plugin(name), ..mistake }
+            }
             _ => mistake,
         })
     }
@@ -45,7 +50,7 @@ impl Setting for Control {
 }
 
 /// How to load the plug-in "mine:swift".
-fn hint_to_load(name: &str) -> String {
+fn hint_to_load_plugin(name: &str) -> String {
     let module = name.split(':').next().unwrap_or_default();
     format!(
         "a plug-in must be loaded first: add --plugin with its file, such as {module}.py or lib{module}.so (in Python: \
@@ -54,7 +59,7 @@ fn hint_to_load(name: &str) -> String {
 }
 
 /// The constants of an unloaded plug-in are not further mistakes.
-fn excuse_constants(t: &mut Table, key: &str) {
+fn ignore_constants_of_unloaded_plugin(t: &mut Table, key: &str) {
     let item = t.item.and_then(|item| item.get(key));
     if let Some(Item { value: Given::Text(name), .. }) = item
         && let Some((_, own)) = name.split_once(':')
@@ -64,8 +69,8 @@ fn excuse_constants(t: &mut Table, key: &str) {
 }
 
 /// Reads the congestion control and the constants of all, because a file may be run with several.
-pub(crate) fn congestion_control(t: &mut Table, key: &'static str, _: &str) -> CongestionControlConfig {
-    let all = CongestionControlConfig::all();
+pub(crate) fn read_congestion_control(t: &mut Table, key: &'static str, _: &str) -> CongestionControlConfig {
+    let all = CongestionControlConfig::all_congestion_controls();
     let docs: Vec<_> = all.iter().map(|(_, config)| config.doc()).collect();
     let doc = format!("Congestion control: {}", docs.join("; "));
     let name = t.or(key, DEFAULT, &doc);
@@ -73,7 +78,7 @@ pub(crate) fn congestion_control(t: &mut Table, key: &'static str, _: &str) -> C
     let mut chosen = named.map_or(CongestionControlConfig::NewReno, |(_, config)| *config);
     let path = t.at(key);
     if named.is_none() || t.ledger.failed(&path) {
-        excuse_constants(t, key);
+        ignore_constants_of_unloaded_plugin(t, key);
     }
     for (name, config) in &all {
         t.under(&format!("{path} = {name}"), |t| {
@@ -83,8 +88,12 @@ pub(crate) fn congestion_control(t: &mut Table, key: &'static str, _: &str) -> C
                     let key = t.at(parameter.key);
                     t.ledger.warn(format!("{key}: only congestion_control {name:?} uses it"));
                 }
-                let value = constant(t, parameter, is_chosen || is_given);
-                assert!(!is_chosen || chosen.set(index, value), "{} is of another kind", parameter.key);
+                let value = read_constant(t, parameter, is_chosen || is_given);
+                assert!(
+                    !is_chosen || chosen.set_constant(index, value),
+                    "{} is of another kind",
+                    parameter.key
+                );
             }
         });
     }
@@ -92,23 +101,25 @@ pub(crate) fn congestion_control(t: &mut Table, key: &'static str, _: &str) -> C
 }
 
 /// The value of a constant: from the file, a preset, or its default. Unused ones are noted, not recorded.
-fn constant(t: &mut Table, parameter: &Parameter, is_asked_for: bool) -> Value {
+fn read_constant(t: &mut Table, parameter: &Parameter, is_asked_for: bool) -> ConstantValue {
     match parameter.default {
-        Value::Number(_) => typed::<f64>(t, parameter, is_asked_for),
-        Value::Count(_) => typed::<u32>(t, parameter, is_asked_for),
-        Value::Flag(_) => typed::<bool>(t, parameter, is_asked_for),
-        Value::Time(_) => typed::<Span>(t, parameter, is_asked_for),
+        ConstantValue::Number(_) => read_typed_constant::<f64>(t, parameter, is_asked_for),
+        ConstantValue::Count(_) => read_typed_constant::<u32>(t, parameter, is_asked_for),
+        ConstantValue::Flag(_) => read_typed_constant::<bool>(t, parameter, is_asked_for),
+        ConstantValue::Time(_) => read_typed_constant::<Span>(t, parameter, is_asked_for),
     }
 }
 
-fn typed<T: Constant + Setting + PartialOrd>(
+fn read_typed_constant<T: ConstantType + Setting + PartialOrd>(
     t: &mut Table,
     parameter: &Parameter,
     is_asked_for: bool,
-) -> Value {
+) -> ConstantValue {
     let &Parameter { key, doc, .. } = parameter;
-    let Some(default) = T::from_value(parameter.default) else { return parameter.default };
-    let range = parameter.range.and_then(|(low, high)| Some(T::from_value(low)?..=T::from_value(high)?));
+    let Some(default) = T::from_constant_value(parameter.default) else { return parameter.default };
+    let range = parameter
+        .range
+        .and_then(|(low, high)| Some(T::from_constant_value(low)?..=T::from_constant_value(high)?));
     let value = match range {
         range if !is_asked_for => {
             t.unused(key, &default, range.as_ref().map(|range| range as &dyn Bounds<T>), doc);
@@ -117,5 +128,5 @@ fn typed<T: Constant + Setting + PartialOrd>(
         Some(range) => t.or_in(key, default, range, doc),
         None => t.or(key, default, doc),
     };
-    value.value()
+    value.to_constant_value()
 }

@@ -13,11 +13,11 @@ mod keys;
 mod parameter;
 pub mod plugin;
 
-pub(crate) use keys::congestion_control;
-pub use parameter::{Parameter, Value};
+pub(crate) use keys::read_congestion_control;
+pub use parameter::{ConstantValue, Parameter};
 pub use plugin::PluginConfig;
 
-use parameter::Constants;
+use parameter::AlgorithmConstants;
 use pauseframe_units::{Span, Time};
 
 /// The congestion window (RFC 5681 §2). All in bytes.
@@ -95,10 +95,10 @@ pub(crate) trait CongestionAlgorithm {
 
     /// The new ssthresh after congestion, in bytes, at least one segment. `window.cwnd` is the window when congestion occurred. Called at most once
     /// per window and cause.
-    fn reduced_window(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64;
+    fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64;
 
     /// The window after a loss in a window of data that ECE has already reduced (Linux): unchanged by default.
-    fn window_on_loss_after_ecn(&mut self, window: &CongestionWindow) -> u64 {
+    fn cwnd_on_loss_after_ecn(&mut self, window: &CongestionWindow) -> u64 {
         window.ssthresh
     }
 
@@ -106,7 +106,7 @@ pub(crate) trait CongestionAlgorithm {
     /// and `tcp_enter_loss`). In FreeBSD's CUBIC and RFC 9438 this credit is part of cwnd.
     fn discard_growth_credit(&mut self) {}
 
-    /// The retransmission timer expired; after [`Self::reduced_window`] if that is due.
+    /// The retransmission timer expired; after [`Self::ssthresh_after_congestion`] if that is due.
     fn on_timeout(&mut self) {}
 
     /// Sending resumes after the time `idle` with nothing in flight.
@@ -153,7 +153,7 @@ macro_rules! registry {
             pub fn name(&self) -> &'static str {
                 match self {
                     $(CongestionControlConfig::$variant { .. } => $name,)+
-                    CongestionControlConfig::Plugin(config) => config.code().name,
+                    CongestionControlConfig::Plugin(config) => config.plugin_code().name,
                 }
             }
 
@@ -161,7 +161,7 @@ macro_rules! registry {
             pub fn doc(&self) -> &'static str {
                 match self {
                     $(CongestionControlConfig::$variant { .. } => $doc,)+
-                    CongestionControlConfig::Plugin(config) => config.code().doc,
+                    CongestionControlConfig::Plugin(config) => config.plugin_code().doc,
                 }
             }
 
@@ -169,26 +169,26 @@ macro_rules! registry {
             pub fn parameters(&self) -> &'static [Parameter] {
                 match self {
                     $(CongestionControlConfig::$variant { .. } => registry!(@parameters $($config)?),)+
-                    CongestionControlConfig::Plugin(config) => config.code().parameters,
+                    CongestionControlConfig::Plugin(config) => config.plugin_code().parameters,
                 }
             }
 
             /// The value of `self.parameters()[index]`.
-            pub fn get(&self, index: usize) -> Option<Value> {
+            pub fn get_constant(&self, index: usize) -> Option<ConstantValue> {
                 match self {
                     $(CongestionControlConfig::$variant $(($constants))? =>
                         registry!(@get index $(, $constants)?),)+
-                    CongestionControlConfig::Plugin(config) => config.get(index),
+                    CongestionControlConfig::Plugin(config) => config.get_constant(index),
                 }
             }
 
             /// Sets `self.parameters()[index]`; false if there is none, or its values are of another kind.
             #[must_use]
-            pub fn set(&mut self, index: usize, value: Value) -> bool {
+            pub fn set_constant(&mut self, index: usize, value: ConstantValue) -> bool {
                 match self {
                     $(CongestionControlConfig::$variant $(($constants))? =>
                         registry!(@set index, value $(, $constants)?),)+
-                    CongestionControlConfig::Plugin(config) => config.set(index, value),
+                    CongestionControlConfig::Plugin(config) => config.set_constant(index, value),
                 }
             }
         }
@@ -233,16 +233,16 @@ macro_rules! registry {
                     CongestionControl::Plugin(algorithm) => algorithm.increase_window(window, ack),
                 }
             }
-            fn reduced_window(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64 {
+            fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64 {
                 match self {
-                    $(CongestionControl::$variant(algorithm) => algorithm.reduced_window(window, cause),)+
-                    CongestionControl::Plugin(algorithm) => algorithm.reduced_window(window, cause),
+                    $(CongestionControl::$variant(algorithm) => algorithm.ssthresh_after_congestion(window, cause),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.ssthresh_after_congestion(window, cause),
                 }
             }
-            fn window_on_loss_after_ecn(&mut self, window: &CongestionWindow) -> u64 {
+            fn cwnd_on_loss_after_ecn(&mut self, window: &CongestionWindow) -> u64 {
                 match self {
-                    $(CongestionControl::$variant(algorithm) => algorithm.window_on_loss_after_ecn(window),)+
-                    CongestionControl::Plugin(algorithm) => algorithm.window_on_loss_after_ecn(window),
+                    $(CongestionControl::$variant(algorithm) => algorithm.cwnd_on_loss_after_ecn(window),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.cwnd_on_loss_after_ecn(window),
                 }
             }
             fn discard_growth_credit(&mut self) {
@@ -284,11 +284,11 @@ macro_rules! registry {
         }
     };
     (@parameters) => { &[] };
-    (@parameters $config:ident) => { <$config as Constants>::PARAMETERS };
+    (@parameters $config:ident) => { <$config as AlgorithmConstants>::PARAMETERS };
     (@get $index:ident) => {{ let _ = $index; None }};
-    (@get $index:ident, $constants:ident) => { $constants.get($index) };
+    (@get $index:ident, $constants:ident) => { $constants.get_constant($index) };
     (@set $index:ident, $value:ident) => {{ let _ = ($index, $value); false }};
-    (@set $index:ident, $value:ident, $constants:ident) => { $constants.set($index, $value) };
+    (@set $index:ident, $value:ident, $constants:ident) => { $constants.set_constant($index, $value) };
 }
 
 registry! {
@@ -302,8 +302,9 @@ registry! {
 
 impl CongestionControlConfig {
     /// Every congestion control that scenarios can name: the built-in ones and the loaded plug-ins.
-    pub fn all() -> Vec<(&'static str, CongestionControlConfig)> {
-        let of_code = |code| (PluginConfig::new(code).code().name, Self::Plugin(PluginConfig::new(code)));
+    pub fn all_congestion_controls() -> Vec<(&'static str, CongestionControlConfig)> {
+        let of_code =
+            |code| (PluginConfig::new(code).plugin_code().name, Self::Plugin(PluginConfig::new(code)));
         Self::NAMES.iter().copied().chain(plugin::loaded_plugins().into_iter().map(of_code)).collect()
     }
 
@@ -311,31 +312,31 @@ impl CongestionControlConfig {
     pub fn needs_exact_ecn(&self) -> bool {
         match self {
             Self::Dctcp(_) => true,
-            Self::Plugin(config) => config.code().needs_exact_ecn(),
+            Self::Plugin(config) => config.plugin_code().needs_exact_ecn(),
             _ => false,
         }
     }
 
     /// Whether it sets a pacing rate.
     pub fn sets_pacing_rate(&self) -> bool {
-        matches!(self, Self::Plugin(config) if config.code().paces())
+        matches!(self, Self::Plugin(config) if config.plugin_code().sets_pacing_rate())
     }
 }
 
 impl CongestionControl {
     /// The algorithm for contract checks, in which a plug-in that requests less than a segment fails.
-    pub(crate) fn new_strict(config: &CongestionControlConfig) -> CongestionControl {
+    pub(crate) fn new_with_strict_checks(config: &CongestionControlConfig) -> CongestionControl {
         let mut cc = CongestionControl::new(config);
         if let CongestionControl::Plugin(plugin) = &mut cc {
-            plugin.set_strict();
+            plugin.enable_strict_checks();
         }
         cc
     }
 
     /// Sets the flow of the connection, for messages of plug-ins.
-    pub(crate) fn set_flow(&mut self, flow: u32) {
+    pub(crate) fn set_flow_for_messages(&mut self, flow: u32) {
         if let CongestionControl::Plugin(plugin) = self {
-            plugin.set_flow(flow);
+            plugin.set_flow_for_messages(flow);
         }
     }
 }

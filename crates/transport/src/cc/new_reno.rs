@@ -13,7 +13,7 @@ pub(crate) struct AdditiveIncrease {
 impl AdditiveIncrease {
     /// Slow start below ssthresh, else congestion avoidance.
     #[inline]
-    pub(crate) fn increase(&mut self, window: &mut CongestionWindow, acked: u64) {
+    pub(crate) fn increase_window_by_bytes(&mut self, window: &mut CongestionWindow, acked: u64) {
         let rest = window.grow_in_slow_start(acked);
         if rest == 0 {
             return;
@@ -27,7 +27,7 @@ impl AdditiveIncrease {
     }
 
     /// Resets the byte count after a reduction.
-    pub(crate) fn reset(&mut self) {
+    pub(crate) fn reset_byte_count(&mut self) {
         self.bytes_acked = 0;
     }
 }
@@ -47,11 +47,11 @@ impl NewReno {
 impl CongestionAlgorithm for NewReno {
     #[inline]
     fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
-        self.increase.increase(window, ack.acked);
+        self.increase.increase_window_by_bytes(window, ack.acked);
     }
 
-    fn reduced_window(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
-        self.increase.reset();
+    fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
+        self.increase.reset_byte_count();
         // RFC 5681 eq. (4); RFC 3168 §6.1.2 has the same for ECN.
         (window.cwnd / 2).max(window.segments_to_bytes(2))
     }
@@ -60,10 +60,10 @@ impl CongestionAlgorithm for NewReno {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::contract::ack_sample;
+    use crate::cc::contract::ack_sample_of_bytes;
 
     fn acked(bytes: u64) -> AckSample {
-        ack_sample(bytes, 0, 0)
+        ack_sample_of_bytes(bytes, 0, 0)
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
     fn halves_with_a_floor_of_two_segments() {
         let mut reno = NewReno::default();
         let window = |cwnd| CongestionWindow { cwnd, ssthresh: u64::MAX, mss: 1000 };
-        assert_eq!(reno.reduced_window(&window(21_000), CongestionCause::Loss), 10_500);
-        assert_eq!(reno.reduced_window(&window(3_000), CongestionCause::Ecn), 2_000);
+        assert_eq!(reno.ssthresh_after_congestion(&window(21_000), CongestionCause::Loss), 10_500);
+        assert_eq!(reno.ssthresh_after_congestion(&window(3_000), CongestionCause::Ecn), 2_000);
     }
 }

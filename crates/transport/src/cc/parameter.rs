@@ -5,7 +5,7 @@ use pauseframe_units::Span;
 
 /// The value of a constant.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Value {
+pub enum ConstantValue {
     /// A number.
     Number(f64),
     /// A whole number.
@@ -24,27 +24,27 @@ pub struct Parameter {
     /// What it is, with unit and source, in one line.
     pub doc: &'static str,
     /// Its default.
-    pub default: Value,
+    pub default: ConstantValue,
     /// Smallest and largest value; `None`: any.
-    pub range: Option<(Value, Value)>,
+    pub range: Option<(ConstantValue, ConstantValue)>,
 }
 
 /// A possible type of a constant.
-pub(super) trait Constant: Copy {
+pub(super) trait ConstantType: Copy {
     /// Converts to a value.
-    fn value(self) -> Value;
+    fn to_constant_value(self) -> ConstantValue;
     /// From a value of the same kind.
-    fn from_value(value: Value) -> Option<Self>;
+    fn from_constant_value(value: ConstantValue) -> Option<Self>;
 }
 
 macro_rules! constant {
     ($($type:ty => $kind:ident,)+) => {$(
-        impl Constant for $type {
-            fn value(self) -> Value {
-                Value::$kind(self)
+        impl ConstantType for $type {
+            fn to_constant_value(self) -> ConstantValue {
+                ConstantValue::$kind(self)
             }
-            fn from_value(value: Value) -> Option<Self> {
-                if let Value::$kind(value) = value { Some(value) } else { None }
+            fn from_constant_value(value: ConstantValue) -> Option<Self> {
+                if let ConstantValue::$kind(value) = value { Some(value) } else { None }
             }
         }
     )+};
@@ -52,13 +52,13 @@ macro_rules! constant {
 constant! { f64 => Number, u32 => Count, bool => Flag, Span => Time, }
 
 /// Access to the constants of an algorithm by index.
-pub(crate) trait Constants: Copy {
+pub(crate) trait AlgorithmConstants: Copy {
     /// The declared constants.
     const PARAMETERS: &'static [Parameter];
     /// The value of `PARAMETERS[index]`.
-    fn get(&self, index: usize) -> Option<Value>;
+    fn get_constant(&self, index: usize) -> Option<ConstantValue>;
     /// Sets `PARAMETERS[index]`; false if there is none, or the kind is another.
-    fn set(&mut self, index: usize, value: Value) -> bool;
+    fn set_constant(&mut self, index: usize, value: ConstantValue) -> bool;
 }
 
 /// Declares the constants of the congestion control of that name: `FIELD: TYPE = DEFAULT, in SMALLEST, LARGEST;`. The documentation of a
@@ -87,7 +87,7 @@ macro_rules! constants {
             }
         }
 
-        impl $crate::cc::parameter::Constants for $config {
+        impl $crate::cc::parameter::AlgorithmConstants for $config {
             const PARAMETERS: &'static [$crate::cc::Parameter] = {
                 use $crate::cc::parameter::constants;
                 &[$($crate::cc::Parameter {
@@ -98,16 +98,16 @@ macro_rules! constants {
                 },)+]
             };
 
-            fn get(&self, index: usize) -> Option<$crate::cc::Value> {
-                use $crate::cc::parameter::Constant;
-                [$(self.$field.value(),)+].get(index).copied()
+            fn get_constant(&self, index: usize) -> Option<$crate::cc::ConstantValue> {
+                use $crate::cc::parameter::ConstantType;
+                [$(self.$field.to_constant_value(),)+].get(index).copied()
             }
 
-            fn set(&mut self, index: usize, value: $crate::cc::Value) -> bool {
-                use $crate::cc::parameter::Constant;
+            fn set_constant(&mut self, index: usize, value: $crate::cc::ConstantValue) -> bool {
+                use $crate::cc::parameter::ConstantType;
                 let mut place = 0..;
                 $(if place.next() == Some(index) {
-                    let Some(value) = <$type>::from_value(value) else { return false };
+                    let Some(value) = <$type>::from_constant_value(value) else { return false };
                     self.$field = value;
                     return true;
                 })+
@@ -115,10 +115,10 @@ macro_rules! constants {
             }
         }
     };
-    (@value f64, $value:expr) => { $crate::cc::Value::Number($value) };
-    (@value u32, $value:expr) => { $crate::cc::Value::Count($value) };
-    (@value bool, $value:expr) => { $crate::cc::Value::Flag($value) };
-    (@value Span, $value:expr) => { $crate::cc::Value::Time($value) };
+    (@value f64, $value:expr) => { $crate::cc::ConstantValue::Number($value) };
+    (@value u32, $value:expr) => { $crate::cc::ConstantValue::Count($value) };
+    (@value bool, $value:expr) => { $crate::cc::ConstantValue::Flag($value) };
+    (@value Span, $value:expr) => { $crate::cc::ConstantValue::Time($value) };
     (@range $type:ident) => { None };
     (@range $type:ident, $low:expr, $high:expr) => {
         Some((constants!(@value $type, $low), constants!(@value $type, $high)))

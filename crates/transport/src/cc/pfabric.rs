@@ -41,11 +41,11 @@ impl CongestionAlgorithm for Pfabric {
     }
 
     fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
-        self.increase.increase(window, ack.acked);
+        self.increase.increase_window_by_bytes(window, ack.acked);
     }
 
-    fn reduced_window(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
-        self.increase.reset();
+    fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
+        self.increase.reset_byte_count();
         (window.cwnd / 2).max(window.segments_to_bytes(2))
     }
 
@@ -57,19 +57,19 @@ impl CongestionAlgorithm for Pfabric {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cc::contract::{ack_sample, window_of_segments};
+    use crate::cc::contract::{ack_sample_of_bytes, window_of_full_segments};
 
     #[test]
     fn starts_with_additive_increase() {
         let mut pfabric = Pfabric::new(PfabricConfig::default());
-        let mut window = window_of_segments(12);
+        let mut window = window_of_full_segments(12);
         for _ in 0..12 {
             assert_eq!(window.cwnd, 12_000);
-            let ack = ack_sample(1000, 0, 0);
+            let ack = ack_sample_of_bytes(1000, 0, 0);
             pfabric.on_ack(&mut window, &ack);
             pfabric.increase_window(&mut window, &ack);
         }
         assert_eq!((window.cwnd, window.ssthresh), (13_000, 12_000));
-        assert_eq!(pfabric.reduced_window(&window, CongestionCause::Loss), 6_500);
+        assert_eq!(pfabric.ssthresh_after_congestion(&window, CongestionCause::Loss), 6_500);
     }
 }

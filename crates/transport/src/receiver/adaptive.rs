@@ -12,7 +12,7 @@ use super::linux_acks::LinuxAckPolicy;
 use super::reader::PacedReader;
 use crate::config::{DelayedAckForm, ReceiveBuffer, TcpConfig};
 use crate::rtt::RttEstimator;
-use crate::segment::{Ecn, Segment, TcpFlags};
+use crate::segment::{EcnCodepoint, Segment, TcpFlags};
 use pauseframe_units::{Span, Time};
 
 /// State that only extended receivers have.
@@ -60,8 +60,8 @@ impl ReceiverExtensions {
     }
 
     /// The window of a SYN or SYN-ACK, or the first one without a handshake.
-    pub(super) fn initial_window(&self) -> u32 {
-        self.buffer.initial_window()
+    pub(super) fn initial_receive_window(&self) -> u32 {
+        self.buffer.initial_receive_window()
     }
 
     /// In-order bytes that the application has not read yet.
@@ -70,29 +70,29 @@ impl ReceiverExtensions {
     }
 
     /// Bytes that the reassembly list may hold.
-    pub(super) fn reassembly_limit(&self) -> u64 {
+    pub(super) fn max_reassembly_bytes(&self) -> u64 {
         self.limit
     }
 
     /// Records the duplicate `start..end` for the next SACK option.
-    pub(super) fn note_duplicate(&mut self, start: u64, end: u64) {
+    pub(super) fn record_duplicate(&mut self, start: u64, end: u64) {
         if self.dsack {
             self.duplicate = Some((start, end));
         }
     }
 
     /// Old data arrived: the sender may be retransmitting needlessly, so Linux sends quick ACKs (`tcp_send_dupack`).
-    pub(super) fn on_old_data(&mut self) {
+    pub(super) fn on_old_data_received(&mut self) {
         if let Some(acks) = &mut self.acks {
             acks.enter_quick_ack_mode();
         }
     }
 
-    pub(super) fn has_duplicate(&self) -> bool {
+    pub(super) fn has_duplicate_to_report(&self) -> bool {
         self.duplicate.is_some()
     }
 
-    pub(super) fn take_duplicate(&mut self) -> Option<(u64, u64)> {
+    pub(super) fn take_duplicate_to_report(&mut self) -> Option<(u64, u64)> {
         self.duplicate.take()
     }
 
@@ -103,12 +103,12 @@ impl ReceiverExtensions {
     }
 
     /// Bytes held until the end of a NIC poll.
-    pub(super) fn held_by_gro(&self) -> u64 {
-        self.gro.as_ref().map_or(0, |gro| gro.held_bytes())
+    pub(super) fn bytes_held_by_gro(&self) -> u64 {
+        self.gro.as_ref().map_or(0, |gro| gro.bytes_held_by_gro())
     }
 
     /// Queues `bytes` for the application, which reads at its own rate.
-    fn queue_for_reader(&mut self, bytes: u64, now: Time) {
+    fn queue_bytes_for_application(&mut self, bytes: u64, now: Time) {
         if let Some(reader) = &mut self.reader {
             reader.add_unread(bytes, now);
         }
@@ -117,9 +117,10 @@ impl ReceiverExtensions {
 
 impl Receiver {
     /// Passes a frame to GRO.
-    pub(crate) fn merge_frame(&mut self, segment: &Segment, codepoint: Ecn, now: Time) -> GroResult {
+    pub(crate) fn merge_frame(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) -> GroResult {
         let gro = self.adaptive.as_deref_mut().and_then(|adaptive| adaptive.gro.as_deref_mut());
-        let taken = gro.map_or(GroResult::Passed(None), |gro| gro.offer_frame(segment, codepoint, now));
+        let taken =
+            gro.map_or(GroResult::Passed(None), |gro| gro.merge_or_flush_frame(segment, codepoint, now));
         self.update_deadline();
         taken
     }
@@ -127,13 +128,13 @@ impl Receiver {
     /// Takes the merged segment of a poll that has ended by `now`.
     pub(crate) fn end_poll(&mut self, now: Time) -> Option<MergedSegment> {
         let gro = self.adaptive.as_deref_mut()?.gro.as_deref_mut().filter(|gro| gro.ends <= now)?;
-        let merged = gro.flush_held();
+        let merged = gro.flush_held_segment();
         self.update_deadline();
         merged
     }
 
     /// [`Self::on_data`] of a receiver with a box.
-    pub(super) fn on_data_extended(
+    pub(super) fn on_data_with_extensions(
         &mut self,
         segment: &Segment,
         now: Time,
@@ -141,19 +142,19 @@ impl Receiver {
         rtt: &RttEstimator,
     ) {
         let before = self.rcv_nxt;
-        let in_order = self.is_next_in_order(segment);
+        let in_order = self.is_next_in_order_segment(segment);
         if in_order {
-            self.advance_to(before + u64::from(segment.len));
+            self.advance_rcv_nxt_to(before + u64::from(segment.len));
         } else {
             self.on_data_out_of_order(segment);
         }
         let fresh = self.rcv_nxt - before;
-        let held = self.held_above_gap();
+        let held = self.bytes_held_above_gap();
         let unacked = self.rcv_nxt - self.acked;
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
         let announced = u64::from(self.window) + unacked;
         if fresh > 0 {
-            let frame = adaptive.gro.as_ref().map_or(segment.len, |gro| gro.frame_size_of(segment.len));
+            let frame = adaptive.gro.as_ref().map_or(segment.len, |gro| gro.peer_segment_size(segment.len));
             if let Some(acks) = &mut adaptive.acks {
                 acks.on_data(segment, frame, now, announced as u32, config, rtt);
             }
@@ -162,21 +163,21 @@ impl Receiver {
             if grown && let Some(acks) = &mut adaptive.acks {
                 acks.grant_one_quick_ack();
             }
-            adaptive.queue_for_reader(fresh, now);
+            adaptive.queue_bytes_for_application(fresh, now);
         } else if !in_order && !self.ranges.is_empty() {
             self.compress_sack(now, config, rtt);
         }
         if in_order {
-            self.schedule_ack(segment.flags, now, config, rtt);
+            self.schedule_delayed_ack(segment.flags, now, config, rtt);
         }
         if fresh > 0 {
-            self.update_window_after_read(now);
+            self.update_receive_window_after_read(now);
         }
         self.update_deadline();
     }
 
     /// Decides whether an ACK of in-order data leaves now, or when.
-    fn schedule_ack(&mut self, flags: TcpFlags, now: Time, config: &TcpConfig, rtt: &RttEstimator) {
+    fn schedule_delayed_ack(&mut self, flags: TcpFlags, now: Time, config: &TcpConfig, rtt: &RttEstimator) {
         let unacked = self.rcv_nxt - self.acked;
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
         let (due, delay) = match &adaptive.acks {
@@ -184,7 +185,8 @@ impl Receiver {
             Some(acks) => {
                 // `tcp_cleanup_rbuf`: what was pushed is acknowledged when the reader has emptied the buffer.
                 let drained = adaptive.reader.as_ref().is_none_or(|reader| reader.unread == 0);
-                let due = acks.is_ack_due(unacked, config) || (drained && acks.is_ack_of_push_due(config));
+                let due =
+                    acks.is_ack_due(unacked, config) || (drained && acks.is_ack_of_pushed_data_due(config));
                 (due, acks.ack_delay(config, rtt))
             }
         };
@@ -193,7 +195,7 @@ impl Receiver {
         } else if adaptive.acks.is_none() {
             adaptive.ack_at = adaptive.ack_at.min(now.saturating_add(delay));
         } else {
-            let at = config.rto.timer_expiry(now, delay);
+            let at = config.rto.timer_expiry_by_clock(now, delay);
             // `tcp_send_delayed_ack`: what would expire soon anyway goes out now.
             if adaptive.ack_at <= now.saturating_add(delay / 4) {
                 self.ack_now = true;
@@ -208,7 +210,7 @@ impl Receiver {
         let rcv_nxt = self.rcv_nxt;
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
         let Some(acks) = &mut adaptive.acks else { return };
-        let estimate = adaptive.buffer.rtt().into_iter().chain(rtt.srtt()).min();
+        let estimate = adaptive.buffer.measured_receiver_rtt().into_iter().chain(rtt.srtt()).min();
         if adaptive.duplicate.is_some() || self.before_change != super::NO_OFFSET || self.rcv_nxt > self.acked
         {
             return;
@@ -220,11 +222,11 @@ impl Receiver {
     }
 
     /// After a read the buffer may grow, and a sufficiently larger window is announced.
-    fn update_window_after_read(&mut self, now: Time) {
+    fn update_receive_window_after_read(&mut self, now: Time) {
         let read = self.delivered_bytes();
-        let held = self.held_above_gap();
+        let held = self.bytes_held_above_gap();
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
-        adaptive.buffer.on_read(read, now);
+        adaptive.buffer.on_application_read(read, now);
         let held = held + adaptive.unread_bytes();
         if adaptive.reader.is_some() && adaptive.buffer.should_announce_window(held, self.window) {
             self.ack_now = true;
@@ -232,10 +234,11 @@ impl Receiver {
     }
 
     /// Updates the announced window when an ACK is sent. The right edge never moves back (RFC 9293 §3.8.6).
-    pub(super) fn update_window_after_ack(&mut self) {
-        let held = self.held_above_gap();
+    pub(super) fn update_receive_window_after_ack(&mut self) {
+        let held = self.bytes_held_above_gap();
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
-        self.window = self.window.max(adaptive.buffer.offer(held + adaptive.unread_bytes()));
+        self.window =
+            self.window.max(adaptive.buffer.receive_window_to_advertise(held + adaptive.unread_bytes()));
         adaptive.ack_at = Time::MAX;
         if let Some(acks) = &mut adaptive.acks {
             acks.on_ack_sent();
@@ -276,7 +279,7 @@ impl Receiver {
     }
 
     /// [`Self::on_timeout`] of a receiver with a box.
-    pub(super) fn on_extended_timeout(&mut self, now: Time, config: &TcpConfig, rtt: &RttEstimator) {
+    pub(super) fn on_timeout_with_extensions(&mut self, now: Time, config: &TcpConfig, rtt: &RttEstimator) {
         let unacked = self.rcv_nxt - self.acked;
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
         if now >= adaptive.ack_at {
@@ -286,15 +289,15 @@ impl Receiver {
                 acks.on_timeout(config, rtt);
             }
         }
-        if adaptive.reader.as_mut().is_some_and(|reader| reader.read_if_due(now)) {
+        if adaptive.reader.as_mut().is_some_and(|reader| reader.read_by_application_if_due(now)) {
             let drained = adaptive.unread_bytes() == 0;
             if let Some(acks) = &adaptive.acks
                 && (acks.is_ack_due(unacked, config)
-                    || (drained && unacked > 0 && acks.is_ack_of_push_due(config)))
+                    || (drained && unacked > 0 && acks.is_ack_of_pushed_data_due(config)))
             {
                 self.ack_now = true;
             }
-            self.update_window_after_read(now);
+            self.update_receive_window_after_read(now);
         }
         self.update_deadline();
     }

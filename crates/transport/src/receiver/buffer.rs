@@ -23,9 +23,9 @@ pub(crate) enum ReceiveBufferState {
     /// This many bytes.
     Fixed { size: u32, mss: u32 },
     /// Linux.
-    Linux(LinuxBuffer),
+    Linux(LinuxReceiveBuffer),
     /// FreeBSD.
-    Freebsd(FreebsdBuffer),
+    Freebsd(FreebsdReceiveBuffer),
 }
 
 impl ReceiveBufferState {
@@ -34,9 +34,9 @@ impl ReceiveBufferState {
         match config.receive_buffer {
             ReceiveBuffer::Fixed => ReceiveBufferState::Fixed { size: config.receive_window, mss },
             ReceiveBuffer::Linux => {
-                ReceiveBufferState::Linux(LinuxBuffer::new(u64::from(initial), u64::from(max), mss))
+                ReceiveBufferState::Linux(LinuxReceiveBuffer::new(u64::from(initial), u64::from(max), mss))
             }
-            ReceiveBuffer::Freebsd => ReceiveBufferState::Freebsd(FreebsdBuffer {
+            ReceiveBuffer::Freebsd => ReceiveBufferState::Freebsd(FreebsdReceiveBuffer {
                 size: initial,
                 max: max.max(initial),
                 step: config.receive_buffer_step,
@@ -48,7 +48,7 @@ impl ReceiveBufferState {
     }
 
     /// The window of a SYN, or the first window without a handshake.
-    pub(super) fn initial_window(&self) -> u32 {
+    pub(super) fn initial_receive_window(&self) -> u32 {
         match self {
             ReceiveBufferState::Fixed { size, .. } => *size,
             ReceiveBufferState::Linux(linux) => linux.syn_window(),
@@ -67,18 +67,18 @@ impl ReceiveBufferState {
     }
 
     /// The window beyond RCV.NXT while `held` bytes wait for the reader or above a gap.
-    pub(super) fn offer(&self, held: u64) -> u32 {
+    pub(super) fn receive_window_to_advertise(&self, held: u64) -> u32 {
         match self {
             // What waits above a gap lies within the window.
             ReceiveBufferState::Fixed { size, mss } => fixed_buffer_window(*size, *mss, held),
-            ReceiveBufferState::Linux(linux) => linux.advertised_window(held),
+            ReceiveBufferState::Linux(linux) => linux.window_to_advertise_by_linux(held),
             ReceiveBufferState::Freebsd(freebsd) => fixed_buffer_window(freebsd.size, freebsd.mss, held),
         }
     }
 
     /// Whether a window update should be sent now. `rest`: unused bytes of the announced window.
     pub(super) fn should_announce_window(&self, held: u64, rest: u32) -> bool {
-        let offer = self.offer(held);
+        let offer = self.receive_window_to_advertise(held);
         match self {
             // `tcp_cleanup_rbuf`.
             ReceiveBufferState::Linux(linux) => {
@@ -86,7 +86,7 @@ impl ReceiveBufferState {
             }
             // RFC 9293 §3.8.6.2.2, with BSD's two segments (`tcp_output`).
             ReceiveBufferState::Fixed { size, mss }
-            | ReceiveBufferState::Freebsd(FreebsdBuffer { size, mss, .. }) => {
+            | ReceiveBufferState::Freebsd(FreebsdReceiveBuffer { size, mss, .. }) => {
                 offer.saturating_sub(rest) >= (2 * mss).min(size / 2).max(1)
             }
         }
@@ -125,9 +125,9 @@ impl ReceiveBufferState {
     }
 
     /// The application has read up to `read`.
-    pub(super) fn on_read(&mut self, read: u64, now: Time) {
+    pub(super) fn on_application_read(&mut self, read: u64, now: Time) {
         if let ReceiveBufferState::Linux(linux) = self {
-            linux.adjust_buffer(read, now);
+            linux.adjust_receive_buffer(read, now);
         }
     }
 
@@ -139,7 +139,7 @@ impl ReceiveBufferState {
     }
 
     /// The round-trip time that the receiver has measured, if it has.
-    pub(super) fn rtt(&self) -> Option<Span> {
+    pub(super) fn measured_receiver_rtt(&self) -> Option<Span> {
         match self {
             ReceiveBufferState::Linux(linux) => (linux.rtt8 > Span::ZERO).then(|| linux.rtt8 / 8),
             _ => None,
@@ -154,7 +154,7 @@ fn fixed_buffer_window(size: u32, mss: u32, held: u64) -> u32 {
 }
 
 /// The part of `space` bytes of buffer that counts as window: `tcp_win_from_space` with `tcp_adv_win_scale` 1.
-fn window_from_buffer(space: u64) -> u64 {
+fn window_from_buffer_space(space: u64) -> u64 {
     space - space / 2
 }
 
@@ -165,7 +165,7 @@ fn truesize(held: u64, mss: u64) -> u64 {
 
 /// The fields of `tcp_sock` that determine the window.
 #[derive(Clone, Debug)]
-pub(crate) struct LinuxBuffer {
+pub(crate) struct LinuxReceiveBuffer {
     /// `sk_rcvbuf`.
     size: u64,
     /// `tcp_rmem[2]`.
@@ -187,14 +187,14 @@ pub(crate) struct LinuxBuffer {
     scale: u8,
 }
 
-impl LinuxBuffer {
-    fn new(initial: u64, max: u64, mss: u32) -> LinuxBuffer {
+impl LinuxReceiveBuffer {
+    fn new(initial: u64, max: u64, mss: u32) -> LinuxReceiveBuffer {
         let mss = u64::from(mss);
-        let (full, max) = (window_from_buffer(initial), max.max(initial));
+        let (full, max) = (window_from_buffer_space(initial), max.max(initial));
         // `tcp_init_buffer_space`: one segment is reserved.
         let clamp = if full > 2 * mss { (full - mss).max(2 * mss) } else { full };
         let scale = (32 - ((max.min(1 << 30) as u32) >> 16).leading_zeros()).min(14) as u8;
-        let mut buffer = LinuxBuffer {
+        let mut buffer = LinuxReceiveBuffer {
             size: initial,
             max,
             mss,
@@ -218,15 +218,15 @@ impl LinuxBuffer {
 
     /// `tcp_select_initial_window`: whole segments.
     fn syn_window(&self) -> u32 {
-        let full = window_from_buffer(self.size);
+        let full = window_from_buffer_space(self.size);
         let whole = if full > self.mss { full - full % self.mss } else { full };
         whole.min(MAX_SYN_WINDOW) as u32
     }
 
     /// `__tcp_select_window`.
-    fn advertised_window(&self, held: u64) -> u32 {
-        let space = window_from_buffer(self.size.saturating_sub(truesize(held, self.mss)));
-        let allowed = window_from_buffer(self.size);
+    fn window_to_advertise_by_linux(&self, held: u64) -> u32 {
+        let space = window_from_buffer_space(self.size.saturating_sub(truesize(held, self.mss)));
+        let allowed = window_from_buffer_space(self.size);
         let full = self.clamp.min(allowed);
         if space < full / 2 && (space < allowed / 16 || space < self.mss.min(full)) {
             return 0;
@@ -237,12 +237,12 @@ impl LinuxBuffer {
 
     /// `tcp_grow_window`.
     fn grow_window(&mut self, len: u64, frame: u64, held: u64) -> bool {
-        let space = window_from_buffer(self.size.saturating_sub(truesize(held, self.mss)));
+        let space = window_from_buffer_space(self.size.saturating_sub(truesize(held, self.mss)));
         let room = self.clamp.min(space).saturating_sub(self.ssthresh);
         if room == 0 {
             return false;
         }
-        let step = if window_from_buffer(frame + SKB_OVERHEAD_BYTES) <= frame {
+        let step = if window_from_buffer_space(frame + SKB_OVERHEAD_BYTES) <= frame {
             2 * self.mss
         } else {
             self.window_growth_step(frame)
@@ -256,8 +256,8 @@ impl LinuxBuffer {
 
     /// `__tcp_grow_window`: segments with high overhead grow the window less, especially a large one.
     fn window_growth_step(&self, len: u64) -> u64 {
-        let mut size = window_from_buffer(len + SKB_OVERHEAD_BYTES) / 2;
-        let mut window = window_from_buffer(self.max) / 2;
+        let mut size = window_from_buffer_space(len + SKB_OVERHEAD_BYTES) / 2;
+        let mut window = window_from_buffer_space(self.max) / 2;
         while self.ssthresh <= window {
             if size <= len {
                 return 2 * self.mss;
@@ -298,7 +298,7 @@ impl LinuxBuffer {
     }
 
     /// `tcp_rcv_space_adjust`: once per round trip, if the application read more than in any earlier one.
-    fn adjust_buffer(&mut self, read: u64, now: Time) {
+    fn adjust_receive_buffer(&mut self, read: u64, now: Time) {
         if self.rtt8 == Span::ZERO || now.saturating_since(self.measured_at) < self.rtt8 / 8 {
             return;
         }
@@ -311,7 +311,7 @@ impl LinuxBuffer {
             let size = (window / self.mss).saturating_mul(self.min_buffer_for_segment()).min(self.max);
             if size > self.size {
                 self.size = size;
-                self.clamp = window_from_buffer(size);
+                self.clamp = window_from_buffer_space(size);
             }
             self.space = copied;
         }
@@ -322,7 +322,7 @@ impl LinuxBuffer {
     /// The buffer that gives a window of one segment, in steps of 128 bytes.
     fn min_buffer_for_segment(&self) -> u64 {
         let mut space = self.mss + SKB_LINEAR_BYTES;
-        while window_from_buffer(space) < self.mss {
+        while window_from_buffer_space(space) < self.mss {
             space += 128;
         }
         space
@@ -331,7 +331,7 @@ impl LinuxBuffer {
 
 /// The fields of FreeBSD's `tcpcb` and `sockbuf`.
 #[derive(Clone, Debug)]
-pub(crate) struct FreebsdBuffer {
+pub(crate) struct FreebsdReceiveBuffer {
     /// `sb_hiwat`.
     size: u32,
     /// `net.inet.tcp.recvbuf_max`.
@@ -345,7 +345,7 @@ pub(crate) struct FreebsdBuffer {
     count: u32,
 }
 
-impl FreebsdBuffer {
+impl FreebsdReceiveBuffer {
     /// The automatic sizing of `tcp_do_segment`; it needs timestamps.
     fn on_data(&mut self, segment: &Segment) {
         let Some(since) = self.since.filter(|_| segment.stamps.echo != 0) else { return };

@@ -9,7 +9,7 @@
 
 use crate::config::TcpConfig;
 use crate::mechanisms::Mechanism;
-use crate::segment::{Ecn, Segment, TcpFlags};
+use crate::segment::{EcnCodepoint, Segment, TcpFlags};
 use pauseframe_units::{Span, Time};
 
 /// `GRO_LEGACY_MAX_SIZE`: no merged packet is larger, headers included.
@@ -34,7 +34,7 @@ pub(crate) enum GroResult {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MergedSegment {
     pub(crate) segment: Segment,
-    pub(crate) codepoint: Ecn,
+    pub(crate) codepoint: EcnCodepoint,
     pub(crate) frames: u32,
 }
 
@@ -74,24 +74,30 @@ impl GroState {
     }
 
     /// Held bytes.
-    pub(super) fn held_bytes(&self) -> u64 {
+    pub(super) fn bytes_held_by_gro(&self) -> u64 {
         self.held.map_or(0, |held| u64::from(held.segment.len))
     }
 
     /// The peer's segment size, as shown by a received segment of `len` bytes.
-    pub(super) fn frame_size_of(&self, len: u32) -> u32 {
+    pub(super) fn peer_segment_size(&self, len: u32) -> u32 {
         if self.frame == 0 { len } else { len.min(self.frame) }
     }
 
     /// Processes a frame.
-    pub(super) fn offer_frame(&mut self, segment: &Segment, codepoint: Ecn, now: Time) -> GroResult {
-        if segment.len == 0 || segment.flags.0 & TcpFlags::CONTROL_FLAGS.without(TcpFlags::FIN).0 != 0 {
-            return GroResult::Passed(self.flush_held());
+    pub(super) fn merge_or_flush_frame(
+        &mut self,
+        segment: &Segment,
+        codepoint: EcnCodepoint,
+        now: Time,
+    ) -> GroResult {
+        if segment.len == 0 || segment.flags.0 & TcpFlags::CONTROL_FLAGS.without_flags(TcpFlags::FIN).0 != 0 {
+            return GroResult::Passed(self.flush_held_segment());
         }
         let new = MergedSegment { segment: *segment, codepoint, frames: 1 };
-        let Some(held) = self.held.as_mut().filter(|held| held.is_continued_by(&new, self.frame, self.rules))
+        let Some(held) =
+            self.held.as_mut().filter(|held| held.can_merge_following_frame(&new, self.frame, self.rules))
         else {
-            let before = self.flush_held();
+            let before = self.flush_held_segment();
             if segment.flags.0 & self.rules.last.0 != 0 {
                 return GroResult::Passed(before);
             }
@@ -99,16 +105,16 @@ impl GroState {
             return before.map_or(GroResult::Held, GroResult::Due);
         };
         held.segment.len += segment.len;
-        held.segment.flags = held.segment.flags.with(TcpFlags(segment.flags.0 & MERGE_ENDING_FLAGS.0));
+        held.segment.flags = held.segment.flags.with_flags(TcpFlags(segment.flags.0 & MERGE_ENDING_FLAGS.0));
         held.frames += 1;
         if segment.len < self.frame || segment.flags.0 & self.rules.last.0 != 0 {
-            return self.flush_held().map_or(GroResult::Held, GroResult::Due);
+            return self.flush_held_segment().map_or(GroResult::Held, GroResult::Due);
         }
         GroResult::Held
     }
 
     /// Ends the poll and returns the held segment.
-    pub(super) fn flush_held(&mut self) -> Option<MergedSegment> {
+    pub(super) fn flush_held_segment(&mut self) -> Option<MergedSegment> {
         self.ends = Time::MAX;
         self.held.take()
     }
@@ -116,14 +122,14 @@ impl GroState {
 
 impl MergedSegment {
     /// Whether the frame `next` continues this, in a poll whose frames have `frame` bytes.
-    fn is_continued_by(&self, next: &MergedSegment, frame: u32, rules: GroRules) -> bool {
+    fn can_merge_following_frame(&self, next: &MergedSegment, frame: u32, rules: GroRules) -> bool {
         let (held, segment) = (&self.segment, &next.segment);
-        let other = |flags: TcpFlags| flags.without(MERGE_ENDING_FLAGS).without(TcpFlags::CWR);
+        let other = |flags: TcpFlags| flags.without_flags(MERGE_ENDING_FLAGS).without_flags(TcpFlags::CWR);
         segment.seq == held.seq.wrapping_add(held.len)
             && segment.len <= frame
             && held.len + segment.len + IPV4_TCP_HEADER_BYTES < MAX_GRO_BYTES
             && (next.codepoint == self.codepoint || !rules.ce)
-            && !segment.flags.has(TcpFlags::CWR)
+            && !segment.flags.contains_flags(TcpFlags::CWR)
             && other(segment.flags) == other(held.flags)
             && segment.ack == held.ack
             && segment.options == held.options
@@ -141,14 +147,14 @@ mod tests {
     }
 
     fn frame(seq: u32, len: u32, flags: TcpFlags) -> Segment {
-        Segment { seq, len, ack: 1, flags: TcpFlags::ACK.with(flags), ..Segment::default() }
+        Segment { seq, len, ack: 1, flags: TcpFlags::ACK.with_flags(flags), ..Segment::default() }
     }
 
-    fn lengths(frames: &[(Segment, Ecn)]) -> Vec<u32> {
+    fn lengths(frames: &[(Segment, EcnCodepoint)]) -> Vec<u32> {
         let mut gro = gro();
         let mut up = Vec::new();
         for (segment, codepoint) in frames {
-            match gro.offer_frame(segment, *codepoint, Time::ZERO) {
+            match gro.merge_or_flush_frame(segment, *codepoint, Time::ZERO) {
                 GroResult::Held => {}
                 GroResult::Due(merged) => up.push(merged.segment.len),
                 GroResult::Passed(merged) => {
@@ -157,34 +163,44 @@ mod tests {
                 }
             }
         }
-        up.extend(gro.flush_held().map(|merged| merged.segment.len));
+        up.extend(gro.flush_held_segment().map(|merged| merged.segment.len));
         up
     }
 
     #[test]
     fn a_poll_merges_what_continues_the_data() {
         let none = TcpFlags(0);
-        let plain = |seq| (frame(seq, 1000, none), Ecn::Ect0);
+        let plain = |seq| (frame(seq, 1000, none), EcnCodepoint::Ect0);
         assert_eq!(lengths(&[plain(0), plain(1000), plain(2000)]), [3000]);
         // A gap; CE; a short frame; PSH; CWR; a pure ACK; a larger frame.
         assert_eq!(lengths(&[plain(0), plain(2000), plain(3000)]), [1000, 2000]);
-        assert_eq!(lengths(&[plain(0), (frame(1000, 1000, none), Ecn::Ce), plain(2000)]), [1000, 1000, 1000]);
-        assert_eq!(lengths(&[plain(0), (frame(1000, 10, none), Ecn::Ect0), plain(1010)]), [1010, 1000]);
         assert_eq!(
-            lengths(&[plain(0), (frame(1000, 1000, TcpFlags::PSH), Ecn::Ect0), plain(2000)]),
+            lengths(&[plain(0), (frame(1000, 1000, none), EcnCodepoint::Ce), plain(2000)]),
+            [1000, 1000, 1000]
+        );
+        assert_eq!(
+            lengths(&[plain(0), (frame(1000, 10, none), EcnCodepoint::Ect0), plain(1010)]),
+            [1010, 1000]
+        );
+        assert_eq!(
+            lengths(&[plain(0), (frame(1000, 1000, TcpFlags::PSH), EcnCodepoint::Ect0), plain(2000)]),
             [2000, 1000]
         );
         assert_eq!(
-            lengths(&[plain(0), (frame(1000, 1000, TcpFlags::CWR), Ecn::Ect0), plain(2000)]),
+            lengths(&[plain(0), (frame(1000, 1000, TcpFlags::CWR), EcnCodepoint::Ect0), plain(2000)]),
             [1000, 2000]
         );
-        assert_eq!(lengths(&[plain(0), (frame(1000, 0, none), Ecn::Ect0), plain(1000)]), [1000, 0, 1000]);
-        assert_eq!(lengths(&[plain(0), (frame(1000, 1001, none), Ecn::Ect0)]), [1000, 1001]);
+        assert_eq!(
+            lengths(&[plain(0), (frame(1000, 0, none), EcnCodepoint::Ect0), plain(1000)]),
+            [1000, 0, 1000]
+        );
+        assert_eq!(lengths(&[plain(0), (frame(1000, 1001, none), EcnCodepoint::Ect0)]), [1000, 1001]);
     }
 
     #[test]
     fn a_merged_packet_stays_below_64_kib() {
-        let frames: Vec<_> = (0..100).map(|n| (frame(n * 1448, 1448, TcpFlags(0)), Ecn::NotEct)).collect();
+        let frames: Vec<_> =
+            (0..100).map(|n| (frame(n * 1448, 1448, TcpFlags(0)), EcnCodepoint::NotEct)).collect();
         assert_eq!(lengths(&frames)[0], 45 * 1448);
     }
 }

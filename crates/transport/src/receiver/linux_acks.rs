@@ -22,7 +22,7 @@ pub(crate) struct LinuxAckPolicy {
     /// Timeout of the delayed ACK.
     ato: Span,
     /// Initial timeout (`TCP_ATO_MIN`).
-    least: Span,
+    min_ato: Span,
     /// Arrival of the last data, if any.
     last_data: Option<Time>,
     /// RCV.NXT of the gap that the counts `reported` (immediate ACKs) and `compressed` (delayed ACKs) belong to.
@@ -32,32 +32,32 @@ pub(crate) struct LinuxAckPolicy {
     /// Length of the last segment below `rcv_mss`.
     last_small: u32,
     /// Remaining quick ACKs.
-    quick: u32,
+    quick_acks_left: u32,
     reported: u32,
     compressed: u32,
     /// Number of small or pushed segments since the last ACK, at most two.
     pushed: u8,
     pingpong: bool,
     /// Old data arrived: the next data restart quick ACKs.
-    hurry: bool,
+    restarts_quick_acks: bool,
 }
 
 impl LinuxAckPolicy {
-    pub(super) fn new(mss: u32, least: Span) -> LinuxAckPolicy {
+    pub(super) fn new(mss: u32, min_ato: Span) -> LinuxAckPolicy {
         LinuxAckPolicy {
             ato: Span::ZERO,
-            least,
+            min_ato,
             last_data: None,
             gap: 0,
             mss,
             rcv_mss: INITIAL_RCV_MSS.min(mss),
             last_small: 0,
-            quick: 0,
+            quick_acks_left: 0,
             reported: 0,
             compressed: 0,
             pushed: 0,
             pingpong: false,
-            hurry: false,
+            restarts_quick_acks: false,
         }
     }
 
@@ -71,7 +71,7 @@ impl LinuxAckPolicy {
         config: &TcpConfig,
         rtt: &RttEstimator,
     ) {
-        self.update_rcv_mss(frame, segment.flags.has(TcpFlags::PSH));
+        self.update_rcv_mss(frame, segment.flags.contains_flags(TcpFlags::PSH));
         let least = config.delayed_ack.timeout;
         let rto = rtt.rto(&config.rto);
         match self.last_data.replace(now) {
@@ -80,7 +80,7 @@ impl LinuxAckPolicy {
                 self.ato = least;
             }
             Some(before) => {
-                let pause = config.rto.elapsed_time(before, now);
+                let pause = config.rto.elapsed_time_in_whole_ticks(before, now);
                 if pause <= least / 2 {
                     self.ato = self.ato / 2 + least / 2;
                 } else if pause < self.ato {
@@ -91,7 +91,7 @@ impl LinuxAckPolicy {
                 }
             }
         }
-        if std::mem::take(&mut self.hurry) {
+        if std::mem::take(&mut self.restarts_quick_acks) {
             self.grant_quick_acks(window, config);
         }
     }
@@ -117,21 +117,21 @@ impl LinuxAckPolicy {
     fn grant_quick_acks(&mut self, window: u32, config: &TcpConfig) {
         if config.delayed_ack_form == DelayedAckForm::Linux {
             let affordable = (window / (2 * self.rcv_mss)).max(2);
-            self.quick = self.quick.max(affordable.min(config.quick_acks));
+            self.quick_acks_left = self.quick_acks_left.max(affordable.min(config.quick_acks));
         }
     }
 
     /// Grants a quick ACK to announce a larger window (`tcp_grow_window`).
     pub(super) fn grant_one_quick_ack(&mut self) {
-        self.quick |= 1;
+        self.quick_acks_left |= 1;
     }
 
     /// Old data arrived (`tcp_enter_quickack_mode`): leaves interactive mode until data are sent again. The number of quick ACKs is set with the next
     /// data.
     pub(super) fn enter_quick_ack_mode(&mut self) {
-        self.hurry = true;
+        self.restarts_quick_acks = true;
         self.pingpong = false;
-        self.ato = self.least;
+        self.ato = self.min_ato;
     }
 
     /// `__tcp_ack_snd_check`.
@@ -140,11 +140,11 @@ impl LinuxAckPolicy {
             return false;
         }
         let full = u64::from(config.delayed_ack.segments.saturating_sub(1)) * u64::from(self.rcv_mss);
-        unacked > full || (config.quick_acks > 0 && self.quick > 0 && !self.pingpong)
+        unacked > full || (config.quick_acks > 0 && self.quick_acks_left > 0 && !self.pingpong)
     }
 
     /// `tcp_cleanup_rbuf`: a reader that has emptied the buffer acknowledges pushed data.
-    pub(super) fn is_ack_of_push_due(&self, config: &TcpConfig) -> bool {
+    pub(super) fn is_ack_of_pushed_data_due(&self, config: &TcpConfig) -> bool {
         (self.pushed == 2 || (self.pushed == 1 && !self.pingpong))
             && config.has_mechanism(Mechanism::AckOfPush)
     }
@@ -176,14 +176,14 @@ impl LinuxAckPolicy {
 
     /// `tcp_event_ack_sent`.
     pub(super) fn on_ack_sent(&mut self) {
-        self.quick = self.quick.saturating_sub(1);
+        self.quick_acks_left = self.quick_acks_left.saturating_sub(1);
         self.pushed = 0;
         self.compressed = 0;
     }
 
     /// `tcp_event_data_sent`: a reply within the timeout.
     pub(super) fn on_data_sent(&mut self, now: Time, config: &TcpConfig) {
-        if self.last_data.is_some_and(|last| config.rto.elapsed_time(last, now) < self.ato) {
+        if self.last_data.is_some_and(|last| config.rto.elapsed_time_in_whole_ticks(last, now) < self.ato) {
             self.pingpong = true;
         }
     }

@@ -13,7 +13,7 @@ mod reassembly;
 
 use crate::config::{EcnMode, TcpConfig};
 use crate::rtt::RttEstimator;
-use crate::segment::{Ecn, Segment, TcpFlags};
+use crate::segment::{EcnCodepoint, Segment, TcpFlags};
 use crate::sequence::SequenceSpace;
 use adaptive::ReceiverExtensions;
 pub(crate) use gro::{GroResult, MergedSegment};
@@ -69,9 +69,11 @@ impl Receiver {
             deadline: Time::MAX,
             ranges: Vec::new(),
             before_change: NO_OFFSET,
-            window: adaptive.as_ref().map_or(config.receive_window, |adaptive| adaptive.initial_window()),
+            window: adaptive
+                .as_ref()
+                .map_or(config.receive_window, |adaptive| adaptive.initial_receive_window()),
             adaptive,
-            space: SequenceSpace::after_syn(peer_iss),
+            space: SequenceSpace::numbering_after_syn(peer_iss),
             stamp: 0,
             push: peer_iss,
             // With 2 segments: at once when more than one full segment waits, as in Linux.
@@ -95,13 +97,13 @@ impl Receiver {
     /// Bytes that have come, each counted once, those above a gap included.
     #[inline]
     pub(crate) fn received_bytes(&self) -> u64 {
-        let held = self.adaptive.as_ref().map_or(0, |adaptive| adaptive.held_by_gro());
+        let held = self.adaptive.as_ref().map_or(0, |adaptive| adaptive.bytes_held_by_gro());
         self.rcv_nxt + held + self.ranges.iter().map(|range| range.end - range.start).sum::<u64>()
     }
 
     /// Whether frames are merged (GRO) before processing.
     #[inline]
-    pub(crate) fn merges_frames(&self) -> bool {
+    pub(crate) fn is_gro_enabled(&self) -> bool {
         self.adaptive.as_ref().is_some_and(|adaptive| adaptive.gro.is_some())
     }
 
@@ -112,13 +114,13 @@ impl Receiver {
     }
 
     /// How far `seq` lies ahead of RCV.NXT (behind it, if negative).
-    pub(crate) fn distance_from_rcv_nxt(&self, seq: u32) -> i32 {
-        self.space.distance(seq, self.rcv_nxt)
+    pub(crate) fn sequence_distance_from_rcv_nxt(&self, seq: u32) -> i32 {
+        self.space.sequence_distance(seq, self.rcv_nxt)
     }
 
     /// Whether `seq` is not beyond the last ACK that was sent.
-    pub(crate) fn is_at_last_ack(&self, seq: u32) -> bool {
-        self.space.distance(seq, self.acked) <= 0
+    pub(crate) fn begins_at_or_before_last_ack(&self, seq: u32) -> bool {
+        self.space.sequence_distance(seq, self.acked) <= 0
     }
 
     /// Processes the data of a segment that arrived with `codepoint`.
@@ -126,17 +128,17 @@ impl Receiver {
     pub(crate) fn on_data(
         &mut self,
         segment: &Segment,
-        codepoint: Ecn,
+        codepoint: EcnCodepoint,
         now: Time,
         config: &TcpConfig,
         rtt: &RttEstimator,
     ) {
         if self.ecn != EcnMode::Off {
-            self.update_ecn_echo(segment.flags, codepoint == Ecn::Ce);
+            self.update_ecn_echo(segment.flags, codepoint == EcnCodepoint::Ce);
         }
         if self.adaptive.is_some() {
-            self.on_data_extended(segment, now, config, rtt);
-        } else if self.is_next_in_order(segment) {
+            self.on_data_with_extensions(segment, now, config, rtt);
+        } else if self.is_next_in_order_segment(segment) {
             self.rcv_nxt += u64::from(segment.len);
             self.on_in_order_data(segment.flags, now, config.delayed_ack.timeout);
         } else {
@@ -146,7 +148,7 @@ impl Receiver {
 
     /// Whether a segment continues the data without a gap, and fits.
     #[inline]
-    fn is_next_in_order(&self, segment: &Segment) -> bool {
+    fn is_next_in_order_segment(&self, segment: &Segment) -> bool {
         segment.seq == self.space.wire_sequence_number(self.rcv_nxt)
             && self.ranges.is_empty()
             && segment.len <= self.window
@@ -165,18 +167,18 @@ impl Receiver {
 
     #[inline]
     fn on_push_flag(&mut self, flags: TcpFlags) {
-        if flags.has(TcpFlags::PSH) && self.ranges.capacity() > 0 {
-            self.release_memory();
+        if flags.contains_flags(TcpFlags::PSH) && self.ranges.capacity() > 0 {
+            self.release_reassembly_memory();
         }
     }
 
     /// Frees the reassembly list of an idle connection without a gap.
-    fn release_memory(&mut self) {
+    fn release_reassembly_memory(&mut self) {
         self.ranges = Vec::new();
     }
 
     /// Advances RCV.NXT to `offset`. A fixed window slides along; an adaptive one keeps its announced right edge.
-    fn advance_to(&mut self, offset: u64) {
+    fn advance_rcv_nxt_to(&mut self, offset: u64) {
         if self.adaptive.is_some() {
             self.window = self.window.saturating_sub((offset - self.rcv_nxt) as u32);
         }
@@ -199,7 +201,7 @@ impl Receiver {
 
     #[inline]
     fn update_ecn_echo(&mut self, flags: TcpFlags, ce: bool) {
-        if flags.has(TcpFlags::CWR) {
+        if flags.contains_flags(TcpFlags::CWR) {
             // As Linux: a sender that has just shrunk its window must not wait for a delayed ACK.
             self.ack_now = true;
             if self.ecn == EcnMode::Classic {
@@ -209,14 +211,14 @@ impl Receiver {
         if self.ecn == EcnMode::Classic {
             self.echo |= ce;
         } else if ce != self.echo {
-            self.change_dctcp_echo(ce);
+            self.update_dctcp_echo_state(ce);
         }
     }
 
     /// RFC 8257 §3.2: each ACK covers packets that were all marked or all unmarked. Packets before the change get an ACK with the old state; as in
     /// Linux, the packet with the change is acknowledged at once too.
     #[cold]
-    fn change_dctcp_echo(&mut self, ce: bool) {
+    fn update_dctcp_echo_state(&mut self, ce: bool) {
         if self.acked < self.rcv_nxt {
             // If the host has not yet sent the ACK of an earlier change, both are combined.
             self.before_change = self.rcv_nxt;
@@ -228,13 +230,14 @@ impl Receiver {
     /// Whether a SACK option is needed: data wait above a gap, or duplicates arrived.
     #[inline]
     pub(crate) fn needs_sack_option(&self) -> bool {
-        !self.ranges.is_empty() || self.adaptive.as_ref().is_some_and(|adaptive| adaptive.has_duplicate())
+        !self.ranges.is_empty()
+            || self.adaptive.as_ref().is_some_and(|adaptive| adaptive.has_duplicate_to_report())
     }
 
     /// Whether a pending ACK must not be piggybacked: it reports a gap or a duplicate, it was due before the data, or it covers data before a change
     /// of CE.
     #[inline]
-    pub(crate) fn owes_separate_ack(&self) -> bool {
+    pub(crate) fn needs_separate_ack(&self) -> bool {
         self.before_change != NO_OFFSET || (self.ack_now && (self.alone || !self.ranges.is_empty()))
     }
 
@@ -250,14 +253,14 @@ impl Receiver {
     }
 
     /// Processes the FIN after all data; it takes one sequence number.
-    pub(crate) fn on_fin(&mut self) {
+    pub(crate) fn consume_peer_fin(&mut self) {
         self.before_change = NO_OFFSET;
-        self.space = self.space.after_fin();
+        self.space = self.space.numbering_after_fin();
     }
 
     /// Called before the application writes. In Linux a due ACK leaves before the application is woken, so the ACK of a request does not wait for the
     /// reply.
-    pub(crate) fn separate_ack_from_data(&mut self) {
+    pub(crate) fn send_due_ack_before_reply(&mut self) {
         self.alone = self.ack_now && self.adaptive.as_ref().is_some_and(|adaptive| adaptive.acks.is_some());
     }
 
@@ -275,13 +278,13 @@ impl Receiver {
     pub(crate) fn on_timeout(&mut self, now: Time, config: &TcpConfig, rtt: &RttEstimator) {
         self.deadline = Time::MAX;
         if self.adaptive.is_some() {
-            self.on_extended_timeout(now, config, rtt);
+            self.on_timeout_with_extensions(now, config, rtt);
         } else {
             self.ack_now = true;
         }
     }
 
-    /// Takes the ACK for the next segment. After [`Self::owes_separate_ack`] it may be the ACK for data before a change of CE; a further ACK is then
+    /// Takes the ACK for the next segment. After [`Self::needs_separate_ack`] it may be the ACK for data before a change of CE; a further ACK is then
     /// due.
     #[inline]
     pub(crate) fn take_ack(&mut self) -> PendingAck {
@@ -295,7 +298,7 @@ impl Receiver {
         self.alone = false;
         self.deadline = Time::MAX;
         if self.adaptive.is_some() {
-            self.update_window_after_ack();
+            self.update_receive_window_after_ack();
         }
         PendingAck { offset: self.rcv_nxt, ece: self.echo }
     }

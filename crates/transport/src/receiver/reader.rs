@@ -36,7 +36,7 @@ impl PacedReader {
     }
 
     /// Performs the due read; true if one was due.
-    pub(super) fn read_if_due(&mut self, now: Time) -> bool {
+    pub(super) fn read_by_application_if_due(&mut self, now: Time) -> bool {
         let before = self.unread;
         while self.next <= now {
             let at = self.next;

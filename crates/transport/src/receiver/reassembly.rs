@@ -20,63 +20,63 @@ impl Receiver {
     #[cold]
     pub(super) fn on_data_out_of_order(&mut self, segment: &Segment) {
         self.ack_now = true;
-        let ahead = i64::from(self.space.distance(segment.seq, self.rcv_nxt));
+        let ahead = i64::from(self.space.sequence_distance(segment.seq, self.rcv_nxt));
         let end = ahead.saturating_add(i64::from(segment.len)).min(i64::from(self.window));
         let start = ahead.max(0);
         if ahead < 0 {
-            self.note_old_duplicate(self.rcv_nxt.saturating_add_signed(ahead), segment.len);
+            self.record_old_duplicate(self.rcv_nxt.saturating_add_signed(ahead), segment.len);
         }
         if end <= start {
             // Old data, or data beyond the window (RFC 9293 §3.10.7.4): only an ACK is sent.
             return;
         }
         let (start, end) = (self.rcv_nxt + start as u64, self.rcv_nxt + end as u64);
-        if !self.fits_reassembly_limit(start, end) {
+        if !self.fits_in_reassembly_limit(start, end) {
             return;
         }
-        self.note_overlapping_duplicate(start, end);
+        self.record_overlapping_duplicate(start, end);
         self.insert_range(start, end);
-        if segment.flags.has(TcpFlags::PSH) {
+        if segment.flags.contains_flags(TcpFlags::PSH) {
             self.push = self.space.wire_sequence_number(end);
         }
         if self.ranges[0].start <= self.rcv_nxt {
             let filled = self.ranges.remove(0).end;
-            self.advance_to(filled);
+            self.advance_rcv_nxt_to(filled);
             if self.ranges.is_empty() && self.push == self.space.wire_sequence_number(self.rcv_nxt) {
-                self.release_memory();
+                self.release_reassembly_memory();
             }
         }
     }
 
     /// RFC 2883 §4.1.1: a segment that begins below RCV.NXT is at least partly a duplicate.
-    fn note_old_duplicate(&mut self, start: u64, len: u32) {
+    fn record_old_duplicate(&mut self, start: u64, len: u32) {
         let end = (start + u64::from(len)).min(self.rcv_nxt);
         if let Some(adaptive) = &mut self.adaptive {
-            adaptive.on_old_data();
+            adaptive.on_old_data_received();
             if start < end {
-                adaptive.note_duplicate(start, end);
+                adaptive.record_duplicate(start, end);
             }
         }
     }
 
     /// RFC 2883 §4.1.2: the part of `start..end` that is already in the list is a duplicate.
-    fn note_overlapping_duplicate(&mut self, start: u64, end: u64) {
+    fn record_overlapping_duplicate(&mut self, start: u64, end: u64) {
         let Some(adaptive) = &mut self.adaptive else { return };
         let overlap = self.ranges.iter().find(|range| range.start < end && start < range.end);
         if let Some(range) = overlap {
-            adaptive.note_duplicate(start.max(range.start), end.min(range.end));
+            adaptive.record_duplicate(start.max(range.start), end.min(range.end));
         }
     }
 
     /// Whether the list has space for `start..end`. The next in-order segment always has, because it shortens the list (as FreeBSD's `tcp_reass`).
-    fn fits_reassembly_limit(&self, start: u64, end: u64) -> bool {
+    fn fits_in_reassembly_limit(&self, start: u64, end: u64) -> bool {
         let Some(adaptive) = &self.adaptive else { return true };
-        let limit = adaptive.reassembly_limit();
-        start <= self.rcv_nxt || self.held_above_gap() + (end - start) <= limit
+        let limit = adaptive.max_reassembly_bytes();
+        start <= self.rcv_nxt || self.bytes_held_above_gap() + (end - start) <= limit
     }
 
     /// Bytes in the list.
-    pub(super) fn held_above_gap(&self) -> u64 {
+    pub(super) fn bytes_held_above_gap(&self) -> u64 {
         self.ranges.iter().map(|range| range.end - range.start).sum()
     }
 
@@ -98,7 +98,7 @@ impl Receiver {
     /// The blocks of a SACK option: a duplicate first (RFC 2883), then ranges, most recently changed first (RFC 2018 §4).
     pub(crate) fn sack_blocks(&mut self, limit: usize) -> SackBlocks {
         let mut blocks = SackBlocks::default();
-        let duplicate = self.adaptive.as_mut().and_then(|adaptive| adaptive.take_duplicate());
+        let duplicate = self.adaptive.as_mut().and_then(|adaptive| adaptive.take_duplicate_to_report());
         if let Some((start, end)) = duplicate {
             blocks.blocks[0] = (self.space.wire_sequence_number(start), self.space.wire_sequence_number(end));
             blocks.count = 1;

@@ -6,7 +6,7 @@ use pauseframe_units::{Span, Time};
 /// What one ACK newly reports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent facts of one ACK")]
-pub(crate) struct AckDelivery {
+pub(crate) struct NewlyDelivered {
     pub(super) now: Time,
     /// End of the highest data reported before this ACK.
     pub(super) high_ack: u64,
@@ -34,9 +34,9 @@ pub(crate) struct AckDelivery {
     pub(crate) probe_dsack: bool,
 }
 
-impl AckDelivery {
+impl NewlyDelivered {
     /// Resets for the next ACK. `high_ack`: the highest byte reported so far.
-    pub(crate) fn begin_ack(&mut self, now: Time, high_ack: u64, recover: u64) {
+    pub(crate) fn reset_newly_delivered(&mut self, now: Time, high_ack: u64, recover: u64) {
         (self.now, self.high_ack, self.recover) = (now, high_ack, recover);
         (self.latest, self.bytes) = (None, 0);
         (self.first_sacked, self.restarts_timer) = (None, false);
@@ -46,7 +46,7 @@ impl AckDelivery {
 
     /// A segment is delivered; `ambiguous`: it was sent more than once.
     #[inline]
-    pub(crate) fn note_delivered(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
+    pub(crate) fn record_delivered(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
         let rtt = self.now.saturating_since(sent_at);
         if ambiguous {
             // RFC 8985 §6.2 step 2: the ACK is too early to acknowledge the retransmission.
@@ -65,19 +65,19 @@ impl AckDelivery {
         }
     }
 
-    /// SACK newly reports a segment; see [`Self::note_delivered`].
+    /// SACK newly reports a segment; see [`Self::record_delivered`].
     #[inline]
-    pub(crate) fn note_sacked(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
+    pub(crate) fn record_sacked(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
         if !ambiguous {
             self.first_sacked = Some(self.first_sacked.map_or(sent_at, |first| first.min(sent_at)));
         }
-        self.note_delivered(sent_at, start, end, ambiguous);
+        self.record_delivered(sent_at, start, end, ambiguous);
     }
 }
 
 /// Result of RACK's loss detection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct RackDetection {
+pub(crate) struct RackLossDetection {
     /// A segment was newly marked as lost.
     pub(crate) loss: bool,
     /// Whether such a segment had been retransmitted.

@@ -1,7 +1,7 @@
 //! Loss detection at an ACK with recovery refinements: delivered data, RACK, D-SACK, and spurious timeouts (F-RTO).
 
 use super::RecoveryPhase;
-use super::delivery::RackDetection;
+use super::delivery::RackLossDetection;
 use super::frto::FrtoState;
 use super::settings::RtoGrowth;
 use crate::cc::{AckSample, CongestionAlgorithm};
@@ -15,21 +15,21 @@ use pauseframe_units::{Span, Time};
 impl Sender {
     /// Prepares for an ACK; call before processing it. `to`: the offset that it acknowledges.
     #[cold]
-    pub(crate) fn begin_ack(&mut self, to: u64, now: Time) {
-        self.end_pacing_wait();
-        let was = self.take_timer_purpose();
-        let high_ack = self.scoreboard.high_sacked().max(self.snd_una);
+    pub(crate) fn prepare_recovery_for_ack(&mut self, to: u64, now: Time) {
+        self.restore_timer_after_pacing_wait();
+        let was = self.take_timer_purpose_for_ack();
+        let high_ack = self.scoreboard.highest_sacked_offset().max(self.snd_una);
         let Some(refined) = self.refined.as_deref_mut() else { return };
         refined.was_special = was;
-        refined.delivery.begin_ack(now, high_ack, self.recover);
+        refined.delivery.reset_newly_delivered(now, high_ack, self.recover);
         if to > self.snd_una {
-            self.scoreboard.note_newly_acked(self.snd_una, to, &mut refined.delivery);
+            self.scoreboard.record_newly_acked(self.snd_una, to, &mut refined.delivery);
         }
     }
 
     /// Shows congestion control an ACK that does not advance `snd_una`, with what SACK newly reports: Linux calls `in_ack_event` for every ACK. So a
     /// request that finds nothing in flight ends DCTCP's window, and alpha decays once more.
-    pub(crate) fn note_ack_without_progress(&mut self, ece: bool, now: Time, config: &TcpConfig) {
+    pub(crate) fn record_ack_without_progress(&mut self, ece: bool, now: Time, config: &TcpConfig) {
         if !self.scoreboard.counts_packets() || !config.has_mechanism(Mechanism::AlphaOfRequest) {
             return;
         }
@@ -62,7 +62,7 @@ impl Sender {
         let sacked = refined.delivery.first_sacked.filter(|_| config.has_mechanism(Mechanism::RttOfSack));
         let echo = segment.stamps.echo;
         if let Some(sent_at) = sacked {
-            self.rtt.add_sample(now.saturating_since(sent_at), &config.rto);
+            self.rtt.add_rtt_sample(now.saturating_since(sent_at), &config.rto);
             // `tcp_clean_rtx_queue`: not if the segment was sent after the head, because this would postpone the timeout forever.
             let older = self.scoreboard.head_sent_at().is_some_and(|head| sent_at < head);
             refined.delivery.restarts_timer = !advanced && older;
@@ -72,12 +72,12 @@ impl Sender {
             && config.has_mechanism(Mechanism::RttOfTimestamp)
         {
             let ticks = timestamp_clock(now).wrapping_sub(echo).max(1);
-            self.rtt.add_sample(Span::from_ms(1) * u64::from(ticks), &config.rto);
+            self.rtt.add_rtt_sample(Span::from_ms(1) * u64::from(ticks), &config.rto);
         } else {
             return;
         }
         if (advanced && self.snd_una < self.snd_nxt) || refined.delivery.restarts_timer {
-            self.rto_deadline = self.rtt.timer_deadline(now, &config.rto);
+            self.rto_deadline = self.rtt.rto_timer_deadline(now, &config.rto);
         }
     }
 
@@ -95,16 +95,16 @@ impl Sender {
         let (snd_una, snd_nxt) = (self.snd_una, self.snd_nxt);
         let Some(refined) = self.refined.as_deref_mut() else { return };
         if let (TcpOptions::Sack(blocks), true) = (&segment.options, self.sack) {
-            refined.on_dsack_block(blocks, self.space, snd_una, mss, stats.retransmits);
+            refined.process_dsack_block(blocks, self.space, snd_una, mss, stats.retransmits);
         }
-        refined.rack.update_from_delivery(&refined.delivery, now, snd_una, snd_nxt);
+        refined.rack.update_rack_from_delivery(&refined.delivery, now, snd_una, snd_nxt);
         let silent = !advanced && segment.len == 0 && refined.delivery.bytes == 0;
-        let lost = refined.probe.reveals_loss(snd_una, silent, refined.delivery.probe_dsack);
+        let lost = refined.probe.evaluate_ack_of_probe(snd_una, silent, refined.delivery.probe_dsack);
         if lost && matches!(self.phase, RecoveryPhase::Open | RecoveryPhase::Cwr) {
             self.reduce_for_tail_loss(config);
         }
         if ece {
-            self.forbid_undo();
+            self.forbid_undo_of_reduction();
         }
         if self.phase == RecoveryPhase::Open
             || self.phase == RecoveryPhase::Recovery
@@ -137,11 +137,15 @@ impl Sender {
     }
 
     /// RFC 8985 §6.2 step 5: marks the segments that count as lost now.
-    pub(super) fn detect_losses_by_time(&mut self, now: Time, config: &TcpConfig) -> RackDetection {
-        let Some(refined) = self.refined.as_deref_mut() else { return RackDetection::default() };
-        let hurry = matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss)
+    pub(super) fn detect_losses_by_time(&mut self, now: Time, config: &TcpConfig) -> RackLossDetection {
+        let Some(refined) = self.refined.as_deref_mut() else { return RackLossDetection::default() };
+        let in_recovery_or_dup_thresh = matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss)
             || self.scoreboard.has_sacked_segments(config.dup_thresh);
-        let age = refined.rack.loss_threshold(hurry, refined.delivery.min_rtt, self.rtt.srtt());
+        let age = refined.rack.rack_loss_threshold(
+            in_recovery_or_dup_thresh,
+            refined.delivery.min_rtt,
+            self.rtt.srtt(),
+        );
         let detected = self.scoreboard.mark_lost_by_time(refined.rack.latest, age, now, self.snd_una);
         refined.delivery.loss |= detected.loss;
         detected
@@ -153,7 +157,7 @@ impl Sender {
         now: Time,
         config: &TcpConfig,
         stats: &mut ConnectionStats,
-    ) -> RackDetection {
+    ) -> RackLossDetection {
         let detected = self.detect_losses_by_time(now, config);
         let enter = match self.phase {
             // Linux `tcp_time_to_recover`: segments lost during recovery count as losses after its end, retransmitted or not.
@@ -178,10 +182,10 @@ impl Sender {
     }
 
     /// The last step of an ACK: the window under PRR, limited transmit, the timer.
-    pub(super) fn finish_ack(
+    pub(super) fn finish_ack_with_prr_and_timer(
         &mut self,
         advanced: bool,
-        detected: RackDetection,
+        detected: RackLossDetection,
         now: Time,
         config: &TcpConfig,
     ) {
@@ -193,15 +197,15 @@ impl Sender {
             && matches!(self.phase, RecoveryPhase::Open | RecoveryPhase::Cwr)
         {
             // sacked data make room for new data (RFC 3042, without its limit, as in Linux).
-            self.inflation = self.scoreboard.bytes_not_in_network();
+            self.inflation = self.scoreboard.sent_bytes_not_in_network();
         }
         if config.recovery.prr && matches!(self.phase, RecoveryPhase::Cwr | RecoveryPhase::Recovery) {
             self.apply_prr(bytes, advanced && !loss);
         }
         if !restarted {
-            self.restore_timer_purpose(was);
+            self.restore_timer_purpose_after_ack(was);
         }
-        self.arm_after_ack(restarted, detected.wait, was, now, config);
+        self.set_timer_after_ack(restarted, detected.wait, was, now, config);
     }
 
     /// Newly delivered data of an ACK of `acked` bytes, in packets if these are counted, without data that SACK had reported (Linux `delivered`).
@@ -214,7 +218,7 @@ impl Sender {
     }
 
     /// Bytes by which an ACK in phase Loss may grow the window.
-    pub(super) fn growth_after_timeout(&self, sample: &AckSample, config: &TcpConfig) -> u64 {
+    pub(super) fn slow_start_growth_after_timeout(&self, sample: &AckSample, config: &TcpConfig) -> u64 {
         match (config.recovery.rto_growth, self.refined.as_deref()) {
             (RtoGrowth::Delivered, Some(refined)) => refined.delivery.bytes.min(sample.acked),
             // RFC 3465 §2.3: after a timeout, an ACK that jumps over a filled gap counts for one segment.
@@ -224,7 +228,7 @@ impl Sender {
 
     /// Notes the RTT of the handshake, often the smallest (Linux `tcp_synack_rtt_meas`). RACK uses it to decide whether an ACK can acknowledge a
     /// retransmission.
-    pub(crate) fn note_handshake_rtt(&mut self, rtt: Span) {
+    pub(crate) fn record_handshake_rtt(&mut self, rtt: Span) {
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.delivery.min_rtt = rtt;
         }

@@ -9,7 +9,7 @@ use pauseframe_units::{Span, Time};
 
 /// Recent usage of the window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct WindowUsage {
+pub(crate) struct CwndUsageHistory {
     /// When data were last sent; [`Time::MAX`]: never.
     last_sent: Time,
     /// When the window was last full, or adapted.
@@ -18,35 +18,35 @@ pub(crate) struct WindowUsage {
     used: u64,
 }
 
-impl Default for WindowUsage {
+impl Default for CwndUsageHistory {
     fn default() -> Self {
-        WindowUsage { last_sent: Time::MAX, since: Time::ZERO, used: 0 }
+        CwndUsageHistory { last_sent: Time::MAX, since: Time::ZERO, used: 0 }
     }
 }
 
-impl WindowUsage {
+impl CwndUsageHistory {
     /// The idle time, if it exceeds `rto`; restarts the measurement.
-    pub(super) fn take_idle_time(&mut self, rto: Span, now: Time, clock: &RtoConfig) -> Option<Span> {
-        let idle = clock.elapsed_time(self.last_sent, now);
+    pub(super) fn take_sender_idle_time(&mut self, rto: Span, now: Time, clock: &RtoConfig) -> Option<Span> {
+        let idle = clock.elapsed_time_in_whole_ticks(self.last_sent, now);
         if idle <= rto {
             return None;
         }
-        *self = WindowUsage { last_sent: now, since: now, used: 0 };
+        *self = CwndUsageHistory { last_sent: now, since: now, used: 0 };
         Some(idle)
     }
 
     /// Data were sent.
-    pub(super) fn note_sent(&mut self, now: Time) {
+    pub(super) fn record_data_sent_time(&mut self, now: Time) {
         self.last_sent = now;
     }
 
     /// The window is full.
-    pub(super) fn note_window_full(&mut self, now: Time) {
+    pub(super) fn record_window_full(&mut self, now: Time) {
         (self.since, self.used) = (now, 0);
     }
 
     /// Records `flight` bytes in use; returns the maximum of each period of `rto` when it ends.
-    pub(super) fn note_window_partly_used(
+    pub(super) fn record_window_partly_used(
         &mut self,
         flight: u64,
         rto: Span,
@@ -54,11 +54,11 @@ impl WindowUsage {
         clock: &RtoConfig,
     ) -> Option<u64> {
         self.used = self.used.max(flight);
-        if clock.elapsed_time(self.since, now) < rto {
+        if clock.elapsed_time_in_whole_ticks(self.since, now) < rto {
             return None;
         }
         let used = self.used;
-        self.note_window_full(now);
+        self.record_window_full(now);
         Some(used)
     }
 }

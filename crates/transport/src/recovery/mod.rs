@@ -24,7 +24,7 @@ mod tlp;
 mod turns;
 mod undo;
 
-pub(crate) use delivery::{AckDelivery, RackDetection};
+pub(crate) use delivery::{NewlyDelivered, RackLossDetection};
 pub(crate) use phase::RecoveryPhase;
 pub(crate) use refined::RefinedRecovery;
 pub use settings::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
@@ -61,7 +61,7 @@ impl Sender {
         }
         let before = self.phase;
         self.update_recovery_phase(sample, config, stats);
-        let mut detected = RackDetection::default();
+        let mut detected = RackLossDetection::default();
         if self.uses_rack(config) {
             detected = self.run_rack(now, config, stats);
         } else if news > 0
@@ -78,7 +78,7 @@ impl Sender {
             self.on_ece(config, stats);
         }
         if self.refined.is_some() {
-            self.finish_ack(true, detected, now, config);
+            self.finish_ack_with_prr_and_timer(true, detected, now, config);
         }
         self.grow_window_after_ack(before, sample, config);
     }
@@ -101,7 +101,7 @@ impl Sender {
                 if self.sack {
                     self.mark_lost_by_dup_acks(config);
                 } else {
-                    self.new_reno_partial_ack(sample.acked);
+                    self.on_partial_ack_in_new_reno_recovery(sample.acked);
                 }
             }
             RecoveryPhase::Loss if self.snd_una < self.recover => self.inflation = 0,
@@ -115,7 +115,7 @@ impl Sender {
             return;
         }
         let before = self.scoreboard.lost_bytes();
-        self.scoreboard.mark_lost(config.dup_thresh, self.snd_una);
+        self.scoreboard.mark_lost_by_dup_thresh(config.dup_thresh, self.snd_una);
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.delivery.loss |= self.scoreboard.lost_bytes() > before;
         }
@@ -125,12 +125,14 @@ impl Sender {
     fn grow_window_after_ack(&mut self, before: RecoveryPhase, sample: &AckSample, config: &TcpConfig) {
         let acked = match (before, self.phase) {
             (RecoveryPhase::Open | RecoveryPhase::Cwr, RecoveryPhase::Open) => sample.acked,
-            (RecoveryPhase::Loss, RecoveryPhase::Loss) => self.growth_after_timeout(sample, config),
+            (RecoveryPhase::Loss, RecoveryPhase::Loss) => {
+                self.slow_start_growth_after_timeout(sample, config)
+            }
             // Linux `tcp_may_raise_cwnd`: the ACK that ends it too, so that a window of one segment is not left behind.
             (RecoveryPhase::Loss, RecoveryPhase::Open)
                 if config.recovery.rto_growth == RtoGrowth::Delivered =>
             {
-                self.growth_after_timeout(sample, config)
+                self.slow_start_growth_after_timeout(sample, config)
             }
             // Linux `tcp_cong_control`: with the state as it is then, by what it newly delivers.
             (RecoveryPhase::Recovery, RecoveryPhase::Open)
@@ -159,13 +161,13 @@ impl Sender {
         stats: &mut ConnectionStats,
     ) {
         if self.refined.is_some() {
-            self.begin_ack(self.snd_una, now);
+            self.prepare_recovery_for_ack(self.snd_una, now);
         }
         let news = self.on_sack_option(segment);
         // RFC 5681 §2: no data, the same window. RFC 6675 §2: instead, news in the SACK option.
         let duplicate = if self.sack { news > 0 } else { segment.len == 0 && !window_changed };
         if self.refined.is_some() {
-            self.note_ack_without_progress(ece, now, config);
+            self.record_ack_without_progress(ece, now, config);
             self.sample_rtt_from_sack_or_timestamp(segment, false, now, config);
             self.process_sack_evidence(segment, false, ece, now, config, stats);
             self.process_duplicate_ack(duplicate);
@@ -173,20 +175,20 @@ impl Sender {
         if ece && self.phase == RecoveryPhase::Open {
             self.on_ece(config, stats);
         }
-        let mut detected = RackDetection::default();
+        let mut detected = RackLossDetection::default();
         if self.uses_rack(config) {
             detected = self.run_rack(now, config, stats);
         } else if duplicate && config.fast_retransmit {
             match self.phase {
                 RecoveryPhase::Open | RecoveryPhase::Cwr => self.count_duplicate_ack(config, stats),
                 RecoveryPhase::Recovery if self.sack => self.mark_lost_by_dup_acks(config),
-                RecoveryPhase::Recovery => self.new_reno_duplicate_ack(),
+                RecoveryPhase::Recovery => self.on_duplicate_ack_in_new_reno_recovery(),
                 // RFC 6582 §3.2 step 6, RFC 6675 §5.1: no fast retransmit for data sent before a timeout.
                 RecoveryPhase::Loss => {}
             }
         }
         if self.refined.is_some() {
-            self.finish_ack(false, detected, now, config);
+            self.finish_ack_with_prr_and_timer(false, detected, now, config);
         }
     }
 
@@ -206,7 +208,7 @@ impl Sender {
             self.dup_acks >= config.dup_thresh || self.scoreboard.is_head_lost(config.dup_thresh)
         } else {
             let hidden = config.recovery.ecn_hides_loss && self.phase == RecoveryPhase::Cwr;
-            self.dup_acks >= config.dup_thresh && self.new_reno_may_enter() && !hidden
+            self.dup_acks >= config.dup_thresh && self.may_enter_new_reno_recovery() && !hidden
         }
     }
 
@@ -235,9 +237,9 @@ impl Sender {
         if !self.uses_rack(config) {
             self.scoreboard.mark_head_lost(self.snd_una);
             if self.sack {
-                self.scoreboard.mark_lost(config.dup_thresh, self.snd_una);
+                self.scoreboard.mark_lost_by_dup_thresh(config.dup_thresh, self.snd_una);
             } else {
-                self.new_reno_enter(config.dup_thresh);
+                self.enter_new_reno_recovery(config.dup_thresh);
             }
         }
         stats.fast_retransmits += 1;
@@ -249,14 +251,14 @@ impl Sender {
             if config.recovery.prr {
                 self.window.cwnd = self.window.ssthresh;
             } else if !self.sack {
-                self.new_reno_full_ack();
+                self.on_full_ack_in_new_reno_recovery();
             }
         }
         self.phase = RecoveryPhase::Open;
         self.inflation = 0;
         self.detour &= !MUST_RETRANSMIT;
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.rack.end_recovery();
+            refined.rack.end_rack_recovery();
         }
         if self.uses_rack(config) {
             return;
@@ -295,7 +297,7 @@ impl Sender {
         stats: &mut ConnectionStats,
     ) {
         self.rtt.back_off();
-        self.rto_deadline = self.rtt.timer_deadline(now, &config.rto);
+        self.rto_deadline = self.rtt.rto_timer_deadline(now, &config.rto);
         if self.snd_una + u64::from(self.snd_wnd) < self.snd_nxt {
             // The peer has closed its window: this repeats a window probe and says nothing of congestion.
             self.scoreboard.mark_head_lost(self.snd_una);

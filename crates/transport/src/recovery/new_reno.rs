@@ -10,22 +10,22 @@ use crate::sender::{MUST_RETRANSMIT, Sender};
 impl Sender {
     /// §3.2 step 2: no second fast retransmit for data of the last recovery. Duplicate ACKs that its needless
     /// retransmissions cause would otherwise start one.
-    pub(super) fn new_reno_may_enter(&self) -> bool {
+    pub(super) fn may_enter_new_reno_recovery(&self) -> bool {
         self.snd_una > self.recover || self.recover == 0
     }
 
     /// RFC 5681 §3.2 step 3: each duplicate ACK means that one segment has left the network.
-    pub(super) fn new_reno_enter(&mut self, dup_thresh: u32) {
+    pub(super) fn enter_new_reno_recovery(&mut self, dup_thresh: u32) {
         self.inflation = self.window.segments_to_bytes(dup_thresh);
     }
 
     /// RFC 5681 §3.2 step 4; no more can have left than was in flight.
-    pub(super) fn new_reno_duplicate_ack(&mut self) {
+    pub(super) fn on_duplicate_ack_in_new_reno_recovery(&mut self) {
         self.inflation = (self.inflation + u64::from(self.window.mss)).min(self.flight_size());
     }
 
     /// §3.2 step 5, partial ACK: retransmits the next hole at once.
-    pub(super) fn new_reno_partial_ack(&mut self, acked: u64) {
+    pub(super) fn on_partial_ack_in_new_reno_recovery(&mut self, acked: u64) {
         let mss = u64::from(self.window.mss);
         let before = self.inflation;
         self.inflation = self.inflation.saturating_sub(acked);
@@ -42,7 +42,7 @@ impl Sender {
     }
 
     /// §3.2 step 5, full ACK, option 1: no burst where little is in flight.
-    pub(super) fn new_reno_full_ack(&mut self) {
+    pub(super) fn on_full_ack_in_new_reno_recovery(&mut self) {
         let mss = u64::from(self.window.mss);
         self.window.cwnd = self.window.ssthresh.min(self.flight_size().max(mss) + mss);
     }

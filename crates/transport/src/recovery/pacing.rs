@@ -29,7 +29,13 @@ impl Default for Pacer {
 impl Pacer {
     /// A segment was sent that takes `span` at the pacing rate, in bursts of `burst`. `ends`: whether a super-packet, which is
     /// a burst, ends with it; `None` without such segments.
-    pub(super) fn charge_segment(&mut self, span: Span, burst: u32, ends: Option<bool>, now: Time) {
+    pub(super) fn delay_next_by_segment_time(
+        &mut self,
+        span: Span,
+        burst: u32,
+        ends: Option<bool>,
+        now: Time,
+    ) {
         if self.left == 0 {
             self.left = burst.max(1);
         }

@@ -4,7 +4,7 @@
 //! As in Linux the reordering window is a quarter of the minimum RTT, zero while no reordering was seen and three
 //! segments are sacked or recovery is on, and D-SACK widens it only where reordering was seen before (RFC 8985: always). Left out: the minimum RTT forgets nothing (Linux: five minutes).
 
-use super::delivery::AckDelivery;
+use super::delivery::NewlyDelivered;
 use pauseframe_units::{Span, Time};
 
 /// RFC 8985 §6.2 step 4: so many recoveries without D-SACK shrink the reordering window again.
@@ -38,7 +38,13 @@ impl Default for Rack {
 
 impl Rack {
     /// §6.2 steps 1 to 3, and the adaptation of the window to D-SACK of step 4.
-    pub(super) fn update_from_delivery(&mut self, news: &AckDelivery, now: Time, snd_una: u64, snd_nxt: u64) {
+    pub(super) fn update_rack_from_delivery(
+        &mut self,
+        news: &NewlyDelivered,
+        now: Time,
+        snd_una: u64,
+        snd_nxt: u64,
+    ) {
         if let Some((sent_at, end)) = news.latest {
             self.rtt = now.saturating_since(sent_at);
             if sent_at > self.latest.0 || (sent_at == self.latest.0 && end > self.latest.1) {
@@ -59,7 +65,7 @@ impl Rack {
     }
 
     /// A recovery ends (§6.2 step 4).
-    pub(super) fn end_recovery(&mut self) {
+    pub(super) fn end_rack_recovery(&mut self) {
         self.reo_wnd_persist = self.reo_wnd_persist.saturating_sub(1);
         if self.reo_wnd_persist == 0 {
             self.reo_wnd_mult = 1;
@@ -67,13 +73,18 @@ impl Rack {
     }
 
     /// Age at which a segment counts as lost (§6.2 steps 4 and 5). `srtt`: `None` before the first sample.
-    pub(super) fn loss_threshold(&self, hurry: bool, min_rtt: Span, srtt: Option<Span>) -> Span {
-        self.rtt + self.reo_wnd(hurry, min_rtt, srtt.unwrap_or(self.rtt))
+    pub(super) fn rack_loss_threshold(
+        &self,
+        in_recovery_or_dup_thresh: bool,
+        min_rtt: Span,
+        srtt: Option<Span>,
+    ) -> Span {
+        self.rtt + self.reo_wnd(in_recovery_or_dup_thresh, min_rtt, srtt.unwrap_or(self.rtt))
     }
 
-    /// §6.2 step 4. `hurry`: in recovery, or `DupThresh` segments are sacked.
-    fn reo_wnd(&self, hurry: bool, min_rtt: Span, srtt: Span) -> Span {
-        if hurry && !self.reordering_seen {
+    /// §6.2 step 4. `in_recovery_or_dup_thresh`: in recovery, or `DupThresh` segments are sacked.
+    fn reo_wnd(&self, in_recovery_or_dup_thresh: bool, min_rtt: Span, srtt: Span) -> Span {
+        if in_recovery_or_dup_thresh && !self.reordering_seen {
             return Span::ZERO;
         }
         (min_rtt / 4 * u64::from(self.reo_wnd_mult)).min(srtt)
@@ -90,20 +101,20 @@ mod tests {
         let (min_rtt, srtt) = (Span::from_us(100), Span::from_us(110));
         let mut rack = Rack { reordering_seen: true, ..Rack::default() };
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(25));
-        let news = AckDelivery { dsack: true, ..AckDelivery::default() };
+        let news = NewlyDelivered { dsack: true, ..NewlyDelivered::default() };
         // Twice in one round counts once.
-        rack.update_from_delivery(&news, Time::ZERO, 1000, 9000);
-        rack.update_from_delivery(&news, Time::ZERO, 8000, 12_000);
+        rack.update_rack_from_delivery(&news, Time::ZERO, 1000, 9000);
+        rack.update_rack_from_delivery(&news, Time::ZERO, 8000, 12_000);
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(50));
         for round in 1..5 {
-            rack.update_from_delivery(&news, Time::ZERO, 20_000 * round, 20_000 * round + 5_000);
+            rack.update_rack_from_delivery(&news, Time::ZERO, 20_000 * round, 20_000 * round + 5_000);
         }
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), srtt);
         for _ in 0..15 {
-            rack.end_recovery();
+            rack.end_rack_recovery();
         }
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), srtt);
-        rack.end_recovery();
+        rack.end_rack_recovery();
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(25));
     }
 
@@ -112,10 +123,10 @@ mod tests {
     fn without_reordering_dsack_widens_nothing() {
         let (min_rtt, srtt) = (Span::from_us(100), Span::from_us(110));
         let mut rack = Rack::default();
-        let news = AckDelivery { dsack: true, reordered: true, ..AckDelivery::default() };
-        rack.update_from_delivery(&news, Time::ZERO, 1000, 9000);
+        let news = NewlyDelivered { dsack: true, reordered: true, ..NewlyDelivered::default() };
+        rack.update_rack_from_delivery(&news, Time::ZERO, 1000, 9000);
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(25));
-        rack.update_from_delivery(&news, Time::ZERO, 9000, 12_000);
+        rack.update_rack_from_delivery(&news, Time::ZERO, 9000, 12_000);
         assert_eq!(rack.reo_wnd(true, min_rtt, srtt), Span::from_us(50));
     }
 

@@ -17,7 +17,7 @@ impl Sender {
             && config.recovery.count_packets
             && config.has_mechanism(Mechanism::DctcpLoss)
         {
-            let reduced = self.cc.window_on_loss_after_ecn(&struck);
+            let reduced = self.cc.cwnd_on_loss_after_ecn(&struck);
             return self.scoreboard.round_to_whole_segments(reduced).max(u64::from(self.window.mss));
         }
         if self.phase == RecoveryPhase::Cwr {
@@ -27,7 +27,7 @@ impl Sender {
         // RFC 5681 eq. (4): FlightSize without the excess of limited transmit. Under PRR it is cwnd, as in Linux, because the reduction is
         // proportional to it.
         if !config.recovery.prr {
-            struck.cwnd = self.scoreboard.flight_weight(self.flight_size()).min(self.window.cwnd);
+            struck.cwnd = self.scoreboard.window_space_of_flight(self.flight_size()).min(self.window.cwnd);
         }
         self.reduced_ssthresh(struck, CongestionCause::Loss)
     }
@@ -51,7 +51,7 @@ impl Sender {
 
     /// The ssthresh that congestion control computes from window `struck`, in whole segments if these are counted.
     pub(super) fn reduced_ssthresh(&mut self, struck: CongestionWindow, cause: CongestionCause) -> u64 {
-        let reduced = self.cc.reduced_window(&struck, cause);
+        let reduced = self.cc.ssthresh_after_congestion(&struck, cause);
         self.discard_growth_credit();
         self.scoreboard.round_to_whole_segments(reduced).max(u64::from(self.window.mss))
     }
@@ -65,13 +65,14 @@ impl Sender {
 
     /// Begins a reduction to ssthresh, or continues one in progress.
     pub(super) fn begin_prr(&mut self, config: &TcpConfig) {
-        let in_flight = self.scoreboard.flight_weight(self.flight_size()) - self.scoreboard.sacked_bytes();
+        let in_flight =
+            self.scoreboard.window_space_of_flight(self.flight_size()) - self.scoreboard.sacked_bytes();
         let of_window = self.scoreboard.counts_packets() && config.has_mechanism(Mechanism::PrrFromWindow);
         self.prior_cwnd = self.window.cwnd;
         if let Some(refined) = self.refined.as_deref_mut() {
             // RFC 9937 §6.1: includes the data that this ACK delivers.
             let from = if of_window { self.prior_cwnd } else { in_flight + refined.delivery.bytes };
-            refined.prr = Prr::begin_reduction(from);
+            refined.prr = Prr::begin_prr_reduction(from);
         }
     }
 
@@ -82,7 +83,7 @@ impl Sender {
         }
         let pipe = self.pipe();
         if let Some(refined) = self.refined.as_deref_mut() {
-            self.window.cwnd = refined.prr.cwnd_after_ack(delivered, clean, pipe, &self.window);
+            self.window.cwnd = refined.prr.prr_cwnd_after_ack(delivered, clean, pipe, &self.window);
         }
     }
 
@@ -105,29 +106,29 @@ impl Sender {
         // A window that ECE has reduced is not restored.
         let before = (self.phase != RecoveryPhase::Cwr).then(|| (self.window.cwnd, self.current_ssthresh()));
         if let Some(refined) = self.refined.as_deref_mut() {
-            let copies = resent + u32::from(refined.probe.repeats_data());
-            refined.undo.begin_reduction(self.snd_una, before, copies);
+            let copies = resent + u32::from(refined.probe.has_retransmission_probe_in_flight());
+            refined.undo.begin_undoable_reduction(self.snd_una, before, copies);
         }
     }
 
     /// Discards the saved window at the start of a reduction for ECE.
     pub(super) fn discard_undo(&mut self) {
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.undo.discard();
+            refined.undo.discard_saved_windows();
         }
     }
 
     /// Forbids undo after an ACK with ECE, because the network is congested.
-    pub(super) fn forbid_undo(&mut self) {
+    pub(super) fn forbid_undo_of_reduction(&mut self) {
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.undo.forbid_restore();
+            refined.undo.forbid_restoring_windows();
         }
     }
 
     /// Undoes the last reduction if all its retransmissions were needless.
     pub(super) fn try_undo(&mut self, config: &TcpConfig) {
         if config.recovery.undo
-            && self.refined.as_deref().is_some_and(|refined| refined.undo.are_all_retransmissions_needless())
+            && self.refined.as_deref().is_some_and(|refined| refined.undo.were_all_retransmissions_needless())
         {
             self.undo_reduction();
         }
@@ -136,11 +137,11 @@ impl Sender {
     /// Undoes the last reduction, and the loss marks of a timeout.
     pub(super) fn undo_reduction(&mut self) {
         if self.phase == RecoveryPhase::Loss {
-            self.scoreboard.unmark_lost(self.snd_una);
+            self.scoreboard.remove_loss_marks(self.snd_una);
         }
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.undone += 1;
-            if let Some((cwnd, ssthresh)) = refined.undo.take_saved_window() {
+            if let Some((cwnd, ssthresh)) = refined.undo.end_undo_and_take_saved_windows() {
                 self.window.cwnd = self.window.cwnd.max(cwnd);
                 if ssthresh > self.window.ssthresh {
                     self.window.ssthresh = ssthresh;

@@ -1,9 +1,9 @@
 //! State of recovery refinements, in one box that a basic connection does not have. It is independent of the sender, whose parts are in `evidence.rs`
 //! (an ACK), `reduction.rs` (the window), `timer.rs` and `turns.rs` (each transmission).
 
-use super::delivery::AckDelivery;
+use super::delivery::NewlyDelivered;
 use super::frto::FrtoState;
-use super::idle::WindowUsage;
+use super::idle::CwndUsageHistory;
 use super::pacing::Pacer;
 use super::prr::Prr;
 use super::rack::Rack;
@@ -31,7 +31,7 @@ pub(crate) enum TimerPurpose {
 /// State of the enabled refinements.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RefinedRecovery {
-    pub(super) delivery: AckDelivery,
+    pub(super) delivery: NewlyDelivered,
     pub(super) rack: Rack,
     pub(super) prr: Prr,
     pub(super) probe: TailLossProbe,
@@ -43,7 +43,7 @@ pub(crate) struct RefinedRecovery {
     pub(super) was_special: Option<TimerPurpose>,
     pub(super) undo: UndoState,
     pub(super) frto: FrtoState,
-    pub(super) usage: WindowUsage,
+    pub(super) usage: CwndUsageHistory,
     pub(super) pacer: Pacer,
     pub(crate) writer: Option<Box<SocketWriter>>,
     pub(crate) small_queue: SmallQueue,
@@ -57,15 +57,15 @@ pub(crate) struct RefinedRecovery {
 impl RefinedRecovery {
     /// The state that `config` needs.
     pub(crate) fn new(config: &TcpConfig) -> Option<Box<RefinedRecovery>> {
-        RefinedRecovery::is_needed(config).then(|| {
+        RefinedRecovery::is_any_refinement_enabled(config).then(|| {
             let (writer, supers) = (SocketWriter::new(config), SuperPackets::new(config));
             Box::new(RefinedRecovery { writer, supers, ..RefinedRecovery::default() })
         })
     }
 
     /// Whether any refinement is on.
-    pub(crate) fn is_needed(config: &TcpConfig) -> bool {
-        !config.recovery.is_plain()
+    pub(crate) fn is_any_refinement_enabled(config: &TcpConfig) -> bool {
+        !config.recovery.has_no_refinements()
             || SocketWriter::new(config).is_some()
             || config.offload.tso > 0
             || config.small_queues
@@ -77,7 +77,7 @@ impl RefinedRecovery {
     }
 
     /// Takes in a D-SACK block, if `blocks` begin with one; `retransmits`: segments ever sent again.
-    pub(super) fn on_dsack_block(
+    pub(super) fn process_dsack_block(
         &mut self,
         blocks: &SackBlocks,
         space: SequenceSpace,
@@ -91,12 +91,12 @@ impl RefinedRecovery {
         if !self.undo.count_dsack_report(segments, retransmits) {
             return;
         }
-        if self.probe.repeats_segment_ending_at(end) {
+        if self.probe.is_probe_of_segment_ending_at(end) {
             self.delivery.probe_dsack = true;
         } else {
             self.delivery.dsack = true;
         }
         self.delivery.bytes += u64::from(segments) * mss;
-        self.undo.count_needless(segments, end, snd_una);
+        self.undo.count_needless_retransmissions(segments, end, snd_una);
     }
 }

@@ -20,7 +20,7 @@ impl Sender {
             && matches!(self.phase, RecoveryPhase::Open | RecoveryPhase::Cwr)
             && !self.probing
             && self.snd_una < self.snd_nxt
-            && self.scoreboard.bytes_not_in_network() == 0
+            && self.scoreboard.sent_bytes_not_in_network() == 0
     }
 
     /// RFC 8985 §7.2, at most `rto_at`.
@@ -28,7 +28,7 @@ impl Sender {
         let Some(srtt) = self.rtt.srtt() else { return rto_at };
         let slack =
             if self.scoreboard.has_single_segment() { config.rto.min } else { config.recovery.timer_slack };
-        config.rto.timer_expiry(now, srtt * 2 + slack).min(rto_at)
+        config.rto.timer_expiry_by_clock(now, srtt * 2 + slack).min(rto_at)
     }
 
     fn set_timer_purpose(&mut self, kind: TimerPurpose, at: Time) {
@@ -45,7 +45,7 @@ impl Sender {
     }
 
     /// Sets the timer for the pacer or for host queue space.
-    pub(crate) fn wake_sender_at(&mut self, at: Time) {
+    pub(crate) fn set_wakeup_timer(&mut self, at: Time) {
         let deadline = self.rto_deadline;
         let Some(refined) = self.refined.as_deref_mut() else { return };
         if at < deadline {
@@ -55,7 +55,7 @@ impl Sender {
     }
 
     /// Restores the timer that the pacer replaced.
-    pub(crate) fn end_pacing_wait(&mut self) {
+    pub(crate) fn restore_timer_after_pacing_wait(&mut self) {
         if self.current_timer_purpose() == Some(TimerPurpose::Pacing)
             && let Some(refined) = self.refined.as_deref_mut()
         {
@@ -66,12 +66,12 @@ impl Sender {
     /// The timeout's deadline, counted from the last transmission of the oldest segment (Linux `tcp_rearm_rto`).
     fn rto_deadline_from_head(&self, now: Time, config: &TcpConfig) -> Time {
         let sent_at = self.scoreboard.head_sent_at().unwrap_or(now);
-        self.rtt.deadline_for_segment_sent_at(sent_at, now, &config.rto)
+        self.rtt.rto_deadline_for_segment_sent_at(sent_at, now, &config.rto)
     }
 
     /// Sets the timer after an ACK. `advanced`: it acknowledged new data, and the timer was restarted for it.
     /// `was`: what the timer stood for before.
-    pub(super) fn arm_after_ack(
+    pub(super) fn set_timer_after_ack(
         &mut self,
         advanced: bool,
         wait: Option<Span>,
@@ -83,13 +83,14 @@ impl Sender {
             return;
         }
         if let Some(wait) = wait {
-            let at = config.rto.timer_expiry(now, wait + config.recovery.timer_slack);
+            let at = config.rto.timer_expiry_by_clock(now, wait + config.recovery.timer_slack);
             self.set_timer_purpose(
                 TimerPurpose::Reordering,
-                at.min(self.rtt.timer_deadline(now, &config.rto)),
+                at.min(self.rtt.rto_timer_deadline(now, &config.rto)),
             );
         } else if advanced && self.may_arm_tail_loss_probe(config) {
-            let at = self.tail_loss_probe_deadline(now, self.rtt.timer_deadline(now, &config.rto), config);
+            let at =
+                self.tail_loss_probe_deadline(now, self.rtt.rto_timer_deadline(now, &config.rto), config);
             self.set_timer_purpose(TimerPurpose::Probe, at);
         } else if (advanced && was.is_some())
             || self.current_timer_purpose() == Some(TimerPurpose::Reordering)
@@ -100,7 +101,7 @@ impl Sender {
 
     /// Sets the timer after new data went out.
     #[inline]
-    pub(crate) fn arm_after_sending(&mut self, now: Time, config: &TcpConfig) {
+    pub(crate) fn set_timer_after_sending(&mut self, now: Time, config: &TcpConfig) {
         if self.may_arm_tail_loss_probe(config) {
             let at = self.tail_loss_probe_deadline(now, self.rto_deadline_from_head(now, config), config);
             self.set_timer_purpose(TimerPurpose::Probe, at);
@@ -108,7 +109,7 @@ impl Sender {
     }
 
     /// Takes the purpose of the timer at the start of an ACK.
-    pub(super) fn take_timer_purpose(&mut self) -> Option<TimerPurpose> {
+    pub(super) fn take_timer_purpose_for_ack(&mut self) -> Option<TimerPurpose> {
         let was = self.current_timer_purpose();
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.special = None;
@@ -116,8 +117,8 @@ impl Sender {
         was
     }
 
-    /// Puts back what [`Self::take_timer_purpose`] took, where the ACK did not move the timer.
-    pub(super) fn restore_timer_purpose(&mut self, was: Option<TimerPurpose>) {
+    /// Puts back what [`Self::take_timer_purpose_for_ack`] took, where the ACK did not move the timer.
+    pub(super) fn restore_timer_purpose_after_ack(&mut self, was: Option<TimerPurpose>) {
         if let (Some(kind), Some(refined)) = (was, self.refined.as_deref_mut()) {
             refined.special = Some((kind, self.rto_deadline));
         }
@@ -131,20 +132,20 @@ impl Sender {
         stats: &mut ConnectionStats,
     ) -> bool {
         if self.current_timer_purpose() == Some(TimerPurpose::Pacing) {
-            self.end_pacing_wait();
+            self.restore_timer_after_pacing_wait();
             if now < self.rto_deadline {
                 return true;
             }
         }
-        let Some(kind) = self.take_timer_purpose().filter(|_| self.snd_una < self.snd_nxt) else {
+        let Some(kind) = self.take_timer_purpose_for_ack().filter(|_| self.snd_una < self.snd_nxt) else {
             return false;
         };
         match kind {
             TimerPurpose::Pacing => {}
             TimerPurpose::Probe => {
                 let Some(refined) = self.refined.as_deref_mut() else { return false };
-                self.rto_deadline = if refined.probe.request_probe() {
-                    self.rtt.timer_deadline(now, &config.rto)
+                self.rto_deadline = if refined.probe.request_tail_loss_probe() {
+                    self.rtt.rto_timer_deadline(now, &config.rto)
                 } else {
                     self.rto_deadline_from_head(now, config)
                 };

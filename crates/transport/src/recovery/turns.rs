@@ -14,13 +14,13 @@ use pauseframe_units::{BitRate, Bytes, Span, Time};
 impl Sender {
     /// The next segment with refinements on: a probe, or a segment that the pacer admits, with their accounting.
     #[cold]
-    pub(crate) fn next_refined_segment(
+    pub(crate) fn next_segment_with_refinements(
         &mut self,
         now: Time,
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) -> Option<OutgoingSegment> {
-        self.end_pacing_wait();
+        self.restore_timer_after_pacing_wait();
         self.restart_after_idle(now, config);
         let offloads = self.uses_super_packets();
         let (outgoing, probes) = if offloads {
@@ -29,27 +29,27 @@ impl Sender {
             self.next_probe_or_segment(now, config, stats)?
         };
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.prr.out += self.scoreboard.window_weight(u64::from(outgoing.len));
+            refined.prr.out += self.scoreboard.window_space_of_segment(u64::from(outgoing.len));
             if outgoing.kind == SegmentKind::Retransmission && !probes {
                 refined.undo.count_retransmission();
             }
         }
         if outgoing.kind == SegmentKind::New {
             if outgoing.len < self.window.mss {
-                self.note_small_segment_sent();
+                self.record_small_segment_sent();
             }
             if offloads {
-                self.note_super_packet();
+                self.record_super_packet();
             }
             if !probes {
                 // After a probe runs the timeout, in full (Linux: `tcp_write_xmit` schedules no probe if `push_one` is 2).
-                self.arm_after_sending(now, config);
+                self.set_timer_after_sending(now, config);
             }
         }
-        self.note_sent(now);
-        self.note_bytes_in_host(outgoing.len, now);
-        self.charge_pacer(outgoing.len, now, config);
-        self.validate_window(now, config);
+        self.record_sent(now);
+        self.record_bytes_in_host(outgoing.len, now);
+        self.charge_sent_bytes_to_pacer(outgoing.len, now, config);
+        self.update_window_validation(now, config);
         Some(outgoing)
     }
 
@@ -61,9 +61,9 @@ impl Sender {
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) -> Option<(OutgoingSegment, bool)> {
-        match self.next_probe(now, config, stats) {
+        match self.next_tail_loss_probe(now, config, stats) {
             Some(probe) => Some((probe, true)),
-            None if self.is_held_by_pacer(now, config) => None,
+            None if self.wait_for_pacer(now, config) => None,
             None => self.next_segment_without_probe(now, config, stats).map(|outgoing| (outgoing, false)),
         }
     }
@@ -83,7 +83,7 @@ impl Sender {
         if let Some(next) = self.next_probe_or_segment(now, config, stats) {
             return Some(next);
         }
-        if self.is_held_by_pacer(now, config) || !self.continue_writing_super_packets() {
+        if self.wait_for_pacer(now, config) || !self.continue_application_writes_of_super_packets() {
             return None;
         }
         self.next_segment_without_probe(now, config, stats).map(|outgoing| (outgoing, false))
@@ -91,14 +91,14 @@ impl Sender {
 
     /// The probe, if one is due (RFC 8985 §7.3): new data if the peer's window has room, else the last segment.
     #[inline(always)]
-    fn next_probe(
+    fn next_tail_loss_probe(
         &mut self,
         now: Time,
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) -> Option<OutgoingSegment> {
         let refined = self.refined.as_deref_mut()?;
-        if !refined.probe.take_due_probe() || self.snd_una == self.snd_nxt {
+        if !refined.probe.take_due_tail_loss_probe() || self.snd_una == self.snd_nxt {
             return None;
         }
         let outgoing = if let Some(len) = self.next_length_in_peer_window() {
@@ -110,7 +110,7 @@ impl Sender {
             OutgoingSegment { offset: last.offset, len: last.len, kind: SegmentKind::Retransmission }
         };
         let refined = self.refined.as_deref_mut()?;
-        refined.probe.on_probe_sent(self.snd_nxt, outgoing.kind == SegmentKind::Retransmission);
+        refined.probe.record_tail_loss_probe_sent(self.snd_nxt, outgoing.kind == SegmentKind::Retransmission);
         refined.loss_probes += 1;
         Some(outgoing)
     }
@@ -122,17 +122,17 @@ impl Sender {
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) -> Option<OutgoingSegment> {
-        if self.sends_only_new_data() {
+        if self.must_send_only_new_data() {
             let new = self.next_frto_segment(now, config);
-            if new.is_some() || self.sends_only_new_data() {
+            if new.is_some() || self.must_send_only_new_data() {
                 return new;
             }
         }
-        self.next_without_refinements(now, config, stats)
+        self.next_segment_without_refinements(now, config, stats)
     }
 
     /// Whether only new data may go out now.
-    fn sends_only_new_data(&self) -> bool {
+    fn must_send_only_new_data(&self) -> bool {
         self.phase == RecoveryPhase::Loss
             && self.refined.as_deref().is_some_and(|refined| refined.frto == FrtoState::NewOnly)
     }
@@ -152,28 +152,28 @@ impl Sender {
             return Some(rate / 8);
         }
         let srtt = self.rtt.srtt().filter(|srtt| *srtt > Span::ZERO)?;
-        let window = self.window.cwnd.max(self.scoreboard.flight_weight(self.flight_size()));
-        let percent = u128::from(config.recovery.pacing.percent(&self.window));
+        let window = self.window.cwnd.max(self.scoreboard.window_space_of_flight(self.flight_size()));
+        let percent = u128::from(config.recovery.pacing.pacing_percent(&self.window));
         let second = u128::from(Span::from_secs(1).0);
         Some((u128::from(window) * percent * second / 100 / u128::from(srtt.0)) as u64)
     }
 
     /// Whether the pacer delays the next segment; sets its timer.
-    fn is_held_by_pacer(&mut self, now: Time, config: &TcpConfig) -> bool {
-        if !config.recovery.pacing.on || self.must_retransmit() {
+    fn wait_for_pacer(&mut self, now: Time, config: &TcpConfig) -> bool {
+        if !config.recovery.pacing.on || self.must_retransmit_immediately() {
             return false;
         }
         let waiting = !self.is_all_sent() || self.scoreboard.has_lost_segment();
         let Some(next) = self.refined.as_deref().map(|refined| refined.pacer.next) else { return false };
         let held = waiting && now < next;
         if held {
-            self.wake_sender_at(next);
+            self.set_wakeup_timer(next);
         }
         held
     }
 
     /// Charges `len` sent bytes to the pacer.
-    fn charge_pacer(&mut self, len: u32, now: Time, config: &TcpConfig) {
+    fn charge_sent_bytes_to_pacer(&mut self, len: u32, now: Time, config: &TcpConfig) {
         let pacing = &config.recovery.pacing;
         if !pacing.on {
             return;
@@ -184,36 +184,36 @@ impl Sender {
             None => {
                 let Some(srtt) = self.rtt.srtt() else { return };
                 let window = self.window.cwnd.max(self.flight_size());
-                let rate = u128::from(window) * u128::from(pacing.percent(&self.window).max(1));
+                let rate = u128::from(window) * u128::from(pacing.pacing_percent(&self.window).max(1));
                 (u128::from(len) * u128::from(srtt.0) * 100 / rate.max(1)) as u64
             }
         };
         let ends = self.uses_super_packets().then(|| !self.is_super_packet_leaving());
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.pacer.charge_segment(Span(span), pacing.burst, ends, now);
+            refined.pacer.delay_next_by_segment_time(Span(span), pacing.burst, ends, now);
         }
     }
 
     /// Sets the transmission time of a full segment at this host.
-    pub(crate) fn set_frame_time(&mut self, frame: Span, config: &TcpConfig) {
+    pub(crate) fn set_segment_transmission_time(&mut self, frame: Span, config: &TcpConfig) {
         if let Some(refined) = self.refined.as_deref_mut().filter(|_| config.small_queues) {
-            refined.small_queue.set_frame_time(frame);
+            refined.small_queue.set_segment_transmission_time(frame);
         }
     }
 
     /// Counts `len` bytes that entered the host's queues.
     #[inline]
-    fn note_bytes_in_host(&mut self, len: u32, now: Time) {
+    fn record_bytes_in_host(&mut self, len: u32, now: Time) {
         let mss = u64::from(self.window.mss);
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.small_queue.add_sent(u64::from(len), mss, now);
+            refined.small_queue.add_sent_bytes(u64::from(len), mss, now);
         }
     }
 
     /// Whether `len` new bytes must wait because the socket has too much in the host's queues; sets the timer. With at most one buffer in flight
     /// (`single`) nothing waits.
     #[inline]
-    pub(crate) fn is_throttled_by_small_queue(
+    pub(crate) fn wait_for_small_queue(
         &mut self,
         len: u64,
         single: bool,
@@ -221,21 +221,21 @@ impl Sender {
         config: &TcpConfig,
     ) -> bool {
         let Some(refined) = self.refined.as_deref() else { return false };
-        refined.small_queue.exceeds_two_segments(now)
+        refined.small_queue.holds_more_than_two_segments(now)
             && !single
-            && self.exceeds_small_queue_limit(len, now, config)
+            && self.set_small_queue_timer(len, now, config)
     }
 
     #[cold]
-    fn exceeds_small_queue_limit(&mut self, len: u64, now: Time, config: &TcpConfig) -> bool {
+    fn set_small_queue_timer(&mut self, len: u64, now: Time, config: &TcpConfig) -> bool {
         let rate = self.pacing_rate(config).map_or(u64::MAX, |rate| rate >> PACING_SHIFT);
         let mss = u64::from(self.window.mss);
         let room = self
             .refined
             .as_deref()
-            .and_then(|refined| refined.small_queue.time_when_room(rate, len, mss, now));
+            .and_then(|refined| refined.small_queue.time_when_bytes_fit(rate, len, mss, now));
         if let Some(at) = room {
-            self.wake_sender_at(at);
+            self.set_wakeup_timer(at);
         }
         room.is_some()
     }
@@ -248,7 +248,7 @@ impl Sender {
         }
         let rto = self.rtt.rto(&config.rto);
         let Some(refined) = self.refined.as_deref_mut() else { return };
-        let Some(mut idle) = refined.usage.take_idle_time(rto, now, &config.rto) else { return };
+        let Some(mut idle) = refined.usage.take_sender_idle_time(rto, now, &config.rto) else { return };
         let floor = config.initial_window.max(u64::from(self.window.mss)).min(self.window.cwnd);
         if kind == IdleRestart::Rfc5681 {
             self.window.cwnd = floor;
@@ -264,20 +264,22 @@ impl Sender {
     }
 
     /// Updates window validation after sending data.
-    fn validate_window(&mut self, now: Time, config: &TcpConfig) {
+    fn update_window_validation(&mut self, now: Time, config: &TcpConfig) {
         let limited = self.is_cwnd_limited();
         let Some(refined) = self.refined.as_deref_mut() else { return };
-        refined.usage.note_sent(now);
+        refined.usage.record_data_sent_time(now);
         if config.recovery.idle_restart != IdleRestart::Linux {
             return;
         }
         if limited {
-            refined.usage.note_window_full(now);
+            refined.usage.record_window_full(now);
             return;
         }
-        let flight = self.scoreboard.flight_weight(self.snd_nxt - self.snd_una);
+        let flight = self.scoreboard.window_space_of_flight(self.snd_nxt - self.snd_una);
         let rto = self.rtt.rto(&config.rto);
-        let Some(used) = refined.usage.note_window_partly_used(flight, rto, now, &config.rto) else { return };
+        let Some(used) = refined.usage.record_window_partly_used(flight, rto, now, &config.rto) else {
+            return;
+        };
         let used = used.max(config.initial_window);
         // A writer that waits for room in the send buffer (SOCK_NOSPACE) is not what leaves the window unused.
         if self.phase == RecoveryPhase::Open && used < self.window.cwnd && !self.is_writer_waiting() {

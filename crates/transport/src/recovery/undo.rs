@@ -22,18 +22,18 @@ pub(crate) struct UndoState {
 impl UndoState {
     /// Begins a loss reduction. `before`: cwnd and ssthresh, if they may be restored. `copies`: retransmissions already in flight, which D-SACK may
     /// still report (Linux `tcp_init_undo`).
-    pub(super) fn begin_reduction(&mut self, snd_una: u64, before: Option<(u64, u64)>, copies: u32) {
+    pub(super) fn begin_undoable_reduction(&mut self, snd_una: u64, before: Option<(u64, u64)>, copies: u32) {
         *self =
             UndoState { marker: Some(snd_una), needless: (copies > 0).then_some(copies), before, ..*self };
     }
 
     /// Discards the saved state: the reduction stays.
-    pub(super) fn discard(&mut self) {
+    pub(super) fn discard_saved_windows(&mut self) {
         self.marker = None;
     }
 
     /// Forbids restoring the windows.
-    pub(super) fn forbid_restore(&mut self) {
+    pub(super) fn forbid_restoring_windows(&mut self) {
         self.before = None;
     }
 
@@ -51,19 +51,19 @@ impl UndoState {
     }
 
     /// Counts needless retransmissions of `segments` that end at `end`.
-    pub(super) fn count_needless(&mut self, segments: u32, end: u64, snd_una: u64) {
+    pub(super) fn count_needless_retransmissions(&mut self, segments: u32, end: u64, snd_una: u64) {
         if self.marker.is_some_and(|marker| end > marker) && end <= snd_una {
             self.needless = self.needless.map(|needless| needless.saturating_sub(segments));
         }
     }
 
     /// Whether all retransmissions of the last reduction are known to have been needless.
-    pub(super) fn are_all_retransmissions_needless(&self) -> bool {
+    pub(super) fn were_all_retransmissions_needless(&self) -> bool {
         self.marker.is_some() && self.needless == Some(0)
     }
 
     /// Ends the reduction and returns the cwnd and ssthresh to restore.
-    pub(super) fn take_saved_window(&mut self) -> Option<(u64, u64)> {
+    pub(super) fn end_undo_and_take_saved_windows(&mut self) -> Option<(u64, u64)> {
         self.marker = None;
         self.before
     }
@@ -72,7 +72,7 @@ impl UndoState {
 /// The duplicate range of a D-SACK block relative to `snd_una`. The first block is a D-SACK if it lies below the ACK or within the second block (RFC
 /// 2883 §4).
 pub(super) fn dsack_range(blocks: &SackBlocks, space: SequenceSpace, snd_una: u64) -> Option<(i64, i64)> {
-    let offset = |wire: u32| i64::from(space.distance(wire, snd_una));
+    let offset = |wire: u32| i64::from(space.sequence_distance(wire, snd_una));
     let (start, end) = (offset(blocks.blocks[0].0), offset(blocks.blocks[0].1));
     let within = blocks.count > 1 && {
         let (outer_start, outer_end) = (offset(blocks.blocks[1].0), offset(blocks.blocks[1].1));

@@ -20,13 +20,13 @@ impl Sender {
         stats: &mut ConnectionStats,
     ) -> bool {
         if self.detour & REFINED != 0 {
-            return self.on_ack_refined(segment, ece, now, config, stats);
+            return self.on_ack_with_refinements(segment, ece, now, config, stats);
         }
-        self.on_ack_as::<false>(segment, ece, now, config, stats)
+        self.on_ack_specialized::<false>(segment, ece, now, config, stats)
     }
 
     #[cold]
-    fn on_ack_refined(
+    fn on_ack_with_refinements(
         &mut self,
         segment: &Segment,
         ece: bool,
@@ -34,14 +34,14 @@ impl Sender {
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) -> bool {
-        let valid = self.on_ack_as::<true>(segment, ece, now, config, stats);
-        self.continue_writing();
+        let valid = self.on_ack_specialized::<true>(segment, ece, now, config, stats);
+        self.continue_application_writes();
         valid
     }
 
     /// `REFINES`: recovery refinements are on, so every ACK needs more work.
     #[inline]
-    fn on_ack_as<const REFINES: bool>(
+    fn on_ack_specialized<const REFINES: bool>(
         &mut self,
         segment: &Segment,
         ece: bool,
@@ -49,7 +49,7 @@ impl Sender {
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) -> bool {
-        let acked = i64::from(self.space.distance(segment.ack, self.snd_una));
+        let acked = i64::from(self.space.sequence_distance(segment.ack, self.snd_una));
         if acked <= 0 {
             if acked == 0 {
                 self.on_ack_without_progress::<REFINES>(segment, ece, now, config, stats);
@@ -62,13 +62,13 @@ impl Sender {
         }
         let una = self.snd_una;
         if REFINES {
-            self.begin_ack(una + acked, now);
+            self.prepare_recovery_for_ack(una + acked, now);
         }
         self.snd_una = una + acked;
         self.snd_wnd = segment.window.min(MAX_PEER_WINDOW);
         let mut rtt = Span::ZERO;
-        if let Some((oldest, newest)) = self.scoreboard.acknowledge(una, self.snd_una) {
-            self.rtt.add_sample(now.saturating_since(oldest), &config.rto);
+        if let Some((oldest, newest)) = self.scoreboard.remove_acked_segments(una, self.snd_una) {
+            self.rtt.add_rtt_sample(now.saturating_since(oldest), &config.rto);
             // As Linux (`ca_rtt_us`): the RTT for congestion control excludes the delay of the ACK.
             rtt = now.saturating_since(newest);
         }
@@ -76,8 +76,11 @@ impl Sender {
         self.probing = false;
         self.probing_path = false;
         // RFC 6298 §5.2, §5.3.
-        self.rto_deadline =
-            if self.snd_una == self.snd_nxt { Time::MAX } else { self.rtt.timer_deadline(now, &config.rto) };
+        self.rto_deadline = if self.snd_una == self.snd_nxt {
+            Time::MAX
+        } else {
+            self.rtt.rto_timer_deadline(now, &config.rto)
+        };
         // As Linux: what SACK newly reports is delivered by this ACK too.
         let sacked = if REFINES { self.on_sack_option(segment) } else { 0 };
         let sample = AckSample {
@@ -101,7 +104,7 @@ impl Sender {
             self.on_ack_needing_recovery(segment, &sample, news, now, config, stats);
         }
         if self.snd_una == self.snd_end {
-            self.scoreboard.release_memory();
+            self.scoreboard.release_scoreboard_memory();
         }
         debug_assert!(self.window.cwnd >= u64::from(self.window.mss), "cwnd below one segment");
         debug_assert!(self.scoreboard.is_consistent(self.snd_una, self.snd_nxt));
@@ -125,8 +128,8 @@ impl Sender {
         }
         if self.snd_una == self.snd_nxt {
             if REFINES {
-                self.begin_ack(self.snd_una, now);
-                self.note_ack_without_progress(ece, now, config);
+                self.prepare_recovery_for_ack(self.snd_una, now);
+                self.record_ack_without_progress(ece, now, config);
                 self.process_sack_evidence(segment, false, ece, now, config, stats);
             }
             return;

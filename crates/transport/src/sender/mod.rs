@@ -119,12 +119,12 @@ impl Sender {
             // Replaced by the peer's; without a handshake both ends have the same settings.
             snd_wnd: config.receive_window.min(MAX_PEER_WINDOW),
             dup_acks: 0,
-            space: SequenceSpace::after_syn(iss),
+            space: SequenceSpace::numbering_after_syn(iss),
             phase: RecoveryPhase::Open,
             sack: config.sack,
             fin: false,
             cwr_due: false,
-            detour: (if RefinedRecovery::is_needed(config) { REFINED } else { 0 })
+            detour: (if RefinedRecovery::is_any_refinement_enabled(config) { REFINED } else { 0 })
                 | if config.offload.tso > 0 { OFFLOADED } else { 0 },
             rescued: false,
             probing: false,
@@ -138,7 +138,7 @@ impl Sender {
             rtt: RttEstimator::new(&config.rto),
             cc: CongestionControl::new(&config.congestion_control),
             scoreboard: if config.recovery.count_packets {
-                Scoreboard::counting_packets(mss)
+                Scoreboard::new_counting_packets(mss)
             } else {
                 Scoreboard::default()
             },
@@ -180,7 +180,9 @@ impl Sender {
 
     /// Bytes that the peer has yet to acknowledge.
     pub(crate) fn remaining_bytes(&self) -> u64 {
-        self.data_end().saturating_add(self.bytes_waiting_to_write()).saturating_sub(self.snd_una)
+        self.end_of_data_before_fin()
+            .saturating_add(self.bytes_waiting_to_write())
+            .saturating_sub(self.snd_una)
     }
 
     /// Whether all data are sent and acknowledged.
@@ -191,11 +193,11 @@ impl Sender {
 
     /// Whether a segment has PSH.
     #[inline]
-    pub(crate) fn has_push_flag(&mut self, what: OutgoingSegment) -> bool {
+    pub(crate) fn take_push_flag(&mut self, what: OutgoingSegment) -> bool {
         let end = what.offset + u64::from(what.len);
         let forced = self.uses_super_packets() && self.ends_super_packet(end);
         let written = match self.refined.as_deref_mut().and_then(|refined| refined.writer.as_deref_mut()) {
-            None => self.empties_send_buffer(end),
+            None => self.is_send_buffer_empty_after(end),
             Some(writer) if what.kind == SegmentKind::Retransmission => {
                 writer.has_push_mark(what.offset, what.len)
             }
@@ -206,13 +208,13 @@ impl Sender {
 
     /// Whether the send buffer empties with the byte before `end`.
     #[inline]
-    pub(crate) fn empties_send_buffer(&self, end: u64) -> bool {
-        end >= self.data_end()
+    pub(crate) fn is_send_buffer_empty_after(&self, end: u64) -> bool {
+        end >= self.end_of_data_before_fin()
     }
 
     /// End of the data, without the FIN.
     #[inline]
-    pub(crate) fn data_end(&self) -> u64 {
+    pub(crate) fn end_of_data_before_fin(&self) -> u64 {
         self.snd_end - u64::from(self.fin)
     }
 
@@ -237,15 +239,15 @@ impl Sender {
     /// remains a separate setting.
     #[inline]
     pub(crate) fn pipe(&self) -> u64 {
-        self.pipe_of_flight(self.scoreboard.flight_weight(self.flight_size()))
+        self.pipe_from_flight_size(self.scoreboard.window_space_of_flight(self.flight_size()))
     }
 
     #[inline]
-    fn pipe_of_flight(&self, flight: u64) -> u64 {
+    fn pipe_from_flight_size(&self, flight: u64) -> u64 {
         let absent = match self.phase {
             RecoveryPhase::Open | RecoveryPhase::Cwr => self.inflation,
             RecoveryPhase::Recovery | RecoveryPhase::Loss => {
-                self.inflation + self.scoreboard.bytes_not_in_network()
+                self.inflation + self.scoreboard.sent_bytes_not_in_network()
             }
         };
         flight.saturating_sub(absent)
@@ -262,7 +264,7 @@ impl Sender {
 
     /// Records the window usage for [`Self::is_cwnd_limited`]: once per window, or when it increases.
     #[inline]
-    pub(crate) fn note_window_usage(&mut self, limited: bool, flight: u64) {
+    pub(crate) fn record_window_usage(&mut self, limited: bool, flight: u64) {
         if limited || self.snd_una >= self.usage_end || (!self.cwnd_limited && flight > self.flight_max) {
             self.cwnd_limited = limited;
             self.flight_max = flight;
@@ -271,7 +273,7 @@ impl Sender {
     }
 
     /// Whether the next retransmission does not wait for room in the window.
-    pub(crate) fn must_retransmit(&self) -> bool {
+    pub(crate) fn must_retransmit_immediately(&self) -> bool {
         self.detour & MUST_RETRANSMIT != 0
     }
 
@@ -282,7 +284,7 @@ impl Sender {
     }
 
     /// Records that data are sent now.
-    pub(crate) fn note_sent(&mut self, now: Time) {
+    pub(crate) fn record_sent(&mut self, now: Time) {
         self.last_sent = now;
     }
 }

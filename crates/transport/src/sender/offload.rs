@@ -4,7 +4,7 @@ use super::{OutgoingSegment, SegmentKind, Sender};
 use crate::config::TcpConfig;
 use crate::mechanisms::Mechanism;
 use crate::recovery::RecoveryPhase;
-use crate::super_packets::{SuperPackets, WaitingBuffers};
+use crate::super_packets::{SuperPackets, WaitingSkbs};
 use pauseframe_units::{Span, Time};
 
 /// `tcp_tso_win_divisor`: a super-packet of 1/divisor of the window is never deferred.
@@ -25,50 +25,50 @@ impl Sender {
 
     /// Whether frames of a super-packet are still to be sent: no other frame goes between them.
     pub(crate) fn is_super_packet_leaving(&self) -> bool {
-        self.super_packets().is_some_and(|supers| self.snd_nxt < supers.leaving)
+        self.super_packets().is_some_and(|supers| self.snd_nxt < supers.current_end)
     }
 
     /// Ends the current super-packet; its unsent part remains unsent data.
     pub(super) fn end_super_packet(&mut self) {
         let nxt = self.snd_nxt;
         if let Some(supers) = self.super_packets_mut() {
-            supers.truncate_leaving(nxt);
+            supers.truncate_current_super_packet(nxt);
         }
     }
 
     /// The waiting `sk_buff`s.
-    fn update_waiting_buffers(&mut self) -> Option<WaitingBuffers> {
-        let (nxt, end) = (self.snd_nxt, self.data_end());
+    fn update_waiting_skbs(&mut self) -> Option<WaitingSkbs> {
+        let (nxt, end) = (self.snd_nxt, self.end_of_data_before_fin());
         let (mss, window) = (u64::from(self.window.mss), u64::from(self.snd_wnd));
-        Some(self.super_packets_mut()?.update_waiting_buffers(nxt, end, mss, window))
+        Some(self.super_packets_mut()?.update_waiting_skbs(nxt, end, mss, window))
     }
 
     /// Bytes in the last waiting `sk_buff`, and in a full one; for the writer.
-    pub(super) fn last_waiting_buffer(&mut self) -> Option<(u64, u64)> {
+    pub(super) fn last_waiting_skb_bytes(&mut self) -> Option<(u64, u64)> {
         let nxt = self.snd_nxt;
-        let waiting = self.update_waiting_buffers()?;
-        Some((waiting.last_buffer_bytes(nxt), waiting.goal))
+        let waiting = self.update_waiting_skbs()?;
+        Some((waiting.last_skb_bytes(nxt), waiting.goal))
     }
 
     /// The `sk_buff`s that hold data, in flight or waiting.
-    pub(super) fn count_super_packets(&mut self) -> Option<u64> {
+    pub(super) fn count_skbs_with_data(&mut self) -> Option<u64> {
         let (una, nxt) = (self.snd_una, self.snd_nxt);
-        let waiting = self.update_waiting_buffers()?.buffer_count(nxt);
-        Some(self.super_packets_mut()?.count_in_flight(una) + waiting)
+        let waiting = self.update_waiting_skbs()?.waiting_skb_count(nxt);
+        Some(self.super_packets_mut()?.count_super_packets_in_flight(una) + waiting)
     }
 
     /// Records that new data were sent.
-    pub(crate) fn note_super_packet(&mut self) {
+    pub(crate) fn record_super_packet(&mut self) {
         let nxt = self.snd_nxt;
         if let Some(supers) = self.super_packets_mut() {
-            supers.note_sent(nxt);
+            supers.record_sent(nxt);
         }
     }
 
     /// Whether the frame that ends with the byte before `end` is the last of several.
     #[cold]
     pub(super) fn ends_super_packet(&self, end: u64) -> bool {
-        self.super_packets().is_some_and(|supers| supers.has_push(end))
+        self.super_packets().is_some_and(|supers| supers.super_packet_end_has_push(end))
     }
 
     /// The next segment of the current super-packet, or of a new one if it may leave now. Requires data to send.
@@ -80,7 +80,7 @@ impl Sender {
     ) -> Option<OutgoingSegment> {
         let mss = u64::from(self.window.mss);
         let supers = self.super_packets()?;
-        let (leaving, began) = (supers.leaving, supers.began);
+        let (leaving, began) = (supers.current_end, supers.began);
         if self.snd_nxt < leaving {
             let len = (leaving - self.snd_nxt).min(mss);
             return Some(self.transmit_new_segment::<true>(
@@ -92,22 +92,24 @@ impl Sender {
             ));
         }
         let room = (self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
-        let (flight, pipe) = (self.scoreboard.flight_weight(self.flight_size()), self.pipe());
+        let (flight, pipe) = (self.scoreboard.window_space_of_flight(self.flight_size()), self.pipe());
         let (in_flight, cwnd) = (pipe.div_ceil(mss), (self.window.cwnd / mss).max(1));
         if in_flight >= cwnd {
-            self.note_window_usage(true, flight);
+            self.record_window_usage(true, flight);
             return None;
         }
         if (self.snd_end - self.snd_nxt).min(mss) > room {
-            return self.next_in_small_window(room, now, config);
+            return self.next_segment_in_small_window(room, now, config);
         }
         let len = self.next_super_packet_size(room, in_flight, cwnd, now, config)?;
-        let single = self.super_packets().is_none_or(|supers| supers.is_single_in_flight(self.snd_una));
-        if self.is_throttled_by_small_queue(len, single, now, config) {
+        let single = self
+            .super_packets()
+            .is_none_or(|supers| supers.is_at_most_one_super_packet_in_flight(self.snd_una));
+        if self.wait_for_small_queue(len, single, now, config) {
             return None;
         }
         let mut end = self.snd_nxt + len;
-        if self.fin && end == self.data_end() {
+        if self.fin && end == self.end_of_data_before_fin() {
             end = self.snd_end;
         }
         self.super_packets_mut()?.begin_super_packet(
@@ -135,7 +137,7 @@ impl Sender {
         config: &TcpConfig,
     ) -> Option<u64> {
         let mss = u64::from(self.window.mss);
-        let WaitingBuffers { first_end, end, .. } = self.update_waiting_buffers()?;
+        let WaitingSkbs { first_end, end, .. } = self.update_waiting_skbs()?;
         let waiting = first_end.saturating_sub(self.snd_nxt);
         if waiting <= mss {
             return Some(waiting);
@@ -147,7 +149,7 @@ impl Sender {
             && self.should_defer_super_packet(waiting, first_end == end, [cong_win, room, most * mss], now)
         {
             if cong_win < room && cong_win <= waiting {
-                self.note_window_usage(true, self.scoreboard.flight_weight(self.flight_size()));
+                self.record_window_usage(true, self.scoreboard.window_space_of_flight(self.flight_size()));
             }
             return None;
         }

@@ -13,36 +13,38 @@ use crate::stats::ConnectionStats;
 use pauseframe_units::Time;
 
 impl Sender {
-    /// Whether the next segment is not simply a new one ([`Self::next_new_segment`]) but comes from [`Self::next_on_slow_path`].
+    /// Whether the next segment is not simply a new one ([`Self::next_new_segment`]) but comes from [`Self::next_segment_on_slow_path`].
     #[inline]
-    pub(crate) fn needs_slow_path(&self) -> bool {
+    pub(crate) fn needs_transmission_slow_path(&self) -> bool {
         self.detour != 0 || matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss)
     }
 
     /// The next data segment, if one may be sent now.
     #[cold]
-    pub(crate) fn next_on_slow_path(
+    pub(crate) fn next_segment_on_slow_path(
         &mut self,
         now: Time,
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) -> Option<OutgoingSegment> {
         if self.detour & REFINED != 0 {
-            return self.next_refined_segment(now, config, stats);
+            return self.next_segment_with_refinements(now, config, stats);
         }
-        self.next_in_recovery(now, config, stats)
+        self.next_segment_in_recovery(now, config, stats)
     }
 
-    /// The next segment without the refinements of [`Self::next_refined_segment`].
+    /// The next segment without the refinements of [`Self::next_segment_with_refinements`].
     #[inline]
-    pub(crate) fn next_without_refinements(
+    pub(crate) fn next_segment_without_refinements(
         &mut self,
         now: Time,
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) -> Option<OutgoingSegment> {
-        if self.must_retransmit() || matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss) {
-            return self.next_in_recovery(now, config, stats);
+        if self.must_retransmit_immediately()
+            || matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss)
+        {
+            return self.next_segment_in_recovery(now, config, stats);
         }
         self.next_new_segment(now, config)
     }
@@ -51,12 +53,12 @@ impl Sender {
     #[inline]
     fn weighted_flight_size<const PACKETS: bool>(&self) -> u64 {
         let bytes = self.flight_size();
-        if PACKETS { self.scoreboard.flight_weight(bytes) } else { bytes }
+        if PACKETS { self.scoreboard.window_space_of_flight(bytes) } else { bytes }
     }
 
     #[inline]
-    fn weighted_length<const PACKETS: bool>(&self, len: u64) -> u64 {
-        if PACKETS { self.scoreboard.window_weight(len) } else { len }
+    fn window_space_of_length<const PACKETS: bool>(&self, len: u64) -> u64 {
+        if PACKETS { self.scoreboard.window_space_of_segment(len) } else { len }
     }
 
     /// A new segment, if the windows have room.
@@ -78,22 +80,22 @@ impl Sender {
         }
         let len = unsent.min(u64::from(self.window.mss));
         if PACKETS && len < u64::from(self.window.mss) && self.delays_small_segment(len) {
-            return self.next_delayed_small_segment(len, now, config);
+            return self.delay_small_segment(len, now, config);
         }
         if PACKETS && self.uses_super_packets() {
             return self.next_frame_of_super_packet(now, config);
         }
         let flight = self.weighted_flight_size::<PACKETS>();
-        let pipe = self.pipe_of_flight(flight);
-        if pipe + self.weighted_length::<PACKETS>(len) > self.window.cwnd && pipe > 0 {
-            self.note_window_usage(true, flight);
+        let pipe = self.pipe_from_flight_size(flight);
+        if pipe + self.window_space_of_length::<PACKETS>(len) > self.window.cwnd && pipe > 0 {
+            self.record_window_usage(true, flight);
             return None;
         }
         let room = (self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
         if len > room {
-            return self.next_in_small_window(room, now, config);
+            return self.next_segment_in_small_window(room, now, config);
         }
-        if PACKETS && self.is_throttled_by_small_queue(len, self.scoreboard.len() < 2, now, config) {
+        if PACKETS && self.wait_for_small_queue(len, self.scoreboard.len() < 2, now, config) {
             return None;
         }
         Some(self.transmit_new_segment::<PACKETS>(len, SegmentKind::New, pipe, now, config))
@@ -115,24 +117,19 @@ impl Sender {
         }
         self.last_sent = now;
         self.snd_nxt += len;
-        self.scoreboard.record_sent(self.snd_nxt, now);
+        self.scoreboard.record_new_data_sent(self.snd_nxt, now);
         if self.rto_deadline == Time::MAX {
-            self.rto_deadline = self.rtt.timer_deadline(now, &config.rto);
+            self.rto_deadline = self.rtt.rto_timer_deadline(now, &config.rto);
         }
-        let pipe = pipe + self.weighted_length::<PACKETS>(len);
+        let pipe = pipe + self.window_space_of_length::<PACKETS>(len);
         let flight = self.weighted_flight_size::<PACKETS>();
-        self.note_window_usage(pipe + u64::from(self.window.mss) > self.window.cwnd, flight);
+        self.record_window_usage(pipe + u64::from(self.window.mss) > self.window.cwnd, flight);
         OutgoingSegment { offset, len: len as u32, kind }
     }
 
     /// Delays the rest of the data until more arrive; at the latest the probe timer sends it.
     #[cold]
-    fn next_delayed_small_segment(
-        &mut self,
-        len: u64,
-        now: Time,
-        config: &TcpConfig,
-    ) -> Option<OutgoingSegment> {
+    fn delay_small_segment(&mut self, len: u64, now: Time, config: &TcpConfig) -> Option<OutgoingSegment> {
         if self.snd_una < self.snd_nxt {
             return None;
         }
@@ -141,14 +138,14 @@ impl Sender {
             return Some(self.transmit_new_segment::<true>(len, SegmentKind::New, 0, now, config));
         }
         if self.rto_deadline == Time::MAX {
-            self.rto_deadline = self.rtt.timer_deadline(now, &config.rto);
+            self.rto_deadline = self.rtt.rto_timer_deadline(now, &config.rto);
         }
         None
     }
 
     /// The peer's window holds less than a segment: `room` bytes.
     #[cold]
-    pub(crate) fn next_in_small_window(
+    pub(crate) fn next_segment_in_small_window(
         &mut self,
         room: u64,
         now: Time,
@@ -168,7 +165,7 @@ impl Sender {
         }
         if self.rto_deadline == Time::MAX {
             // The persist timer.
-            self.rto_deadline = self.rtt.timer_deadline(now, &config.rto);
+            self.rto_deadline = self.rtt.rto_timer_deadline(now, &config.rto);
         }
         None
     }
@@ -176,7 +173,7 @@ impl Sender {
     /// The next segment in recovery: lost segments before new ones (RFC 6675 §4 `NextSeg`).
     #[cold]
     #[inline(never)]
-    fn next_in_recovery(
+    fn next_segment_in_recovery(
         &mut self,
         now: Time,
         config: &TcpConfig,
@@ -190,11 +187,11 @@ impl Sender {
         if self.probing_path {
             return None;
         }
-        if let Some(lost) = self.scoreboard.next_lost(self.snd_una) {
+        if let Some(lost) = self.scoreboard.take_next_lost_segment(self.snd_una) {
             let pipe = self.pipe();
-            let len = self.scoreboard.window_weight(u64::from(lost.len));
+            let len = self.scoreboard.window_space_of_segment(u64::from(lost.len));
             let fits = pipe == 0 || pipe + len <= self.window.cwnd;
-            if !fits && !self.must_retransmit() {
+            if !fits && !self.must_retransmit_immediately() {
                 return None;
             }
             self.detour &= !MUST_RETRANSMIT;
@@ -221,7 +218,7 @@ impl Sender {
         self.scoreboard.record_retransmission(what, now);
         if what.offset == self.snd_una {
             // As Linux: the retransmission of the first segment restarts the timer.
-            self.rto_deadline = self.rtt.timer_deadline(now, &config.rto);
+            self.rto_deadline = self.rtt.rto_timer_deadline(now, &config.rto);
         }
         stats.retransmits += 1;
         OutgoingSegment { offset: what.offset, len: what.len, kind: SegmentKind::Retransmission }
@@ -243,7 +240,7 @@ impl Sender {
             self.probe_due = self.snd_nxt < self.snd_end;
             self.rtt.back_off();
             self.rto_deadline =
-                if self.probe_due { self.rtt.timer_deadline(now, &config.rto) } else { Time::MAX };
+                if self.probe_due { self.rtt.rto_timer_deadline(now, &config.rto) } else { Time::MAX };
         }
         true
     }

@@ -2,7 +2,7 @@
 
 use super::Sender;
 use crate::config::{SendBuffer, TcpConfig};
-use crate::writer::{SKB_OVERHEAD, SendBufferSnapshot, SocketWriter};
+use crate::writer::{SKB_OVERHEAD, SendBufferState, SocketWriter};
 
 impl Sender {
     fn writer(&self) -> Option<&SocketWriter> {
@@ -16,12 +16,12 @@ impl Sender {
     /// The application writes `bytes`.
     pub(crate) fn append_data(&mut self, bytes: u64) {
         let (unsent, end, mss) = (self.snd_end - self.snd_nxt, self.snd_end, u64::from(self.window.mss));
-        let (last, goal) = self.last_waiting_buffer().unwrap_or((unsent % mss, mss));
+        let (last, goal) = self.last_waiting_skb_bytes().unwrap_or((unsent % mss, mss));
         let Some(writer) = self.writer_mut() else {
             self.snd_end = self.snd_end.saturating_add(bytes);
             return;
         };
-        writer.request_write(bytes, last % goal != 0, end, unsent);
+        writer.request_application_write(bytes, last % goal != 0, end, unsent);
         if !writer.full {
             self.fill_send_buffer();
         }
@@ -40,7 +40,7 @@ impl Sender {
     /// Cancels data that the application has not written yet.
     pub(super) fn stop_writing(&mut self) {
         if let Some(writer) = self.writer_mut() {
-            writer.cancel_write();
+            writer.cancel_application_write();
         }
     }
 
@@ -50,59 +50,60 @@ impl Sender {
             return;
         }
         if let Some(writer) = self.writer_mut() {
-            writer.set_initial_size(u64::from(config.send_buffer_initial));
+            writer.set_initial_send_buffer_size(u64::from(config.send_buffer_initial));
         }
-        self.expand_buffer();
+        self.expand_send_buffer();
         self.fill_send_buffer();
     }
 
     /// Continues writing after an ACK, which may have made room in the buffer.
     #[inline]
-    pub(super) fn continue_writing(&mut self) {
+    pub(super) fn continue_application_writes(&mut self) {
         if self.uses_super_packets() {
-            return; // After what may leave has left: `continue_writing_super_packets`.
+            return; // After what may leave has left: `continue_application_writes_of_super_packets`.
         }
         let held = self.snd_end - self.snd_una;
         let Some(writer) = self.writer() else { return };
         if writer.full
-            && (held <= writer.room_at || held < self.window.cwnd + self.scoreboard.bytes_not_in_network())
+            && (held <= writer.room_at
+                || held < self.window.cwnd + self.scoreboard.sent_bytes_not_in_network())
         {
-            self.wake_writer();
+            self.wake_waiting_writer();
         }
     }
 
     /// Continues writing with super-packets, when nothing more may leave now. True: new data were written.
     #[cold]
-    pub(crate) fn continue_writing_super_packets(&mut self) -> bool {
+    pub(crate) fn continue_application_writes_of_super_packets(&mut self) -> bool {
         let end = self.snd_end;
         if self.is_writer_waiting() {
-            self.wake_writer();
+            self.wake_waiting_writer();
         }
         self.snd_end > end
     }
 
     /// `tcp_new_space`, after what the window allows has gone out.
-    fn wake_writer(&mut self) {
-        if self.expected_flight_size() < self.window.cwnd {
-            self.expand_buffer();
+    fn wake_waiting_writer(&mut self) {
+        if self.flight_size_if_peer_window_sent() < self.window.cwnd {
+            self.expand_send_buffer();
         }
         let queued = self.send_buffer_usage();
-        if let Some(writer) = self.writer_mut().filter(|writer| writer.has_room(queued)) {
+        if let Some(writer) = self.writer_mut().filter(|writer| writer.has_room_to_wake_writer(queued)) {
             writer.full = false;
             self.fill_send_buffer();
         }
     }
 
-    fn expand_buffer(&mut self) {
+    fn expand_send_buffer(&mut self) {
         let (cwnd, mss) = (self.window.cwnd, u64::from(self.window.mss));
         if let Some(writer) = self.writer_mut() {
-            writer.expand_buffer(cwnd, mss);
+            writer.expand_send_buffer(cwnd, mss);
         }
     }
 
     /// `sk_wmem_queued`.
     fn send_buffer_usage(&mut self) -> u64 {
-        let count = self.count_super_packets().unwrap_or_else(|| {
+        let count = self.count_skbs_with_data().unwrap_or_else(|| {
             let unsent = (self.snd_end - self.snd_nxt).div_ceil(u64::from(self.window.mss));
             self.scoreboard.len() as u64 + unsent
         });
@@ -110,7 +111,7 @@ impl Sender {
     }
 
     /// The flight size after sending everything that the peer's window allows.
-    fn expected_flight_size(&self) -> u64 {
+    fn flight_size_if_peer_window_sent(&self) -> u64 {
         if self.uses_super_packets() {
             return self.pipe();
         }
@@ -121,25 +122,25 @@ impl Sender {
     }
 
     /// Whether the windows have room for all written data: these are then sent as they are written, and no segment is left to be marked with PSH.
-    fn fits_in_windows(&self) -> bool {
+    fn written_data_fits_in_windows(&self) -> bool {
         !self.uses_super_packets()
-            && self.expected_flight_size() <= self.window.cwnd
+            && self.flight_size_if_peer_window_sent() <= self.window.cwnd
             && self.snd_end <= self.snd_una + u64::from(self.snd_wnd)
     }
 
     /// Writes as much application data as fits the buffer.
     fn fill_send_buffer(&mut self) {
         let mss = u64::from(self.window.mss);
-        let (queued, last) = (self.send_buffer_usage(), self.last_waiting_buffer());
+        let (queued, last) = (self.send_buffer_usage(), self.last_waiting_skb_bytes());
         let (last, goal) = last.unwrap_or(((self.snd_end - self.snd_nxt) % mss, mss));
         let (snd_una, snd_wnd) = (self.snd_una, u64::from(self.snd_wnd));
-        let buffer = SendBufferSnapshot { end: self.snd_end, queued, last, goal, snd_una, snd_wnd, mss };
+        let buffer = SendBufferState { end: self.snd_end, queued, last, goal, snd_una, snd_wnd, mss };
         let Some(writer) = self.writer_mut().filter(|writer| writer.has_data_to_write()) else { return };
-        let end = writer.fill_buffer(&buffer);
+        let end = writer.fill_send_buffer_by_segments(&buffer);
         self.snd_end = end;
-        let whole = self.is_writer_waiting() && self.fits_in_windows();
+        let whole = self.is_writer_waiting() && self.written_data_fits_in_windows();
         if let Some(writer) = self.writer_mut() {
-            writer.push_last_segment(end, snd_una, whole);
+            writer.set_push_on_last_segment(end, snd_una, whole);
         }
     }
 
@@ -152,10 +153,10 @@ impl Sender {
     }
 
     /// Records that a segment below full size was sent.
-    pub(crate) fn note_small_segment_sent(&mut self) {
+    pub(crate) fn record_small_segment_sent(&mut self) {
         let end = self.snd_nxt;
         if let Some(writer) = self.writer_mut() {
-            writer.note_small_segment_sent(end);
+            writer.record_small_segment_sent(end);
         }
     }
 }

@@ -39,7 +39,7 @@ pub struct Sent {
     /// How many this end had sent before.
     pub index: usize,
     pub segment: Segment,
-    pub codepoint: Ecn,
+    pub codepoint: EcnCodepoint,
 }
 
 /// What the wire does with a segment.
@@ -67,7 +67,7 @@ pub struct Wire<'a> {
     pub now: Time,
     pub log: Vec<Sent>,
     delay: Span,
-    flying: BTreeMap<(Time, u64), (usize, Segment, Ecn)>,
+    flying: BTreeMap<(Time, u64), (usize, Segment, EcnCodepoint)>,
     count: u64,
     sent: [usize; 2],
     hook: Hook<'a>,
@@ -125,8 +125,8 @@ impl<'a> Wire<'a> {
             match (self.hook)(&sent) {
                 Fate::Deliver => self.fly(arrival, sent, codepoint),
                 Fate::Drop => {}
-                Fate::Mark if codepoint == Ecn::NotEct => self.fly(arrival, sent, codepoint),
-                Fate::Mark => self.fly(arrival, sent, Ecn::Ce),
+                Fate::Mark if codepoint == EcnCodepoint::NotEct => self.fly(arrival, sent, codepoint),
+                Fate::Mark => self.fly(arrival, sent, EcnCodepoint::Ce),
                 Fate::Closed => {
                     let segment = Segment { window: 0, ..segment };
                     self.fly(arrival, Sent { segment, ..sent }, codepoint);
@@ -144,7 +144,7 @@ impl<'a> Wire<'a> {
         }
     }
 
-    fn fly(&mut self, arrival: Time, sent: Sent, codepoint: Ecn) {
+    fn fly(&mut self, arrival: Time, sent: Sent, codepoint: EcnCodepoint) {
         self.flying.insert((arrival, self.count), (1 - sent.from, sent.segment, codepoint));
         self.count += 1;
     }

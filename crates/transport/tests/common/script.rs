@@ -64,7 +64,7 @@ struct Script {
     now: Time,
     /// A full segment takes so long on the line.
     frame: Span,
-    outgoing: VecDeque<(Time, Segment, Ecn)>,
+    outgoing: VecDeque<(Time, Segment, EcnCodepoint)>,
 }
 
 impl Script {
@@ -90,13 +90,13 @@ impl Script {
             ["open"] => {
                 self.connection = Some(Connection::open(self.settings(), ISS, PEER_ISS, self.now));
                 let frame = self.frame;
-                self.connection().set_frame_time(frame);
+                self.connection().set_segment_transmission_time(frame);
                 self.poll();
                 return Ok(());
             }
             ["refuse"] => {
                 let connection = Connection::accept(self.settings(), ISS, PEER_ISS);
-                self.connection = Some(connection.refusing_connections());
+                self.connection = Some(connection.with_connections_refused());
                 return Ok(());
             }
             ["inherit", ref pairs @ ..] if self.connection.is_some() => return self.inherit(pairs),
@@ -155,7 +155,7 @@ impl Script {
     }
 
     fn inherit(&mut self, pairs: &[&str]) -> Result<(), String> {
-        let mut metrics = CachedMetrics::default();
+        let mut metrics = CachedTcpMetrics::default();
         for pair in pairs.chunks(2) {
             match *pair {
                 ["rtt", value] => metrics.rtt = span(value)?,
@@ -165,7 +165,7 @@ impl Script {
                 _ => return Err(format!("cannot inherit {pair:?}")),
             }
         }
-        self.connection().inherit_metrics(&metrics);
+        self.connection().inherit_cached_metrics(&metrics);
         Ok(())
     }
 
@@ -409,12 +409,12 @@ fn on(text: &str) -> Result<bool, String> {
 }
 
 /// Reads a segment whose own numbers start at `iss` and whose ACK and SACK numbers at `peer_iss`.
-fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ecn), String> {
+fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, EcnCodepoint), String> {
     let [flags, range, rest @ ..] = words else { return Err("a segment is FLAGS SEQ:END(LEN) ...".into()) };
     let mut segment = Segment { window: 1 << 24, ..Segment::default() };
-    let mut codepoint = Ecn::NotEct;
+    let mut codepoint = EcnCodepoint::NotEct;
     for letter in flags.chars() {
-        segment.flags = segment.flags.with(match letter {
+        segment.flags = segment.flags.with_flags(match letter {
             'S' => TcpFlags::SYN,
             'F' => TcpFlags::FIN,
             'R' => TcpFlags::RST,
@@ -433,7 +433,11 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
         return Err(format!("the range {range:?} does not have that length"));
     }
     // The RST that answers a SYN has the number 0 of the wire, whatever anything counts from.
-    segment.seq = if segment.flags.has(TcpFlags::RST) && seq == 0 { 0 } else { iss.wrapping_add(seq as u32) };
+    segment.seq = if segment.flags.contains_flags(TcpFlags::RST) && seq == 0 {
+        0
+    } else {
+        iss.wrapping_add(seq as u32)
+    };
     let (mut mss, mut sack_ok, mut sack) = (None, false, SackBlocks::default());
     let mut rest = rest.iter().copied();
     while let Some(word) = rest.next() {
@@ -448,8 +452,8 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
             "mss" => mss = Some(number(value()?)? as u16),
             "sackok" => sack_ok = true,
             "sack" => {}
-            "ect0" => codepoint = Ecn::Ect0,
-            "ce" => codepoint = Ecn::Ce,
+            "ect0" => codepoint = EcnCodepoint::Ect0,
+            "ce" => codepoint = EcnCodepoint::Ce,
             block => {
                 let (left, right) = block.split_once('-').ok_or_else(|| format!("cannot read {word:?}"))?;
                 sack.blocks[usize::from(sack.count)] = (
@@ -460,7 +464,7 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
             }
         }
     }
-    if segment.flags.has(TcpFlags::SYN) {
+    if segment.flags.contains_flags(TcpFlags::SYN) {
         segment.options = TcpOptions::Syn(SynOptions {
             mss: mss.unwrap_or(1460),
             sack: sack_ok,
@@ -475,11 +479,14 @@ fn parse_segment(words: &[&str], iss: u32, peer_iss: u32) -> Result<(Segment, Ec
 
 /// A segment of the connection under test as text, for comparison and messages: everything but the window and what a
 /// SYN does not negotiate.
-fn describe(segment: &Segment, codepoint: Ecn) -> String {
-    let seq =
-        if segment.flags.has(TcpFlags::RST) && segment.seq == 0 { 0 } else { segment.seq.wrapping_sub(ISS) };
+fn describe(segment: &Segment, codepoint: EcnCodepoint) -> String {
+    let seq = if segment.flags.contains_flags(TcpFlags::RST) && segment.seq == 0 {
+        0
+    } else {
+        segment.seq.wrapping_sub(ISS)
+    };
     let mut text = format!("{:?} {}:{}({})", segment.flags, seq, seq.wrapping_add(segment.len), segment.len);
-    if segment.flags.has(TcpFlags::ACK) {
+    if segment.flags.contains_flags(TcpFlags::ACK) {
         let _ = write!(text, " ack {}", segment.ack.wrapping_sub(PEER_ISS));
     }
     match segment.options {
@@ -493,7 +500,7 @@ fn describe(segment: &Segment, codepoint: Ecn) -> String {
             }
         }
     }
-    if codepoint != Ecn::NotEct {
+    if codepoint != EcnCodepoint::NotEct {
         let _ = write!(text, " {codepoint:?}");
     }
     text

@@ -9,14 +9,14 @@ mod packets;
 
 use super::host::Host;
 use super::messages::MessageBoundaries;
-use super::node::HostNode;
+use super::node::BorrowedHost;
 use crate::context::Context;
 use crate::event::Event;
-use crate::flow::{Operation, RdmaCounts};
+use crate::flow::{RdmaCounts, StorageOperation};
 use crate::frame::TelemetryId;
 use crate::ids::{EndpointId, HostId, NicQueueId};
-use crate::order::{EndpointCounters, EndpointEvent, Exchange};
-use pauseframe_engine::memory::{prefetch_bytes, prefetch_first_line};
+use crate::order::{EndpointCounters, EndpointEvent, EndpointExchange};
+use pauseframe_engine::memory::{prefetch_bytes, prefetch_first_cache_line};
 use pauseframe_rdma::{QueuePair, QueuePairSettings, Stats};
 use pauseframe_units::{IndexVec, Span, Time};
 use std::collections::BTreeMap;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// The ends of queue pairs of all hosts of a partition.
 #[derive(Debug, Default)]
 pub(crate) struct QueuePairs {
-    ends: IndexVec<EndpointId, Option<PairEnd>>,
+    ends: IndexVec<EndpointId, Option<QueuePairEnd>>,
     free: Vec<EndpointId>,
     /// By flow: the places of its two ends.
     places: Vec<[EndpointId; 2]>,
@@ -39,7 +39,7 @@ pub(crate) struct QueuePairs {
 /// One end of a queue pair. What every packet touches comes first.
 #[derive(Debug)]
 #[repr(C, align(64))]
-pub(crate) struct PairEnd {
+pub(crate) struct QueuePairEnd {
     /// When the pending event fires; `Time::MAX` if none is pending.
     timer_at: Time,
     /// The application posts `writes` bytes then; `Time::MAX`: nothing is due.
@@ -75,38 +75,40 @@ pub(crate) struct PairEnd {
 }
 
 impl QueuePairs {
-    fn index_at(&self, address: u32) -> Option<EndpointId> {
-        self.places.get((address / 2) as usize)?[(address & 1) as usize].to_option()
+    fn pair_end_index_of_key(&self, endpoint_key: u32) -> Option<EndpointId> {
+        self.places.get((endpoint_key / 2) as usize)?[(endpoint_key & 1) as usize].to_option()
     }
 
-    /// The end at an address, if it is open here.
-    pub(crate) fn at(&self, address: u32) -> Option<&PairEnd> {
-        self.ends[self.index_at(address)?].as_ref()
+    /// The end at an endpoint key, if it is open here.
+    pub(crate) fn pair_end_of_key(&self, endpoint_key: u32) -> Option<&QueuePairEnd> {
+        self.ends[self.pair_end_index_of_key(endpoint_key)?].as_ref()
     }
 
-    fn at_mut(&mut self, address: u32) -> Option<&mut PairEnd> {
-        let place = self.index_at(address)?;
+    fn pair_end_of_key_mut(&mut self, endpoint_key: u32) -> Option<&mut QueuePairEnd> {
+        let place = self.pair_end_index_of_key(endpoint_key)?;
         self.ends[place].as_mut()
     }
 
-    /// The place of the end at an address, and its host.
-    pub(crate) fn place_and_host_of(&self, address: u32) -> Option<(EndpointId, HostId)> {
-        let place = self.index_at(address)?;
+    /// The place of the end at an endpoint key, and its host.
+    pub(crate) fn pair_end_index_and_host(&self, endpoint_key: u32) -> Option<(EndpointId, HostId)> {
+        let place = self.pair_end_index_of_key(endpoint_key)?;
         Some((place, self.ends[place].as_ref()?.host))
     }
 
-    pub(super) fn take_path(&mut self, address: u32, row: u32) {
-        if let Some(end) = self.at_mut(address).filter(|end| end.address() == address) {
+    pub(super) fn set_endpoint_path(&mut self, endpoint_key: u32, row: u32) {
+        if let Some(end) =
+            self.pair_end_of_key_mut(endpoint_key).filter(|end| end.own_endpoint_key() == endpoint_key)
+        {
             end.route = row;
         }
     }
 
-    pub(super) fn drain_counters(&mut self, take: impl FnMut(EndpointCounters)) {
-        self.ends.iter_mut().flatten().filter_map(PairEnd::take_counters).for_each(take);
+    pub(super) fn drain_unreported_counters(&mut self, take: impl FnMut(EndpointCounters)) {
+        self.ends.iter_mut().flatten().filter_map(QueuePairEnd::take_unreported_counters).for_each(take);
     }
 
-    fn list(&mut self, address: u32, place: EndpointId) {
-        let (flow, side) = ((address / 2) as usize, (address & 1) as usize);
+    fn register_pair_end_key(&mut self, endpoint_key: u32, place: EndpointId) {
+        let (flow, side) = ((endpoint_key / 2) as usize, (endpoint_key & 1) as usize);
         if self.places.len() <= flow {
             self.places.resize(flow + 1, [EndpointId::NONE; 2]);
         }
@@ -114,12 +116,12 @@ impl QueuePairs {
     }
 
     /// Congestion notifications that a host has sent and received in a class.
-    pub(crate) fn notifications(&self, host: HostId, class: u8) -> [u64; 2] {
+    pub(crate) fn congestion_notification_counts(&self, host: HostId, class: u8) -> [u64; 2] {
         self.notifications.get(&(host, class)).copied().unwrap_or_default()
     }
 
-    fn add(&mut self, end: PairEnd) -> EndpointId {
-        let address = end.address();
+    fn add_pair_end(&mut self, end: QueuePairEnd) -> EndpointId {
+        let endpoint_key = end.own_endpoint_key();
         let place = match self.free.pop() {
             Some(place) => {
                 self.ends[place] = Some(end);
@@ -127,22 +129,22 @@ impl QueuePairs {
             }
             None => self.ends.push(Some(end)),
         };
-        self.list(address, place);
+        self.register_pair_end_key(endpoint_key, place);
         place
     }
 }
 
-impl PairEnd {
+impl QueuePairEnd {
     /// Bytes at its start that packets touch.
-    const TOUCHED_BY_EACH_PACKET: usize = offset_of!(PairEnd, pair) + QueuePair::TOUCHED_BY_EACH_PACKET;
+    const TOUCHED_BY_EACH_PACKET: usize = offset_of!(QueuePairEnd, pair) + QueuePair::TOUCHED_BY_EACH_PACKET;
 
-    fn address(&self) -> u32 {
+    fn own_endpoint_key(&self) -> u32 {
         self.peer ^ 1
     }
 
-    fn begin(&mut self, exchange: &Exchange) {
+    fn begin_endpoint_exchange(&mut self, exchange: &EndpointExchange) {
         if exchange.operation.is_some() {
-            self.begin_operation(exchange);
+            self.post_storage_operation(exchange);
             return;
         }
         self.flow = Some(exchange.flow);
@@ -151,74 +153,77 @@ impl PairEnd {
     }
 
     /// Posts an operation at its source; its destination only learns to whose flow its counts belong.
-    fn begin_operation(&mut self, exchange: &Exchange) {
-        let is_source = self.address() & 1 == 0;
+    fn post_storage_operation(&mut self, exchange: &EndpointExchange) {
+        let is_source = self.own_endpoint_key() & 1 == 0;
         let (bytes, arriving) = match exchange.operation {
-            Some(Operation::Read) if is_source => {
+            Some(StorageOperation::Read) if is_source => {
                 self.pair.read(exchange.expects);
                 (exchange.expects, exchange.expects)
             }
-            Some(Operation::Write) if is_source => {
+            Some(StorageOperation::Write) if is_source => {
                 self.pair.send(exchange.writes);
                 (exchange.writes, 0)
             }
-            Some(Operation::Write) => (exchange.expects, exchange.expects),
+            Some(StorageOperation::Write) => (exchange.expects, exchange.expects),
             _ => (0, 0),
         };
-        self.messages.get_or_insert_default().operations.push(exchange.flow, bytes, arriving, 0);
-        self.await_operation();
+        self.messages.get_or_insert_default().operations.push_operation(exchange.flow, bytes, arriving, 0);
+        self.expect_oldest_operation();
     }
 
     /// Waits for the oldest operation.
-    fn await_operation(&mut self) {
-        let oldest = self.messages.as_ref().and_then(|messages| messages.operations.first());
+    fn expect_oldest_operation(&mut self) {
+        let oldest = self.messages.as_ref().and_then(|messages| messages.operations.oldest_operation());
         self.expects = oldest.map_or(u64::MAX, |operation| operation.end);
         self.flow = oldest.map(|operation| operation.flow).or(self.flow);
     }
 
-    fn has_operations(&self) -> bool {
-        self.messages.as_ref().is_some_and(|messages| !messages.operations.is_empty())
+    fn has_pending_operations(&self) -> bool {
+        self.messages.as_ref().is_some_and(|messages| !messages.operations.has_no_operations())
     }
 
     /// Bytes that bring an operation or exchange to its end: at the source of operations those that are complete, otherwise those that have
     /// arrived.
-    fn progress(&self) -> u64 {
-        let is_source = self.address() & 1 == 0;
-        if is_source && self.has_operations() { self.pair.acked() } else { self.pair.delivered() }
+    fn bytes_towards_completion(&self) -> u64 {
+        let is_source = self.own_endpoint_key() & 1 == 0;
+        if is_source && self.has_pending_operations() { self.pair.acked() } else { self.pair.delivered() }
     }
 
     /// Ends the oldest operation if it is complete here.
-    fn end_complete_operation(&mut self, ctx: &mut Context) -> bool {
-        let progress = self.progress();
+    fn finish_oldest_operation_if_complete(&mut self, ctx: &mut Context) -> bool {
+        let progress = self.bytes_towards_completion();
         let operations = self.messages.as_mut().map(|messages| &mut messages.operations);
-        let Some(operation) = operations.and_then(|line| line.take_complete(progress)) else { return false };
+        let Some(operation) = operations.and_then(|line| line.take_oldest_operation_if_complete(progress))
+        else {
+            return false;
+        };
         let later = self.pair.delivered() - operation.arrived;
-        if let Some(counters) = self.take_counters() {
+        if let Some(counters) = self.take_unreported_counters() {
             self.told.0 -= later;
             let delivered = counters.delivered - later;
             let counters = EndpointCounters { delivered, ..counters };
-            ctx.send_report(self.address(), EndpointEvent::Counted(counters));
+            ctx.report_endpoint_event(self.own_endpoint_key(), EndpointEvent::Counted(counters));
         }
-        if self.address() & 1 == 0 {
-            ctx.send_report(self.address(), EndpointEvent::Complete);
+        if self.own_endpoint_key() & 1 == 0 {
+            ctx.report_endpoint_event(self.own_endpoint_key(), EndpointEvent::Complete);
         }
-        self.await_operation();
+        self.expect_oldest_operation();
         true
     }
 
     /// Bytes delivered that have not been told of.
-    pub(crate) fn delivered(&self) -> u64 {
+    pub(crate) fn unreported_delivered_bytes(&self) -> u64 {
         self.pair.delivered() - self.told.0
     }
 
     /// What it has counted since this was asked last, for the flow that it carries.
-    fn take_counters(&mut self) -> Option<EndpointCounters> {
+    fn take_unreported_counters(&mut self) -> Option<EndpointCounters> {
         let flow = self.flow?;
         let (delivered, stats) = (self.pair.delivered(), *self.pair.stats());
         let (delivered_before, before) = std::mem::replace(&mut self.told, (delivered, stats));
         Some(EndpointCounters {
             flow,
-            replies: self.address() & 1 == 1,
+            replies: self.own_endpoint_key() & 1 == 1,
             delivered: delivered - delivered_before,
             retransmits: stats.retransmits - before.retransmits,
             timeouts: stats.timeouts - before.timeouts,
@@ -233,30 +238,31 @@ impl PairEnd {
         })
     }
 
-    fn tell_counts(&mut self, ctx: &mut Context) {
-        if let Some(counters) = self.take_counters() {
-            ctx.send_report(self.address(), EndpointEvent::Counted(counters));
+    fn report_counters_of_pair_end(&mut self, ctx: &mut Context) {
+        if let Some(counters) = self.take_unreported_counters() {
+            ctx.report_endpoint_event(self.own_endpoint_key(), EndpointEvent::Counted(counters));
         }
     }
 
     /// Keeps an event pending that is not later than the next deadline.
-    fn arm_timer(&mut self, ctx: &mut Context) {
+    fn schedule_queue_pair_timer(&mut self, ctx: &mut Context) {
         let now = ctx.now();
         // Who waits for room goes on when it is there, not when pacing lets it.
         let deadline = self.pair.deadline(now).min(self.write_at);
         if deadline < self.timer_at {
             self.timer_at = deadline.max(now);
-            ctx.schedule(self.timer_at, Event::QueuePair(self.address()));
+            ctx.schedule_event(self.timer_at, Event::QueuePair(self.own_endpoint_key()));
         }
     }
 
     /// All bytes that this end waited for are in: the request is answered, or the flow is complete.
-    fn on_expected(&mut self, ctx: &mut Context) {
-        let (now, to) = (ctx.now(), self.address());
+    fn reply_or_report_completion(&mut self, ctx: &mut Context) {
+        let (now, to) = (ctx.now(), self.own_endpoint_key());
         if let Some(messages) = &mut self.messages {
             let delivered = self.pair.delivered();
-            self.expects = messages
-                .on_bytes_delivered(delivered, |token| ctx.send_report(to, EndpointEvent::Delivered(token)));
+            self.expects = messages.report_delivered_messages(delivered, |token| {
+                ctx.report_endpoint_event(to, EndpointEvent::Delivered(token));
+            });
             return;
         }
         self.expects = u64::MAX;
@@ -266,15 +272,16 @@ impl PairEnd {
         } else if reply > 0 {
             self.pair.send(reply);
         } else {
-            ctx.send_report(to, EndpointEvent::Complete);
+            ctx.report_endpoint_event(to, EndpointEvent::Complete);
         }
     }
 
-    fn on_sent(&mut self, ctx: &mut Context) {
-        let (address, sent) = (self.address(), self.pair.sent());
+    fn notify_of_sent_messages(&mut self, ctx: &mut Context) {
+        let (endpoint_key, sent) = (self.own_endpoint_key(), self.pair.sent());
         if let Some(messages) = &mut self.messages {
-            self.tells =
-                messages.on_bytes_sent(sent, |token| ctx.send_report(address, EndpointEvent::Sent(token)));
+            self.tells = messages.report_sent_messages(sent, |token| {
+                ctx.report_endpoint_event(endpoint_key, EndpointEvent::Sent(token));
+            });
         }
     }
 }
@@ -282,38 +289,38 @@ impl PairEnd {
 /// Prefetches for upcoming events (`prefetch/`).
 impl QueuePairs {
     #[inline(always)]
-    pub(super) fn prefetch_index(&self, address: u32) {
-        prefetch_first_line(self.places.get(address as usize / 2));
+    pub(super) fn prefetch_pair_end_index(&self, endpoint_key: u32) {
+        prefetch_first_cache_line(self.places.get(endpoint_key as usize / 2));
     }
 
     #[inline(always)]
-    pub(super) fn prefetch_end(&self, address: u32) {
+    pub(super) fn prefetch_pair_end(&self, endpoint_key: u32) {
         // Not by `at`, which reads the end.
-        let end = self.index_at(address).and_then(|place| self.ends.get(place));
-        prefetch_bytes(end, PairEnd::TOUCHED_BY_EACH_PACKET);
+        let end = self.pair_end_index_of_key(endpoint_key).and_then(|place| self.ends.get(place));
+        prefetch_bytes(end, QueuePairEnd::TOUCHED_BY_EACH_PACKET);
     }
 
     #[inline(always)]
-    pub(super) fn prefetch_oldest_in_flight(&self, address: u32) {
-        let Some(end) = self.at(address) else { return };
-        end.pair.oldest_in_flight().into_iter().for_each(prefetch_first_line);
+    pub(super) fn prefetch_oldest_in_flight(&self, endpoint_key: u32) {
+        let Some(end) = self.pair_end_of_key(endpoint_key) else { return };
+        end.pair.oldest_in_flight().into_iter().for_each(prefetch_first_cache_line);
     }
 }
 
-impl HostNode<'_> {
+impl BorrowedHost<'_> {
     /// The end at a place.
     ///
     /// # Panics
     /// If it is another host's, or none.
     #[inline]
-    fn pair(&mut self, place: EndpointId) -> &mut PairEnd {
-        self.pair_and_host(place).0
+    fn pair_end_mut(&mut self, place: EndpointId) -> &mut QueuePairEnd {
+        self.pair_end_and_host_mut(place).0
     }
 
     /// The same with its host.
     #[inline]
-    fn pair_and_host(&mut self, place: EndpointId) -> (&mut PairEnd, &mut Host) {
-        let id = self.id();
+    fn pair_end_and_host_mut(&mut self, place: EndpointId) -> (&mut QueuePairEnd, &mut Host) {
+        let id = self.host_id_of_node();
         let (pairs, host) = self.queue_pairs_and_host();
         let end = pairs.ends[place].as_mut().expect("the place of an open flow holds a queue pair");
         assert!(end.host == id, "a host was led to a queue pair of another");

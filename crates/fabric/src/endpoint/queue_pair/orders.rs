@@ -1,8 +1,8 @@
 //! Queue pairs are opened and closed, and applications use them.
 
-use super::PairEnd;
+use super::QueuePairEnd;
 use crate::context::Context;
-use crate::endpoint::node::HostNode;
+use crate::endpoint::node::BorrowedHost;
 use crate::frame::TelemetryId;
 use crate::ids::EndpointId;
 use crate::order::{EndpointOpening, EndpointOrder};
@@ -11,39 +11,40 @@ use pauseframe_rdma::{QueuePair, QueuePairSettings, Stats};
 use pauseframe_units::{Span, Time};
 use std::sync::Arc;
 
-impl HostNode<'_> {
-    /// Whether a queue pair is open at an address.
-    pub(in crate::endpoint) fn has_pair(&mut self, address: u32) -> bool {
-        self.queue_pairs().index_at(address).is_some()
+impl BorrowedHost<'_> {
+    /// Whether a queue pair is open at an endpoint key.
+    pub(in crate::endpoint) fn has_queue_pair_at_key(&mut self, endpoint_key: u32) -> bool {
+        self.queue_pairs_mut().pair_end_index_of_key(endpoint_key).is_some()
     }
 
     /// An end of a queue pair comes to be.
-    pub(in crate::endpoint) fn open_pair(
+    pub(in crate::endpoint) fn open_queue_pair_end(
         &mut self,
-        address: u32,
+        endpoint_key: u32,
         opening: &EndpointOpening,
         ctx: &mut Context,
     ) {
         let EndpointOpening { spec, route, picked, exchange } = opening;
-        let (side, now) = (address & 1, ctx.now());
+        let (side, now) = (endpoint_key & 1, ctx.now());
         let Some(rdma) = ctx.settings.transports[usize::from(spec.transport)].rdma else { return };
         let priority = ctx.settings.transports[usize::from(spec.transport)].priority;
-        let line = self.ports.port(self.port).rate.rate().0;
+        let line = self.ports.port_state(self.port).rate.rate().0;
         let to = if side == 0 { spec.destination } else { spec.source };
         let overhead = ctx.settings.overhead;
         let quantum = ctx.plan.telemetry.map_or(Quantum(1), |telemetry| telemetry.quantum);
-        let settings = self.queue_pairs().settings.entry((spec.transport, line)).or_insert_with(|| {
+        let settings = self.queue_pairs_mut().settings.entry((spec.transport, line)).or_insert_with(|| {
             Arc::new(QueuePairSettings {
                 line,
-                link_overhead: overhead.frame_size(rdma.pair.mtu, priority) - rdma.pair.mtu + overhead.gap,
+                link_overhead: overhead.frame_size_of_ip_packet(rdma.pair.mtu, priority) - rdma.pair.mtu
+                    + overhead.gap,
                 control: rdma.control.resolve(line, quantum),
                 ..rdma.pair
             })
         });
         let pair = QueuePair::new(Arc::clone(settings));
-        let classes = [picked.class, ctx.plan.class_of_priority(rdma.cnp_priority)];
-        let nic_queues = classes.map(|class| self.host().nic_queue_for(to, class));
-        let mut end = PairEnd {
+        let classes = [picked.class, ctx.plan.class_index_of_priority(rdma.cnp_priority)];
+        let nic_queues = classes.map(|class| self.host_mut().nic_queue_for_destination(to, class));
+        let mut end = QueuePairEnd {
             pair,
             telemetry: TelemetryId::NONE,
             timer_at: Time::MAX,
@@ -52,10 +53,10 @@ impl HostNode<'_> {
             expects: u64::MAX,
             reply: 0,
             reply_delay: Span::ZERO,
-            peer: address ^ 1,
+            peer: endpoint_key ^ 1,
             flow: None,
             told: (0, Stats::default()),
-            host: self.id(),
+            host: self.host_id_of_node(),
             nic_queues,
             classes,
             route: *route,
@@ -68,7 +69,7 @@ impl HostNode<'_> {
             tells: u64::MAX,
             messages: None,
         };
-        end.begin(exchange);
+        end.begin_endpoint_exchange(exchange);
         // An operation is posted by now.
         let writes = if exchange.operation.is_some() { 0 } else { exchange.writes };
         if writes > 0 && spec.start <= now {
@@ -76,36 +77,42 @@ impl HostNode<'_> {
         } else if writes > 0 {
             (end.write_at, end.writes) = (spec.start, writes);
         }
-        let place = self.queue_pairs().add(end);
-        self.settle_pair(place, ctx);
+        let place = self.queue_pairs_mut().add_pair_end(end);
+        self.update_queue_pair_after_event(place, ctx);
     }
 
     /// What the application at an end does.
-    pub(in crate::endpoint) fn order_pair(&mut self, address: u32, order: &EndpointOrder, ctx: &mut Context) {
-        let Some(place) = self.queue_pairs().index_at(address) else { return };
+    pub(in crate::endpoint) fn execute_queue_pair_order(
+        &mut self,
+        endpoint_key: u32,
+        order: &EndpointOrder,
+        ctx: &mut Context,
+    ) {
+        let Some(place) = self.queue_pairs_mut().pair_end_index_of_key(endpoint_key) else { return };
         match order {
             EndpointOrder::Continue(exchange) => {
                 if exchange.operation.is_none() {
-                    self.tell_pair_counts(place, ctx);
-                } else if !self.pair(place).has_operations() {
-                    self.pair(place).tell_counts(ctx);
+                    self.report_queue_pair_counters(place, ctx);
+                } else if !self.pair_end_mut(place).has_pending_operations() {
+                    self.pair_end_mut(place).report_counters_of_pair_end(ctx);
                 }
-                let end = self.pair(place);
-                end.begin(exchange);
+                let end = self.pair_end_mut(place);
+                end.begin_endpoint_exchange(exchange);
                 if exchange.writes > 0 && exchange.operation.is_none() {
                     end.pair.send(exchange.writes);
                 }
-                let side = end.address() & 1;
-                self.queue_pairs().list(exchange.flow * 2 + side, place);
+                let side = end.own_endpoint_key() & 1;
+                self.queue_pairs_mut().register_pair_end_key(exchange.flow * 2 + side, place);
             }
             EndpointOrder::EndExchange => {
-                self.tell_pair_counts(place, ctx);
-                self.pair(place).flow = None;
+                self.report_queue_pair_counters(place, ctx);
+                self.pair_end_mut(place).flow = None;
                 return;
             }
             &EndpointOrder::Write { bytes, token, written } => {
-                let end = self.pair(place);
-                if let Some(tells) = end.messages.get_or_insert_default().append_message(bytes, token) {
+                let end = self.pair_end_mut(place);
+                if let Some(tells) = end.messages.get_or_insert_default().append_message_to_send(bytes, token)
+                {
                     end.tells = tells;
                 }
                 if !written {
@@ -113,18 +120,18 @@ impl HostNode<'_> {
                 }
             }
             &EndpointOrder::Await { bytes, token } => {
-                let end = self.pair(place);
-                end.expects = end.messages.get_or_insert_default().expect_message(bytes, token);
+                let end = self.pair_end_mut(place);
+                end.expects = end.messages.get_or_insert_default().append_expected_message(bytes, token);
             }
             EndpointOrder::Close | EndpointOrder::Stop => {
-                let end = self.pair(place);
+                let end = self.pair_end_mut(place);
                 end.closing = true;
                 if matches!(order, EndpointOrder::Stop) {
                     end.pair.stop_sending();
                 }
             }
             EndpointOrder::Free => {
-                self.free_pair(place, ctx);
+                self.free_queue_pair_end(place, ctx);
                 return;
             }
             EndpointOrder::Open(_)
@@ -134,25 +141,25 @@ impl HostNode<'_> {
                 unreachable!("what opens an end or is for datagrams goes another way")
             }
         }
-        self.settle_pair(place, ctx);
+        self.update_queue_pair_after_event(place, ctx);
     }
 
-    fn tell_pair_counts(&mut self, place: EndpointId, ctx: &mut Context) {
-        let end = self.pair(place);
-        let (address, flow) = (end.address(), end.flow);
-        end.tell_counts(ctx);
+    fn report_queue_pair_counters(&mut self, place: EndpointId, ctx: &mut Context) {
+        let end = self.pair_end_mut(place);
+        let (endpoint_key, flow) = (end.own_endpoint_key(), end.flow);
+        end.report_counters_of_pair_end(ctx);
         // Late packets belong to the queue pair, which goes by the flow that opened it.
-        if let Some(flow) = flow.filter(|flow| *flow != address / 2) {
-            self.queue_pairs().list(flow * 2 + (address & 1), EndpointId::NONE);
+        if let Some(flow) = flow.filter(|flow| *flow != endpoint_key / 2) {
+            self.queue_pairs_mut().register_pair_end_key(flow * 2 + (endpoint_key & 1), EndpointId::NONE);
         }
     }
 
-    pub(super) fn free_pair(&mut self, place: EndpointId, ctx: &mut Context) {
-        self.tell_pair_counts(place, ctx);
-        let pairs = self.queue_pairs();
+    pub(super) fn free_queue_pair_end(&mut self, place: EndpointId, ctx: &mut Context) {
+        self.report_queue_pair_counters(place, ctx);
+        let pairs = self.queue_pairs_mut();
         let Some(end) = pairs.ends[place].take() else { return };
-        ctx.packets.free_telemetry(end.telemetry);
-        pairs.list(end.address(), EndpointId::NONE);
+        ctx.packets.free_telemetry_of_frame(end.telemetry);
+        pairs.register_pair_end_key(end.own_endpoint_key(), EndpointId::NONE);
         // The line for the NIC knows an end by its place: nobody else gets it before its turn has come.
         if !end.blocked {
             pairs.free.push(place);

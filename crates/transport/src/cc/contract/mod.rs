@@ -8,10 +8,10 @@ mod tests;
 
 use super::{
     AckSample, CongestionAlgorithm, CongestionCause, CongestionControl, CongestionControlConfig,
-    CongestionWindow, Value,
+    CongestionWindow, ConstantValue,
 };
 use pauseframe_units::{Span, Time};
-use player::{AlgorithmPlayer, SplitMix64, play_steps};
+use player::{CcContractPlayer, SplitMix64, play_steps};
 
 const CONTRACT_MSS: u32 = 1000;
 /// A large window, in segments.
@@ -21,19 +21,19 @@ const RANDOM_SEQUENCES: u64 = 64;
 const STEPS_PER_SEQUENCE: usize = 300;
 
 /// An ACK of `acked` bytes.
-pub(super) fn ack_sample(acked: u64, snd_una: u64, snd_nxt: u64) -> AckSample {
+pub(super) fn ack_sample_of_bytes(acked: u64, snd_una: u64, snd_nxt: u64) -> AckSample {
     let rtt = Span::from_us(100);
     AckSample { acked, ece: false, snd_una, snd_nxt, now: Time::ZERO, rtt, srtt: rtt, open: true }
 }
 
 /// A window of so many segments of 1000 bytes, in slow start.
-pub(super) fn window_of_segments(segments: u64) -> CongestionWindow {
+pub(super) fn window_of_full_segments(segments: u64) -> CongestionWindow {
     CongestionWindow { cwnd: segments * u64::from(CONTRACT_MSS), ssthresh: u64::MAX, mss: CONTRACT_MSS }
 }
 
 /// A rule of the contract.
 #[derive(Clone, Copy, Debug)]
-pub struct ContractRule {
+pub struct CcContractRule {
     /// Its name.
     pub name: &'static str,
     /// The requirement in one sentence.
@@ -42,50 +42,50 @@ pub struct ContractRule {
     pub check: fn(&CongestionControlConfig) -> Result<(), String>,
 }
 
-/// The rules. A plug-in that fails in one of them panics ([`super::plugin::plugin_failure`]).
-pub const CONTRACT_RULES: &[ContractRule] = &[
-    ContractRule {
+/// The rules. A plug-in that fails in one of them panics ([`super::plugin::plugin_failure_in_panic`]).
+pub const CONTRACT_RULES: &[CcContractRule] = &[
+    CcContractRule {
         name: "window",
         demand: "Random ACKs, marks, losses, timeouts and idle times never lead to a window below one segment, to growth by \
                  more than was acknowledged, or to a cut that grows",
         check: check_random_sequences,
     },
-    ContractRule {
+    CcContractRule {
         name: "constants",
         demand: "The same with constants from all over their ranges",
         check: check_random_constants,
     },
-    ContractRule {
+    CcContractRule {
         name: "deterministic",
         demand: "The same events give the same windows",
         check: check_determinism,
     },
-    ContractRule {
+    CcContractRule {
         name: "own state",
         demand: "Two connections that take turns have the windows that each has alone: nothing is kept outside of the state",
         check: check_state_isolation,
     },
-    ContractRule {
+    CcContractRule {
         name: "loss",
         demand: "A loss in a window of 100 segments shrinks it",
         check: check_reaction_to_losses,
     },
-    ContractRule {
+    CcContractRule {
         name: "marks",
         demand: "ECN marks on all of a window of 100 segments shrink it",
         check: check_reaction_to_marks,
     },
-    ContractRule {
+    CcContractRule {
         name: "once",
         demand: "Marks on every packet shrink the window at most once a window of data",
         check: wire::check_one_reduction_per_window,
     },
-    ContractRule {
+    CcContractRule {
         name: "avoidance",
         demand: "After a cut the window grows slower than in slow start: it does not double within one round trip",
         check: check_congestion_avoidance,
     },
-    ContractRule {
+    CcContractRule {
         name: "idle",
         demand: "The same after a minute in which nothing was sent",
         check: check_restart_after_idle,
@@ -101,8 +101,8 @@ fn check_random_sequences(config: &CongestionControlConfig) -> Result<(), String
 fn check_random_constants(config: &CongestionControlConfig) -> Result<(), String> {
     (0..RANDOM_SEQUENCES).try_for_each(|seed| {
         let mut draws = SplitMix64::new(seed);
-        let other = with_constants(*config, &draws.random_bytes(12));
-        let trouble = |error| format!("with {}: {error}", constants_of(&other));
+        let other = config_with_drawn_constants(*config, &draws.random_bytes(12));
+        let trouble = |error| format!("with {}: {error}", constants_as_text(&other));
         play_steps(&other, &draws.random_steps(STEPS_PER_SEQUENCE)).map(drop).map_err(trouble)
     })
 }
@@ -127,7 +127,7 @@ fn check_state_isolation(config: &CongestionControlConfig) -> Result<(), String>
         SplitMix64::new(3).random_steps(STEPS_PER_SEQUENCE),
     );
     let alone = play_steps(config, &one)?;
-    let (mut first, mut second) = (AlgorithmPlayer::new(config), AlgorithmPlayer::new(config));
+    let (mut first, mut second) = (CcContractPlayer::new(config), CcContractPlayer::new(config));
     for (index, (step, between)) in one.iter().zip(&other).enumerate() {
         second.play_step(*between)?;
         first.play_step(*step)?;
@@ -145,22 +145,25 @@ fn check_state_isolation(config: &CongestionControlConfig) -> Result<(), String>
 }
 
 fn check_reaction_to_losses(config: &CongestionControlConfig) -> Result<(), String> {
-    let mut cc = CongestionControl::new_strict(config);
-    let window = window_of_segments(LARGE_WINDOW_SEGMENTS);
-    let reduced = cc.reduced_window(&window, CongestionCause::Loss);
+    let mut cc = CongestionControl::new_with_strict_checks(config);
+    let window = window_of_full_segments(LARGE_WINDOW_SEGMENTS);
+    let reduced = cc.ssthresh_after_congestion(&window, CongestionCause::Loss);
     if reduced < window.cwnd { Ok(()) } else { Err(format!("{} bytes became {reduced} bytes", window.cwnd)) }
 }
 
 fn check_reaction_to_marks(config: &CongestionControlConfig) -> Result<(), String> {
-    let mut cc = CongestionControl::new_strict(config);
-    let mut window = window_of_segments(LARGE_WINDOW_SEGMENTS);
+    let mut cc = CongestionControl::new_with_strict_checks(config);
+    let mut window = window_of_full_segments(LARGE_WINDOW_SEGMENTS);
     let before = window.cwnd;
     for segment in 1..=LARGE_WINDOW_SEGMENTS {
         let snd_una = segment * u64::from(CONTRACT_MSS);
-        let ack = AckSample { ece: true, ..ack_sample(u64::from(CONTRACT_MSS), snd_una, snd_una + before) };
+        let ack = AckSample {
+            ece: true,
+            ..ack_sample_of_bytes(u64::from(CONTRACT_MSS), snd_una, snd_una + before)
+        };
         cc.on_ack(&mut window, &ack);
     }
-    let reduced = cc.reduced_window(&window, CongestionCause::Ecn);
+    let reduced = cc.ssthresh_after_congestion(&window, CongestionCause::Ecn);
     if reduced < before { Ok(()) } else { Err(format!("{before} bytes became {reduced} bytes")) }
 }
 
@@ -174,9 +177,9 @@ fn check_restart_after_idle(config: &CongestionControlConfig) -> Result<(), Stri
 
 /// Checks growth during one window of ACKs after a loss and an idle time.
 fn check_growth_after_reduction(config: &CongestionControlConfig, idle: Option<Span>) -> Result<(), String> {
-    let mut cc = CongestionControl::new_strict(config);
-    let mut window = window_of_segments(LARGE_WINDOW_SEGMENTS);
-    window.ssthresh = cc.reduced_window(&window, CongestionCause::Loss);
+    let mut cc = CongestionControl::new_with_strict_checks(config);
+    let mut window = window_of_full_segments(LARGE_WINDOW_SEGMENTS);
+    window.ssthresh = cc.ssthresh_after_congestion(&window, CongestionCause::Loss);
     window.cwnd = window.ssthresh;
     let start = window.cwnd;
     let mut now = Time::ZERO + Span::from_secs(1);
@@ -199,40 +202,43 @@ fn play_round_trip(cc: &mut CongestionControl, window: &mut CongestionWindow, sn
     let (end, flight) = (*snd_una + window.cwnd, window.cwnd);
     while *snd_una < end {
         *snd_una += u64::from(CONTRACT_MSS);
-        let ack = AckSample { now, ..ack_sample(u64::from(CONTRACT_MSS), *snd_una, *snd_una + flight) };
+        let ack =
+            AckSample { now, ..ack_sample_of_bytes(u64::from(CONTRACT_MSS), *snd_una, *snd_una + flight) };
         cc.on_ack(window, &ack);
         cc.increase_window(window, &ack);
     }
 }
 
 /// `config` with every constant drawn from its range: 0 gives the smallest, 255 the largest.
-fn with_constants(mut config: CongestionControlConfig, draws: &[u8]) -> CongestionControlConfig {
+fn config_with_drawn_constants(mut config: CongestionControlConfig, draws: &[u8]) -> CongestionControlConfig {
     for (index, parameter) in config.parameters().iter().enumerate() {
         let share = f64::from(draws[index % draws.len()]) / 255.0;
         let between = |low: f64, high: f64| low + (high - low) * share;
         let value = match (parameter.default, parameter.range) {
-            (Value::Flag(_), _) => Value::Flag(share > 0.5),
-            (_, Some((Value::Number(low), Value::Number(high)))) => Value::Number(between(low, high)),
-            (_, Some((Value::Count(low), Value::Count(high)))) => {
-                Value::Count(between(low.into(), high.into()) as u32)
+            (ConstantValue::Flag(_), _) => ConstantValue::Flag(share > 0.5),
+            (_, Some((ConstantValue::Number(low), ConstantValue::Number(high)))) => {
+                ConstantValue::Number(between(low, high))
             }
-            (_, Some((Value::Time(low), Value::Time(high)))) => {
-                Value::Time(Span(between(low.0 as f64, high.0 as f64) as u64))
+            (_, Some((ConstantValue::Count(low), ConstantValue::Count(high)))) => {
+                ConstantValue::Count(between(low.into(), high.into()) as u32)
+            }
+            (_, Some((ConstantValue::Time(low), ConstantValue::Time(high)))) => {
+                ConstantValue::Time(Span(between(low.0 as f64, high.0 as f64) as u64))
             }
             (default, _) => default,
         };
-        assert!(config.set(index, value));
-        assert_eq!(config.get(index), Some(value));
+        assert!(config.set_constant(index, value));
+        assert_eq!(config.get_constant(index), Some(value));
     }
     config
 }
 
-fn constants_of(config: &CongestionControlConfig) -> String {
-    let value = |index| match config.get(index) {
-        Some(Value::Number(number)) => number.to_string(),
-        Some(Value::Count(count)) => count.to_string(),
-        Some(Value::Flag(on)) => on.to_string(),
-        Some(Value::Time(span)) => span.to_string(),
+fn constants_as_text(config: &CongestionControlConfig) -> String {
+    let value = |index| match config.get_constant(index) {
+        Some(ConstantValue::Number(number)) => number.to_string(),
+        Some(ConstantValue::Count(count)) => count.to_string(),
+        Some(ConstantValue::Flag(on)) => on.to_string(),
+        Some(ConstantValue::Time(span)) => span.to_string(),
         None => String::new(),
     };
     let pairs =

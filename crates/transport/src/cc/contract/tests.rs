@@ -1,28 +1,28 @@
 //! The contract over the whole registry, with random events and constants.
 
-use super::player::{AlgorithmPlayer, ContractStep, play_steps};
+use super::player::{CcContractPlayer, CcContractStep, play_steps};
 use super::*;
 use proptest::prelude::*;
 
-fn step() -> impl Strategy<Value = ContractStep> {
+fn step() -> impl Strategy<Value = CcContractStep> {
     prop_oneof![
         12 => (1u64..4, any::<bool>(), 0u64..5_000, 0u64..3_000)
-            .prop_map(|(segments, ece, rtt_us, after_us)| ContractStep::Ack { segments, ece, rtt_us, after_us }),
-        1 => Just(ContractStep::Cut(CongestionCause::Ecn)),
-        1 => Just(ContractStep::Cut(CongestionCause::Loss)),
-        1 => Just(ContractStep::Timeout),
-        1 => (0u64..2_000_000).prop_map(|us| ContractStep::Idle { us }),
+            .prop_map(|(segments, ece, rtt_us, after_us)| CcContractStep::Ack { segments, ece, rtt_us, after_us }),
+        1 => Just(CcContractStep::Cut(CongestionCause::Ecn)),
+        1 => Just(CcContractStep::Cut(CongestionCause::Loss)),
+        1 => Just(CcContractStep::Timeout),
+        1 => (0u64..2_000_000).prop_map(|us| CcContractStep::Idle { us }),
     ]
 }
 
 /// Additional rules of built-in algorithms: none reduces the window by delay, and alpha is a fraction.
-fn play_built_in(config: &CongestionControlConfig, steps: &[ContractStep]) -> Vec<CongestionWindow> {
-    let mut player = AlgorithmPlayer::new(config);
+fn play_built_in(config: &CongestionControlConfig, steps: &[CcContractStep]) -> Vec<CongestionWindow> {
+    let mut player = CcContractPlayer::new(config);
     let mut trace = Vec::new();
     for step in steps {
         let before = player.window;
         player.play_step(*step).unwrap_or_else(|error| panic!("{config:?}: {error}"));
-        if matches!(step, ContractStep::Ack { .. }) && before.cwnd >= before.ssthresh {
+        if matches!(step, CcContractStep::Ack { .. }) && before.cwnd >= before.ssthresh {
             let shrunk = before.cwnd.saturating_sub(player.window.cwnd);
             assert!(
                 shrunk <= u64::from(CONTRACT_MSS),
@@ -48,7 +48,7 @@ proptest! {
         for (_, config) in CongestionControlConfig::NAMES {
             let first = play_built_in(config, &steps);
             prop_assert_eq!(first, play_steps(config, &steps).unwrap(), "the same samples give the same answers");
-            play_built_in(&with_constants(*config, &draws), &steps);
+            play_built_in(&config_with_drawn_constants(*config, &draws), &steps);
         }
     }
 }
@@ -78,11 +78,11 @@ fn names_and_keys_are_unique_and_lower_case() {
                 parameter.key
             );
             assert!(plain(parameter.key) && !parameter.doc.is_empty());
-            assert_eq!(config.get(index), Some(parameter.default));
+            assert_eq!(config.get_constant(index), Some(parameter.default));
             names.push(parameter.key);
         }
-        assert_eq!(config.get(config.parameters().len()), None);
-        assert!(!config.clone().set(config.parameters().len(), Value::Flag(true)));
+        assert_eq!(config.get_constant(config.parameters().len()), None);
+        assert!(!config.clone().set_constant(config.parameters().len(), ConstantValue::Flag(true)));
     }
     names.sort_unstable();
     let count = names.len();

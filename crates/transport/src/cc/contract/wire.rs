@@ -4,7 +4,7 @@ use super::CONTRACT_MSS;
 use crate::cc::CongestionControlConfig;
 use crate::config::{EcnMode, TcpConfig};
 use crate::connection::Connection;
-use crate::segment::{Ecn, Segment, TcpFlags};
+use crate::segment::{EcnCodepoint, Segment, TcpFlags};
 use pauseframe_units::{Span, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,9 +35,9 @@ pub(super) fn check_one_reduction_per_window(config: &CongestionControlConfig) -
         };
         now = now.max(at + ROUND_TRIP);
         let before = sender.cwnd();
-        let flags = TcpFlags::ACK.with(TcpFlags::ECE);
+        let flags = TcpFlags::ACK.with_flags(TcpFlags::ECE);
         let segment = Segment { ack, window: 1 << 30, flags, ..Segment::default() };
-        sender.on_segment(&segment, Ecn::NotEct, now);
+        sender.on_segment(&segment, EcnCodepoint::NotEct, now);
         cuts += u64::from(sender.cwnd() < before);
         if sender.acked_bytes() >= end {
             windows += 1;

@@ -16,7 +16,7 @@ pub(super) union RawValue {
 /// `pauseframe_parameter`: a constant that scenarios can set.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct RawParameter {
+pub(super) struct PluginAbiParameter {
     pub(super) key: *const c_char,
     pub(super) doc: *const c_char,
     pub(super) kind: i32,
@@ -29,7 +29,7 @@ pub(super) struct RawParameter {
 /// `pauseframe_window`: bytes, and bits per second.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[repr(C)]
-pub(super) struct RawWindow {
+pub(super) struct PluginAbiWindow {
     pub(super) cwnd: i64,
     pub(super) ssthresh: i64,
     pub(super) pacing_rate: i64,
@@ -39,7 +39,7 @@ pub(super) struct RawWindow {
 /// `pauseframe_ack`: bytes and picoseconds.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(super) struct RawAck {
+pub(super) struct PluginAbiAck {
     pub(super) acked: i64,
     pub(super) ece: i64,
     pub(super) snd_una: i64,
@@ -51,9 +51,9 @@ pub(super) struct RawAck {
 }
 
 pub(super) type Init = unsafe extern "C" fn(*mut c_void, *const RawValue) -> c_int;
-pub(super) type OnAck = unsafe extern "C" fn(*mut c_void, *mut RawWindow, *const RawAck) -> c_int;
-pub(super) type Reduced = unsafe extern "C" fn(*mut c_void, *const RawWindow, c_int) -> i64;
-pub(super) type LossAfterEcn = unsafe extern "C" fn(*mut c_void, *const RawWindow) -> i64;
+pub(super) type OnAck = unsafe extern "C" fn(*mut c_void, *mut PluginAbiWindow, *const PluginAbiAck) -> c_int;
+pub(super) type Reduced = unsafe extern "C" fn(*mut c_void, *const PluginAbiWindow, c_int) -> i64;
+pub(super) type LossAfterEcn = unsafe extern "C" fn(*mut c_void, *const PluginAbiWindow) -> i64;
 pub(super) type Notice = unsafe extern "C" fn(*mut c_void) -> c_int;
 pub(super) type OnRestart = unsafe extern "C" fn(*mut c_void, i64) -> c_int;
 pub(super) type Count = unsafe extern "C" fn(*const c_void) -> i64;
@@ -62,12 +62,12 @@ pub(super) type Observe = unsafe extern "C" fn(*const c_void) -> f64;
 /// `pauseframe_cc`: one algorithm. Later versions of the interface may only append fields.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(super) struct RawAlgorithm {
+pub(super) struct PluginAbiAlgorithm {
     pub(super) abi: u32,
     pub(super) flags: u32,
     pub(super) name: *const c_char,
     pub(super) doc: *const c_char,
-    pub(super) parameters: *const RawParameter,
+    pub(super) parameters: *const PluginAbiParameter,
     pub(super) parameter_count: u64,
     pub(super) state_size: u64,
     pub(super) init: Option<Init>,

@@ -1,6 +1,6 @@
 //! The call of a plug-in that a thread is in, for the message that names the plug-in that trapped or does not return.
 
-use super::code::PluginCode;
+use super::code::LoadedPlugin;
 use std::ptr::null_mut;
 use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -43,9 +43,9 @@ impl PluginFunction {
 
 /// What a thread is calling.
 #[derive(Debug)]
-pub(super) struct ThreadCallSlot {
+pub(super) struct PluginCallOfThread {
     /// Null between two calls.
-    code: AtomicPtr<PluginCode>,
+    code: AtomicPtr<LoadedPlugin>,
     function: AtomicU32,
     flow: AtomicU32,
     /// Calls so far: the same number twice is the same call.
@@ -55,21 +55,21 @@ pub(super) struct ThreadCallSlot {
 /// A call under way.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PluginCall {
-    pub(super) code: &'static PluginCode,
+    pub(super) code: &'static LoadedPlugin,
     pub(super) function: &'static str,
     pub(super) flow: u32,
     pub(super) number: u64,
 }
 
-static THREAD_CALL_SLOTS: Mutex<Vec<&'static ThreadCallSlot>> = Mutex::new(Vec::new());
+static THREAD_CALL_SLOTS: Mutex<Vec<&'static PluginCallOfThread>> = Mutex::new(Vec::new());
 
 thread_local! {
-    static SLOT: &'static ThreadCallSlot = new_slot();
+    static SLOT: &'static PluginCallOfThread = new_plugin_call_of_thread();
 }
 
 /// A thread that ends leaves its slot behind: a few bytes a thread, and only of threads that ran a plug-in.
-fn new_slot() -> &'static ThreadCallSlot {
-    let slot: &'static ThreadCallSlot = Box::leak(Box::new(ThreadCallSlot {
+fn new_plugin_call_of_thread() -> &'static PluginCallOfThread {
+    let slot: &'static PluginCallOfThread = Box::leak(Box::new(PluginCallOfThread {
         code: AtomicPtr::new(null_mut()),
         function: AtomicU32::new(0),
         flow: AtomicU32::new(0),
@@ -81,8 +81,8 @@ fn new_slot() -> &'static ThreadCallSlot {
 
 /// Calls `work` and marks this thread as inside the plug-in meanwhile.
 #[inline]
-pub(super) fn call_plugin<T>(
-    code: &'static PluginCode,
+pub(super) fn call_plugin_function<T>(
+    code: &'static LoadedPlugin,
     function: PluginFunction,
     flow: u32,
     work: impl FnOnce() -> T,
@@ -98,8 +98,8 @@ pub(super) fn call_plugin<T>(
     })
 }
 
-impl ThreadCallSlot {
-    fn current_call(&self) -> Option<PluginCall> {
+impl PluginCallOfThread {
+    fn current_plugin_call(&self) -> Option<PluginCall> {
         let code = self.code.load(Ordering::Acquire);
         #[expect(unsafe_code, reason = "codes are leaked, so the pointer is null or valid for ever")]
         // SAFETY: see above.
@@ -113,12 +113,12 @@ impl ThreadCallSlot {
 
 /// The call that this thread is in. Safe in a signal handler, once the thread has called a plug-in.
 #[cfg(unix)]
-pub(super) fn current_call_of_thread() -> Option<PluginCall> {
-    SLOT.try_with(|slot| slot.current_call()).ok().flatten()
+pub(super) fn current_plugin_call_of_thread() -> Option<PluginCall> {
+    SLOT.try_with(|slot| slot.current_plugin_call()).ok().flatten()
 }
 
 /// The calls that all threads are in, with the thread's number.
-pub(super) fn calls_under_way() -> Vec<(usize, PluginCall)> {
+pub(super) fn plugin_calls_of_all_threads() -> Vec<(usize, PluginCall)> {
     let slots = THREAD_CALL_SLOTS.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    slots.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.current_call()?))).collect()
+    slots.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.current_plugin_call()?))).collect()
 }

@@ -3,9 +3,10 @@
 #![expect(unsafe_code, reason = "a C interface")]
 
 use super::abi::{
-    ABI, COUNT, FLAG, FLAGS, NEEDS_EXACT_ECN, NUMBER, PACES, RawAlgorithm, RawParameter, RawValue, TIME,
+    ABI, COUNT, FLAG, FLAGS, NEEDS_EXACT_ECN, NUMBER, PACES, PluginAbiAlgorithm, PluginAbiParameter,
+    RawValue, TIME,
 };
-use crate::cc::{CongestionControlConfig, Parameter, Value};
+use crate::cc::{CongestionControlConfig, ConstantValue, Parameter};
 use pauseframe_units::Span;
 use std::ffi::{CStr, c_char};
 use std::sync::{Mutex, PoisonError};
@@ -31,7 +32,7 @@ pub struct PluginSource {
 }
 
 /// A loaded plug-in. It stays loaded until the process ends.
-pub struct PluginCode {
+pub struct LoadedPlugin {
     /// "mine:swift": the module and the algorithm's own name.
     pub name: &'static str,
     /// What it is, in one line.
@@ -40,39 +41,39 @@ pub struct PluginCode {
     pub parameters: &'static [Parameter],
     /// Where it came from.
     pub source: PluginSource,
-    pub(super) functions: RawAlgorithm,
+    pub(super) functions: PluginAbiAlgorithm,
     /// Size of a connection's state in words of eight bytes.
     pub(super) words: usize,
 }
 
 // SAFETY: the pointers of `functions` are to code and constants that nobody changes after registration.
-unsafe impl Send for PluginCode {}
+unsafe impl Send for LoadedPlugin {}
 // SAFETY: as above.
-unsafe impl Sync for PluginCode {}
+unsafe impl Sync for LoadedPlugin {}
 
-impl std::fmt::Debug for PluginCode {
+impl std::fmt::Debug for LoadedPlugin {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("PluginCode").field(&self.name).field(&self.source.sha256).finish()
+        f.debug_tuple("LoadedPlugin").field(&self.name).field(&self.source.sha256).finish()
     }
 }
 
-impl PluginCode {
+impl LoadedPlugin {
     /// Whether the algorithm needs each mark echoed (`ecn = "dctcp"`).
     pub fn needs_exact_ecn(&self) -> bool {
         self.functions.flags & NEEDS_EXACT_ECN != 0
     }
 
     /// Whether the algorithm sets a pacing rate.
-    pub fn paces(&self) -> bool {
+    pub fn sets_pacing_rate(&self) -> bool {
         self.functions.flags & PACES != 0
     }
 }
 
-static LOADED_PLUGINS: Mutex<Vec<&'static PluginCode>> = Mutex::new(Vec::new());
+static LOADED_PLUGINS: Mutex<Vec<&'static LoadedPlugin>> = Mutex::new(Vec::new());
 
 /// Every plug-in that this process has loaded. One that was loaded again under the same name is there once, in its
 /// latest form.
-pub fn loaded_plugins() -> Vec<&'static PluginCode> {
+pub fn loaded_plugins() -> Vec<&'static LoadedPlugin> {
     LOADED_PLUGINS.lock().unwrap_or_else(PoisonError::into_inner).clone()
 }
 
@@ -89,11 +90,11 @@ pub unsafe fn register_plugin(
     module: &str,
     address: usize,
     source: PluginSource,
-) -> Result<&'static PluginCode, String> {
-    if address == 0 || !address.is_multiple_of(align_of::<RawAlgorithm>()) {
+) -> Result<&'static LoadedPlugin, String> {
+    if address == 0 || !address.is_multiple_of(align_of::<PluginAbiAlgorithm>()) {
         return Err("the description is no pauseframe_cc: its address is not aligned".to_owned());
     }
-    let raw = address as *const RawAlgorithm;
+    let raw = address as *const PluginAbiAlgorithm;
     // The version comes first: only with the right one is the rest what it seems.
     // SAFETY: the caller's promise.
     let abi = unsafe { (*raw).abi };
@@ -105,17 +106,17 @@ pub unsafe fn register_plugin(
     }
     // SAFETY: as above.
     let functions = unsafe { *raw };
-    let own = read_text(functions.name, "name")?;
-    check_name(own)?;
-    let doc = read_text(functions.doc, "doc").map_err(|error| format!("{own}: {error}"))?;
-    check_functions(&functions).map_err(|error| format!("{own}: {error}"))?;
-    let parameters = read_parameters(own, &functions).map_err(|error| format!("{own}: {error}"))?;
+    let own = read_c_text(functions.name, "name")?;
+    check_plugin_name(own)?;
+    let doc = read_c_text(functions.doc, "doc").map_err(|error| format!("{own}: {error}"))?;
+    check_plugin_functions(&functions).map_err(|error| format!("{own}: {error}"))?;
+    let parameters = read_plugin_parameters(own, &functions).map_err(|error| format!("{own}: {error}"))?;
     let name = format!("{module}:{own}");
     let others: Vec<_> = loaded_plugins().into_iter().filter(|code| code.name != name).collect();
-    check_keys(own, &parameters, &others)?;
-    let code: &'static PluginCode = Box::leak(Box::new(PluginCode {
-        name: leak_str(&name),
-        doc: leak_str(doc.lines().next().unwrap_or_default()),
+    check_plugin_keys(own, &parameters, &others)?;
+    let code: &'static LoadedPlugin = Box::leak(Box::new(LoadedPlugin {
+        name: leak_text_to_static(&name),
+        doc: leak_text_to_static(doc.lines().next().unwrap_or_default()),
         parameters: Vec::leak(parameters),
         source,
         functions,
@@ -127,11 +128,11 @@ pub unsafe fn register_plugin(
     Ok(code)
 }
 
-fn leak_str(text: &str) -> &'static str {
+fn leak_text_to_static(text: &str) -> &'static str {
     Box::leak(text.to_owned().into_boxed_str())
 }
 
-fn read_text<'a>(text: *const c_char, field: &str) -> Result<&'a str, String> {
+fn read_c_text<'a>(text: *const c_char, field: &str) -> Result<&'a str, String> {
     if text.is_null() {
         return Err(format!("its {field} is missing (NULL)"));
     }
@@ -147,7 +148,7 @@ fn read_text<'a>(text: *const c_char, field: &str) -> Result<&'a str, String> {
     Ok(text.trim())
 }
 
-fn check_name(own: &str) -> Result<(), String> {
+fn check_plugin_name(own: &str) -> Result<(), String> {
     let plain = own.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
     if !plain || !own.starts_with(|c: char| c.is_ascii_alphabetic()) || own.len() > 64 {
         return Err(format!("{own:?} is no name: use letters, digits and '_', beginning with a letter"));
@@ -160,7 +161,7 @@ fn check_name(own: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn check_functions(functions: &RawAlgorithm) -> Result<(), String> {
+fn check_plugin_functions(functions: &PluginAbiAlgorithm) -> Result<(), String> {
     let required = [
         ("init", functions.init.is_some()),
         ("increase", functions.increase.is_some()),
@@ -181,7 +182,7 @@ fn check_functions(functions: &RawAlgorithm) -> Result<(), String> {
     Ok(())
 }
 
-fn read_parameters(own: &str, functions: &RawAlgorithm) -> Result<Vec<Parameter>, String> {
+fn read_plugin_parameters(own: &str, functions: &PluginAbiAlgorithm) -> Result<Vec<Parameter>, String> {
     let count = functions.parameter_count as usize;
     if count > MAX_CONSTANTS {
         return Err(format!("it has {count} constants; at most {MAX_CONSTANTS} are allowed"));
@@ -191,66 +192,78 @@ fn read_parameters(own: &str, functions: &RawAlgorithm) -> Result<Vec<Parameter>
     }
     let prefix = own.to_ascii_lowercase();
     // SAFETY: the caller of `register_plugin` promises an array of so many.
-    (0..count).map(|index| read_parameter(&prefix, unsafe { &*functions.parameters.add(index) })).collect()
+    (0..count)
+        .map(|index| read_plugin_parameter(&prefix, unsafe { &*functions.parameters.add(index) }))
+        .collect()
 }
 
-fn read_parameter(prefix: &str, raw: &RawParameter) -> Result<Parameter, String> {
-    let key = read_text(raw.key, "key of a constant")?;
+fn read_plugin_parameter(prefix: &str, raw: &PluginAbiParameter) -> Result<Parameter, String> {
+    let key = read_c_text(raw.key, "key of a constant")?;
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
     if !key.bytes().all(plain) {
         return Err(format!("{key:?} is no key: use lower-case letters, digits and '_'"));
     }
-    let doc = read_text(raw.doc, &format!("doc of the constant {key}"))?;
-    let read = |value: RawValue| value_from_raw(value, raw.kind).map_err(|error| format!("{key}: {error}"));
+    let doc = read_c_text(raw.doc, &format!("doc of the constant {key}"))?;
+    let read =
+        |value: RawValue| constant_value_from_raw(value, raw.kind).map_err(|error| format!("{key}: {error}"));
     let default = read(raw.default)?;
     let range = if raw.has_range == 0 { None } else { Some((read(raw.low)?, read(raw.high)?)) };
     if let Some((low, high)) = range
-        && !(comparable_value(low) <= comparable_value(default)
-            && comparable_value(default) <= comparable_value(high))
+        && !(constant_value_as_f64(low) <= constant_value_as_f64(default)
+            && constant_value_as_f64(default) <= constant_value_as_f64(high))
     {
         return Err(format!("{key}: the default {default:?} is outside of its range, {low:?} to {high:?}"));
     }
-    Ok(Parameter { key: leak_str(&format!("{prefix}_{key}")), doc: leak_str(doc), default, range })
+    Ok(Parameter {
+        key: leak_text_to_static(&format!("{prefix}_{key}")),
+        doc: leak_text_to_static(doc),
+        default,
+        range,
+    })
 }
 
-fn comparable_value(value: Value) -> f64 {
+fn constant_value_as_f64(value: ConstantValue) -> f64 {
     match value {
-        Value::Number(x) => x,
-        Value::Count(x) => f64::from(x),
-        Value::Flag(x) => f64::from(u8::from(x)),
-        Value::Time(x) => x.0 as f64,
+        ConstantValue::Number(x) => x,
+        ConstantValue::Count(x) => f64::from(x),
+        ConstantValue::Flag(x) => f64::from(u8::from(x)),
+        ConstantValue::Time(x) => x.0 as f64,
     }
 }
 
-fn value_from_raw(raw: RawValue, kind: i32) -> Result<Value, String> {
+fn constant_value_from_raw(raw: RawValue, kind: i32) -> Result<ConstantValue, String> {
     // SAFETY: both fields are eight bytes for which every pattern is a value.
     let (number, integer) = unsafe { (raw.number, raw.integer) };
     match kind {
-        NUMBER if number.is_finite() => Ok(Value::Number(number)),
+        NUMBER if number.is_finite() => Ok(ConstantValue::Number(number)),
         NUMBER => Err(format!("{number} is not a finite number")),
         COUNT => u32::try_from(integer)
-            .map(Value::Count)
+            .map(ConstantValue::Count)
             .map_err(|_| format!("{integer} is no count (0 to 2^32 - 1)")),
-        FLAG => Ok(Value::Flag(integer != 0)),
+        FLAG => Ok(ConstantValue::Flag(integer != 0)),
         TIME => u64::try_from(integer)
-            .map(|ps| Value::Time(Span(ps)))
+            .map(|ps| ConstantValue::Time(Span(ps)))
             .map_err(|_| format!("{integer} ps is negative")),
         other => Err(format!("{other} is no kind of constant")),
     }
 }
 
 /// A constant as plug-ins take it.
-pub(super) fn value_to_raw(value: Value) -> RawValue {
+pub(super) fn constant_value_to_raw(value: ConstantValue) -> RawValue {
     match value {
-        Value::Number(number) => RawValue { number },
-        Value::Count(count) => RawValue { integer: i64::from(count) },
-        Value::Flag(on) => RawValue { integer: i64::from(on) },
-        Value::Time(span) => RawValue { integer: span.0.min(i64::MAX as u64) as i64 },
+        ConstantValue::Number(number) => RawValue { number },
+        ConstantValue::Count(count) => RawValue { integer: i64::from(count) },
+        ConstantValue::Flag(on) => RawValue { integer: i64::from(on) },
+        ConstantValue::Time(span) => RawValue { integer: span.0.min(i64::MAX as u64) as i64 },
     }
 }
 
 /// Keys of a transport are one name space: no plug-in may take the key of another algorithm.
-fn check_keys(own: &str, parameters: &[Parameter], others: &[&'static PluginCode]) -> Result<(), String> {
+fn check_plugin_keys(
+    own: &str,
+    parameters: &[Parameter],
+    others: &[&'static LoadedPlugin],
+) -> Result<(), String> {
     for (index, parameter) in parameters.iter().enumerate() {
         let key = parameter.key;
         if parameters[..index].iter().any(|other| other.key == key) {

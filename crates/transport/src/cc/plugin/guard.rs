@@ -6,7 +6,7 @@
 #[cfg_attr(not(unix), path = "guard/no_signals.rs")]
 mod signals;
 
-use super::call::{PluginCall, calls_under_way};
+use super::call::{PluginCall, plugin_calls_of_all_threads};
 pub use signals::install_trap_handler;
 pub(super) use signals::prepare_signal_stack;
 use signals::write_and_exit;
@@ -22,12 +22,12 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 const WATCHDOG_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A line in a buffer of fixed size: a signal handler may not allocate.
-struct FixedSizeLine {
+struct FixedSizeTextBuffer {
     bytes: [u8; 512],
     len: usize,
 }
 
-impl Write for FixedSizeLine {
+impl Write for FixedSizeTextBuffer {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         let room = &mut self.bytes[self.len..];
         let count = text.len().min(room.len());
@@ -37,8 +37,8 @@ impl Write for FixedSizeLine {
     }
 }
 
-fn end_process(call: PluginCall, what: &str) -> ! {
-    let mut line = FixedSizeLine { bytes: [0; 512], len: 0 };
+fn end_process_in_plugin_call(call: PluginCall, what: &str) -> ! {
+    let mut line = FixedSizeTextBuffer { bytes: [0; 512], len: 0 };
     let _ = write!(line, "pauseframe: congestion control {:?} ({})", call.code.name, call.code.source.file);
     if call.flow != u32::MAX {
         let _ = write!(line, ", flow {}", call.flow);
@@ -59,7 +59,7 @@ impl PluginWatchdog {
     ///
     /// # Errors
     /// If the system starts no thread.
-    pub fn start() -> std::io::Result<PluginWatchdog> {
+    pub fn start_plugin_watchdog() -> std::io::Result<PluginWatchdog> {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("plug-in watchdog".to_owned());
@@ -82,7 +82,7 @@ fn watch_plugin_calls(stopped: &AtomicBool) {
     let mut seen: Vec<(usize, u64, Instant)> = Vec::new();
     while !stopped.load(Ordering::Relaxed) {
         std::thread::park_timeout(WATCHDOG_INTERVAL);
-        let calls = calls_under_way();
+        let calls = plugin_calls_of_all_threads();
         seen.retain(|(slot, number, _)| {
             calls.iter().any(|(other, call)| (slot, number) == (other, &call.number))
         });
@@ -90,7 +90,7 @@ fn watch_plugin_calls(stopped: &AtomicBool) {
             match seen.iter().find(|(other, number, _)| (*other, *number) == (slot, call.number)) {
                 None => seen.push((slot, call.number, Instant::now())),
                 Some((_, _, since)) if since.elapsed() > CALL_TIMEOUT => {
-                    end_process(call, "not returning within 10 s");
+                    end_process_in_plugin_call(call, "not returning within 10 s");
                 }
                 Some(_) => {}
             }

@@ -1,7 +1,7 @@
 //! A congestion control that is loaded when the program runs, by the C interface of `pauseframe_cc.h`.
 //!
 //! The connection owns the plug-in's state, a block of fixed size, so it can be copied. Whatever a plug-in returns is
-//! checked here: a value that makes no sense ends the run ([`plugin_failure`]).
+//! checked here: a value that makes no sense ends the run ([`plugin_failure_in_panic`]).
 
 #![expect(unsafe_code, reason = "calls through a C interface")]
 
@@ -10,14 +10,14 @@ mod call;
 mod code;
 mod guard;
 
-pub use code::{PluginCode, PluginSource, loaded_plugins, register_plugin};
+pub use code::{LoadedPlugin, PluginSource, loaded_plugins, register_plugin};
 pub use guard::{PluginWatchdog, install_trap_handler};
 
-use super::parameter::Value;
+use super::parameter::ConstantValue;
 use super::{AckSample, CongestionAlgorithm, CongestionCause, CongestionWindow};
-use abi::{RawAck, RawWindow};
-use call::{PluginFunction, call_plugin};
-use code::{MAX_CONSTANTS, value_to_raw};
+use abi::{PluginAbiAck, PluginAbiWindow};
+use call::{PluginFunction, call_plugin_function};
+use code::{MAX_CONSTANTS, constant_value_to_raw};
 use pauseframe_units::Span;
 use std::ffi::{c_int, c_void};
 
@@ -29,8 +29,8 @@ pub const MAX_PLUGIN_PACING_RATE: u64 = 1_000_000_000_000_000;
 /// A plug-in with the values of its constants.
 #[derive(Clone, Copy, Debug)]
 pub struct PluginConfig {
-    code: &'static PluginCode,
-    values: [Value; MAX_CONSTANTS],
+    code: &'static LoadedPlugin,
+    values: [ConstantValue; MAX_CONSTANTS],
 }
 
 impl PartialEq for PluginConfig {
@@ -41,8 +41,8 @@ impl PartialEq for PluginConfig {
 
 impl PluginConfig {
     /// With every constant at its default.
-    pub fn new(code: &'static PluginCode) -> PluginConfig {
-        let mut values = [Value::Flag(false); MAX_CONSTANTS];
+    pub fn new(code: &'static LoadedPlugin) -> PluginConfig {
+        let mut values = [ConstantValue::Flag(false); MAX_CONSTANTS];
         for (value, parameter) in values.iter_mut().zip(code.parameters) {
             *value = parameter.default;
         }
@@ -50,15 +50,15 @@ impl PluginConfig {
     }
 
     /// Which plug-in.
-    pub fn code(&self) -> &'static PluginCode {
+    pub fn plugin_code(&self) -> &'static LoadedPlugin {
         self.code
     }
 
-    pub(super) fn get(&self, index: usize) -> Option<Value> {
+    pub(super) fn get_constant(&self, index: usize) -> Option<ConstantValue> {
         self.values.get(..self.code.parameters.len())?.get(index).copied()
     }
 
-    pub(super) fn set(&mut self, index: usize, value: Value) -> bool {
+    pub(super) fn set_constant(&mut self, index: usize, value: ConstantValue) -> bool {
         let Some(parameter) = self.code.parameters.get(index) else { return false };
         if std::mem::discriminant(&parameter.default) != std::mem::discriminant(&value) {
             return false;
@@ -72,14 +72,14 @@ impl PluginConfig {
 const FAILURE_TERMINATOR: char = '\0';
 
 /// What a plug-in did wrong, if that is what a panic said.
-pub fn plugin_failure(panic: &str) -> Option<&str> {
+pub fn plugin_failure_in_panic(panic: &str) -> Option<&str> {
     panic.split_once(FAILURE_TERMINATOR).map(|(message, _)| message)
 }
 
 /// The plug-in of one connection.
 #[derive(Clone, Debug)]
 pub(crate) struct Plugin {
-    code: &'static PluginCode,
+    code: &'static LoadedPlugin,
     state: Box<[u64]>,
     /// Bit/s; 0: the plug-in sets none.
     pacing_rate: u64,
@@ -95,11 +95,11 @@ impl Plugin {
         let code = config.code;
         let mut plugin =
             Plugin { code, state: vec![0; code.words].into(), pacing_rate: 0, flow: u32::MAX, strict: false };
-        let constants = config.values.map(value_to_raw);
+        let constants = config.values.map(constant_value_to_raw);
         if let Some(init) = code.functions.init {
-            let state = plugin.state_pointer();
+            let state = plugin.plugin_state_pointer();
             // SAFETY: `register_plugin` was promised functions that keep to the interface.
-            let went_well = call_plugin(code, PluginFunction::Init, u32::MAX, || unsafe {
+            let went_well = call_plugin_function(code, PluginFunction::Init, u32::MAX, || unsafe {
                 init(state, constants.as_ptr())
             });
             plugin.check_return_code(PluginFunction::Init, went_well);
@@ -107,20 +107,20 @@ impl Plugin {
         plugin
     }
 
-    pub(super) fn set_strict(&mut self) {
+    pub(super) fn enable_strict_checks(&mut self) {
         self.strict = true;
     }
 
-    pub(crate) fn set_flow(&mut self, flow: u32) {
+    pub(crate) fn set_flow_for_messages(&mut self, flow: u32) {
         self.flow = flow;
     }
 
-    fn state_pointer(&mut self) -> *mut c_void {
+    fn plugin_state_pointer(&mut self) -> *mut c_void {
         self.state.as_mut_ptr().cast()
     }
 
-    fn raw_window(&self, window: &CongestionWindow) -> RawWindow {
-        RawWindow {
+    fn raw_window_for_plugin(&self, window: &CongestionWindow) -> PluginAbiWindow {
+        PluginAbiWindow {
             cwnd: saturate_to_i64(window.cwnd),
             ssthresh: saturate_to_i64(window.ssthresh),
             pacing_rate: saturate_to_i64(self.pacing_rate),
@@ -130,7 +130,7 @@ impl Plugin {
 
     fn check_return_code(&self, function: PluginFunction, went_well: c_int) {
         if went_well != 1 {
-            self.fail_run(function, "reported an error");
+            self.fail_run_by_plugin(function, "reported an error");
         }
     }
 
@@ -138,13 +138,13 @@ impl Plugin {
     #[inline]
     fn checked_window(&self, function: PluginFunction, what: &str, window: i64, mss: u32) -> u64 {
         if window < 1 || window > MAX_PLUGIN_WINDOW as i64 {
-            self.fail_run(
+            self.fail_run_by_plugin(
                 function,
-                &format!("set {what} to {}; it must be from 1 to 2^40 bytes", describe_value(window)),
+                &format!("set {what} to {}; it must be from 1 to 2^40 bytes", describe_plugin_value(window)),
             );
         }
         if self.strict && window < i64::from(mss) {
-            self.fail_run(
+            self.fail_run_by_plugin(
                 function,
                 &format!("set {what} to {window} bytes, less than one segment of {mss} bytes"),
             );
@@ -154,13 +154,18 @@ impl Plugin {
 
     /// Takes over what a plug-in did to `raw`.
     #[inline]
-    fn apply_raw_window(&mut self, function: PluginFunction, window: &mut CongestionWindow, raw: &RawWindow) {
+    fn apply_raw_window_from_plugin(
+        &mut self,
+        function: PluginFunction,
+        window: &mut CongestionWindow,
+        raw: &PluginAbiWindow,
+    ) {
         let before = saturate_to_i64(window.cwnd);
         if raw.cwnd != before {
             if function == PluginFunction::OnAck {
                 let message =
                     "changed cwnd, which only increase may; on_ack may set ssthresh and pacing_rate";
-                self.fail_run(function, message);
+                self.fail_run_by_plugin(function, message);
             }
             window.cwnd = self.checked_window(function, "cwnd", raw.cwnd, window.mss);
         }
@@ -173,8 +178,8 @@ impl Plugin {
         }
         if raw.pacing_rate != saturate_to_i64(self.pacing_rate) {
             if raw.pacing_rate < 0 || raw.pacing_rate > MAX_PLUGIN_PACING_RATE as i64 {
-                let rate = describe_value(raw.pacing_rate);
-                self.fail_run(
+                let rate = describe_plugin_value(raw.pacing_rate);
+                self.fail_run_by_plugin(
                     function,
                     &format!("set pacing_rate to {rate}; it must be from 0 (none) to 10^15 bit/s"),
                 );
@@ -184,25 +189,26 @@ impl Plugin {
     }
 
     #[inline]
-    fn call_with_ack(
+    fn call_plugin_with_ack(
         &mut self,
         function: PluginFunction,
         call: abi::OnAck,
         window: &mut CongestionWindow,
         ack: &AckSample,
     ) {
-        let (mut raw, raw_ack) = (self.raw_window(window), raw_ack(ack));
-        let (code, flow, state) = (self.code, self.flow, self.state_pointer());
+        let (mut raw, raw_ack) = (self.raw_window_for_plugin(window), raw_ack_for_plugin(ack));
+        let (code, flow, state) = (self.code, self.flow, self.plugin_state_pointer());
         // SAFETY: as in `new`.
-        let went_well =
-            call_plugin(code, function, flow, || unsafe { call(state, &raw mut raw, &raw const raw_ack) });
+        let went_well = call_plugin_function(code, function, flow, || unsafe {
+            call(state, &raw mut raw, &raw const raw_ack)
+        });
         self.check_return_code(function, went_well);
-        self.apply_raw_window(function, window, &raw);
+        self.apply_raw_window_from_plugin(function, window, &raw);
     }
 
     /// Ends the run: `guarded` of the scenario crate makes an error of it.
     #[cold]
-    fn fail_run(&self, function: PluginFunction, message: &str) -> ! {
+    fn fail_run_by_plugin(&self, function: PluginFunction, message: &str) -> ! {
         let of_flow = if self.flow == u32::MAX { String::new() } else { format!(" (flow {})", self.flow) };
         panic!(
             "congestion control {:?}{of_flow}: its function {} {message}{FAILURE_TERMINATOR}",
@@ -218,12 +224,12 @@ fn saturate_to_i64(value: u64) -> i64 {
 }
 
 /// The conversion of NaN and of infinities to a whole number gives the smallest one.
-fn describe_value(value: i64) -> String {
+fn describe_plugin_value(value: i64) -> String {
     if value == i64::MIN { "NaN or a number out of range".to_owned() } else { value.to_string() }
 }
 
-fn raw_ack(ack: &AckSample) -> RawAck {
-    RawAck {
+fn raw_ack_for_plugin(ack: &AckSample) -> PluginAbiAck {
+    PluginAbiAck {
         acked: saturate_to_i64(ack.acked),
         ece: i64::from(ack.ece),
         snd_una: saturate_to_i64(ack.snd_una),
@@ -238,7 +244,7 @@ fn raw_ack(ack: &AckSample) -> RawAck {
 impl CongestionAlgorithm for Plugin {
     fn on_ack(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
         if let Some(on_ack) = self.code.functions.on_ack {
-            self.call_with_ack(PluginFunction::OnAck, on_ack, window, ack);
+            self.call_plugin_with_ack(PluginFunction::OnAck, on_ack, window, ack);
         }
     }
 
@@ -248,49 +254,49 @@ impl CongestionAlgorithm for Plugin {
 
     fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
         if let Some(increase) = self.code.functions.increase {
-            self.call_with_ack(PluginFunction::Increase, increase, window, ack);
+            self.call_plugin_with_ack(PluginFunction::Increase, increase, window, ack);
         }
     }
 
-    fn reduced_window(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64 {
+    fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64 {
         let Some(reduced) = self.code.functions.reduced else { return window.cwnd };
-        let raw = self.raw_window(window);
+        let raw = self.raw_window_for_plugin(window);
         let cause = match cause {
             CongestionCause::Ecn => 0,
             CongestionCause::Loss => 1,
         };
-        let (code, flow, state) = (self.code, self.flow, self.state_pointer());
+        let (code, flow, state) = (self.code, self.flow, self.plugin_state_pointer());
         // SAFETY: as in `new`.
-        let cwnd = call_plugin(code, PluginFunction::Reduced, flow, || unsafe {
+        let cwnd = call_plugin_function(code, PluginFunction::Reduced, flow, || unsafe {
             reduced(state, &raw const raw, cause)
         });
         self.checked_window(PluginFunction::Reduced, "the window", cwnd, window.mss)
     }
 
-    fn window_on_loss_after_ecn(&mut self, window: &CongestionWindow) -> u64 {
+    fn cwnd_on_loss_after_ecn(&mut self, window: &CongestionWindow) -> u64 {
         let Some(loss_after_ecn) = self.code.functions.loss_after_ecn else { return window.ssthresh };
-        let raw = self.raw_window(window);
-        let (code, flow, state) = (self.code, self.flow, self.state_pointer());
+        let raw = self.raw_window_for_plugin(window);
+        let (code, flow, state) = (self.code, self.flow, self.plugin_state_pointer());
         // SAFETY: as in `new`.
-        let cwnd = call_plugin(code, PluginFunction::LossAfterEcn, flow, || unsafe {
+        let cwnd = call_plugin_function(code, PluginFunction::LossAfterEcn, flow, || unsafe {
             loss_after_ecn(state, &raw const raw)
         });
         self.checked_window(PluginFunction::LossAfterEcn, "the window", cwnd, window.mss)
     }
 
     fn discard_growth_credit(&mut self) {
-        self.notify(PluginFunction::ForgetEarned, self.code.functions.forget_earned);
+        self.notify_plugin(PluginFunction::ForgetEarned, self.code.functions.forget_earned);
     }
 
     fn on_timeout(&mut self) {
-        self.notify(PluginFunction::OnTimeout, self.code.functions.on_timeout);
+        self.notify_plugin(PluginFunction::OnTimeout, self.code.functions.on_timeout);
     }
 
     fn on_restart_after_idle(&mut self, idle: Span) {
         let Some(on_restart) = self.code.functions.on_restart else { return };
-        let (code, flow, state) = (self.code, self.flow, self.state_pointer());
+        let (code, flow, state) = (self.code, self.flow, self.plugin_state_pointer());
         // SAFETY: as in `new`.
-        let went_well = call_plugin(code, PluginFunction::OnRestart, flow, || unsafe {
+        let went_well = call_plugin_function(code, PluginFunction::OnRestart, flow, || unsafe {
             on_restart(state, saturate_to_i64(idle.0))
         });
         self.check_return_code(PluginFunction::OnRestart, went_well);
@@ -300,12 +306,13 @@ impl CongestionAlgorithm for Plugin {
         let Some(probe_after) = self.code.functions.probe_after else { return u32::MAX };
         let state = self.state.as_ptr().cast();
         // SAFETY: as in `new`.
-        let count =
-            call_plugin(self.code, PluginFunction::ProbeAfter, self.flow, || unsafe { probe_after(state) });
+        let count = call_plugin_function(self.code, PluginFunction::ProbeAfter, self.flow, || unsafe {
+            probe_after(state)
+        });
         if count < 1 {
-            self.fail_run(
+            self.fail_run_by_plugin(
                 PluginFunction::ProbeAfter,
-                &format!("returned {}; it must be from 1 on", describe_value(count)),
+                &format!("returned {}; it must be from 1 on", describe_plugin_value(count)),
             );
         }
         u32::try_from(count).unwrap_or(u32::MAX)
@@ -315,9 +322,13 @@ impl CongestionAlgorithm for Plugin {
         let alpha = self.code.functions.alpha?;
         let state = self.state.as_ptr().cast();
         // SAFETY: as in `new`.
-        let value = call_plugin(self.code, PluginFunction::Alpha, self.flow, || unsafe { alpha(state) });
+        let value =
+            call_plugin_function(self.code, PluginFunction::Alpha, self.flow, || unsafe { alpha(state) });
         if !value.is_finite() {
-            self.fail_run(PluginFunction::Alpha, &format!("returned {value}; it must be a finite number"));
+            self.fail_run_by_plugin(
+                PluginFunction::Alpha,
+                &format!("returned {value}; it must be a finite number"),
+            );
         }
         Some(value)
     }
@@ -328,11 +339,11 @@ impl CongestionAlgorithm for Plugin {
 }
 
 impl Plugin {
-    fn notify(&mut self, function: PluginFunction, notice: Option<abi::Notice>) {
+    fn notify_plugin(&mut self, function: PluginFunction, notice: Option<abi::Notice>) {
         let Some(notice) = notice else { return };
-        let (code, flow, state) = (self.code, self.flow, self.state_pointer());
+        let (code, flow, state) = (self.code, self.flow, self.plugin_state_pointer());
         // SAFETY: as in `new`.
-        let went_well = call_plugin(code, function, flow, || unsafe { notice(state) });
+        let went_well = call_plugin_function(code, function, flow, || unsafe { notice(state) });
         self.check_return_code(function, went_well);
     }
 }

@@ -2,8 +2,8 @@
 
 #![expect(unsafe_code, reason = "signal handlers")]
 
-use super::super::call::current_call_of_thread;
-use super::end_process;
+use super::super::call::current_plugin_call_of_thread;
+use super::end_process_in_plugin_call;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;
@@ -25,11 +25,11 @@ static PREVIOUS_HANDLERS: OnceLock<[libc::sigaction; TRAP_SIGNALS.len()]> = Once
 
 /// Handles the signals of a trap. A signal outside of a plug-in goes to the handler that was there before.
 pub fn install_trap_handler() {
-    PREVIOUS_HANDLERS.get_or_init(|| TRAP_SIGNALS.map(|(signal, _)| install_handler(signal)));
+    PREVIOUS_HANDLERS.get_or_init(|| TRAP_SIGNALS.map(|(signal, _)| install_signal_handler(signal)));
     prepare_signal_stack();
 }
 
-fn install_handler(signal: c_int) -> libc::sigaction {
+fn install_signal_handler(signal: c_int) -> libc::sigaction {
     let mut before = MaybeUninit::<libc::sigaction>::zeroed();
     // SAFETY: `handle_trap` is a handler of three arguments, as SA_SIGINFO demands; all structures live as long as the calls.
     unsafe {
@@ -66,7 +66,7 @@ fn allocate_signal_stack() {
 
 extern "C" fn handle_trap(signal: c_int, _info: *mut libc::siginfo_t, _context: *mut libc::c_void) {
     let index = TRAP_SIGNALS.iter().position(|(known, _)| *known == signal).unwrap_or(0);
-    let Some(call) = current_call_of_thread() else {
+    let Some(call) = current_plugin_call_of_thread() else {
         // Nothing of ours: the instruction runs again, and traps into the handler that was there before.
         if let Some(before) = PREVIOUS_HANDLERS.get() {
             // SAFETY: `before` is what the system gave.
@@ -74,7 +74,7 @@ extern "C" fn handle_trap(signal: c_int, _info: *mut libc::siginfo_t, _context: 
         }
         return;
     };
-    end_process(call, TRAP_SIGNALS[index].1);
+    end_process_in_plugin_call(call, TRAP_SIGNALS[index].1);
 }
 
 /// Writes a line to stderr and ends the process with exit code 1, as a signal handler may.
