@@ -291,8 +291,11 @@ fn lookahead_window_length(topology: &Topology, overhead: FrameOverhead) -> Span
 fn telemetry_stamper(settings: &Settings, topology: &Topology) -> Option<TelemetryStamper> {
     let is_read =
         settings.transports.iter().any(|t| t.rdma.is_some_and(|rdma| rdma.pair.telemetry_bytes > 0));
-    let rates = (0..topology.port_count() as u32).map(|port| topology.channel(PortId(port)).rate);
-    is_read.then(|| TelemetryStamper::stamper_for_fastest_link(rates.max().unwrap_or(BitRate(1))))
+    let rate = |port: PortId| topology.channel(port).rate;
+    let host_rates = topology.hosts().flat_map(|host| &topology.nodes()[host].ports).map(|port| rate(*port));
+    let rates = (0..topology.port_count() as u32).map(|port| rate(PortId(port)));
+    let [host, link] = [host_rates.max(), rates.max()].map(|most| most.unwrap_or(BitRate(1)));
+    is_read.then(|| TelemetryStamper::stamper_for_fastest(host, link))
 }
 
 /// The priorities of all possible frames, ascending: the classes of the network.

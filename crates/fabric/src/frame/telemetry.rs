@@ -15,11 +15,12 @@ pub(crate) struct TelemetryStamper {
 }
 
 impl TelemetryStamper {
-    /// For a network whose fastest link has this rate, which the unit of the telemetry follows.
-    pub(crate) fn stamper_for_fastest_link(rate: BitRate) -> TelemetryStamper {
-        let line = LineRate::new(rate);
+    /// For the rates of the fastest host link and the fastest link. The unit follows the host link, as in the scripts of the HPCC
+    /// simulator: a coarser one makes the busiest of several hops look busier.
+    pub(crate) fn stamper_for_fastest(host: BitRate, link: BitRate) -> TelemetryStamper {
+        let line = LineRate::new(link);
         TelemetryStamper {
-            quantum: Quantum((rate.0 / 25_000_000_000).max(1)),
+            quantum: Quantum((host.0 / 25_000_000_000).max(1)),
             usual: (line, rate_in_kbps(line)),
         }
     }
