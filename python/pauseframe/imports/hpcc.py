@@ -6,14 +6,16 @@ A line is a key and its values. Settings that a scenario cannot express become n
 from __future__ import annotations
 
 import json
+import os
+import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 CONTROLS = {"1": "dcqcn_hpcc", "3": "hpcc", "7": "timely"}
 """Congestion control by CC_MODE."""
@@ -57,17 +59,29 @@ USED = {
     "MI_THRESH",
     "ERROR_RATE_PER_LINK",
     "LINK_DOWN",
+    "HAS_WIN",
 }
-PRESET = {
-    "ALPHA_RESUME_INTERVAL": 1,
-    "RATE_DECREASE_INTERVAL": 4,
-    "CLAMP_TARGET_RATE": 0,
-    "RP_TIMER": 300,
-    "EWMA_GAIN": 0.00390625,
-    "FAST_RECOVERY_TIMES": 1,
-    "U_TARGET": 0.95,
+DCQCN = {
+    "ALPHA_RESUME_INTERVAL": 'dcqcn_alpha_interval = "{} us"',
+    "RP_TIMER": 'dcqcn_rise_interval = "{} us"',
+    "EWMA_GAIN": "dcqcn_gain = {}",
+    "FAST_RECOVERY_TIMES": "dcqcn_recovery_steps = {}",
+    "RATE_AI": 'dcqcn_additive_increase = "{}"',
+    "RATE_HAI": 'dcqcn_hyper_increase = "{}"',
+    "MIN_RATE": 'dcqcn_minimum_rate = "{}"',
 }
-"""Constants of `dcqcn_hpcc` and HPCC, as the scripts of the HPCC simulator set them."""
+"""Constants of DCQCN, with the lines for them."""
+FIXED: dict[str, dict[str, float]] = {
+    "dcqcn_hpcc": {"RATE_DECREASE_INTERVAL": 4, "CLAMP_TARGET_RATE": 0},
+    "hpcc": {"U_TARGET": 0.95},
+    "timely": {},
+}
+"""Constants without a key, as the scripts of the HPCC simulator set them."""
+BY_LINE_RATE = {
+    "hpcc": {"RATE_AI": "10 Mb/s for each 25 Gb/s", "MIN_RATE": "1/100"},
+    "timely": {"RATE_AI": "10 Mb/s for each 10 Gb/s", "RATE_HAI": "50 Mb/s for each 10 Gb/s", "MIN_RATE": "1/100"},
+}
+"""Constants that follow from the line rate here, as in the scripts of the HPCC simulator."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +93,7 @@ class Imported:
 
 
 def read_config(path: Path) -> Imported:
-    """The scenario of a `config.txt`; file names stay relative to its folder.
+    """The scenario of a `config.txt`, for a file beside it.
 
     Raises:
         InputError: a key is missing, or the congestion control is not supported.
@@ -102,14 +116,17 @@ def read_config(path: Path) -> Imported:
         f"# From {path.name} of the HPCC simulator; `pauseframe import hpcc` lists the skipped parts.",
         f"name = {text(path.stem)}",
         f'stop = {{ time = "{_one(path, values, "SIMULATOR_STOP_TIME", "4")} s", when_finished = true }}',
+        'clocks = "ideal"',
         "",
         "[topology]",
         'kind = "file"',
-        f"path = {text(_one(path, values, 'TOPOLOGY_FILE'))}",
+        f"path = {text(_file(path, values, 'TOPOLOGY_FILE'))}",
         'format = "hpcc"',
         "",
-        "[host]",
+        "[host] # as in the simulator: no Ethernet headers and gaps, queue pairs take turns",
         f'mtu = "{max(1500, mtu + 102)} B"',
+        'wire_overhead = "none"',
+        'nic_queue = "per_destination"',
         "",
         "[switch]",
         f'buffer = {{ policy = "shared", size = "{_one(path, values, "BUFFER_SIZE", "16")} MiB", alpha = 0.125 }}',
@@ -124,7 +141,9 @@ def read_config(path: Path) -> Imported:
     ]
     if mode == "3":
         lines.append(f"hpcc_max_stage = {_one(path, values, 'MI_THRESH', '0')}")
-    flows = text(_one(path, values, "FLOW_FILE"))
+    elif mode == "1":
+        lines += [line.format(_constant(path, key, values[key][0])) for key, line in DCQCN.items() if values.get(key)]
+    flows = text(_file(path, values, "FLOW_FILE"))
     lines += ["", "[[workload]]", 'kind = "flows"', f"file = {flows}", ""]
     return Imported("\n".join(lines), notes)
 
@@ -143,20 +162,46 @@ def _one(path: Path, values: dict[str, list[str]], key: str, default: str | None
     return default
 
 
+def _file(path: Path, values: dict[str, list[str]], key: str) -> str:
+    """The name of a file for a scenario beside `path`: the simulator's names begin at the folder that it runs in."""
+    name = _one(path, values, key)
+    for folder in (path.parent, path.parent / os.pardir, Path.cwd()):
+        if (folder / name).is_file():
+            return os.path.relpath(folder / name, path.parent)
+    return name
+
+
+def _constant(path: Path, key: str, value: str) -> str:
+    """A constant of DCQCN in the notation of scenarios: rates of ns-3 are `40Mb/s` or `40Mbps`."""
+    if "RATE" not in key:
+        return value
+    rate = re.fullmatch(r"([0-9.]+)([kKMG]?)(?:bps|b/s)", value)
+    if rate is None:
+        raise InputError(f"{path}: {key} {value} is no rate in bits per second, such as 40Mb/s")
+    return f"{rate[1]} {rate[2].upper()}bps"
+
+
+def _by_rate(path: Path, values: dict[str, list[str]], key: str) -> dict[int, str]:
+    """The entries of a map (`KMAX_MAP count rate value rate value ...`) by link rate in bits per second."""
+    words = values.get(key, [])[1:]
+    pairs = dict(zip(map(int, words[::2]), words[1::2], strict=False))
+    if not pairs:
+        raise InputError(f"{path}: {key} is missing or has no entry")
+    return pairs
+
+
 def _marker(path: Path, values: dict[str, list[str]]) -> str:
-    """RED parameters of the fastest rate in the maps (`KMAX_MAP count rate value rate value ...`, values in kB)."""
+    """RED with a threshold for each link rate (values in kB)."""
 
-    def fastest(key: str) -> str:
-        words = values.get(key, [])[1:]
-        pairs = dict(zip(map(int, words[::2]), words[1::2], strict=False))
-        if not pairs:
-            raise InputError(f"{path}: {key} is missing or has no entry")
-        return pairs[max(pairs)]
+    def sizes(key: str) -> str:
+        pairs = _by_rate(path, values, key)
+        entries = (f'"{rate / 1e9:g} Gbps" = "{size} KB"' for rate, size in pairs.items())
+        return f"{{ {', '.join(entries)} }}"
 
-    low, high, share = fastest("KMIN_MAP"), fastest("KMAX_MAP"), float(fastest("PMAX_MAP"))
+    shares = _by_rate(path, values, "PMAX_MAP")
     return (
-        f'{{ kind = "red", min = "{low} KB", max = "{high} KB", p_max = {share}, '
-        'w_q = 1.0, at = "dequeue", not_ect = "queue" }'
+        f'{{ kind = "red", min = {sizes("KMIN_MAP")}, max = {sizes("KMAX_MAP")}, '
+        f'p_max = {float(shares[max(shares)])}, w_q = 1.0, at = "dequeue", not_ect = "queue" }}'
     )
 
 
@@ -165,15 +210,18 @@ def _notes(values: dict[str, list[str]], control: str) -> Iterator[str]:
         yield "ERROR_RATE_PER_LINK: links lose no packets; add a [[corruption]] table"
     if any(word != "0" for word in values.get("LINK_DOWN", [])):
         yield "LINK_DOWN: no link goes down; add a [[failure]] table"
-    if len(values.get("KMAX_MAP", [])) > 3:
-        yield "KMAX_MAP, KMIN_MAP, PMAX_MAP: all ports have the thresholds of the fastest rate"
+    if len(set(values.get("PMAX_MAP", [])[2::2])) > 1:
+        yield "PMAX_MAP: all ports have the value of the fastest rate"
     if values.get("HAS_WIN", ["0"])[0] != "0" and control != "hpcc":
         yield f"HAS_WIN: {control} has no window here"
-    for key, fixed in PRESET.items():
+    for key, fixed in FIXED[control].items():
         given = values.get(key)
         if given and float(given[0]) != fixed:
             yield f"{key} {given[0]}: {fixed} is used"
-    known = SILENT | USED | set(PRESET) | {"HAS_WIN"}
+    for key, rule in BY_LINE_RATE.get(control, {}).items():
+        if values.get(key):
+            yield f"{key} {values[key][0]}: {rule} of the line rate is used"
+    known = SILENT | USED | DCQCN.keys() | {key for keys in FIXED.values() for key in keys}
     unused = sorted(key for key in values if key not in known)
     if unused:
         yield f"not used: {', '.join(unused)}"
