@@ -8,10 +8,12 @@ use crate::settings::BufferPolicy;
 use crate::settings::Scheduler;
 use pauseframe_units::{PortId, Priority, Span};
 
-/// Port counts at which each prefetch mode starts to pay off (docs/performance.md). Fat trees with k = 16, 24 and 28 have 6,144, 20,736 and 32,928
-/// ports.
-const SHORT_PREFETCH_MIN_PORTS: usize = 5_000;
+/// Ports and packets on links from which short prefetching pays off, and ports from which long prefetching does (docs/performance.md). Fat trees
+/// with k = 12, 16, 24 and 28 have 2,592, 6,144, 20,736 and 32,928 ports; those of 10 Gb/s and 1.4 us hold one packet each.
+const SHORT_PREFETCH_MIN_STATE: u64 = 10_000;
 const LONG_PREFETCH_MIN_PORTS: usize = 25_000;
+/// Bytes of a packet on a link, for an estimate.
+const PACKET_BYTES: u64 = 1_500;
 
 /// How far a partition prefetches ahead: larger networks miss more distant caches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,13 +27,17 @@ pub(crate) enum PrefetchDistance {
 }
 
 impl PrefetchDistance {
-    /// The mode for a network of `ports` ports.
-    pub(crate) fn prefetch_distance_for_port_count(ports: usize) -> PrefetchDistance {
-        match ports {
-            ..SHORT_PREFETCH_MIN_PORTS => PrefetchDistance::None,
-            SHORT_PREFETCH_MIN_PORTS..LONG_PREFETCH_MIN_PORTS => PrefetchDistance::Short,
-            LONG_PREFETCH_MIN_PORTS.. => PrefetchDistance::Long,
+    /// The distance for a network: by its ports, and the packets that its links hold.
+    pub(crate) fn for_network(plan: &NetworkPlan) -> PrefetchDistance {
+        if plan.topology.port_count() >= LONG_PREFETCH_MIN_PORTS {
+            return PrefetchDistance::Long;
         }
+        let state = |port| {
+            let channel = plan.topology.channel(port);
+            1 + ((channel.rate.bytes_in(channel.delay).0 + PACKET_BYTES / 2) / PACKET_BYTES).min(1_000)
+        };
+        let is_large = plan.all_ports().map(state).sum::<u64>() >= SHORT_PREFETCH_MIN_STATE;
+        if is_large { PrefetchDistance::Short } else { PrefetchDistance::None }
     }
 }
 
@@ -155,7 +161,7 @@ impl HotPathSettings {
             class_mask: (1 << plan.class_bits) - 1,
             lossless,
             separate_pools: settings.buffer.egress_lossy_pool_size().is_some(),
-            prefetch: PrefetchDistance::prefetch_distance_for_port_count(plan.topology.port_count()),
+            prefetch: PrefetchDistance::for_network(plan),
             gap: settings.overhead.gap,
             switch_latency: settings.switch_latency,
             pipelined,
