@@ -40,13 +40,13 @@ pub fn prefetch_slice_element<T>(items: &[T], place: usize) {
 ///
 /// Avoids an unpredictable branch where callers alternate between kinds of events.
 #[inline(always)]
-pub fn element_or_first<T>(items: &[T], place: usize) -> Option<&T> {
+pub fn element_at_index_or_first<T>(items: &[T], place: usize) -> Option<&T> {
     items.get(select_unpredictable(place < items.len(), place, 0))
 }
 
-/// Prefetches the first cache line of the element that `element_or_first` returns.
+/// Prefetches the first cache line of the element that `element_at_index_or_first` returns.
 #[inline(always)]
-pub fn prefetch_element_or_first<T>(items: &[T], place: usize) {
+pub fn prefetch_element_at_index_or_first<T>(items: &[T], place: usize) {
     prefetch_cache_line(
         items.as_ptr().wrapping_add(select_unpredictable(place < items.len(), place, 0)).cast(),
     );
@@ -56,29 +56,29 @@ pub fn prefetch_element_or_first<T>(items: &[T], place: usize) {
 const HUGE_PAGE: usize = 2 << 20;
 
 /// An empty vector with capacity `count`. If it spans more than one huge page, it requests huge pages, which reduces TLB misses.
-pub fn arena_with_capacity<T>(count: usize) -> Vec<T> {
+pub fn huge_page_vec_with_capacity<T>(count: usize) -> Vec<T> {
     let mut room = Vec::with_capacity(count);
     request_huge_pages(room.spare_capacity_mut());
     room
 }
 
-/// Appends to a vector that [`arena_with_capacity`] made, and keeps it on huge pages as it grows.
+/// Appends to a vector that [`huge_page_vec_with_capacity`] made, and keeps it on huge pages as it grows.
 #[inline(always)]
-pub fn push_to_arena<T>(items: &mut Vec<T>, item: T) {
+pub fn push_to_huge_page_vec<T>(items: &mut Vec<T>, item: T) {
     if items.len() == items.capacity() {
-        grow_arena(items);
+        grow_huge_page_vec(items);
     }
     items.push(item);
 }
 
 #[cold]
 #[inline(never)]
-fn grow_arena<T>(items: &mut Vec<T>) {
+fn grow_huge_page_vec<T>(items: &mut Vec<T>) {
     if items.len() * 2 * size_of::<T>() <= HUGE_PAGE {
         items.reserve(1);
         return;
     }
-    let mut room = arena_with_capacity(items.len() * 2);
+    let mut room = huge_page_vec_with_capacity(items.len() * 2);
     room.append(items);
     *items = room;
 }
@@ -111,7 +111,7 @@ fn request_huge_pages<T>(room: &mut [MaybeUninit<T>]) {
     target_arch = "x86_64",
     expect(unsafe_code, reason = "the only way to say it; docs/performance.md has the gain")
 )]
-pub fn prefetch_for_push<T>(items: &[T], behind: usize) {
+pub fn prefetch_destination_of_push<T>(items: &[T], behind: usize) {
     let place = items.as_ptr().wrapping_add(items.len() + behind);
     // In a portable build `_mm_prefetch` would fetch the line for reading only.
     #[cfg(target_arch = "x86_64")]
@@ -146,9 +146,9 @@ mod tests {
 
     #[test]
     fn an_arena_keeps_what_is_in_it_as_it_grows() {
-        let mut arena = arena_with_capacity(3);
+        let mut arena = huge_page_vec_with_capacity(3);
         for number in 0..700_000_u64 {
-            push_to_arena(&mut arena, number);
+            push_to_huge_page_vec(&mut arena, number);
         }
         assert!(arena.iter().copied().eq(0..700_000));
         prefetch_all_cache_lines(arena.first());

@@ -170,7 +170,7 @@ impl EventQueue {
     }
 
     fn insert_in_bucket_or_heap(&mut self, entry: PendingEvent) {
-        let entry = if self.lookahead.belongs_in_lookahead(entry) {
+        let entry = if self.lookahead.belongs_in_lookahead_buffer(entry) {
             let Some(leaves) = self.lookahead.insert_in_lookahead_buffer(entry) else { return };
             leaves
         } else {

@@ -88,7 +88,7 @@ pub fn run_events<M: Model>(model: &mut M, tally: &mut EventTally) {
 fn run_events_with_prefetching<M: Model>(model: &mut M, tally: &mut EventTally) {
     loop {
         let end = model.end_time();
-        let Some((now, event)) = model.event_queue().pop_lookahead(end) else { break };
+        let Some((now, event)) = model.event_queue().pop_lookahead_event_before(end) else { break };
         tally.fingerprint.add_event_hash(now, event);
         model.prefetch_for_upcoming_events();
         model.handle_event(event);

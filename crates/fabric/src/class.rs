@@ -2,7 +2,7 @@
 
 use crate::marker::{InspectedPackets, Marker};
 use crate::queue::QueueDiscipline;
-use crate::settings::{BufferPolicy, PerPort, Settings, Shared, TransportSettings};
+use crate::settings::{BufferPolicy, PerPortBuffer, Settings, SharedBuffer, TransportSettings};
 use pauseframe_units::{Bytes, Priority};
 
 /// The complete settings of one class.
@@ -26,8 +26,8 @@ impl ClassPolicy {
         let class = settings.classes.iter().find(|class| class.priorities.contains(&priority));
         let marker = class.and_then(|class| class.marker.clone()).unwrap_or_else(|| settings.marker.clone());
         let (alpha, reserved, limit) = match settings.buffer {
-            BufferPolicy::PerPort(PerPort { size }) => (0.0, Bytes::ZERO, size.0),
-            BufferPolicy::Shared(Shared { alpha, reserved, .. }) => (alpha, reserved, u64::MAX),
+            BufferPolicy::PerPort(PerPortBuffer { size }) => (0.0, Bytes::ZERO, size.0),
+            BufferPolicy::Shared(SharedBuffer { alpha, reserved, .. }) => (alpha, reserved, u64::MAX),
             BufferPolicy::IdealOutputQueued(_) => (0.0, Bytes::ZERO, u64::MAX),
         };
         let queue = class.and_then(|class| class.queue).unwrap_or(settings.queue);
@@ -46,7 +46,7 @@ impl ClassPolicy {
     }
 
     /// Whether the marker must see every arrival, and not only packets that meet a long queue.
-    pub(crate) fn must_inspect_all_arrivals(&self) -> bool {
+    pub(crate) fn needs_work_at_every_arrival(&self) -> bool {
         let asked = match self.marker.inspected_packets() {
             InspectedPackets::Waiting | InspectedPackets::All | InspectedPackets::CountedDepartures => true,
             // Each port then has its own threshold, so the class has none.
@@ -70,7 +70,7 @@ impl ClassPolicy {
             self.marker.inspected_packets(),
             InspectedPackets::Departures | InspectedPackets::AllDepartures
         );
-        asked || self.must_inspect_all_arrivals() || self.queue.reorders_packets()
+        asked || self.needs_work_at_every_arrival() || self.queue.reorders_packets()
     }
 }
 

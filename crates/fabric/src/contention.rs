@@ -25,7 +25,7 @@ impl ContentionSchedule {
 
     /// Whether flows contend at `now`, which must not decrease between calls.
     #[inline]
-    pub(crate) fn advance_contention_to(&mut self, now: Time) -> bool {
+    pub(crate) fn advance_and_check_contention(&mut self, now: Time) -> bool {
         while let Some((_, is_on)) = self.changes.front().copied().filter(|(at, _)| *at <= now) {
             self.is_on = is_on;
             self.changes.pop_front();

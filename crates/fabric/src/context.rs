@@ -2,7 +2,7 @@
 
 use crate::contention::ContentionSchedule;
 use crate::event::Event;
-use crate::frame::{FrameKind, Packet, PacketId, PacketPool};
+use crate::frame::{FrameContent, Packet, PacketId, PacketPool};
 use crate::hot::HotPathSettings;
 use crate::observers::notes::PauseChangeLog;
 use crate::order::{EndpointEvent, EndpointReport};
@@ -105,7 +105,7 @@ impl Context {
 
     /// Reports a lost datagram to its flow. Lost segments are not reported, because TCP detects them.
     pub(crate) fn report_datagram_loss(&mut self, index: PacketId) {
-        if let FrameKind::Datagram { to, len, .. } = self.packets[index].content {
+        if let FrameContent::Datagram { to, len, .. } = self.packets[index].content {
             self.report_endpoint_event(to, EndpointEvent::Lost(u32::from(len)));
         }
     }

@@ -60,7 +60,7 @@ pub trait ExternalStack: fmt::Debug + Send {
     /// Whether programs of the user still run in it.
     fn has_running_programs(&self) -> bool;
     /// Samples of its sockets and counters since this was last read.
-    fn take_stack_samples(&mut self) -> ExternalStackSamples;
+    fn take_external_stack_samples(&mut self) -> ExternalStackSamples;
     /// What a person should know after the run.
     fn external_stack_warnings(&self) -> Vec<String>;
     /// Reports what all ends have counted: the run is over at `now`.
@@ -74,7 +74,7 @@ pub trait ExternalStack: fmt::Debug + Send {
 #[derive(Clone, Copy, Debug)]
 pub enum ExternalStackOrder {
     /// Opens a connection.
-    Open(ExternalStackOpening),
+    Open(ExternalStackOpeningParameters),
     /// Begins the next exchange on it.
     Continue(ExternalStackExchange),
     /// The exchange is over.
@@ -89,7 +89,7 @@ pub enum ExternalStackOrder {
 
 /// One end of a connection as it opens.
 #[derive(Clone, Copy, Debug)]
-pub struct ExternalStackOpening {
+pub struct ExternalStackOpeningParameters {
     /// 0: it connects; 1: it accepts.
     pub side: u8,
     /// The other host.
@@ -230,7 +230,7 @@ pub struct ExternalStackFrame {
 const ETHERNET: usize = 14;
 
 /// Sets the ECN field of an untagged IPv4 frame to CE, and its header checksum (RFC 1624).
-pub(crate) fn mark_ce(frame: &mut FrameBytes) {
+pub(crate) fn mark_ce_in_ipv4_frame(frame: &mut FrameBytes) {
     let Some(header) = frame.get_mut(ETHERNET..ETHERNET + 20) else { return };
     let word = |header: &[u8], at: usize| u32::from(u16::from_be_bytes([header[at], header[at + 1]]));
     let before = word(header, 0);
@@ -266,7 +266,7 @@ mod tests {
     fn a_mark_keeps_the_checksum_valid() {
         let mut frame = frame();
         assert!(is_valid(&frame[14..34]));
-        mark_ce(&mut frame);
+        mark_ce_in_ipv4_frame(&mut frame);
         assert_eq!(frame[15] & 3, 3);
         assert!(is_valid(&frame[14..34]));
     }

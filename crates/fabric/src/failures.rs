@@ -68,7 +68,7 @@ impl FailureSchedule {
     }
 
     /// Time of the next change.
-    pub(crate) fn next_change_time(&self) -> Option<Time> {
+    pub(crate) fn next_network_change_time(&self) -> Option<Time> {
         self.due.first().map(|(time, _)| *time)
     }
 
@@ -78,10 +78,10 @@ impl FailureSchedule {
         topology: &Topology,
         now: Time,
     ) -> Option<LinkOrRouteChange> {
-        self.next_change_time().filter(|time| *time <= now)?;
+        self.next_network_change_time().filter(|time| *time <= now)?;
         let (_, due) = self.due.pop_first()?;
         let ScheduledLinkChange::Failure(number) = due else {
-            return Some(LinkOrRouteChange::Reroute(self.routes_without_failed_links(topology)));
+            return Some(LinkOrRouteChange::Reroute(self.compute_routes_without_failed_links(topology)));
         };
         self.due.insert((now + self.convergence, ScheduledLinkChange::Reroute(number)));
         let links: Vec<LinkId> = match self.plan[(number / 2) as usize].what {
@@ -111,7 +111,7 @@ impl FailureSchedule {
     }
 
     /// Shortest paths without the links that are down.
-    fn routes_without_failed_links(&self, topology: &Topology) -> Arc<NextHops> {
+    fn compute_routes_without_failed_links(&self, topology: &Topology) -> Arc<NextHops> {
         let between_switches = |link: &LinkId| {
             let ends = topology.links()[*link].ends;
             ends.iter().all(|end| topology.nodes()[*end].kind == NodeKind::Switch)

@@ -74,7 +74,7 @@ impl FlowSpec {
 
 /// A message on a kept connection, in either direction. The first one opens the connection; messages arrive in the order in which they were sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Message {
+pub struct ApplicationMessage {
     /// The number of the connection in its workload.
     pub connection: u32,
     /// The host that sends.
@@ -218,7 +218,7 @@ impl DatagramCounts {
     }
 
     /// Adds other counts.
-    pub(crate) fn merge_rdma_counts(&mut self, other: &DatagramCounts) {
+    pub(crate) fn merge_datagram_counts(&mut self, other: &DatagramCounts) {
         self.sent += other.sent;
         self.sent_bytes += other.sent_bytes;
         self.delivered += other.delivered;
@@ -246,7 +246,7 @@ pub trait Workload: std::fmt::Debug + Send {
     /// Called at `next_flow_start_time` of a message workload, which must set a later next start.
     fn on_message_start_time(&mut self, _now: Time) {}
     /// The next message to send; called after every other call until it returns `None`.
-    fn next_message(&mut self) -> Option<Message> {
+    fn next_message(&mut self) -> Option<ApplicationMessage> {
         None
     }
     /// The last byte of a message has been delivered.

@@ -7,7 +7,7 @@
 
 use crate::ids::SlotId;
 use crate::plan::NetworkPlan;
-use crate::settings::{BufferPolicy, FrameOverhead, HeadroomPool};
+use crate::settings::{BufferPolicy, FrameOverhead, HeadroomPoolSettings};
 use pauseframe_topology::Channel;
 use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, PortId, Priority, Span};
 
@@ -39,7 +39,7 @@ pub struct LinkHeadroom {
 impl LinkHeadroom {
     /// For a link without jitter. Data arrive by `data`, pause frames leave by `back`. `max_frame`: largest frame without preamble and gap, bytes;
     /// `lossless`: number of lossless classes.
-    pub fn headroom_for_link(
+    pub fn compute_headroom_for_link(
         data: Channel,
         back: Channel,
         max_frame: u32,
@@ -175,11 +175,11 @@ impl BufferReservations {
                 take(plan.policies[usize::from(class)].reserved);
                 // With link pause a link has one account, that of class 0.
                 if plan.is_class_lossless(class) && class & plan.account_mask == class {
-                    let (limits, needed) = plan.pause_thresholds_and_headroom(port, class);
+                    let (limits, needed) = plan.compute_pause_thresholds_and_headroom(port, class);
                     if limits.headroom < needed.headroom_bytes().0 {
                         short.push((port, limits.headroom, needed.headroom_bytes()));
                     }
-                    if plan.pause_duration(port) / 2 < needed.max_pause_renewal_delay() {
+                    if plan.pause_duration_unless_renewed(port) / 2 < needed.max_pause_renewal_delay() {
                         late.push((port, needed.max_pause_renewal_delay()));
                     }
                     match (shared, switch) {
@@ -209,7 +209,7 @@ impl BufferReservations {
     fn add_headroom_pool_per_switch(
         &mut self,
         plan: &NetworkPlan,
-        pool: HeadroomPool,
+        pool: HeadroomPoolSettings,
         headrooms: Vec<Vec<u64>>,
         taken: &mut [[u64; 2]],
     ) {
@@ -295,7 +295,7 @@ impl BufferReservations {
              come {renewal} late, behind others on the way back ({} ports like this): the pause can run out and lossless \
              packets can be dropped; ask for more quanta",
             plan.topology.port_name(*port),
-            plan.pause_duration(*port),
+            plan.pause_duration_unless_renewed(*port),
             late.len()
         ));
     }
@@ -318,7 +318,7 @@ impl NetworkPlan {
     }
 
     /// The configured headroom pool, if buffers are shared.
-    fn headroom_pool_settings(&self) -> Option<HeadroomPool> {
+    fn headroom_pool_settings(&self) -> Option<HeadroomPoolSettings> {
         let is_shared = matches!(self.settings.buffer, BufferPolicy::Shared(_));
         self.settings.pfc.as_ref().and_then(|pfc| pfc.headroom_pool).filter(|_| is_shared)
     }
@@ -331,20 +331,20 @@ impl NetworkPlan {
             to_switches.flat_map(|port| (0..self.priorities.len() as u8).map(move |class| (port, class)));
         all.filter(|(_, class)| self.is_class_lossless(*class))
             .map(|(port, class)| {
-                let (limits, needed) = self.pause_thresholds_and_headroom(port, class);
+                let (limits, needed) = self.compute_pause_thresholds_and_headroom(port, class);
                 HeadroomReport { port, priority: self.priorities[usize::from(class)], needed, limits }
             })
             .collect()
     }
 
     /// How long a pause of the link from `port` lasts unless renewed.
-    fn pause_duration(&self, port: PortId) -> Span {
+    fn pause_duration_unless_renewed(&self, port: PortId) -> Span {
         let quanta = self.settings.pfc.as_ref().map_or(0, |pfc| pfc.quanta);
         pause_quanta_duration(self.topology.channel(port).rate, quanta)
     }
 
     /// Ingress thresholds for the link from `port`, and the headroom that it needs.
-    pub(crate) fn pause_thresholds_and_headroom(
+    pub(crate) fn compute_pause_thresholds_and_headroom(
         &self,
         port: PortId,
         class: u8,
@@ -361,13 +361,14 @@ impl NetworkPlan {
         }
         let (data, back) = (self.topology.channel(port), self.topology.channel(port.reverse()));
         let accounts = if pfc.whole_link { 1 } else { self.lossless.count_ones() };
-        let needed = LinkHeadroom::headroom_for_link(data, back, max_frame, overhead, pfc.reaction, accounts)
-            .with_jitter_added(
-                self.max_frame_lateness(port),
-                self.max_frame_lateness(port.reverse()),
-                data.rate,
-                overhead,
-            );
+        let needed =
+            LinkHeadroom::compute_headroom_for_link(data, back, max_frame, overhead, pfc.reaction, accounts)
+                .with_jitter_added(
+                    self.max_frame_lateness(port),
+                    self.max_frame_lateness(port.reverse()),
+                    data.rate,
+                    overhead,
+                );
         if let Some(receiver) = self.slow_receiver_settings(port) {
             return (
                 PauseThresholds::thresholds_for_dedicated_buffer(

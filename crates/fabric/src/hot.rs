@@ -28,7 +28,7 @@ pub(crate) enum PrefetchDistance {
 
 impl PrefetchDistance {
     /// The distance for a network: by its ports, and the packets that its links hold.
-    pub(crate) fn for_network(plan: &NetworkPlan) -> PrefetchDistance {
+    pub(crate) fn choose_prefetch_for_network(plan: &NetworkPlan) -> PrefetchDistance {
         if plan.topology.port_count() >= LONG_PREFETCH_MIN_PORTS {
             return PrefetchDistance::Long;
         }
@@ -143,7 +143,7 @@ impl HotPathSettings {
             policies.iter().enumerate().fold(0, |set, (class, policy)| set | u8::from(of(policy)) << class)
         };
         let pipelined = settings.switch_latency > Span::ZERO;
-        let watched_arrivals = set(&ClassPolicy::must_inspect_all_arrivals);
+        let watched_arrivals = set(&ClassPolicy::needs_work_at_every_arrival);
         let watched_departures = set(&ClassPolicy::needs_work_at_departure);
         let ets = matches!(settings.scheduler, Scheduler::Ets(_));
         let accounted = match settings.buffer {
@@ -161,7 +161,7 @@ impl HotPathSettings {
             class_mask: (1 << plan.class_bits) - 1,
             lossless,
             separate_pools: settings.buffer.egress_lossy_pool_size().is_some(),
-            prefetch: PrefetchDistance::for_network(plan),
+            prefetch: PrefetchDistance::choose_prefetch_for_network(plan),
             gap: settings.overhead.gap,
             switch_latency: settings.switch_latency,
             pipelined,

@@ -41,7 +41,7 @@ struct PathHop {
 
 impl PathHop {
     /// The better rate and the better delay of two links.
-    fn better_of_hops(self, other: PathHop) -> PathHop {
+    fn elementwise_better_hop(self, other: PathHop) -> PathHop {
         let faster =
             self.rate.serialise(RATE_COMPARISON_BYTES) <= other.rate.serialise(RATE_COMPARISON_BYTES);
         PathHop { rate: if faster { self.rate } else { other.rate }, delay: self.delay.min(other.delay) }
@@ -49,11 +49,11 @@ impl PathHop {
 }
 
 /// A lower bound of two routes between the same hosts: as many links as the shorter, each the better of both.
-fn lower_bound_of_routes(one: Vec<PathHop>, other: Vec<PathHop>) -> Vec<PathHop> {
+fn lower_bound_of_two_routes(one: Vec<PathHop>, other: Vec<PathHop>) -> Vec<PathHop> {
     let (mut best, longer) = if one.len() <= other.len() { (one, other) } else { (other, one) };
     // The last link of both is the host's.
     let between = best.len().saturating_sub(1);
-    best[..between].iter_mut().zip(longer).for_each(|(hop, other)| *hop = hop.better_of_hops(other));
+    best[..between].iter_mut().zip(longer).for_each(|(hop, other)| *hop = hop.elementwise_better_hop(other));
     best
 }
 
@@ -84,7 +84,7 @@ impl IdealFctCalculator {
     pub fn ideal_flow_completion_time(&self, spec: &FlowSpec) -> Span {
         let there = self.ideal_path_hops(spec.source, spec.destination);
         let back = self.ideal_path_hops(spec.destination, spec.source);
-        if let Some(time) = self.queue_pair_operation_time(spec, &there, &back) {
+        if let Some(time) = self.ideal_queue_pair_operation_time(spec, &there, &back) {
             return time;
         }
         let mut time = self.ideal_handshake_time(spec, &there, &back);
@@ -143,7 +143,7 @@ impl IdealFctCalculator {
                 let routes = vlans
                     .candidate_paths_of_sender(from, to)
                     .map(|ports| ports.into_iter().map(&hop).collect());
-                routes.reduce(lower_bound_of_routes).unwrap_or_default()
+                routes.reduce(lower_bound_of_two_routes).unwrap_or_default()
             };
         }
         if self.uniform {
@@ -185,7 +185,7 @@ impl IdealFctCalculator {
             for port in ports {
                 next.push(self.topology.peer(*port));
                 let this = hop(*port);
-                best = Some(best.map_or(this, |best| best.better_of_hops(this)));
+                best = Some(best.map_or(this, |best| best.elementwise_better_hop(this)));
             }
             next.sort_unstable();
             next.dedup();
@@ -198,7 +198,7 @@ impl IdealFctCalculator {
     /// Bytes on the wire of a segment of this flow's transport.
     fn wire_size_of_segment(&self, spec: &FlowSpec, segment: &Segment) -> u32 {
         let transport = &self.settings.transports[usize::from(spec.transport)];
-        let ip = IPV4_HEADER_BYTES + segment.header_len(transport.config.timestamps) + segment.len;
+        let ip = IPV4_HEADER_BYTES + segment.tcp_header_len(transport.config.timestamps) + segment.len;
         self.settings.overhead.frame_size_of_ip_packet(ip, transport.priority) + self.settings.overhead.gap
     }
 
@@ -224,7 +224,7 @@ impl IdealFctCalculator {
     }
 
     /// A READ: a request, and the response. A WRITE: the data, and the acknowledgement of the last packet.
-    fn queue_pair_operation_time(
+    fn ideal_queue_pair_operation_time(
         &self,
         spec: &FlowSpec,
         there: &[PathHop],
@@ -255,11 +255,11 @@ impl IdealFctCalculator {
 
     /// `bytes` of data, cut into full segments and a shorter last one.
     fn ideal_transfer_time(&self, spec: &FlowSpec, bytes: u64, path: &[PathHop]) -> Span {
-        self.one_way_time_of_train(path, &self.packet_train(spec, bytes))
+        self.one_way_time_of_train(path, &self.build_packet_train(spec, bytes))
     }
 
     /// (count, wire size) of the full packets and of the last one.
-    fn packet_train(&self, spec: &FlowSpec, bytes: u64) -> Vec<(u64, u32)> {
+    fn build_packet_train(&self, spec: &FlowSpec, bytes: u64) -> Vec<(u64, u32)> {
         let transport = &self.settings.transports[usize::from(spec.transport)];
         if let Some(rdma) = &transport.rdma {
             let FrameOverhead { gap, .. } = self.settings.overhead;
@@ -296,7 +296,7 @@ impl IdealFctCalculator {
     /// When the first packet of a flow to the aggregator is ready for the last link.
     fn first_arrival_time_at_last_link(&self, spec: &FlowSpec) -> Span {
         let (path, bytes) = self.path_and_bytes_to_query_aggregator(spec);
-        let train = self.packet_train(spec, bytes);
+        let train = self.build_packet_train(spec, bytes);
         let whole = self.ideal_flow_completion_time(spec);
         let inbound = self.ideal_transfer_time(spec, bytes, &path);
         let first = if self.spread {
@@ -311,7 +311,7 @@ impl IdealFctCalculator {
     fn last_link_transmission_time(&self, spec: &FlowSpec) -> Span {
         let (path, bytes) = self.path_and_bytes_to_query_aggregator(spec);
         let rate = path[path.len() - 1].rate;
-        let train = self.packet_train(spec, bytes);
+        let train = self.build_packet_train(spec, bytes);
         let each = |(count, size): &(u64, u32)| rate.serialise(*size).saturating_mul(*count);
         train.iter().map(each).fold(Span::ZERO, Span::saturating_add)
     }

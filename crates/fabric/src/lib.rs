@@ -51,20 +51,21 @@ mod worker;
 pub use endpoint::throughput::ThroughputSeries;
 pub use external::{
     ExternalCounterSample, ExternalSocketSample, ExternalStack, ExternalStackExchange, ExternalStackFailure,
-    ExternalStackFrame, ExternalStackOpening, ExternalStackOrder, ExternalStackReport, ExternalStackSamples,
+    ExternalStackFrame, ExternalStackOpeningParameters, ExternalStackOrder, ExternalStackReport,
+    ExternalStackSamples,
 };
 pub use failures::{FailedElement, ScheduledFailure};
 pub use flow::{
-    DatagramCounts, FlowRecord, FlowSpec, FlowStatus, KeptConnection, Message, QueryRecord, RdmaCounts,
-    RetransmissionCounts, StorageOperation, Workload,
+    ApplicationMessage, DatagramCounts, FlowRecord, FlowSpec, FlowStatus, KeptConnection, QueryRecord,
+    RdmaCounts, RetransmissionCounts, StorageOperation, Workload,
 };
 pub use headroom::{HeadroomReport, LinkHeadroom, PauseThresholds, SwitchHeadroomPool};
 pub use ideal::IdealFctCalculator;
 pub use marker::{
     BUFFER_MAX, MarkAt, MarkSpacing, Marker, NoMarker, NotEctAction, PortSelector, QueueLengthThreshold, Red,
-    Step, ValueByPort,
+    StepMarker, ValueByPort,
 };
-pub use network::{Network, PartitionFailure as RunFailed};
+pub use network::{Network, PartitionPanic as RunFailed};
 pub use observers::deadlock::{Deadlock, DeadlockedQueue};
 pub use observers::pause_tree::PauseInterval;
 pub use observers::ports::PortPriorityReport;
@@ -75,10 +76,11 @@ pub use port_names::{all_ports_of_topology, matches_glob, ports_matching_globs};
 pub use queue::QueueDiscipline;
 pub use records::FlowRecords;
 pub use settings::{
-    BufferPolicy, ClassSettings, Ets, EtsGroup, FrameOverhead, HeadroomPool, HostLinkJitterSettings,
-    IdealOutputQueued, JitterSetting, ObeyedPauses, PauseRule, PauseStorm, PerPort, PfcPorts, PfcSettings,
-    PfcWatchdogSettings, QcnSettings, RdmaSettings, Scheduler, Settings, Shared, SlowReceiverSettings,
-    Strict, TransportSettings, UdpSettings, VlanChoice, VlanRoutes, WatchdogAction,
+    BufferPolicy, ClassSettings, Ets, EtsGroup, FrameOverhead, HeadroomPoolSettings, HostLinkJitterSettings,
+    IdealOutputQueuedBuffer, JitterSetting, ObeyedPauses, PauseRule, PauseStorm, PerPortBuffer, PfcPorts,
+    PfcSettings, PfcWatchdogSettings, QcnSettings, RdmaSettings, Scheduler, Settings, SharedBuffer,
+    SlowReceiverSettings, StrictPriorityScheduler, TransportSettings, UdpSettings, VlanChoice, VlanRoutes,
+    WatchdogAction,
 };
 pub use thread_pool::CatchPanic;
 pub use wire::capture::{CapturedFlowHeaders, CapturedFrame, CapturedFrameContent};

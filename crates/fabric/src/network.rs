@@ -31,7 +31,7 @@ use crate::switching::paths::longest_path_length;
 use crate::thread_pool::{CatchPanic, ThreadPool, run_on_temporary_threads};
 use crate::traffic::Traffic;
 use crate::wire::capture::RawCapturedFrame;
-use crate::worker::{Worker, swap_outboxes_and_inboxes};
+use crate::worker::{PartitionWorker, swap_outboxes_and_inboxes};
 use pauseframe_engine::{Fingerprint, RunCallbackDecision, RunEnding, RunLimits, RunProgress};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
@@ -48,7 +48,7 @@ const MAX_EVENTS_PER_BATCH: u64 = 1 << 15;
 pub struct Network {
     plan: Arc<NetworkPlan>,
     routes: Arc<NextHops>,
-    workers: Vec<Box<Worker>>,
+    workers: Vec<Box<PartitionWorker>>,
     partition_of: PartitionByNode,
     traffic: Traffic,
     /// Time from a report to its first consequence; at most a window.
@@ -72,7 +72,7 @@ pub struct Network {
 
 /// A failed assertion in a partition on another thread.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct PartitionFailure {
+pub struct PartitionPanic {
     /// The violated condition and its place.
     pub message: String,
     /// It is a failure of the stack outside of the simulator, not an assertion.
@@ -114,7 +114,10 @@ impl Network {
         let traffic = Traffic::new(plan, routes, workloads, stop_when_finished, rows);
         let reaction = traffic.min_reaction_time();
         Network {
-            workers: vec![Box::new(Worker::new(Partition::new(plan, routes, stride, count, reaction), 1))],
+            workers: vec![Box::new(PartitionWorker::new(
+                Partition::new(plan, routes, stride, count, reaction),
+                1,
+            ))],
             partition_of: plan.topology.nodes().ids().map(|_| 0).collect(),
             traffic,
             reaction,
@@ -159,8 +162,10 @@ impl Network {
         self.partition_of = partition_of.iter().copied().collect();
         let partition =
             |_| Partition::new(&self.plan, &self.routes, self.stride, self.workloads, self.reaction);
-        self.workers =
-            (0..count).map(partition).map(|partition| Box::new(Worker::new(partition, count))).collect();
+        self.workers = (0..count)
+            .map(partition)
+            .map(|partition| Box::new(PartitionWorker::new(partition, count)))
+            .collect();
         let topology = &self.plan.topology;
         for port in self.plan.all_ports() {
             let (from, to) =
@@ -187,22 +192,22 @@ impl Network {
             "a stack joins an idle network of one partition"
         );
         self.workers[0].partition.attach_external_stack(stack);
-        self.find_paths_of_programs(Time::ZERO);
+        self.assign_paths_to_external_programs(Time::ZERO);
     }
 
     /// Frames of programs get paths, and those that they had are given up at `now`. The run lasts as long as the programs.
-    fn find_paths_of_programs(&mut self, now: Time) {
+    fn assign_paths_to_external_programs(&mut self, now: Time) {
         let Some(external) = &mut self.workers[0].partition.endpoints.external else { return };
         if external.has_running_programs() {
-            self.traffic.keep_run_open();
+            self.traffic.keep_run_from_finishing();
             let hosts = self.plan.hosts.iter().enumerate();
             let owned =
                 hosts.filter(|(host, _)| external.owns_host(HostId(*host as u32))).map(|(_, node)| *node);
-            let paths = HostPairPaths::find_host_pair_paths(owned.collect(), |pair, choice| {
-                self.traffic.find_ecmp_path_row(pair, choice)
+            let paths = HostPairPaths::collect_path_rows_between_hosts(owned.collect(), |pair, choice| {
+                self.traffic.find_ecmp_path_and_add_row(pair, choice)
             });
             if let Some(before) = external.replace_program_paths(paths) {
-                self.traffic.retire_unused_path_rows(before.all_path_rows(), now);
+                self.traffic.retire_path_rows_without_sender(before.all_path_rows(), now);
             }
         }
     }
@@ -245,7 +250,7 @@ impl Network {
         limits: RunLimits,
         catch_panic: CatchPanic,
         mut observe: impl FnMut(&mut Network, RunProgress) -> RunCallbackDecision,
-    ) -> Result<RunEnding, PartitionFailure> {
+    ) -> Result<RunEnding, PartitionPanic> {
         let others = self.workers.len() - 1;
         let ending = if others == 0 {
             self.run_windows(limits, &mut None, catch_panic, &mut observe)?
@@ -260,7 +265,7 @@ impl Network {
     }
 
     /// Checks all invariants of all partitions.
-    pub(crate) fn check_invariants(&mut self, catch_panic: CatchPanic) -> Result<(), PartitionFailure> {
+    pub(crate) fn check_invariants(&mut self, catch_panic: CatchPanic) -> Result<(), PartitionPanic> {
         self.workers.iter_mut().for_each(|worker| worker.receive_orders_and_frames());
         let view =
             ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
@@ -270,7 +275,7 @@ impl Network {
         );
         let look = |number| check_invariants(view, number);
         run_on_temporary_threads(self.workers.len(), catch_panic, look)
-            .map_err(|message| PartitionFailure { message, of_stack: false })
+            .map_err(|message| PartitionPanic { message, of_stack: false })
     }
 
     /// The last partition, for tests that corrupt counters.
@@ -285,11 +290,11 @@ impl Network {
         pool: &mut Option<ThreadPool>,
         catch_panic: CatchPanic,
         observe: &mut dyn FnMut(&mut Network, RunProgress) -> RunCallbackDecision,
-    ) -> Result<RunEnding, PartitionFailure> {
-        self.workers.iter_mut().for_each(|worker| worker.publish_status());
+    ) -> Result<RunEnding, PartitionPanic> {
+        self.workers.iter_mut().for_each(|worker| worker.publish_worker_status());
         let (mut watched, mut turns) = (self.event_count(), 0);
         loop {
-            if let Some(over) = self.traffic.finished_at().filter(|over| *over <= self.reached) {
+            if let Some(over) = self.traffic.all_work_finished_at().filter(|over| *over <= self.reached) {
                 return Ok(self.run_ending(over, false));
             }
             let Some(start) = self.next_event_time().filter(|start| *start <= limits.time) else {
@@ -323,13 +328,13 @@ impl Network {
     }
 
     /// A stack outside of the simulator that has failed ends the run.
-    fn check_external_stack(&mut self) -> Result<(), PartitionFailure> {
+    fn check_external_stack(&mut self) -> Result<(), PartitionPanic> {
         let Some(external) = &mut self.workers[0].partition.endpoints.external else { return Ok(()) };
         if !external.has_running_programs() {
             self.traffic.allow_run_to_finish(self.reached);
         }
         match external.take_external_stack_failure() {
-            Some(ExternalStackFailure(message)) => Err(PartitionFailure { message, of_stack: true }),
+            Some(ExternalStackFailure(message)) => Err(PartitionPanic { message, of_stack: true }),
             None => Ok(()),
         }
     }
@@ -347,7 +352,7 @@ impl Network {
     /// Time of the next event of any kind.
     fn next_event_time(&self) -> Option<Time> {
         let workers = self.workers.iter().filter_map(|worker| worker.status.next).min();
-        let failures = self.failures.as_ref().and_then(FailureSchedule::next_change_time);
+        let failures = self.failures.as_ref().and_then(FailureSchedule::next_network_change_time);
         [workers, self.traffic.next_traffic_time(), failures, self.next_observation_time()]
             .into_iter()
             .flatten()
@@ -365,7 +370,7 @@ impl Network {
     /// Lets the traffic act in the window that begins at `start`; returns the end of the window. Failures precede all other events of their instant,
     /// and observers follow them.
     fn begin_window(&mut self, start: Time, limit: Time) -> Time {
-        let failure = self.failures.as_ref().and_then(FailureSchedule::next_change_time);
+        let failure = self.failures.as_ref().and_then(FailureSchedule::next_network_change_time);
         let look = self.next_observation_time().map(|look| look + Span(1));
         // Deadlock detection follows a pause by some time, and a pause may begin now.
         let detector = self
@@ -387,7 +392,7 @@ impl Network {
                     .min(last),
             );
         }
-        let end = self.traffic.finished_at().map_or(end, |over| end.min(over));
+        let end = self.traffic.all_work_finished_at().map_or(end, |over| end.min(over));
         self.dispatch_orders(start);
         end
     }
@@ -410,7 +415,7 @@ impl Network {
             }
             let pools = || workers.iter().map(|worker| &worker.partition.ctx.packets);
             let rows_of_packets =
-                pools().flat_map(|pool| pool.all_packets_in_pool().map(|packet| packet.route));
+                pools().flat_map(|pool| pool.iter_packets_in_pool().map(|packet| packet.route));
             self.traffic
                 .rows
                 .reclaim_unused_path_rows(rows_of_packets, pools().map(PacketPool::pool_entry_count).sum());
@@ -418,12 +423,12 @@ impl Network {
     }
 
     /// Runs all partitions up to `end` and exchanges crossing frames.
-    fn run_workers(&mut self, end: Time, pool: &mut Option<ThreadPool>) -> Result<(), PartitionFailure> {
+    fn run_workers(&mut self, end: Time, pool: &mut Option<ThreadPool>) -> Result<(), PartitionPanic> {
         let before = self.event_count();
         match pool {
             Some(pool) => pool
                 .run_workers_in_parallel(&mut self.workers, end)
-                .map_err(|message| PartitionFailure { message, of_stack: false })?,
+                .map_err(|message| PartitionPanic { message, of_stack: false })?,
             None => self.workers.iter_mut().for_each(|worker| worker.run_worker_until(end)),
         }
         swap_outboxes_and_inboxes(&mut self.workers);
@@ -466,7 +471,7 @@ impl Network {
         swap_outboxes_and_inboxes(&mut self.workers);
         for worker in &mut self.workers {
             worker.receive_orders_and_frames();
-            worker.publish_status();
+            worker.publish_worker_status();
         }
         self.receive_endpoint_reports();
         true
@@ -496,15 +501,15 @@ impl Network {
             self.partition_of_link_peer(port).resend_pending_pause_requests(port);
         }
         for port in ends {
-            self.partition_of_port_owner(port).start_transmission(port);
+            self.partition_of_port_owner(port).start_or_schedule_transmission(port);
         }
     }
 
     fn reroute(&mut self, routes: &Arc<NextHops>, now: Time) {
         self.routes = Arc::clone(routes);
         self.workers.iter_mut().for_each(|worker| worker.partition.switching.routes = Arc::clone(routes));
-        let changed = self.traffic.reroute(routes, now);
-        self.find_paths_of_programs(now);
+        let changed = self.traffic.reroute_open_flows(routes, now);
+        self.assign_paths_to_external_programs(now);
         self.dispatch_orders(now);
         for (host, endpoint_key, row) in changed {
             self.workers[usize::from(self.partition_of[host])]
@@ -525,7 +530,7 @@ impl Network {
         }
         self.workers.iter_mut().for_each(|worker| worker.receive_orders_and_frames());
         let is_over = self.traffic.next_traffic_time().is_none()
-            && self.failures.as_ref().is_none_or(|failures| failures.next_change_time().is_none())
+            && self.failures.as_ref().is_none_or(|failures| failures.next_network_change_time().is_none())
             && self.workers.iter_mut().all(|worker| worker.next_event_time().is_none());
         let view =
             ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
@@ -565,7 +570,7 @@ impl Network {
             let pauses = self
                 .workers
                 .iter_mut()
-                .filter_map(|worker| worker.partition.ctx.notes.take_first_pause_start());
+                .filter_map(|worker| worker.partition.ctx.notes.take_first_pause_start_of_window());
             pauses
                 .min()
                 .into_iter()

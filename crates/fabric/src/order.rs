@@ -12,7 +12,7 @@ use pauseframe_units::{NodeId, PortId, Span, Time};
 #[derive(Debug)]
 pub(crate) enum EndpointOrder {
     /// Opens the connection, or accepts it.
-    Open(Box<EndpointOpening>),
+    Open(Box<EndpointOpeningParameters>),
     /// The next exchange on a kept connection.
     Continue(EndpointExchange),
     /// An exchange on a kept connection is over.
@@ -28,7 +28,7 @@ pub(crate) enum EndpointOrder {
     /// Frees the endpoint: nothing is in flight at either end.
     Free,
     /// Opens the source or the sink of a datagram flow.
-    OpenDatagrams(Box<EndpointOpening>),
+    OpenDatagrams(Box<EndpointOpeningParameters>),
     /// Tells the sink how many datagrams to expect.
     AwaitDatagrams(u64),
     /// Frees a datagram flow that has ended with nothing in flight.
@@ -37,7 +37,7 @@ pub(crate) enum EndpointOrder {
 
 /// Parameters of a new endpoint.
 #[derive(Debug)]
-pub(crate) struct EndpointOpening {
+pub(crate) struct EndpointOpeningParameters {
     pub(crate) spec: FlowSpec,
     pub(crate) route: u32,
     pub(crate) picked: PickedVlanAndClass,

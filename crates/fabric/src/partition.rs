@@ -10,7 +10,7 @@ use crate::endpoint::node::BorrowedHost;
 use crate::endpoint::{ExternalStackState, PartitionHosts};
 use crate::event::{Event, QcnRateLimiterId};
 use crate::external::ExternalStack;
-use crate::frame::{FrameKind, PacketId};
+use crate::frame::{FrameContent, PacketId};
 use crate::hot::PrefetchDistance;
 use crate::ids::{HostId, SlotId, SwitchOrHost};
 use crate::plan::NetworkPlan;
@@ -55,16 +55,20 @@ impl Partition {
 
     /// The number of packets in queues, on links or in host stacks of this partition.
     pub(crate) fn packet_count_in_network(&self) -> usize {
-        self.ctx.packets.all_packets_in_pool().count() - self.ports.boundary.local_copy_count()
+        self.ctx.packets.iter_packets_in_pool().count() - self.ports.boundary.local_frame_copy_count()
     }
 
     /// Starts a port that may have a frame to send.
-    pub(crate) fn start_transmission(&mut self, port: PortId) {
+    pub(crate) fn start_or_schedule_transmission(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
         let (node, port) = BorrowedNodePorts::borrow_sender_of_port(ports, port);
         match node.owner_node().unpack_node_id() {
-            SwitchOrHost::Switch(_) => BorrowedSwitch::new(node, switching).start_transmission(port, ctx),
-            SwitchOrHost::Host(_) => BorrowedHost::new(node, port, endpoints).start_transmission(ctx),
+            SwitchOrHost::Switch(_) => {
+                BorrowedSwitch::new(node, switching).start_or_schedule_transmission(port, ctx);
+            }
+            SwitchOrHost::Host(_) => {
+                BorrowedHost::new(node, port, endpoints).start_or_schedule_transmission(ctx);
+            }
         }
     }
 
@@ -106,7 +110,7 @@ impl Partition {
     fn on_tx_done(&mut self, port: PortId) {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
         let (mut node, port) = BorrowedNodePorts::borrow_sender_of_port(ports, port);
-        if node.finish_frame_in_service(port, ctx) {
+        if node.finish_service_and_check_next_frame(port, ctx) {
             match node.owner_node().unpack_node_id() {
                 SwitchOrHost::Switch(_) => {
                     BorrowedSwitch::new(node, switching).transmit_next_frame(port, ctx);
@@ -141,12 +145,12 @@ impl Partition {
         let Partition { ports, switching, endpoints, ctx, .. } = self;
         let (mut node, port) = BorrowedNodePorts::borrow_receiver_of_port(ports, port);
         match ctx.packets[index].content {
-            FrameKind::Pause { .. } => {
+            FrameContent::Pause { .. } => {
                 if let Some(paused) = node.on_pause_frame(port, index, ctx).map(PortToken::port_id) {
-                    self.start_transmission(paused);
+                    self.start_or_schedule_transmission(paused);
                 }
             }
-            FrameKind::Cnm(_) => {
+            FrameContent::Cnm(_) => {
                 ctx.packet_hops += 1;
                 match node.owner_node().unpack_node_id() {
                     SwitchOrHost::Switch(_) => {
@@ -157,7 +161,7 @@ impl Partition {
                     }
                 }
             }
-            _ => node.on_lost_frame(port, index, ctx),
+            _ => node.on_arrival_time_of_lost_frame(port, index, ctx),
         }
     }
 
@@ -165,7 +169,7 @@ impl Partition {
     fn on_pause_reaction_time_over(&mut self, port: PortId) {
         let (mut node, own) = BorrowedNodePorts::borrow_sender_of_port(&mut self.ports, port);
         node.on_pause_reaction_time_over(own, &mut self.ctx);
-        self.start_transmission(port);
+        self.start_or_schedule_transmission(port);
     }
 
     #[inline(never)]
@@ -173,7 +177,7 @@ impl Partition {
         let (port, class) = self.ctx.hot.port_and_class_of_slot(slot);
         let (mut node, own) = BorrowedNodePorts::borrow_sender_of_port(&mut self.ports, port);
         if node.end_pause_if_expired(own, class, &mut self.ctx) {
-            self.start_transmission(port);
+            self.start_or_schedule_transmission(port);
         }
     }
 
@@ -208,7 +212,7 @@ impl Partition {
 
     #[inline(always)]
     fn on_endpoint_timer(&mut self, endpoint_key: u32) {
-        if let Some(host) = self.endpoints.host_of_endpoint_key_if_local(endpoint_key) {
+        if let Some(host) = self.endpoints.find_local_host_of_endpoint_key(endpoint_key) {
             let (mut host, ctx) = self.borrow_host(host);
             host.on_endpoint_timer(endpoint_key, ctx);
         }
@@ -251,19 +255,19 @@ impl Partition {
         external.schedule_external_stack_event(&mut self.ctx);
         self.endpoints.external = Some(Box::new(external));
         for host in hosts {
-            self.borrow_host(host).0.attach_external_stack_to_nic();
+            self.borrow_host(host).0.add_external_stack_to_blocked_sockets();
         }
     }
 
-    fn on_datagram_due(&mut self, flow: u32) {
+    fn on_datagram_send_due(&mut self, flow: u32) {
         if let Some(host) = self.endpoints.host_of_datagram_source(flow) {
             let (mut host, ctx) = self.borrow_host(host);
-            host.on_datagram_due(flow, ctx);
+            host.on_datagram_send_due(flow, ctx);
         }
     }
 
     fn on_queue_pair_timer(&mut self, endpoint_key: u32) {
-        if let Some((place, host)) = self.endpoints.pairs.pair_end_index_and_host(endpoint_key) {
+        if let Some((place, host)) = self.endpoints.pairs.find_pair_end_index_and_host(endpoint_key) {
             let (mut host, ctx) = self.borrow_host(host);
             host.on_queue_pair_timer(place, ctx);
         }
@@ -296,7 +300,7 @@ impl Partition {
             | Event::RateTimer(QcnRateLimiterId { host, .. })) => self.handle_host_event(host, event),
             Event::Timer(end) => self.on_endpoint_timer(end),
             Event::Order(endpoint_key) => self.on_endpoint_order_due(endpoint_key),
-            Event::DatagramDue(flow) => self.on_datagram_due(flow),
+            Event::DatagramDue(flow) => self.on_datagram_send_due(flow),
             Event::Watchdog(slot) => self.on_pfc_watchdog_check(slot),
             Event::PauseStorm(number) => self.send_pause_storm_frames(number),
             Event::QueuePair(endpoint_key) => self.on_queue_pair_timer(endpoint_key),
@@ -324,12 +328,12 @@ impl Model for Partition {
     #[inline(always)]
     fn prefetch_for_upcoming_events(&mut self) {
         if self.ctx.hot.prefetch == PrefetchDistance::Long {
-            self.ctx.queue.prefetch_bucket_nodes::<2>();
-            self.ctx.queue.fill_lookahead(prefetch::LONG_LOOKAHEAD);
+            self.ctx.queue.prefetch_next_bucket_list_nodes::<2>();
+            self.ctx.queue.fill_lookahead_buffer(prefetch::LONG_LOOKAHEAD);
             self.prefetch_long_distance();
         } else {
-            self.ctx.queue.prefetch_bucket_nodes::<1>();
-            self.ctx.queue.fill_lookahead(prefetch::SHORT_LOOKAHEAD);
+            self.ctx.queue.prefetch_next_bucket_list_nodes::<1>();
+            self.ctx.queue.fill_lookahead_buffer(prefetch::SHORT_LOOKAHEAD);
             self.seen = self.prefetch_short_distance(self.seen).unwrap_or(ShortPrefetchState::EMPTY);
         }
     }

@@ -74,7 +74,7 @@ impl NetworkPlan {
             policies: std::array::from_fn(|class| {
                 ClassPolicy::new(&settings, priorities.get(class).copied().unwrap_or_default())
             }),
-            telemetry: telemetry_stamper(&settings, &topology),
+            telemetry: create_telemetry_stamper(&settings, &topology),
             class_of_transport: settings.transports.iter().map(|t| class(t.priority)).collect(),
             priorities,
             number,
@@ -288,14 +288,14 @@ fn lookahead_window_length(topology: &Topology, overhead: FrameOverhead) -> Span
     (0..topology.port_count() as u32).map(of_link).fold(MAX_WINDOW, Span::min).max(Span(1))
 }
 
-fn telemetry_stamper(settings: &Settings, topology: &Topology) -> Option<TelemetryStamper> {
+fn create_telemetry_stamper(settings: &Settings, topology: &Topology) -> Option<TelemetryStamper> {
     let is_read =
         settings.transports.iter().any(|t| t.rdma.is_some_and(|rdma| rdma.pair.telemetry_bytes > 0));
     let rate = |port: PortId| topology.channel(port).rate;
     let host_rates = topology.hosts().flat_map(|host| &topology.nodes()[host].ports).map(|port| rate(*port));
     let rates = (0..topology.port_count() as u32).map(|port| rate(PortId(port)));
     let [host, link] = [host_rates.max(), rates.max()].map(|most| most.unwrap_or(BitRate(1)));
-    is_read.then(|| TelemetryStamper::stamper_for_fastest(host, link))
+    is_read.then(|| TelemetryStamper::create_stamper_for_fastest_links(host, link))
 }
 
 /// The priorities of all possible frames, ascending: the classes of the network.

@@ -7,19 +7,19 @@ use std::ops::Range;
 /// The records of all flows, by their numbers.
 #[derive(Clone, Debug, Default)]
 pub struct FlowRecords {
-    slots: Vec<StoredFlowRecord>,
+    slots: Vec<PackedOrFullFlowRecord>,
     /// Records that do not fit the packed form.
     whole: Vec<FlowRecord>,
 }
 
 #[derive(Clone, Debug)]
-enum StoredFlowRecord {
+enum PackedOrFullFlowRecord {
     Packed(PackedFlowRecord),
     /// Position in `whole`.
     Whole(u32),
 }
 
-const _: () = assert!(size_of::<StoredFlowRecord>() <= 72, "a million flows take 72 MB");
+const _: () = assert!(size_of::<PackedOrFullFlowRecord>() <= 72, "a million flows take 72 MB");
 
 /// A record with small counts whose other fields have default values.
 #[derive(Clone, Debug)]
@@ -134,8 +134,8 @@ impl FlowRecords {
         change: impl FnOnce(&mut FlowRecord) -> R,
     ) -> R {
         let mut record = match &self.slots[flow as usize] {
-            StoredFlowRecord::Whole(index) => return change(&mut self.whole[*index as usize]),
-            StoredFlowRecord::Packed(packed) => packed.unpack_flow_record(),
+            PackedOrFullFlowRecord::Whole(index) => return change(&mut self.whole[*index as usize]),
+            PackedOrFullFlowRecord::Packed(packed) => packed.unpack_flow_record(),
         };
         let result = change(&mut record);
         self.slots[flow as usize] = self.pack_flow_record(&record);
@@ -146,8 +146,8 @@ impl FlowRecords {
     pub(crate) fn set_end_of_running_flows(&mut self, now: Time) {
         for slot in &mut self.slots {
             let (status, end) = match slot {
-                StoredFlowRecord::Packed(packed) => (packed.status, &mut packed.end),
-                StoredFlowRecord::Whole(index) => {
+                PackedOrFullFlowRecord::Packed(packed) => (packed.status, &mut packed.end),
+                PackedOrFullFlowRecord::Whole(index) => {
                     let record = &mut self.whole[*index as usize];
                     (record.status, &mut record.end)
                 }
@@ -158,20 +158,20 @@ impl FlowRecords {
         }
     }
 
-    fn unpack_flow_record(&self, slot: &StoredFlowRecord) -> FlowRecord {
+    fn unpack_flow_record(&self, slot: &PackedOrFullFlowRecord) -> FlowRecord {
         match slot {
-            StoredFlowRecord::Packed(packed) => packed.unpack_flow_record(),
-            StoredFlowRecord::Whole(index) => self.whole[*index as usize],
+            PackedOrFullFlowRecord::Packed(packed) => packed.unpack_flow_record(),
+            PackedOrFullFlowRecord::Whole(index) => self.whole[*index as usize],
         }
     }
 
-    fn pack_flow_record(&mut self, record: &FlowRecord) -> StoredFlowRecord {
+    fn pack_flow_record(&mut self, record: &FlowRecord) -> PackedOrFullFlowRecord {
         let packed = PackedFlowRecord::pack_flow_record_truncated(record);
         if packed.unpack_flow_record() == *record {
-            return StoredFlowRecord::Packed(packed);
+            return PackedOrFullFlowRecord::Packed(packed);
         }
         self.whole.push(*record);
-        StoredFlowRecord::Whole(self.whole.len() as u32 - 1)
+        PackedOrFullFlowRecord::Whole(self.whole.len() as u32 - 1)
     }
 }
 

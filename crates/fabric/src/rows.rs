@@ -41,7 +41,7 @@ impl TrafficPathTable {
         self.paths.path_row_equals(row, path)
     }
 
-    pub(crate) fn retire_path_row(&mut self, row: u32, at: Time) {
+    pub(crate) fn schedule_path_row_retirement(&mut self, row: u32, at: Time) {
         self.rows_to_retire.push((at, row));
     }
 

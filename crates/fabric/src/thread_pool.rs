@@ -2,7 +2,7 @@
 //!
 //! Windows are short, so a waiting thread spins briefly before it sleeps, and spins less after failed spins.
 
-use crate::worker::Worker;
+use crate::worker::PartitionWorker;
 use pauseframe_units::Time;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,8 +27,8 @@ const SHUTDOWN: u8 = 2;
 struct WorkerHandover {
     /// `ASSIGNED`: the thread has a worker; `SHUTDOWN`: no more work follows.
     state: CacheAligned<AtomicU8>,
-    work: Mutex<Option<(Box<Worker>, Time)>>,
-    done: Mutex<Option<Result<Box<Worker>, String>>>,
+    work: Mutex<Option<(Box<PartitionWorker>, Time)>>,
+    done: Mutex<Option<Result<Box<PartitionWorker>, String>>>,
 }
 
 #[repr(align(128))]
@@ -63,7 +63,7 @@ impl ThreadPool {
     /// Runs all workers up to `end`, the first on this thread. Returns the error of the first worker that failed.
     pub(crate) fn run_workers_in_parallel(
         &mut self,
-        workers: &mut Vec<Box<Worker>>,
+        workers: &mut Vec<Box<PartitionWorker>>,
         end: Time,
     ) -> Result<(), String> {
         for ((slot, thread), worker) in self.slots.iter().zip(workers.drain(1..)) {

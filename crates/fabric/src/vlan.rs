@@ -55,7 +55,7 @@ impl VlanPicker {
         let vlan = self.choose_vlan(from, to);
         let among = if self.routes.per_packet { self.scratch.clone().into() } else { Box::default() };
         if counts {
-            self.add_flow_load(vlan, [from, to], 1.0);
+            self.add_flow_load_to_links(vlan, [from, to], 1.0);
         }
         let lane = self.routes.tables.vlans()[usize::from(vlan)].lane;
         let own = self.plan.class_index_of_priority(self.routes.lanes[usize::from(lane)]);
@@ -67,11 +67,11 @@ impl VlanPicker {
     }
 
     /// Removes the load of an endpoint that sent data by `vlan`.
-    pub(crate) fn remove_flow_load(&mut self, vlan: u16, ends: [NodeId; 2]) {
-        self.add_flow_load(vlan, ends, -1.0);
+    pub(crate) fn remove_flow_load_from_links(&mut self, vlan: u16, ends: [NodeId; 2]) {
+        self.add_flow_load_to_links(vlan, ends, -1.0);
     }
 
-    fn add_flow_load(&mut self, vlan: u16, [from, to]: [NodeId; 2], flows: f64) {
+    fn add_flow_load_to_links(&mut self, vlan: u16, [from, to]: [NodeId; 2], flows: f64) {
         if matches!(self.routes.choice, VlanChoice::BestOfTwo | VlanChoice::LeastLoaded) {
             self.load.add(&self.routes.tables, vlan, from, to, flows);
         }

@@ -2,14 +2,14 @@
 
 use crate::order::{EndpointReport, PartitionUpdate, TimedEndpointOrder};
 use crate::partition::Partition;
-use crate::wire::boundary::CrossingFrameBuffer;
+use crate::wire::boundary::CrossPartitionFrameBuffer;
 use pauseframe_engine::{EventTally, run_events};
 use pauseframe_units::Time;
 use std::sync::Arc;
 
 /// A partition with its event tally, orders and inboxes.
 #[derive(Debug)]
-pub(crate) struct Worker {
+pub(crate) struct PartitionWorker {
     pub(crate) partition: Partition,
     pub(crate) tally: EventTally,
     /// Orders of the traffic for this partition.
@@ -17,7 +17,7 @@ pub(crate) struct Worker {
     /// Updates of the traffic for all partitions.
     pub(crate) updates: Vec<Arc<PartitionUpdate>>,
     /// Crossing frames by sending partition.
-    inboxes: Vec<CrossingFrameBuffer>,
+    inboxes: Vec<CrossPartitionFrameBuffer>,
     pub(crate) status: WorkerStatus,
 }
 
@@ -36,12 +36,12 @@ pub(crate) struct WorkerStatus {
     pub(crate) reports: Vec<EndpointReport>,
 }
 
-impl Worker {
-    pub(crate) fn new(mut partition: Partition, partitions: usize) -> Worker {
-        let inboxes = (0..partitions).map(|_| CrossingFrameBuffer::default()).collect();
+impl PartitionWorker {
+    pub(crate) fn new(mut partition: Partition, partitions: usize) -> PartitionWorker {
+        let inboxes = (0..partitions).map(|_| CrossPartitionFrameBuffer::default()).collect();
         partition.ports.boundary.set_partition_count(partitions);
         let (tally, orders, updates) = (EventTally::default(), Vec::new(), Vec::new());
-        Worker { partition, tally, orders, updates, inboxes, status: WorkerStatus::default() }
+        PartitionWorker { partition, tally, orders, updates, inboxes, status: WorkerStatus::default() }
     }
 
     /// Runs all events before `end`.
@@ -50,12 +50,12 @@ impl Worker {
         self.receive_orders_and_frames();
         self.partition.ctx.outgoing.end = end;
         run_events(&mut self.partition, &mut self.tally);
-        self.publish_status();
+        self.publish_worker_status();
     }
 
     /// Updates the status that the network reads between windows.
-    pub(crate) fn publish_status(&mut self) {
-        let first_arrival = self.partition.ports.boundary.take_first_arrival_time();
+    pub(crate) fn publish_worker_status(&mut self) {
+        let first_arrival = self.partition.ports.boundary.take_first_remote_arrival_time();
         let next = [self.next_event_time(), first_arrival].into_iter().flatten().min();
         let outgoing = &mut self.partition.ctx.outgoing;
         let WorkerStatus { reports, .. } = &mut self.status;
@@ -72,10 +72,10 @@ impl Worker {
             ctx.contention.append_contention_changes(&update.contention);
         }
         for TimedEndpointOrder { at, host, endpoint_key, order } in self.orders.drain(..) {
-            endpoints.schedule_order(at, ctx.plan.host_id_of_node(host), endpoint_key, order, ctx);
+            endpoints.schedule_endpoint_order(at, ctx.plan.host_id_of_node(host), endpoint_key, order, ctx);
         }
         for inbox in &mut self.inboxes {
-            self.partition.ports.receive_crossing_frames(inbox, &mut self.partition.ctx);
+            self.partition.ports.receive_cross_partition_frames(inbox, &mut self.partition.ctx);
         }
     }
 
@@ -86,7 +86,7 @@ impl Worker {
 }
 
 /// Swaps outboxes and inboxes between workers.
-pub(crate) fn swap_outboxes_and_inboxes(workers: &mut [Box<Worker>]) {
+pub(crate) fn swap_outboxes_and_inboxes(workers: &mut [Box<PartitionWorker>]) {
     for from in 1..workers.len() {
         let (before, after) = workers.split_at_mut(from);
         let from_worker = &mut after[0];

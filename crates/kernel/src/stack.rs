@@ -372,7 +372,7 @@ impl ExternalStack for KernelStack {
         std::mem::take(&mut self.reports)
     }
 
-    fn take_stack_samples(&mut self) -> ExternalStackSamples {
+    fn take_external_stack_samples(&mut self) -> ExternalStackSamples {
         samples::parse(&self.folder.take_samples(), &self.hosts)
     }
 

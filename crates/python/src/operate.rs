@@ -24,7 +24,7 @@ fn link_headroom(
         return Err(wrong("a link has a rate and frames have a size: both above 0"));
     }
     let link = Channel { rate: BitRate(rate_bps), delay: Span(delay_ps) };
-    let terms = LinkHeadroom::headroom_for_link(
+    let terms = LinkHeadroom::compute_headroom_for_link(
         link,
         link,
         max_frame,

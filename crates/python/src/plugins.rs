@@ -45,7 +45,7 @@ fn congestion_control_contract(
     py: Python<'_>,
     name: &str,
 ) -> PyResult<Vec<(&'static str, &'static str, Option<String>)>> {
-    let all = CongestionControlConfig::all_congestion_controls();
+    let all = CongestionControlConfig::built_in_and_loaded_congestion_controls();
     let config = all.iter().find(|(known, _)| *known == name).map(|(_, config)| *config);
     let config = config.ok_or_else(|| InputError::new_err(format!("{name:?} is no congestion control")))?;
     let _watchdog = plugin::PluginWatchdog::start_plugin_watchdog()?;
@@ -60,7 +60,8 @@ fn violation(rule: &CcContractRule, config: &CongestionControlConfig) -> Option<
         Ok(Ok(())) => None,
         Ok(Err(broken)) => Some(broken),
         Err(panic) => Some(
-            plugin::plugin_failure_in_panic(&panic.message).map_or_else(|| panic.to_string(), str::to_owned),
+            plugin::plugin_failure_from_panic_message(&panic.message)
+                .map_or_else(|| panic.to_string(), str::to_owned),
         ),
     }
 }

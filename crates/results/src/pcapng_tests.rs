@@ -273,7 +273,7 @@ fn headers_are_as_long_as_the_simulator_counts_them() {
             let header = tcp_header(0, true, &segment, agreement);
             assert_eq!(
                 header.header_len() as u32,
-                segment.header_len(timestamps),
+                segment.tcp_header_len(timestamps),
                 "{segment:?} {timestamps}"
             );
         }

@@ -28,7 +28,8 @@ fn misrouted(text: &str) -> (usize, usize) {
     let options = RunOptions { threads: 1, ..RunOptions::default() };
     let built = build(&resolved, &options, &mut || true).unwrap();
     let (topology, mut network) = (built.parts.topology, built.network);
-    network.capture_frames(&(0..topology.port_count() as u32).map(PortId).collect::<Vec<_>>(), u64::MAX);
+    network
+        .enable_frame_capture(&(0..topology.port_count() as u32).map(PortId).collect::<Vec<_>>(), u64::MAX);
     let stop = Time::ZERO + resolved.scenario.stop.time.unwrap();
     let limits = RunLimits { time: stop, watch_every: u64::MAX };
     network.run(limits, pauseframe_schema::panics::shield, |_, _| Go::Continue).unwrap();

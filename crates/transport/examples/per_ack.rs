@@ -47,8 +47,8 @@ fn main() {
     let linux = args.next().as_deref() == Some("linux");
     let recovery = if linux { RecoveryConfig::LINUX } else { RecoveryConfig::PLAIN };
     let mut sender = Connection::open(Arc::new(config(&name, recovery)), 0, 0, Time::ZERO);
-    sender.set_segment_transmission_time(Span::from_ns(120));
-    sender.send(u64::MAX / 2, Time::ZERO);
+    sender.set_transmission_time_of_full_segment(Span::from_ns(120));
+    sender.send_application_data(u64::MAX / 2, Time::ZERO);
     let mut sent = std::collections::VecDeque::new();
     let mut now = Time::ZERO;
     for i in 1..=acks {

@@ -31,7 +31,7 @@ impl Connection {
         if self.config.cache == CachePolicy::None || *metrics == CachedTcpMetrics::default() {
             return;
         }
-        self.connection_lifecycle_mut().inherited = Some(*metrics);
+        self.opening_and_closing_state_mut().inherited = Some(*metrics);
         if self.is_established() {
             self.apply_cached_metrics();
         }
@@ -100,9 +100,9 @@ impl Connection {
             metrics.cwnd = metrics.cwnd.max(cwnd);
         } else if cwnd >= ssthresh && self.sender.phase == RecoveryPhase::Open {
             metrics.ssthresh = (cwnd / 2).max(ssthresh);
-            metrics.cwnd = average_of_known_and_new(metrics.cwnd, cwnd);
+            metrics.cwnd = average_with_previous_if_known(metrics.cwnd, cwnd);
         } else {
-            metrics.cwnd = average_of_known_and_new(metrics.cwnd, ssthresh);
+            metrics.cwnd = average_with_previous_if_known(metrics.cwnd, ssthresh);
             if metrics.ssthresh > 0 {
                 metrics.ssthresh = metrics.ssthresh.max(ssthresh);
             }
@@ -112,16 +112,16 @@ impl Connection {
     /// `tcp_discardcb` and `tcp_hc_update`.
     fn cache_metrics_like_freebsd(&self, metrics: &mut CachedTcpMetrics) {
         let Some(srtt) = self.srtt() else { return };
-        metrics.rtt = Span(average_of_known_and_new(metrics.rtt.0, srtt.0));
-        metrics.rttvar = Span(average_of_known_and_new(metrics.rttvar.0, self.sender.rtt.rttvar().0));
+        metrics.rtt = Span(average_with_previous_if_known(metrics.rtt.0, srtt.0));
+        metrics.rttvar = Span(average_with_previous_if_known(metrics.rttvar.0, self.sender.rtt.rttvar().0));
         if self.ssthresh() != u64::MAX {
-            metrics.ssthresh = average_of_known_and_new(metrics.ssthresh, self.ssthresh());
+            metrics.ssthresh = average_with_previous_if_known(metrics.ssthresh, self.ssthresh());
         }
-        metrics.cwnd = average_of_known_and_new(metrics.cwnd, self.cwnd());
+        metrics.cwnd = average_with_previous_if_known(metrics.cwnd, self.cwnd());
     }
 }
 
 /// The mean of the known and the new value, or the new value if none is known.
-fn average_of_known_and_new(known: u64, new: u64) -> u64 {
+fn average_with_previous_if_known(known: u64, new: u64) -> u64 {
     if known == 0 { new } else { known / 2 + new / 2 }
 }

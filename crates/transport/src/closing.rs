@@ -9,7 +9,7 @@ use crate::config::TcpConfig;
 use crate::connection::{Connection, ConnectionFailure, ConnectionState};
 use crate::mechanisms::Mechanism;
 use crate::segment::{EcnCodepoint, SackBlocks, Segment, TcpFlags};
-use crate::sender::{OutgoingSegment, SegmentKind, Sender};
+use crate::sender::{OutgoingSegment, SegmentKindForEcn, Sender};
 use pauseframe_units::Time;
 
 /// State of this side's FIN.
@@ -28,7 +28,7 @@ pub(crate) enum FinState {
 
 /// State that only the beginning and the end of a connection need.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ConnectionLifecycle {
+pub(crate) struct OpeningAndClosingState {
     pub(crate) fin: FinState,
     /// The peer has closed.
     pub(crate) peer_fin: bool,
@@ -39,7 +39,7 @@ pub(crate) struct ConnectionLifecycle {
 }
 
 impl Connection {
-    pub(crate) fn connection_lifecycle_mut(&mut self) -> &mut ConnectionLifecycle {
+    pub(crate) fn opening_and_closing_state_mut(&mut self) -> &mut OpeningAndClosingState {
         self.life.get_or_insert_default()
     }
 
@@ -51,7 +51,7 @@ impl Connection {
         }
         if self.config.fin {
             self.state = ConnectionState::Closing;
-            self.connection_lifecycle_mut().fin = FinState::Due;
+            self.opening_and_closing_state_mut().fin = FinState::Due;
         } else if self.receiver.has_unacked_data() {
             self.receiver.request_ack();
         }
@@ -82,7 +82,7 @@ impl Connection {
     #[cold]
     pub(crate) fn on_control_segment(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) {
         if segment.flags.contains_flags(TcpFlags::RST) {
-            self.on_reset(segment);
+            self.on_rst_segment(segment);
             return;
         }
         if segment.flags.contains_flags(TcpFlags::SYN) || !self.is_open() {
@@ -99,23 +99,23 @@ impl Connection {
             life.fin = FinState::Acked;
         }
         if segment.flags.contains_flags(TcpFlags::FIN) && segment.flags.contains_flags(TcpFlags::ACK) {
-            self.on_peer_fin(segment.seq.wrapping_add(segment.len));
+            self.record_peer_fin(segment.seq.wrapping_add(segment.len));
         }
     }
 
     /// Notes the peer's FIN with number `seq`; it takes effect when all data before it have arrived (RFC 9293 §3.10.7.4).
-    fn on_peer_fin(&mut self, seq: u32) {
+    fn record_peer_fin(&mut self, seq: u32) {
         self.receiver.request_ack();
-        let life = self.connection_lifecycle_mut();
+        let life = self.opening_and_closing_state_mut();
         if !life.peer_fin {
             life.peer_fin_at = Some(seq);
-            self.process_peer_fin();
+            self.process_peer_fin_if_in_order();
         }
     }
 
     /// Processes the peer's FIN when nothing before it is missing.
     #[cold]
-    pub(crate) fn process_peer_fin(&mut self) {
+    pub(crate) fn process_peer_fin_if_in_order(&mut self) {
         let Some(life) = &mut self.life else { return };
         if life.peer_fin_at.is_some_and(|seq| self.receiver.sequence_distance_from_rcv_nxt(seq) == 0) {
             (life.peer_fin, life.peer_fin_at) = (true, None);
@@ -135,7 +135,7 @@ impl Connection {
     }
 
     /// Processes a RST (RFC 9293 §3.10.7.3); in a synchronised state only with exactly the next number (RFC 5961 §3.2).
-    fn on_reset(&mut self, segment: &Segment) {
+    fn on_rst_segment(&mut self, segment: &Segment) {
         match self.state {
             ConnectionState::SynSent => {
                 if segment.flags.contains_flags(TcpFlags::ACK)
@@ -159,12 +159,12 @@ impl Connection {
 
     /// The next segment while closing: data, and the FIN with or after the last data.
     #[cold]
-    pub(crate) fn poll_closing(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
+    pub(crate) fn next_segment_while_closing(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
         let due = self.life.as_ref().is_some_and(|life| life.fin == FinState::Due);
-        let may_go = self.config.has_mechanism(Mechanism::FinWithData) || self.sender.is_all_acked();
+        let may_go = self.config.is_mechanism_enabled(Mechanism::FinWithData) || self.sender.is_all_acked();
         if due && may_go && self.sender.bytes_waiting_to_write() == 0 {
-            self.sender.append_fin();
-            self.connection_lifecycle_mut().fin = FinState::Queued;
+            self.sender.append_fin_after_data();
+            self.opening_and_closing_state_mut().fin = FinState::Queued;
         }
         let unsent = self.sender.snd_nxt;
         let polled = self.poll_established(now);
@@ -181,14 +181,14 @@ impl Connection {
         let (segment, ecn) = if let Some(polled) = polled {
             polled
         } else {
-            let fin = self.sender.send_fin(now, &self.config)?;
+            let fin = self.sender.send_fin_if_window_permits(now, &self.config)?;
             self.build_data_segment(fin, now)
         };
-        Some((self.set_fin_flag(segment), ecn))
+        Some((self.convert_fin_byte_to_flag(segment), ecn))
     }
 
     /// Converts the FIN's byte at the end of a segment to the FIN flag.
-    fn set_fin_flag(&self, segment: Segment) -> Segment {
+    fn convert_fin_byte_to_flag(&self, segment: Segment) -> Segment {
         let end = segment.seq.wrapping_add(segment.len);
         if segment.len == 0 || end != self.sender.space.wire_sequence_number(self.sender.snd_end) {
             return segment;
@@ -201,7 +201,7 @@ impl Connection {
 
 impl Sender {
     /// Appends the FIN after the data.
-    fn append_fin(&mut self) {
+    fn append_fin_after_data(&mut self) {
         self.snd_end += 1;
         self.fin = true;
     }
@@ -217,13 +217,13 @@ impl Sender {
     }
 
     /// Sends the FIN when all data are sent and the peer's window has room, regardless of the congestion window.
-    fn send_fin(&mut self, now: Time, config: &TcpConfig) -> Option<OutgoingSegment> {
+    fn send_fin_if_window_permits(&mut self, now: Time, config: &TcpConfig) -> Option<OutgoingSegment> {
         let last = self.snd_nxt + 1 == self.snd_end && self.snd_end <= self.snd_una + u64::from(self.snd_wnd);
         if !last {
             return None;
         }
         self.restore_timer_after_pacing_wait();
-        let fin = self.transmit_new_segment::<true>(1, SegmentKind::New, self.pipe(), now, config);
+        let fin = self.transmit_new_segment::<true>(1, SegmentKindForEcn::New, self.pipe(), now, config);
         self.set_timer_after_sending(now, config);
         Some(fin)
     }

@@ -1,6 +1,6 @@
 //! The settings of a transport. A variant (`dctcp`, `tcp_bolt` ...) is a row of these values, not a copy of code.
 
-use crate::cc::{CongestionControlConfig, read_congestion_control};
+use crate::cc::{CongestionControlConfig, read_congestion_control_and_constants};
 use crate::mechanisms::{DisabledMechanisms, Mechanism};
 use crate::recovery::RecoveryConfig;
 use pauseframe_schema::ledger::Origin;
@@ -175,7 +175,7 @@ table! {
     /// Settings that all connections of a transport share
     pub struct TcpConfig {
         /// Congestion control; its constants are separate keys
-        congestion_control: CongestionControlConfig = by(read_congestion_control);
+        congestion_control: CongestionControlConfig = by(read_congestion_control_and_constants);
         /// Largest payload of a segment in bytes: MTU minus headers and timestamps, if on
         mss: u32 = from(0);
         /// Initial congestion window in bytes
@@ -196,7 +196,7 @@ table! {
         sack: bool = or(true);
         /// Fast retransmit and fast recovery
         #[source = "RFC 5681 §3.2"]
-        fast_retransmit: bool = by(read_unless_packets_reordered, reorders);
+        fast_retransmit: bool = by(read_setting_unless_packets_reordered, reorders);
         /// Duplicate ACKs that trigger fast retransmit
         #[source = "RFC 5681 §3.2"]
         dup_thresh: u32 = or_in(3, 1..=1000);
@@ -333,7 +333,7 @@ fn read_all_ect_setting(
     control: &CongestionControlConfig,
     stack: &str,
 ) -> bool {
-    let all = stack == "linux" && control.needs_exact_ecn();
+    let all = stack == "linux" && control.needs_exact_ecn_echo();
     let why = match control {
         CongestionControlConfig::Dctcp(_) => "DCTCP of the linux stack".to_owned(),
         other => format!("{} needs the exact echo of CE", other.name()),
@@ -352,7 +352,7 @@ fn warn_of_rto_below_ack_delay(t: &mut Table, held: Span, least: Span) {
 }
 
 fn warn_of_ecn_echo_too_coarse(t: &mut Table, control: &CongestionControlConfig, ecn: EcnMode) {
-    if control.needs_exact_ecn() && ecn != EcnMode::Dctcp {
+    if control.needs_exact_ecn_echo() && ecn != EcnMode::Dctcp {
         let path = t.at("ecn");
         t.ledger.warn(format!(
             "{path}: {} with congestion_control {:?}, which needs the exact echo of CE (ecn = \"dctcp\")",
@@ -363,7 +363,7 @@ fn warn_of_ecn_echo_too_coarse(t: &mut Table, control: &CongestionControlConfig,
 }
 
 /// bolt §IV-A2 disables fast retransmit if packets of a flow overtake each other.
-fn read_unless_packets_reordered(
+fn read_setting_unless_packets_reordered(
     t: &mut Table,
     key: &'static str,
     doc: &str,
@@ -443,7 +443,7 @@ impl TcpConfig {
 
     /// Whether a mechanism without its own setting is on.
     #[inline]
-    pub(crate) fn has_mechanism(&self, mechanism: Mechanism) -> bool {
+    pub(crate) fn is_mechanism_enabled(&self, mechanism: Mechanism) -> bool {
         !self.without.is_mechanism_disabled(mechanism)
     }
 }

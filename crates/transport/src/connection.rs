@@ -7,12 +7,12 @@
 //! urgent data, simultaneous open.
 
 use crate::cc::CongestionAlgorithm;
-use crate::closing::ConnectionLifecycle;
+use crate::closing::OpeningAndClosingState;
 use crate::config::{EcnMode, TcpConfig};
 use crate::mechanisms::Mechanism;
 use crate::receiver::{GroResult, MergedSegment, Receiver};
-use crate::segment::{EcnCodepoint, Segment, TcpFlags, TcpOptions, Timestamps, timestamp_clock};
-use crate::sender::{OutgoingSegment, SegmentKind, Sender};
+use crate::segment::{EcnCodepoint, Segment, TcpFlags, TcpOptions, Timestamps, tcp_timestamp_at};
+use crate::sender::{OutgoingSegment, SegmentKindForEcn, Sender};
 use crate::stats::ConnectionStats;
 use pauseframe_units::{Span, Time};
 use std::sync::Arc;
@@ -34,7 +34,7 @@ pub enum ConnectionFailure {
     RnrRetriesExhausted,
 }
 
-/// Connection states (RFC 9293 §3.3.2); [`ConnectionLifecycle`] has those after FIN.
+/// Connection states (RFC 9293 §3.3.2); [`OpeningAndClosingState`] has those after FIN.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ConnectionState {
     Listen,
@@ -62,7 +62,7 @@ pub struct Connection {
     pub(crate) sender: Sender,
     pub(crate) receiver: Receiver,
     /// State for the beginning and the end of the connection.
-    pub(crate) life: Option<Box<ConnectionLifecycle>>,
+    pub(crate) life: Option<Box<OpeningAndClosingState>>,
     /// The peer's clock as last seen (RFC 7323 `TS.Recent`).
     ts_recent: u32,
     pub(crate) stats: ConnectionStats,
@@ -87,9 +87,9 @@ impl Connection {
         let mut sender = Sender::new(&config, iss);
         let receiver = Receiver::new(&config, config.ecn, peer_iss, sender.window.mss);
         // Replaced by the peer's value; without a handshake both endpoints have the same settings.
-        sender.set_peer_window(receiver.syn_window());
+        sender.set_peer_window(receiver.receive_window_of_syn());
         if state == ConnectionState::Established {
-            sender.begin_writing(&config);
+            sender.begin_application_writes(&config);
         }
         Connection {
             state,
@@ -105,23 +105,23 @@ impl Connection {
     }
 
     /// Queues `bytes` of application data; allowed before the connection is established.
-    pub fn send(&mut self, bytes: u64, _now: Time) {
-        if self.sender.is_all_sent() && self.config.has_mechanism(Mechanism::AckOfRequest) {
+    pub fn send_application_data(&mut self, bytes: u64, _now: Time) {
+        if self.sender.is_all_sent() && self.config.is_mechanism_enabled(Mechanism::AckOfRequest) {
             self.receiver.send_due_ack_before_reply();
         }
-        self.sender.append_data(bytes);
+        self.sender.append_application_data(bytes);
     }
 
     /// Discards data that were never sent. Data already sent are still delivered.
-    pub fn stop_sending(&mut self) {
-        self.sender.discard_unsent();
+    pub fn discard_unsent_application_data(&mut self) {
+        self.sender.discard_unsent_data();
     }
 
     /// Processes a segment with the ECN field `codepoint`.
     #[inline]
     pub fn on_segment(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) {
         if self.receiver.is_gro_enabled() {
-            self.merge_frame(segment, codepoint, now);
+            self.merge_frame_by_gro(segment, codepoint, now);
         } else {
             self.process_segment(segment, codepoint, now);
         }
@@ -129,8 +129,8 @@ impl Connection {
 
     /// Merges frames of a NIC poll before processing (GRO).
     #[cold]
-    fn merge_frame(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) {
-        match self.receiver.merge_frame(segment, codepoint, now) {
+    fn merge_frame_by_gro(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) {
+        match self.receiver.merge_frame_by_gro(segment, codepoint, now) {
             GroResult::Held => {}
             GroResult::Due(merged) => self.process_merged_segment(merged, now),
             GroResult::Passed(before) => {
@@ -176,7 +176,7 @@ impl Connection {
             self.stats.ce_received += u64::from(codepoint == EcnCodepoint::Ce);
             self.receiver.on_data(segment, codepoint, now, &self.config, &self.sender.rtt);
             if self.life.is_some() {
-                self.process_peer_fin();
+                self.process_peer_fin_if_in_order();
             }
         }
     }
@@ -190,11 +190,11 @@ impl Connection {
 
     /// The timestamps of a segment that leaves at `now`.
     #[inline]
-    pub(crate) fn timestamps(&mut self, now: Time) -> Timestamps {
+    pub(crate) fn timestamps_of_departing_segment(&mut self, now: Time) -> Timestamps {
         if !self.config.timestamps {
             return Timestamps::default();
         }
-        let value = timestamp_clock(now);
+        let value = tcp_timestamp_at(now);
         self.receiver.on_timestamp_sent(value);
         Timestamps { value, echo: self.ts_recent }
     }
@@ -204,9 +204,9 @@ impl Connection {
     pub fn poll_transmit(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
         if self.state != ConnectionState::Established {
             return if self.state == ConnectionState::Closing {
-                self.poll_closing(now)
+                self.next_segment_while_closing(now)
             } else {
-                self.poll_handshake(now)
+                self.next_handshake_segment(now)
             };
         }
         self.poll_established(now)
@@ -249,8 +249,8 @@ impl Connection {
         if self.sender.take_push_flag(outgoing) {
             flags = flags.with_flags(TcpFlags::PSH);
         }
-        let mut codepoint = self.data_codepoint();
-        if outgoing.kind == SegmentKind::New {
+        let mut codepoint = self.ecn_codepoint_of_data();
+        if outgoing.kind == SegmentKindForEcn::New {
             if self.sender.cwr_due {
                 // RFC 3168 §6.1.2: CWR on the first new segment after the reduction.
                 self.sender.cwr_due = false;
@@ -259,7 +259,7 @@ impl Connection {
                 }
             }
         } else {
-            codepoint = self.ack_codepoint();
+            codepoint = self.ecn_codepoint_of_pure_ack();
         }
         let segment = Segment {
             seq: self.sender.space.wire_sequence_number(outgoing.offset),
@@ -268,7 +268,7 @@ impl Connection {
             window: self.receiver.window_for_ack(ack),
             flags,
             options: TcpOptions::None,
-            stamps: self.timestamps(now),
+            stamps: self.timestamps_of_departing_segment(now),
         };
         self.receiver.on_data_sent(now, &self.config);
         (segment, codepoint)
@@ -278,7 +278,7 @@ impl Connection {
         let ack = self.receiver.take_ack();
         let options = if self.sender.sack && self.receiver.needs_sack_option() {
             // RFC 2018 §3: with timestamps there is room for three blocks.
-            let mut blocks = self.receiver.sack_blocks(if self.config.timestamps { 3 } else { 4 });
+            let mut blocks = self.receiver.build_sack_blocks(if self.config.timestamps { 3 } else { 4 });
             self.add_fin_to_sack_blocks(&mut blocks);
             TcpOptions::Sack(blocks)
         } else {
@@ -291,31 +291,31 @@ impl Connection {
             window: self.receiver.window_for_ack(ack),
             flags: if ack.ece { TcpFlags::ACK.with_flags(TcpFlags::ECE) } else { TcpFlags::ACK },
             options,
-            stamps: self.timestamps(now),
+            stamps: self.timestamps_of_departing_segment(now),
         };
-        (segment, self.ack_codepoint())
+        (segment, self.ecn_codepoint_of_pure_ack())
     }
 
     #[inline]
-    fn data_codepoint(&self) -> EcnCodepoint {
+    fn ecn_codepoint_of_data(&self) -> EcnCodepoint {
         if self.ecn == EcnMode::Off { EcnCodepoint::NotEct } else { EcnCodepoint::Ect0 }
     }
 
     /// RFC 3168 §6.1.4 to §6.1.6: pure ACKs, retransmissions and window probes are not ECT unless the settings say
     /// so.
     #[inline]
-    pub(crate) fn ack_codepoint(&self) -> EcnCodepoint {
-        if self.config.ect_on_ack { self.data_codepoint() } else { EcnCodepoint::NotEct }
+    pub(crate) fn ecn_codepoint_of_pure_ack(&self) -> EcnCodepoint {
+        if self.config.ect_on_ack { self.ecn_codepoint_of_data() } else { EcnCodepoint::NotEct }
     }
 
     /// RFC 3168 §6.1.1: SYN and SYN-ACK are not ECT either, unless the settings say so.
-    pub(crate) fn syn_codepoint(&self) -> EcnCodepoint {
-        if self.config.ect_on_syn { self.data_codepoint() } else { EcnCodepoint::NotEct }
+    pub(crate) fn ecn_codepoint_of_syn(&self) -> EcnCodepoint {
+        if self.config.ect_on_syn { self.ecn_codepoint_of_data() } else { EcnCodepoint::NotEct }
     }
 
     /// When [`Self::on_timeout`] must be called: the earlier of the retransmission (or persist, or SYN) timer and the receiver's timer.
     #[inline]
-    pub fn deadline(&self) -> Option<Time> {
+    pub fn next_timer_deadline(&self) -> Option<Time> {
         let deadline = self.sender.rto_deadline.min(self.receiver.deadline);
         (deadline != Time::MAX).then_some(deadline)
     }
@@ -323,7 +323,7 @@ impl Connection {
     /// Handles the timers due at `now`; a call before the deadline has no effect.
     pub fn on_timeout(&mut self, now: Time) {
         if now >= self.receiver.deadline
-            && let Some(merged) = self.receiver.end_poll(now)
+            && let Some(merged) = self.receiver.end_gro_poll(now)
         {
             self.process_merged_segment(merged, now);
         }
@@ -374,25 +374,25 @@ impl Connection {
 
     /// Bytes of this side's data that the peer has yet to acknowledge, sent or not: pFabric's rank of a flow.
     #[inline]
-    pub fn remaining_bytes(&self) -> u64 {
-        self.sender.remaining_bytes()
+    pub fn bytes_not_yet_acked(&self) -> u64 {
+        self.sender.bytes_not_yet_acked()
     }
 
     /// The oldest segment in flight, for prefetching.
     #[inline]
-    pub fn oldest_in_flight(&self) -> Option<&impl Sized> {
-        self.sender.scoreboard.first_segment_in_flight()
+    pub fn oldest_segment_in_flight(&self) -> Option<&impl Sized> {
+        self.sender.scoreboard.first_segment_for_prefetch()
     }
 
     /// Sets the transmission time of a full segment at this host.
-    pub fn set_segment_transmission_time(&mut self, frame: Span) {
-        self.sender.set_segment_transmission_time(frame, &self.config);
+    pub fn set_transmission_time_of_full_segment(&mut self, frame: Span) {
+        self.sender.set_transmission_time_of_full_segment(frame, &self.config);
     }
 
     /// Whether frames of a super-packet are still to be sent: the host takes all of them before other frames.
     #[inline]
-    pub fn is_in_super_packet(&self) -> bool {
-        self.sender.uses_super_packets() && self.sender.is_super_packet_leaving()
+    pub fn is_super_packet_partly_sent(&self) -> bool {
+        self.sender.uses_super_packets() && self.sender.is_super_packet_partly_sent()
     }
 
     /// Whether data can flow in both directions.
@@ -418,7 +418,7 @@ impl Connection {
     }
 
     /// Why the connection failed, if it did.
-    pub fn failure(&self) -> Option<ConnectionFailure> {
+    pub fn connection_failure(&self) -> Option<ConnectionFailure> {
         match self.state {
             ConnectionState::Failed(failure) => Some(failure),
             _ => None,
@@ -446,8 +446,8 @@ impl Connection {
     }
 
     /// Sets the current flow, for messages of plug-ins.
-    pub fn set_flow_for_messages(&mut self, flow: u32) {
-        self.sender.cc.set_flow_for_messages(flow);
+    pub fn set_flow_number_for_plugin_messages(&mut self, flow: u32) {
+        self.sender.cc.set_flow_number_for_plugin_messages(flow);
     }
 
     /// DCTCP's estimate of the fraction of marked bytes.
@@ -456,12 +456,12 @@ impl Connection {
     }
 
     /// Tail loss probes sent.
-    pub fn loss_probes(&self) -> u32 {
+    pub fn tail_loss_probes_sent(&self) -> u32 {
         self.sender.refined.as_deref().map_or(0, |refined| refined.loss_probes)
     }
 
     /// Window reductions undone as spurious.
-    pub fn undone_reductions(&self) -> u32 {
+    pub fn undone_reduction_count(&self) -> u32 {
         self.sender.refined.as_deref().map_or(0, |refined| refined.undone)
     }
 
@@ -471,7 +471,7 @@ impl Connection {
     }
 
     /// The counters.
-    pub fn stats(&self) -> &ConnectionStats {
+    pub fn connection_stats(&self) -> &ConnectionStats {
         &self.stats
     }
 }
@@ -531,7 +531,7 @@ mod tests {
         let mut now = Time::ZERO;
         let mut ends = pair();
         exchange(&mut ends, &mut now, &[]);
-        ends[0].send(u64::from(MSS), now);
+        ends[0].send_application_data(u64::from(MSS), now);
         exchange(&mut ends, &mut now, &[]);
         assert!(ends.iter().all(|end| !end.is_quiescent()), "the ACK is delayed");
         for end in &mut ends {
@@ -556,9 +556,9 @@ mod tests {
         // No loss; a loss in the middle; the last but one and the first, so that a retransmission comes last.
         for lost in [&[][..], &[12], &[0, 38]] {
             let before = ends[1].delivered_bytes();
-            ends[0].send(40_000, now);
+            ends[0].send_application_data(40_000, now);
             exchange(&mut ends, &mut now, lost);
-            while let Some(deadline) = ends.iter().filter_map(Connection::deadline).min() {
+            while let Some(deadline) = ends.iter().filter_map(Connection::next_timer_deadline).min() {
                 now = now.max(deadline);
                 for end in &mut ends {
                     end.on_timeout(now);
@@ -574,7 +574,7 @@ mod tests {
                 );
             }
         }
-        assert!(ends[0].stats().retransmits >= 3, "{:?}", ends[0].stats());
+        assert!(ends[0].connection_stats().retransmits >= 3, "{:?}", ends[0].connection_stats());
     }
 
     /// Sequence numbers wrap at 2^32; a connection continues normally after 12 GB.
@@ -586,7 +586,7 @@ mod tests {
         let far = 3 << 32;
         ends[0].sender.skip_to(far);
         ends[1].receiver.skip_to(far);
-        ends[0].send(50_000, now);
+        ends[0].send_application_data(50_000, now);
         exchange(&mut ends, &mut now, &[7]);
         assert_eq!(ends[1].delivered_bytes(), far + 50_000);
         assert_eq!(ends[0].acked_bytes(), far + 50_000);

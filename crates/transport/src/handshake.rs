@@ -28,7 +28,7 @@ impl Connection {
             ConnectionState::SynSent if syn && ack && self.acknowledges_own_syn(segment) => {
                 // ECE without CWR: an ECN-setup SYN-ACK.
                 self.negotiate_syn_options(segment, segment.flags.0 & ECN_SETUP_SYN.0 == TcpFlags::ECE.0);
-                self.establish(now);
+                self.enter_established_state(now);
                 self.receiver.request_ack();
             }
             ConnectionState::SynReceived if syn && !ack => {
@@ -37,7 +37,7 @@ impl Connection {
             }
             ConnectionState::SynReceived if !syn && ack && self.acknowledges_own_syn(segment) => {
                 self.sender.set_peer_window(segment.window);
-                self.establish(now);
+                self.enter_established_state(now);
             }
             // The ACK of the SYN-ACK was lost.
             ConnectionState::Established | ConnectionState::Closing if syn && ack => {
@@ -74,7 +74,7 @@ impl Connection {
         }
     }
 
-    fn establish(&mut self, now: Time) {
+    fn enter_established_state(&mut self, now: Time) {
         self.state = ConnectionState::Established;
         self.syn_due = false;
         if let Some((sent_at, _)) = self.sender.scoreboard.remove_acked_segments(0, 0) {
@@ -89,13 +89,13 @@ impl Connection {
         self.sender.retries = 0;
         self.sender.rto_deadline = Time::MAX;
         self.receiver.on_established(now);
-        self.sender.begin_writing(&self.config);
+        self.sender.begin_application_writes(&self.config);
         self.apply_cached_metrics();
     }
 
     /// The SYN or SYN-ACK, if it is due.
     #[cold]
-    pub(crate) fn poll_handshake(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
+    pub(crate) fn next_handshake_segment(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
         if !self.syn_due {
             return None;
         }
@@ -123,7 +123,7 @@ impl Connection {
                 self.receiver.wire_sequence_number(0),
             )
         };
-        let window = self.receiver.syn_window();
+        let window = self.receiver.receive_window_of_syn();
         let options = SynOptions {
             mss: self.config.mss.min(u32::from(u16::MAX)) as u16,
             sack: self.sender.sack,
@@ -132,8 +132,16 @@ impl Connection {
         };
         let seq = self.sender.space.iss();
         let options = TcpOptions::Syn(options);
-        let segment = Segment { seq, ack, len: 0, window, flags, options, stamps: self.timestamps(now) };
-        Some((segment, self.syn_codepoint()))
+        let segment = Segment {
+            seq,
+            ack,
+            len: 0,
+            window,
+            flags,
+            options,
+            stamps: self.timestamps_of_departing_segment(now),
+        };
+        Some((segment, self.ecn_codepoint_of_syn()))
     }
 
     /// The timer of the SYN or SYN-ACK expired.
@@ -144,7 +152,7 @@ impl Connection {
         }
         self.sender.retries += 1;
         self.stats.timeouts += 1;
-        self.sender.rtt.back_off();
+        self.sender.rtt.double_rto();
         self.sender.rto_deadline = self.sender.rtt.rto_timer_deadline(now, &self.config.rto);
         self.syn_due = true;
     }

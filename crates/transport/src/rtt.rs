@@ -55,7 +55,7 @@ impl RttEstimator {
     }
 
     /// Doubles the timeout (§5.5).
-    pub(crate) fn back_off(&mut self) {
+    pub(crate) fn double_rto(&mut self) {
         self.backoff = self.backoff.saturating_add(1);
     }
 
@@ -243,10 +243,10 @@ mod tests {
         let mut rtt = RttEstimator::new(&config);
         for seconds in [1, 2, 4, 8, 16, 32, 60, 60] {
             assert_eq!(rtt.rto(&config), Span::from_secs(seconds));
-            rtt.back_off();
+            rtt.double_rto();
         }
         for _ in 0..300 {
-            rtt.back_off();
+            rtt.double_rto();
         }
         assert_eq!(rtt.rto(&config), Span::from_secs(60));
         rtt.add_rtt_sample(Span::from_us(100), &config);
@@ -282,7 +282,7 @@ mod tests {
             Time(12_000_000_000)
         );
         // 10.1 ms are 11 jiffies, and 22 after a timeout, from tick 12 on.
-        rtt.back_off();
+        rtt.double_rto();
         assert_eq!(rtt.rto_timer_deadline(Time(12_000_000_000), &config), Time(35_000_000_000));
         let at = |now_us: u64, timeout| {
             config

@@ -7,7 +7,7 @@
 // Deviates from RFC 6675 §4: segments are counted, as Linux does, where the RFC counts bytes; for full segments that
 // is the same, for short ones it detects a loss where the RFC waits for the timeout.
 
-use crate::recovery::{NewlyDelivered, RackLossDetection};
+use crate::recovery::{NewlyDelivered, RackLossDetectionResult};
 use crate::segment::SackBlocks;
 use crate::sequence::SequenceSpace;
 use pauseframe_units::{Span, Time};
@@ -73,7 +73,7 @@ pub(crate) struct Scoreboard {
 
 impl Scoreboard {
     /// Every segment counts as `mss` bytes, however short it is.
-    pub(crate) fn new_counting_packets(mss: u32) -> Scoreboard {
+    pub(crate) fn new_scoreboard_counting_packets(mss: u32) -> Scoreboard {
         Scoreboard { weight: mss, ..Scoreboard::default() }
     }
 
@@ -134,7 +134,7 @@ impl Scoreboard {
 
     /// The first segment, which the next ACK reads.
     #[inline]
-    pub(crate) fn first_segment_in_flight(&self) -> Option<&impl Sized> {
+    pub(crate) fn first_segment_for_prefetch(&self) -> Option<&impl Sized> {
         self.queue.front()
     }
 
@@ -150,7 +150,7 @@ impl Scoreboard {
     }
 
     /// Bytes presumed lost and retransmitted whose copy has not been reported as arrived.
-    pub(crate) fn resent_bytes(&self) -> u64 {
+    pub(crate) fn retransmitted_bytes_in_flight(&self) -> u64 {
         u64::from(self.resent)
     }
 
@@ -160,7 +160,7 @@ impl Scoreboard {
     }
 
     /// Bytes that wait for their retransmission.
-    pub(crate) fn lost_bytes(&self) -> u64 {
+    pub(crate) fn lost_bytes_to_retransmit(&self) -> u64 {
         u64::from(self.lost)
     }
 
@@ -230,7 +230,7 @@ impl Scoreboard {
     }
 
     /// The first segment that ends above `offset`.
-    fn segment_index_above(&self, offset: u64) -> usize {
+    fn index_of_first_segment_ending_above(&self, offset: u64) -> usize {
         self.queue.partition_point(|segment| segment.end <= offset)
     }
 
@@ -246,7 +246,7 @@ impl Scoreboard {
     ) -> u64 {
         let before = self.sacked;
         for &(left, right) in blocks.blocks.iter().take(usize::from(blocks.count)) {
-            let (left, right) = self.new_part_of_block(left, right);
+            let (left, right) = self.block_part_not_in_last_sack(left, right);
             let from = una.saturating_add_signed(i64::from(space.sequence_distance(left, una)));
             let to = una.saturating_add_signed(i64::from(space.sequence_distance(right, una)));
             if una <= from && from < to && to <= nxt {
@@ -261,7 +261,7 @@ impl Scoreboard {
     }
 
     /// The part of a block that the last SACK option did not report: options repeat blocks, and long blocks grow at one end.
-    fn new_part_of_block(&self, left: u32, right: u32) -> (u32, u32) {
+    fn block_part_not_in_last_sack(&self, left: u32, right: u32) -> (u32, u32) {
         let Some(seen) = &self.seen else { return (left, right) };
         for &(l, r) in seen.blocks.iter().take(usize::from(seen.count)) {
             if l == left && right.wrapping_sub(r) as i32 >= 0 {
@@ -275,7 +275,7 @@ impl Scoreboard {
     }
 
     fn mark_range_sacked(&mut self, from: u64, to: u64, una: u64, mut delivery: Option<&mut NewlyDelivered>) {
-        let mut index = self.segment_index_above(from);
+        let mut index = self.index_of_first_segment_ending_above(from);
         let mut start = self.segment_start(index, una);
         if start < from {
             // The block begins inside this segment, whose first part has not been reported.
@@ -291,7 +291,7 @@ impl Scoreboard {
                 self.high_sacked = self.high_sacked.max(segment.end);
                 if let Some(delivery) = delivery.as_deref_mut() {
                     delivery.bytes += self.window_space_of_segment(segment.end - start);
-                    delivery.record_sacked(
+                    delivery.record_segment_sacked(
                         segment.sent_at,
                         start,
                         segment.end,
@@ -306,7 +306,7 @@ impl Scoreboard {
 
     /// Notes the data that an ACK from `una` to `to` newly reports as delivered; call before processing the ACK.
     #[inline]
-    pub(crate) fn record_newly_acked(&self, una: u64, to: u64, delivery: &mut NewlyDelivered) {
+    pub(crate) fn record_newly_acked_data(&self, una: u64, to: u64, delivery: &mut NewlyDelivered) {
         let mut start = una;
         for segment in &self.queue {
             if start >= to {
@@ -315,7 +315,7 @@ impl Scoreboard {
             if !segment.has_any_state_bit(SACKED) {
                 if segment.end <= to {
                     delivery.bytes += self.window_space_of_segment(segment.end - start);
-                    delivery.record_delivered(
+                    delivery.record_segment_delivered(
                         segment.sent_at,
                         start,
                         segment.end,
@@ -351,12 +351,12 @@ impl Scoreboard {
     }
 
     /// Whether one segment is in flight.
-    pub(crate) fn has_single_segment(&self) -> bool {
+    pub(crate) fn is_single_segment_in_flight(&self) -> bool {
         self.queue.len() == 1
     }
 
     /// When the first segment was last sent.
-    pub(crate) fn head_sent_at(&self) -> Option<Time> {
+    pub(crate) fn first_segment_sent_at(&self) -> Option<Time> {
         self.queue.front().map(|head| head.sent_at)
     }
 
@@ -367,8 +367,8 @@ impl Scoreboard {
         age: Span,
         now: Time,
         una: u64,
-    ) -> RackLossDetection {
-        let mut detected = RackLossDetection::default();
+    ) -> RackLossDetectionResult {
+        let mut detected = RackLossDetectionResult::default();
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
             if (segment.sent_at, segment.end) >= latest {
@@ -394,12 +394,12 @@ impl Scoreboard {
     }
 
     /// Number of segments at the head of the queue with at least `dup_thresh` sacked segments above them.
-    fn count_segments_below_dup_thresh(&self, dup_thresh: u32) -> usize {
+    fn count_segments_lost_by_dup_thresh(&self, dup_thresh: u32) -> usize {
         let mut missing = dup_thresh.max(1);
         let mut index = if self.sacked == 0 {
             0
         } else {
-            (self.segment_index_above(self.high_sacked - 1) + 1).min(self.queue.len())
+            (self.index_of_first_segment_ending_above(self.high_sacked - 1) + 1).min(self.queue.len())
         };
         while index > 0 {
             index -= 1;
@@ -416,16 +416,16 @@ impl Scoreboard {
     /// RFC 6675 `IsLost(HighACK + 1)`, unless it has already been retransmitted.
     pub(crate) fn is_head_lost(&self, dup_thresh: u32) -> bool {
         self.queue.front().is_some_and(|head| !head.has_any_state_bit(SACKED | RETRANSMITTED))
-            && self.count_segments_below_dup_thresh(dup_thresh) > 0
+            && self.count_segments_lost_by_dup_thresh(dup_thresh) > 0
     }
 
     /// Marks every segment that counts as lost now.
     pub(crate) fn mark_lost_by_dup_thresh(&mut self, dup_thresh: u32, una: u64) {
-        let overtaken = self.count_segments_below_dup_thresh(dup_thresh);
+        let overtaken = self.count_segments_lost_by_dup_thresh(dup_thresh);
         if overtaken == 0 {
             return;
         }
-        let first = self.segment_index_above(self.judged);
+        let first = self.index_of_first_segment_ending_above(self.judged);
         for index in first..overtaken {
             if !self.queue[index].has_any_state_bit(SACKED | LOST) {
                 self.mark_segment_lost(index, una);
@@ -445,7 +445,7 @@ impl Scoreboard {
     /// receiver has discarded it, and all SACKs are forgotten (RFC 2018 §8). Segments behind the first that were sent after `recent` are not marked.
     pub(crate) fn mark_all_lost(&mut self, una: u64, recent: Option<Time>) {
         if self.queue.front().is_some_and(|head| head.has_any_state_bit(SACKED)) {
-            self.forget_sacked(una);
+            self.forget_sack_information(una);
         }
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
@@ -457,7 +457,7 @@ impl Scoreboard {
         self.judged = self.judged.max(self.queue.back().map_or(0, |last| last.end));
     }
 
-    fn forget_sacked(&mut self, una: u64) {
+    fn forget_sack_information(&mut self, una: u64) {
         for index in 0..self.queue.len() {
             let segment = self.queue[index];
             if segment.has_any_state_bit(SACKED) {
@@ -499,7 +499,7 @@ impl Scoreboard {
         if self.lost == 0 {
             return None;
         }
-        let first = self.segment_index_above(self.high_rxt);
+        let first = self.index_of_first_segment_ending_above(self.high_rxt);
         let index = (first..self.queue.len())
             .find(|&i| self.queue[i].state & (SACKED | LOST | RETRANSMITTED) == LOST)?;
         let found = self.retransmission_of_segment(index, una);
@@ -512,8 +512,8 @@ impl Scoreboard {
         if self.sacked == 0 {
             return None;
         }
-        let end = self.segment_index_above(self.high_sacked - 1);
-        let first = self.segment_index_above(self.judged).min(end);
+        let end = self.index_of_first_segment_ending_above(self.high_sacked - 1);
+        let first = self.index_of_first_segment_ending_above(self.judged).min(end);
         let index =
             (first..end).find(|&i| !self.queue[i].has_any_state_bit(SACKED | LOST | RETRANSMITTED))?;
         Some(self.retransmission_of_segment(index, una))
@@ -533,7 +533,7 @@ impl Scoreboard {
     }
 
     /// Records that `what` was retransmitted as a probe, which does not count as in the network (as Linux).
-    pub(crate) fn record_probe(&mut self, what: Retransmission, now: Time) {
+    pub(crate) fn record_probe_retransmission(&mut self, what: Retransmission, now: Time) {
         self.queue[what.index].state |= AMBIGUOUS;
         self.queue[what.index].sent_at = now;
     }

@@ -122,7 +122,7 @@ pub struct Timestamps {
 }
 
 /// The clock of the timestamps, in milliseconds; never 0.
-pub(crate) fn timestamp_clock(now: Time) -> u32 {
+pub(crate) fn tcp_timestamp_at(now: Time) -> u32 {
     ((now.0 / Span::from_ms(1).0) as u32).wrapping_add(1).max(1)
 }
 
@@ -148,7 +148,7 @@ pub struct Segment {
 impl Segment {
     /// Length of the TCP header with its options in bytes: 20, plus options padded to four. `timestamps`:
     /// whether the connection uses them (RFC 7323: 10 bytes and two of padding on every segment).
-    pub fn header_len(&self, timestamps: bool) -> u32 {
+    pub fn tcp_header_len(&self, timestamps: bool) -> u32 {
         let stamp = if timestamps { 12 } else { 0 };
         20 + match self.options {
             TcpOptions::None => stamp,

@@ -9,7 +9,7 @@ pub(crate) struct SequenceSpace {
 
 impl SequenceSpace {
     /// The numbering that a SYN with sequence number `iss` starts.
-    pub(crate) fn numbering_after_syn(iss: u32) -> SequenceSpace {
+    pub(crate) fn sequence_space_after_syn(iss: u32) -> SequenceSpace {
         SequenceSpace { first: iss.wrapping_add(1) }
     }
 
@@ -19,7 +19,7 @@ impl SequenceSpace {
     }
 
     /// The numbering after a FIN, which takes one sequence number.
-    pub(crate) fn numbering_after_fin(self) -> SequenceSpace {
+    pub(crate) fn sequence_space_after_fin(self) -> SequenceSpace {
         SequenceSpace { first: self.first.wrapping_add(1) }
     }
 
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn numbers_wrap_and_distances_do_not() {
-        let space = SequenceSpace::numbering_after_syn(u32::MAX - 10);
+        let space = SequenceSpace::sequence_space_after_syn(u32::MAX - 10);
         assert_eq!(space.iss(), u32::MAX - 10);
         assert_eq!(space.wire_sequence_number(0), u32::MAX - 9);
         assert_eq!(space.wire_sequence_number(10), 0);

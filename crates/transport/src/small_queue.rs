@@ -17,22 +17,22 @@ const IPV4_TCP_HEADER_BYTES: u64 = 52;
 
 /// The data of a socket in its host's queues.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct SmallQueue {
+pub(crate) struct TcpSmallQueue {
     /// Transmission time of a full segment; zero: no limit.
     frame: Span,
     /// When all sent data will have left.
     busy_until: Time,
 }
 
-impl SmallQueue {
+impl TcpSmallQueue {
     /// Enables the limit; `frame` is the transmission time of a full segment.
-    pub(crate) fn set_segment_transmission_time(&mut self, frame: Span) {
+    pub(crate) fn set_transmission_time_of_full_segment(&mut self, frame: Span) {
         self.frame = frame;
     }
 
     /// Adds `len` sent bytes; a full segment has `mss`.
     #[inline]
-    pub(crate) fn add_sent_bytes(&mut self, len: u64, mss: u64, now: Time) {
+    pub(crate) fn add_sent_bytes_to_small_queue(&mut self, len: u64, mss: u64, now: Time) {
         if self.frame > Span::ZERO {
             let time = if len == mss {
                 self.frame
@@ -45,12 +45,18 @@ impl SmallQueue {
 
     /// Whether more than the two segments that are always allowed are in the host's queues.
     #[inline]
-    pub(crate) fn holds_more_than_two_segments(&self, now: Time) -> bool {
+    pub(crate) fn small_queue_holds_over_two_segments(&self, now: Time) -> bool {
         self.busy_until > now + self.frame * 2
     }
 
     /// When `len` more bytes fit; `None`: now. `rate`: bytes that the pacing rate allows in the host's queues.
-    pub(crate) fn time_when_bytes_fit(&self, rate: u64, len: u64, mss: u64, now: Time) -> Option<Time> {
+    pub(crate) fn time_when_small_queue_has_room(
+        &self,
+        rate: u64,
+        len: u64,
+        mss: u64,
+        now: Time,
+    ) -> Option<Time> {
         let bytes = rate.max(2 * (len + SKB_OVERHEAD)).min(MAX_QUEUED_BYTES);
         let limit = self.frame * bytes / (mss + SKB_OVERHEAD);
         (self.busy_until.saturating_since(now) > limit).then(|| Time(self.busy_until.0 - limit.0))

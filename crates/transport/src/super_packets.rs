@@ -20,7 +20,7 @@ const TSO_RTT_LOG: u32 = 9;
 
 /// The state of offload at a sender. Offsets and sizes in bytes.
 #[derive(Clone, Debug)]
-pub(crate) struct SuperPackets {
+pub(crate) struct SuperPacketState {
     /// Largest super-packet (`sk_gso_max_size`).
     max: u64,
     /// End of the first waiting `sk_buff`; later ones except the last are full.
@@ -46,11 +46,11 @@ struct SentSuperPacket {
     pushed: bool,
 }
 
-impl SuperPackets {
+impl SuperPacketState {
     /// The state that `config` needs.
-    pub(crate) fn new(config: &TcpConfig) -> Option<Box<SuperPackets>> {
+    pub(crate) fn new(config: &TcpConfig) -> Option<Box<SuperPacketState>> {
         (config.offload.tso > 0).then(|| {
-            Box::new(SuperPackets {
+            Box::new(SuperPacketState {
                 max: u64::from(config.offload.tso),
                 first_end: 0,
                 written: 0,
@@ -115,7 +115,7 @@ impl SuperPackets {
     }
 
     /// Records sent data: a super-packet is in flight once its last frame has been sent.
-    pub(crate) fn record_sent(&mut self, snd_nxt: u64) {
+    pub(crate) fn record_super_packet_sent(&mut self, snd_nxt: u64) {
         if self.current_end <= snd_nxt {
             self.sent.push_back(SentSuperPacket { end: snd_nxt, pushed: self.pushed });
         }
@@ -127,7 +127,7 @@ impl SuperPackets {
     }
 
     /// `tcp_tso_autosize` in segments: the data of one millisecond, more for short round trips. `rate`: bytes per second; `None`: the maximum.
-    pub(crate) fn max_segments(&self, rate: Option<u64>, least_rtt: Span, mss: u64) -> u64 {
+    pub(crate) fn autosize_super_packet(&self, rate: Option<u64>, least_rtt: Span, mss: u64) -> u64 {
         let mut bytes = self.max;
         if let Some(rate) = rate {
             let rounds = (least_rtt.0 / Span::from_us(1).0) >> TSO_RTT_LOG;
@@ -148,7 +148,7 @@ pub(crate) struct WaitingSkbs {
 
 impl WaitingSkbs {
     /// Bytes in the last `sk_buff`.
-    pub(crate) fn last_skb_bytes(self, snd_nxt: u64) -> u64 {
+    pub(crate) fn bytes_in_last_skb(self, snd_nxt: u64) -> u64 {
         match self.end.saturating_sub(self.first_end) {
             0 => self.end.saturating_sub(snd_nxt),
             behind => (behind - 1) % self.goal + 1,

@@ -79,7 +79,7 @@ impl SocketWriter {
             due: u64::MAX,
             small_end: 0,
             small: config.small_segments,
-            pushes: config.has_mechanism(Mechanism::PushOfFullBuffer),
+            pushes: config.is_mechanism_enabled(Mechanism::PushOfFullBuffer),
         }))
     }
 
@@ -95,7 +95,7 @@ impl SocketWriter {
     }
 
     /// `tcp_mark_push` for the segment that ends at `end`.
-    fn mark_push(&mut self, end: u64, snd_una: u64) {
+    fn mark_segment_for_push(&mut self, end: u64, snd_una: u64) {
         self.pushed = end;
         while self.marks.front().is_some_and(|mark| *mark <= snd_una) {
             self.marks.pop_front();
@@ -173,7 +173,7 @@ impl SocketWriter {
             self.marks.pop_back();
             let moved = end + take.min(self.waiting);
             self.due = if self.due == end { u64::MAX } else { self.due };
-            self.mark_push(moved, snd_una);
+            self.mark_segment_for_push(moved, snd_una);
         }
         loop {
             take = take.min(self.waiting);
@@ -181,7 +181,7 @@ impl SocketWriter {
             queued += take;
             self.waiting -= take;
             if take > 0 && self.waiting > 0 && end > self.pushed + self.max_window / 2 {
-                self.mark_push(end, snd_una);
+                self.mark_segment_for_push(end, snd_una);
             }
             if self.waiting == 0 || queued >= self.size {
                 break;
@@ -199,7 +199,7 @@ impl SocketWriter {
     /// is left to be marked.
     pub(crate) fn set_push_on_last_segment(&mut self, end: u64, snd_una: u64, whole: bool) {
         if self.waiting == 0 || (self.pushes && !whole) {
-            self.mark_push(end, snd_una);
+            self.mark_segment_for_push(end, snd_una);
         }
     }
 

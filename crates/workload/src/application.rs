@@ -4,7 +4,7 @@ use super::context::{Context, SIZE_MAX, TIMES, known_host};
 use super::maker::{Maker, Source};
 use super::trace::{choices, what};
 use pauseframe_apps::{Application, Choices, Job, Options, Placement, Rooms};
-use pauseframe_fabric::{FlowSpec, Message, Workload};
+use pauseframe_fabric::{FlowSpec, ApplicationMessage, Workload};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::value::Setting;
@@ -195,9 +195,9 @@ impl Workload for ApplicationWorkload {
         self.job.on_time(now);
     }
 
-    fn next_message(&mut self) -> Option<Message> {
+    fn next_message(&mut self) -> Option<ApplicationMessage> {
         let transfer = self.job.next_transfer()?;
-        Some(Message {
+        Some(ApplicationMessage {
             connection: transfer.connection,
             from: NodeId(transfer.from),
             to: NodeId(transfer.to),

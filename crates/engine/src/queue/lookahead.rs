@@ -5,7 +5,9 @@
 //! buffer.
 
 use super::{BUCKET_MASK, BucketListNode, EventQueue, NIL_NODE, PendingEvent, WIDTH_REVIEW_INTERVAL};
-use crate::memory::{element_or_first, prefetch_element_or_first, prefetch_first_cache_line};
+use crate::memory::{
+    element_at_index_or_first, prefetch_element_at_index_or_first, prefetch_first_cache_line,
+};
 use pauseframe_units::Time;
 
 /// Maximum number of events in the lookahead buffer.
@@ -41,7 +43,7 @@ impl LookaheadBuffer {
 
     /// Whether `entry` belongs into the lookahead buffer.
     #[inline]
-    pub(super) fn belongs_in_lookahead(&self, entry: PendingEvent) -> bool {
+    pub(super) fn belongs_in_lookahead_buffer(&self, entry: PendingEvent) -> bool {
         self.last_buffered_event().is_some_and(|last| entry.time_and_code_key() < last.time_and_code_key())
     }
 
@@ -63,12 +65,12 @@ impl LookaheadBuffer {
 impl EventQueue {
     /// Fills the buffer with the next events, at least `wanted` (up to 64); false if fewer are pending.
     #[inline(always)]
-    pub fn fill_lookahead(&mut self, wanted: usize) -> bool {
-        self.lookahead.buffered_event_count() >= wanted || self.refill_lookahead(wanted)
+    pub fn fill_lookahead_buffer(&mut self, wanted: usize) -> bool {
+        self.lookahead.buffered_event_count() >= wanted || self.refill_lookahead_buffer(wanted)
     }
 
     #[inline(never)]
-    fn refill_lookahead(&mut self, wanted: usize) -> bool {
+    fn refill_lookahead_buffer(&mut self, wanted: usize) -> bool {
         if self.lookahead.first >= LOOKAHEAD_CAPACITY {
             self.lookahead.entries.drain(..self.lookahead.first);
             self.lookahead.first = 0;
@@ -139,8 +141,8 @@ impl EventQueue {
 
     /// Takes the first event of the buffer if it is before `end`.
     #[inline(always)]
-    pub fn pop_lookahead(&mut self, end: Time) -> Option<(Time, u64)> {
-        if !self.fill_lookahead(1) {
+    pub fn pop_lookahead_event_before(&mut self, end: Time) -> Option<(Time, u64)> {
+        if !self.fill_lookahead_buffer(1) {
             return None;
         }
         let entry = *self.lookahead.first_buffered_event()?;
@@ -155,11 +157,11 @@ impl EventQueue {
     /// In a large network list nodes miss the cache, and each names the next. Each call prefetches one node, so that all are cached when the bucket
     /// is opened.
     #[inline(always)]
-    pub fn prefetch_bucket_nodes<const LISTS: usize>(&mut self) {
+    pub fn prefetch_next_bucket_list_nodes<const LISTS: usize>(&mut self) {
         for next_node in &mut self.next_nodes[..LISTS] {
-            if let Some(node) = element_or_first(&self.nodes, *next_node as usize) {
+            if let Some(node) = element_at_index_or_first(&self.nodes, *next_node as usize) {
                 *next_node = node.next;
-                prefetch_element_or_first(&self.nodes, node.next as usize);
+                prefetch_element_at_index_or_first(&self.nodes, node.next as usize);
             }
         }
     }

@@ -11,7 +11,7 @@ fn drains_in_order(first: &[(u64, u64)], later: &[(u64, u64)], per_pop: usize) {
 
 /// The earliest event before `end`, with a lookahead of `wanted` events.
 fn take(queue: &mut EventQueue, wanted: usize, end: Time) -> Option<(Time, u64)> {
-    if wanted == 0 { queue.pop_before(end) } else { queue.pop_lookahead(end) }
+    if wanted == 0 { queue.pop_before(end) } else { queue.pop_lookahead_event_before(end) }
 }
 
 fn drains_by(wanted: usize, first: &[(u64, u64)], later: &[(u64, u64)], per_pop: usize) {
@@ -36,8 +36,8 @@ fn drains_by(wanted: usize, first: &[(u64, u64)], later: &[(u64, u64)], per_pop:
             assert_eq!(take(&mut queue, wanted, next.unwrap_or(Time::MAX)), None);
         }
         if wanted > 0 && code % 16 < 11 {
-            queue.prefetch_bucket_nodes::<2>();
-            let is_long = queue.fill_lookahead(wanted);
+            queue.prefetch_next_bucket_list_nodes::<2>();
+            let is_long = queue.fill_lookahead_buffer(wanted);
             let upcoming = expected.len().min(wanted);
             assert!(
                 is_long == queue.upcoming_event_codes([wanted - 1]).is_some()
@@ -103,7 +103,7 @@ fn a_crowd_in_one_instant_is_no_crush() {
         }
         // Halfway through, earlier events are inserted.
         let next = |queue: &mut EventQueue| {
-            queue.fill_lookahead(wanted);
+            queue.fill_lookahead_buffer(wanted);
             Some(take(queue, wanted, Time::MAX)?.1)
         };
         let mut seen: Vec<u64> = (0..EVENTS / 2).map(|_| next(&mut queue).unwrap()).collect();

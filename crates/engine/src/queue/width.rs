@@ -31,11 +31,11 @@ impl EventQueue {
             return;
         };
         if BUCKET_SHIFT_RANGE.contains(&shift) {
-            self.rebuild_buckets(shift);
+            self.rebuild_buckets_with_width(shift);
         }
     }
 
-    fn rebuild_buckets(&mut self, shift: u32) {
+    fn rebuild_buckets_with_width(&mut self, shift: u32) {
         let mut entries: Vec<PendingEvent> = std::mem::take(&mut self.open);
         for slot in 0..BUCKET_COUNT as usize {
             let mut index = std::mem::replace(&mut self.heads[slot], NIL_NODE);

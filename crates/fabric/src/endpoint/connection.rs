@@ -10,9 +10,11 @@ use super::node::{BorrowedHost, EndpointToken};
 use super::operations::PendingStorageOperation;
 use crate::context::Context;
 use crate::event::Event;
-use crate::frame::{CompactTcpSegment, FrameKind, Packet, PacketId};
+use crate::frame::{CompactTcpSegment, FrameContent, Packet, PacketId};
 use crate::ids::{EndpointId, HostId, NicQueueId};
-use crate::order::{EndpointCounters, EndpointEvent, EndpointExchange, EndpointOpening, EndpointOrder};
+use crate::order::{
+    EndpointCounters, EndpointEvent, EndpointExchange, EndpointOpeningParameters, EndpointOrder,
+};
 use pauseframe_engine::mix_bits;
 use pauseframe_transport::{CachePolicy, Connection, EcnCodepoint, Segment, TcpFlags};
 use pauseframe_units::{NodeId, Priority, Span, Time};
@@ -79,14 +81,14 @@ struct EndpointLifetimeCounters {
 
 impl TcpEndpoint {
     fn lifetime_counters(&self) -> EndpointLifetimeCounters {
-        let stats = self.connection.stats();
+        let stats = self.connection.connection_stats();
         EndpointLifetimeCounters {
             delivered: self.connection.delivered_bytes(),
             retransmits: stats.retransmits,
             timeouts: stats.timeouts,
             ce_packets: stats.ce_received,
-            loss_probes: self.connection.loss_probes(),
-            undone: self.connection.undone_reductions(),
+            loss_probes: self.connection.tail_loss_probes_sent(),
+            undone: self.connection.undone_reduction_count(),
         }
     }
 
@@ -129,8 +131,8 @@ impl TcpEndpoint {
             let EndpointExchange { flow, expects, reply, .. } = *exchange;
             let bytes = if expects == u64::MAX { 0 } else { expects };
             let operations = &mut self.messages.get_or_insert_default().operations;
-            operations.push_operation(flow, bytes, bytes, reply);
-            self.expect_oldest_operation();
+            operations.push_storage_operation(flow, bytes, bytes, reply);
+            self.await_bytes_of_oldest_operation();
             return;
         }
         self.flow = Some(exchange.flow);
@@ -165,11 +167,11 @@ impl<'n> BorrowedHost<'n> {
 
 impl TcpEndpoint {
     fn has_pending_operations(&self) -> bool {
-        self.messages.as_ref().is_some_and(|messages| !messages.operations.has_no_operations())
+        self.messages.as_ref().is_some_and(|messages| !messages.operations.has_no_storage_operations())
     }
 
     /// Waits for the oldest operation.
-    fn expect_oldest_operation(&mut self) {
+    fn await_bytes_of_oldest_operation(&mut self) {
         let oldest = self.messages.as_ref().and_then(|messages| messages.operations.oldest_operation());
         self.expects = oldest.map_or(u64::MAX, |operation| operation.end);
         self.flow = oldest.map(|operation| operation.flow).or(self.flow);
@@ -187,11 +189,11 @@ impl TcpEndpoint {
             ctx.report_endpoint_event(self.own_endpoint_key(), EndpointEvent::Counted(counters));
         }
         if operation.reply > 0 {
-            self.connection.send(operation.reply, ctx.now());
+            self.connection.send_application_data(operation.reply, ctx.now());
         } else {
             ctx.report_endpoint_event(self.own_endpoint_key(), EndpointEvent::Complete);
         }
-        self.expect_oldest_operation();
+        self.await_bytes_of_oldest_operation();
         Some(operation)
     }
 }
@@ -199,7 +201,7 @@ impl TcpEndpoint {
 /// Unacknowledged bytes of a connection, capped to 32 bits: its rank in a pFabric queue.
 #[inline(never)]
 fn pfabric_rank_of_connection(connection: &Connection) -> u32 {
-    u32::try_from(connection.remaining_bytes()).unwrap_or(u32::MAX)
+    u32::try_from(connection.bytes_not_yet_acked()).unwrap_or(u32::MAX)
 }
 
 /// Opening, closing and application orders.
@@ -208,15 +210,15 @@ impl<'n> BorrowedHost<'n> {
     pub(super) fn open_tcp_endpoint(
         &mut self,
         endpoint_key: u32,
-        opening: EndpointOpening,
+        opening: EndpointOpeningParameters,
         ctx: &mut Context,
     ) {
-        let EndpointOpening { spec, route, picked, exchange } = opening;
+        let EndpointOpeningParameters { spec, route, picked, exchange } = opening;
         let (flow, side, now) = (endpoint_key / 2, endpoint_key & 1, ctx.now());
         let iss =
             |side: u32| mix_bits(ctx.settings.seed ^ mix_bits(u64::from(flow) * 2 + u64::from(side))) as u32;
         let nodes = if side == 0 { [spec.source, spec.destination] } else { [spec.destination, spec.source] };
-        let config = ctx.host_tcp_config(nodes[0], spec.transport);
+        let config = ctx.tcp_config_with_host_clock_phase(nodes[0], spec.transport);
         let mut connection = if side == 0 {
             Connection::open(config, iss(0), iss(1), now)
         } else {
@@ -227,20 +229,21 @@ impl<'n> BorrowedHost<'n> {
         } else if side == 1 && ctx.settings.silent.contains(&nodes[0]) {
             connection = connection.with_segments_unanswered();
         }
-        connection.set_flow_for_messages(flow);
+        connection.set_flow_number_for_plugin_messages(flow);
         let at_once = side == 0 && spec.start <= now;
         if at_once {
-            connection.send(exchange.writes, now);
+            connection.send_application_data(exchange.writes, now);
         }
         if side == 0
-            && let Some(metrics) = self.cached_tcp_metrics(nodes[1], spec.transport, ctx)
+            && let Some(metrics) = self.find_cached_tcp_metrics(nodes[1], spec.transport, ctx)
         {
             connection.inherit_cached_metrics(metrics);
         }
-        let host = self.host_id_of_node();
+        let host = self.own_host_id();
         let frame = ctx.settings.overhead.frame_size_of_ip_packet(ctx.settings.mtu, Priority::default())
             + ctx.hot.gap;
-        connection.set_segment_transmission_time(self.ports.port_state(self.port).rate.serialise(frame));
+        connection
+            .set_transmission_time_of_full_segment(self.ports.port_state(self.port).rate.serialise(frame));
         let nic_queue = self.host_mut().nic_queue_for_destination(nodes[1], picked.class);
         let mut end = TcpEndpoint::new(connection, endpoint_key, host, nodes, nic_queue);
         (end.transport, end.workload, end.route) = (spec.transport, spec.workload, route);
@@ -257,13 +260,13 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// Executes an order of the application at an open endpoint. An endpoint that has failed ignores it.
-    pub(super) fn execute_endpoint_order(
+    pub(super) fn execute_tcp_application_order(
         &mut self,
         endpoint_key: u32,
         order: &EndpointOrder,
         ctx: &mut Context,
     ) {
-        let Some(place) = self.endpoint_of_key(endpoint_key) else { return };
+        let Some(place) = self.find_endpoint_by_key(endpoint_key) else { return };
         let now = ctx.now();
         match order {
             EndpointOrder::Continue(exchange) => self.begin_exchange_on_kept_connection(place, exchange, ctx),
@@ -274,7 +277,7 @@ impl<'n> BorrowedHost<'n> {
             }
             &EndpointOrder::Write { bytes, token, written } => {
                 // The failure is reported with the next event, not now.
-                self.endpoint_mut(place).write_message(bytes, token, written, now);
+                self.endpoint_mut(place).write_application_message(bytes, token, written, now);
                 self.send_available_segments(place, ctx);
                 self.endpoint_mut(place).schedule_endpoint_timer(ctx);
                 return;
@@ -288,7 +291,7 @@ impl<'n> BorrowedHost<'n> {
                 let end = self.endpoint_mut(place);
                 end.closing = true;
                 if matches!(order, EndpointOrder::Stop) {
-                    end.connection.stop_sending();
+                    end.connection.discard_unsent_application_data();
                 }
                 end.connection.close(now);
             }
@@ -323,7 +326,7 @@ impl<'n> BorrowedHost<'n> {
         let side = end.own_endpoint_key() & 1;
         end.begin_endpoint_exchange(exchange);
         if exchange.writes > 0 {
-            end.connection.send(exchange.writes, ctx.now());
+            end.connection.send_application_data(exchange.writes, ctx.now());
         }
         self.register_endpoint_key(exchange.flow * 2 + side, place);
     }
@@ -358,7 +361,7 @@ impl<'n> BorrowedHost<'n> {
         let caches = ctx.settings.transports[usize::from(end.transport)].config.cache != CachePolicy::None;
         if caches && end.own_endpoint_key() & 1 == 0 {
             let (to, transport) = (end.nodes[1], end.transport);
-            let (end, metrics) = self.endpoint_and_metrics_cache(place, to, transport, ctx);
+            let (end, metrics) = self.endpoint_and_cached_metrics_mut(place, to, transport, ctx);
             end.connection.cache_connection_metrics(metrics);
         }
     }
@@ -370,25 +373,25 @@ impl<'n> BorrowedHost<'n> {
     #[inline]
     pub(super) fn deliver_to_tcp(&mut self, index: PacketId, ctx: &mut Context) {
         let carried = match ctx.packets[index].content {
-            FrameKind::Segment(carried) => carried,
-            FrameKind::Datagram { to, len, ecn } => {
+            FrameContent::Segment(carried) => carried,
+            FrameContent::Datagram { to, len, ecn } => {
                 ctx.packets.remove_packet(index);
                 self.deliver_datagram(to, len, ecn, ctx);
                 return;
             }
-            FrameKind::Rdma(_) => {
+            FrameContent::Rdma(_) => {
                 self.deliver_rdma_packet(index, ctx);
                 return;
             }
-            FrameKind::Foreign { bytes, ecn, .. } => {
+            FrameContent::Foreign { bytes, ecn, .. } => {
                 self.deliver_frame_to_external_stack(index, bytes, ecn, ctx);
                 return;
             }
             _ => unreachable!("what is no packet of a flow goes another way"),
         };
-        let (segment, to) = (ctx.packets.unpack_segment(&carried), carried.to);
+        let (segment, to) = (ctx.packets.unpack_tcp_segment(&carried), carried.to);
         ctx.packets.remove_packet(index);
-        let Some(place) = self.endpoint_of_key(to) else {
+        let Some(place) = self.find_endpoint_by_key(to) else {
             return; // A late duplicate of a flow that is over.
         };
         let now = ctx.now();
@@ -433,7 +436,7 @@ impl<'n> BorrowedHost<'n> {
                 end.quiet = true;
                 ctx.report_endpoint_event(endpoint_key, EndpointEvent::Drained);
             }
-        } else if let Some(failure) = end.connection.failure() {
+        } else if let Some(failure) = end.connection.connection_failure() {
             ctx.report_endpoint_event(endpoint_key, EndpointEvent::Failed(failure));
             self.free_tcp_endpoint(place, ctx);
         }
@@ -446,8 +449,8 @@ impl<'n> BorrowedHost<'n> {
             return;
         }
         loop {
-            let (end, host) = self.endpoint_and_host(place);
-            if !host.has_nic_buffer_space(ctx) && !end.connection.is_in_super_packet() {
+            let (end, host) = self.endpoint_and_host_mut(place);
+            if !host.has_nic_buffer_space(ctx) && !end.connection.is_super_packet_partly_sent() {
                 end.blocked = true;
                 host.append_blocked_socket(BlockedSocket::Connection(place.endpoint_arena_index()));
                 return;
@@ -461,7 +464,7 @@ impl<'n> BorrowedHost<'n> {
     /// A blocked socket sends one segment in its turn; false if it had none and left the round robin.
     pub(super) fn send_segment_of_blocked_endpoint(&mut self, place: EndpointId, ctx: &mut Context) -> bool {
         let now = ctx.now();
-        let Some(place) = self.endpoint_by_index(place) else {
+        let Some(place) = self.find_endpoint_by_index(place) else {
             // The endpoint was closed while blocked; now its index can be freed.
             self.release_endpoint_index(place);
             return false;
@@ -473,7 +476,7 @@ impl<'n> BorrowedHost<'n> {
             return false;
         };
         self.send_segment(place, sent, ctx);
-        while self.endpoint_mut(place).connection.is_in_super_packet() {
+        while self.endpoint_mut(place).connection.is_super_packet_partly_sent() {
             let Some(sent) = &self.endpoint_mut(place).connection.poll_transmit(now) else { break };
             self.send_segment(place, sent, ctx);
         }
@@ -488,7 +491,7 @@ impl<'n> BorrowedHost<'n> {
         let (among, class) = (std::mem::take(&mut end.vlans), end.class);
         let Some((draws, id)) = self.per_packet_vlan_picker() else { return };
         let (vlan, class) = draws.pick_vlan_for_packet(id, &among, class, ctx);
-        let (end, host) = self.endpoint_and_host(place);
+        let (end, host) = self.endpoint_and_host_mut(place);
         (end.vlan, end.class, end.vlans) = (vlan, class, among);
         end.nic_queue = host.nic_queue_for_destination(NodeId(end.route), class);
     }
@@ -505,7 +508,7 @@ impl<'n> BorrowedHost<'n> {
         }
         let end = self.endpoint_mut(place);
         let transport = &ctx.settings.transports[usize::from(end.transport)];
-        let ip = IPV4_HEADER_BYTES + segment.header_len(transport.config.timestamps) + segment.len;
+        let ip = IPV4_HEADER_BYTES + segment.tcp_header_len(transport.config.timestamps) + segment.len;
         let nic_queue = end.nic_queue;
         // A packet without data (SYN, ACK) has rank 0 and precedes all others.
         let ranked = ctx.hot.ranked != 0 && segment.len > 0;
@@ -526,7 +529,7 @@ impl<'n> BorrowedHost<'n> {
             at: ctx.now(),
             route: end.route,
             vlan: end.vlan,
-            ..Packet::new(FrameKind::Segment(carried), size, end.class)
+            ..Packet::new(FrameContent::Segment(carried), size, end.class)
         };
         let index = ctx.packets.insert_packet(packet);
         self.send_through_stack(nic_queue, index, ctx);
@@ -535,7 +538,7 @@ impl<'n> BorrowedHost<'n> {
     /// Handles a timer event. If the deadline has moved since, only a new event is scheduled.
     pub(crate) fn on_endpoint_timer(&mut self, endpoint_key: u32, ctx: &mut Context) {
         let now = ctx.now();
-        let Some(place) = self.endpoint_of_key(endpoint_key) else { return };
+        let Some(place) = self.find_endpoint_by_key(endpoint_key) else { return };
         let end = self.endpoint_mut(place);
         if end.timer_at != now {
             return;
@@ -543,9 +546,9 @@ impl<'n> BorrowedHost<'n> {
         end.timer_at = Time::MAX;
         if end.write_at <= now {
             end.write_at = Time::MAX;
-            end.connection.send(end.writes, now);
+            end.connection.send_application_data(end.writes, now);
         }
-        if end.connection.deadline().is_some_and(|deadline| deadline <= now) {
+        if end.connection.next_timer_deadline().is_some_and(|deadline| deadline <= now) {
             end.connection.on_timeout(now);
         }
         self.update_endpoint_after_event(place, endpoint_key, ctx);
@@ -593,7 +596,7 @@ impl TcpEndpoint {
     /// Ensures that a `Timer` event is pending no later than the deadline.
     #[inline]
     fn schedule_endpoint_timer(&mut self, ctx: &mut Context) {
-        let deadline = self.connection.deadline().unwrap_or(Time::MAX).min(self.write_at);
+        let deadline = self.connection.next_timer_deadline().unwrap_or(Time::MAX).min(self.write_at);
         if deadline < self.timer_at {
             let at = deadline.max(ctx.now());
             self.timer_at = at;
@@ -617,7 +620,7 @@ impl TcpEndpoint {
         if reply > 0 && self.reply_delay > Span::ZERO {
             (self.write_at, self.writes) = (now + self.reply_delay, reply);
         } else if reply > 0 {
-            self.connection.send(reply, now);
+            self.connection.send_application_data(reply, now);
         } else {
             ctx.report_endpoint_event(endpoint_key, EndpointEvent::Complete);
         }
@@ -635,12 +638,12 @@ impl TcpEndpoint {
     }
 
     /// Writes a message of the application.
-    fn write_message(&mut self, bytes: u64, token: Option<u32>, written: bool, now: Time) {
+    fn write_application_message(&mut self, bytes: u64, token: Option<u32>, written: bool, now: Time) {
         if let Some(tells) = self.messages.get_or_insert_default().append_message_to_send(bytes, token) {
             self.tells = tells;
         }
         if !written {
-            self.connection.send(bytes, now);
+            self.connection.send_application_data(bytes, now);
         }
     }
 }

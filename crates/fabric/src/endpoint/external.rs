@@ -6,8 +6,8 @@
 use crate::context::Context;
 use crate::event::Event;
 use crate::external::{
-    ExternalStack, ExternalStackExchange, ExternalStackFailure, ExternalStackFrame, ExternalStackOpening,
-    ExternalStackOrder, ExternalStackReport, ExternalStackSamples,
+    ExternalStack, ExternalStackExchange, ExternalStackFailure, ExternalStackFrame,
+    ExternalStackOpeningParameters, ExternalStackOrder, ExternalStackReport, ExternalStackSamples,
 };
 use crate::ids::HostId;
 use crate::order::{EndpointCounters, EndpointEvent, EndpointExchange, EndpointOrder};
@@ -39,7 +39,7 @@ impl HostPairPaths {
     const CHOICES: usize = 8;
 
     /// Asks for the row from a host to another one, by the number of the choice.
-    pub(crate) fn find_host_pair_paths(
+    pub(crate) fn collect_path_rows_between_hosts(
         mut hosts: Vec<NodeId>,
         mut row: impl FnMut([NodeId; 2], u32) -> u32,
     ) -> HostPairPaths {
@@ -58,7 +58,7 @@ impl HostPairPaths {
         self.rows.iter().copied().filter(|row| *row != u32::MAX)
     }
 
-    fn choose_path_row(&self, from: NodeId, to: NodeId, ports: u32) -> Option<u32> {
+    fn choose_path_row_by_ports(&self, from: NodeId, to: NodeId, ports: u32) -> Option<u32> {
         let place = |host: NodeId| self.hosts.binary_search(&host).ok();
         let pair = place(from)? * self.hosts.len() + place(to)?;
         let choice = mix_bits(u64::from(ports)) as usize % HostPairPaths::CHOICES;
@@ -126,8 +126,8 @@ impl ExternalStackState {
     }
 
     /// Samples of sockets and counters since this was last read.
-    pub(crate) fn take_stack_samples(&mut self) -> ExternalStackSamples {
-        self.external_stack_mut().take_stack_samples()
+    pub(crate) fn take_external_stack_samples(&mut self) -> ExternalStackSamples {
+        self.external_stack_mut().take_external_stack_samples()
     }
 
     /// What a person should know after the run.
@@ -140,7 +140,7 @@ impl ExternalStackState {
     }
 
     /// How a frame goes: the endpoint key that it goes to, its row and its class. `None` if it belongs to nothing that is open.
-    pub(super) fn path_of_frame(
+    pub(super) fn find_path_of_frame(
         &self,
         from: NodeId,
         frame: &ExternalStackFrame,
@@ -149,7 +149,7 @@ impl ExternalStackState {
         if let Some((to, end)) = frame.to.and_then(|to| Some((to, self.ends.get(&(to ^ 1))?))) {
             return Some((to, end.route, end.class));
         }
-        let row = self.paths.as_ref()?.choose_path_row(from, frame.destination?, frame.ports)?;
+        let row = self.paths.as_ref()?.choose_path_row_by_ports(from, frame.destination?, frame.ports)?;
         // Programs send in the class of the first transport.
         Some((NO_FLOW, row, ctx.plan.class_of_transport[0]))
     }
@@ -205,7 +205,7 @@ impl ExternalStackState {
             return Vec::new();
         }
         for (endpoint_key, report) in self.external_stack_mut().take_application_reports() {
-            if let Some(event) = self.endpoint_event_of_stack_report(endpoint_key, report, now) {
+            if let Some(event) = self.convert_stack_report_to_event(endpoint_key, report, now) {
                 ctx.report_endpoint_event(endpoint_key, event);
             }
         }
@@ -213,7 +213,7 @@ impl ExternalStackState {
     }
 
     /// The event that the traffic receives for a report of the stack.
-    fn endpoint_event_of_stack_report(
+    fn convert_stack_report_to_event(
         &mut self,
         endpoint_key: u32,
         report: ExternalStackReport,
@@ -228,12 +228,12 @@ impl ExternalStackState {
             ExternalStackReport::Failed(failure) => Some(EndpointEvent::Failed(failure)),
             ExternalStackReport::Drained => Some(EndpointEvent::Drained),
             ExternalStackReport::Counted { .. } => {
-                self.endpoint_counters_of_stack_report(endpoint_key, report).map(EndpointEvent::Counted)
+                self.convert_stack_report_to_counters(endpoint_key, report).map(EndpointEvent::Counted)
             }
         }
     }
 
-    fn endpoint_counters_of_stack_report(
+    fn convert_stack_report_to_counters(
         &mut self,
         endpoint_key: u32,
         report: ExternalStackReport,
@@ -266,7 +266,7 @@ impl ExternalStackState {
             return;
         }
         for (endpoint_key, report) in self.external_stack_mut().take_application_reports() {
-            self.endpoint_counters_of_stack_report(endpoint_key, report).into_iter().for_each(&mut take);
+            self.convert_stack_report_to_counters(endpoint_key, report).into_iter().for_each(&mut take);
         }
     }
 
@@ -299,19 +299,19 @@ impl ExternalStackState {
                 };
                 self.ends.insert(endpoint_key, end);
                 let side = (endpoint_key & 1) as u8;
-                ExternalStackOrder::Open(ExternalStackOpening {
+                ExternalStackOrder::Open(ExternalStackOpeningParameters {
                     side,
                     peer: if side == 0 { spec.destination } else { spec.source },
                     transport: spec.transport,
                     start: spec.start,
-                    exchange: exchange_for_external_stack(&opening.exchange),
+                    exchange: convert_exchange_for_external_stack(&opening.exchange),
                 })
             }
             EndpointOrder::Continue(next) => {
                 if let Some(end) = self.ends.get_mut(&endpoint_key) {
                     end.flow = next.flow;
                 }
-                ExternalStackOrder::Continue(exchange_for_external_stack(next))
+                ExternalStackOrder::Continue(convert_exchange_for_external_stack(next))
             }
             EndpointOrder::EndExchange => ExternalStackOrder::EndExchange,
             EndpointOrder::Close => ExternalStackOrder::Close,
@@ -328,7 +328,7 @@ impl ExternalStackState {
     }
 }
 
-fn exchange_for_external_stack(exchange: &EndpointExchange) -> ExternalStackExchange {
+fn convert_exchange_for_external_stack(exchange: &EndpointExchange) -> ExternalStackExchange {
     ExternalStackExchange {
         flow: exchange.flow,
         writes: exchange.writes,

@@ -4,8 +4,8 @@ use super::external::round_up_to_nanosecond;
 use super::host::BlockedSocket;
 use super::node::BorrowedHost;
 use crate::context::Context;
-use crate::external::{ExternalStackFrame, mark_ce};
-use crate::frame::{FrameBytesId, FrameKind, Packet, PacketId};
+use crate::external::{ExternalStackFrame, mark_ce_in_ipv4_frame};
+use crate::frame::{FrameBytesId, FrameContent, Packet, PacketId};
 use pauseframe_transport::EcnCodepoint;
 
 impl BorrowedHost<'_> {
@@ -14,14 +14,14 @@ impl BorrowedHost<'_> {
         if self.ports.port_state(self.port).ready != 0 {
             return false;
         }
-        let node = self.topology_node_of_host(ctx);
+        let node = self.own_topology_node(ctx);
         let Some(external) = self.external_stack_state_mut() else { return false };
         let sent = external.external_stack_mut().take_frame_of_transmit_ring(node, ctx.now());
         let frame = external.end_window_if_stack_failed(sent, ctx).flatten();
         // The stack hears of the transmit buffer that it may use again.
         external.schedule_external_stack_event(ctx);
         let Some(frame) = frame else { return false };
-        let Some((to, route, class)) = external.path_of_frame(node, &frame, ctx) else {
+        let Some((to, route, class)) = external.find_path_of_frame(node, &frame, ctx) else {
             external.discarded += 1;
             return true;
         };
@@ -29,12 +29,12 @@ impl BorrowedHost<'_> {
         let priority = ctx.plan.priorities[usize::from(class)];
         let size = ctx.settings.overhead.frame_size_of_ip_packet(ip_size, priority) as u16;
         let bytes = ctx.packets.add_frame_bytes(bytes);
-        let content = FrameKind::Foreign { to, bytes, ecn };
+        let content = FrameContent::Foreign { to, bytes, ecn };
         let packet = Packet { at: ctx.now(), route, ..Packet::new(content, size, class) };
         let index = ctx.packets.insert_packet(packet);
         let nic_queue = self.host_mut().nic_queue_for_destination(node, class);
         self.host_mut().held += u64::from(size);
-        self.enqueue_at_port(nic_queue, index, ctx);
+        self.transmit_or_enqueue_in_nic(nic_queue, index, ctx);
         true
     }
 
@@ -54,10 +54,10 @@ impl BorrowedHost<'_> {
     ) {
         let to = ctx.packets[index].destination_endpoint_key();
         let mut frame = ctx.packets.remove_frame_and_take_bytes(index, bytes);
-        let (now, node) = (round_up_to_nanosecond(ctx.now()), self.topology_node_of_host(ctx));
+        let (now, node) = (round_up_to_nanosecond(ctx.now()), self.own_topology_node(ctx));
         let Some(external) = self.external_stack_state_mut() else { return };
         if ecn == EcnCodepoint::Ce {
-            mark_ce(&mut frame);
+            mark_ce_in_ipv4_frame(&mut frame);
             if let Some(end) = to.and_then(|to| external.ends.get_mut(&to)) {
                 end.ce_packets += 1;
             }
@@ -68,7 +68,7 @@ impl BorrowedHost<'_> {
     }
 
     /// Its sockets join the line for room in the NIC, where they stay.
-    pub(crate) fn attach_external_stack_to_nic(&mut self) {
+    pub(crate) fn add_external_stack_to_blocked_sockets(&mut self) {
         self.host_mut().append_blocked_socket(BlockedSocket::External);
     }
 }

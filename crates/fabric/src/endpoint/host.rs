@@ -7,7 +7,7 @@ use super::limiter::LimiterIndex;
 use super::node::BorrowedHost;
 use crate::context::Context;
 use crate::event::Event;
-use crate::frame::{Cnm, FrameKind, PacketFifo, PacketId, PacketPool};
+use crate::frame::{Cnm, FrameContent, PacketFifo, PacketId, PacketPool};
 use crate::ids::{EndpointId, NicQueueId};
 use crate::wire::counters::DropReason;
 use pauseframe_engine::Rng;
@@ -25,7 +25,7 @@ pub(crate) struct Host {
     pub(crate) sending: PacketFifo,
     /// The NIC queues of the packets in `sending`, in the same order.
     bound_for: VecDeque<NicQueueId>,
-    queues: IndexVec<NicQueueId, DestinationQueue>,
+    queues: IndexVec<NicQueueId, NicDestinationQueue>,
     queue_of: BTreeMap<(NodeId, u8), NicQueueId>,
     /// By class: backlogged destination queues in round-robin order. Empty until a packet first had to wait.
     turns: Vec<VecDeque<NicQueueId>>,
@@ -48,7 +48,7 @@ pub(super) enum BlockedSocket {
 
 /// Packets in a NIC for one destination and class.
 #[derive(Debug)]
-struct DestinationQueue {
+struct NicDestinationQueue {
     packets: PacketFifo,
     /// Its QCN rate limiter, created by the first CNM.
     limiter: Option<LimiterIndex>,
@@ -77,7 +77,7 @@ impl Host {
         *self
             .queue_of
             .entry((destination, class))
-            .or_insert_with(|| queues.push(DestinationQueue { packets: PacketFifo::EMPTY, limiter: None }))
+            .or_insert_with(|| queues.push(NicDestinationQueue { packets: PacketFifo::EMPTY, limiter: None }))
     }
 
     /// The rate limiter of traffic to `destination` in `class`, if one exists.
@@ -97,13 +97,13 @@ impl Host {
     }
 
     /// The destination queues: packets in the NIC behind the first of each class.
-    pub(crate) fn fifos_of_destination_queues(&self) -> impl Iterator<Item = PacketFifo> {
+    pub(crate) fn iter_fifos_of_destination_queues(&self) -> impl Iterator<Item = PacketFifo> {
         self.queues.iter().map(|queue| queue.packets)
     }
 
     /// Takes the next packet of `class`, round robin over destinations.
     #[inline]
-    fn dequeue_round_robin(&mut self, class: u8, pool: &PacketPool) -> Option<PacketId> {
+    fn dequeue_round_robin_over_destinations(&mut self, class: u8, pool: &PacketPool) -> Option<PacketId> {
         let turns = self.turns.get_mut(usize::from(class))?;
         let queue = turns.pop_front()?;
         let packets = &mut self.queues[queue].packets;
@@ -132,7 +132,7 @@ impl Host {
     }
 
     /// When a segment leaves the stack: at `earliest` plus up to `jitter`, never before the segment ahead.
-    fn next_stack_exit_time(&mut self, earliest: Time, jitter: Span) -> Time {
+    fn assign_stack_exit_time(&mut self, earliest: Time, jitter: Span) -> Time {
         let late =
             if jitter == Span::ZERO { Span::ZERO } else { Span(self.jitter.uniform_below(jitter.0 + 1)) };
         self.last_through = self.last_through.max(earliest + late);
@@ -174,7 +174,7 @@ impl BorrowedHost<'_> {
         let state = self.host_mut();
         state.held += u64::from(ctx.packets[index].size);
         if ctx.hot.stackless {
-            self.enqueue_in_nic(nic_queue, index, ctx);
+            self.enqueue_in_nic_or_rate_limiter(nic_queue, index, ctx);
             return;
         }
         let jitter = self.max_stack_jitter_of_segment(index, ctx);
@@ -183,12 +183,12 @@ impl BorrowedHost<'_> {
             && ctx.settings.tx_delay + jitter == Span::ZERO
             && is_empty
         {
-            self.enqueue_in_nic(nic_queue, index, ctx);
+            self.enqueue_in_nic_or_rate_limiter(nic_queue, index, ctx);
             return;
         }
         let earliest = ctx.now() + ctx.settings.tx_delay;
-        let (id, state) = (self.host_id_of_node(), self.host_mut());
-        let through = state.next_stack_exit_time(earliest, jitter);
+        let (id, state) = (self.own_host_id(), self.host_mut());
+        let through = state.assign_stack_exit_time(earliest, jitter);
         ctx.packets[index].at = through;
         state.bound_for.push_back(nic_queue);
         if state.sending.push_back(&mut ctx.packets, index) {
@@ -205,7 +205,7 @@ impl BorrowedHost<'_> {
         }
         let is_behind = !self.host_mut().sending.is_empty() || !self.ports.port_state(self.port).is_idle(now);
         let is_lossless = ctx.hot.is_class_lossless(ctx.packets[index].class);
-        if is_behind && is_lossless && ctx.contention.advance_contention_to(now) {
+        if is_behind && is_lossless && ctx.contention.advance_and_check_contention(now) {
             jitter
         } else {
             Span::ZERO
@@ -214,32 +214,37 @@ impl BorrowedHost<'_> {
 
     /// The send side of the stack has processed its first packet.
     pub(crate) fn on_tx_stack_done(&mut self, ctx: &mut Context) {
-        let (id, state) = (self.host_id_of_node(), self.host_mut());
+        let (id, state) = (self.own_host_id(), self.host_mut());
         let index = state.sending.pop_front(&ctx.packets).expect("the stack has a packet to send");
         if let Some(next) = state.sending.head() {
             ctx.schedule_event(ctx.packets[next].at, Event::HostSend(id));
         }
         let nic_queue = state.bound_for.pop_front().expect("every packet is bound for a queue");
-        self.enqueue_in_nic(nic_queue, index, ctx);
+        self.enqueue_in_nic_or_rate_limiter(nic_queue, index, ctx);
         // An idle NIC has already sent it, which also freed buffer space.
         self.unblock_sockets(ctx);
     }
 
     /// Passes a packet to the NIC, where a rate limiter may hold it.
     #[inline(always)]
-    fn enqueue_in_nic(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
+    fn enqueue_in_nic_or_rate_limiter(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
         if ctx.hot.qcn
-            && let Some((limiter, _)) = self.rate_limiter_mut(nic_queue)
+            && let Some((limiter, _)) = self.find_rate_limiter_mut(nic_queue)
             && limiter.hold_back_if_rate_limited(index, ctx)
         {
             return;
         }
-        self.enqueue_at_port(nic_queue, index, ctx);
+        self.transmit_or_enqueue_in_nic(nic_queue, index, ctx);
     }
 
     /// Queues a packet at the port if its class is empty there, else in the queue of its destination.
     #[inline(always)]
-    pub(super) fn enqueue_at_port(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
+    pub(super) fn transmit_or_enqueue_in_nic(
+        &mut self,
+        nic_queue: NicQueueId,
+        index: PacketId,
+        ctx: &mut Context,
+    ) {
         let (now, packet, port) = (ctx.now(), &ctx.packets[index], self.port);
         let (class, size) = (packet.class, packet.size);
         if self.ports.port_state(port).is_idle(now) {
@@ -250,7 +255,7 @@ impl BorrowedHost<'_> {
         let slot = port.egress_queue_token(class, &ctx.hot);
         if ctx.settings.nic_fifo || self.ports.egress_queue(slot).queue.is_empty() {
             if self.ports.enqueue_packet(port, slot, index, ctx) {
-                self.start_transmission(ctx);
+                self.start_or_schedule_transmission(ctx);
             }
             return;
         }
@@ -260,8 +265,8 @@ impl BorrowedHost<'_> {
     }
 
     /// Starts the NIC now or after the frame in service, unless a transmission is already scheduled.
-    pub(crate) fn start_transmission(&mut self, ctx: &mut Context) {
-        if self.ports.check_or_schedule_next_frame(self.port, ctx) {
+    pub(crate) fn start_or_schedule_transmission(&mut self, ctx: &mut Context) {
+        if self.ports.is_idle_else_schedule_next_frame(self.port, ctx) {
             self.transmit_next_frame(ctx);
         }
     }
@@ -271,7 +276,7 @@ impl BorrowedHost<'_> {
     #[inline]
     pub(crate) fn transmit_next_frame(&mut self, ctx: &mut Context) {
         let port = self.port;
-        if self.ports.transmit_waiting_pause(port, ctx) {
+        if self.ports.transmit_waiting_pause_frame(port, ctx) {
             return;
         }
         let eligible = self.ports.port_state(port).classes_eligible_to_send();
@@ -280,10 +285,10 @@ impl BorrowedHost<'_> {
         } else {
             eligible.ilog2() as u8
         };
-        let index = self.ports.dequeue_first_packet(port, class, ctx);
+        let index = self.ports.dequeue_first_packet_of_class(port, class, ctx);
         let state = self.host_mut();
         state.release_nic_buffer(u32::from(ctx.packets[index].size), ctx);
-        if let Some(next) = state.dequeue_round_robin(class, &ctx.packets) {
+        if let Some(next) = state.dequeue_round_robin_over_destinations(class, &ctx.packets) {
             let (state, slot) = self.ports.port_and_queue_mut(port, port.egress_queue_token(class, &ctx.hot));
             slot.queue.push_back(&mut ctx.packets, next);
             state.ready |= 1 << class;
@@ -327,7 +332,7 @@ impl BorrowedHost<'_> {
     /// A packet has completely arrived at the NIC.
     #[inline(always)]
     pub(crate) fn on_nic_receive(&mut self, index: PacketId, ctx: &mut Context) {
-        if ctx.hot.slow_receivers && self.admit_to_receive_buffer(index, ctx) {
+        if ctx.hot.slow_receivers && self.enqueue_or_drop_at_slow_receiver(index, ctx) {
             return;
         }
         self.enter_rx_stack(index, ctx);
@@ -335,14 +340,14 @@ impl BorrowedHost<'_> {
 
     /// Puts a frame into the buffer of a slow receiver or drops it; false if the host is not slow.
     #[cold]
-    fn admit_to_receive_buffer(&mut self, index: PacketId, ctx: &mut Context) -> bool {
-        let (id, came_by) = (self.host_id_of_node(), self.port.peer_port_id());
+    fn enqueue_or_drop_at_slow_receiver(&mut self, index: PacketId, ctx: &mut Context) -> bool {
+        let (id, came_by) = (self.own_host_id(), self.port.peer_port_id());
         let Some(receiver) = self.slow_receiver_mut() else { return false };
         let packet = &mut ctx.packets[index];
         (packet.ingress, packet.ingress_class) = (came_by, packet.class);
         let (class, size) = (packet.class, packet.size);
         let admitted = if ctx.hot.is_class_lossless(class) {
-            self.ports.admit_with_fixed_thresholds(index, ctx)
+            self.ports.admit_by_fixed_ingress_thresholds(index, ctx)
         } else if receiver.reserve_lossy_receive_buffer(u64::from(size)) {
             Ok(())
         } else {
@@ -360,7 +365,7 @@ impl BorrowedHost<'_> {
 
     /// A slow receiver has drained the first frame of its buffer, which goes up the stack.
     pub(crate) fn on_receive_buffer_frame_drained(&mut self, ctx: &mut Context) {
-        let (id, line) = (self.host_id_of_node(), ctx.plan.link_rate_of_port(self.port.peer_port_id()));
+        let (id, line) = (self.own_host_id(), ctx.plan.link_rate_of_port(self.port.peer_port_id()));
         let Some(receiver) = self.slow_receiver_mut() else { return };
         let index = receiver.dequeue_drained_received_frame(id, line, ctx);
         let packet = ctx.packets[index];
@@ -370,7 +375,7 @@ impl BorrowedHost<'_> {
             let slot = self.port.ingress_queue_token(class, &ctx.hot);
             self.ports.release_from_ingress_account(slot, size, ctx);
             if self.ports.ingress_account(slot).may_resume() {
-                self.ports.send_resume(slot, ctx);
+                self.ports.send_resume_frame(slot, ctx);
             }
         } else if !receiver.release_lossy_receive_buffer(size) {
             ctx.plan.panic_account_underflow("receive buffer", packet.ingress.reverse());
@@ -388,13 +393,13 @@ impl BorrowedHost<'_> {
         let through = ctx.now() + ctx.settings.rx_delay;
         ctx.packets[index].at = through;
         if self.host_mut().receiving.push_back(&mut ctx.packets, index) {
-            ctx.schedule_event(through, Event::HostReceive(self.host_id_of_node()));
+            ctx.schedule_event(through, Event::HostReceive(self.own_host_id()));
         }
     }
 
     /// The receive side of the stack has processed its first packet.
     pub(crate) fn on_rx_stack_done(&mut self, ctx: &mut Context) {
-        let (id, state) = (self.host_id_of_node(), self.host_mut());
+        let (id, state) = (self.own_host_id(), self.host_mut());
         let index = state.receiving.pop_front(&ctx.packets).expect("the stack has received a packet");
         if let Some(next) = state.receiving.head() {
             ctx.schedule_event(ctx.packets[next].at, Event::HostReceive(id));
@@ -408,7 +413,7 @@ impl BorrowedHost<'_> {
     /// A CNM has arrived at the NIC of the source.
     #[cold]
     pub(crate) fn on_cnm(&mut self, index: PacketId, ctx: &mut Context) {
-        let FrameKind::Cnm(cnm) = ctx.packets[index].content else { return };
+        let FrameContent::Cnm(cnm) = ctx.packets[index].content else { return };
         ctx.packets.remove_packet(index);
         let Cnm { sampled_class: class, to, .. } = cnm;
         self.ports.rare_event_counters_mut(self.port.egress_queue_token(class, &ctx.hot)).cnms_received += 1;
@@ -418,24 +423,24 @@ impl BorrowedHost<'_> {
         // The CNM concerns traffic to the other host of the flow.
         let nic_queue = self.host_mut().nic_queue_for_destination(ctx.host_of_endpoint_key(to ^ 1), class);
         let line = self.ports.port_state(self.port).rate.rate();
-        if let Some((limiter, settings)) = self.rate_limiter_or_new(nic_queue, line, ctx) {
+        if let Some((limiter, settings)) = self.find_or_create_rate_limiter(nic_queue, line, ctx) {
             limiter.on_cnm(&cnm, settings, ctx);
         }
     }
 
     /// The first packet of a rate-limited flow queue may enter the NIC.
     pub(crate) fn on_rate_limiter_release(&mut self, nic_queue: NicQueueId, ctx: &mut Context) {
-        let Some((limiter, settings)) = self.rate_limiter_mut(nic_queue) else { return };
-        if let Some(index) = limiter.release_first_held_packet(settings, ctx) {
-            self.enqueue_at_port(nic_queue, index, ctx);
+        let Some((limiter, settings)) = self.find_rate_limiter_mut(nic_queue) else { return };
+        if let Some(index) = limiter.release_first_held_packet_if_due(settings, ctx) {
+            self.transmit_or_enqueue_in_nic(nic_queue, index, ctx);
             self.unblock_sockets(ctx);
         }
     }
 
     /// A timer cycle of a rate limiter has ended.
     pub(crate) fn on_rate_limiter_timer(&mut self, nic_queue: NicQueueId, ctx: &mut Context) {
-        if let Some((limiter, settings)) = self.rate_limiter_mut(nic_queue) {
-            limiter.on_timer_cycle_end(settings, ctx);
+        if let Some((limiter, settings)) = self.find_rate_limiter_mut(nic_queue) {
+            limiter.on_qcn_timer_cycle_end(settings, ctx);
         }
     }
 }

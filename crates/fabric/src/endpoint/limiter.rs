@@ -63,12 +63,12 @@ impl QcnRateLimiters {
     }
 
     /// The packets that the rate limiters of a host delay.
-    pub(crate) fn packets_held_by_rate_limiters(&self, host: HostId) -> impl Iterator<Item = PacketFifo> {
+    pub(crate) fn iter_fifos_of_rate_limiters(&self, host: HostId) -> impl Iterator<Item = PacketFifo> {
         self.all.iter().filter(move |limiter| limiter.id.host == host).map(|limiter| limiter.waiting)
     }
 
     /// One rate limiter, and the settings of all.
-    pub(super) fn rate_limiter_and_settings(
+    pub(super) fn rate_limiter_and_settings_mut(
         &mut self,
         limiter: LimiterIndex,
     ) -> (&mut QcnRateLimiter, &QcnSettings) {
@@ -89,7 +89,7 @@ impl QcnRateLimiter {
     /// A CNM has arrived for a flow queue.
     pub(super) fn on_cnm(&mut self, cnm: &Cnm, settings: &QcnSettings, ctx: &mut Context) {
         self.point.on_cnm(cnm.fb, settings);
-        self.timer_at = ctx.now() + self.point.next_timer_period(settings, &mut self.rng);
+        self.timer_at = ctx.now() + self.point.next_qcn_timer_period(settings, &mut self.rng);
         ctx.schedule_event(self.timer_at, Event::RateTimer(self.id));
         self.schedule_held_packet_release(ctx);
     }
@@ -106,7 +106,7 @@ impl QcnRateLimiter {
     }
 
     /// Releases the first delayed packet into the NIC, unless the event is outdated.
-    pub(super) fn release_first_held_packet(
+    pub(super) fn release_first_held_packet_if_due(
         &mut self,
         settings: &QcnSettings,
         ctx: &mut Context,
@@ -120,24 +120,24 @@ impl QcnRateLimiter {
         let size = u32::from(ctx.packets[index].size);
         self.last = (now, size + ctx.hot.gap);
         if self.point.is_below_line_rate() {
-            self.point.count_sent_bytes(size, settings, &mut self.rng);
+            self.point.count_sent_bytes_for_byte_cycle(size, settings, &mut self.rng);
         }
         self.schedule_held_packet_release(ctx);
         Some(index)
     }
 
     /// A cycle of a limiter's timer is over.
-    pub(super) fn on_timer_cycle_end(&mut self, settings: &QcnSettings, ctx: &mut Context) {
+    pub(super) fn on_qcn_timer_cycle_end(&mut self, settings: &QcnSettings, ctx: &mut Context) {
         let now = ctx.now();
         if self.timer_at != now {
             return;
         }
         self.timer_at = Time::MAX;
         if self.point.is_below_line_rate() {
-            self.point.on_timer_cycle_end(settings);
+            self.point.on_qcn_timer_cycle_end(settings);
         }
         if self.point.is_below_line_rate() {
-            self.timer_at = now + self.point.next_timer_period(settings, &mut self.rng);
+            self.timer_at = now + self.point.next_qcn_timer_period(settings, &mut self.rng);
             ctx.schedule_event(self.timer_at, Event::RateTimer(self.id));
         }
         self.schedule_held_packet_release(ctx);

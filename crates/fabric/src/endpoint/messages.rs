@@ -22,7 +22,7 @@ pub(crate) struct MessageBoundaries {
 }
 
 /// Removes the messages that end at or before `offset` and reports their tokens; returns the end of the next message.
-fn take_completed_messages(line: &mut VecDeque<(u64, u32)>, offset: u64, mut tell: impl FnMut(u32)) -> u64 {
+fn pop_completed_messages(line: &mut VecDeque<(u64, u32)>, offset: u64, mut tell: impl FnMut(u32)) -> u64 {
     while let Some(&(_, token)) = line.front().filter(|(end, _)| *end <= offset) {
         line.pop_front();
         tell(token);
@@ -48,11 +48,11 @@ impl MessageBoundaries {
 
     /// Reports the messages that are complete with `delivered` bytes; returns the byte count at which the next one is.
     pub(super) fn report_delivered_messages(&mut self, delivered: u64, tell: impl FnMut(u32)) -> u64 {
-        take_completed_messages(&mut self.incoming, delivered, tell)
+        pop_completed_messages(&mut self.incoming, delivered, tell)
     }
 
     /// Like `report_delivered_messages`, for sent bytes.
     pub(super) fn report_sent_messages(&mut self, sent: u64, tell: impl FnMut(u32)) -> u64 {
-        take_completed_messages(&mut self.outgoing, sent, tell)
+        pop_completed_messages(&mut self.outgoing, sent, tell)
     }
 }

@@ -76,7 +76,7 @@ impl PartitionHosts {
         };
         PartitionHosts {
             hosts: plan.hosts.iter().map(host).collect(),
-            receivers: SlowReceiver::slow_receivers_by_host(plan),
+            receivers: SlowReceiver::create_slow_receivers_by_host(plan),
             ends: IndexVec::new(),
             free_ends: Vec::new(),
             sources: IndexVec::new(),
@@ -103,19 +103,19 @@ impl PartitionHosts {
     }
 
     /// Index of the endpoint at an endpoint key, if it exists in this partition.
-    fn endpoint_index_of_key(&self, endpoint_key: u32) -> Option<EndpointId> {
+    fn find_endpoint_index_by_key(&self, endpoint_key: u32) -> Option<EndpointId> {
         self.places.get((endpoint_key / 2) as usize)?[(endpoint_key & 1) as usize].to_option()
     }
 
     /// Host of the endpoint at an endpoint key, if it exists in this partition.
     #[inline]
-    pub(crate) fn host_of_endpoint_key_if_local(&self, endpoint_key: u32) -> Option<HostId> {
-        self.ends[self.endpoint_index_of_key(endpoint_key)?].as_ref().map(|end| end.host)
+    pub(crate) fn find_local_host_of_endpoint_key(&self, endpoint_key: u32) -> Option<HostId> {
+        self.ends[self.find_endpoint_index_by_key(endpoint_key)?].as_ref().map(|end| end.host)
     }
 
     /// The host of the source of a flow of datagrams.
     pub(crate) fn host_of_datagram_source(&self, flow: u32) -> Option<HostId> {
-        Some(self.sources[self.endpoint_index_of_key(flow * 2)?].host)
+        Some(self.sources[self.find_endpoint_index_by_key(flow * 2)?].host)
     }
 
     /// Changes the path of an endpoint.
@@ -124,7 +124,7 @@ impl PartitionHosts {
         if let Some(external) = &mut self.external {
             external.set_endpoint_path(endpoint_key, row);
         }
-        let Some(place) = self.endpoint_index_of_key(endpoint_key) else { return };
+        let Some(place) = self.find_endpoint_index_by_key(endpoint_key) else { return };
         if self.sources.get(place).is_some_and(|source| source.flow * 2 == endpoint_key) {
             self.sources[place].route = row;
         }
@@ -189,19 +189,19 @@ impl PartitionHosts {
     #[inline(always)]
     pub(crate) fn prefetch_endpoint(&self, endpoint_key: u32) {
         prefetch_all_cache_lines(
-            self.endpoint_index_of_key(endpoint_key).and_then(|place| self.ends.get(place)),
+            self.find_endpoint_index_by_key(endpoint_key).and_then(|place| self.ends.get(place)),
         );
         self.pairs.prefetch_pair_end(endpoint_key);
     }
 
     #[inline(always)]
-    pub(crate) fn prefetch_oldest_in_flight(&self, endpoint_key: u32) {
+    pub(crate) fn prefetch_oldest_packet_in_flight(&self, endpoint_key: u32) {
         let end = self
-            .endpoint_index_of_key(endpoint_key)
+            .find_endpoint_index_by_key(endpoint_key)
             .and_then(|place| self.ends.get(place))
             .and_then(Option::as_ref);
-        prefetch_first_cache_line(end.and_then(|end| end.connection.oldest_in_flight()));
-        self.pairs.prefetch_oldest_in_flight(endpoint_key);
+        prefetch_first_cache_line(end.and_then(|end| end.connection.oldest_segment_in_flight()));
+        self.pairs.prefetch_oldest_packet_in_flight(endpoint_key);
     }
 
     /// Prefetches the first endpoint that waits for NIC buffer space.

@@ -65,12 +65,12 @@ impl<'n> BorrowedHost<'n> {
     }
 
     #[inline(always)]
-    pub(super) fn host_id_of_node(&self) -> HostId {
+    pub(super) fn own_host_id(&self) -> HostId {
         self.id
     }
 
     /// The node of this host in the topology.
-    pub(super) fn topology_node_of_host(&self, ctx: &Context) -> NodeId {
+    pub(super) fn own_topology_node(&self, ctx: &Context) -> NodeId {
         ctx.plan.hosts[self.id.0 as usize]
     }
 
@@ -109,7 +109,7 @@ impl<'n> BorrowedHost<'n> {
     /// # Panics
     /// If it belongs to another host.
     #[inline(always)]
-    pub(super) fn endpoint_by_index(&self, place: EndpointId) -> Option<EndpointToken<'n>> {
+    pub(super) fn find_endpoint_by_index(&self, place: EndpointId) -> Option<EndpointToken<'n>> {
         let end = self.all.ends[place].as_ref()?;
         assert!(end.host == self.id, "a host was led to a connection end of another");
         Some(EndpointToken(place, PhantomData))
@@ -117,8 +117,8 @@ impl<'n> BorrowedHost<'n> {
 
     /// The endpoint at an endpoint key, if it still exists.
     #[inline(always)]
-    pub(super) fn endpoint_of_key(&self, endpoint_key: u32) -> Option<EndpointToken<'n>> {
-        self.endpoint_by_index(self.all.endpoint_index_of_key(endpoint_key)?)
+    pub(super) fn find_endpoint_by_key(&self, endpoint_key: u32) -> Option<EndpointToken<'n>> {
+        self.find_endpoint_by_index(self.all.find_endpoint_index_by_key(endpoint_key)?)
     }
 
     #[inline(always)]
@@ -128,7 +128,7 @@ impl<'n> BorrowedHost<'n> {
 
     /// Both at once.
     #[inline(always)]
-    pub(super) fn endpoint_and_host(&mut self, end: EndpointToken<'n>) -> (&mut TcpEndpoint, &mut Host) {
+    pub(super) fn endpoint_and_host_mut(&mut self, end: EndpointToken<'n>) -> (&mut TcpEndpoint, &mut Host) {
         let state = self.all.ends[end.0].as_mut().expect("the place of an open flow holds a connection end");
         (state, &mut self.all.hosts[self.id])
     }
@@ -169,24 +169,24 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// Metrics cached from earlier connections to the same host.
-    pub(super) fn cached_tcp_metrics(
+    pub(super) fn find_cached_tcp_metrics(
         &self,
         to: NodeId,
         transport: u16,
         ctx: &Context,
     ) -> Option<&CachedTcpMetrics> {
-        self.all.metrics.get(&(self.topology_node_of_host(ctx), to, transport))
+        self.all.metrics.get(&(self.own_topology_node(ctx), to, transport))
     }
 
     /// An endpoint, and the cache entry for its metrics.
-    pub(super) fn endpoint_and_metrics_cache(
+    pub(super) fn endpoint_and_cached_metrics_mut(
         &mut self,
         end: EndpointToken<'n>,
         to: NodeId,
         transport: u16,
         ctx: &Context,
     ) -> (&TcpEndpoint, &mut CachedTcpMetrics) {
-        let whose = (self.topology_node_of_host(ctx), to, transport);
+        let whose = (self.own_topology_node(ctx), to, transport);
         let end = self.all.ends[end.0].as_ref().expect("the place of an open flow holds a connection end");
         (end, self.all.metrics.entry(whose).or_default())
     }
@@ -204,8 +204,8 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// The datagram source at an endpoint key, if it still exists.
-    pub(super) fn datagram_source_of_key(&self, endpoint_key: u32) -> Option<DatagramSourceToken<'n>> {
-        self.all.endpoint_index_of_key(endpoint_key).map(|place| self.datagram_source_by_index(place))
+    pub(super) fn find_datagram_source_by_key(&self, endpoint_key: u32) -> Option<DatagramSourceToken<'n>> {
+        self.all.find_endpoint_index_by_key(endpoint_key).map(|place| self.datagram_source_by_index(place))
     }
 
     pub(super) fn datagram_source_mut(&mut self, source: DatagramSourceToken<'n>) -> &mut DatagramSource {
@@ -216,8 +216,8 @@ impl<'n> BorrowedHost<'n> {
     ///
     /// # Panics
     /// If it belongs to another host.
-    pub(super) fn datagram_sink_of_key(&mut self, endpoint_key: u32) -> Option<&mut DatagramSink> {
-        let place = self.all.endpoint_index_of_key(endpoint_key)?;
+    pub(super) fn find_datagram_sink_by_key(&mut self, endpoint_key: u32) -> Option<&mut DatagramSink> {
+        let place = self.all.find_endpoint_index_by_key(endpoint_key)?;
         let sink = &mut self.all.sinks[place];
         assert!(sink.host == self.id, "a host was led to a sink of another");
         Some(sink)
@@ -237,7 +237,7 @@ impl<'n> BorrowedHost<'n> {
 
     /// Frees the index of the datagram source or sink at an endpoint key.
     pub(super) fn free_datagram_endpoint_index(&mut self, endpoint_key: u32) {
-        let Some(place) = self.all.endpoint_index_of_key(endpoint_key) else { return };
+        let Some(place) = self.all.find_endpoint_index_by_key(endpoint_key) else { return };
         let free = if endpoint_key & 1 == 0 { &mut self.all.free_sources } else { &mut self.all.free_sinks };
         free.push(place);
         self.unregister_endpoint_key(endpoint_key);
@@ -262,19 +262,19 @@ impl BorrowedHost<'_> {
 impl BorrowedHost<'_> {
     /// The rate limiter of a NIC queue, if a CNM has created one.
     #[inline(always)]
-    pub(super) fn rate_limiter_mut(
+    pub(super) fn find_rate_limiter_mut(
         &mut self,
         queue: NicQueueId,
     ) -> Option<(&mut QcnRateLimiter, &QcnSettings)> {
         let limiters = self.all.limiters.as_deref_mut()?;
         let number = self.all.hosts[self.id].rate_limiter_of_nic_queue(queue)?;
-        let (limiter, settings) = limiters.rate_limiter_and_settings(number);
+        let (limiter, settings) = limiters.rate_limiter_and_settings_mut(number);
         assert!(limiter.limits_queue_of_host(self.id), "a host was led to a limiter of another");
         Some((limiter, settings))
     }
 
     /// The rate limiter of a NIC queue, created if missing; `None` without QCN.
-    pub(super) fn rate_limiter_or_new(
+    pub(super) fn find_or_create_rate_limiter(
         &mut self,
         queue: NicQueueId,
         line: BitRate,
@@ -283,7 +283,7 @@ impl BorrowedHost<'_> {
         let (limiters, host) = (self.all.limiters.as_deref_mut()?, &mut self.all.hosts[self.id]);
         let id = QcnRateLimiterId { host: self.id, nic_queue: queue };
         host.attach_rate_limiter(queue, || limiters.add_rate_limiter(id, line, ctx.now()));
-        self.rate_limiter_mut(queue)
+        self.find_rate_limiter_mut(queue)
     }
 }
 

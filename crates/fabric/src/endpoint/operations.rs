@@ -28,14 +28,14 @@ pub(super) struct PendingStorageOperations {
 
 impl PendingStorageOperations {
     /// Appends an operation that is complete after `bytes` more bytes, of which `arriving` arrive at this end.
-    pub(super) fn push_operation(&mut self, flow: u32, bytes: u64, arriving: u64, reply: u64) {
+    pub(super) fn push_storage_operation(&mut self, flow: u32, bytes: u64, arriving: u64, reply: u64) {
         self.posted += bytes;
         self.arriving += arriving;
         let (end, arrived) = (self.posted, self.arriving);
         self.pending.push_back(PendingStorageOperation { flow, end, arrived, reply });
     }
 
-    pub(super) fn has_no_operations(&self) -> bool {
+    pub(super) fn has_no_storage_operations(&self) -> bool {
         self.pending.is_empty()
     }
 
@@ -61,9 +61,9 @@ mod tests {
     #[test]
     fn they_complete_in_order() {
         let mut operations = PendingStorageOperations::default();
-        operations.push_operation(1, 10, 10, 0);
-        operations.push_operation(2, 0, 0, 7);
-        operations.push_operation(3, 5, 0, 0);
+        operations.push_storage_operation(1, 10, 10, 0);
+        operations.push_storage_operation(2, 0, 0, 7);
+        operations.push_storage_operation(3, 5, 0, 0);
         assert_eq!(operations.take_oldest_operation_if_complete(9), None);
         let complete: Vec<_> = std::iter::from_fn(|| operations.take_oldest_operation_if_complete(14))
             .map(|one| one.flow)

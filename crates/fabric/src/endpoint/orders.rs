@@ -5,12 +5,12 @@ use super::node::BorrowedHost;
 use crate::context::Context;
 use crate::event::Event;
 use crate::ids::HostId;
-use crate::order::{EndpointOpening, EndpointOrder};
+use crate::order::{EndpointOpeningParameters, EndpointOrder};
 use pauseframe_units::Time;
 
 impl PartitionHosts {
     /// Schedules an order for a host of this partition at time `at`.
-    pub(crate) fn schedule_order(
+    pub(crate) fn schedule_endpoint_order(
         &mut self,
         at: Time,
         host: HostId,
@@ -59,12 +59,12 @@ impl BorrowedHost<'_> {
                 order if self.has_queue_pair_at_key(endpoint_key) => {
                     self.execute_queue_pair_order(endpoint_key, &order, ctx);
                 }
-                order => self.execute_endpoint_order(endpoint_key, &order, ctx),
+                order => self.execute_tcp_application_order(endpoint_key, &order, ctx),
             }
         }
     }
 }
 
-fn opening_is_for_queue_pair(opening: &EndpointOpening, ctx: &Context) -> bool {
+fn opening_is_for_queue_pair(opening: &EndpointOpeningParameters, ctx: &Context) -> bool {
     ctx.settings.transports[usize::from(opening.spec.transport)].rdma.is_some()
 }

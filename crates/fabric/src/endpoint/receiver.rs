@@ -27,7 +27,9 @@ pub(crate) struct SlowReceiver {
 
 impl SlowReceiver {
     /// Receivers by host; empty if no host drains slowly.
-    pub(super) fn slow_receivers_by_host(plan: &NetworkPlan) -> IndexVec<HostId, Option<Box<SlowReceiver>>> {
+    pub(super) fn create_slow_receivers_by_host(
+        plan: &NetworkPlan,
+    ) -> IndexVec<HostId, Option<Box<SlowReceiver>>> {
         if plan.settings.receivers.is_empty() {
             return IndexVec::new();
         }
@@ -69,7 +71,7 @@ impl SlowReceiver {
         ctx: &mut Context,
     ) {
         if self.waiting.push_back(&mut ctx.packets, index) {
-            self.schedule_drain(host, index, line, ctx);
+            self.schedule_drain_of_first_frame(host, index, line, ctx);
         }
     }
 
@@ -82,13 +84,13 @@ impl SlowReceiver {
     ) -> PacketId {
         let index = self.waiting.pop_front(&ctx.packets).expect("a drained frame was in the buffer");
         if let Some(next) = self.waiting.head() {
-            self.schedule_drain(host, next, line, ctx);
+            self.schedule_drain_of_first_frame(host, next, line, ctx);
         }
         index
     }
 
     /// Schedules the drain of the first frame: at the host's own rate, or at the link rate (`line`) once the host is no longer slow.
-    fn schedule_drain(&self, host: HostId, index: PacketId, line: BitRate, ctx: &mut Context) {
+    fn schedule_drain_of_first_frame(&self, host: HostId, index: PacketId, line: BitRate, ctx: &mut Context) {
         let is_slow = self.stop.is_none_or(|stop| ctx.now() < stop);
         let rate = if is_slow { self.rate } else { self.rate.max(line) };
         let size = Bytes(u64::from(ctx.packets[index].size));

@@ -83,7 +83,7 @@ impl ThroughputSeries {
     }
 
     /// Length of an interval; the first one starts at 0.
-    pub fn interval_length(&self) -> Span {
+    pub fn throughput_interval_length(&self) -> Span {
         self.every
     }
 
@@ -110,7 +110,7 @@ mod tests {
             for (time, workload, bytes) in &arrivals {
                 counted.add_goodput_bytes(*workload, *bytes, Time(*time));
             }
-            let every = counted.interval_length().0;
+            let every = counted.throughput_interval_length().0;
             let found: Vec<Vec<u64>> = counted.goodput_bytes_by_interval().map(<[u64]>::to_vec).collect();
             let last = arrivals.last().unwrap().0;
             prop_assert!(found.len() <= MAX_INTERVALS);

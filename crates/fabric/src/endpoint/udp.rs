@@ -10,9 +10,9 @@ use super::node::{BorrowedHost, DatagramSourceToken};
 use crate::context::Context;
 use crate::event::Event;
 use crate::flow::DatagramCounts;
-use crate::frame::{FrameKind, Packet};
+use crate::frame::{FrameContent, Packet};
 use crate::ids::{HostId, NicQueueId};
-use crate::order::{EndpointCounters, EndpointEvent, EndpointOpening};
+use crate::order::{EndpointCounters, EndpointEvent, EndpointOpeningParameters};
 use crate::settings::UdpSettings;
 use crate::wire::counters::DropReason;
 use pauseframe_transport::EcnCodepoint;
@@ -86,14 +86,14 @@ impl<'n> BorrowedHost<'n> {
     pub(super) fn open_datagram_endpoint(
         &mut self,
         endpoint_key: u32,
-        opening: EndpointOpening,
+        opening: EndpointOpeningParameters,
         ctx: &mut Context,
     ) {
-        let EndpointOpening { spec, route, picked, .. } = opening;
+        let EndpointOpeningParameters { spec, route, picked, .. } = opening;
         let (flow, side) = (endpoint_key / 2, endpoint_key & 1);
         if side == 1 {
             let workload = spec.workload;
-            let (host, last) = (self.host_id_of_node(), ctx.now());
+            let (host, last) = (self.own_host_id(), ctx.now());
             let sink = DatagramSink {
                 flow,
                 host,
@@ -109,7 +109,7 @@ impl<'n> BorrowedHost<'n> {
         }
         let source = DatagramSource {
             flow,
-            host: self.host_id_of_node(),
+            host: self.own_host_id(),
             nic_queue: self.host_mut().nic_queue_for_destination(spec.destination, picked.class),
             route,
             class: picked.class,
@@ -122,12 +122,12 @@ impl<'n> BorrowedHost<'n> {
             counted: DatagramCounts::default(),
         };
         self.add_datagram_source(endpoint_key, source);
-        self.on_datagram_due(flow, ctx);
+        self.on_datagram_send_due(flow, ctx);
     }
 
     /// The next datagram of a source is due.
-    pub(crate) fn on_datagram_due(&mut self, flow: u32, ctx: &mut Context) {
-        let Some(place) = self.datagram_source_of_key(flow * 2) else { return };
+    pub(crate) fn on_datagram_send_due(&mut self, flow: u32, ctx: &mut Context) {
+        let Some(place) = self.find_datagram_source_by_key(flow * 2) else { return };
         let source = *self.datagram_source_mut(place);
         if source.stop.is_some_and(|stop| stop <= ctx.now()) {
             self.finish_datagram_source(place, ctx);
@@ -196,7 +196,7 @@ impl<'n> BorrowedHost<'n> {
             ctx.settings.overhead.frame_size_of_ip_packet(len + IPV4_UDP_HEADER_BYTES, priority) as u16;
         let is_capable = ctx.settings.transports[usize::from(transport)].datagrams.is_some_and(|udp| udp.ecn);
         let ecn = if is_capable { EcnCodepoint::Ect0 } else { EcnCodepoint::NotEct };
-        let content = FrameKind::Datagram { to: flow * 2 + 1, len: len as u16, ecn };
+        let content = FrameContent::Datagram { to: flow * 2 + 1, len: len as u16, ecn };
         let packet = Packet { at: ctx.now(), route, vlan, ..Packet::new(content, size, class) };
         let index = ctx.packets.insert_packet(packet);
         self.send_through_stack(nic_queue, index, ctx);
@@ -205,7 +205,7 @@ impl<'n> BorrowedHost<'n> {
     /// Delivers a datagram of `len` bytes from the stack to the sink at an endpoint key.
     #[inline(never)]
     pub(super) fn deliver_datagram(&mut self, to: u32, len: u16, ecn: EcnCodepoint, ctx: &mut Context) {
-        let Some(sink) = self.datagram_sink_of_key(to | 1) else { return };
+        let Some(sink) = self.find_datagram_sink_by_key(to | 1) else { return };
         let (now, bytes) = (ctx.now(), u64::from(len));
         sink.received += 1;
         sink.ce += u64::from(ecn == EcnCodepoint::Ce);
@@ -220,7 +220,7 @@ impl<'n> BorrowedHost<'n> {
 
     /// The source has finished: the sink expects `count` datagrams in total.
     pub(super) fn set_expected_datagram_count(&mut self, endpoint_key: u32, count: u64, ctx: &mut Context) {
-        let Some(sink) = self.datagram_sink_of_key(endpoint_key | 1) else { return };
+        let Some(sink) = self.find_datagram_sink_by_key(endpoint_key | 1) else { return };
         sink.awaited = count;
         if sink.received == count {
             ctx.report_endpoint_event(endpoint_key, EndpointEvent::DatagramsReceived(sink.last));
@@ -230,10 +230,10 @@ impl<'n> BorrowedHost<'n> {
     /// Frees this side of a datagram flow that has ended and has nothing in flight.
     pub(super) fn free_datagram_endpoint(&mut self, endpoint_key: u32, ctx: &mut Context) {
         let counters = if endpoint_key & 1 == 0 {
-            self.datagram_source_of_key(endpoint_key)
+            self.find_datagram_source_by_key(endpoint_key)
                 .map(|source| self.datagram_source_mut(source).take_unreported_counters())
         } else {
-            self.datagram_sink_of_key(endpoint_key).map(DatagramSink::take_unreported_counters)
+            self.find_datagram_sink_by_key(endpoint_key).map(DatagramSink::take_unreported_counters)
         };
         let Some(counters) = counters else { return };
         self.free_datagram_endpoint_index(endpoint_key);
@@ -244,7 +244,7 @@ impl<'n> BorrowedHost<'n> {
 impl PartitionHosts {
     /// Received bytes of `flow` that have not been reported.
     pub(crate) fn unreported_datagram_bytes(&self, flow: u32) -> u64 {
-        self.endpoint_index_of_key(flow * 2 + 1)
+        self.find_endpoint_index_by_key(flow * 2 + 1)
             .and_then(|place| self.sinks.get(place))
             .map_or(0, |sink| sink.counted.1)
     }

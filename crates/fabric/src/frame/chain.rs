@@ -43,12 +43,12 @@ impl PacketFifo {
     /// Appends a packet; true if the FIFO was empty.
     #[inline]
     pub(crate) fn push_back(&mut self, pool: &mut PacketPool, index: PacketId) -> bool {
-        self.push_back_and_update_tail(pool, index, |_| {})
+        self.push_back_and_notify_previous_tail(pool, index, |_| {})
     }
 
     /// Appends a packet and passes the previous tail, if there is one, to `tell`.
     #[inline(always)]
-    pub(crate) fn push_back_and_update_tail(
+    pub(crate) fn push_back_and_notify_previous_tail(
         &mut self,
         pool: &mut PacketPool,
         index: PacketId,
@@ -96,7 +96,7 @@ impl PacketFifo {
 
     /// Drops the head; `next` is the packet behind it.
     #[inline(always)]
-    pub(crate) fn replace_head_by_next(&mut self, next: PacketId) {
+    pub(crate) fn remove_head_given_next(&mut self, next: PacketId) {
         self.head = next;
     }
 

@@ -24,7 +24,7 @@ pub(crate) struct Packet {
     pub(crate) ingress: PortId,
     /// Offset of its path, or the destination node where switches look up the next hop.
     pub(crate) route: u32,
-    pub(crate) content: FrameKind,
+    pub(crate) content: FrameContent,
     /// Bytes that it occupies in buffers: the frame without preamble and gap.
     pub(crate) size: u16,
     /// Index of its VLAN in the tables, if VLANs are used.
@@ -42,7 +42,7 @@ const _: () = assert!(size_of::<Packet>() == 64);
 
 /// The kind of a frame, with its content.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum FrameKind {
+pub(crate) enum FrameContent {
     /// A TCP segment in an IP packet.
     Segment(CompactTcpSegment),
     /// A UDP datagram of `len` bytes in an IP packet; `to` is flow * 2 + 1.
@@ -131,7 +131,7 @@ impl TcpOptionsId {
 impl Packet {
     /// A frame of `size` bytes in `class`, without ingress port or route.
     #[inline(always)]
-    pub(crate) fn new(content: FrameKind, size: u16, class: u8) -> Packet {
+    pub(crate) fn new(content: FrameContent, size: u16, class: u8) -> Packet {
         Packet {
             at: Time::ZERO,
             next: PacketId::NONE,
@@ -151,23 +151,23 @@ impl Packet {
     pub(crate) fn is_flow_packet(&self) -> bool {
         matches!(
             self.content,
-            FrameKind::Segment(_)
-                | FrameKind::Datagram { .. }
-                | FrameKind::Rdma(_)
-                | FrameKind::Foreign { .. }
+            FrameContent::Segment(_)
+                | FrameContent::Datagram { .. }
+                | FrameContent::Rdma(_)
+                | FrameContent::Foreign { .. }
         )
     }
 
     /// Whether it is a SYN or a SYN-ACK.
     pub(crate) fn is_syn(&self) -> bool {
-        matches!(self.content, FrameKind::Segment(CompactTcpSegment { flags, .. }) if flags.contains_flags(TcpFlags::SYN))
+        matches!(self.content, FrameContent::Segment(CompactTcpSegment { flags, .. }) if flags.contains_flags(TcpFlags::SYN))
     }
 
     /// Whether its transmission time counts for packets: false for pause frames and frames cut off by a failure.
     pub(crate) fn counts_as_packet_transmission(&self) -> bool {
         !matches!(
             self.content,
-            FrameKind::Pause { .. } | FrameKind::Damaged { was_pause: true } | FrameKind::Lost
+            FrameContent::Pause { .. } | FrameContent::Damaged { was_pause: true } | FrameContent::Lost
         )
     }
 
@@ -175,10 +175,10 @@ impl Packet {
     #[inline]
     pub(crate) fn ecn_codepoint_of_packet(&self) -> EcnCodepoint {
         match self.content {
-            FrameKind::Segment(CompactTcpSegment { ecn, .. })
-            | FrameKind::Datagram { ecn, .. }
-            | FrameKind::Foreign { ecn, .. }
-            | FrameKind::Rdma(RdmaFrame { ecn, .. }) => ecn,
+            FrameContent::Segment(CompactTcpSegment { ecn, .. })
+            | FrameContent::Datagram { ecn, .. }
+            | FrameContent::Foreign { ecn, .. }
+            | FrameContent::Rdma(RdmaFrame { ecn, .. }) => ecn,
             _ => EcnCodepoint::NotEct,
         }
     }
@@ -186,18 +186,22 @@ impl Packet {
     /// The endpoint key (flow * 2 + side) of its destination endpoint, if it has one.
     pub(crate) fn destination_endpoint_key(&self) -> Option<u32> {
         match self.content {
-            FrameKind::Segment(CompactTcpSegment { to, .. })
-            | FrameKind::Datagram { to, .. }
-            | FrameKind::Foreign { to, .. }
-            | FrameKind::Rdma(RdmaFrame { to, .. })
-            | FrameKind::Cnm(Cnm { to, .. }) => Some(to),
-            FrameKind::Pause { .. } | FrameKind::Damaged { .. } | FrameKind::Lost => None,
+            FrameContent::Segment(CompactTcpSegment { to, .. })
+            | FrameContent::Datagram { to, .. }
+            | FrameContent::Foreign { to, .. }
+            | FrameContent::Rdma(RdmaFrame { to, .. })
+            | FrameContent::Cnm(Cnm { to, .. }) => Some(to),
+            FrameContent::Pause { .. } | FrameContent::Damaged { .. } | FrameContent::Lost => None,
         }
     }
 
     /// Its rank in a pFabric queue: smaller ranks go first. Frames other than segments have rank 0.
     pub(crate) fn pfabric_rank_of_packet(&self) -> u32 {
-        if let FrameKind::Segment(CompactTcpSegment { remaining, .. }) = self.content { remaining } else { 0 }
+        if let FrameContent::Segment(CompactTcpSegment { remaining, .. }) = self.content {
+            remaining
+        } else {
+            0
+        }
     }
 }
 

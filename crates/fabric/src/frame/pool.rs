@@ -1,8 +1,8 @@
 //! The pool of all packets of a partition. It allocates only while it grows to the maximum number of packets in flight.
 
 use super::telemetry::PacketTelemetryPool;
-use super::{CompactTcpSegment, FrameBytes, FrameBytesId, FrameKind, Packet, PacketId, TcpOptionsId};
-use pauseframe_engine::memory::{prefetch_first_cache_line, push_to_arena};
+use super::{CompactTcpSegment, FrameBytes, FrameBytesId, FrameContent, Packet, PacketId, TcpOptionsId};
+use pauseframe_engine::memory::{prefetch_first_cache_line, push_to_huge_page_vec};
 use pauseframe_rdma::cc::hpcc::Telemetry;
 use pauseframe_transport::{Segment, TcpOptions};
 use pauseframe_units::Id;
@@ -41,7 +41,7 @@ impl PacketPool {
             self[index] = packet;
             return index;
         }
-        push_to_arena(&mut self.packets, packet);
+        push_to_huge_page_vec(&mut self.packets, packet);
         PacketId::from_index(self.packets.len() - 1)
     }
 
@@ -50,11 +50,11 @@ impl PacketPool {
     pub(crate) fn remove_packet(&mut self, index: PacketId) {
         self.free.push(index);
         match self[index].content {
-            FrameKind::Segment(CompactTcpSegment { options, .. }) if options != TcpOptionsId::NONE => {
+            FrameContent::Segment(CompactTcpSegment { options, .. }) if options != TcpOptionsId::NONE => {
                 self.free_options.push(options);
             }
-            FrameKind::Rdma(frame) => self.free_telemetry_of_frame(frame.telemetry),
-            FrameKind::Foreign { bytes, .. } => drop(self.take_frame_bytes(bytes)),
+            FrameContent::Rdma(frame) => self.free_telemetry_of_frame(frame.telemetry),
+            FrameContent::Foreign { bytes, .. } => drop(self.take_frame_bytes(bytes)),
             _ => {}
         }
     }
@@ -62,18 +62,18 @@ impl PacketPool {
     /// Frees a packet whose options [`Self::export_packet`] has moved, without reading it (a likely cache miss).
     #[inline]
     pub(crate) fn remove_exported_packet(&mut self, index: PacketId) {
-        let parted = |content| !matches!(content, FrameKind::Segment(carried) if carried.options != TcpOptionsId::NONE);
+        let parted = |content| !matches!(content, FrameContent::Segment(carried) if carried.options != TcpOptionsId::NONE);
         debug_assert!(parted(self[index].content), "its options would be lost");
         self.free.push(index);
     }
 
     /// Replaces the content of a frame and frees what it carried.
-    pub(crate) fn replace_content_of_damaged_frame(&mut self, index: PacketId, content: FrameKind) {
-        if let FrameKind::Segment(CompactTcpSegment { options, .. }) = self[index].content {
+    pub(crate) fn replace_content_of_damaged_frame(&mut self, index: PacketId, content: FrameContent) {
+        if let FrameContent::Segment(CompactTcpSegment { options, .. }) = self[index].content {
             self.take_tcp_options(options);
-        } else if let FrameKind::Foreign { bytes, .. } = self[index].content {
+        } else if let FrameContent::Foreign { bytes, .. } = self[index].content {
             self.take_frame_bytes(bytes);
-        } else if let FrameKind::Rdma(frame) = self[index].content {
+        } else if let FrameContent::Rdma(frame) = self[index].content {
             self.free_telemetry_of_frame(frame.telemetry);
         }
         self[index].content = content;
@@ -81,7 +81,7 @@ impl PacketPool {
 
     /// The packet with an index, if the index is valid.
     #[inline]
-    pub(crate) fn packet_if_valid(&self, index: PacketId) -> Option<&Packet> {
+    pub(crate) fn packet_if_index_valid(&self, index: PacketId) -> Option<&Packet> {
         self.packets.get(index.index())
     }
 
@@ -95,7 +95,10 @@ impl PacketPool {
     #[inline(always)]
     pub(crate) fn prefetch_free_pool_entry(&self, ahead: usize) {
         prefetch_first_cache_line(
-            self.free.len().checked_sub(ahead + 1).and_then(|place| self.packet_if_valid(self.free[place])),
+            self.free
+                .len()
+                .checked_sub(ahead + 1)
+                .and_then(|place| self.packet_if_index_valid(self.free[place])),
         );
     }
 
@@ -123,7 +126,7 @@ impl PacketPool {
     }
 
     /// All packets in the pool, wherever they are in the network.
-    pub(crate) fn all_packets_in_pool(&self) -> impl Iterator<Item = &Packet> {
+    pub(crate) fn iter_packets_in_pool(&self) -> impl Iterator<Item = &Packet> {
         let is_free = self.free_pool_entry_flags();
         self.packets.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(packet, _)| packet)
     }
@@ -188,7 +191,7 @@ impl PacketPool {
         telemetries: &[Telemetry],
     ) -> PacketId {
         self.import_telemetry_from_partition(&mut packet, telemetries);
-        if let FrameKind::Segment(carried) = &mut packet.content
+        if let FrameContent::Segment(carried) = &mut packet.content
             && carried.options != TcpOptionsId::NONE
         {
             carried.options = self.add_tcp_options(options[carried.options.0 as usize]);
@@ -205,7 +208,7 @@ impl PacketPool {
     ) -> Packet {
         let mut copy = self[index];
         self.export_telemetry_to_partition(index, &mut copy, telemetries);
-        if let FrameKind::Segment(carried) = &mut copy.content
+        if let FrameContent::Segment(carried) = &mut copy.content
             && carried.options != TcpOptionsId::NONE
         {
             let taken = self.take_tcp_options(std::mem::replace(
@@ -213,7 +216,7 @@ impl PacketPool {
                 TcpOptionsId(options.len() as u32),
             ));
             options.push(taken);
-            if let FrameKind::Segment(stays) = &mut self[index].content {
+            if let FrameContent::Segment(stays) = &mut self[index].content {
                 stays.options = TcpOptionsId::NONE;
             }
         }
@@ -222,7 +225,7 @@ impl PacketPool {
 
     /// The segment that a packet carries.
     #[inline]
-    pub(crate) fn unpack_segment(&self, carried: &CompactTcpSegment) -> Segment {
+    pub(crate) fn unpack_tcp_segment(&self, carried: &CompactTcpSegment) -> Segment {
         let options = if carried.options == TcpOptionsId::NONE {
             TcpOptions::None
         } else {

@@ -1,7 +1,7 @@
 //! Telemetry of HPCC packets, stored outside the packets so that a frame stays one cache line.
 
-use super::{FrameKind, Packet, PacketId, PacketPool, TelemetryId};
-use pauseframe_engine::memory::prefetch_element_or_first;
+use super::{FrameContent, Packet, PacketId, PacketPool, TelemetryId};
+use pauseframe_engine::memory::prefetch_element_at_index_or_first;
 use pauseframe_rdma::cc::hpcc::{Hop, Quantum, Telemetry};
 use pauseframe_units::{BitRate, LineRate, Time};
 use std::hint::select_unpredictable;
@@ -17,7 +17,7 @@ pub(crate) struct TelemetryStamper {
 impl TelemetryStamper {
     /// For the rates of the fastest host link and the fastest link. The unit follows the host link, as in the scripts of the HPCC
     /// simulator: a coarser one makes the busiest of several hops look busier.
-    pub(crate) fn stamper_for_fastest(host: BitRate, link: BitRate) -> TelemetryStamper {
+    pub(crate) fn create_stamper_for_fastest_links(host: BitRate, link: BitRate) -> TelemetryStamper {
         let line = LineRate::new(link);
         TelemetryStamper {
             quantum: Quantum((host.0 / 25_000_000_000).max(1)),
@@ -27,7 +27,7 @@ impl TelemetryStamper {
 
     /// The telemetry of a port with this rate: bytes in its queue, bytes sent, and the time.
     #[inline(always)]
-    pub(crate) fn stamp_hop(self, rate: LineRate, queue: u64, sent: u64, now: Time) -> Hop {
+    pub(crate) fn build_hop_telemetry(self, rate: LineRate, queue: u64, sent: u64, now: Time) -> Hop {
         let line = if rate == self.usual.0 { self.usual.1 } else { rate_in_kbps(rate) };
         self.quantum.stamp(line, queue, sent, now.0 / 1000)
     }
@@ -40,26 +40,26 @@ fn rate_in_kbps(rate: LineRate) -> u32 {
 /// The telemetry of all packets of a partition.
 #[derive(Debug, Default)]
 pub(super) struct PacketTelemetryPool {
-    all: Vec<CacheLine>,
+    all: Vec<CacheLineAlignedTelemetry>,
     free: Vec<TelemetryId>,
 }
 
 /// Telemetry in a separate cache line.
 #[derive(Debug)]
 #[repr(align(64))]
-struct CacheLine(Telemetry);
+struct CacheLineAlignedTelemetry(Telemetry);
 
-const _: () = assert!(size_of::<CacheLine>() == 64);
+const _: () = assert!(size_of::<CacheLineAlignedTelemetry>() == 64);
 
 impl PacketPool {
     /// Empty telemetry for a packet.
-    pub(crate) fn add_packet_telemetry(&mut self) -> TelemetryId {
+    pub(crate) fn add_empty_packet_telemetry(&mut self) -> TelemetryId {
         let PacketTelemetryPool { all, free } = &mut self.telemetries;
         if let Some(place) = free.pop() {
             all[place.0 as usize].0.clear();
             return place;
         }
-        all.push(CacheLine(Telemetry::EMPTY));
+        all.push(CacheLineAlignedTelemetry(Telemetry::EMPTY));
         TelemetryId((all.len() - 1) as u32)
     }
 
@@ -71,17 +71,20 @@ impl PacketPool {
     /// The telemetry to which switch ports append. Acknowledgements return that of a data packet as it is.
     #[inline]
     pub(crate) fn telemetry_to_append_to(&self, index: PacketId) -> Option<TelemetryId> {
-        let FrameKind::Rdma(frame) = &self[index].content else { return None };
+        let FrameContent::Rdma(frame) = &self[index].content else { return None };
         (frame.packet.opcode.is_data() && frame.telemetry != TelemetryId::NONE).then_some(frame.telemetry)
     }
 
     /// Prefetches the telemetry of a packet, if its next node reads it: switches pass that of acknowledgements on.
     #[inline(always)]
     pub(crate) fn prefetch_telemetry_of_packet(&self, packet: &Packet, to_host: bool) {
-        if let FrameKind::Rdma(frame) = &packet.content {
+        if let FrameContent::Rdma(frame) = &packet.content {
             let place = frame.telemetry.0 as usize;
             let is_read = to_host | frame.packet.opcode.is_data();
-            prefetch_element_or_first(&self.telemetries.all, select_unpredictable(is_read, place, 0));
+            prefetch_element_at_index_or_first(
+                &self.telemetries.all,
+                select_unpredictable(is_read, place, 0),
+            );
         }
     }
 
@@ -93,7 +96,7 @@ impl PacketPool {
     /// Exchanges the telemetry of a packet, which may be none, for another.
     #[inline]
     pub(crate) fn swap_packet_telemetry(&mut self, index: PacketId, other: &mut TelemetryId) {
-        if let FrameKind::Rdma(frame) = &mut self[index].content {
+        if let FrameContent::Rdma(frame) = &mut self[index].content {
             std::mem::swap(&mut frame.telemetry, other);
         }
     }
@@ -108,10 +111,10 @@ impl PacketPool {
 
     /// Imports the telemetry of a packet from another pool, where the packet has its index in `telemetries`.
     pub(super) fn import_telemetry_from_partition(&mut self, packet: &mut Packet, telemetries: &[Telemetry]) {
-        if let FrameKind::Rdma(frame) = &mut packet.content
+        if let FrameContent::Rdma(frame) = &mut packet.content
             && frame.telemetry != TelemetryId::NONE
         {
-            let telemetry = self.add_packet_telemetry();
+            let telemetry = self.add_empty_packet_telemetry();
             self.telemetries.all[telemetry.0 as usize].0 = telemetries[frame.telemetry.0 as usize];
             frame.telemetry = telemetry;
         }
@@ -125,7 +128,8 @@ impl PacketPool {
         telemetries: &mut Vec<Telemetry>,
     ) {
         let content = self[index].content;
-        let (FrameKind::Rdma(frame), FrameKind::Rdma(stays)) = (content, &mut self[index].content) else {
+        let (FrameContent::Rdma(frame), FrameContent::Rdma(stays)) = (content, &mut self[index].content)
+        else {
             return;
         };
         if frame.telemetry == TelemetryId::NONE {
@@ -134,7 +138,7 @@ impl PacketPool {
         stays.telemetry = TelemetryId::NONE;
         telemetries.push(*self.telemetry_of_packet(frame.telemetry));
         self.free_telemetry_of_frame(frame.telemetry);
-        if let FrameKind::Rdma(leaves) = &mut copy.content {
+        if let FrameContent::Rdma(leaves) = &mut copy.content {
             leaves.telemetry = TelemetryId((telemetries.len() - 1) as u32);
         }
     }

@@ -1,6 +1,6 @@
 //! Invariants across nodes: no packet disappears between them, and both ends of a link agree on pauses.
 
-use crate::frame::{FrameKind, Packet, PacketFifo};
+use crate::frame::{FrameContent, Packet, PacketFifo};
 use crate::ids::SlotId;
 use crate::observers::view::ObserverView;
 use crate::partition::Partition;
@@ -17,11 +17,11 @@ pub(super) fn check_packet_conservation(view: ObserverView<'_>, switch: NodeId) 
     let mut went = view.partition_of_node(switch).ports.by_switch[number].discarded;
     for egress in &node.ports {
         let ingress = egress.reverse();
-        came += packets_sent_by_port(view, ingress);
-        went += packets_on_wire(view, ingress);
+        came += count_packets_sent_by_port(view, ingress);
+        went += count_packets_on_wire(view, ingress);
         went += view.partition_of_link_peer(ingress).ports.errors.packets_lost_on_wire(ingress);
-        went += packets_sent_by_port(view, *egress);
-        for slot in class_slots_of_port(view, *egress) {
+        went += count_packets_sent_by_port(view, *egress);
+        for slot in iter_class_slots_of_port(view, *egress) {
             let here = view.partition_of_port_owner(*egress);
             let cnms = here.ports.counters.merged_counters_of_queue(slot).cnms_sent;
             came += PacketsAndBytes { packets: cnms, bytes: cnms * u64::from(CNM_FRAME_BYTES) };
@@ -38,24 +38,24 @@ pub(super) fn check_packet_conservation(view: ObserverView<'_>, switch: NodeId) 
     );
 }
 
-fn class_slots_of_port(view: ObserverView<'_>, port: PortId) -> impl Iterator<Item = SlotId> {
+fn iter_class_slots_of_port(view: ObserverView<'_>, port: PortId) -> impl Iterator<Item = SlotId> {
     (0..view.plan.priorities.len() as u8).map(move |class| view.plan.slot_of_class(port, class))
 }
 
 /// Packets that a port has transmitted, without pause frames.
-fn packets_sent_by_port(view: ObserverView<'_>, port: PortId) -> PacketsAndBytes {
-    view.partition_of_port_owner(port).ports.packets_sent_by_port(port)
+fn count_packets_sent_by_port(view: ObserverView<'_>, port: PortId) -> PacketsAndBytes {
+    view.partition_of_port_owner(port).ports.count_packets_sent_by_port(port)
 }
 
 /// Packets in flight. Frames lost to a failure stay on the wire but are already counted as lost.
-fn packets_on_wire(view: ObserverView<'_>, port: PortId) -> PacketsAndBytes {
+fn count_packets_on_wire(view: ObserverView<'_>, port: PortId) -> PacketsAndBytes {
     PacketsAndBytes::sum_of_packets(
-        frames_on_wire(view, port).filter(|packet| packet.counts_as_packet_transmission()),
+        iter_frames_on_wire(view, port).filter(|packet| packet.counts_as_packet_transmission()),
     )
 }
 
 /// The frames on a wire. On a cross-partition link the first local frame has already left (`boundary.rs`).
-fn frames_on_wire(view: ObserverView<'_>, port: PortId) -> impl Iterator<Item = &Packet> {
+fn iter_frames_on_wire(view: ObserverView<'_>, port: PortId) -> impl Iterator<Item = &Packet> {
     let (from, to) = (view.partition_of_port_owner(port), view.partition_of_link_peer(port));
     let leaving = if std::ptr::eq(from, to) { PacketFifo::EMPTY } else { from.ports.ports[port].in_flight };
     iter_fifo_packets(to, to.ports.ports[port].in_flight).chain(iter_fifo_packets(from, leaving).skip(1))
@@ -66,7 +66,7 @@ fn iter_fifo_packets(partition: &Partition, packets: PacketFifo) -> impl Iterato
 }
 
 /// Checks that sender and receiver of a link agree on paused classes, except while a pause frame is in flight.
-pub(super) fn check_pause_agreement(view: ObserverView<'_>, port: PortId) {
+pub(super) fn check_pause_agreement_of_link_ends(view: ObserverView<'_>, port: PortId) {
     let (pause_requester, obeyer) = (view.partition_of_link_peer(port), view.partition_of_port_owner(port));
     if view.plan.lossless == 0
         || !view.plan.has_ingress_account(port)
@@ -85,13 +85,13 @@ pub(super) fn check_pause_agreement(view: ObserverView<'_>, port: PortId) {
         if requested == paused
             || !obeys
             || pause_requester.ports.has_pause_storm(port.reverse())
-            || obeyer.ports.watchdogs.storm_count(view.plan.slot_of_class(port, class)) > 0
+            || obeyer.ports.watchdogs.watchdog_storm_count(view.plan.slot_of_class(port, class)) > 0
         {
             continue;
         }
         let may_be_lost = pause_requester.ports.errors.can_damage_frames(port.reverse());
         assert!(
-            may_be_lost || is_pause_frame_pending(view, port, class),
+            may_be_lost || is_pause_frame_on_its_way(view, port, class),
             "class {class} of {} is {}, its peer has asked for {}, and no pause frame is under way",
             name(),
             if paused { "paused" } else { "not paused" },
@@ -111,9 +111,10 @@ fn check_pause_request_of_peer(view: ObserverView<'_>, port: PortId, class: u8) 
         let pool = &pause_requester.switching.switches[switch].pools
             [pause_requester.ctx.hot.buffer_pool_index_of_class(class)];
         let waits = pool.paused.contains(&slot);
-        let may_go_on = view
-            .shared_pool_limits_at_link_peer(port, slot)
-            .may_resume(IngressOccupancy::occupancy_of_account(account), pool.free_bytes_of_pool());
+        let may_go_on = view.shared_pool_limits_at_link_peer(port, slot).may_resume(
+            IngressOccupancy::pool_occupancy_of_ingress_account(account),
+            pool.free_bytes_of_pool(),
+        );
         if account.pause_sent { waits && !may_go_on } else { !waits && account.in_headroom == 0 }
     } else if account.pause_sent {
         account.bytes > account.limits.xon
@@ -131,10 +132,11 @@ fn check_pause_request_of_peer(view: ObserverView<'_>, port: PortId, class: u8) 
 }
 
 /// Whether a pause frame for `port` waits at its peer, is on the wire, or waits for the reaction time.
-fn is_pause_frame_pending(view: ObserverView<'_>, port: PortId, class: u8) -> bool {
+fn is_pause_frame_on_its_way(view: ObserverView<'_>, port: PortId, class: u8) -> bool {
     let (pause_requester, obeyer) = (view.partition_of_link_peer(port), view.partition_of_port_owner(port));
     let waiting = iter_fifo_packets(pause_requester, pause_requester.ports.waiting_pauses[port.reverse()]);
-    let mut frames = waiting.chain(frames_on_wire(view, port.reverse()));
-    frames.any(|frame| matches!(frame.content, FrameKind::Pause { classes, .. } if classes & 1 << class != 0))
-        || obeyer.ports.pending_pauses[port].iter().any(|pause| pause.classes & 1 << class != 0)
+    let mut frames = waiting.chain(iter_frames_on_wire(view, port.reverse()));
+    frames.any(
+        |frame| matches!(frame.content, FrameContent::Pause { classes, .. } if classes & 1 << class != 0),
+    ) || obeyer.ports.pending_pauses[port].iter().any(|pause| pause.classes & 1 << class != 0)
 }

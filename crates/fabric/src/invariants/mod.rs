@@ -9,7 +9,7 @@ mod recount;
 
 use crate::observers::view::ObserverView;
 use crate::plan::NetworkPlan;
-use across_nodes::{check_packet_conservation, check_pause_agreement};
+use across_nodes::{check_packet_conservation, check_pause_agreement_of_link_ends};
 use pauseframe_units::NodeId;
 use recount::PartitionRecount;
 
@@ -56,7 +56,7 @@ pub(crate) fn check_invariants(view: ObserverView<'_>, number: usize) {
     let is_here = |node: NodeId| view.partition_of[node] == number;
     PartitionRecount::new(view, number, partition).check_partition_counters();
     let ports = view.plan.all_ports().filter(|port| is_here(view.plan.topology.owner(*port)));
-    ports.for_each(|port| check_pause_agreement(view, port));
+    ports.for_each(|port| check_pause_agreement_of_link_ends(view, port));
     let switches = view.plan.switches.iter().filter(|switch| is_here(**switch));
     switches.for_each(|switch| check_packet_conservation(view, *switch));
 }

@@ -37,7 +37,12 @@ impl<'a> PartitionRecount<'a> {
             let topology = &self.view.plan.topology;
             let sends = self.view.partition_of[topology.owner(port)] == self.number;
             if sends || self.view.partition_of[topology.peer(port)] == self.number {
-                self.visit_fifo_packets(self.partition.ports.ports[port].in_flight, port, "a wire", |_| {});
+                self.visit_and_count_fifo_packets(
+                    self.partition.ports.ports[port].in_flight,
+                    port,
+                    "a wire",
+                    |_| {},
+                );
             }
             if sends {
                 self.check_port_backlogs(port);
@@ -55,7 +60,7 @@ impl<'a> PartitionRecount<'a> {
     }
 
     /// Visits the packets of a FIFO and checks that each is in no other.
-    fn visit_fifo_packets(
+    fn visit_and_count_fifo_packets(
         &mut self,
         chain: PacketFifo,
         port: PortId,
@@ -84,7 +89,7 @@ impl<'a> PartitionRecount<'a> {
     fn check_port_backlogs(&mut self, port: PortId) {
         let (partition, state) = (self.partition, &self.partition.ports.ports[port]);
         let pauses = partition.ports.waiting_pauses.get(port).copied().unwrap_or(PacketFifo::EMPTY);
-        let (pauses, _) = self.visit_fifo_packets(pauses, port, "the pause frames", |_| {});
+        let (pauses, _) = self.visit_and_count_fifo_packets(pauses, port, "the pause frames", |_| {});
         self.assert_counter_equals_recount(
             "the bit of pause frames",
             port,
@@ -95,10 +100,10 @@ impl<'a> PartitionRecount<'a> {
         for class in 0..self.view.plan.priorities.len() as u8 {
             let slot = &partition.ports.slots[partition.ctx.hot.slot_of_class(port, class)];
             let mut owed = Vec::new();
-            let (count, bytes) = self.visit_fifo_packets(slot.queue, port, "a queue", |packet| {
-                owed.extend(at_switch.then(|| ingress_account_of_packet(partition, packet)).flatten());
+            let (count, bytes) = self.visit_and_count_fifo_packets(slot.queue, port, "a queue", |packet| {
+                owed.extend(at_switch.then(|| find_ingress_account_of_packet(partition, packet)).flatten());
             });
-            self.add_owed_bytes_to_accounts(owed);
+            self.add_bytes_to_recounted_accounts(owed);
             let ready = state.ready & 1 << class != 0;
             self.assert_counter_equals_recount("the ready bit", port, u64::from(ready), u64::from(count > 0));
             if at_switch {
@@ -123,19 +128,19 @@ impl<'a> PartitionRecount<'a> {
             return;
         }
         let (port, classes) = (host.port, self.view.plan.priorities.len() as u8);
-        self.visit_fifo_packets(host.receiving, port, "the stack", |_| {});
-        let (_, mut held) = self.visit_fifo_packets(host.sending, port, "the stack", |_| {});
+        self.visit_and_count_fifo_packets(host.receiving, port, "the stack", |_| {});
+        let (_, mut held) = self.visit_and_count_fifo_packets(host.sending, port, "the stack", |_| {});
         for queue in partition
             .endpoints
             .limiters
             .iter()
-            .flat_map(|limiters| limiters.packets_held_by_rate_limiters(number))
+            .flat_map(|limiters| limiters.iter_fifos_of_rate_limiters(number))
         {
-            held += self.visit_fifo_packets(queue, port, "a rate limiter", |_| {}).1;
+            held += self.visit_and_count_fifo_packets(queue, port, "a rate limiter", |_| {}).1;
         }
         let mut waiting = [0; 8];
-        for queue in host.fifos_of_destination_queues() {
-            self.visit_fifo_packets(queue, port, "the NIC", |packet| {
+        for queue in host.iter_fifos_of_destination_queues() {
+            self.visit_and_count_fifo_packets(queue, port, "the NIC", |packet| {
                 waiting[usize::from(packet.class)] += u64::from(packet.size);
             });
         }
@@ -152,7 +157,7 @@ impl<'a> PartitionRecount<'a> {
         self.assert_counter_equals_recount("the NIC", port, host.held, held);
         let Some(Some(receiver)) = partition.endpoints.receivers.get(number) else { return };
         let (mut lossy, mut owed) = (0, Vec::new());
-        self.visit_fifo_packets(receiver.waiting, port, "the receive buffer", |packet| {
+        self.visit_and_count_fifo_packets(receiver.waiting, port, "the receive buffer", |packet| {
             if partition.ctx.hot.is_class_lossless(packet.class) {
                 let class = packet.class & partition.ctx.hot.account_mask;
                 owed.push((partition.ctx.hot.slot_of_class(packet.ingress, class), u64::from(packet.size)));
@@ -160,11 +165,11 @@ impl<'a> PartitionRecount<'a> {
                 lossy += u64::from(packet.size);
             }
         });
-        self.add_owed_bytes_to_accounts(owed);
+        self.add_bytes_to_recounted_accounts(owed);
         self.assert_counter_equals_recount("the receive buffer", port, receiver.lossy, lossy);
     }
 
-    fn add_owed_bytes_to_accounts(&mut self, owed: Vec<(SlotId, u64)>) {
+    fn add_bytes_to_recounted_accounts(&mut self, owed: Vec<(SlotId, u64)>) {
         for (account, size) in owed {
             self.accounts[account] += size;
         }
@@ -246,7 +251,7 @@ impl<'a> PartitionRecount<'a> {
 }
 
 /// The ingress account of a packet queued in a switch, and its bytes.
-fn ingress_account_of_packet(partition: &Partition, packet: &Packet) -> Option<(SlotId, u64)> {
+fn find_ingress_account_of_packet(partition: &Partition, packet: &Packet) -> Option<(SlotId, u64)> {
     let class = packet.class & partition.ctx.hot.account_mask;
     let by_ingress = matches!(partition.ctx.settings.buffer, BufferPolicy::IdealOutputQueued(_))
         || partition.ctx.hot.is_class_lossless(class);

@@ -1,11 +1,11 @@
 //! Corrupts each counter once in the middle of a run; the check must name it.
 
 use crate::common::*;
-use crate::frame::{FrameKind, Packet, PacketId};
+use crate::frame::{FrameContent, Packet, PacketId};
 use crate::ids::{HostId, SlotId, SwitchId};
 use crate::network::Network;
 use crate::partition::Partition;
-use crate::settings::{BufferPolicy, Shared};
+use crate::settings::{BufferPolicy, SharedBuffer};
 use crate::{ErrorModel, FailedElement, ScheduledFailure};
 use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, PortId, Span, Time};
@@ -21,7 +21,7 @@ fn half_way(shared: bool) -> (Network, PortId) {
     let topology = topology();
     let mut settings = lossless(config(), 100_000);
     if shared {
-        settings.buffer = BufferPolicy::Shared(Shared {
+        settings.buffer = BufferPolicy::Shared(SharedBuffer {
             size: Bytes(400_000),
             alpha: 0.5,
             reserved: Bytes(1_000),
@@ -122,7 +122,7 @@ fn a_packet_is_in_one_place() {
     });
     assert!(said.contains("a packet in the stack at a:0 is in two places"), "{said}");
     let said = complaint(false, |partition, _| {
-        partition.ctx.packets.insert_packet(Packet::new(FrameKind::Lost, 64, 0));
+        partition.ctx.packets.insert_packet(Packet::new(FrameContent::Lost, 64, 0));
     });
     assert!(said.contains("1 packets are in no queue"), "{said}");
     let said = complaint(false, |partition, slow| {
@@ -196,7 +196,8 @@ fn a_switch_that_is_led_to_a_port_of_another_node_stops() {
         let (mut network, _) = half_way(false);
         let elsewhere = port(&topology(), elsewhere.0, elsewhere.1);
         let partition = network.last_partition();
-        let rows: Vec<u32> = partition.ctx.packets.all_packets_in_pool().map(|packet| packet.route).collect();
+        let rows: Vec<u32> =
+            partition.ctx.packets.iter_packets_in_pool().map(|packet| packet.route).collect();
         for row in rows {
             partition.switching.paths.store_path_at_row(row, &[elsewhere, elsewhere]);
         }

@@ -66,7 +66,7 @@ impl<T: Copy + PartialEq> ValueByPort<T> {
     }
 
     /// All values.
-    pub(crate) fn all_port_values(&self) -> impl Iterator<Item = &T> {
+    pub(crate) fn iter_port_values(&self) -> impl Iterator<Item = &T> {
         let (one, rows) = match self {
             ValueByPort::All(value) => (Some(value), &[][..]),
             ValueByPort::Rows(rows) => (None, &rows[..]),
@@ -91,7 +91,7 @@ impl<T: Copy + PartialEq> ValueByPort<T> {
     ///
     /// # Errors
     /// If no selector matches the port, or two names match with different values.
-    pub(crate) fn value_for_port(&self, port: &str, rate: BitRate) -> Result<ValueByPort<T>, String> {
+    pub(crate) fn select_value_for_port(&self, port: &str, rate: BitRate) -> Result<ValueByPort<T>, String> {
         let ValueByPort::Rows(rows) = self else { return Ok(self.clone()) };
         let selected = |(selector, _): &&(PortSelector, T)| selector.selector_specificity(port, rate);
         let narrowest = rows.iter().filter_map(|row| selected(&row)).max();
@@ -156,7 +156,7 @@ impl<T: Setting + Copy> Setting for ValueByPort<T> {
 pub(crate) struct PerPortBounds<T>(pub(crate) RangeInclusive<T>);
 
 /// All values of all ports.
-fn all_port_values<T>(by_port: &ValueByPort<T>) -> impl Iterator<Item = &T> {
+fn iter_port_values<T>(by_port: &ValueByPort<T>) -> impl Iterator<Item = &T> {
     let (one, rows) = match by_port {
         ValueByPort::All(value) => (Some(value), &[][..]),
         ValueByPort::Rows(rows) => (None, &rows[..]),
@@ -166,10 +166,10 @@ fn all_port_values<T>(by_port: &ValueByPort<T>) -> impl Iterator<Item = &T> {
 
 impl<T: Setting + Copy + PartialOrd> Bounds<ValueByPort<T>> for PerPortBounds<T> {
     fn complaint(&self, by_port: &ValueByPort<T>) -> Option<String> {
-        all_port_values(by_port).find_map(|value| self.0.complaint(value))
+        iter_port_values(by_port).find_map(|value| self.0.complaint(value))
     }
     fn hint(&self, by_port: &ValueByPort<T>) -> String {
-        let wrong = all_port_values(by_port).find(|value| self.0.complaint(value).is_some());
+        let wrong = iter_port_values(by_port).find(|value| self.0.complaint(value).is_some());
         wrong.map_or(String::new(), |value| self.0.hint(value))
     }
     fn text(&self) -> String {
@@ -201,21 +201,28 @@ mod tests {
     #[test]
     fn names_go_before_rates_and_rates_before_the_rest() {
         let values = sizes(&[("*", "1 KB"), ("100 Gbps", "4 KB"), ("leaf*:0", "2 KB")]).unwrap();
-        let at =
-            |port, gbps| values.value_for_port(port, BitRate::gbps(gbps)).unwrap().value_of_single_port();
+        let at = |port, gbps| {
+            values.select_value_for_port(port, BitRate::gbps(gbps)).unwrap().value_of_single_port()
+        };
         assert_eq!([at("leaf7:0", 100), at("leaf7:1", 100), at("leaf7:1", 25)], [2000, 4000, 1000]);
     }
 
     #[test]
     fn what_is_missing_or_ambiguous_is_an_error_with_the_port() {
         let rates = sizes(&[("25 Gbps", "1 KB")]).unwrap();
-        let missing = rates.value_for_port("s0:4", BitRate::gbps(40)).unwrap_err();
+        let missing = rates.select_value_for_port("s0:4", BitRate::gbps(40)).unwrap_err();
         assert!(missing.contains("port s0:4 (40 Gbps)") && missing.contains("\"40 Gbps\""), "{missing}");
         let names = sizes(&[("s0:*", "1 KB"), ("*:4", "2 KB")]).unwrap();
         assert!(
-            names.value_for_port("s0:4", BitRate::gbps(40)).unwrap_err().contains("\"s0:*\" and \"*:4\"")
+            names
+                .select_value_for_port("s0:4", BitRate::gbps(40))
+                .unwrap_err()
+                .contains("\"s0:*\" and \"*:4\"")
         );
-        assert_eq!(names.value_for_port("s1:4", BitRate::gbps(40)).unwrap().value_of_single_port(), 2000);
+        assert_eq!(
+            names.select_value_for_port("s1:4", BitRate::gbps(40)).unwrap().value_of_single_port(),
+            2000
+        );
         for (wrong, says) in [("25", "neither a rate nor a port"), ("25Gbits", "neither a rate")] {
             assert!(sizes(&[(wrong, "1 KB")]).unwrap_err().contains(says), "{wrong}");
         }

@@ -8,7 +8,7 @@ use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::reader::Table;
 use pauseframe_units::{BitRate, LineRate, PortId, Priority, Time};
 
-fn markers() -> Vec<Marker> {
+fn example_markers() -> Vec<Marker> {
     static LANGUAGE: Language = Language::new(|_| {}, &[], &[]);
     let nothing = Item::table(Place::Nowhere);
     let with_defaults = |(name, _): &(&'static str, &str)| {
@@ -18,23 +18,23 @@ fn markers() -> Vec<Marker> {
     Marker::NAMES.iter().map(with_defaults).collect()
 }
 
-fn memory(marker: &Marker) -> MarkerState {
+fn initial_marker_state(marker: &Marker) -> MarkerState {
     marker.new_marker_state(&MarkerRandomStreams::new(3, PortId(5), Priority::default()))
 }
 
-fn rate() -> LineRate {
+fn test_line_rate() -> LineRate {
     LineRate::new(BitRate::gbps(10))
 }
 
 /// Packets of 1500 B, one a microsecond, which find random backlogs of up to 300 packets.
-fn arrivals(seed: u64) -> impl Iterator<Item = PacketArrival> {
+fn random_packet_arrivals(seed: u64) -> impl Iterator<Item = PacketArrival> {
     let mut rng: Rng = random_stream(seed, "arrivals", 0);
     (1..2000u64).map(move |number| {
         let waiting = rng.uniform_below(300);
         PacketArrival {
             backlog: waiting * 1500,
             waiting: waiting as u32,
-            rate: rate(),
+            rate: test_line_rate(),
             now: Time(number * 1_000_000),
         }
     })
@@ -42,24 +42,31 @@ fn arrivals(seed: u64) -> impl Iterator<Item = PacketArrival> {
 
 #[test]
 fn a_queue_that_stays_empty_is_never_marked() {
-    for marker in markers() {
-        let mut memory = memory(&marker);
-        for arrival in arrivals(1) {
+    for marker in example_markers() {
+        let mut memory = initial_marker_state(&marker);
+        for arrival in random_packet_arrivals(1) {
             let now = arrival.now;
             let empty = PacketArrival { backlog: 0, waiting: 0, ..arrival };
             assert!(!marker.decide_mark_on_arrival(&mut memory, &empty), "{}", marker.name());
-            let alone = PacketDeparture { backlog: 1500, waiting: 1, size: 1500, gap: 20, rate: rate(), now };
+            let alone = PacketDeparture {
+                backlog: 1500,
+                waiting: 1,
+                size: 1500,
+                gap: 20,
+                rate: test_line_rate(),
+                now,
+            };
             assert!(!marker.decide_mark_on_departure(&mut memory, &alone), "{}", marker.name());
         }
     }
 }
 
 #[test]
-fn the_same_packets_get_the_same_answers() {
-    for marker in markers() {
+fn marker_is_deterministic() {
+    for marker in example_markers() {
         let answers = || {
-            let mut memory = memory(&marker);
-            arrivals(2)
+            let mut memory = initial_marker_state(&marker);
+            random_packet_arrivals(2)
                 .map(|arrival| marker.decide_mark_on_arrival(&mut memory, &arrival))
                 .collect::<Vec<bool>>()
         };
@@ -69,10 +76,10 @@ fn the_same_packets_get_the_same_answers() {
 
 /// A backlog threshold may replace calls of the marker only if the marker would give the same answers.
 #[test]
-fn what_it_is_not_asked_about_it_would_not_mark() {
-    for marker in markers() {
-        let mut memory = memory(&marker);
-        for arrival in arrivals(4) {
+fn uninspected_packets_would_not_be_marked() {
+    for marker in example_markers() {
+        let mut memory = initial_marker_state(&marker);
+        for arrival in random_packet_arrivals(4) {
             let marked = marker.decide_mark_on_arrival(&mut memory, &arrival);
             match marker.inspected_packets() {
                 InspectedPackets::Backlog(bytes) => {
@@ -91,12 +98,13 @@ fn what_it_is_not_asked_about_it_would_not_mark() {
 
 /// A marker that ever marks must state the backlog above which it does.
 #[test]
-fn it_says_whether_it_ever_marks() {
-    for marker in markers() {
-        let mut memory = memory(&marker);
-        let marks = arrivals(5).any(|arrival| {
+fn threshold_text_tells_if_marker_marks() {
+    for marker in example_markers() {
+        let mut memory = initial_marker_state(&marker);
+        let marks = random_packet_arrivals(5).any(|arrival| {
             let (backlog, waiting, now) = (arrival.backlog, arrival.waiting, arrival.now);
-            let departure = PacketDeparture { backlog, waiting, size: 1500, gap: 20, rate: rate(), now };
+            let departure =
+                PacketDeparture { backlog, waiting, size: 1500, gap: 20, rate: test_line_rate(), now };
             marker.decide_mark_on_arrival(&mut memory, &arrival)
                 | marker.decide_mark_on_departure(&mut memory, &departure)
         });

@@ -216,7 +216,7 @@ macro_rules! registry {
 
 registry! {
     "none" => none::NoMarker;
-    "step" => step::Step;
+    "step" => step::StepMarker;
     "red" => red::Red;
 }
 

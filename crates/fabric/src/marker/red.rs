@@ -117,8 +117,8 @@ impl Marking for Red {
     }
 
     fn marker_for_port(&self, port: &str, rate: BitRate) -> Result<Red, (&'static str, String)> {
-        let min = self.min.value_for_port(port, rate).map_err(|why| ("min", why))?;
-        let max = self.max.value_for_port(port, rate).map_err(|why| ("max", why))?;
+        let min = self.min.select_value_for_port(port, rate).map_err(|why| ("min", why))?;
+        let max = self.max.select_value_for_port(port, rate).map_err(|why| ("max", why))?;
         if min.value_of_single_port() > max.value_of_single_port() {
             return Err(("min", format!("{} is above max ({}) at port {port}", min.value_of_single_port(), max.value_of_single_port())));
         }
@@ -159,7 +159,7 @@ pub(crate) struct RedQueueState {
 impl RedQueueState {
     /// Whether to mark a packet that finds, or leaves behind, `backlog` bytes. `packet_time`: transmission time of an average packet.
     fn decide_red_mark(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) -> bool {
-        self.update_average(red, backlog, packet_time, now);
+        self.update_red_average_queue(red, backlog, packet_time, now);
         let p_b = red.marking_probability(self.average);
         if self.average < red.min.value_of_single_port().0 as f64 {
             self.count = -1;
@@ -179,7 +179,7 @@ impl RedQueueState {
         marked
     }
 
-    fn update_average(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) {
+    fn update_red_average_queue(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) {
         let was_idle = self.is_empty && now > self.idle_since;
         if was_idle {
             // As if `idle / packet_time` packets had arrived at an empty queue.
@@ -223,7 +223,7 @@ mod tests {
     /// A packet comes to so many bytes.
     fn update(queue: &mut RedQueueState, red: &Red, backlog: u64, packet_time: Span, now: Time) {
         queue.is_empty = backlog == 0;
-        queue.update_average(red, backlog, packet_time, now);
+        queue.update_red_average_queue(red, backlog, packet_time, now);
     }
 
     fn find(queue: &mut RedQueueState, red: &Red, backlog: u64, packet_time: Span, now: Time) -> bool {

@@ -7,7 +7,7 @@ use pauseframe_units::{BitRate, Bytes};
 
 table! {
     /// CE when the backlog exceeds `k`
-    pub struct Step {
+    pub struct StepMarker as "Step" {
         /// Mark while the backlog of the queue exceeds this: a size, or "20 packets"
         #[source = "DCTCP (Alizadeh et al. 2010) §3.1; bolt §IV-A2"]
         k: ValueByPort<QueueLengthThreshold> = or(ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(22_500)))) => {
@@ -15,7 +15,7 @@ table! {
                 QueueLengthThreshold::Bytes(bytes) => (Bytes(1)..=BUFFER_MAX).contains(bytes),
                 QueueLengthThreshold::Packets(count) => *count >= 1,
             };
-            t.check(k.all_port_values().all(fits), "k", || format!("it is outside 1 B to {BUFFER_MAX}, and 1 packet or more"), "");
+            t.check(k.iter_port_values().all(fits), "k", || format!("it is outside 1 B to {BUFFER_MAX}, and 1 packet or more"), "");
         };
         /// When a packet is judged: on arrival or on departure
         at: MarkAt = or(MarkAt::Enqueue);
@@ -25,13 +25,13 @@ table! {
     pub fn read(t);
 }
 
-impl Marking for Step {
+impl Marking for StepMarker {
     type QueueState = ();
 
     fn new_marker_state(&self, _queue: &MarkerRandomStreams) {}
 
     fn inspected_packets(&self) -> InspectedPackets {
-        let counts = self.k.all_port_values().any(|k| matches!(k, QueueLengthThreshold::Packets(_)));
+        let counts = self.k.iter_port_values().any(|k| matches!(k, QueueLengthThreshold::Packets(_)));
         match (self.at, self.k.value_of_single_port()) {
             (MarkAt::Enqueue, QueueLengthThreshold::Bytes(k)) if !counts => InspectedPackets::Backlog(k.0),
             (MarkAt::Enqueue, _) => InspectedPackets::Waiting,
@@ -61,7 +61,7 @@ impl Marking for Step {
             QueueLengthThreshold::Bytes(k) => Some(*k),
             QueueLengthThreshold::Packets(_) => None,
         };
-        self.k.all_port_values().map(bytes).min().flatten().map(|k| ("k", k))
+        self.k.iter_port_values().map(bytes).min().flatten().map(|k| ("k", k))
     }
 
     fn varies_by_port(&self) -> bool {
@@ -72,9 +72,9 @@ impl Marking for Step {
         self.k.selectors_matching_no_port(ports).into_iter().map(|selector| ("k", selector)).collect()
     }
 
-    fn marker_for_port(&self, port: &str, rate: BitRate) -> Result<Step, (&'static str, String)> {
-        let k = self.k.value_for_port(port, rate).map_err(|why| ("k", why))?;
-        Ok(Step { k, ..self.clone() })
+    fn marker_for_port(&self, port: &str, rate: BitRate) -> Result<StepMarker, (&'static str, String)> {
+        let k = self.k.select_value_for_port(port, rate).map_err(|why| ("k", why))?;
+        Ok(StepMarker { k, ..self.clone() })
     }
 }
 

@@ -24,7 +24,7 @@ impl Network {
     }
 
     /// Captures up to `limit` frames that these ports send.
-    pub fn capture_frames(&mut self, ports: &[PortId], limit: u64) {
+    pub fn enable_frame_capture(&mut self, ports: &[PortId], limit: u64) {
         let mut wanted = vec![false; self.plan.topology.port_count()];
         for port in ports {
             wanted[port.0 as usize] = true;
@@ -37,25 +37,25 @@ impl Network {
     }
 
     /// Captures a packet only at the first captured port on its path, because analysers take a second copy for a retransmission.
-    pub fn capture_first_hop_only(&mut self) {
+    pub fn capture_packets_at_first_hop_only(&mut self) {
         self.workers.iter_mut().for_each(|worker| worker.partition.ports.capture.once = true);
     }
 
     /// Records up to `limit` state changes, sampling queues and links every `every`.
-    pub fn record_states(&mut self, every: Span, limit: usize) {
+    pub fn enable_state_log(&mut self, every: Span, limit: usize) {
         self.state_log = Some(StateLog::new(every, limit, self.plan.class_slot_count()));
         self.workers.iter_mut().for_each(|worker| worker.partition.ctx.notes.enable_fullest_queue_search());
     }
 
     /// Records up to `limit` pause intervals.
-    pub fn record_pauses(&mut self, limit: usize) {
+    pub fn enable_pause_interval_log(&mut self, limit: usize) {
         let slots = self.plan.class_slot_count();
         self.pause_log = Some(PauseIntervalLog::new(limit, slots));
         self.workers.iter_mut().for_each(|worker| worker.partition.ctx.notes.enable_pause_numbering(slots));
     }
 
     /// Searches for deadlocks when a class has been paused for `after`; with `stops` the first deadlock ends the run.
-    pub fn detect_deadlocks(&mut self, after: Span, stops: bool) {
+    pub fn enable_deadlock_detection(&mut self, after: Span, stops: bool) {
         self.detector = Some(DeadlockDetector::new(after, stops));
     }
 
@@ -99,7 +99,7 @@ impl Network {
                 .ctx
                 .schedule_event(storm.start, Event::PauseStorm(number));
         }
-        self.workers.iter_mut().for_each(|worker| worker.publish_status());
+        self.workers.iter_mut().for_each(|worker| worker.publish_worker_status());
     }
 
     /// Enables the PFC watchdog on the lossless queues of all switches.

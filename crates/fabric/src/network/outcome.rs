@@ -36,9 +36,9 @@ impl Network {
     }
 
     /// Samples of an external stack since this was last read.
-    pub fn take_stack_samples(&mut self) -> ExternalStackSamples {
+    pub fn take_external_stack_samples(&mut self) -> ExternalStackSamples {
         let external = self.workers[0].partition.endpoints.external.as_mut();
-        external.map_or_else(ExternalStackSamples::default, |external| external.take_stack_samples())
+        external.map_or_else(ExternalStackSamples::default, |external| external.take_external_stack_samples())
     }
 
     /// Notes of an external stack after the run.
@@ -121,7 +121,7 @@ impl Network {
     }
 
     /// Packets that crossed a link, ACKs included, pause frames not.
-    pub fn packet_hop_count(&self) -> u64 {
+    pub fn total_packet_hops(&self) -> u64 {
         self.workers.iter().map(|worker| worker.partition.ctx.packet_hops).sum()
     }
 
@@ -160,10 +160,9 @@ impl Network {
     pub fn packed_flow_records(&mut self, now: Time) -> &FlowRecords {
         self.traffic.record_pending_endpoint_reports();
         for worker in &mut self.workers {
-            worker
-                .partition
-                .endpoints
-                .drain_unreported_counters(now, |counters| self.traffic.add_endpoint_counters(&counters));
+            worker.partition.endpoints.drain_unreported_counters(now, |counters| {
+                self.traffic.add_endpoint_counters_to_record(&counters);
+            });
         }
         self.traffic.flow_records_at(now)
     }

@@ -14,7 +14,7 @@
 //! deadlock: [`crate::Network::failed_links`]); and an ingress of a shared pool goes on at the latest when it is empty, so one that
 //! never does holds packets in queues that never move.
 
-use crate::frame::{CompactTcpSegment, FrameKind, Packet};
+use crate::frame::{CompactTcpSegment, FrameContent, Packet};
 use crate::ids::{SlotId, SwitchId};
 use crate::observers::view::ObserverView;
 use crate::partition::Partition;
@@ -99,7 +99,7 @@ impl DeadlockDetector {
     pub(crate) fn detect_deadlocks_if_due(&mut self, view: ObserverView, now: Time, is_over: bool) -> bool {
         self.at = None;
         let paused = view.queues_paused_by_switches();
-        let Some(oldest) = paused.iter().map(|slot| view.paused_since(*slot)).min() else {
+        let Some(oldest) = paused.iter().map(|slot| view.pause_start_of_slot(*slot)).min() else {
             self.standing.clear();
             return false;
         };
@@ -116,21 +116,21 @@ impl DeadlockDetector {
     pub(crate) fn detect_deadlocks_at_end(&mut self, view: ObserverView, guarded: bool, now: Time) {
         let least = if guarded { self.after } else { Span::ZERO };
         let paused = view.queues_paused_by_switches();
-        let since = |slot: &SlotId| view.paused_since(*slot);
+        let since = |slot: &SlotId| view.pause_start_of_slot(*slot);
         if paused.iter().map(since).min().is_some_and(|oldest| oldest + least <= now) {
             self.detect_deadlocks_among(view, &paused, now);
         }
     }
 
     fn detect_deadlocks_among(&mut self, view: ObserverView, paused: &[SlotId], now: Time) -> bool {
-        let held = view.held_bytes_by_ingress_account(paused);
+        let held = view.sum_held_bytes_by_ingress_account(paused);
         let stuck = view.find_permanently_paused_queues(paused, &held);
-        let cycles = view.deadlock_cycles(&stuck, &held);
+        let cycles = view.find_deadlock_cycles(&stuck, &held);
         let before = self.found.len();
         for cycle in &cycles {
             if !self.standing.contains(cycle) {
                 let victims = (stuck.len() - cycle.len()) as u64;
-                let cycle = cycle.iter().map(|slot| view.deadlocked_queue(*slot)).collect();
+                let cycle = cycle.iter().map(|slot| view.describe_deadlocked_queue(*slot)).collect();
                 self.found.push(Deadlock { found: now, cycle, victims });
             }
         }
@@ -140,7 +140,7 @@ impl DeadlockDetector {
 }
 
 impl ObserverView<'_> {
-    fn paused_since(&self, slot: SlotId) -> Time {
+    fn pause_start_of_slot(&self, slot: SlotId) -> Time {
         self.partition_of_port_owner(self.plan.port_and_class_of_slot(slot).0).ports.pauses[slot].since
     }
 
@@ -150,7 +150,7 @@ impl ObserverView<'_> {
     }
 
     /// The switch at the other end of a port.
-    fn peer_switch(&self, port: PortId) -> Option<SwitchId> {
+    fn find_peer_switch(&self, port: PortId) -> Option<SwitchId> {
         self.plan.switch_id_of_node(self.plan.topology.peer(port))
     }
 
@@ -165,7 +165,7 @@ impl ObserverView<'_> {
         slots
             .filter(|(port, class)| {
                 self.partition_of_port_owner(*port).ports.ports[*port].paused & 1 << class != 0
-                    && self.peer_switch(*port).is_some()
+                    && self.find_peer_switch(*port).is_some()
                     && self
                         .ingress_account_filled_by(self.slot_of_filled_ingress_account(*port, *class))
                         .pause_sent
@@ -180,7 +180,7 @@ impl ObserverView<'_> {
     }
 
     /// Bytes that the switch queues among `slots` hold, by ingress account: a packet may leave in another class than it arrived in.
-    fn held_bytes_by_ingress_account(&self, slots: &[SlotId]) -> HeldBytes {
+    fn sum_held_bytes_by_ingress_account(&self, slots: &[SlotId]) -> HeldBytes {
         let mut held = HeldBytes::new();
         for slot in slots {
             let (port, _) = self.plan.port_and_class_of_slot(*slot);
@@ -241,21 +241,21 @@ impl ObserverView<'_> {
                 (standing(other), self.plan.port_and_class_of_slot(*other));
             (bytes - in_headroom).saturating_sub(self.plan.policies[usize::from(class)].reserved)
         };
-        let switch = self.peer_switch(port);
+        let switch = self.find_peer_switch(port);
         let same_switch =
-            |other: &&SlotId| self.peer_switch(self.plan.port_and_class_of_slot(**other).0) == switch;
+            |other: &&SlotId| self.find_peer_switch(self.plan.port_and_class_of_slot(**other).0) == switch;
         let used: u64 = bytes.keys().filter(same_switch).map(from_pool).sum();
         let class = self.plan.port_and_class_of_slot(account).1;
         let pool = switch.map(|switch| {
             &partition.switching.switches[switch].pools[self.plan.buffer_pool_index_of_class(class)]
         });
         let rule = self.shared_pool_limits_at_link_peer(port, account);
-        pool.is_some_and(|pool| !rule.may_resume(standing(&account), pool.free_bytes_at_usage(used)))
+        pool.is_some_and(|pool| !rule.may_resume(standing(&account), pool.free_pool_bytes_at_usage(used)))
     }
 
     /// The cycles among the slots of `stuck`. With link pause all slots of a link wait for the same account; the cycle then follows those that hold
     /// most bytes.
-    fn deadlock_cycles(&self, stuck: &BTreeSet<SlotId>, held: &HeldBytes) -> Vec<Vec<SlotId>> {
+    fn find_deadlock_cycles(&self, stuck: &BTreeSet<SlotId>, held: &HeldBytes) -> Vec<Vec<SlotId>> {
         if self.plan.account_mask != 0 {
             return find_waiting_cycles(stuck, held);
         }
@@ -270,20 +270,20 @@ impl ObserverView<'_> {
         find_waiting_cycles(stuck, &of_slots)
     }
 
-    fn deadlocked_queue(&self, slot: SlotId) -> DeadlockedQueue {
+    fn describe_deadlocked_queue(&self, slot: SlotId) -> DeadlockedQueue {
         let (port, class) = self.plan.port_and_class_of_slot(slot);
         let Partition { ports, ctx, .. } = self.partition_of_port_owner(port);
         let waiting = ports.slots[slot].queue.iter(&ctx.packets);
         let packets: Vec<&Packet> = waiting.map(|index| &ctx.packets[index]).collect();
         let flow = |packet: &&Packet| match packet.content {
-            FrameKind::Segment(CompactTcpSegment { to, .. }) => Some(to / 2),
+            FrameContent::Segment(CompactTcpSegment { to, .. }) => Some(to / 2),
             _ => None,
         };
         let flows: BTreeSet<u32> = packets.iter().filter_map(flow).collect();
         DeadlockedQueue {
             port,
             priority: self.plan.priorities[usize::from(class)],
-            since: self.paused_since(slot),
+            since: self.pause_start_of_slot(slot),
             packets: packets.len() as u64,
             bytes: packets.iter().map(|packet| u64::from(packet.size)).sum(),
             flows: flows.into_iter().collect(),

@@ -42,7 +42,7 @@ pub(crate) struct PauseChangeLog {
     pauses: IndexVec<SlotId, (u32, Option<Time>)>,
     /// Whether the state log is on.
     is_state_log_on: bool,
-    /// Start of the first pause since the last call of `take_first_pause_start`.
+    /// Start of the first pause since the last call of `take_first_pause_start_of_window`.
     first_pause: Option<Time>,
 }
 
@@ -57,7 +57,7 @@ impl PauseChangeLog {
         self.is_state_log_on = true;
     }
 
-    pub(crate) fn take_first_pause_start(&mut self) -> Option<Time> {
+    pub(crate) fn take_first_pause_start_of_window(&mut self) -> Option<Time> {
         self.first_pause.take()
     }
 

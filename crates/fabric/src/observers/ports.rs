@@ -63,7 +63,7 @@ impl ObserverView<'_> {
         let index = self.plan.slot_of_class(port, class);
         let Partition { ports, ctx, .. } = self.partition_of_port_owner(port);
         let (slot, counters) = (&ports.slots[index], self.merged_queue_counters(port, index));
-        let sent = ports.packets_sent_in_class(port, class, &ctx.hot);
+        let sent = ports.count_packets_sent_in_class(port, class, &ctx.hot);
         let pauses = ports.pauses.get(index).copied().unwrap_or_default();
         let pauses_sent = counters.pauses_sent;
         let lossless_so_far = counters.drops.iter().chain(&counters.lost).all(|count| *count == 0);
@@ -95,7 +95,7 @@ impl ObserverView<'_> {
             paused_longest,
             cnms_sent: counters.cnms_sent,
             cnms_received: counters.cnms_received,
-            watchdog_storms: ports.watchdogs.storm_count(index),
+            watchdog_storms: ports.watchdogs.watchdog_storm_count(index),
         })
     }
 }

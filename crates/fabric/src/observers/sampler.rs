@@ -120,7 +120,7 @@ impl Sampler {
                 let index = plan.slot_of_class(port, class as u8);
                 let (slot, account) = (&ports.slots[index], view.ingress_account_at_link_peer(port, index));
                 let unsent = in_service.as_ref().filter(|service| usize::from(service.class) == class);
-                let sent = ports.packets_sent_in_class(port, class as u8, &ctx.hot).bytes as f64
+                let sent = ports.count_packets_sent_in_class(port, class as u8, &ctx.hot).bytes as f64
                     - unsent.map_or(0.0, |service| service.bytes_left);
                 let is_paused = ports.ports[port].paused & 1 << class != 0;
                 let (paused, _) = ports.total_and_longest_pause_time(index, is_paused, now);
@@ -166,7 +166,7 @@ impl Sampler {
             {
                 add(SampledMetric::QcnRate, rate.as_gbps_f64());
             }
-            if let Some(end) = partition.endpoints.pairs.pair_end_of_key(*flow * 2 + side as u32) {
+            if let Some(end) = partition.endpoints.pairs.find_pair_end_by_key(*flow * 2 + side as u32) {
                 add(SampledMetric::RdmaRate, end.pair.rate() as f64 / 1e9);
             }
             // Datagram flows have no TCP state.
@@ -202,7 +202,7 @@ impl ObserverView<'_> {
     /// Unreported delivered bytes of a flow's queue pair on this side.
     fn unreported_queue_pair_bytes(&self, flow: u32, side: usize, record: &FlowRecord) -> u64 {
         let node = if side == 0 { record.spec.source } else { record.spec.destination };
-        let end = self.partition_of_node(node).endpoints.pairs.pair_end_of_key(flow * 2 + side as u32);
+        let end = self.partition_of_node(node).endpoints.pairs.find_pair_end_by_key(flow * 2 + side as u32);
         end.filter(|end| end.flow == Some(flow)).map_or(0, QueuePairEnd::unreported_delivered_bytes)
     }
 

@@ -146,11 +146,13 @@ impl StateLog {
             let peak = peaks[slot];
             let peak = if peak < MIN_LOGGED_BACKLOG { 0 } else { peak };
             let Partition { ports, ctx, .. } = view.partition_of_port_owner(port);
-            let (sent, counters) =
-                (ports.packets_sent_in_class(port, class, &ctx.hot), view.merged_queue_counters(port, slot));
+            let (sent, counters) = (
+                ports.count_packets_sent_in_class(port, class, &ctx.hot),
+                view.merged_queue_counters(port, slot),
+            );
             let losses: u64 = counters.drops.iter().chain(&counters.lost).sum();
             let idle = sent == seen.sent && seen.load == 0;
-            let notifications = view.congestion_notification_counts(port, class);
+            let notifications = view.cnp_counts_sent_and_received(port, class);
             let unchanged =
                 (losses, counters.ecn_marks, notifications) == (seen.losses, seen.marks, seen.notifications);
             if idle && unchanged && !seen.has_backlog_changed(peak) {
@@ -201,7 +203,7 @@ fn update_busy_share(
     now: Time,
 ) -> f64 {
     let Partition { ports, ctx, .. } = partition;
-    let sent = ports.packets_sent_in_class(port, class, &ctx.hot);
+    let sent = ports.count_packets_sent_in_class(port, class, &ctx.hot);
     let new = sent - seen.sent;
     let gaps = new.packets * u64::from(ctx.hot.gap);
     let ps_per_byte = 8e3 / ports.ports[port].rate.rate().as_gbps_f64();

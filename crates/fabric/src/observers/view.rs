@@ -6,7 +6,7 @@ use crate::plan::NetworkPlan;
 use crate::switching::pool::SharedPoolLimits;
 use crate::wire::counters::QueueCounters;
 use crate::wire::ingress::IngressAccount;
-use crate::worker::Worker;
+use crate::worker::PartitionWorker;
 use pauseframe_topology::NodeKind;
 use pauseframe_units::{IndexVec, NodeId, PortId};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub(crate) type PartitionByNode = IndexVec<NodeId, u16>;
 #[derive(Clone, Copy)]
 pub(crate) struct ObserverView<'a> {
     pub(crate) plan: &'a Arc<NetworkPlan>,
-    pub(crate) workers: &'a [Box<Worker>],
+    pub(crate) workers: &'a [Box<PartitionWorker>],
     pub(crate) partition_of: &'a PartitionByNode,
 }
 
@@ -39,7 +39,7 @@ impl<'a> ObserverView<'a> {
     }
 
     /// Congestion notifications that the host that owns `port` has sent and received in a class; zero for switches.
-    pub(crate) fn congestion_notification_counts(&self, port: PortId, class: u8) -> [u64; 2] {
+    pub(crate) fn cnp_counts_sent_and_received(&self, port: PortId, class: u8) -> [u64; 2] {
         let node = self.plan.topology.owner(port);
         if self.plan.topology.nodes()[node].kind != NodeKind::Host {
             return [0; 2];
@@ -47,7 +47,7 @@ impl<'a> ObserverView<'a> {
         self.partition_of_node(node)
             .endpoints
             .pairs
-            .congestion_notification_counts(self.plan.host_id_of_node(node), class)
+            .cnp_counts_sent_and_received(self.plan.host_id_of_node(node), class)
     }
 
     /// Counters of one direction of a link, from both ends.
@@ -69,6 +69,9 @@ impl<'a> ObserverView<'a> {
     /// Shared-pool limits of the receiving switch for a slot of `port`.
     pub(crate) fn shared_pool_limits_at_link_peer(&self, port: PortId, slot: SlotId) -> SharedPoolLimits {
         let policy = &self.plan.policies[usize::from(self.plan.port_and_class_of_slot(slot).1)];
-        SharedPoolLimits::limits_for_account(policy, &self.ingress_account_at_link_peer(port, slot))
+        SharedPoolLimits::pool_limits_for_ingress_account(
+            policy,
+            &self.ingress_account_at_link_peer(port, slot),
+        )
     }
 }

@@ -31,7 +31,7 @@ impl Partition {
             && !state.to.is_switch()
             && let Some(to) = packet.destination_endpoint_key()
         {
-            self.endpoints.prefetch_oldest_in_flight(to);
+            self.endpoints.prefetch_oldest_packet_in_flight(to);
         }
     }
 
@@ -163,7 +163,7 @@ impl Partition {
     #[inline(always)]
     fn port_and_first_frame_on_wire(&self, port: PortId) -> Option<(&Port, &Packet)> {
         let state = self.ports.ports.get(port)?;
-        Some((state, self.ctx.packets.packet_if_valid(state.in_flight.head_or_none())?))
+        Some((state, self.ctx.packets.packet_if_index_valid(state.in_flight.head_or_none())?))
     }
 
     /// The egress port of a packet at its next switch, if packets carry their path.

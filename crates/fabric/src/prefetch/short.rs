@@ -6,7 +6,7 @@
 use crate::event::Event;
 use crate::frame::{Packet, PacketId};
 use crate::partition::Partition;
-use pauseframe_engine::memory::{element_or_first, prefetch_element_or_first};
+use pauseframe_engine::memory::{element_at_index_or_first, prefetch_element_at_index_or_first};
 use pauseframe_units::{Id, PortId};
 use std::hint::select_unpredictable;
 
@@ -61,10 +61,10 @@ impl Partition {
             self.endpoints.prefetch_endpoint(endpoint_key);
         }
         if let Some(end) = Event::decode_queue_pair_event(second).or(seen.end) {
-            self.endpoints.prefetch_oldest_in_flight(end);
+            self.endpoints.prefetch_oldest_packet_in_flight(end);
         }
         let [last, before, earlier] = seen.frames;
-        let destination = self.destination_of_frame(earlier)?;
+        let destination = self.find_destination_of_frame(earlier)?;
         let end = self.prefetch_destination_of_frame(&destination);
         Some(ShortPrefetchState { frames: [frame, last, before], end })
     }
@@ -74,11 +74,14 @@ impl Partition {
     fn prefetch_port_of_event(&self, code: u64) {
         let (departs, _, port) = Event::decode_port_event_without_branch(code);
         let slot = self.ctx.hot.slot_of_class(port, 0).index();
-        prefetch_element_or_first(self.ports.ports.as_slice(), port.index());
-        prefetch_element_or_first(self.ports.slots.as_slice(), select_unpredictable(departs, slot, 0));
+        prefetch_element_at_index_or_first(self.ports.ports.as_slice(), port.index());
+        prefetch_element_at_index_or_first(
+            self.ports.slots.as_slice(),
+            select_unpredictable(departs, slot, 0),
+        );
         let accounts = self.ports.ingress.accounts.as_slice();
         if !accounts.is_empty() {
-            prefetch_element_or_first(accounts, slot);
+            prefetch_element_at_index_or_first(accounts, slot);
         }
     }
 
@@ -86,12 +89,13 @@ impl Partition {
     #[inline(always)]
     fn prefetch_frame_of_event(&self, code: u64) -> Option<PrefetchedFrame> {
         let (departs, arrives, port) = Event::decode_port_event_without_branch(code);
-        let state = element_or_first(self.ports.ports.as_slice(), port.index())?;
+        let state = element_at_index_or_first(self.ports.ports.as_slice(), port.index())?;
         let class = (state.ready | 1).ilog2() as u8;
         let slot = self.ctx.hot.slot_of_class(port, class).index();
-        let slot = element_or_first(self.ports.slots.as_slice(), select_unpredictable(departs, slot, 0))?;
+        let slot =
+            element_at_index_or_first(self.ports.slots.as_slice(), select_unpredictable(departs, slot, 0))?;
         let (waits, comes) = (slot.queue.head_or_none(), state.in_flight.head_or_none());
-        prefetch_element_or_first(
+        prefetch_element_at_index_or_first(
             self.ctx.packets.all_pool_entries(),
             select_unpredictable(departs, waits, comes).index(),
         );
@@ -100,11 +104,12 @@ impl Partition {
 
     /// The destination of a frame.
     #[inline(always)]
-    fn destination_of_frame(&self, frame: PrefetchedFrame) -> Option<PacketDestination<'_>> {
+    fn find_destination_of_frame(&self, frame: PrefetchedFrame) -> Option<PacketDestination<'_>> {
         let packets = self.ctx.packets.all_pool_entries();
         let is_known = frame.packet.index() < packets.len();
-        let to_switch = element_or_first(self.ports.ports.as_slice(), frame.port.index())?.to.is_switch();
-        let packet = element_or_first(packets, frame.packet.index())?;
+        let to_switch =
+            element_at_index_or_first(self.ports.ports.as_slice(), frame.port.index())?.to.is_switch();
+        let packet = element_at_index_or_first(packets, frame.packet.index())?;
         let (route, hop) = (packet.route, packet.hop);
         // With lookups in switches, packets do not carry their path.
         let looked_up = if self.ctx.hot.look_up {
@@ -122,8 +127,8 @@ impl Partition {
     fn prefetch_destination_of_frame(&self, destination: &PacketDestination<'_>) -> Option<u32> {
         let PacketDestination { packet, egress, to_host } = *destination;
         self.ctx.packets.prefetch_telemetry_of_packet(packet, to_host);
-        prefetch_element_or_first(self.ports.ports.as_slice(), egress.index());
-        prefetch_element_or_first(
+        prefetch_element_at_index_or_first(self.ports.ports.as_slice(), egress.index());
+        prefetch_element_at_index_or_first(
             self.ports.slots.as_slice(),
             self.ctx.hot.slot_of_class(egress, packet.class).index(),
         );

@@ -78,7 +78,7 @@ mod contract {
     //! Contract tests of every registered discipline, on random queues.
 
     use super::*;
-    use crate::frame::{CompactTcpSegment, FrameKind, TcpOptionsId};
+    use crate::frame::{CompactTcpSegment, FrameContent, TcpOptionsId};
     use pauseframe_engine::{Rng, random_stream};
     use pauseframe_schema::value::Choice;
     use pauseframe_transport::{EcnCodepoint, TcpFlags, Timestamps};
@@ -100,7 +100,7 @@ mod contract {
             ecn,
             flags,
         };
-        Packet::new(FrameKind::Segment(carried), 64, 0)
+        Packet::new(FrameContent::Segment(carried), 64, 0)
     }
 
     /// The numbers of the packets of a chain.

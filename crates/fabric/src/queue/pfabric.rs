@@ -9,7 +9,7 @@ use super::Discipline;
 use crate::frame::{PacketFifo, Packet, PacketId, PacketPool};
 
 /// The packets of a FIFO, each with its predecessor.
-fn packets_with_predecessors(queue: PacketFifo, packets: &PacketPool) -> impl Iterator<Item = (PacketId, PacketId)> {
+fn iter_packets_with_predecessors(queue: PacketFifo, packets: &PacketPool) -> impl Iterator<Item = (PacketId, PacketId)> {
     let step = |(_, index): &(PacketId, PacketId)| {
         let next = packets.next_packet_in_fifo(*index)?;
         Some((*index, next))
@@ -25,12 +25,12 @@ impl Discipline for Pfabric {
 
     /// Moves the earliest packet of the best-ranked flow to the front.
     fn move_next_packet_to_front(queue: &mut PacketFifo, packets: &mut PacketPool, may_go: impl Fn(&Packet) -> bool) {
-        let best = packets_with_predecessors(*queue, packets)
+        let best = iter_packets_with_predecessors(*queue, packets)
             .filter(|(_, index)| may_go(&packets[*index]))
             .min_by_key(|(_, index)| packets[*index].pfabric_rank_of_packet());
         let Some((_, best)) = best else { return };
         let flow = packets[best].destination_endpoint_key();
-        let first = packets_with_predecessors(*queue, packets).find(|(_, index)| packets[*index].destination_endpoint_key() == flow);
+        let first = iter_packets_with_predecessors(*queue, packets).find(|(_, index)| packets[*index].destination_endpoint_key() == flow);
         if let Some((before, index)) = first.filter(|(before, _)| *before != PacketId::NONE) {
             queue.unlink_packet_from_fifo(packets, before, index);
             queue.push_front(packets, index);
@@ -40,7 +40,7 @@ impl Discipline for Pfabric {
     /// Removes the packet of the worst rank, if `newcomer` is better.
     fn evict_packet_for_newcomer(queue: &mut PacketFifo, packets: &mut PacketPool, newcomer: PacketId) -> Option<PacketId> {
         // `max_by_key` returns the last of equal ranks.
-        let worst = packets_with_predecessors(*queue, packets).max_by_key(|(_, index)| packets[*index].pfabric_rank_of_packet());
+        let worst = iter_packets_with_predecessors(*queue, packets).max_by_key(|(_, index)| packets[*index].pfabric_rank_of_packet());
         let (before, index) = worst?;
         if packets[index].pfabric_rank_of_packet() <= packets[newcomer].pfabric_rank_of_packet() {
             return None;
@@ -72,7 +72,7 @@ mod tests {
     }
 
     fn content(packets: &PacketPool, queue: PacketFifo) -> Vec<(u32, u32)> {
-        packets_with_predecessors(queue, packets).map(|(_, index)| name(&packets[index])).collect()
+        iter_packets_with_predecessors(queue, packets).map(|(_, index)| name(&packets[index])).collect()
     }
 
     fn drain(packets: &mut PacketPool, queue: &mut PacketFifo) -> Vec<(u32, u32)> {

@@ -14,9 +14,9 @@ kinds! {
     /// Buffer policies
     #[derive(Copy)]
     pub enum BufferPolicy {
-        "per_port" => PerPort(PerPort);
-        "shared" => Shared(Shared);
-        "ideal_output_queued" => IdealOutputQueued(IdealOutputQueued);
+        "per_port" => PerPort(PerPortBuffer);
+        "shared" => Shared(SharedBuffer);
+        "ideal_output_queued" => IdealOutputQueued(IdealOutputQueuedBuffer);
     }
     pub fn read(t);
 }
@@ -24,7 +24,7 @@ kinds! {
 table! {
     /// Each egress port owns `size` bytes for lossy traffic; each ingress (port, priority) owns `size` for lossless
     #[derive(Copy)]
-    pub struct PerPort {
+    pub struct PerPortBuffer as "PerPort" {
         /// Bytes per egress port for lossy traffic, and per ingress (port, priority) for lossless traffic
         #[source = "bolt §IV-A2: 225 KB a port"]
         size: Bytes = or_in(Bytes::kb(225), Bytes(1)..=BUFFER_MAX);
@@ -35,7 +35,7 @@ table! {
 table! {
     /// One pool for the switch, shared by dynamic thresholds: a queue may hold alpha times what is free
     #[derive(Copy)]
-    pub struct Shared {
+    pub struct SharedBuffer as "Shared" {
         /// Bytes per switch, including headroom and reserved bytes
         #[source = "the packet buffer of bolt's switch, the G8264"]
         size: Bytes = or_in(Bytes::kb(9_000), Bytes(1)..=BUFFER_MAX);
@@ -57,7 +57,7 @@ table! {
 table! {
     /// N-fold speed-up: each ingress (port, priority) owns `size` bytes, an egress queue may hold what all of them hold
     #[derive(Copy)]
-    pub struct IdealOutputQueued {
+    pub struct IdealOutputQueuedBuffer as "IdealOutputQueued" {
         /// Bytes per ingress (port, priority); an egress queue may hold the sum of all
         #[source = "cee §III-B4, Table I: 100 KB a port"]
         size: Bytes = or_in(Bytes::kb(100), Bytes(1)..=BUFFER_MAX);
@@ -70,16 +70,16 @@ impl BufferPolicy {
     pub fn read_buffer_policy_table(t: &mut Table) -> BufferPolicy {
         let doc = "Buffer per port, one shared pool, or buffer per input. A size alone is short for per_port";
         let default = Some(("per_port", Origin::Default, "\"per_port\""));
-        let fallback = BufferPolicy::PerPort(PerPort { size: Bytes::kb(225) });
+        let fallback = BufferPolicy::PerPort(PerPortBuffer { size: Bytes::kb(225) });
         BufferPolicy::read(t, "policy", default, doc).unwrap_or(fallback)
     }
 
     /// Bytes of a port, or of a switch with a shared buffer.
     pub fn buffer_size(self) -> Bytes {
         match self {
-            BufferPolicy::PerPort(PerPort { size })
-            | BufferPolicy::Shared(Shared { size, .. })
-            | BufferPolicy::IdealOutputQueued(IdealOutputQueued { size }) => size,
+            BufferPolicy::PerPort(PerPortBuffer { size })
+            | BufferPolicy::Shared(SharedBuffer { size, .. })
+            | BufferPolicy::IdealOutputQueued(IdealOutputQueuedBuffer { size }) => size,
         }
     }
 

@@ -12,14 +12,14 @@ mod watchdog;
 
 use crate::marker::Marker;
 use crate::queue::QueueDiscipline;
-pub use buffer::{BufferPolicy, IdealOutputQueued, PerPort, Shared};
+pub use buffer::{BufferPolicy, IdealOutputQueuedBuffer, PerPortBuffer, SharedBuffer};
 pub use class::ClassSettings;
 pub use jitter::JitterSetting;
 pub use pause::PauseStorm;
-pub use pfc::{HeadroomPool, ObeyedPauses, PauseRule, PfcPorts, PfcSettings};
+pub use pfc::{HeadroomPoolSettings, ObeyedPauses, PauseRule, PfcPorts, PfcSettings};
 pub(crate) use qcn::MAX_QUANTIZED_FEEDBACK;
 pub use qcn::QcnSettings;
-pub use scheduler::{Ets, EtsGroup, Scheduler, Strict};
+pub use scheduler::{Ets, EtsGroup, Scheduler, StrictPriorityScheduler};
 pub use vlan::{VlanChoice, VlanRoutes};
 pub use watchdog::{PfcWatchdogSettings, WatchdogAction};
 

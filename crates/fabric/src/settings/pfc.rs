@@ -40,8 +40,8 @@ table! {
             optional_in(Bytes::ZERO..=BUFFER_MAX, "automatic: computed for each link (802.1Qbb Annex O)");
         /// One headroom pool for all ingress (port, priority) of a switch, or false: separate headroom for each
         #[source = "SONiC: shared headroom pool"]
-        headroom_pool: Option<HeadroomPool> =
-            switchable(Absent::Off(Origin::Default), "false", HeadroomPool::read);
+        headroom_pool: Option<HeadroomPoolSettings> =
+            switchable(Absent::Off(Origin::Default), "false", HeadroomPoolSettings::read);
         // IEEE 802.3 31B.3.7 lets a 10 Gb/s port take 60 quanta of 512 bit times; the bounds of the faster
         // rates are shorter in time (40 Gb/s: 118 quanta, 1.51 us; 100 Gb/s: 394 quanta, 2.02 us).
         /// Time from the last bit of a pause frame until the sender stops; default: the bound at 10 Gb/s
@@ -64,7 +64,7 @@ table! {
     /// headroom
     #[source = "SONiC: shared headroom pool"]
     #[derive(Copy)]
-    pub struct HeadroomPool {
+    pub struct HeadroomPoolSettings as "HeadroomPool" {
         /// Bytes of the pool of each switch
         size: Option<Bytes> = optional_in(Bytes(1)..=BUFFER_MAX, "total headroom divided by over_subscription");
         /// Total headroom over the size of the pool

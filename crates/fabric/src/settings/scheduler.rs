@@ -9,7 +9,7 @@ use pauseframe_units::Priority;
 kinds! {
     /// Which priority is served next
     pub enum Scheduler {
-        "strict" => Strict(Strict);
+        "strict" => Strict(StrictPriorityScheduler);
         "ets" => Ets(Ets);
     }
     pub fn read(t);
@@ -17,7 +17,7 @@ kinds! {
 
 table! {
     /// The highest priority goes first
-    pub struct Strict {}
+    pub struct StrictPriorityScheduler as "Strict" {}
     pub fn read(t);
 }
 
@@ -45,7 +45,7 @@ table! {
 
 impl Scheduler {
     /// The highest priority first.
-    pub const STRICT: Scheduler = Scheduler::Strict(Strict {});
+    pub const STRICT: Scheduler = Scheduler::Strict(StrictPriorityScheduler {});
 
     /// Reads the table, whose kind may be left out.
     pub fn read_scheduler_table(t: &mut Table) -> Scheduler {

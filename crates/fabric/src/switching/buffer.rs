@@ -41,7 +41,7 @@ impl<'n> BorrowedSwitch<'n> {
                 if fits { Ok(()) } else { Err(DropReason::BufferFull) }
             }
             BufferPolicy::PerPort(_) | BufferPolicy::IdealOutputQueued(_) => {
-                self.ports.admit_with_fixed_thresholds(index, ctx)
+                self.ports.admit_by_fixed_ingress_thresholds(index, ctx)
             }
             BufferPolicy::Shared(_) if lossless => self.admit_to_shared_ingress(packet, ctx),
             BufferPolicy::Shared(_) => {
@@ -89,7 +89,7 @@ impl<'n> BorrowedSwitch<'n> {
         if !fits && in_headroom + size > limits.headroom {
             return Err(DropReason::HeadroomExceeded);
         }
-        if !fits && !self.shared_headroom_mut().reserve_headroom(size) {
+        if !fits && !self.shared_headroom_mut().reserve_shared_headroom(size) {
             return Err(DropReason::HeadroomPool);
         }
         let account = self.ports.ingress_account_mut(slot);
@@ -121,7 +121,7 @@ impl<'n> BorrowedSwitch<'n> {
             let slot = self.ports.checked_ingress_queue_token(packet.ingress, packet.ingress_class, ctx);
             self.ports.release_from_ingress_account(slot, u64::from(packet.size), ctx);
             if self.ports.ingress_account(slot).may_resume() {
-                self.ports.reborrow().send_resume(slot, ctx);
+                self.ports.reborrow().send_resume_frame(slot, ctx);
             }
         }
     }
@@ -184,8 +184,8 @@ impl<'n> BorrowedSwitch<'n> {
     ) -> (IngressOccupancy, SharedPoolLimits) {
         let account = self.ports.ingress_account(slot);
         (
-            IngressOccupancy::occupancy_of_account(account),
-            SharedPoolLimits::limits_for_account(self.policy_of_class(class), account),
+            IngressOccupancy::pool_occupancy_of_ingress_account(account),
+            SharedPoolLimits::pool_limits_for_ingress_account(self.policy_of_class(class), account),
         )
     }
 
@@ -194,7 +194,7 @@ impl<'n> BorrowedSwitch<'n> {
         let (standing, limits) = self.ingress_occupancy_and_limits(slot, class);
         let pool = self.shared_pool_mut(class, ctx);
         pool.min_free_bytes_to_resume =
-            pool.min_free_bytes_to_resume.min(limits.free_bytes_to_resume(standing));
+            pool.min_free_bytes_to_resume.min(limits.free_pool_bytes_needed_to_resume(standing));
     }
 
     /// Registers a paused ingress with its pool, which will resume it.
@@ -215,10 +215,10 @@ impl<'n> BorrowedSwitch<'n> {
             let (standing, limits) = self.ingress_occupancy_and_limits(slot, its);
             if limits.may_resume(standing, free) {
                 self.shared_pool_mut(class, ctx).paused.retain(|paused| *paused != id);
-                self.ports.send_resume(slot, ctx);
+                self.ports.send_resume_frame(slot, ctx);
             } else {
                 min_free_bytes_to_resume =
-                    min_free_bytes_to_resume.min(limits.free_bytes_to_resume(standing));
+                    min_free_bytes_to_resume.min(limits.free_pool_bytes_needed_to_resume(standing));
             }
         }
         self.shared_pool_mut(class, ctx).min_free_bytes_to_resume = min_free_bytes_to_resume;

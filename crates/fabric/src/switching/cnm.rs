@@ -3,7 +3,7 @@
 use super::congestion_point::{CongestionPoint, QcnFeedback};
 use super::node::BorrowedSwitch;
 use crate::context::Context;
-use crate::frame::{Cnm, FrameKind, Packet, PacketId};
+use crate::frame::{Cnm, FrameContent, Packet, PacketId};
 use crate::ids::SlotId;
 use crate::plan::NetworkPlan;
 use crate::settings::QcnSettings;
@@ -94,12 +94,12 @@ impl<'n> BorrowedSwitch<'n> {
     /// Sends a CNM from this switch to the source of the sampled frame.
     fn send_cnm(&mut self, cnm: Cnm, class: u8, ctx: &mut Context) {
         let from = ctx.host_of_endpoint_key(cnm.to);
-        let egress = self.cnm_next_hop(self.switch_state().node, from, cnm.to / 2, ctx);
+        let egress = self.look_up_next_hop_of_cnm(self.switch_state().node, from, cnm.to / 2, ctx);
         let egress = self.ports.port_token(egress, ctx);
         let packet = Packet {
             at: ctx.now(),
             route: from.0,
-            ..Packet::new(FrameKind::Cnm(cnm), CNM_FRAME_BYTES, class)
+            ..Packet::new(FrameContent::Cnm(cnm), CNM_FRAME_BYTES, class)
         };
         let index = ctx.packets.insert_packet(packet);
         // It has no ingress, so a lossless CNM has no account at this switch ([`BorrowedSwitch::release_buffer_of_packet`]).
@@ -130,7 +130,7 @@ impl<'n> BorrowedSwitch<'n> {
     }
 
     /// The next hop of a CNM from switch `origin`, chosen by ECMP at each hop; the first shortest path if packets are sprayed.
-    fn cnm_next_hop(&self, origin: NodeId, to: NodeId, flow: u32, ctx: &Context) -> PortId {
+    fn look_up_next_hop_of_cnm(&self, origin: NodeId, to: NodeId, flow: u32, ctx: &Context) -> PortId {
         let here = self.switch_state().node;
         let among = self.current_routes().ports(here, to);
         if ctx.settings.spray || among.len() == 1 {
@@ -144,7 +144,8 @@ impl<'n> BorrowedSwitch<'n> {
     /// Forwards a CNM that arrived by `ingress`.
     #[inline(never)]
     pub(crate) fn forward_cnm(&mut self, ingress: PortToken<'n>, index: PacketId, ctx: &mut Context) {
-        let Packet { route, class, content: FrameKind::Cnm(Cnm { to, point, .. }), .. } = ctx.packets[index]
+        let Packet { route, class, content: FrameContent::Cnm(Cnm { to, point, .. }), .. } =
+            ctx.packets[index]
         else {
             return;
         };
@@ -152,9 +153,9 @@ impl<'n> BorrowedSwitch<'n> {
         let egress = if ctx.settings.spray {
             self.pick_next_hop_of_sprayed_packet(NodeId(route))
         } else {
-            self.cnm_next_hop(origin, NodeId(route), to / 2, ctx)
+            self.look_up_next_hop_of_cnm(origin, NodeId(route), to / 2, ctx)
         };
         let egress = self.ports.port_token(egress, ctx);
-        self.forward_packet_to_egress(ingress, index, (egress, class), ctx);
+        self.send_queue_or_drop_at_egress(ingress, index, (egress, class), ctx);
     }
 }

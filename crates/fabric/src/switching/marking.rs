@@ -3,7 +3,7 @@
 
 use super::node::BorrowedSwitch;
 use crate::context::Context;
-use crate::frame::{CompactTcpSegment, FrameKind, PacketId, RdmaFrame};
+use crate::frame::{CompactTcpSegment, FrameContent, PacketId, RdmaFrame};
 use crate::ids::SlotId;
 use crate::marker::{Marker, MarkerRandomStreams, MarkerState, PacketArrival, PacketDeparture};
 use crate::plan::NetworkPlan;
@@ -12,7 +12,7 @@ use pauseframe_transport::EcnCodepoint;
 use pauseframe_units::IndexVec;
 
 /// The marker of every slot if ports differ, else empty. Hosts never mark, so ports without a value keep the default.
-pub(super) fn markers_by_queue(plan: &NetworkPlan) -> IndexVec<SlotId, Marker> {
+pub(super) fn create_markers_by_queue(plan: &NetworkPlan) -> IndexVec<SlotId, Marker> {
     if !plan.policies.iter().any(|policy| policy.marker.varies_by_port()) {
         return IndexVec::new();
     }
@@ -27,11 +27,11 @@ pub(super) fn markers_by_queue(plan: &NetworkPlan) -> IndexVec<SlotId, Marker> {
 }
 
 /// The marker state of every slot, if any marker inspects packets; else empty.
-pub(super) fn marker_states_by_queue(plan: &NetworkPlan) -> IndexVec<SlotId, MarkerState> {
+pub(super) fn create_marker_states_by_queue(plan: &NetworkPlan) -> IndexVec<SlotId, MarkerState> {
     if !plan
         .policies
         .iter()
-        .any(|policy| policy.must_inspect_all_arrivals() || policy.needs_work_at_departure())
+        .any(|policy| policy.needs_work_at_every_arrival() || policy.needs_work_at_departure())
     {
         return IndexVec::new();
     }
@@ -92,14 +92,15 @@ impl<'n> BorrowedSwitch<'n> {
         slot: EgressQueueToken<'n>,
         ctx: &mut Context,
     ) {
-        if let FrameKind::Segment(CompactTcpSegment {
+        if let FrameContent::Segment(CompactTcpSegment {
             ecn: ecn @ (EcnCodepoint::Ect0 | EcnCodepoint::Ect1),
             ..
         })
-        | FrameKind::Datagram { ecn: ecn @ (EcnCodepoint::Ect0 | EcnCodepoint::Ect1), .. }
-        | FrameKind::Foreign { ecn: ecn @ (EcnCodepoint::Ect0 | EcnCodepoint::Ect1), .. }
-        | FrameKind::Rdma(RdmaFrame { ecn: ecn @ (EcnCodepoint::Ect0 | EcnCodepoint::Ect1), .. }) =
-            &mut ctx.packets[index].content
+        | FrameContent::Datagram { ecn: ecn @ (EcnCodepoint::Ect0 | EcnCodepoint::Ect1), .. }
+        | FrameContent::Foreign { ecn: ecn @ (EcnCodepoint::Ect0 | EcnCodepoint::Ect1), .. }
+        | FrameContent::Rdma(RdmaFrame {
+            ecn: ecn @ (EcnCodepoint::Ect0 | EcnCodepoint::Ect1), ..
+        }) = &mut ctx.packets[index].content
         {
             *ecn = EcnCodepoint::Ce;
             self.ports.count_marked_packet(slot);

@@ -17,7 +17,7 @@ mod vlan;
 mod watchdog;
 
 use self::cnm::CongestionPoints;
-use self::marking::{marker_states_by_queue, markers_by_queue};
+use self::marking::{create_marker_states_by_queue, create_markers_by_queue};
 use self::node::BorrowedSwitch;
 use self::paths::PathTable;
 use self::pool::{SharedBufferPool, SharedHeadroom};
@@ -86,8 +86,8 @@ impl PartitionSwitches {
                 .map(switch)
                 .collect(),
             policies: plan.policies.clone(),
-            markers: markers_by_queue(plan),
-            memories: marker_states_by_queue(plan),
+            markers: create_markers_by_queue(plan),
+            memories: create_marker_states_by_queue(plan),
             points: CongestionPoints::from_plan(plan).map(Box::new),
             vlans: SwitchVlanTables::from_plan(plan).map(Box::new),
             paths: PathTable::new(stride),
@@ -112,12 +112,12 @@ impl<'n> BorrowedSwitch<'n> {
             egress
         };
         let egress = self.ports.port_token(egress, ctx);
-        self.forward_packet_to_egress(ingress, index, (egress, class), ctx);
+        self.send_queue_or_drop_at_egress(ingress, index, (egress, class), ctx);
     }
 
     /// Sends, queues or drops a packet at `egress` in `class`.
     #[inline(always)]
-    fn forward_packet_to_egress(
+    fn send_queue_or_drop_at_egress(
         &mut self,
         ingress: PortToken<'n>,
         index: PacketId,
@@ -140,7 +140,7 @@ impl<'n> BorrowedSwitch<'n> {
         if backlog + u64::from(packet.size) > ctx.hot.unchecked_below[number] {
             let taken_in = if ctx.hot.fixed_lossless & 1 << class != 0 {
                 let over = backlog > ctx.hot.mark_above[number];
-                let admitted = self.ports.admit_with_fixed_thresholds(index, ctx);
+                let admitted = self.ports.admit_by_fixed_ingress_thresholds(index, ctx);
                 if over && admitted.is_ok() {
                     self.mark_congestion_experienced(index, slot, ctx);
                 }
@@ -149,7 +149,7 @@ impl<'n> BorrowedSwitch<'n> {
                 self.reborrow().mark_and_admit(index, egress, ctx)
             };
             if let Err(reason) = taken_in {
-                if self.reborrow().trim_packet(index, egress, reason, ctx) {
+                if self.reborrow().trim_and_forward_packet(index, egress, reason, ctx) {
                     return;
                 }
                 self.ports.reborrow().drop_packet(index, egress, reason, ctx);
@@ -172,7 +172,7 @@ impl<'n> BorrowedSwitch<'n> {
         ctx: &mut Context,
     ) {
         if self.ports.enqueue_packet(port, slot, index, ctx) {
-            self.start_transmission(port, ctx);
+            self.start_or_schedule_transmission(port, ctx);
         }
     }
 
@@ -221,7 +221,7 @@ impl<'n> BorrowedSwitch<'n> {
     #[inline(never)]
     fn look_up_next_hop(&mut self, index: PacketId, ctx: &mut Context) -> (PortId, u8) {
         if let Some(vlans) = self.vlan_tables() {
-            return vlans.look_up_vlan_route(self.switch_id_of_node(), index, ctx);
+            return vlans.look_up_vlan_route(self.own_switch_id(), index, ctx);
         }
         let Packet { route, class, .. } = ctx.packets[index];
         (self.pick_next_hop_of_sprayed_packet(NodeId(route)), class)
@@ -255,7 +255,7 @@ impl<'n> BorrowedSwitch<'n> {
             return false;
         };
         self.ports.count_lost_packet(egress, class, reason, ctx);
-        self.ports.count_discarded_packet(index, ctx);
+        self.ports.count_packet_discarded_by_switch(index, ctx);
         ctx.report_datagram_loss(index);
         ctx.packets.remove_packet(index);
         true

@@ -33,29 +33,29 @@ impl<'n> BorrowedSwitch<'n> {
         BorrowedSwitch { ports: self.ports.reborrow(), all: self.all }
     }
 
-    pub(super) fn switch_id_of_node(&self) -> SwitchId {
+    pub(super) fn own_switch_id(&self) -> SwitchId {
         self.ports.owner_node().as_switch().expect("its ports are those of a switch")
     }
 
     pub(super) fn switch_state(&self) -> &Switch {
-        &self.all.switches[self.switch_id_of_node()]
+        &self.all.switches[self.own_switch_id()]
     }
 
     /// The shared pool of a class.
     pub(super) fn shared_pool_mut(&mut self, class: u8, ctx: &Context) -> &mut SharedBufferPool {
-        let id = self.switch_id_of_node();
+        let id = self.own_switch_id();
         &mut self.all.switches[id].pools[ctx.hot.buffer_pool_index_of_class(class)]
     }
 
     /// The shared headroom of its lossless ingresses.
     pub(super) fn shared_headroom_mut(&mut self) -> &mut SharedHeadroom {
-        let id = self.switch_id_of_node();
+        let id = self.own_switch_id();
         &mut self.all.switches[id].headroom
     }
 
     /// The current routes, and the switch with its random generator.
     pub(super) fn routes_and_switch_mut(&mut self) -> (&NextHops, &mut Switch) {
-        let id = self.switch_id_of_node();
+        let id = self.own_switch_id();
         (&self.all.routes, &mut self.all.switches[id])
     }
 

@@ -3,7 +3,7 @@
 //! Packets outlive their flows: a duplicate is still in a queue when the last byte has arrived. So a row is retired when its flow ends, and reused
 //! only when no packet refers to it. An occasional search over all packets finds the rows in use, so hops pay nothing for it.
 
-use pauseframe_engine::memory::{element_or_first, prefetch_element_or_first};
+use pauseframe_engine::memory::{element_at_index_or_first, prefetch_element_at_index_or_first};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
 use pauseframe_units::{NodeId, PortId};
@@ -40,13 +40,13 @@ impl PathTable {
     /// The port at a hop, or any other port if the index is invalid.
     #[inline(always)]
     pub(crate) fn port_at_path_hop_or_first(&self, route: u32, hop: u8) -> Option<PortId> {
-        element_or_first(&self.ports, route as usize + usize::from(hop)).copied()
+        element_at_index_or_first(&self.ports, route as usize + usize::from(hop)).copied()
     }
 
     /// Prefetches the port at a hop.
     #[inline(always)]
     pub(crate) fn prefetch_path_hop(&self, route: u32, hop: u8) {
-        prefetch_element_or_first(&self.ports, route as usize + usize::from(hop));
+        prefetch_element_at_index_or_first(&self.ports, route as usize + usize::from(hop));
     }
 
     /// Stores `path` in a row.

@@ -39,7 +39,7 @@ impl<'n> BorrowedSwitch<'n> {
             index,
         );
         let Some(victim) = victim else { return false };
-        self.ports.remove_from_queue(port, victim, ctx);
+        self.ports.remove_packet_from_queue_middle(port, victim, ctx);
         if ctx.hot.accounted & 1 << class != 0 {
             self.release_buffer_of_packet(victim, port, ctx);
         }

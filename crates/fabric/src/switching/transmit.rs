@@ -9,8 +9,8 @@ use crate::wire::own::PortToken;
 impl<'n> BorrowedSwitch<'n> {
     /// Starts the port now or after the frame in service, unless a transmission is already scheduled.
     #[inline]
-    pub(crate) fn start_transmission(&mut self, port: PortToken<'n>, ctx: &mut Context) {
-        if self.ports.reborrow().check_or_schedule_next_frame(port, ctx) {
+    pub(crate) fn start_or_schedule_transmission(&mut self, port: PortToken<'n>, ctx: &mut Context) {
+        if self.ports.reborrow().is_idle_else_schedule_next_frame(port, ctx) {
             self.reborrow().transmit_next_frame_not_inlined(port, ctx);
         }
     }
@@ -24,17 +24,17 @@ impl<'n> BorrowedSwitch<'n> {
     /// Sends the next frame: a waiting pause frame, else the first packet of the scheduled class.
     #[inline(always)]
     pub(crate) fn transmit_next_frame(&mut self, port: PortToken<'n>, ctx: &mut Context) {
-        if self.ports.transmit_waiting_pause(port, ctx) {
+        if self.ports.transmit_waiting_pause_frame(port, ctx) {
             return;
         }
         let class = if ctx.hot.runs_scheduler {
-            let Some(class) = self.reborrow().choose_class(port, ctx) else { return };
+            let Some(class) = self.reborrow().choose_class_to_transmit(port, ctx) else { return };
             class
         } else {
             self.ports.port_state(port).classes_eligible_to_send().ilog2() as u8
         };
         if ctx.hot.plain_departure & 1 << class != 0 {
-            self.ports.transmit_first(port, class, ctx);
+            self.ports.transmit_first_packet_of_class(port, class, ctx);
             return;
         }
         let index = self.dequeue_with_side_effects(port, class, ctx);
@@ -43,7 +43,7 @@ impl<'n> BorrowedSwitch<'n> {
 
     /// Chooses the class if it is not simply the highest: with a forwarding pipeline or another scheduler.
     #[inline(never)]
-    fn choose_class(&mut self, port: PortToken<'n>, ctx: &mut Context) -> Option<u8> {
+    fn choose_class_to_transmit(&mut self, port: PortToken<'n>, ctx: &mut Context) -> Option<u8> {
         let startable = if ctx.hot.pipelined {
             let through = self.ports.classes_past_pipeline_or_schedule_port(port, ctx);
             (through != 0).then_some(through)?
@@ -68,7 +68,7 @@ impl<'n> BorrowedSwitch<'n> {
         let index = if watched {
             self.reborrow().dequeue_for_discipline_or_marker(port, class, ctx)
         } else {
-            self.ports.dequeue_first_packet(port, class, ctx)
+            self.ports.dequeue_first_packet_of_class(port, class, ctx)
         };
         if ctx.hot.accounted & 1 << class != 0 {
             // If a packet returns by its ingress link, the resume frame triggered here leaves by this port, after the packet.
@@ -90,7 +90,7 @@ impl<'n> BorrowedSwitch<'n> {
         self.move_next_packet_to_front(port, class, ctx);
         let slot = self.ports.egress_queue(port.egress_queue_token(class, &ctx.hot));
         let found = (slot.backlog, slot.waiting);
-        let index = self.ports.dequeue_first_packet(port, class, ctx);
+        let index = self.ports.dequeue_first_packet_of_class(port, class, ctx);
         self.ports.decrement_waiting_packet_count(port, class, ctx);
         self.mark_at_departure_if_due(index, port, found, ctx);
         index
@@ -112,7 +112,7 @@ impl<'n> BorrowedSwitch<'n> {
         ctx: &mut Context,
     ) {
         while self.ports.port_state(port).ready & 1 << class != 0 {
-            let index = self.ports.dequeue_first_packet(port, class, ctx);
+            let index = self.ports.dequeue_first_packet_of_class(port, class, ctx);
             let size = u32::from(ctx.packets[index].size);
             self.ports.uncount_dequeued_packet(port, class, size, &ctx.hot);
             self.ports.decrement_waiting_packet_count(port, class, ctx);
@@ -120,7 +120,7 @@ impl<'n> BorrowedSwitch<'n> {
                 self.release_buffer_of_packet(index, port, ctx);
             }
             self.ports.count_lost_packet(port, class, reason, ctx);
-            self.ports.count_discarded_packet(index, ctx);
+            self.ports.count_packet_discarded_by_switch(index, ctx);
             ctx.report_datagram_loss(index);
             ctx.packets.remove_packet(index);
         }

@@ -3,7 +3,7 @@
 
 use super::node::BorrowedSwitch;
 use crate::context::Context;
-use crate::frame::{FrameKind, Packet, PacketId, RdmaFrame};
+use crate::frame::{FrameContent, Packet, PacketId, RdmaFrame};
 use crate::settings::BufferPolicy;
 use crate::wire::counters::DropReason;
 use crate::wire::own::PortToken;
@@ -12,7 +12,7 @@ impl<'n> BorrowedSwitch<'n> {
     /// Sends on the header of a packet that found no room at `egress`, or of the newest one there, which makes room; false if there is
     /// nothing to trim or no room for a header.
     #[cold]
-    pub(super) fn trim_packet(
+    pub(super) fn trim_and_forward_packet(
         &mut self,
         index: PacketId,
         egress: PortToken<'n>,
@@ -22,9 +22,9 @@ impl<'n> BorrowedSwitch<'n> {
         let class = ctx.packets[index].class & 7;
         let can = reason == DropReason::BufferFull && is_trimmable_packet(&ctx.packets[index]);
         let Some(priority) = self.policy_of_class(class).trim_to.filter(|_| can) else { return false };
-        self.swap_with_newest_packet(index, egress, ctx);
+        self.randomly_swap_with_newest_packet(index, egress, ctx);
         let packet = &mut ctx.packets[index];
-        let FrameKind::Rdma(frame) = &mut packet.content else { return false };
+        let FrameContent::Rdma(frame) = &mut packet.content else { return false };
         frame.packet = frame.packet.trimmed();
         let size = ctx.settings.overhead.frame_size_of_ip_packet(frame.packet.ip_size(), priority) as u16;
         let cut = packet.size.saturating_sub(size);
@@ -42,7 +42,12 @@ impl<'n> BorrowedSwitch<'n> {
 
     /// A fair coin decides whether the newest packet of the queue and the newcomer change places; they must have equal sizes, and one ingress
     /// account if each ingress port owns its buffer: the newest packet of another port makes no room there.
-    fn swap_with_newest_packet(&mut self, index: PacketId, egress: PortToken<'n>, ctx: &mut Context) {
+    fn randomly_swap_with_newest_packet(
+        &mut self,
+        index: PacketId,
+        egress: PortToken<'n>,
+        ctx: &mut Context,
+    ) {
         let (newcomer, now) = (ctx.packets[index], ctx.now());
         let Some(tail) =
             self.ports.egress_queue(egress.egress_queue_token(newcomer.class, &ctx.hot)).queue.tail()
@@ -66,6 +71,6 @@ impl<'n> BorrowedSwitch<'n> {
 }
 
 fn is_trimmable_packet(packet: &Packet) -> bool {
-    let FrameKind::Rdma(RdmaFrame { packet, .. }) = packet.content else { return false };
+    let FrameContent::Rdma(RdmaFrame { packet, .. }) = packet.content else { return false };
     packet.opcode.is_data() && !packet.is_trimmed
 }

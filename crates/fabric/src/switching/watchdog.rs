@@ -27,7 +27,7 @@ impl<'n> BorrowedSwitch<'n> {
                 self.ports.clear_watchdog_storm(slot);
                 if settings.action != WatchdogAction::Alert {
                     self.ports.end_pause(port, class, ctx);
-                    self.start_transmission(port, ctx);
+                    self.start_or_schedule_transmission(port, ctx);
                 }
             }
             None => {}
@@ -50,7 +50,7 @@ impl<'n> BorrowedSwitch<'n> {
         match action {
             // The class stays paused, so every new packet takes the slow path, where it is dropped.
             WatchdogAction::Drop => self.discard_packets_of_class(port, class, LossReason::Watchdog, ctx),
-            WatchdogAction::Forward => self.start_transmission(port, ctx),
+            WatchdogAction::Forward => self.start_or_schedule_transmission(port, ctx),
             WatchdogAction::Alert => {}
         }
     }

@@ -70,7 +70,7 @@ impl Traffic {
         let Some(open) = self.open.remove(&opener) else { return };
         if self.rows.packets_carry_paths() {
             for route in open.routes.into_iter().filter(|route| *route != u32::MAX) {
-                self.rows.retire_path_row(route, now);
+                self.rows.schedule_path_row_retirement(route, now);
             }
         }
     }
@@ -81,7 +81,7 @@ impl Traffic {
         let (Some(vlans), Some(open)) = (&mut self.vlans, self.open.get_mut(&opener)) else { return };
         for (side, vlan) in (0..).zip(&mut open.vlans) {
             if let Some(vlan) = vlan.take() {
-                vlans.remove_flow_load(vlan, sender_and_receiver_of_side(&spec, side));
+                vlans.remove_flow_load_from_links(vlan, sender_and_receiver_of_side(&spec, side));
             }
         }
     }

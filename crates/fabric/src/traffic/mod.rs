@@ -156,7 +156,7 @@ impl Traffic {
     }
 
     /// When all work was finished, if the run should end then.
-    pub(crate) fn finished_at(&self) -> Option<Time> {
+    pub(crate) fn all_work_finished_at(&self) -> Option<Time> {
         self.over
     }
 
@@ -164,7 +164,7 @@ impl Traffic {
     pub(crate) fn receive_endpoint_reports(&mut self, reports: impl Iterator<Item = EndpointReport>) {
         for report in reports {
             match report.event {
-                EndpointEvent::Counted(counters) => self.add_endpoint_counters(&counters),
+                EndpointEvent::Counted(counters) => self.add_endpoint_counters_to_record(&counters),
                 EndpointEvent::Lost(bytes) => {
                     self.records.update_flow_record(report.endpoint_key / 2, |record| {
                         record.datagrams.count_lost_datagram(bytes);
@@ -189,7 +189,7 @@ impl Traffic {
     }
 
     /// Adds the counters of an endpoint to the record of its flow.
-    pub(crate) fn add_endpoint_counters(&mut self, counters: &EndpointCounters) {
+    pub(crate) fn add_endpoint_counters_to_record(&mut self, counters: &EndpointCounters) {
         self.records.update_flow_record(counters.flow, |record| {
             record.delivered += counters.delivered;
             record.retransmits += counters.retransmits;
@@ -203,7 +203,7 @@ impl Traffic {
             }
             record.undone += counters.undone;
             record.connected = record.connected.or(counters.connected);
-            record.datagrams.merge_rdma_counts(&counters.datagrams);
+            record.datagrams.merge_datagram_counts(&counters.datagrams);
             record.rdma.merge_rdma_counts(&counters.rdma);
         });
     }
@@ -232,7 +232,7 @@ impl Traffic {
             let Some(Reverse((_, flow))) = self.stops.pop() else { return };
             self.stop_flow(flow, now);
         } else if let Some(Reverse((_, workload))) = self.due.pop() {
-            self.on_workload_due(workload as u16, now);
+            self.start_due_flows_of_workload(workload as u16, now);
         }
     }
 
@@ -255,12 +255,12 @@ impl Traffic {
         }
     }
 
-    /// Keeps the run from being over until `release`.
-    pub(crate) fn keep_run_open(&mut self) {
+    /// Keeps the run from being over until [`Self::allow_run_to_finish`] is called.
+    pub(crate) fn keep_run_from_finishing(&mut self) {
         (self.is_held, self.over) = (true, None);
     }
 
-    /// Ends `hold`.
+    /// Ends [`Self::keep_run_from_finishing`].
     pub(crate) fn allow_run_to_finish(&mut self, now: Time) {
         if std::mem::take(&mut self.is_held) {
             self.finish_run_if_idle(now);
@@ -268,7 +268,7 @@ impl Traffic {
     }
 
     /// Starts the due flows of a workload.
-    fn on_workload_due(&mut self, workload: u16, now: Time) {
+    fn start_due_flows_of_workload(&mut self, workload: u16, now: Time) {
         let index = usize::from(workload);
         if self.due_at[index] == Some(now) {
             self.due_at[index] = None;

@@ -1,8 +1,8 @@
 //! Starts of flows: records, orders to both hosts, and messages on kept connections.
 
 use super::{OpenConnection, Traffic, sender_and_receiver_of_side};
-use crate::flow::{FlowRecord, FlowSpec, KeptConnection, Message};
-use crate::order::{EndpointExchange, EndpointOpening, EndpointOrder};
+use crate::flow::{ApplicationMessage, FlowRecord, FlowSpec, KeptConnection};
+use crate::order::{EndpointExchange, EndpointOpeningParameters, EndpointOrder};
 use crate::vlan::PickedVlanAndClass;
 use pauseframe_units::{Span, Time};
 use std::cmp::Reverse;
@@ -50,10 +50,15 @@ impl Traffic {
         if let Some(stop) = spec.stop.filter(|_| !sends_datagrams) {
             self.stops.push(Reverse((stop.max(now), flow)));
         }
-        self.open_both_ends(flow, exchanges, now);
+        self.open_both_endpoints_of_flow(flow, exchanges, now);
     }
 
-    pub(super) fn open_both_ends(&mut self, flow: u32, exchanges: [EndpointExchange; 2], now: Time) {
+    pub(super) fn open_both_endpoints_of_flow(
+        &mut self,
+        flow: u32,
+        exchanges: [EndpointExchange; 2],
+        now: Time,
+    ) {
         let spec = self.records.flow_record(flow).spec;
         let sends_datagrams = self.transport_uses_datagrams(spec.transport);
         let mut open = OpenConnection {
@@ -71,7 +76,7 @@ impl Traffic {
             let class = self.plan.class_of_transport[usize::from(spec.transport)];
             // The sink of a datagram flow sends nothing.
             let silent = sends_datagrams && side == 1;
-            let route = if silent { u32::MAX } else { self.find_ecmp_path_row(ends, flow) };
+            let route = if silent { u32::MAX } else { self.find_ecmp_path_and_add_row(ends, flow) };
             let sends_data = side == 0 || spec.reply > 0;
             let picked = match &mut self.vlans {
                 Some(vlans) if !silent => vlans.pick_vlan_for_endpoint(ends, class, sends_data),
@@ -80,7 +85,7 @@ impl Traffic {
             open.routes[side as usize] = route;
             open.vlans[side as usize] =
                 (self.vlans.is_some() && sends_data && !silent).then_some(picked.vlan);
-            let opening = Box::new(EndpointOpening { spec, route, picked, exchange });
+            let opening = Box::new(EndpointOpeningParameters { spec, route, picked, exchange });
             let order = if sends_datagrams {
                 EndpointOrder::OpenDatagrams(opening)
             } else {
@@ -111,8 +116,8 @@ impl Traffic {
         }
     }
 
-    pub(super) fn send_workload_message(&mut self, workload: u16, message: &Message, now: Time) {
-        let Message { connection, from, bytes, token, .. } = *message;
+    pub(super) fn send_workload_message(&mut self, workload: u16, message: &ApplicationMessage, now: Time) {
+        let ApplicationMessage { connection, from, bytes, token, .. } = *message;
         let opener = self.kept.get(&(workload, connection)).copied();
         let flow = opener.unwrap_or_else(|| self.open_message_connection(workload, message, now));
         let spec = self.records.flow_record(flow).spec;
@@ -131,7 +136,12 @@ impl Traffic {
     }
 
     /// Opens a connection for messages between two hosts, with the first message.
-    pub(super) fn open_message_connection(&mut self, workload: u16, message: &Message, now: Time) -> u32 {
+    pub(super) fn open_message_connection(
+        &mut self,
+        workload: u16,
+        message: &ApplicationMessage,
+        now: Time,
+    ) -> u32 {
         let flow = self.records.len() as u32;
         let spec = FlowSpec {
             start: now,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 impl Traffic {
     /// The ECMP path of a flow between two hosts; the destination node if switches look up next hops.
-    pub(crate) fn find_ecmp_path_row(&mut self, [here, there]: [NodeId; 2], flow: u32) -> u32 {
+    pub(crate) fn find_ecmp_path_and_add_row(&mut self, [here, there]: [NodeId; 2], flow: u32) -> u32 {
         if !self.rows.packets_carry_paths() {
             return there.0;
         }
@@ -17,9 +17,9 @@ impl Traffic {
     }
 
     /// Frees rows that no sender uses any more.
-    pub(crate) fn retire_unused_path_rows(&mut self, rows: impl Iterator<Item = u32>, now: Time) {
+    pub(crate) fn retire_path_rows_without_sender(&mut self, rows: impl Iterator<Item = u32>, now: Time) {
         if self.rows.packets_carry_paths() {
-            rows.for_each(|row| self.rows.retire_path_row(row, now));
+            rows.for_each(|row| self.rows.schedule_path_row_retirement(row, now));
         }
     }
 
@@ -40,7 +40,11 @@ impl Traffic {
     }
 
     /// Recomputes the paths of open flows after a change of routes. Returns the endpoints with a new path: host, endpoint key, row.
-    pub(crate) fn reroute(&mut self, routes: &Arc<NextHops>, now: Time) -> Vec<(NodeId, u32, u32)> {
+    pub(crate) fn reroute_open_flows(
+        &mut self,
+        routes: &Arc<NextHops>,
+        now: Time,
+    ) -> Vec<(NodeId, u32, u32)> {
         self.routes = Arc::clone(routes);
         let mut changed = Vec::new();
         if !self.rows.packets_carry_paths() {
@@ -53,7 +57,7 @@ impl Traffic {
                 let ends = sender_and_receiver_of_side(&spec, side);
                 let path = self.find_ecmp_path(ends, *flow);
                 if !self.rows.path_row_equals(*route, &path) {
-                    self.rows.retire_path_row(*route, now);
+                    self.rows.schedule_path_row_retirement(*route, now);
                     *route = self.rows.add_path_row(path);
                     changed.push((ends[0], flow * 2 + side, *route));
                 }

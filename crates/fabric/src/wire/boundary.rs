@@ -5,7 +5,7 @@
 //! inside a partition pay nothing for this.
 
 use crate::frame::Packet;
-use pauseframe_engine::memory::prefetch_for_push;
+use pauseframe_engine::memory::prefetch_destination_of_push;
 use pauseframe_rdma::cc::hpcc::Telemetry;
 use pauseframe_transport::TcpOptions;
 use pauseframe_units::{PortId, Time};
@@ -14,7 +14,7 @@ use pauseframe_units::{PortId, Time};
 ///
 /// One core writes them and another reads them, so each takes one cache line; rare parts are stored separately.
 #[derive(Debug, Default)]
-pub(crate) struct CrossingFrameBuffer {
+pub(crate) struct CrossPartitionFrameBuffer {
     /// The ports that sent them.
     pub(super) ports: Vec<PortId>,
     pub(super) packets: Vec<Packet>,
@@ -30,23 +30,23 @@ pub(crate) struct CrossingFrameBuffer {
 /// several hops.
 const OUTBOX_PREFETCH_DISTANCE: usize = 8;
 
-impl CrossingFrameBuffer {
+impl CrossPartitionFrameBuffer {
     #[inline]
-    pub(super) fn push_crossing_frame(&mut self, port: PortId, packet: Packet) {
-        prefetch_for_push(&self.ports, 2 * OUTBOX_PREFETCH_DISTANCE);
-        prefetch_for_push(&self.packets, OUTBOX_PREFETCH_DISTANCE);
+    pub(super) fn push_cross_partition_frame(&mut self, port: PortId, packet: Packet) {
+        prefetch_destination_of_push(&self.ports, 2 * OUTBOX_PREFETCH_DISTANCE);
+        prefetch_destination_of_push(&self.packets, OUTBOX_PREFETCH_DISTANCE);
         self.ports.push(port);
         self.packets.push(packet);
     }
 
     /// Prefetches the first slots.
-    fn prefetch_first_entries(&self) {
-        prefetch_for_push(&self.ports, 0);
-        (0..OUTBOX_PREFETCH_DISTANCE).for_each(|place| prefetch_for_push(&self.packets, place));
+    fn prefetch_first_buffer_entries(&self) {
+        prefetch_destination_of_push(&self.ports, 0);
+        (0..OUTBOX_PREFETCH_DISTANCE).for_each(|place| prefetch_destination_of_push(&self.packets, place));
     }
 
-    pub(super) fn clear_crossing_frames(&mut self) {
-        let CrossingFrameBuffer { ports, packets, options, telemetries, written } = self;
+    pub(super) fn clear_cross_partition_frames(&mut self) {
+        let CrossPartitionFrameBuffer { ports, packets, options, telemetries, written } = self;
         ports.clear();
         packets.clear();
         options.clear();
@@ -61,7 +61,7 @@ pub(crate) struct PartitionOutboxes {
     /// Number of links that end in other partitions.
     pub(super) cut: usize,
     /// By partition: frames that left for it in this window.
-    outboxes: Vec<CrossingFrameBuffer>,
+    outboxes: Vec<CrossPartitionFrameBuffer>,
     /// Earliest arrival among the frames that have left.
     first: Option<Time>,
 }
@@ -69,32 +69,32 @@ pub(crate) struct PartitionOutboxes {
 impl PartitionOutboxes {
     /// Sets the number of partitions.
     pub(crate) fn set_partition_count(&mut self, partitions: usize) {
-        self.outboxes.resize_with(partitions, CrossingFrameBuffer::default);
+        self.outboxes.resize_with(partitions, CrossPartitionFrameBuffer::default);
     }
 
     /// Prefetches outbox slots at the start of a window.
     pub(crate) fn prefetch_outboxes(&self) {
-        self.outboxes.iter().for_each(CrossingFrameBuffer::prefetch_first_entries);
+        self.outboxes.iter().for_each(CrossPartitionFrameBuffer::prefetch_first_buffer_entries);
     }
 
     /// The outbox for a frame that arrives in partition `to` at `at`.
-    pub(super) fn outbox_for_frame_arrival(&mut self, to: u16, at: Time) -> &mut CrossingFrameBuffer {
+    pub(super) fn outbox_for_frame_arrival(&mut self, to: u16, at: Time) -> &mut CrossPartitionFrameBuffer {
         self.first = Some(self.first.map_or(at, |first| first.min(at)));
         &mut self.outboxes[usize::from(to)]
     }
 
     /// The outbox of a partition, to be swapped for an empty one.
-    pub(crate) fn outbox_to_partition(&mut self, to: usize) -> &mut CrossingFrameBuffer {
+    pub(crate) fn outbox_to_partition(&mut self, to: usize) -> &mut CrossPartitionFrameBuffer {
         &mut self.outboxes[to]
     }
 
     /// Takes the earliest arrival among the frames that have left.
-    pub(crate) fn take_first_arrival_time(&mut self) -> Option<Time> {
+    pub(crate) fn take_first_remote_arrival_time(&mut self) -> Option<Time> {
         self.first.take()
     }
 
     /// Number of local copies of frames that have left, one per cross-partition link.
-    pub(crate) fn local_copy_count(&self) -> usize {
+    pub(crate) fn local_frame_copy_count(&self) -> usize {
         self.cut
     }
 }

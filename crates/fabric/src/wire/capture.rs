@@ -1,8 +1,8 @@
 //! Packet capture on links. Nothing in the simulation reads captures back.
 
 use crate::context::Context;
-use crate::external::mark_ce;
-use crate::frame::{CompactTcpSegment, FrameBytes, FrameKind, Packet, PacketId, RdmaFrame};
+use crate::external::mark_ce_in_ipv4_frame;
+use crate::frame::{CompactTcpSegment, FrameBytes, FrameContent, Packet, PacketId, RdmaFrame};
 use crate::plan::NetworkPlan;
 use crate::records::FlowRecords;
 use crate::settings::RdmaSettings;
@@ -123,7 +123,7 @@ impl FrameCapture {
         FrameCapture { wanted, left: limit, ..FrameCapture::default() }
     }
 
-    pub(super) fn is_capture_enabled(&self) -> bool {
+    pub(super) fn is_frame_capture_enabled(&self) -> bool {
         !self.wanted.is_empty()
     }
 
@@ -132,7 +132,7 @@ impl FrameCapture {
     }
 
     pub(crate) fn set_packet_captured(&mut self, index: PacketId, written: bool) {
-        if self.is_capture_enabled() {
+        if self.is_frame_capture_enabled() {
             let place = index.0 as usize;
             if place >= self.written.len() {
                 self.written.resize(place + 1, false);
@@ -143,24 +143,24 @@ impl FrameCapture {
 
     /// Captures a frame that goes on the wire of `port`, if that port is captured.
     pub(super) fn capture_frame(&mut self, port: PortId, at_host: bool, index: PacketId, ctx: &Context) {
-        if !self.is_capture_enabled() || self.left == 0 {
+        if !self.is_frame_capture_enabled() || self.left == 0 {
             return;
         }
-        let first = self.update_first_captured_hop(port, at_host, index, ctx);
+        let first = self.check_and_record_first_captured_hop(port, at_host, index, ctx);
         if !self.wanted[port.0 as usize] || (!first && self.once) {
             return;
         }
         self.left -= 1;
         let packet = ctx.packets[index];
         let segment = match &packet.content {
-            FrameKind::Segment(carried) => ctx.packets.unpack_segment(carried),
+            FrameContent::Segment(carried) => ctx.packets.unpack_tcp_segment(carried),
             _ => Segment::default(),
         };
         let bytes = match packet.content {
-            FrameKind::Foreign { bytes, ecn, .. } => {
+            FrameContent::Foreign { bytes, ecn, .. } => {
                 let mut bytes = ctx.packets.frame_bytes(bytes).clone();
                 if ecn == EcnCodepoint::Ce {
-                    mark_ce(&mut bytes);
+                    mark_ce_in_ipv4_frame(&mut bytes);
                 }
                 bytes
             }
@@ -170,7 +170,7 @@ impl FrameCapture {
     }
 
     /// Whether this is the first captured port on the path of a packet.
-    fn update_first_captured_hop(
+    fn check_and_record_first_captured_hop(
         &mut self,
         port: PortId,
         at_host: bool,
@@ -180,10 +180,10 @@ impl FrameCapture {
         let packet = &ctx.packets[index];
         // A packet starts at a NIC. A CNM starts at its switch and has no ingress port.
         let begins = match packet.content {
-            FrameKind::Cnm(_) => packet.ingress == PortId::NONE,
+            FrameContent::Cnm(_) => packet.ingress == PortId::NONE,
             _ => at_host,
         };
-        let is_pause = matches!(packet.content, FrameKind::Pause { .. });
+        let is_pause = matches!(packet.content, FrameContent::Pause { .. });
         let first = begins || is_pause || !self.was_packet_captured(index);
         let written = self.wanted[port.0 as usize] || !first;
         self.set_packet_captured(index, written);
@@ -214,14 +214,14 @@ impl RawCapturedFrame {
             CapturedFlowHeaders { source, destination, flow: to / 2, forward, priority, vlan, ecn }
         };
         match packet.content {
-            FrameKind::Pause { quanta, .. } if plan.account_mask == 0 => {
+            FrameContent::Pause { quanta, .. } if plan.account_mask == 0 => {
                 CapturedFrameContent::LinkPause { quanta }
             }
-            FrameKind::Pause { classes, quanta } => CapturedFrameContent::Pause {
+            FrameContent::Pause { classes, quanta } => CapturedFrameContent::Pause {
                 priority: plan.priorities[classes.trailing_zeros() as usize],
                 quanta,
             },
-            FrameKind::Cnm(cnm) => {
+            FrameContent::Cnm(cnm) => {
                 let CapturedFlowHeaders { source, destination, .. } = headers(cnm.to, EcnCodepoint::NotEct);
                 CapturedFrameContent::Cnm {
                     congestion_point: cnm.point,
@@ -234,21 +234,23 @@ impl RawCapturedFrame {
                     sampled_destination: source,
                 }
             }
-            FrameKind::Datagram { to, len, ecn } => {
+            FrameContent::Datagram { to, len, ecn } => {
                 CapturedFrameContent::Datagram(headers(to, ecn), u32::from(len))
             }
-            FrameKind::Rdma(RdmaFrame { to, packet, ecn, .. }) => {
+            FrameContent::Rdma(RdmaFrame { to, packet, ecn, .. }) => {
                 let size = |rdma: &RdmaSettings| rdma.pair.ip_size(&packet) - packet.ip_size();
                 let transport = records.flow_record(to / 2).spec.transport;
                 let rdma = &plan.settings.transports[usize::from(transport)].rdma;
                 let telemetry = rdma.as_ref().map_or(0, size) as u16;
                 CapturedFrameContent::Rdma { headers: headers(to, ecn), packet, telemetry }
             }
-            FrameKind::Foreign { .. } => CapturedFrameContent::Bytes { bytes: self.bytes.clone(), priority },
-            FrameKind::Segment(CompactTcpSegment { to, ecn, .. }) => {
+            FrameContent::Foreign { .. } => {
+                CapturedFrameContent::Bytes { bytes: self.bytes.clone(), priority }
+            }
+            FrameContent::Segment(CompactTcpSegment { to, ecn, .. }) => {
                 CapturedFrameContent::Segment(headers(to, ecn), self.segment)
             }
-            FrameKind::Damaged { .. } | FrameKind::Lost => {
+            FrameContent::Damaged { .. } | FrameContent::Lost => {
                 unreachable!("a frame is captured as it goes on the wire, whole")
             }
         }

@@ -12,7 +12,7 @@ impl<'n> BorrowedNodePorts<'n> {
             return;
         }
         let fullest = if ctx.notes.records_fullest_queue() {
-            self.fullest_egress_with_packets_from(port, class, ctx)
+            self.find_fullest_egress_with_packets_from(port, class, ctx)
         } else {
             None
         };
@@ -46,7 +46,12 @@ impl<'n> BorrowedNodePorts<'n> {
     }
 
     /// The egress queue of the switch that holds most bytes from `port` in `class`.
-    fn fullest_egress_with_packets_from(&self, port: PortToken, class: u8, ctx: &Context) -> Option<PortId> {
+    fn find_fullest_egress_with_packets_from(
+        &self,
+        port: PortToken,
+        class: u8,
+        ctx: &Context,
+    ) -> Option<PortId> {
         let held = |egress: PortToken| -> u64 {
             let slots =
                 (0..ctx.plan.priorities.len() as u8).map(|out| egress.egress_queue_token(out, &ctx.hot));

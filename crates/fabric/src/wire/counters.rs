@@ -77,7 +77,7 @@ impl QueueCounters {
 
 /// Counters of a port and class that the peer keeps.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct QueueCountersOfPeer {
+pub(super) struct QueueCountersKeptForPeer {
     /// Frames lost on the wire, by [`LossReason`].
     pub(super) lost: [u64; LossReason::ALL.len()],
     /// Pause frames transmitted to stop this class.
@@ -89,7 +89,7 @@ pub(super) struct QueueCountersOfPeer {
 pub(crate) struct QueueCounterTable {
     marks: IndexVec<SlotId, u64>,
     rare: IndexVec<SlotId, QueueCounters>,
-    received: IndexVec<SlotId, QueueCountersOfPeer>,
+    received: IndexVec<SlotId, QueueCountersKeptForPeer>,
 }
 
 impl QueueCounterTable {
@@ -118,16 +118,17 @@ impl QueueCounterTable {
 
     /// The counters of a slot that the peer keeps.
     #[cold]
-    pub(super) fn peer_counters(&mut self, slot: SlotId) -> &mut QueueCountersOfPeer {
+    pub(super) fn counters_kept_for_peer(&mut self, slot: SlotId) -> &mut QueueCountersKeptForPeer {
         if self.received.is_empty() {
-            self.received = IndexVec::filled(QueueCountersOfPeer::default(), self.marks.len());
+            self.received = IndexVec::filled(QueueCountersKeptForPeer::default(), self.marks.len());
         }
         &mut self.received[slot]
     }
 
     /// All counters of a slot, of both ends if both are in this partition.
     pub(crate) fn merged_counters_of_queue(&self, slot: SlotId) -> QueueCounters {
-        let QueueCountersOfPeer { lost, pauses_sent } = self.received.get(slot).copied().unwrap_or_default();
+        let QueueCountersKeptForPeer { lost, pauses_sent } =
+            self.received.get(slot).copied().unwrap_or_default();
         let there =
             QueueCounters { ecn_marks: self.marks[slot], lost, pauses_sent, ..QueueCounters::default() };
         self.rare.get(slot).map_or(there, |here| there.merge_queue_counters(here))

@@ -1,10 +1,10 @@
 //! Frames that leave a partition and frames that arrive: see `boundary.rs`.
 
 use super::PartitionPorts;
-use super::boundary::CrossingFrameBuffer;
+use super::boundary::CrossPartitionFrameBuffer;
 use super::port::ExtraLinkWork;
 use crate::context::Context;
-use crate::frame::{FrameKind, Packet};
+use crate::frame::{FrameContent, Packet};
 use pauseframe_engine::memory::{prefetch_first_cache_line, prefetch_slice_element};
 use pauseframe_units::PortId;
 
@@ -14,7 +14,7 @@ const INBOX_PREFETCH_DISTANCES: [usize; 2] = [24, 12];
 impl PartitionPorts {
     /// Marks the link from `port` as cross-partition; it ends in partition `to`.
     pub(crate) fn set_cross_partition(&mut self, port: PortId, to: u16, ctx: &mut Context) {
-        let stays = ctx.packets.insert_packet(Packet::new(FrameKind::Lost, 64, 0));
+        let stays = ctx.packets.insert_packet(Packet::new(FrameContent::Lost, 64, 0));
         let state = &mut self.ports[port];
         state.in_flight.push_back(&mut ctx.packets, stays);
         (state.peer_partition, state.extra) = (to, ExtraLinkWork::SlowPath);
@@ -22,28 +22,38 @@ impl PartitionPorts {
     }
 
     /// Receives the frames of an inbox and empties it.
-    pub(crate) fn receive_crossing_frames(&mut self, inbox: &mut CrossingFrameBuffer, ctx: &mut Context) {
+    pub(crate) fn receive_cross_partition_frames(
+        &mut self,
+        inbox: &mut CrossPartitionFrameBuffer,
+        ctx: &mut Context,
+    ) {
         for turn in 0..inbox.ports.len() {
-            self.prefetch_for_next_crossing_frames(inbox, turn, ctx);
+            self.prefetch_for_next_cross_partition_frames(inbox, turn, ctx);
             ctx.packets.prefetch_free_pool_entry(INBOX_PREFETCH_DISTANCES[1]);
             let (port, packet) = (inbox.ports[turn], inbox.packets[turn]);
             let index = ctx.packets.import_packet(packet, &inbox.options, &inbox.telemetries);
             self.capture.set_packet_captured(index, inbox.written.get(turn).copied().unwrap_or(false));
             self.ports[port].append_frame_to_wire(port, index, packet.at, ctx);
         }
-        inbox.clear_crossing_frames();
+        inbox.clear_cross_partition_frames();
     }
 
     /// Prefetches for the frames behind the current one: first their link, then the last frame on it.
     #[inline(always)]
-    fn prefetch_for_next_crossing_frames(&self, inbox: &CrossingFrameBuffer, turn: usize, ctx: &Context) {
+    fn prefetch_for_next_cross_partition_frames(
+        &self,
+        inbox: &CrossPartitionFrameBuffer,
+        turn: usize,
+        ctx: &Context,
+    ) {
         prefetch_slice_element(&inbox.packets, turn + INBOX_PREFETCH_DISTANCES[1]);
         prefetch_first_cache_line(
             inbox.ports.get(turn + INBOX_PREFETCH_DISTANCES[0]).and_then(|port| self.ports.get(*port)),
         );
         let chain = |ahead: usize| Some(self.ports[*inbox.ports.get(turn + ahead)?].in_flight);
         prefetch_first_cache_line(
-            chain(INBOX_PREFETCH_DISTANCES[1]).and_then(|chain| ctx.packets.packet_if_valid(chain.tail()?)),
+            chain(INBOX_PREFETCH_DISTANCES[1])
+                .and_then(|chain| ctx.packets.packet_if_index_valid(chain.tail()?)),
         );
     }
 }

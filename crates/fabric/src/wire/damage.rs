@@ -2,7 +2,7 @@
 
 use super::counters::PacketsAndBytes;
 use crate::context::Context;
-use crate::frame::{FrameKind, PacketId};
+use crate::frame::{FrameContent, PacketId};
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_units::{PortId, Time};
 
@@ -28,7 +28,7 @@ impl ErrorModel {
 
 /// State of links that damage frames or are down.
 #[derive(Debug, Default)]
-pub(crate) struct LinkErrors {
+pub(crate) struct LinkErrorStates {
     /// By port: when the transmission that a failure cut off would have ended; empty without failures.
     pub(super) cut: Vec<Time>,
     /// By port; empty if no link damages frames.
@@ -45,7 +45,7 @@ pub(super) struct ErroneousLink {
     rng: Rng,
 }
 
-impl LinkErrors {
+impl LinkErrorStates {
     /// Packets sent by this port that were lost on the wire to a node of this partition.
     pub(crate) fn packets_lost_on_wire(&self, port: PortId) -> PacketsAndBytes {
         self.lost_on_wire.get(port.0 as usize).copied().unwrap_or_default()
@@ -73,7 +73,7 @@ impl LinkErrors {
 
 impl ErroneousLink {
     /// Draws whether a frame of `bytes` is damaged on the wire.
-    pub(super) fn draw_damage(&mut self, bytes: u32, now: Time) -> bool {
+    pub(super) fn draw_frame_damage(&mut self, bytes: u32, now: Time) -> bool {
         self.stop > now && self.rng.uniform_unit() < self.model.frame_error_probability(bytes)
     }
 }
@@ -82,13 +82,13 @@ impl ErroneousLink {
 pub(super) fn mark_frame_damaged(index: PacketId, ctx: &mut Context) {
     let packet = ctx.packets[index];
     ctx.report_datagram_loss(index);
-    let was_pause = if let FrameKind::Pause { classes, .. } = packet.content {
+    let was_pause = if let FrameContent::Pause { classes, .. } = packet.content {
         ctx.packets[index].class = classes.trailing_zeros() as u8;
         true
     } else {
         false
     };
-    ctx.packets.replace_content_of_damaged_frame(index, FrameKind::Damaged { was_pause });
+    ctx.packets.replace_content_of_damaged_frame(index, FrameContent::Damaged { was_pause });
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::PartitionPorts;
 use super::counters::{LossReason, PacketsAndBytes};
 use super::own::{BorrowedNodePorts, PortToken};
 use crate::context::Context;
-use crate::frame::{FrameKind, Packet, PacketId};
+use crate::frame::{FrameContent, Packet, PacketId};
 use pauseframe_units::Time;
 
 impl PartitionPorts {
@@ -20,16 +20,22 @@ impl PartitionPorts {
 impl BorrowedNodePorts<'_> {
     /// A frame that was lost on the wire reaches its arrival time.
     #[cold]
-    pub(crate) fn on_lost_frame(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
+    pub(crate) fn on_arrival_time_of_lost_frame(
+        &mut self,
+        port: PortToken,
+        index: PacketId,
+        ctx: &mut Context,
+    ) {
         let packet = ctx.packets[index];
-        if matches!(packet.content, FrameKind::Damaged { .. }) {
+        if matches!(packet.content, FrameContent::Damaged { .. }) {
             self.count_loss_on_wire(port, &packet, LossReason::Corrupted, ctx);
         }
         ctx.packets.remove_packet(index);
     }
 
     fn count_loss_on_wire(&mut self, port: PortToken, packet: &Packet, reason: LossReason, ctx: &Context) {
-        self.peer_counters_mut(port.ingress_queue_token(packet.class, &ctx.hot)).lost[reason as usize] += 1;
+        self.counters_kept_for_peer_mut(port.ingress_queue_token(packet.class, &ctx.hot)).lost
+            [reason as usize] += 1;
         if packet.counts_as_packet_transmission() {
             *self.packets_lost_on_wire(port) += PacketsAndBytes::sum_of_packets(std::iter::once(packet));
         }
@@ -40,7 +46,7 @@ impl BorrowedNodePorts<'_> {
         self.abort_frame_in_service(port, ctx);
         self.mark_last_frame_lost(port, ctx);
         self.clear_all_pauses(port, ctx);
-        *self.cut_frame_end_mut(port) = self.port_state(port).busy_until;
+        *self.scheduled_end_of_cut_frame_mut(port) = self.port_state(port).busy_until;
         let state = self.port_state_mut(port);
         // The port looks busy forever with a transmission scheduled, so nothing starts it and the hot path needs no extra check.
         state.busy_until = Time::MAX;
@@ -49,7 +55,7 @@ impl BorrowedNodePorts<'_> {
 
     /// Brings the link of `port` up at the sending end.
     pub(crate) fn bring_link_up(&mut self, port: PortToken, now: Time) {
-        let cut = *self.cut_frame_end_mut(port);
+        let cut = *self.scheduled_end_of_cut_frame_mut(port);
         let state = self.port_state_mut(port);
         // Frames leave a link in order, lost ones too, so the next one waits until the cut-off transmission would have ended.
         state.busy_until = now.max(cut);
@@ -63,20 +69,20 @@ impl BorrowedNodePorts<'_> {
         while let Some(index) = next {
             let packet = ctx.packets[index];
             ctx.report_datagram_loss(index);
-            ctx.packets.replace_content_of_damaged_frame(index, FrameKind::Lost);
+            ctx.packets.replace_content_of_damaged_frame(index, FrameContent::Lost);
             next = ctx.packets.next_packet_in_fifo(index);
             match packet.content {
-                FrameKind::Segment(_)
-                | FrameKind::Datagram { .. }
-                | FrameKind::Rdma(_)
-                | FrameKind::Foreign { .. }
-                | FrameKind::Cnm(_) => {
+                FrameContent::Segment(_)
+                | FrameContent::Datagram { .. }
+                | FrameContent::Rdma(_)
+                | FrameContent::Foreign { .. }
+                | FrameContent::Cnm(_) => {
                     self.count_loss_on_wire(port, &packet, LossReason::LinkDown, ctx);
                 }
-                FrameKind::Damaged { .. } => {
+                FrameContent::Damaged { .. } => {
                     self.count_loss_on_wire(port, &packet, LossReason::Corrupted, ctx);
                 }
-                FrameKind::Pause { .. } | FrameKind::Lost => {}
+                FrameContent::Pause { .. } | FrameContent::Lost => {}
             }
         }
     }
@@ -86,7 +92,7 @@ impl BorrowedNodePorts<'_> {
         if self.is_cross_partition(port)
             && let Some(last) = self.port_state(port).in_flight.head()
         {
-            ctx.packets.replace_content_of_damaged_frame(last, FrameKind::Lost);
+            ctx.packets.replace_content_of_damaged_frame(last, FrameContent::Lost);
         }
     }
 }

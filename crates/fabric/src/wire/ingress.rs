@@ -5,7 +5,7 @@ use super::counters::DropReason;
 use super::own::{BorrowedNodePorts, IngressQueueToken, PortToken};
 use crate::context::Context;
 use crate::event::Event;
-use crate::frame::{FrameKind, Packet, PacketId};
+use crate::frame::{FrameContent, Packet, PacketId};
 use crate::headroom::{PauseThresholds, pause_quanta_duration};
 use crate::ids::{PackedNodeId, SlotId};
 use crate::plan::NetworkPlan;
@@ -74,7 +74,7 @@ impl IngressAccounts {
 impl BorrowedNodePorts<'_> {
     /// Admits a packet under fixed thresholds: up to XOFF plus headroom.
     #[inline(always)]
-    pub(crate) fn admit_with_fixed_thresholds(
+    pub(crate) fn admit_by_fixed_ingress_thresholds(
         &mut self,
         index: PacketId,
         ctx: &mut Context,
@@ -127,7 +127,7 @@ impl BorrowedNodePorts<'_> {
 
     /// Sends a resume frame.
     #[cold]
-    pub(crate) fn send_resume(&mut self, slot: IngressQueueToken, ctx: &mut Context) {
+    pub(crate) fn send_resume_frame(&mut self, slot: IngressQueueToken, ctx: &mut Context) {
         self.ingress_account_mut(slot).pause_sent = false;
         let (ingress, class) = slot.port_and_class(&ctx.hot);
         self.send_pause_frame(ingress, class, 0, ctx);
@@ -157,10 +157,10 @@ impl BorrowedNodePorts<'_> {
         }
         let stopped = if ctx.hot.account_mask == 0 { u8::MAX } else { 1 << class };
         // A waiting frame of this class is updated instead, so at most one pause frame per class waits.
-        let mut waiting = self.waiting_pause_frames_mut(port).head();
+        let mut waiting = self.unsent_pause_frames_mut(port).head();
         while let Some(index) = waiting {
             let frame = &mut ctx.packets[index];
-            if let FrameKind::Pause { classes, quanta: its } = &mut frame.content
+            if let FrameContent::Pause { classes, quanta: its } = &mut frame.content
                 && *classes == stopped
             {
                 *its = quanta;
@@ -168,7 +168,7 @@ impl BorrowedNodePorts<'_> {
             }
             waiting = frame.next.to_option();
         }
-        let pause = FrameKind::Pause { classes: stopped, quanta };
+        let pause = FrameContent::Pause { classes: stopped, quanta };
         let frame = Packet { at: ctx.now(), ..Packet::new(pause, FrameOverhead::PAUSE_FRAME as u16, 0) };
         let index = ctx.packets.insert_packet(frame);
         self.enqueue_pause_frame(port, index, ctx);

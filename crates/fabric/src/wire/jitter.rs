@@ -9,7 +9,7 @@
 
 use super::own::{BorrowedNodePorts, PortToken};
 use crate::context::Context;
-use crate::frame::{FrameKind, PacketId};
+use crate::frame::{FrameContent, PacketId};
 use crate::ids::{HostId, PackedNodeId, SwitchOrHost};
 use crate::plan::NetworkPlan;
 use pauseframe_engine::{Rng, random_stream};
@@ -51,12 +51,12 @@ impl JitterStateOfHostLinks {
     }
 
     /// The jittered link between two nodes; `None` between switches or without jitter.
-    pub(super) fn jittered_link_between(
+    pub(super) fn find_jittered_link_between(
         &mut self,
         from: PackedNodeId,
         to: PackedNodeId,
     ) -> Option<&mut JitteredLink> {
-        let (host, direction) = host_and_direction(from, to)?;
+        let (host, direction) = host_and_direction_of_link(from, to)?;
         if self.0.is_empty() { None } else { Some(&mut self.0[host][direction]) }
     }
 
@@ -70,12 +70,12 @@ impl JitterStateOfHostLinks {
         let jitters = |(host, direction): (HostId, usize)| {
             !self.0.is_empty() && self.0[host][direction].jitter > Span::ZERO
         };
-        host_and_direction(from, to).is_some_and(|way| plan.settings.wire_burst > 0 || jitters(way))
+        host_and_direction_of_link(from, to).is_some_and(|way| plan.settings.wire_burst > 0 || jitters(way))
     }
 }
 
 /// The host of a link and the direction from or to it; `None` between switches.
-fn host_and_direction(from: PackedNodeId, to: PackedNodeId) -> Option<(HostId, usize)> {
+fn host_and_direction_of_link(from: PackedNodeId, to: PackedNodeId) -> Option<(HostId, usize)> {
     match (from.unpack_node_id(), to.unpack_node_id()) {
         (SwitchOrHost::Host(host), _) => Some((host, 0)),
         (SwitchOrHost::Switch(_), SwitchOrHost::Host(host)) => Some((host, 1)),
@@ -113,11 +113,11 @@ impl BorrowedNodePorts<'_> {
             // It started when the frame before it ended.
             let is_behind = state.busy_until == now && now > Time::ZERO;
             // Datagrams have no congestion control that could lock in phase, and `ties.rs` spreads their losses.
-            let answers = packet.is_flow_packet() && !matches!(packet.content, FrameKind::Datagram { .. });
+            let answers = packet.is_flow_packet() && !matches!(packet.content, FrameContent::Datagram { .. });
             is_behind
                 && answers
                 && !ctx.hot.is_class_lossless(packet.class)
-                && ctx.contention.advance_contention_to(now)
+                && ctx.contention.advance_and_check_contention(now)
         };
         if let Some(wire) = wire
             && (!wire.is_auto || contends(ctx))

@@ -28,22 +28,22 @@ pub(crate) mod watched;
 use self::boundary::PartitionOutboxes;
 use self::capture::FrameCapture;
 use self::counters::{DropReason, LossReason, PacketsAndBytes, QueueCounterTable, SwitchCounters};
-use self::damage::LinkErrors;
+use self::damage::LinkErrorStates;
 use self::ingress::IngressAccounts;
 use self::jitter::JitterStateOfHostLinks;
 use self::own::{BorrowedNodePorts, EgressQueueToken, PortToken};
-use self::paused::{PauseState, PendingPauseFrame};
+use self::paused::{PauseFrameInReactionTime, PauseState};
 use self::port::{ExtraLinkWork, LOCAL_PARTITION, Port};
 use self::scheduler::{DrrState, EtsScheduler};
 use self::slot::EgressQueue;
 use self::watched::QueueWatchdogs;
 use crate::context::Context;
 use crate::event::Event;
-use crate::frame::{FrameKind, PacketFifo, PacketId};
+use crate::frame::{FrameContent, PacketFifo, PacketId};
 use crate::ids::{SlotId, SwitchId};
 use crate::plan::NetworkPlan;
 use crate::settings::PauseStorm;
-use pauseframe_engine::memory::arena_with_capacity;
+use pauseframe_engine::memory::huge_page_vec_with_capacity;
 use pauseframe_units::{IndexVec, LineRate, PortId, Time};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ pub(crate) struct PartitionPorts {
     pub(crate) counters: QueueCounterTable,
     /// Pause state of each slot, if any class can be paused.
     pub(crate) pauses: IndexVec<SlotId, PauseState>,
-    pub(crate) pending_pauses: IndexVec<PortId, VecDeque<PendingPauseFrame>>,
+    pub(crate) pending_pauses: IndexVec<PortId, VecDeque<PauseFrameInReactionTime>>,
     /// Pause frames that wait for the frame in service, if any class can be paused.
     pub(crate) waiting_pauses: IndexVec<PortId, PacketFifo>,
     /// Ingress accounts, and the pauses requested for them.
@@ -73,7 +73,7 @@ pub(crate) struct PartitionPorts {
     /// Jitter of hosts' links, if any has some.
     jittered_link: JitterStateOfHostLinks,
     pub(crate) capture: FrameCapture,
-    pub(crate) errors: LinkErrors,
+    pub(crate) errors: LinkErrorStates,
     pub(crate) boundary: PartitionOutboxes,
     /// SYNs among the packets that were dropped for [`DropReason::NotEct`].
     pub(crate) syn_drops_not_ect: u64,
@@ -86,8 +86,8 @@ impl PartitionPorts {
         let jittered_link = JitterStateOfHostLinks::from_plan(plan);
         let [paused_slots, paused_ports] = if plan.can_pause_any_class() { [slots, ports] } else { [0, 0] };
         PartitionPorts {
-            ports: idle_ports(plan, &jittered_link),
-            slots: idle_queues(plan),
+            ports: create_idle_ports(plan, &jittered_link),
+            slots: create_idle_queues(plan),
             counters: QueueCounterTable::new(slots),
             pauses: IndexVec::filled(PauseState::default(), paused_slots),
             pending_pauses: (0..paused_ports).map(|_| VecDeque::new()).collect(),
@@ -100,7 +100,7 @@ impl PartitionPorts {
             storms: Arc::default(),
             jittered_link,
             capture: FrameCapture::default(),
-            errors: LinkErrors::default(),
+            errors: LinkErrorStates::default(),
             boundary: PartitionOutboxes::default(),
             syn_drops_not_ect: 0,
         }
@@ -134,7 +134,7 @@ impl BorrowedNodePorts<'_> {
 
     /// Whether the next frame is due now. If a frame is in service, schedules the next one for its end.
     #[inline]
-    pub(crate) fn check_or_schedule_next_frame(&mut self, port: PortToken, ctx: &mut Context) -> bool {
+    pub(crate) fn is_idle_else_schedule_next_frame(&mut self, port: PortToken, ctx: &mut Context) -> bool {
         let state = self.port_state_mut(port);
         if state.tx_pending || !state.has_frames_to_send() {
             return false;
@@ -149,12 +149,12 @@ impl BorrowedNodePorts<'_> {
 
     /// Whether the next frame is due, after the frame in service ended or a packet left the pipeline.
     #[inline(always)]
-    pub(crate) fn finish_frame_in_service(&mut self, port: PortToken, ctx: &mut Context) -> bool {
+    pub(crate) fn finish_service_and_check_next_frame(&mut self, port: PortToken, ctx: &mut Context) -> bool {
         let state = self.port_state_mut(port);
         if state.busy_until > ctx.now() {
             // A packet has left the pipeline, but a pause frame is in service.
             state.in_pipeline = false;
-            return self.reborrow().check_or_schedule_next_frame(port, ctx);
+            return self.reborrow().is_idle_else_schedule_next_frame(port, ctx);
         }
         if state.tx_pending {
             state.tx_pending = false;
@@ -166,7 +166,7 @@ impl BorrowedNodePorts<'_> {
 
     /// Transmits a waiting pause frame, which precedes all packets; false if none waits.
     #[inline(always)]
-    pub(crate) fn transmit_waiting_pause(&mut self, port: PortToken, ctx: &mut Context) -> bool {
+    pub(crate) fn transmit_waiting_pause_frame(&mut self, port: PortToken, ctx: &mut Context) -> bool {
         let waits = self.port_state(port).pauses_wait;
         if waits {
             self.reborrow().transmit_first_pause_frame(port, ctx);
@@ -176,36 +176,41 @@ impl BorrowedNodePorts<'_> {
 
     #[inline(never)]
     fn transmit_first_pause_frame(&mut self, port: PortToken, ctx: &mut Context) {
-        let waiting = self.waiting_pause_frames_mut(port);
+        let waiting = self.unsent_pause_frames_mut(port);
         let index = waiting.pop_front(&ctx.packets).expect("a pause frame waits");
         let more = !waiting.is_empty();
         self.port_state_mut(port).pauses_wait = more;
-        if let FrameKind::Pause { classes, quanta: 1.. } = ctx.packets[index].content {
+        if let FrameContent::Pause { classes, quanta: 1.. } = ctx.packets[index].content {
             // With link pause only class 0 counts pause frames.
             let asked = port.ingress_queue_token(classes.trailing_zeros() as u8, &ctx.hot);
-            self.peer_counters_mut(asked).pauses_sent += 1;
+            self.counters_kept_for_peer_mut(asked).pauses_sent += 1;
         }
         self.put_on_wire(port, index, ctx);
     }
 
     /// Queues a pause frame at `port`, to leave after the frame in service.
     pub(crate) fn enqueue_pause_frame(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
-        self.waiting_pause_frames_mut(port).push_back(&mut ctx.packets, index);
+        self.unsent_pause_frames_mut(port).push_back(&mut ctx.packets, index);
         self.port_state_mut(port).pauses_wait = true;
-        if self.check_or_schedule_next_frame(port, ctx) {
+        if self.is_idle_else_schedule_next_frame(port, ctx) {
             self.transmit_first_pause_frame(port, ctx);
         }
     }
 
     /// Dequeues the first packet of a class and counts it.
     #[inline(always)]
-    pub(crate) fn dequeue_first_packet(&mut self, port: PortToken, class: u8, ctx: &Context) -> PacketId {
+    pub(crate) fn dequeue_first_packet_of_class(
+        &mut self,
+        port: PortToken,
+        class: u8,
+        ctx: &Context,
+    ) -> PacketId {
         self.dequeue_and_count_first_packet(port, class, ctx).0
     }
 
     /// Dequeues the first packet of a class, counts it and puts it on the wire.
     #[inline(always)]
-    pub(crate) fn transmit_first(&mut self, port: PortToken, class: u8, ctx: &mut Context) {
+    pub(crate) fn transmit_first_packet_of_class(&mut self, port: PortToken, class: u8, ctx: &mut Context) {
         let (index, state) = self.dequeue_and_count_first_packet(port, class, ctx);
         if state.extra == ExtraLinkWork::None {
             state.begin_transmission(port.port_id(), index, state.delay, ctx);
@@ -226,12 +231,12 @@ impl BorrowedNodePorts<'_> {
             self.port_queue_and_switch_counters_mut(port, port.egress_queue_token(class, &ctx.hot));
         let index = slot.queue.head().expect("a ready class has a packet");
         let packet = &ctx.packets[index];
-        slot.queue.replace_head_by_next(packet.next);
+        slot.queue.remove_head_given_next(packet.next);
         if slot.queue.is_empty() {
             state.ready &= !(1 << class);
         }
         let size = u32::from(packet.size);
-        state.count_sent(size);
+        state.count_sent_packet(size);
         if class > 0 {
             slot.sent += PacketsAndBytes::count_of_one_packet(size);
         }
@@ -246,7 +251,12 @@ impl BorrowedNodePorts<'_> {
     }
 
     /// Removes a waiting packet from the middle of its queue.
-    pub(crate) fn remove_from_queue(&mut self, port: PortToken, index: PacketId, ctx: &Context) {
+    pub(crate) fn remove_packet_from_queue_middle(
+        &mut self,
+        port: PortToken,
+        index: PacketId,
+        ctx: &Context,
+    ) {
         let (class, size) = (ctx.packets[index].class, u64::from(ctx.packets[index].size));
         let (state, slot) = self.port_and_queue_mut(port, port.egress_queue_token(class, &ctx.hot));
         if !slot.remove_from_backlog(size, ctx.now()) {
@@ -298,7 +308,7 @@ impl BorrowedNodePorts<'_> {
                 PacketsAndBytes::count_of_one_packet(size);
         }
         let state = self.port_state_mut(port);
-        state.count_sent(size);
+        state.count_sent_packet(size);
         if state.extra != ExtraLinkWork::None {
             // The token bucket needs the start of its waiting time.
             ctx.packets[index].at = ctx.now();
@@ -321,7 +331,7 @@ impl BorrowedNodePorts<'_> {
         let packet = ctx.packets[index];
         self.rare_event_counters_mut(egress.egress_queue_token(packet.class, &ctx.hot)).drops
             [reason as usize] += 1;
-        self.count_discarded_packet(index, ctx);
+        self.count_packet_discarded_by_switch(index, ctx);
         if reason == DropReason::NotEct && packet.is_syn() {
             self.count_not_ect_syn_drop();
         }
@@ -333,7 +343,7 @@ impl BorrowedNodePorts<'_> {
     }
 
     /// Counts a packet that was dropped or lost in this node, if it is a switch.
-    pub(crate) fn count_discarded_packet(&mut self, index: PacketId, ctx: &Context) {
+    pub(crate) fn count_packet_discarded_by_switch(&mut self, index: PacketId, ctx: &Context) {
         if let Some(switch) = self.switch_counters_mut() {
             switch.discarded += PacketsAndBytes::sum_of_packets(std::iter::once(&ctx.packets[index]));
         }
@@ -359,7 +369,7 @@ impl BorrowedNodePorts<'_> {
     }
 }
 
-fn idle_ports(plan: &NetworkPlan, jittered_link: &JitterStateOfHostLinks) -> IndexVec<PortId, Port> {
+fn create_idle_ports(plan: &NetworkPlan, jittered_link: &JitterStateOfHostLinks) -> IndexVec<PortId, Port> {
     let topology = &plan.topology;
     let port = |port| {
         let channel = topology.channel(port);
@@ -389,14 +399,14 @@ fn idle_ports(plan: &NetworkPlan, jittered_link: &JitterStateOfHostLinks) -> Ind
             peer_partition: LOCAL_PARTITION,
         }
     };
-    let mut ports = arena_with_capacity(topology.port_count());
+    let mut ports = huge_page_vec_with_capacity(topology.port_count());
     ports.extend(plan.all_ports().map(port));
     ports.into_iter().collect()
 }
 
 /// The slots of all ports.
-fn idle_queues(plan: &NetworkPlan) -> IndexVec<SlotId, EgressQueue> {
-    let mut slots = arena_with_capacity(plan.class_slot_count());
+fn create_idle_queues(plan: &NetworkPlan) -> IndexVec<SlotId, EgressQueue> {
+    let mut slots = huge_page_vec_with_capacity(plan.class_slot_count());
     slots.resize(plan.class_slot_count(), EgressQueue::IDLE);
     slots.into_iter().collect()
 }

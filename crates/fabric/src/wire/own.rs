@@ -7,11 +7,11 @@
 //!
 //! Only `partition.rs`, and the network between two windows, create such a borrow, because it takes the ports of the whole partition.
 
-use super::counters::{QueueCounters, QueueCountersOfPeer, SwitchCounters};
+use super::counters::{QueueCounters, QueueCountersKeptForPeer, SwitchCounters};
 use super::damage::ErroneousLink;
 use super::ingress::{IngressAccount, PauseRequestState};
 use super::jitter::JitteredLink;
-use super::paused::{PauseState, PendingPauseFrame};
+use super::paused::{PauseFrameInReactionTime, PauseState};
 use super::port::{LOCAL_PARTITION, Port};
 use super::scheduler::{DrrState, EtsScheduler};
 use super::slot::EgressQueue;
@@ -219,8 +219,11 @@ impl BorrowedNodePorts<'_> {
     }
 
     /// Counters that this node keeps for the sending end of a link.
-    pub(super) fn peer_counters_mut(&mut self, slot: IngressQueueToken) -> &mut QueueCountersOfPeer {
-        self.all.counters.peer_counters(slot.0)
+    pub(super) fn counters_kept_for_peer_mut(
+        &mut self,
+        slot: IngressQueueToken,
+    ) -> &mut QueueCountersKeptForPeer {
+        self.all.counters.counters_kept_for_peer(slot.0)
     }
 
     pub(super) fn packets_lost_on_wire(&mut self, port: PortToken) -> &mut PacketsAndBytes {
@@ -242,12 +245,15 @@ impl BorrowedNodePorts<'_> {
     }
 
     /// Pause frames that wait for the reaction time.
-    pub(super) fn pending_pause_frames_mut(&mut self, port: PortToken) -> &mut VecDeque<PendingPauseFrame> {
+    pub(super) fn pause_frames_in_reaction_time_mut(
+        &mut self,
+        port: PortToken,
+    ) -> &mut VecDeque<PauseFrameInReactionTime> {
         &mut self.all.pending_pauses[port.0]
     }
 
     /// Pause frames that wait for the frame in service.
-    pub(super) fn waiting_pause_frames_mut(&mut self, port: PortToken) -> &mut PacketFifo {
+    pub(super) fn unsent_pause_frames_mut(&mut self, port: PortToken) -> &mut PacketFifo {
         &mut self.all.waiting_pauses[port.0]
     }
 
@@ -291,7 +297,7 @@ impl BorrowedNodePorts<'_> {
     }
 
     /// When the frame in service would have ended if the link had not failed.
-    pub(super) fn cut_frame_end_mut(&mut self, port: PortToken) -> &mut Time {
+    pub(super) fn scheduled_end_of_cut_frame_mut(&mut self, port: PortToken) -> &mut Time {
         &mut self.all.errors.cut[port.0.0 as usize]
     }
 
@@ -306,8 +312,8 @@ impl BorrowedNodePorts<'_> {
         let PartitionPorts { boundary, capture, .. } = &mut *self.all;
         let outbox = boundary.outbox_for_frame_arrival(to, ctx.packets[index].at);
         let packet = ctx.packets.export_packet(index, &mut outbox.options, &mut outbox.telemetries);
-        outbox.push_crossing_frame(port.0, packet);
-        if capture.is_capture_enabled() {
+        outbox.push_cross_partition_frame(port.0, packet);
+        if capture.is_frame_capture_enabled() {
             outbox.written.push(capture.was_packet_captured(index));
         }
     }
@@ -323,13 +329,13 @@ impl BorrowedNodePorts<'_> {
     ) -> Hop {
         let (state, slot) =
             (self.port_state(port), self.egress_queue(port.egress_queue_token(class, &ctx.hot)));
-        stamper.stamp_hop(state.rate, slot.backlog, state.tx_bytes, ctx.now())
+        stamper.build_hop_telemetry(state.rate, slot.backlog, state.tx_bytes, ctx.now())
     }
 
     /// The jitter of the link, if it has some.
     pub(super) fn jittered_link_mut(&mut self, port: PortToken) -> Option<&mut JitteredLink> {
         let Port { from, to, .. } = self.all.ports[port.0];
-        self.all.jittered_link.jittered_link_between(from, to)
+        self.all.jittered_link.find_jittered_link_between(from, to)
     }
 
     /// The error model of the link, if it has one.

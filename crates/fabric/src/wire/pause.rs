@@ -11,11 +11,11 @@
 
 use super::PartitionPorts;
 use super::own::{BorrowedNodePorts, EgressQueueToken, PortToken};
-use super::paused::PendingPauseFrame;
+use super::paused::PauseFrameInReactionTime;
 use super::watched::QueueWatchdog;
 use crate::context::Context;
 use crate::event::Event;
-use crate::frame::{FrameKind, PacketId};
+use crate::frame::{FrameContent, PacketId};
 use crate::headroom::pause_quanta_duration;
 use crate::ids::SlotId;
 use crate::settings::{PfcWatchdogSettings, WatchdogAction};
@@ -30,15 +30,15 @@ impl<'n> BorrowedNodePorts<'n> {
         index: PacketId,
         ctx: &mut Context,
     ) -> Option<PortToken<'n>> {
-        let FrameKind::Pause { classes, quanta } = ctx.packets[index].content else { return None };
+        let FrameContent::Pause { classes, quanta } = ctx.packets[index].content else { return None };
         ctx.packets.remove_packet(index);
         let reaction = ctx.settings.pfc.as_ref().map_or(Span::ZERO, |pfc| pfc.reaction);
-        let pause = PendingPauseFrame { effect_at: ctx.now() + reaction, classes, quanta };
+        let pause = PauseFrameInReactionTime { effect_at: ctx.now() + reaction, classes, quanta };
         if reaction == Span::ZERO {
-            self.apply_pause(port, pause, ctx);
+            self.apply_pause_frame_to_classes(port, pause, ctx);
             return Some(port);
         }
-        let waiting = self.pending_pause_frames_mut(port);
+        let waiting = self.pause_frames_in_reaction_time_mut(port);
         waiting.push_back(pause);
         if waiting.len() == 1 {
             ctx.schedule_event(pause.effect_at, Event::PauseEffect(port.port_id()));
@@ -48,15 +48,22 @@ impl<'n> BorrowedNodePorts<'n> {
 
     /// The reaction time of the first pause frame at `port` is over.
     pub(crate) fn on_pause_reaction_time_over(&mut self, port: PortToken, ctx: &mut Context) {
-        let pause =
-            self.pending_pause_frames_mut(port).pop_front().expect("a pause effect has a pause frame");
-        if let Some(next) = self.pending_pause_frames_mut(port).front() {
+        let pause = self
+            .pause_frames_in_reaction_time_mut(port)
+            .pop_front()
+            .expect("a pause effect has a pause frame");
+        if let Some(next) = self.pause_frames_in_reaction_time_mut(port).front() {
             ctx.schedule_event(next.effect_at, Event::PauseEffect(port.port_id()));
         }
-        self.apply_pause(port, pause, ctx);
+        self.apply_pause_frame_to_classes(port, pause, ctx);
     }
 
-    fn apply_pause(&mut self, port: PortToken, pause: PendingPauseFrame, ctx: &mut Context) {
+    fn apply_pause_frame_to_classes(
+        &mut self,
+        port: PortToken,
+        pause: PauseFrameInReactionTime,
+        ctx: &mut Context,
+    ) {
         let in_use = ctx.plan.priorities.len() as u8;
         let classes = pause.classes & ctx.plan.obeyed_pause_classes(port.port_id());
         for class in (0..in_use).filter(|class| classes & 1 << class != 0) {
@@ -98,7 +105,7 @@ impl<'n> BorrowedNodePorts<'n> {
     pub(crate) fn end_pause(&mut self, port: PortToken, class: u8, ctx: &mut Context) {
         let (slot, now) = (port.egress_queue_token(class, &ctx.hot), ctx.now());
         let bit = 1 << class;
-        if self.port_state(port).paused & bit != 0 && !self.is_ignoring_pauses(slot) {
+        if self.port_state(port).paused & bit != 0 && !self.is_watchdog_ignoring_pauses(slot) {
             self.port_state_mut(port).paused &= !bit;
             ctx.notes.record_pause_end(slot.slot_id(), now);
             let state = self.pause_state_mut(slot);
@@ -111,9 +118,9 @@ impl<'n> BorrowedNodePorts<'n> {
     /// Clears all pauses after the link of `port` went down: active, pending and waiting to be sent.
     pub(super) fn clear_all_pauses(&mut self, port: PortToken, ctx: &mut Context) {
         if self.can_pause_any_class() {
-            self.discard_waiting_pauses(port, ctx);
+            self.discard_unsent_pause_frames(port, ctx);
             // Events of pauses that wait for the reaction time stay scheduled but have no effect.
-            for pause in self.pending_pause_frames_mut(port) {
+            for pause in self.pause_frames_in_reaction_time_mut(port) {
                 pause.classes = 0;
             }
             for class in 0..ctx.plan.priorities.len() as u8 {
@@ -124,8 +131,8 @@ impl<'n> BorrowedNodePorts<'n> {
     }
 
     /// Discards the waiting pause frames.
-    fn discard_waiting_pauses(&mut self, port: PortToken, ctx: &mut Context) {
-        while let Some(index) = self.waiting_pause_frames_mut(port).pop_front(&ctx.packets) {
+    fn discard_unsent_pause_frames(&mut self, port: PortToken, ctx: &mut Context) {
+        while let Some(index) = self.unsent_pause_frames_mut(port).pop_front(&ctx.packets) {
             ctx.packets.remove_packet(index);
         }
         self.port_state_mut(port).pauses_wait = false;
@@ -155,13 +162,15 @@ impl<'n> BorrowedNodePorts<'n> {
         if !self.owner_node().is_switch() {
             return false;
         }
-        self.queue_watchdog_mut(slot)
-            .is_some_and(|(settings, watched)| watched.record_pause_frame(slot.slot_id(), settings, ctx))
+        self.queue_watchdog_mut(slot).is_some_and(|(settings, watched)| {
+            watched.record_pause_frame_at_watchdog(slot.slot_id(), settings, ctx)
+        })
     }
 
     /// Whether the watchdog has taken the queue out of flow control, so pauses have no effect.
-    pub(super) fn is_ignoring_pauses(&mut self, slot: EgressQueueToken) -> bool {
-        self.queue_watchdog_mut(slot).is_some_and(|(settings, watched)| watched.is_ignoring_pauses(settings))
+    pub(super) fn is_watchdog_ignoring_pauses(&mut self, slot: EgressQueueToken) -> bool {
+        self.queue_watchdog_mut(slot)
+            .is_some_and(|(settings, watched)| watched.is_watchdog_ignoring_pauses(settings))
     }
 
     /// Whether the watchdog drops packets for the queue.

@@ -19,7 +19,7 @@ pub(crate) struct PauseState {
 
 /// A pause frame that has arrived and waits for the reaction time.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PendingPauseFrame {
+pub(crate) struct PauseFrameInReactionTime {
     pub(super) effect_at: Time,
     pub(crate) classes: u8,
     pub(super) quanta: u16,

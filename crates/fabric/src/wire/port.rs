@@ -48,7 +48,7 @@ pub(crate) struct Port {
     pub(crate) tx_pending: bool,
     /// A `TxDone` is pending for when a packet leaves the forwarding pipeline.
     pub(crate) in_pipeline: bool,
-    /// Pause frames wait for the frame in service (`PartitionPorts::waiting_pause_frames_mut`).
+    /// Pause frames wait for the frame in service (`BorrowedNodePorts::unsent_pause_frames_mut`).
     pub(crate) pauses_wait: bool,
     /// Extra work for each frame of the link.
     pub(super) extra: ExtraLinkWork,
@@ -65,7 +65,7 @@ impl Port {
 
     /// Counts a sent packet.
     #[inline(always)]
-    pub(super) fn count_sent(&mut self, size: u32) {
+    pub(super) fn count_sent_packet(&mut self, size: u32) {
         self.tx_packets += 1;
         self.tx_bytes += u64::from(size);
     }
@@ -133,7 +133,10 @@ impl Port {
         arrival: Time,
         ctx: &mut Context,
     ) {
-        if self.in_flight.push_back_and_update_tail(&mut ctx.packets, index, |last| last.at = arrival) {
+        if self
+            .in_flight
+            .push_back_and_notify_previous_tail(&mut ctx.packets, index, |last| last.at = arrival)
+        {
             ctx.schedule_arrival(arrival, port);
         }
     }
@@ -171,7 +174,7 @@ impl Port {
     pub(crate) fn take_arrived_frame(&mut self, port: PortId, ctx: &mut Context) -> PacketId {
         let index = self.in_flight.head().expect("an arrival has a frame");
         let &Packet { next, at, .. } = &ctx.packets[index];
-        self.in_flight.replace_head_by_next(next);
+        self.in_flight.remove_head_given_next(next);
         if next != PacketId::NONE {
             ctx.schedule_arrival(at, port);
         }

@@ -12,13 +12,13 @@ use std::ops::Sub;
 
 impl PartitionPorts {
     /// What `port` has sent in all classes, pause frames not counted.
-    pub(crate) fn packets_sent_by_port(&self, port: PortId) -> PacketsAndBytes {
+    pub(crate) fn count_packets_sent_by_port(&self, port: PortId) -> PacketsAndBytes {
         let state = &self.ports[port];
         PacketsAndBytes { packets: state.tx_packets, bytes: state.tx_bytes }
     }
 
     /// What `port` has sent in a class.
-    pub(crate) fn packets_sent_in_class(
+    pub(crate) fn count_packets_sent_in_class(
         &self,
         port: PortId,
         class: u8,
@@ -28,7 +28,7 @@ impl PartitionPorts {
         if class > 0 {
             return of_class(class);
         }
-        (1..hot.class_slots_per_port()).map(of_class).fold(self.packets_sent_by_port(port), Sub::sub)
+        (1..hot.class_slots_per_port()).map(of_class).fold(self.count_packets_sent_by_port(port), Sub::sub)
     }
 }
 

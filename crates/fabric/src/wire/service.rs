@@ -45,7 +45,7 @@ impl BorrowedNodePorts<'_> {
 impl PartitionPorts {
     /// Time up to `now` in which `port` was sending packets of `class`, preambles and gaps included.
     pub(crate) fn busy_time(&self, port: PortId, class: u8, ctx: &Context, now: Time) -> Span {
-        let PacketsAndBytes { packets, bytes } = self.packets_sent_in_class(port, class, &ctx.hot);
+        let PacketsAndBytes { packets, bytes } = self.count_packets_sent_in_class(port, class, &ctx.hot);
         let wire_bytes = bytes + packets * u64::from(ctx.hot.gap);
         let begun = self.ports[port].rate.rate().serialise(Bytes(wire_bytes));
         let in_service =

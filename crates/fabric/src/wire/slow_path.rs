@@ -76,7 +76,7 @@ impl BorrowedNodePorts<'_> {
     fn capture_and_damage_frame(&mut self, port: PortToken, index: PacketId, ctx: &mut Context) {
         self.capture_frame(port, index, ctx);
         let (size, now) = (u32::from(ctx.packets[index].size), ctx.now());
-        if self.erroneous_link_mut(port).is_some_and(|wire| wire.draw_damage(size, now)) {
+        if self.erroneous_link_mut(port).is_some_and(|wire| wire.draw_frame_damage(size, now)) {
             mark_frame_damaged(index, ctx);
         }
     }

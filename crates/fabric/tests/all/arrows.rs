@@ -153,8 +153,14 @@ fn observers_change_nothing() {
     let modules = modules();
     for watcher in OBSERVERS {
         let text = &modules[watcher];
-        let changes =
-            ["&mut Partition", "&mut Worker", "&mut View", "&mut Context", "impl Partition", "EventQueue"];
+        let changes = [
+            "&mut Partition",
+            "&mut PartitionWorker",
+            "&mut View",
+            "&mut Context",
+            "impl Partition",
+            "EventQueue",
+        ];
         let found: Vec<_> = changes.into_iter().filter(|change| text.contains(change)).collect();
         assert!(found.is_empty(), "{watcher} has {found:?}");
         assert!(!named(text).contains("network"), "{watcher} names the network");

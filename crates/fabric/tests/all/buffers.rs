@@ -3,7 +3,7 @@
 use crate::common::*;
 use pauseframe_fabric::{
     BufferPolicy, DropReason, FlowSpec, FlowStatus, MarkAt, Marker, NotEctAction, QueueLengthThreshold,
-    SamplePlan, SampledMetric, Settings, Step, TransportSettings, ValueByPort,
+    SamplePlan, SampledMetric, Settings, StepMarker, TransportSettings, ValueByPort,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
@@ -181,7 +181,7 @@ fn marked(marker: Marker, ecn: EcnMode, count: u32) -> (Vec<u32>, [u64; 4]) {
 #[test]
 fn step_marking_at_enqueue_marks_what_finds_more_than_k() {
     let at = |k: u64| {
-        Marker::Step(Step {
+        Marker::StepMarker(StepMarker {
             k: ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(k))),
             at: MarkAt::Enqueue,
             not_ect: NotEctAction::Queue,
@@ -200,7 +200,7 @@ fn step_marking_at_enqueue_marks_what_finds_more_than_k() {
 #[test]
 fn step_marking_at_dequeue_marks_what_leaves_more_than_k_with_itself() {
     let at = |k: u64| {
-        Marker::Step(Step {
+        Marker::StepMarker(StepMarker {
             k: ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(k))),
             at: MarkAt::Dequeue,
             not_ect: NotEctAction::Queue,
@@ -214,7 +214,7 @@ fn step_marking_at_dequeue_marks_what_leaves_more_than_k_with_itself() {
 
 #[test]
 fn what_is_not_ect_is_dropped_above_k_where_it_is_asked_for() {
-    let marker = Marker::Step(Step {
+    let marker = Marker::StepMarker(StepMarker {
         k: ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(3 * FRAME))),
         at: MarkAt::Enqueue,
         not_ect: NotEctAction::Drop,

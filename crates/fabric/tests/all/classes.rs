@@ -2,9 +2,10 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, DropReason, Ets, EtsGroup, FlowSpec, FlowStatus, IdealOutputQueued, MarkAt,
-    MarkSpacing, Marker, Network, NotEctAction, QueueDiscipline, QueueLengthThreshold, Red, SamplePlan,
-    SampledMetric, Scheduler, Settings, Shared, Step, TransportSettings, UdpSettings, ValueByPort,
+    BufferPolicy, ClassSettings, DropReason, Ets, EtsGroup, FlowSpec, FlowStatus, IdealOutputQueuedBuffer,
+    MarkAt, MarkSpacing, Marker, Network, NotEctAction, QueueDiscipline, QueueLengthThreshold, Red,
+    SamplePlan, SampledMetric, Scheduler, Settings, SharedBuffer, StepMarker, TransportSettings, UdpSettings,
+    ValueByPort,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
@@ -239,7 +240,8 @@ fn lossy_traffic_has_its_own_pool() {
     // 8 ports and their headroom for one class; the lossy pool is 100 KB.
     let size = Bytes(1_500_000);
     for (egress_pool, most) in [(None, u64::MAX), (Some(Bytes(100_000)), 100_000)] {
-        let buffer = BufferPolicy::Shared(Shared { size, alpha: 1e6, reserved: Bytes::ZERO, egress_pool });
+        let buffer =
+            BufferPolicy::Shared(SharedBuffer { size, alpha: 1e6, reserved: Bytes::ZERO, egress_pool });
         let settings = Settings { buffer, ..base.clone() };
         let (network, ending) = run_until(&topology, &settings, &flows, Time(3000 * US));
         let sink = port(&topology, "switch", "host0");
@@ -258,7 +260,7 @@ fn lossy_traffic_has_its_own_pool() {
 fn an_ideal_output_queue_holds_what_all_inputs_own() {
     let (topology, flows) = many_to_one(1, 5, 40);
     let size = 10 * FRAME;
-    let buffer = BufferPolicy::IdealOutputQueued(IdealOutputQueued { size: Bytes(size) });
+    let buffer = BufferPolicy::IdealOutputQueued(IdealOutputQueuedBuffer { size: Bytes(size) });
     let (network, ending) =
         run_until(&topology, &Settings { buffer, ..settings(config()) }, &flows, Time(100 * US));
     let sink = report(&network, &ending, port(&topology, "switch", "host0"));
@@ -268,7 +270,7 @@ fn an_ideal_output_queue_holds_what_all_inputs_own() {
     assert!(sink.backlog_max > 4 * size && sink.backlog_max <= 5 * size, "{}", sink.backlog_max);
     // Lossless: cee's thresholds, 97 and 80 of 100 KB, and nothing is lost with the headroom of so short a link.
     let pfc = pauseframe_fabric::PfcSettings { xoff: Some(Bytes(80_000)), ..pfc() };
-    let buffer = BufferPolicy::IdealOutputQueued(IdealOutputQueued { size: Bytes::kb(100) });
+    let buffer = BufferPolicy::IdealOutputQueued(IdealOutputQueuedBuffer { size: Bytes::kb(100) });
     let (topology, flows) = many_to_one(1, 5, 400);
     let settings = Settings { buffer, pfc: Some(pfc), ..lossless(config(), 0) };
     let (mut network, ending) = run(&topology, &settings, &flows);
@@ -294,8 +296,11 @@ fn ecn(ecn: EcnMode) -> TcpConfig {
 #[test]
 fn a_threshold_in_packets_counts_packets() {
     for (at, not_ect) in [(MarkAt::Enqueue, NotEctAction::Drop), (MarkAt::Dequeue, NotEctAction::Queue)] {
-        let marker =
-            Marker::Step(Step { k: ValueByPort::All(QueueLengthThreshold::Packets(3)), at, not_ect });
+        let marker = Marker::StepMarker(StepMarker {
+            k: ValueByPort::All(QueueLengthThreshold::Packets(3)),
+            at,
+            not_ect,
+        });
         let base = settings(ecn(EcnMode::Dctcp));
         let settings = Settings { marker, ..base };
         let (marks, dropped) = marked(&settings, 10);
@@ -303,7 +308,7 @@ fn a_threshold_in_packets_counts_packets() {
         let expected: Vec<u32> = if at == MarkAt::Dequeue { (1..7).collect() } else { (5..10).collect() };
         assert_eq!((marks, dropped), (expected, [0; 4]), "{at:?}");
     }
-    let marker = Marker::Step(Step {
+    let marker = Marker::StepMarker(StepMarker {
         k: ValueByPort::All(QueueLengthThreshold::Packets(3)),
         at: MarkAt::Enqueue,
         not_ect: NotEctAction::Drop,
@@ -344,8 +349,11 @@ fn red_without_memory_is_a_step() {
 #[test]
 fn a_marker_is_its_classes_own() {
     let k = QueueLengthThreshold::Bytes(Bytes(3 * TAGGED));
-    let marker =
-        Marker::Step(Step { k: ValueByPort::All(k), at: MarkAt::Enqueue, not_ect: NotEctAction::Drop });
+    let marker = Marker::StepMarker(StepMarker {
+        k: ValueByPort::All(k),
+        at: MarkAt::Enqueue,
+        not_ect: NotEctAction::Drop,
+    });
     let classes = vec![ClassSettings { marker: Some(marker), ..class(&[1]) }];
     let both = with_priorities(settings(config()), &config(), &[0, 1]);
     let (topology, flows) = many_to_one(2, 12, 1);

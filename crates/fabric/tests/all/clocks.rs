@@ -187,8 +187,14 @@ fn the_headroom_covers_the_jitter_of_lossy_traffic() {
         let needed =
             |settings: &Settings| build(&topology, settings, &[]).network_plan().headroom_reports()[0].needed;
         let frame = TAGGED as u32;
-        let plain =
-            LinkHeadroom::headroom_for_link(wire, wire, frame, FrameOverhead::ETHERNET, Span::ZERO, 1);
+        let plain = LinkHeadroom::compute_headroom_for_link(
+            wire,
+            wire,
+            frame,
+            FrameOverhead::ETHERNET,
+            Span::ZERO,
+            1,
+        );
         assert_eq!(needed(&pure), plain);
         assert_eq!(
             needed(&mixed),

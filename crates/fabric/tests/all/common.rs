@@ -3,8 +3,9 @@
 use pauseframe_engine::{RunCallbackDecision, RunEnding, RunLimits};
 use pauseframe_fabric::{
     BufferPolicy, CatchPanic, FlowRecord, FlowSpec, FrameOverhead, JitterSetting, MarkAt, Marker, Network,
-    NotEctAction, PerPort, PfcSettings, PortPriorityReport, QueueDiscipline, QueueLengthThreshold, Sample,
-    SamplePlan, SampledMetric, Scheduler, Settings, Shared, Step, TransportSettings, ValueByPort, Workload,
+    NotEctAction, PerPortBuffer, PfcSettings, PortPriorityReport, QueueDiscipline, QueueLengthThreshold,
+    Sample, SamplePlan, SampledMetric, Scheduler, Settings, SharedBuffer, StepMarker, TransportSettings,
+    ValueByPort, Workload,
 };
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
@@ -81,7 +82,7 @@ pub(crate) fn dctcp(initial_window: u64) -> TcpConfig {
 }
 
 pub(crate) fn step(k: u64) -> Marker {
-    Marker::Step(Step {
+    Marker::StepMarker(StepMarker {
         k: ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(k))),
         at: MarkAt::Enqueue,
         not_ect: NotEctAction::Queue,
@@ -140,13 +141,13 @@ pub(crate) fn settings(config: TcpConfig) -> Settings {
 
 /// A buffer of so many bytes per port.
 pub(crate) fn per_port(size: u64) -> BufferPolicy {
-    BufferPolicy::PerPort(PerPort { size: Bytes(size) })
+    BufferPolicy::PerPort(PerPortBuffer { size: Bytes(size) })
 }
 
 /// A shared buffer with one pool.
 pub(crate) fn shared_buffer(size: u64, alpha: f64, reserved: u64) -> BufferPolicy {
     let (size, reserved) = (Bytes(size), Bytes(reserved));
-    BufferPolicy::Shared(Shared { size, alpha, reserved, egress_pool: None })
+    BufferPolicy::Shared(SharedBuffer { size, alpha, reserved, egress_pool: None })
 }
 
 pub(crate) fn pfc() -> PfcSettings {

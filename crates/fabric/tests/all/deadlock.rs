@@ -4,8 +4,8 @@
 use crate::common::*;
 use crate::properties::draw;
 use pauseframe_fabric::{
-    BufferPolicy, FlowSpec, FlowStatus, IdealOutputQueued, LossReason, PfcSettings, PfcWatchdogSettings,
-    Settings, SlowReceiverSettings, TransportSettings, WatchdogAction,
+    BufferPolicy, FlowSpec, FlowStatus, IdealOutputQueuedBuffer, LossReason, PfcSettings,
+    PfcWatchdogSettings, Settings, SlowReceiverSettings, TransportSettings, WatchdogAction,
 };
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
@@ -59,9 +59,9 @@ fn a_ring_with_cyclic_routes_stops_and_the_detector_names_its_links() {
     let shared = shared_buffer(400_000, 0.5, 0);
     for settings in [fixed_buffers(), settings(shared)] {
         let mut network = build(&topology, &settings, &flows);
-        network.detect_deadlocks(Span::from_us(500), false);
+        network.enable_deadlock_detection(Span::from_us(500), false);
         let ending = proceed(&mut network, Time(20_000 * US));
-        let hops = network.packet_hop_count();
+        let hops = network.total_packet_hops();
         let [deadlock] = network.detected_deadlocks() else { panic!("{:?}", network.detected_deadlocks()) };
         let ports: BTreeSet<PortId> = deadlock.cycle.iter().map(|queue| queue.port).collect();
         assert_eq!(ports, clockwise(&topology).into_iter().collect());
@@ -78,7 +78,7 @@ fn a_ring_with_cyclic_routes_stops_and_the_detector_names_its_links() {
         // B-M06: no progress for more than 10 ms.
         assert!(ending.now - deadlock.found > Span::from_ms(10));
         let ending = proceed(&mut network, Time(80_000 * US));
-        assert_eq!(network.packet_hop_count(), hops, "something has moved");
+        assert_eq!(network.total_packet_hops(), hops, "something has moved");
         assert!(network.flow_records(ending.now).iter().all(|r| r.status == FlowStatus::Running));
         assert_eq!(drops(&network, &ending), [0; 4]);
     }
@@ -91,7 +91,7 @@ fn a_run_ends_at_a_deadlock_if_told_to_and_looking_changes_nothing_before() {
     let run = |detector: Option<(u64, bool)>, until| {
         let mut network = build(&topology, &fixed_buffers(), &flows);
         if let Some((after, stops)) = detector {
-            network.detect_deadlocks(Span::from_us(after), stops);
+            network.enable_deadlock_detection(Span::from_us(after), stops);
         }
         let ending = proceed(&mut network, Time(until));
         (network.detected_deadlocks().to_vec(), ending)
@@ -116,7 +116,7 @@ fn a_deadlock_is_found_at_the_same_time_whole_and_divided() {
             let partition_of: Vec<u16> =
                 (0..topology.nodes().len() as u16).map(|node| node % partitions).collect();
             network.divide_into_partitions(&partition_of);
-            network.detect_deadlocks(Span::from_us(after), true);
+            network.enable_deadlock_detection(Span::from_us(after), true);
             let ending = proceed(&mut network, Time(20_000 * US));
             (ending, network.detected_deadlocks().to_vec())
         };
@@ -133,7 +133,7 @@ fn without_the_closing_link_nothing_stops() {
     let topology = line(SWITCHES, 1, wire, wire).unwrap();
     let flows = round_the_ring(&topology, 4_000 * MSS);
     let mut network = build(&topology, &fixed_buffers(), &flows);
-    network.detect_deadlocks(Span::from_us(5), true);
+    network.enable_deadlock_detection(Span::from_us(5), true);
     let ending = proceed(&mut network, Time::MAX);
     assert!(network.detected_deadlocks().is_empty());
     assert!(network.flow_records(ending.now).iter().all(|r| r.status == FlowStatus::Finished));
@@ -148,7 +148,7 @@ fn the_detector_is_silent_where_everything_finishes() {
     for seed in 0..60 {
         let scenario = draw(seed);
         let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
-        network.detect_deadlocks(Span::from_ns(300), false);
+        network.enable_deadlock_detection(Span::from_ns(300), false);
         let ending = proceed(&mut network, Time::MAX);
         assert!(network.detected_deadlocks().is_empty(), "seed {seed}");
         paused += u64::from(network.port_priority_reports(ending.now).iter().any(|r| r.pauses_received > 0));
@@ -170,7 +170,7 @@ fn the_watchdog_breaks_a_deadlock() {
             ..config()
         });
         let mut network = build(&topology, &settings, &flows);
-        network.detect_deadlocks(Span::from_us(500), false);
+        network.enable_deadlock_detection(Span::from_us(500), false);
         network.enable_watchdog(PfcWatchdogSettings {
             detection,
             action,
@@ -264,7 +264,7 @@ fn every_run_that_stops_for_good_is_reported() {
         let size = Bytes(150_000 + rng.uniform_below(250_000));
         let buffer = match rng.uniform_below(3) {
             0 => per_port(40_000 + rng.uniform_below(60_000)),
-            1 => BufferPolicy::IdealOutputQueued(IdealOutputQueued {
+            1 => BufferPolicy::IdealOutputQueued(IdealOutputQueuedBuffer {
                 size: Bytes(40_000 + rng.uniform_below(60_000)),
             }),
             _ => shared_buffer(size.0, alpha, rng.uniform_below(2) * 2_000),
@@ -287,7 +287,7 @@ fn every_run_that_stops_for_good_is_reported() {
             })
             .collect();
         let mut network = build(&topology, &settings, &flows);
-        network.detect_deadlocks(Span::from_us(200), false);
+        network.enable_deadlock_detection(Span::from_us(200), false);
         let ending = proceed(&mut network, Time(300_000 * US));
         network.finish_observers(ending.now);
         let open =
@@ -305,7 +305,7 @@ fn a_deadlock_at_the_end_is_not_missed() {
     let topology = five();
     let flows = round_the_ring(&topology, 4_000 * MSS);
     let mut network = build(&topology, &fixed_buffers(), &flows);
-    network.detect_deadlocks(Span::from_ms(100), false);
+    network.enable_deadlock_detection(Span::from_ms(100), false);
     let ending = proceed(&mut network, Time(5_000 * US));
     assert!(network.detected_deadlocks().is_empty());
     network.finish_observers(ending.now);

@@ -5,7 +5,7 @@ use crate::properties::draw;
 use pauseframe_engine::RunEnding;
 use pauseframe_fabric::{
     BufferPolicy, FlowRecord, FlowSpec, FrameOverhead, MarkAt, Marker, NetworkPlan, NotEctAction,
-    PfcSettings, PortPriorityReport, QueueLengthThreshold, SamplePlan, Settings, Step, ValueByPort,
+    PfcSettings, PortPriorityReport, QueueLengthThreshold, SamplePlan, Settings, StepMarker, ValueByPort,
 };
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star};
 use pauseframe_topology::{Channel, Topology};
@@ -66,7 +66,7 @@ fn a_watched_run_is_the_same_run() {
         let bare = outcome(&scenario.topology, &scenario.settings, &scenario.flows);
         let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
         let ports: Vec<_> = (0..scenario.topology.port_count() as u32).map(PortId).collect();
-        network.capture_frames(&ports, 10_000);
+        network.enable_frame_capture(&ports, 10_000);
         let some = ports[..4.min(ports.len())].to_vec();
         network.enable_sampling(SamplePlan { every: Span(33_333_333), ports: some, workloads: vec![true] });
         let ending = proceed(&mut network, Time::MAX);
@@ -103,14 +103,14 @@ fn seen(scenario: &crate::properties::Scenario, seed: u64, partitions: u64) -> S
     (0..partitions).for_each(|partition| partition_of[partition as usize] = partition as u16);
     network.divide_into_partitions(&partition_of);
     let ports: Vec<_> = (0..topology.port_count() as u32).map(PortId).collect();
-    network.capture_frames(&ports, 5_000);
+    network.enable_frame_capture(&ports, 5_000);
     if seed.is_multiple_of(2) {
-        network.capture_first_hop_only();
+        network.capture_packets_at_first_hop_only();
     }
     network.enable_sampling(SamplePlan { every: Span(3_333_333), ports, workloads: vec![true] });
-    network.record_states(Span(7_777_777), 2_000);
-    network.record_pauses(500);
-    network.detect_deadlocks(Span::from_us(20), false);
+    network.enable_state_log(Span(7_777_777), 2_000);
+    network.enable_pause_interval_log(500);
+    network.enable_deadlock_detection(Span::from_us(20), false);
     if seed.is_multiple_of(3) {
         let what = pauseframe_fabric::FailedElement::Link(pauseframe_units::LinkId(
             seed as u32 % topology.links().len() as u32,
@@ -181,7 +181,7 @@ fn incasts() -> Vec<Pinned> {
     let flows: Vec<_> = (1..9).map(|i| flow(&topology, &format!("host{i}"), "host0", 300_000)).collect();
     let small = Settings { buffer: per_port(40_000), ..settings(newreno()) };
     let handshake = settings(TcpConfig { handshake: true, ..newreno() }).transports;
-    let dequeue = Marker::Step(Step {
+    let dequeue = Marker::StepMarker(StepMarker {
         k: ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(22_500))),
         at: MarkAt::Dequeue,
         not_ect: NotEctAction::Drop,

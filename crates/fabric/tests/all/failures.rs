@@ -42,7 +42,7 @@ fn what_a_dead_link_holds_and_gets_is_lost() {
     let (down, up) = (10 * FULL + FULL / 2, 20 * FULL + FULL / 2);
     let mut network = build(&topology, &settings, &flows);
     network.schedule_link_and_node_failures(vec![link_down(&topology, "s", "b", down, Some(up))], Span::ZERO);
-    network.capture_frames(&[port(&topology, "a", "s"), port(&topology, "s", "b")], 1 << 20);
+    network.enable_frame_capture(&[port(&topology, "a", "s"), port(&topology, "s", "b")], 1 << 20);
     let ending = proceed(&mut network, Time::MAX);
 
     // Frame k (from 0) is whole at s at (k + 1) FULL + 1 us, then in service for FULL, and 1 us on the wire.
@@ -71,7 +71,7 @@ fn a_host_keeps_its_queue_and_goes_on_when_the_link_is_back() {
     let (down, up) = (10 * FULL, 500 * US);
     network.schedule_link_and_node_failures(vec![link_down(&topology, "a", "s", down, Some(up))], Span::ZERO);
     let a = port(&topology, "a", "s");
-    network.capture_frames(&[a], 1 << 20);
+    network.enable_frame_capture(&[a], 1 << 20);
     let ending = proceed(&mut network, Time(600 * US));
     // At 10 FULL the tenth frame has just ended and is on the wire for a microsecond; the eleventh does not begin, as failures
     // come before all else of their instant.
@@ -90,7 +90,7 @@ fn a_flap_within_a_frame_loses_that_frame_alone() {
     let flap = link_down(&topology, "a", "s", 3 * FULL + 100, Some(3 * FULL + 200));
     network.schedule_link_and_node_failures(vec![flap], Span::ZERO);
     let a = port(&topology, "a", "s");
-    network.capture_frames(&[a], 10);
+    network.enable_frame_capture(&[a], 10);
     let ending = proceed(&mut network, Time::MAX);
     assert_eq!(report(&network, &ending, a).lost, [1, 0, 0]);
     let begun: Vec<u64> = network.take_captured_frames().iter().map(|frame| frame.time.0).collect();
@@ -121,7 +121,7 @@ fn routes_follow_a_failure_after_the_convergence_time() {
     let mut network = build(&topology, &settings, &flows);
     let failure = link_down(&topology, &leaf, spines[first], down, Some(up));
     network.schedule_link_and_node_failures(vec![failure], Span(convergence));
-    network.capture_frames(&uplinks, u64::MAX);
+    network.enable_frame_capture(&uplinks, u64::MAX);
     let ending = proceed(&mut network, Time::MAX);
     let frames = network.take_captured_frames();
     let times = |port: PortId| frames.iter().filter(move |f| f.port == port).map(|f| f.time.0);
@@ -175,8 +175,8 @@ fn the_pause_state_of_a_link_starts_anew() {
     let (a, to_a) = (port(&topology, "a", "s"), port(&topology, "s", "a"));
     let (down, up) = (50 * US, 80 * US);
     network.schedule_link_and_node_failures(vec![link_down(&topology, "a", "s", down, Some(up))], Span::ZERO);
-    network.capture_frames(&[a, to_a], 1 << 20);
-    network.record_pauses(100);
+    network.enable_frame_capture(&[a, to_a], 1 << 20);
+    network.enable_pause_interval_log(100);
     let ending = proceed(&mut network, Time(100 * US));
     let pauses: Vec<u64> = network
         .take_captured_frames()
@@ -309,7 +309,7 @@ fn nothing_is_forgotten_in_random_networks_with_failures() {
         let lost: u64 = reports.iter().flat_map(|r| r.lost).sum();
         let sent: u64 = reports.iter().map(|r| r.tx_packets).sum();
         assert!(
-            sent >= network.packet_hop_count() && sent - network.packet_hop_count() <= lost,
+            sent >= network.total_packet_hops() && sent - network.total_packet_hops() <= lost,
             "seed {seed}"
         );
         lossy += u64::from(lost > 0);

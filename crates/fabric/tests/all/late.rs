@@ -8,8 +8,8 @@ use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
     BufferPolicy, CapturedFlowHeaders, CapturedFrame, CapturedFrameContent, FailedElement, FlowRecord,
     FlowSpec, FlowStatus, FrameOverhead, JitterSetting, KeptConnection, Network, PfcSettings, QcnSettings,
-    ScheduledFailure, Settings, Shared, SlowReceiverSettings, TransportSettings, UdpSettings, VlanChoice,
-    VlanRoutes, Workload,
+    ScheduledFailure, Settings, SharedBuffer, SlowReceiverSettings, TransportSettings, UdpSettings,
+    VlanChoice, VlanRoutes, Workload,
 };
 use pauseframe_routing::verify::Tables;
 use pauseframe_routing::{Packing, RoutingEngine, SpanningTrees};
@@ -100,7 +100,8 @@ fn run_captured(
     what: &str,
 ) -> (Network, Seen) {
     let mut network = build_with(topology, settings, workloads);
-    network.capture_frames(&(0..topology.port_count() as u32).map(PortId).collect::<Vec<_>>(), u64::MAX);
+    network
+        .enable_frame_capture(&(0..topology.port_count() as u32).map(PortId).collect::<Vec<_>>(), u64::MAX);
     prepare(&mut network);
     let ending = proceed(&mut network, Time::MAX);
     let ends: Vec<Time> = network.flow_records(ending.now).iter().map(|record| record.end).collect();
@@ -185,7 +186,9 @@ fn draw_hasty(rng: &mut Rng, seed: u64) -> (Topology, Settings) {
     if settings.pfc.is_none() {
         // Small enough to drop.
         settings.buffer = match settings.buffer {
-            BufferPolicy::Shared(Shared { alpha, reserved, .. }) => shared_buffer(20_000, alpha, reserved.0),
+            BufferPolicy::Shared(SharedBuffer { alpha, reserved, .. }) => {
+                shared_buffer(20_000, alpha, reserved.0)
+            }
             BufferPolicy::PerPort(_) | BufferPolicy::IdealOutputQueued(_) => per_port(6_000),
         };
     }
@@ -354,7 +357,7 @@ fn a_resume_does_not_overtake_the_packet_that_goes_back() {
         vec![ScheduledFailure { what, down: Time(150 * US), up: None }],
         Span::from_us(1),
     );
-    network.capture_frames(&[back], u64::MAX);
+    network.enable_frame_capture(&[back], u64::MAX);
     let ending = proceed(&mut network, Time::MAX);
     let frames = network.take_captured_frames();
     let resumes =
@@ -388,7 +391,7 @@ fn what_was_no_load_is_not_taken_off() {
     let flows = [there(0, true), second, back("h2", "h0"), back("h3", "h1")];
     let mut network = build(&topology, &settings, &flows);
     let ways = ["s1", "s2"].map(|middle| port(&topology, "s3", middle));
-    network.capture_frames(&ways, u64::MAX);
+    network.enable_frame_capture(&ways, u64::MAX);
     let ending = proceed(&mut network, Time::MAX);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
     let frames = network.take_captured_frames();

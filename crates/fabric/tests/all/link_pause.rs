@@ -100,7 +100,7 @@ fn a_paused_link_stops_all_priorities() {
         .to_vec();
     let mut network = build(&topology, &settings, &flows);
     let down = [port(&topology, "s", "a"), port(&topology, "s", "b")];
-    network.capture_frames(&down, 1_000_000);
+    network.enable_frame_capture(&down, 1_000_000);
     let ending = proceed(&mut network, Time::MAX);
     assert_eq!(drops(&network, &ending), [0; 4]);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
@@ -248,8 +248,8 @@ fn jumbo_frames_need_and_have_their_headroom() {
     assert_eq!(drops(&network, &ending), [0; 4]);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
     let wire = link(10, Span::from_us(1));
-    let needed =
-        LinkHeadroom::headroom_for_link(wire, wire, 9022, settings.overhead, Span::ZERO, 1).headroom_bytes();
+    let needed = LinkHeadroom::compute_headroom_for_link(wire, wire, 9022, settings.overhead, Span::ZERO, 1)
+        .headroom_bytes();
     // Wire bytes: 9042 in service, a pause frame of 84, 9042 that had begun, 2500 of two delays; 20 of 9042 do not count;
     // and the frame that crossed XOFF, less one byte.
     assert_eq!(needed, Bytes((20_669u64 * 9022).div_ceil(9042) + 9021));

@@ -141,7 +141,7 @@ proptest! {
         prop_assert_eq!(reports.len(), 2);
         let HeadroomReport { needed, limits, .. } = *reports.iter().find(|r| r.port == from_a).unwrap();
         let frame = settings.overhead.frame_size_of_ip_packet(mtu, priority(LOSSLESS));
-        prop_assert_eq!(needed.headroom_bytes(), LinkHeadroom::headroom_for_link(data, back, frame, settings.overhead, Span(reaction), 1).headroom_bytes());
+        prop_assert_eq!(needed.headroom_bytes(), LinkHeadroom::compute_headroom_for_link(data, back, frame, settings.overhead, Span(reaction), 1).headroom_bytes());
         prop_assert_eq!(Bytes(limits.headroom), needed.headroom_bytes());
         prop_assert_eq!(Some(limits), network.network_plan().pause_thresholds(from_a, priority(LOSSLESS)));
         // In the time of the terms the link carries what they say, to a frame.
@@ -182,9 +182,15 @@ fn a_byte_less_than_the_headroom_loses_a_packet() {
             settings.transports[0].config = Arc::new(config.clone());
             settings
         };
-        let needed =
-            LinkHeadroom::headroom_for_link(channel, channel, frame, FrameOverhead::ETHERNET, reaction, 1)
-                .headroom_bytes();
+        let needed = LinkHeadroom::compute_headroom_for_link(
+            channel,
+            channel,
+            frame,
+            FrameOverhead::ETHERNET,
+            reaction,
+            1,
+        )
+        .headroom_bytes();
         let flows = [flow(&topology, "a", "r", 400 * mss), flow(&topology, "q", "a", 400 * mss)];
         let until = Time(60 * wire_ps);
         let (network, ending) = run_until(&topology, &settings(None), &flows, until);

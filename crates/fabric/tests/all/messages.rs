@@ -1,7 +1,7 @@
 //! Messages on kept connections: in order, either way, told when they are there and when they have gone.
 
 use crate::common::*;
-use pauseframe_fabric::{FlowSpec, FlowStatus, Message, Network, Workload};
+use pauseframe_fabric::{ApplicationMessage, FlowSpec, FlowStatus, Network, Workload};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
@@ -15,15 +15,15 @@ use std::sync::Arc;
 struct Echo {
     a: NodeId,
     b: NodeId,
-    due: VecDeque<Message>,
+    due: VecDeque<ApplicationMessage>,
     begun: bool,
     delivered: Vec<(u32, Time)>,
     sent: Vec<(u32, Time)>,
     left: usize,
 }
 
-fn message(from: NodeId, to: NodeId, bytes: u64, token: u32) -> Message {
-    Message { connection: 0, from, to, bytes, token, notify: true, transport: 0 }
+fn message(from: NodeId, to: NodeId, bytes: u64, token: u32) -> ApplicationMessage {
+    ApplicationMessage { connection: 0, from, to, bytes, token, notify: true, transport: 0 }
 }
 
 impl Workload for Echo {
@@ -36,7 +36,7 @@ impl Workload for Echo {
     fn on_message_start_time(&mut self, _now: Time) {
         self.begun = true;
     }
-    fn next_message(&mut self) -> Option<Message> {
+    fn next_message(&mut self) -> Option<ApplicationMessage> {
         if self.begun { self.due.pop_front() } else { None }
     }
     fn on_message_delivered(&mut self, token: u32, now: Time) {

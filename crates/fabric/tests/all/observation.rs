@@ -87,11 +87,11 @@ fn outcome(seed: u64, until: Time, watched: bool, failing: bool) -> Outcome {
     }
     if watched {
         let ports: Vec<PortId> = (0..scenario.topology.port_count() as u32).map(PortId).collect();
-        network.capture_frames(&ports, 1_000);
+        network.enable_frame_capture(&ports, 1_000);
         let every = Span::from_ns(777 + seed);
         network.enable_sampling(SamplePlan { every, ports, workloads: vec![true] });
-        network.record_pauses(1_000);
-        network.detect_deadlocks(Span::from_ns(900), false);
+        network.enable_pause_interval_log(1_000);
+        network.enable_deadlock_detection(Span::from_ns(900), false);
     }
     let ending = proceed(&mut network, until);
     network.finish_observers(ending.now);
@@ -131,7 +131,7 @@ fn observers_end_with_the_last_event() {
     let mut network = build(&topology, &settings(config()), &flows);
     let every = Span::from_us(7);
     network.enable_sampling(SamplePlan { every, ports: vec![PortId(0)], workloads: vec![] });
-    network.detect_deadlocks(Span::from_us(3), false);
+    network.enable_deadlock_detection(Span::from_us(3), false);
     let ending = proceed(&mut network, Time::MAX);
     let (_, bare) = run(&topology, &settings(config()), &flows);
     assert_eq!(ending.now, bare.now);

@@ -3,8 +3,8 @@
 use crate::common::*;
 use crate::rdma::{NO_CONTROL, pair, rdma, roce};
 use pauseframe_fabric::{
-    BufferPolicy, FlowRecord, FlowSpec, FlowStatus, KeptConnection, PerPort, Settings, StorageOperation,
-    TransportSettings,
+    BufferPolicy, FlowRecord, FlowSpec, FlowStatus, KeptConnection, PerPortBuffer, Settings,
+    StorageOperation, TransportSettings,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
@@ -120,7 +120,7 @@ fn responses_are_repaired_or_paused() {
             rdma.pair = pauseframe_rdma::QueuePairSettings { selective_repeat, ..pair() };
         }
         let lossy = Settings {
-            buffer: BufferPolicy::PerPort(PerPort { size: Bytes(100_000) }),
+            buffer: BufferPolicy::PerPort(PerPortBuffer { size: Bytes(100_000) }),
             transports: vec![transport],
             nic_buffer: 20_000,
             ..settings(config())

@@ -3,7 +3,7 @@
 use crate::common::*;
 use pauseframe_engine::RunEnding;
 use pauseframe_fabric::{
-    DropReason, HeadroomPool, LossReason, Network, ObeyedPauses, PauseRule, PauseStorm, PfcPorts,
+    DropReason, HeadroomPoolSettings, LossReason, Network, ObeyedPauses, PauseRule, PauseStorm, PfcPorts,
     PfcSettings, PfcWatchdogSettings, PortPriorityReport, Settings, SlowReceiverSettings, TransportSettings,
     UdpSettings, WatchdogAction,
 };
@@ -231,8 +231,9 @@ fn a_pool_of_headroom_that_is_too_small_drops() {
         (drops(&network, &ending), warned)
     };
     assert_eq!(run(None), ([0; 4], 0));
-    assert_eq!(run(Some(HeadroomPool { size: None, over_subscription: 1.0 })), ([0; 4], 0));
-    let (dropped, warned) = run(Some(HeadroomPool { size: Some(Bytes(15_000)), over_subscription: 1.0 }));
+    assert_eq!(run(Some(HeadroomPoolSettings { size: None, over_subscription: 1.0 })), ([0; 4], 0));
+    let (dropped, warned) =
+        run(Some(HeadroomPoolSettings { size: Some(Bytes(15_000)), over_subscription: 1.0 }));
     assert!(dropped[DropReason::HeadroomPool as usize] > 0 && warned == 1, "{dropped:?}");
     assert_eq!(dropped[DropReason::HeadroomExceeded as usize], 0);
 }

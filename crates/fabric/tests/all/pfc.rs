@@ -76,7 +76,7 @@ fn the_headroom_is_tight_to_the_byte() {
     // 3 frames exactly, and one that began in time.
     let reaction = Span::from_ns(400);
     let settings = |headroom| blocked_settings(5, PfcSettings { reaction, headroom, ..pfc() });
-    let needed = LinkHeadroom::headroom_for_link(
+    let needed = LinkHeadroom::compute_headroom_for_link(
         channel,
         channel,
         TAGGED as u32,
@@ -121,10 +121,16 @@ fn what_comes_after_xoff_stays_within_the_headroom_and_comes_close() {
         let (data, back) = (channel(), channel());
         let reaction = Span(rng.uniform_below(2) * rng.uniform_below(2 * US));
         let settings = blocked_settings(5, PfcSettings { reaction, ..pfc() });
-        let needed =
-            LinkHeadroom::headroom_for_link(data, back, TAGGED as u32, settings.overhead, reaction, 1)
-                .headroom_bytes()
-                .0;
+        let needed = LinkHeadroom::compute_headroom_for_link(
+            data,
+            back,
+            TAGGED as u32,
+            settings.overhead,
+            reaction,
+            1,
+        )
+        .headroom_bytes()
+        .0;
         let topology = blocked_receiver(data, back);
         let full = |channel: Channel| 1542 * 8000 / (channel.rate.0 / 1_000_000_000);
         // The seventh frame from a crosses XOFF; frames on the way back follow each other from q's first.
@@ -166,7 +172,7 @@ fn a_pause_acts_at_the_computed_picosecond() {
         let flows = both_flows(&topology, Time(offset));
         let mut network = build(&topology, &settings, &flows);
         let (a, to_a) = (port(&topology, "a", "s"), port(&topology, "s", "a"));
-        network.capture_frames(&[a, to_a], 1 << 20);
+        network.enable_frame_capture(&[a, to_a], 1 << 20);
         let ending = proceed(&mut network, Time(100 * US));
         let frames = network.take_captured_frames();
         let of = |port| frames.iter().filter(|frame| frame.port == port).cloned().collect::<Vec<_>>();
@@ -193,7 +199,7 @@ fn a_resume_is_sent_at_xon_and_acts_at_the_computed_picosecond() {
     let settings = blocked_settings(5, PfcSettings { xon: Some(Bytes(3 * TAGGED)), ..pfc() });
     let mut network = build(&topology, &settings, &[flow(&topology, "a", "r", 400 * MSS)]);
     let (a, to_a) = (port(&topology, "a", "s"), port(&topology, "s", "a"));
-    network.capture_frames(&[a, to_a], 1 << 20);
+    network.enable_frame_capture(&[a, to_a], 1 << 20);
     proceed(&mut network, Time(120 * US));
     let frames = network.take_captured_frames();
     let of = |port| frames.iter().filter(|frame| frame.port == port).cloned().collect::<Vec<_>>();
@@ -216,7 +222,7 @@ fn a_pause_that_is_still_wanted_is_renewed_without_a_gap() {
         let settings = blocked_settings(5, PfcSettings { quanta, ..pfc() });
         let mut network = build(&topology, &settings, &both_flows(&topology, Time::ZERO)[..1]);
         let (a, to_a) = (port(&topology, "a", "s"), port(&topology, "s", "a"));
-        network.capture_frames(&[to_a], 1 << 20);
+        network.enable_frame_capture(&[to_a], 1 << 20);
         let ending = proceed(&mut network, Time(11_000 * US));
         let report = report(&network, &ending, a);
         let effect = 7 * FULL + US + PAUSE + US;
@@ -241,7 +247,7 @@ fn a_pause_that_is_not_renewed_in_time_runs_out() {
     let settings = blocked_settings(5, PfcSettings { quanta: 100, ..pfc() });
     let mut network = build(&topology, &settings, &both_flows(&topology, Time::ZERO)[..1]);
     let a = port(&topology, "a", "s");
-    network.capture_frames(&[a], 1 << 20);
+    network.enable_frame_capture(&[a], 1 << 20);
     // A pause frame takes 6.72 us and lasts for 5.12: the first acts at `first`, the second 6.72 us later.
     let first = 7 * FULL + US + 6_720_000 + US;
     let (resumed, again) = (first + 5_120_000, first + 6_720_000);
@@ -274,7 +280,7 @@ fn the_time_paused_is_that_of_the_pause_frames() {
     let flows: Vec<_> = (1..9).map(|i| flow(&topology, &format!("host{i}"), "host0", 300_000)).collect();
     let mut network = build(&topology, &settings, &flows);
     let back: Vec<_> = (1..9).map(|i| port(&topology, "switch", &format!("host{i}"))).collect();
-    network.capture_frames(&back, u64::MAX);
+    network.enable_frame_capture(&back, u64::MAX);
     let ending = proceed(&mut network, Time::MAX);
     let frames = network.take_captured_frames();
     for port in back {
@@ -342,7 +348,7 @@ fn a_pause_spreads_upstream_to_the_host() {
     let mut network = build(&topology, &settings, &flows);
     let upstream = [("s3", "s2"), ("s2", "s1"), ("s1", "s0"), ("s0", "host0")];
     let ports = upstream.map(|(from, to)| port(&topology, from, to));
-    network.capture_frames(&ports, 1 << 20);
+    network.enable_frame_capture(&ports, 1 << 20);
     let ending = proceed(&mut network, Time(2000 * US));
     let frames = network.take_captured_frames();
     let first = |port: &PortId| {

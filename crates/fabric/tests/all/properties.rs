@@ -5,10 +5,10 @@ use crate::common::*;
 use crate::rdma::pair;
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, Ets, EtsGroup, FlowSpec, FlowStatus, FrameOverhead, HeadroomPool,
-    IdealOutputQueued, JitterSetting, MarkAt, MarkSpacing, Marker, Network, NotEctAction, PerPort,
-    PfcSettings, PortPriorityReport, QueueDiscipline, QueueLengthThreshold, RdmaSettings, Red, Scheduler,
-    Settings, Shared, Step, TransportSettings, ValueByPort,
+    BufferPolicy, ClassSettings, Ets, EtsGroup, FlowSpec, FlowStatus, FrameOverhead, HeadroomPoolSettings,
+    IdealOutputQueuedBuffer, JitterSetting, MarkAt, MarkSpacing, Marker, Network, NotEctAction,
+    PerPortBuffer, PfcSettings, PortPriorityReport, QueueDiscipline, QueueLengthThreshold, RdmaSettings, Red,
+    Scheduler, Settings, SharedBuffer, StepMarker, TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::QueuePairSettings;
 use pauseframe_rdma::cc::dcqcn::{DcqcnChanges, Preset};
@@ -161,7 +161,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
             rng.uniform_below(2) * 2000,
         ),
     };
-    let marker = Marker::Step(Step {
+    let marker = Marker::StepMarker(StepMarker {
         k: ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(5_000 + rng.uniform_below(40_000)))),
         at: one_of(rng, &[MarkAt::Enqueue, MarkAt::Dequeue]),
         not_ect: NotEctAction::Queue,
@@ -208,7 +208,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
             // Not drawn, as above: a pool that suffices for all.
             headroom_pool: seed
                 .is_multiple_of(3)
-                .then_some(HeadroomPool { size: None, over_subscription: 1.0 }),
+                .then_some(HeadroomPoolSettings { size: None, over_subscription: 1.0 }),
             watchdog: None,
             ports: Vec::new(),
         }),
@@ -239,8 +239,8 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
     if coin(rng) {
         settings.queue = QueueDiscipline::Pfabric;
     }
-    if let (0, BufferPolicy::PerPort(PerPort { size })) = (rng.uniform_below(3), settings.buffer) {
-        settings.buffer = BufferPolicy::IdealOutputQueued(IdealOutputQueued { size });
+    if let (0, BufferPolicy::PerPort(PerPortBuffer { size })) = (rng.uniform_below(3), settings.buffer) {
+        settings.buffer = BufferPolicy::IdealOutputQueued(IdealOutputQueuedBuffer { size });
     }
     if let (true, BufferPolicy::Shared(shared)) = (coin(rng), &mut settings.buffer) {
         shared.egress_pool = Some(Bytes(150_000));
@@ -256,7 +256,7 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
         spacing: if settings.seed.is_multiple_of(3) { MarkSpacing::Uniform } else { MarkSpacing::Geometric },
         not_ect: NotEctAction::Queue,
     };
-    let packets = Marker::Step(Step {
+    let packets = Marker::StepMarker(StepMarker {
         k: ValueByPort::All(QueueLengthThreshold::Packets(rng.uniform_below(30) as u32)),
         at: one_of(rng, &[MarkAt::Enqueue, MarkAt::Dequeue]),
         not_ect: NotEctAction::Queue,
@@ -325,9 +325,9 @@ fn check_ports(seed: u64, scenario: &Scenario, network: &Network, now: Time) -> 
         check(into == out + dropped, seed, scenario, "a switch lost packets", &(switch, into, out, dropped));
     }
     let hops = reports.iter().map(|report| report.tx_packets).sum::<u64>();
-    check(hops == network.packet_hop_count(), seed, scenario, "hops", &(hops, network.packet_hop_count()));
+    check(hops == network.total_packet_hops(), seed, scenario, "hops", &(hops, network.total_packet_hops()));
     let reserved = match scenario.settings.buffer {
-        BufferPolicy::Shared(Shared { reserved, .. }) => reserved.0.max(1000),
+        BufferPolicy::Shared(SharedBuffer { reserved, .. }) => reserved.0.max(1000),
         BufferPolicy::PerPort(_) | BufferPolicy::IdealOutputQueued(_) => 0,
     };
     for report in &reports {

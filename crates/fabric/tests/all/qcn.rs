@@ -105,7 +105,7 @@ fn ended(now: Time) -> pauseframe_engine::RunEnding {
 fn captured(settings: &Settings, ports: &[PortId], until: Time) -> Vec<CapturedFrame> {
     let topology = two_to_two();
     let mut network = build(&topology, settings, &sources(&topology, until));
-    network.capture_frames(ports, 1_000_000);
+    network.enable_frame_capture(ports, 1_000_000);
     proceed(&mut network, until);
     network.take_captured_frames()
 }
@@ -161,7 +161,7 @@ fn the_syn_of_a_limited_queue_is_limited() {
     let mut flows = sources(&topology, until);
     flows.push(FlowSpec { transport: 1, start: late, ..flow(&topology, "l0", "r0", MSS) });
     let mut network = build(&topology, &settings, &flows);
-    network.capture_frames(&[port(&topology, "l0", "left")], 1_000_000);
+    network.enable_frame_capture(&[port(&topology, "l0", "left")], 1_000_000);
     proceed(&mut network, until);
     let frames = network.take_captured_frames();
     let syn = frames.iter().position(|frame| matches!(frame.content, CapturedFrameContent::Segment(..)));

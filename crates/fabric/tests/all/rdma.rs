@@ -2,9 +2,9 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, FailedElement, FlowSpec, FlowStatus, FrameOverhead, IdealOutputQueued, MarkAt, MarkSpacing,
-    Marker, NotEctAction, QueueDiscipline, RdmaSettings, Red, ScheduledFailure, Settings, TransportSettings,
-    ValueByPort,
+    BufferPolicy, FailedElement, FlowSpec, FlowStatus, FrameOverhead, IdealOutputQueuedBuffer, MarkAt,
+    MarkSpacing, Marker, NotEctAction, QueueDiscipline, RdmaSettings, Red, ScheduledFailure, Settings,
+    TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::cc::dcqcn::{DcqcnChanges, Preset};
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
@@ -483,7 +483,7 @@ fn htsim(seed: u64, trims: bool) -> (Topology, Settings) {
 #[test]
 fn trimming_keeps_ingress_accounts() {
     let (topology, mut settings) = htsim(1, true);
-    settings.buffer = BufferPolicy::IdealOutputQueued(IdealOutputQueued { size: Bytes(20_000) });
+    settings.buffer = BufferPolicy::IdealOutputQueued(IdealOutputQueuedBuffer { size: Bytes(20_000) });
     let hosts: Vec<_> = topology.hosts().map(|host| topology.nodes()[host].name.clone()).collect();
     let flows: Vec<FlowSpec> =
         (1..9).map(|sender| flow(&topology, &hosts[sender], &hosts[0], 500_000)).collect();

@@ -19,7 +19,7 @@ fn second_syns(ticks_apart: bool) -> Vec<Time> {
     let flows: Vec<_> = names.iter().map(|name| flow(&topology, name, "host0", 1000)).collect();
     let mut network = build(&topology, &settings, &flows);
     let uplinks: Vec<_> = names.iter().map(|name| port(&topology, name, "switch")).collect();
-    network.capture_frames(&uplinks, 1000);
+    network.enable_frame_capture(&uplinks, 1000);
     proceed(&mut network, Time::ZERO + Span::from_ms(15));
     let frames = network.take_captured_frames();
     let second = |uplink| {

@@ -84,7 +84,7 @@ fn switches_obey_their_tables_even_where_they_are_not_shortest() {
     let settings = in_lanes(routes(from_csv(&topology, &text)), 100_000);
     let flows = [flow(&topology, "host0", "host1", 10 * MSS)];
     let mut network = build(&topology, &settings, &flows);
-    network.capture_frames(&[port(&topology, "s3", "s2")], 100);
+    network.enable_frame_capture(&[port(&topology, "s3", "s2")], 100);
     let ending = proceed(&mut network, Time::MAX);
     let record = network.flow_records(ending.now)[0];
     assert_eq!(record.status, FlowStatus::Finished);
@@ -363,7 +363,7 @@ fn runs_in_vlans_repeat() {
         let ports: Vec<PortId> = (0..topology.port_count() as u32).map(PortId).collect();
         let flows = [flow(&topology, "host0", "host5", 100_000), flow(&topology, "host3", "host7", 100_000)];
         let mut network = build(&topology, &settings, &flows);
-        network.capture_frames(&ports, 10);
+        network.enable_frame_capture(&ports, 10);
         proceed(&mut network, Time::MAX).fingerprint
     };
     for choice in [VlanChoice::Random, VlanChoice::BestOfTwo, VlanChoice::LeastLoaded] {

@@ -35,9 +35,9 @@ pub(super) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
     if let Some(watchdog) = pfc.watchdog {
         network.enable_watchdog(watchdog);
     }
-    network.detect_deadlocks(scenario.record.deadlock_after, scenario.ends_at_deadlock());
+    network.enable_deadlock_detection(scenario.record.deadlock_after, scenario.ends_at_deadlock());
     if let Some(spec) = &scenario.record.pause_tree {
-        network.record_pauses(spec.limit as usize);
+        network.enable_pause_interval_log(spec.limit as usize);
     }
 }
 

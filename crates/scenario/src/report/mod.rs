@@ -68,7 +68,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     warnings.extend(network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
     warnings.extend(dead_links(&mut network, &names, ending.now));
     warnings.extend(network.external_stack_warnings());
-    let of_kernel = network.take_stack_samples();
+    let of_kernel = network.take_external_stack_samples();
     warnings.extend(dropped_syns(&network));
     warnings.extend(needless_timeouts(scenario, &mut network, &ports, ending.now));
     warnings.extend(starved_flows(scenario, (&mut network, &parts.ideal), &names, &ports, ending.now));
@@ -87,7 +87,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
         threads: network.partition_count(),
         threads_reason: threads.reason,
         events: ending.events,
-        packet_hops: network.packet_hop_count(),
+        packet_hops: network.total_packet_hops(),
         deadlocks: deadlocks.len() as u64,
         syn_drops_not_ect: network.not_ect_syn_drop_count(),
         fullest_switch: network.switch_with_max_backlog().map(|(node, bytes)| (names.node(node), bytes)),
@@ -122,7 +122,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
         ports: tables::ports(ports, &names, end.saturating_since(Time::ZERO)).batch(),
         series: series.into_columns(&names).batch(),
         throughput: tables::throughput(
-            received.interval_length(),
+            received.throughput_interval_length(),
             received.goodput_bytes_by_interval(),
             &names,
             end,

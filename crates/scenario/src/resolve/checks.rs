@@ -3,7 +3,7 @@
 
 use crate::spec::{
     BufferPolicy, ClassSettings, HostSpec, HostStack, NicQueue, PfcSettings, QcnSettings, RdmaControlName,
-    RoutingSpec, Shared, Stop, SwitchSpec, TransportKindName, TransportSpec, UdpSpec, WireOverhead,
+    RoutingSpec, SharedBuffer, Stop, SwitchSpec, TransportKindName, TransportSpec, UdpSpec, WireOverhead,
     WorkloadKind,
 };
 use pauseframe_fabric::all_ports_of_topology;
@@ -146,7 +146,7 @@ pub(crate) fn thresholds(ledger: &mut Ledger, switch: &SwitchSpec, graph: Option
             "has no meaning: switch.buffer.policy is not \"shared\", so each ingress owns its headroom";
         ledger.problem("switch.pfc.headroom_pool", message, "leave it out, or share the buffer");
     }
-    if let (BufferPolicy::Shared(Shared { reserved, .. }), Some(graph)) = (&switch.buffer, graph) {
+    if let (BufferPolicy::Shared(SharedBuffer { reserved, .. }), Some(graph)) = (&switch.buffer, graph) {
         let switches = graph.nodes().iter().filter(|node| node.kind == NodeKind::Switch);
         let ports = switches.map(|node| node.ports.len()).max().unwrap_or(0);
         let all = reserved.0.saturating_mul((ports * Priority::COUNT) as u64);

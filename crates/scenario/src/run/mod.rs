@@ -211,7 +211,7 @@ fn simulate(
                 stop,
                 wall_s: begin.elapsed().as_secs_f64(),
                 events: progress.events,
-                packet_hops: network.packet_hop_count(),
+                packet_hops: network.total_packet_hops(),
                 flows: network.started_and_finished_flow_counts(),
             })
         })
@@ -261,7 +261,7 @@ impl<'a> Recording<'a> {
             network.enable_sampling(sample_plan(spec, scenario, topology));
         }
         if let Some(spec) = &scenario.record.states {
-            network.record_states(spec.every, spec.limit as usize);
+            network.enable_state_log(spec.every, spec.limit as usize);
         }
         let limit = if options.force_large { usize::MAX } else { SERIES_ROWS_MAX as usize };
         let series = Series::begin(folder, names, limit)?;
@@ -305,7 +305,7 @@ fn guarded(
         ran => ran,
     };
     ran.and_then(|ran| ran.map_err(|failed| failed.message)).map_err(|message| {
-        match plugin::plugin_failure_in_panic(&message) {
+        match plugin::plugin_failure_from_panic_message(&message) {
             Some(message) => RunError::Plugin { scenario, seed, time, message: message.to_owned() },
             None => RunError::Internal { scenario, seed, time, message },
         }
@@ -343,9 +343,9 @@ fn begin_capture<'a>(
     ports.extend(ports.clone().into_iter().map(PortId::reverse));
     ports.sort_unstable();
     ports.dedup();
-    network.capture_frames(&ports, spec.limit);
+    network.enable_frame_capture(&ports, spec.limit);
     if !spec.every_hop {
-        network.capture_first_hop_only();
+        network.capture_packets_at_first_hop_only();
     }
     let file = folder.begin("packets.pcapng")?;
     PacketWriter::new(file, topology, &ports).map_err(|cause| folder.failure("packets.pcapng", cause))

@@ -26,10 +26,10 @@ pub use faults::{CorruptionSpec, FailureSpec, PauseStormSpec};
 pub(crate) use host::INTERRUPT_DELAY;
 pub use host::{HostSpec, HostStack, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
 pub use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, Ets, EtsGroup, HeadroomPool, IdealOutputQueued, JitterSetting, MarkAt,
-    MarkSpacing, Marker, NoMarker, NotEctAction, ObeyedPauses, PauseRule, PerPort, PfcPorts, PfcSettings,
-    PfcWatchdogSettings, PortSelector, QcnSettings, QueueDiscipline, QueueLengthThreshold, Red, Scheduler,
-    Shared, Step, Strict, ValueByPort, WatchdogAction,
+    BufferPolicy, ClassSettings, Ets, EtsGroup, HeadroomPoolSettings, IdealOutputQueuedBuffer, JitterSetting,
+    MarkAt, MarkSpacing, Marker, NoMarker, NotEctAction, ObeyedPauses, PauseRule, PerPortBuffer, PfcPorts,
+    PfcSettings, PfcWatchdogSettings, PortSelector, QcnSettings, QueueDiscipline, QueueLengthThreshold, Red,
+    Scheduler, SharedBuffer, StepMarker, StrictPriorityScheduler, ValueByPort, WatchdogAction,
 };
 pub use pauseframe_rdma::QueuePairSettings;
 pub use pauseframe_rdma::cc::dcqcn::DcqcnChanges;

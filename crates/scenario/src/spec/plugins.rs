@@ -81,7 +81,7 @@ impl PluginsSpec {
 
 fn plugin_of(spec: &TransportSpec) -> Option<&'static LoadedPlugin> {
     match spec.tcp.congestion_control {
-        CongestionControlConfig::Plugin(config) => Some(config.plugin_code()),
+        CongestionControlConfig::Plugin(config) => Some(config.loaded_plugin_of_config()),
         _ => None,
     }
 }

@@ -4,7 +4,7 @@
 use crate::resolve_as;
 use pauseframe_scenario::resolve::options;
 use pauseframe_scenario::{Resolved, RunCallbackDecision, RunOptions, run};
-use pauseframe_transport::{CongestionControlConfig, ConstantValue};
+use pauseframe_transport::{CongestionControlConfig, CongestionControlConstantValue};
 use std::fmt::Write;
 
 fn text(rest: &str) -> String {
@@ -19,9 +19,12 @@ fn resolved(text: &str) -> Resolved {
 }
 
 /// Returns a value other than the default, as TOML.
-fn other(default: ConstantValue, range: Option<(ConstantValue, ConstantValue)>) -> (ConstantValue, String) {
+fn other(
+    default: CongestionControlConstantValue,
+    range: Option<(CongestionControlConstantValue, CongestionControlConstantValue)>,
+) -> (CongestionControlConstantValue, String) {
     let value = match (default, range) {
-        (ConstantValue::Flag(on), _) => ConstantValue::Flag(!on),
+        (CongestionControlConstantValue::Flag(on), _) => CongestionControlConstantValue::Flag(!on),
         (_, Some((low, high))) => {
             if low == default {
                 high
@@ -32,10 +35,10 @@ fn other(default: ConstantValue, range: Option<(ConstantValue, ConstantValue)>) 
         (_, None) => panic!("a number without a range"),
     };
     let text = match value {
-        ConstantValue::Number(x) => format!("{x:?}"),
-        ConstantValue::Count(x) => x.to_string(),
-        ConstantValue::Flag(x) => x.to_string(),
-        ConstantValue::Time(x) => format!("\"{} ps\"", x.0),
+        CongestionControlConstantValue::Number(x) => format!("{x:?}"),
+        CongestionControlConstantValue::Count(x) => x.to_string(),
+        CongestionControlConstantValue::Flag(x) => x.to_string(),
+        CongestionControlConstantValue::Time(x) => format!("\"{} ps\"", x.0),
     };
     (value, text)
 }
@@ -45,7 +48,7 @@ fn every_one_runs_with_every_constant_set() {
     for (name, config) in CongestionControlConfig::NAMES {
         let mut expected = *config;
         let mut lines = format!("congestion_control = \"{name}\"\n");
-        for (index, parameter) in config.parameters().iter().enumerate() {
+        for (index, parameter) in config.congestion_control_parameters().iter().enumerate() {
             let (value, shown) = other(parameter.default, parameter.range);
             assert!(expected.set_constant(index, value));
             writeln!(lines, "{} = {shown}", parameter.key).unwrap();
@@ -66,7 +69,7 @@ fn every_one_runs_with_every_constant_set() {
 #[test]
 fn every_constant_is_in_the_reference_under_its_name() {
     for (name, config) in CongestionControlConfig::NAMES {
-        for parameter in config.parameters() {
+        for parameter in config.congestion_control_parameters() {
             let path = format!("transport.{}", parameter.key);
             let option = options().iter().find(|option| option.path == path).expect("documented");
             assert_eq!(option.when, format!("transport.congestion_control = {name}"));

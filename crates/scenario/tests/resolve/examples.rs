@@ -2,7 +2,7 @@
 
 use crate::{EXAMPLES, base_dir, resolve_as};
 use pauseframe_scenario::resolve::options;
-use pauseframe_scenario::spec::{BackgroundSpec, Cdf, FlowsSpec, PerPort, Shared, Step};
+use pauseframe_scenario::spec::{BackgroundSpec, Cdf, FlowsSpec, PerPortBuffer, SharedBuffer, StepMarker};
 use pauseframe_scenario::spec::{
     BufferPolicy, InitialWindow, MarkAt, Marker, NotEctAction, PfcSettings, QueueLengthThreshold,
     RoutingKind, SizesSpec, ValueByPort, WorkloadKind,
@@ -49,13 +49,13 @@ fn tcp_bolt_brings_its_switches_along() {
     assert_eq!(scenario.transport.tcp.congestion_control.name(), "dctcp");
     assert_eq!(scenario.transport.initial_window, InitialWindow::Bdp);
     assert_eq!((scenario.transport.priority.code_point(), scenario.transport.lossless), (3, true));
-    let step = Marker::Step(Step {
+    let step = Marker::StepMarker(StepMarker {
         k: ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(22_500))),
         at: MarkAt::Enqueue,
         not_ect: NotEctAction::Drop,
     });
     assert_eq!(scenario.switch.marker, step);
-    assert_eq!(scenario.switch.buffer, BufferPolicy::PerPort(PerPort { size: Bytes::kb(225) }));
+    assert_eq!(scenario.switch.buffer, BufferPolicy::PerPort(PerPortBuffer { size: Bytes::kb(225) }));
     let pfc = PfcSettings {
         priorities: vec![Priority::new(3).unwrap()],
         whole_link: false,
@@ -118,7 +118,7 @@ fn two_transports_share_the_switches() {
     assert_eq!((name.as_str(), reno.tcp.ecn, reno.tcp.sack), ("reno", EcnMode::Off, false));
     assert_eq!(reno.priority, Priority::default());
     assert_eq!(scenario.switch.pfc, None);
-    let shared = BufferPolicy::Shared(Shared {
+    let shared = BufferPolicy::Shared(SharedBuffer {
         size: Bytes::kb(2000),
         alpha: 0.5,
         reserved: Bytes::kb(3),

@@ -6,7 +6,7 @@ use pauseframe_scenario::Resolved;
 use pauseframe_scenario::spec::{
     BufferPolicy, Marker, QueueDiscipline, QueueLengthThreshold, Scheduler, ValueByPort,
 };
-use pauseframe_scenario::spec::{Ets, IdealOutputQueued, Red, Shared, Step};
+use pauseframe_scenario::spec::{Ets, IdealOutputQueuedBuffer, Red, SharedBuffer, StepMarker};
 use pauseframe_units::{Bytes, Priority};
 
 fn priority(code_point: u8) -> Priority {
@@ -45,7 +45,7 @@ fn a_model_is_a_layer_of_defaults_that_says_so() {
     assert_eq!(explained(&resolved, "switch.buffer.size"), ("\"5 MB\"".into(), "file".into()));
     assert!(matches!(
         resolved.scenario.switch.buffer,
-        BufferPolicy::Shared(Shared { size: Bytes(5_000_000), .. })
+        BufferPolicy::Shared(SharedBuffer { size: Bytes(5_000_000), .. })
     ));
     let resolved = good("[switch]\nmodel = \"g8264\"\nbuffer.policy = \"per_port\"\n", &[]);
     assert_eq!(explained(&resolved, "switch.buffer.size"), ("\"225 KB\"".into(), "default".into()));
@@ -89,9 +89,12 @@ fn schedulers_markers_and_classes_are_read() {
         (name.as_str(), class.priorities.as_slice(), class.queue),
         ("rdma", [priority(3)].as_slice(), Some(QueueDiscipline::Fifo))
     );
-    let Some(Marker::Step(Step { k, .. })) = &class.marker else { panic!("{:?}", class.marker) };
+    let Some(Marker::StepMarker(StepMarker { k, .. })) = &class.marker else { panic!("{:?}", class.marker) };
     assert_eq!(*k, ValueByPort::All(QueueLengthThreshold::Packets(20)));
-    assert_eq!(switch.buffer, BufferPolicy::IdealOutputQueued(IdealOutputQueued { size: Bytes(100_000) }));
+    assert_eq!(
+        switch.buffer,
+        BufferPolicy::IdealOutputQueued(IdealOutputQueuedBuffer { size: Bytes(100_000) })
+    );
     // A sweep can set keys of a class like any other key, and an override alone can create a class.
     let resolved =
         good("", &[("switch.classes.bulk.priorities", "[1]"), ("switch.classes.bulk.marker.k", "9 KB")]);

@@ -30,7 +30,7 @@ impl Aimd {
 
 impl CongestionAlgorithm for Aimd {
     fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
-        let rest = window.grow_in_slow_start(ack.acked);
+        let rest = window.grow_window_in_slow_start(ack.acked);
         self.credit += self.constants.a * rest as f64 / window.cwnd as f64;
         if self.credit >= 1.0 && rest == ack.acked {
             // Never faster than slow start, however large `a` is.

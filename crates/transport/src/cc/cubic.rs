@@ -118,7 +118,7 @@ impl CubicState {
     }
 
     /// Computes `cnt`, at most once per tick.
-    fn update_cnt(&mut self, cwnd: u64, acked: u64, mss: u64, now: Time) {
+    fn update_cubic_cnt(&mut self, cwnd: u64, acked: u64, mss: u64, now: Time) {
         let now = self.elapsed_ticks_at(now);
         self.w_est_acked += acked;
         let since = now.saturating_sub(self.last_time);
@@ -129,8 +129,8 @@ impl CubicState {
         if self.epoch_start.is_none() || now != self.last_time {
             self.last_cwnd = cwnd;
             self.last_time = now;
-            let start = self.begin_epoch(cwnd, acked, now);
-            let target = self.target_window(now - start.min(now));
+            let start = self.begin_cubic_epoch_if_needed(cwnd, acked, now);
+            let target = self.cubic_target_window(now - start.min(now));
             self.cnt = if target > cwnd { cwnd / (target - cwnd) } else { 100 * cwnd };
             if self.w_max == 0 {
                 // On an unknown path: at least 5 % per round trip.
@@ -138,14 +138,14 @@ impl CubicState {
             }
         }
         if self.friendly {
-            self.update_reno_estimate(cwnd, mss);
+            self.raise_window_to_reno_estimate(cwnd, mss);
         }
         // At most half of the window per round trip.
         self.cnt = self.cnt.max(2);
     }
 
     /// The tick in which this epoch began; starts an epoch now if none is active.
-    fn begin_epoch(&mut self, cwnd: u64, acked: u64, now: u64) -> u64 {
+    fn begin_cubic_epoch_if_needed(&mut self, cwnd: u64, acked: u64, now: u64) -> u64 {
         if let Some(start) = self.epoch_start {
             return start;
         }
@@ -159,7 +159,7 @@ impl CubicState {
     }
 
     /// W(t) (RFC 9438 eq. 1) a round trip from now, in segments.
-    fn target_window(&self, ticks: u64) -> u64 {
+    fn cubic_target_window(&self, ticks: u64) -> u64 {
         let rtt = (self.delay_min * 1_000_000).div_ceil(self.tick);
         let t = self.ticks_in_1024ths_of_second(ticks + rtt);
         let offset = t.abs_diff(self.k).min(MAX_CURVE_OFFSET);
@@ -168,7 +168,7 @@ impl CubicState {
     }
 
     /// Makes the window at least as large as Reno's.
-    fn update_reno_estimate(&mut self, cwnd: u64, mss: u64) {
+    fn raise_window_to_reno_estimate(&mut self, cwnd: u64, mss: u64) {
         let step = ((cwnd * self.friendly_scale) >> 3).max(1) * mss;
         let segments = self.w_est_acked.saturating_sub(1) / step;
         self.w_est += segments;
@@ -207,13 +207,13 @@ impl CongestionAlgorithm for Cubic {
 
     #[inline]
     fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
-        let rest = window.grow_in_slow_start(ack.acked);
+        let rest = window.grow_window_in_slow_start(ack.acked);
         if rest == 0 {
             return;
         }
         let state = &mut *self.0;
         let mss = u64::from(window.mss);
-        state.update_cnt(window.cwnd / mss, rest, mss, ack.now);
+        state.update_cubic_cnt(window.cwnd / mss, rest, mss, ack.now);
         let step = state.cnt * mss;
         if state.acked >= step {
             // Credit earned under a larger `cnt` adds one segment now, not a burst.

@@ -5,12 +5,12 @@ use crate::cc::contract::{ack_sample_of_bytes, window_of_full_segments};
 
 const MSS: u64 = 1000;
 
-fn without_hystart() -> CubicConfig {
+fn cubic_config_without_hystart() -> CubicConfig {
     CubicConfig { hystart: false, ..CubicConfig::default() }
 }
 
 /// One round trip of `rtt` from `now`: an ACK for each segment, evenly spaced.
-fn round(cubic: &mut Cubic, window: &mut CongestionWindow, now: &mut Time, rtt: Span) {
+fn ack_one_round_trip(cubic: &mut Cubic, window: &mut CongestionWindow, now: &mut Time, rtt: Span) {
     let segments = window.cwnd / MSS;
     let begin = *now;
     for i in 1..=segments {
@@ -25,7 +25,7 @@ fn round(cubic: &mut Cubic, window: &mut CongestionWindow, now: &mut Time, rtt: 
 fn constants_of_linux() {
     let state = Cubic::new(CubicConfig::DEFAULT).0;
     assert_eq!((state.beta, state.c, state.friendly_scale), (717, 410, 15));
-    let freebsd = Cubic::new(CubicConfig { beta: 0.8, ..without_hystart() }).0;
+    let freebsd = Cubic::new(CubicConfig { beta: 0.8, ..cubic_config_without_hystart() }).0;
     assert_eq!((freebsd.beta, freebsd.friendly_scale), (819, 23));
     assert!(freebsd.hystart.is_none());
 }
@@ -41,8 +41,8 @@ fn cube_roots_are_exact() {
 }
 
 #[test]
-fn keeps_beta_and_converges_fast() {
-    let mut cubic = Cubic::new(without_hystart());
+fn cubic_keeps_beta_and_converges_fast() {
+    let mut cubic = Cubic::new(cubic_config_without_hystart());
     // 1000 * 717 / 1024 = 700.2
     assert_eq!(cubic.ssthresh_after_congestion(&window_of_full_segments(1000), CongestionCause::Loss), 700 * MSS);
     assert_eq!(cubic.0.w_max, 1000);
@@ -50,7 +50,7 @@ fn keeps_beta_and_converges_fast() {
     assert_eq!(cubic.ssthresh_after_congestion(&window_of_full_segments(900), CongestionCause::Loss), 630 * MSS);
     assert_eq!(cubic.0.w_max, 765);
     assert_eq!(cubic.ssthresh_after_congestion(&window_of_full_segments(2), CongestionCause::Ecn), 2 * MSS);
-    let mut slow = Cubic::new(CubicConfig { fast_convergence: false, ..without_hystart() });
+    let mut slow = Cubic::new(CubicConfig { fast_convergence: false, ..cubic_config_without_hystart() });
     slow.ssthresh_after_congestion(&window_of_full_segments(1000), CongestionCause::Loss);
     slow.ssthresh_after_congestion(&window_of_full_segments(900), CongestionCause::Loss);
     assert_eq!(slow.0.w_max, 900);
@@ -60,9 +60,9 @@ fn keeps_beta_and_converges_fast() {
 /// round trip must lie between the curve at its begin and a round trip after it, within a segment and the steps of
 /// the integer arithmetic.
 #[test]
-fn grows_along_the_curve() {
+fn window_follows_cubic_curve() {
     for (w_max, rtt_ms) in [(1000u64, 20), (5000, 10), (400, 50)] {
-        let mut cubic = Cubic::new(CubicConfig { friendly: false, ..without_hystart() });
+        let mut cubic = Cubic::new(CubicConfig { friendly: false, ..cubic_config_without_hystart() });
         let ssthresh = cubic.ssthresh_after_congestion(&window_of_full_segments(w_max), CongestionCause::Loss);
         let mut window = CongestionWindow { cwnd: ssthresh, ssthresh, mss: MSS as u32 };
         let (mut now, rtt) = (Time::ZERO + Span::from_secs(10), Span::from_ms(rtt_ms));
@@ -72,7 +72,7 @@ fn grows_along_the_curve() {
         let begin = now;
         let (mut rounds, mut plateau) = (0, false);
         while (now.0 - begin.0) as f64 / 1e12 < 1.5 * k {
-            round(&mut cubic, &mut window, &mut now, rtt);
+            ack_one_round_trip(&mut cubic, &mut window, &mut now, rtt);
             rounds += 1;
             let t = (now.0 - begin.0) as f64 / 1e12;
             let seen = window.cwnd as f64 / MSS as f64;
@@ -89,14 +89,14 @@ fn grows_along_the_curve() {
 /// Where Reno would be faster (small windows, short RTTs; here a flat curve), CUBIC adds a segment for 15/8 windows
 /// acknowledged: 3 (1 - beta) / (1 + beta) = 0.53 a round trip (RFC 9438 §4.3).
 #[test]
-fn is_not_slower_than_reno() {
+fn cubic_is_not_slower_than_reno() {
     let grown = |friendly| {
-        let mut cubic = Cubic::new(CubicConfig { friendly, c: 0.01, ..without_hystart() });
+        let mut cubic = Cubic::new(CubicConfig { friendly, c: 0.01, ..cubic_config_without_hystart() });
         let ssthresh = cubic.ssthresh_after_congestion(&window_of_full_segments(100), CongestionCause::Loss);
         let mut window = CongestionWindow { cwnd: ssthresh, ssthresh, mss: MSS as u32 };
         let mut now = Time::ZERO + Span::from_secs(1);
         for _ in 0..50 {
-            round(&mut cubic, &mut window, &mut now, Span::from_ms(40));
+            ack_one_round_trip(&mut cubic, &mut window, &mut now, Span::from_ms(40));
         }
         (window.cwnd - ssthresh) / MSS
     };
@@ -108,18 +108,18 @@ fn is_not_slower_than_reno() {
 
 /// No loss yet: at least 1/20 of the window a round trip, and never more than a half.
 #[test]
-fn growth_is_bounded() {
-    let mut cubic = Cubic::new(without_hystart());
+fn cubic_growth_per_rtt_is_bounded() {
+    let mut cubic = Cubic::new(cubic_config_without_hystart());
     let mut window = CongestionWindow { cwnd: 100 * MSS, ssthresh: 100 * MSS, mss: MSS as u32 };
     let mut now = Time::ZERO + Span::from_secs(1);
-    round(&mut cubic, &mut window, &mut now, Span::from_ms(1));
+    ack_one_round_trip(&mut cubic, &mut window, &mut now, Span::from_ms(1));
     assert_eq!(window.cwnd, 105 * MSS);
     // An epoch that began long ago: the curve is steep, and cnt is 2.
     cubic.ssthresh_after_congestion(&window_of_full_segments(100), CongestionCause::Loss);
-    round(&mut cubic, &mut window, &mut now, Span::from_ms(1));
+    ack_one_round_trip(&mut cubic, &mut window, &mut now, Span::from_ms(1));
     now += Span::from_secs(200);
     let before = window.cwnd;
-    round(&mut cubic, &mut window, &mut now, Span::from_ms(1));
+    ack_one_round_trip(&mut cubic, &mut window, &mut now, Span::from_ms(1));
     assert!(window.cwnd > before + before / 3 && window.cwnd <= before + before / 2 + MSS);
 }
 
@@ -128,7 +128,7 @@ fn a_timeout_forgets_the_path_and_idle_time_does_not_count() {
     let mut cubic = Cubic::new(CubicConfig::DEFAULT);
     let mut window = CongestionWindow { cwnd: 100 * MSS, ssthresh: 100 * MSS, mss: MSS as u32 };
     let mut now = Time::ZERO + Span::from_secs(1);
-    round(&mut cubic, &mut window, &mut now, Span::from_ms(1));
+    ack_one_round_trip(&mut cubic, &mut window, &mut now, Span::from_ms(1));
     assert_eq!(cubic.0.epoch_start, Some(1000));
     cubic.on_restart_after_idle(Span::from_ms(500));
     assert_eq!(cubic.0.epoch_start, Some(1500));
@@ -138,7 +138,7 @@ fn a_timeout_forgets_the_path_and_idle_time_does_not_count() {
 }
 
 /// Feeds a round of `acks` ACKs `gap` us apart with that RTT; true if slow start ended.
-fn hystart_round(cubic: &mut Cubic, window: &mut CongestionWindow, now_us: u64, acks: u64, gap: u64, rtt_us: u64) -> Option<u64> {
+fn feed_hystart_round(cubic: &mut Cubic, window: &mut CongestionWindow, now_us: u64, acks: u64, gap: u64, rtt_us: u64) -> Option<u64> {
     let una = now_us * 1000;
     for i in 0..acks {
         let rtt = Span::from_us(rtt_us);
@@ -156,7 +156,7 @@ fn hystart_round(cubic: &mut Cubic, window: &mut CongestionWindow, now_us: u64, 
 /// The delay detector needs nine samples of a round, all longer than the smallest RTT ever by an eighth, but at least 4
 /// and at most 16 ms.
 #[test]
-fn hystart_leaves_on_a_ramp_of_rtt() {
+fn hystart_exits_on_rising_rtt() {
     for (base_us, threshold_us) in [(10_000, 4_000), (64_000, 8_000), (200_000, 16_000)] {
         let mut cubic = Cubic::new(CubicConfig::DEFAULT);
         let mut window = window_of_full_segments(64);
@@ -164,7 +164,7 @@ fn hystart_leaves_on_a_ramp_of_rtt() {
         // ACKs 1 us apart: the train is never long.
         let mut rtt = base_us;
         loop {
-            let left = hystart_round(&mut cubic, &mut window, now, 20, 1, rtt);
+            let left = feed_hystart_round(&mut cubic, &mut window, now, 20, 1, rtt);
             if rtt > base_us + threshold_us {
                 assert_eq!(left, Some(8), "the ninth sample of a round of {rtt} us");
                 break;
@@ -179,20 +179,20 @@ fn hystart_leaves_on_a_ramp_of_rtt() {
 
 /// The train detector: ACKs 20 us apart for more than (smallest RTT + what offloads hold) / 2.
 #[test]
-fn hystart_leaves_on_a_long_train() {
+fn hystart_exits_on_long_ack_train() {
     let mut cubic = Cubic::new(CubicConfig::DEFAULT);
     // 1000 segments and 10 ms: pacing at 200 MB/s, 4 * 65536 bytes take 1311 us, so the limit of 1 ms holds.
     let mut window = window_of_full_segments(1000);
-    assert_eq!(hystart_round(&mut cubic, &mut window, 1_000_000, 276, 20, 10_000), None);
+    assert_eq!(feed_hystart_round(&mut cubic, &mut window, 1_000_000, 276, 20, 10_000), None);
     // (10000 + 1000) / 2 = 5500 us: the ACK after 5520 us.
-    assert_eq!(hystart_round(&mut cubic, &mut window, 2_000_000, 300, 20, 10_000), Some(276));
+    assert_eq!(feed_hystart_round(&mut cubic, &mut window, 2_000_000, 300, 20, 10_000), Some(276));
     // A pause of more than 2 ms ends the train.
     let mut cubic = Cubic::new(CubicConfig::DEFAULT);
     let mut window = window_of_full_segments(1000);
-    assert_eq!(hystart_round(&mut cubic, &mut window, 1_000_000, 8, 2_001, 10_000), None);
+    assert_eq!(feed_hystart_round(&mut cubic, &mut window, 1_000_000, 8, 2_001, 10_000), None);
     // Below 16 segments nothing is judged.
     let mut cubic = Cubic::new(CubicConfig::DEFAULT);
-    assert_eq!(hystart_round(&mut cubic, &mut window_of_full_segments(15), 1_000_000, 300, 20, 1_000), None);
+    assert_eq!(feed_hystart_round(&mut cubic, &mut window_of_full_segments(15), 1_000_000, 300, 20, 1_000), None);
 }
 
 /// Rounds are counted while the window is still too small to judge: the train below began 400 us before it reached 16
@@ -226,18 +226,18 @@ fn hystart_in_milliseconds_leaves_at_a_tick() {
     let mut cubic = Cubic::new(config);
     let mut window = window_of_full_segments(64);
     // 5.0 to 5.24 ms, 5.3 to 5.54 ms: no tick.
-    assert_eq!(hystart_round(&mut cubic, &mut window, 5_000, 20, 12, 240), None);
-    assert_eq!(hystart_round(&mut cubic, &mut window, 5_300, 20, 12, 240), None);
+    assert_eq!(feed_hystart_round(&mut cubic, &mut window, 5_000, 20, 12, 240), None);
+    assert_eq!(feed_hystart_round(&mut cubic, &mut window, 5_300, 20, 12, 240), None);
     // 5.9 to 6.1 ms: the tick comes before the ninth ACK.
-    assert_eq!(hystart_round(&mut cubic, &mut window, 5_900, 20, 12, 240), Some(9));
+    assert_eq!(feed_hystart_round(&mut cubic, &mut window, 5_900, 20, 12, 240), Some(9));
     // Between two rounds: the first ACK of the next one finds it.
     let mut cubic = Cubic::new(config);
     let mut window = window_of_full_segments(64);
-    assert_eq!(hystart_round(&mut cubic, &mut window, 5_700, 20, 12, 240), None);
-    assert_eq!(hystart_round(&mut cubic, &mut window, 6_001, 20, 12, 240), Some(0));
+    assert_eq!(feed_hystart_round(&mut cubic, &mut window, 5_700, 20, 12, 240), None);
+    assert_eq!(feed_hystart_round(&mut cubic, &mut window, 6_001, 20, 12, 240), Some(0));
     // Half of 10 ms are five ticks: the sixth ends it.
     let mut cubic = Cubic::new(config);
     let mut window = window_of_full_segments(1000);
-    assert_eq!(hystart_round(&mut cubic, &mut window, 1_000_000, 300, 20, 10_000), None);
-    assert_eq!(hystart_round(&mut cubic, &mut window, 1_010_000, 400, 20, 10_000), Some(300));
+    assert_eq!(feed_hystart_round(&mut cubic, &mut window, 1_000_000, 300, 20, 10_000), None);
+    assert_eq!(feed_hystart_round(&mut cubic, &mut window, 1_010_000, 400, 20, 10_000), Some(300));
 }

@@ -56,14 +56,14 @@ impl Dctcp {
         // Deviates from RFC 8257 §3.3 step 3: the window also ends with an ACK that just reaches its end, as in Linux. Otherwise a window sent in one
         // burst would be evaluated with the first ACK of the next.
         if ack.snd_una >= self.window_end {
-            self.update_alpha(ack.snd_nxt);
+            self.update_dctcp_alpha(ack.snd_nxt);
         }
     }
 
     /// RFC 8257 §3.3: alpha = alpha (1 - g) + g M, once per window.
-    fn update_alpha(&mut self, snd_nxt: u64) {
+    fn update_dctcp_alpha(&mut self, snd_nxt: u64) {
         if self.fixed_point {
-            self.update_alpha_in_fixed_point();
+            self.update_dctcp_alpha_in_fixed_point();
         } else {
             let m = self.bytes_marked as f64 / self.bytes_acked.max(1) as f64;
             self.alpha = (self.alpha * (1.0 - self.g) + self.g * m).clamp(0.0, 1.0);
@@ -75,7 +75,7 @@ impl Dctcp {
 
     /// As Linux 6.1: in units of 1/1024, rounded down at each step; an alpha too small to decay further becomes zero. `alpha` stays a multiple of
     /// 1/1024, which a float holds exactly.
-    fn update_alpha_in_fixed_point(&mut self) {
+    fn update_dctcp_alpha_in_fixed_point(&mut self) {
         const ONE: u64 = 1024;
         let shift = self.dctcp_gain_shift();
         let alpha = (self.alpha * ONE as f64) as u64;
@@ -103,11 +103,11 @@ impl CongestionAlgorithm for Dctcp {
     /// RFC 8257 §3.4: grows like TCP without DCTCP.
     #[inline]
     fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
-        self.increase.increase_window_by_bytes(window, ack.acked);
+        self.increase.grow_window_by_byte_counting(window, ack.acked);
     }
 
     fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64 {
-        self.increase.reset_byte_count();
+        self.increase.reset_acked_byte_count();
         let reduced = match cause {
             // Linux: in whole segments, alpha * 1024 / 2048 of them less, rounded down.
             CongestionCause::Ecn if self.fixed_point => {

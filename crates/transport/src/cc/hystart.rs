@@ -103,7 +103,7 @@ impl Hystart {
             // Half of the RTT, in whole eighths of a millisecond.
             return now / 1000 - self.round_start / 1000 > (delay_min * 8 / 1000).max(1) >> 4;
         }
-        now - self.round_start > u64::midpoint(delay_min, max_ack_delay(window, ack))
+        now - self.round_start > u64::midpoint(delay_min, max_ack_delay_by_offloads(window, ack))
     }
 
     fn detect_delay_increase(&mut self, delay: u64, delay_min: u64) -> bool {
@@ -121,7 +121,7 @@ fn to_microseconds(time: Time) -> u64 {
 }
 
 /// How long offloads may hold ACKs together: four bursts at the pacing rate, at most 1 ms.
-fn max_ack_delay(window: &CongestionWindow, ack: &AckSample) -> u64 {
+fn max_ack_delay_by_offloads(window: &CongestionWindow, ack: &AckSample) -> u64 {
     let srtt = ack.srtt.0 / 1_000_000;
     // The pacing rate is twice the window per srtt far below ssthresh, else 1.2 times.
     let tenths = if window.cwnd < window.ssthresh / 2 { 20 } else { 12 };

@@ -2,7 +2,9 @@
 //! registry and of its loaded plug-ins.
 
 use super::CongestionControlConfig;
-use super::parameter::{ConstantType, ConstantValue, Parameter};
+use super::parameter::{
+    CongestionControlConstantType, CongestionControlConstantValue, CongestionControlParameter,
+};
 use pauseframe_schema::bounds::Bounds;
 use pauseframe_schema::document::{Item, Value as Given};
 use pauseframe_schema::reader::Table;
@@ -28,12 +30,14 @@ impl Setting for CongestionControlName {
         let built_in = || CongestionControlConfig::NAMES.iter().map(|(name, _)| *name).collect::<Vec<_>>();
         let kind =
             KIND.get_or_init(|| format!("one of {}, or MODULE:NAME of a plug-in", built_in().join(", ")));
-        let names =
-            CongestionControlConfig::all_congestion_controls().into_iter().map(|(name, _)| name).collect();
+        let names = CongestionControlConfig::built_in_and_loaded_congestion_controls()
+            .into_iter()
+            .map(|(name, _)| name)
+            .collect();
         Shape::Any(kind, vec![Shape::OneOf(names), Shape::Pattern(PLUGIN)])
     }
     fn read(item: &Item) -> Result<CongestionControlName, Mistake> {
-        let names: Vec<_> = CongestionControlConfig::all_congestion_controls()
+        let names: Vec<_> = CongestionControlConfig::built_in_and_loaded_congestion_controls()
             .into_iter()
             .map(|(name, _)| (name, CongestionControlName(name)))
             .collect();
@@ -69,9 +73,13 @@ fn ignore_constants_of_unloaded_plugin(t: &mut Table, key: &str) {
 }
 
 /// Reads the congestion control and the constants of all, because a file may be run with several.
-pub(crate) fn read_congestion_control(t: &mut Table, key: &'static str, _: &str) -> CongestionControlConfig {
-    let all = CongestionControlConfig::all_congestion_controls();
-    let docs: Vec<_> = all.iter().map(|(_, config)| config.doc()).collect();
+pub(crate) fn read_congestion_control_and_constants(
+    t: &mut Table,
+    key: &'static str,
+    _: &str,
+) -> CongestionControlConfig {
+    let all = CongestionControlConfig::built_in_and_loaded_congestion_controls();
+    let docs: Vec<_> = all.iter().map(|(_, config)| config.description_and_source()).collect();
     let doc = format!("Congestion control: {}", docs.join("; "));
     let name = t.or(key, DEFAULT, &doc);
     let named = all.iter().find(|(known, _)| *known == name.0);
@@ -82,13 +90,13 @@ pub(crate) fn read_congestion_control(t: &mut Table, key: &'static str, _: &str)
     }
     for (name, config) in &all {
         t.under(&format!("{path} = {name}"), |t| {
-            for (index, parameter) in config.parameters().iter().enumerate() {
+            for (index, parameter) in config.congestion_control_parameters().iter().enumerate() {
                 let (is_chosen, is_given) = (*name == chosen.name(), t.has(parameter.key));
                 if is_given && !is_chosen {
                     let key = t.at(parameter.key);
                     t.ledger.warn(format!("{key}: only congestion_control {name:?} uses it"));
                 }
-                let value = read_constant(t, parameter, is_chosen || is_given);
+                let value = read_congestion_control_constant(t, parameter, is_chosen || is_given);
                 assert!(
                     !is_chosen || chosen.set_constant(index, value),
                     "{} is of another kind",
@@ -101,21 +109,25 @@ pub(crate) fn read_congestion_control(t: &mut Table, key: &'static str, _: &str)
 }
 
 /// The value of a constant: from the file, a preset, or its default. Unused ones are noted, not recorded.
-fn read_constant(t: &mut Table, parameter: &Parameter, is_asked_for: bool) -> ConstantValue {
+fn read_congestion_control_constant(
+    t: &mut Table,
+    parameter: &CongestionControlParameter,
+    is_asked_for: bool,
+) -> CongestionControlConstantValue {
     match parameter.default {
-        ConstantValue::Number(_) => read_typed_constant::<f64>(t, parameter, is_asked_for),
-        ConstantValue::Count(_) => read_typed_constant::<u32>(t, parameter, is_asked_for),
-        ConstantValue::Flag(_) => read_typed_constant::<bool>(t, parameter, is_asked_for),
-        ConstantValue::Time(_) => read_typed_constant::<Span>(t, parameter, is_asked_for),
+        CongestionControlConstantValue::Number(_) => read_constant_of_type::<f64>(t, parameter, is_asked_for),
+        CongestionControlConstantValue::Count(_) => read_constant_of_type::<u32>(t, parameter, is_asked_for),
+        CongestionControlConstantValue::Flag(_) => read_constant_of_type::<bool>(t, parameter, is_asked_for),
+        CongestionControlConstantValue::Time(_) => read_constant_of_type::<Span>(t, parameter, is_asked_for),
     }
 }
 
-fn read_typed_constant<T: ConstantType + Setting + PartialOrd>(
+fn read_constant_of_type<T: CongestionControlConstantType + Setting + PartialOrd>(
     t: &mut Table,
-    parameter: &Parameter,
+    parameter: &CongestionControlParameter,
     is_asked_for: bool,
-) -> ConstantValue {
-    let &Parameter { key, doc, .. } = parameter;
+) -> CongestionControlConstantValue {
+    let &CongestionControlParameter { key, doc, .. } = parameter;
     let Some(default) = T::from_constant_value(parameter.default) else { return parameter.default };
     let range = parameter
         .range

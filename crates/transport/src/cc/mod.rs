@@ -13,8 +13,8 @@ mod keys;
 mod parameter;
 pub mod plugin;
 
-pub(crate) use keys::read_congestion_control;
-pub use parameter::{ConstantValue, Parameter};
+pub(crate) use keys::read_congestion_control_and_constants;
+pub use parameter::{CongestionControlConstantValue, CongestionControlParameter};
 pub use plugin::PluginConfig;
 
 use parameter::AlgorithmConstants;
@@ -34,7 +34,7 @@ impl CongestionWindow {
     /// at ssthresh and returns the bytes left over for congestion avoidance, as Linux does.
     // Deviates from RFC 3465 §2.2: L is unlimited (as in Linux), so stretch ACKs do not slow the start down.
     #[inline]
-    pub(crate) fn grow_in_slow_start(&mut self, acked: u64) -> u64 {
+    pub(crate) fn grow_window_in_slow_start(&mut self, acked: u64) -> u64 {
         let room = self.ssthresh.saturating_sub(self.cwnd);
         let step = acked.min(room);
         self.cwnd += step;
@@ -153,28 +153,28 @@ macro_rules! registry {
             pub fn name(&self) -> &'static str {
                 match self {
                     $(CongestionControlConfig::$variant { .. } => $name,)+
-                    CongestionControlConfig::Plugin(config) => config.plugin_code().name,
+                    CongestionControlConfig::Plugin(config) => config.loaded_plugin_of_config().name,
                 }
             }
 
             /// Description and source in one line.
-            pub fn doc(&self) -> &'static str {
+            pub fn description_and_source(&self) -> &'static str {
                 match self {
                     $(CongestionControlConfig::$variant { .. } => $doc,)+
-                    CongestionControlConfig::Plugin(config) => config.plugin_code().doc,
+                    CongestionControlConfig::Plugin(config) => config.loaded_plugin_of_config().doc,
                 }
             }
 
             /// Its constants.
-            pub fn parameters(&self) -> &'static [Parameter] {
+            pub fn congestion_control_parameters(&self) -> &'static [CongestionControlParameter] {
                 match self {
                     $(CongestionControlConfig::$variant { .. } => registry!(@parameters $($config)?),)+
-                    CongestionControlConfig::Plugin(config) => config.plugin_code().parameters,
+                    CongestionControlConfig::Plugin(config) => config.loaded_plugin_of_config().parameters,
                 }
             }
 
             /// The value of `self.parameters()[index]`.
-            pub fn get_constant(&self, index: usize) -> Option<ConstantValue> {
+            pub fn get_constant(&self, index: usize) -> Option<CongestionControlConstantValue> {
                 match self {
                     $(CongestionControlConfig::$variant $(($constants))? =>
                         registry!(@get index $(, $constants)?),)+
@@ -184,7 +184,7 @@ macro_rules! registry {
 
             /// Sets `self.parameters()[index]`; false if there is none, or its values are of another kind.
             #[must_use]
-            pub fn set_constant(&mut self, index: usize, value: ConstantValue) -> bool {
+            pub fn set_constant(&mut self, index: usize, value: CongestionControlConstantValue) -> bool {
                 match self {
                     $(CongestionControlConfig::$variant $(($constants))? =>
                         registry!(@set index, value $(, $constants)?),)+
@@ -302,30 +302,31 @@ registry! {
 
 impl CongestionControlConfig {
     /// Every congestion control that scenarios can name: the built-in ones and the loaded plug-ins.
-    pub fn all_congestion_controls() -> Vec<(&'static str, CongestionControlConfig)> {
-        let of_code =
-            |code| (PluginConfig::new(code).plugin_code().name, Self::Plugin(PluginConfig::new(code)));
+    pub fn built_in_and_loaded_congestion_controls() -> Vec<(&'static str, CongestionControlConfig)> {
+        let of_code = |code| {
+            (PluginConfig::new(code).loaded_plugin_of_config().name, Self::Plugin(PluginConfig::new(code)))
+        };
         Self::NAMES.iter().copied().chain(plugin::loaded_plugins().into_iter().map(of_code)).collect()
     }
 
     /// Whether it needs each mark echoed (RFC 8257 §3.2).
-    pub fn needs_exact_ecn(&self) -> bool {
+    pub fn needs_exact_ecn_echo(&self) -> bool {
         match self {
             Self::Dctcp(_) => true,
-            Self::Plugin(config) => config.plugin_code().needs_exact_ecn(),
+            Self::Plugin(config) => config.loaded_plugin_of_config().needs_exact_ecn_echo(),
             _ => false,
         }
     }
 
     /// Whether it sets a pacing rate.
     pub fn sets_pacing_rate(&self) -> bool {
-        matches!(self, Self::Plugin(config) if config.plugin_code().sets_pacing_rate())
+        matches!(self, Self::Plugin(config) if config.loaded_plugin_of_config().sets_pacing_rate())
     }
 }
 
 impl CongestionControl {
     /// The algorithm for contract checks, in which a plug-in that requests less than a segment fails.
-    pub(crate) fn new_with_strict_checks(config: &CongestionControlConfig) -> CongestionControl {
+    pub(crate) fn new_with_strict_plugin_checks(config: &CongestionControlConfig) -> CongestionControl {
         let mut cc = CongestionControl::new(config);
         if let CongestionControl::Plugin(plugin) = &mut cc {
             plugin.enable_strict_checks();
@@ -334,9 +335,9 @@ impl CongestionControl {
     }
 
     /// Sets the flow of the connection, for messages of plug-ins.
-    pub(crate) fn set_flow_for_messages(&mut self, flow: u32) {
+    pub(crate) fn set_flow_number_for_plugin_messages(&mut self, flow: u32) {
         if let CongestionControl::Plugin(plugin) = self {
-            plugin.set_flow_for_messages(flow);
+            plugin.set_flow_number_for_plugin_messages(flow);
         }
     }
 }

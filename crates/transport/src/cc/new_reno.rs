@@ -13,8 +13,8 @@ pub(crate) struct AdditiveIncrease {
 impl AdditiveIncrease {
     /// Slow start below ssthresh, else congestion avoidance.
     #[inline]
-    pub(crate) fn increase_window_by_bytes(&mut self, window: &mut CongestionWindow, acked: u64) {
-        let rest = window.grow_in_slow_start(acked);
+    pub(crate) fn grow_window_by_byte_counting(&mut self, window: &mut CongestionWindow, acked: u64) {
+        let rest = window.grow_window_in_slow_start(acked);
         if rest == 0 {
             return;
         }
@@ -27,7 +27,7 @@ impl AdditiveIncrease {
     }
 
     /// Resets the byte count after a reduction.
-    pub(crate) fn reset_byte_count(&mut self) {
+    pub(crate) fn reset_acked_byte_count(&mut self) {
         self.bytes_acked = 0;
     }
 }
@@ -47,11 +47,11 @@ impl NewReno {
 impl CongestionAlgorithm for NewReno {
     #[inline]
     fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
-        self.increase.increase_window_by_bytes(window, ack.acked);
+        self.increase.grow_window_by_byte_counting(window, ack.acked);
     }
 
     fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
-        self.increase.reset_byte_count();
+        self.increase.reset_acked_byte_count();
         // RFC 5681 eq. (4); RFC 3168 §6.1.2 has the same for ECN.
         (window.cwnd / 2).max(window.segments_to_bytes(2))
     }

@@ -5,7 +5,7 @@ use pauseframe_units::Span;
 
 /// The value of a constant.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum ConstantValue {
+pub enum CongestionControlConstantValue {
     /// A number.
     Number(f64),
     /// A whole number.
@@ -18,33 +18,33 @@ pub enum ConstantValue {
 
 /// One constant of a congestion control.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Parameter {
+pub struct CongestionControlParameter {
     /// Its key in scenario files, which begins with the name of the congestion control: "`dctcp_g`".
     pub key: &'static str,
     /// What it is, with unit and source, in one line.
     pub doc: &'static str,
     /// Its default.
-    pub default: ConstantValue,
+    pub default: CongestionControlConstantValue,
     /// Smallest and largest value; `None`: any.
-    pub range: Option<(ConstantValue, ConstantValue)>,
+    pub range: Option<(CongestionControlConstantValue, CongestionControlConstantValue)>,
 }
 
 /// A possible type of a constant.
-pub(super) trait ConstantType: Copy {
+pub(super) trait CongestionControlConstantType: Copy {
     /// Converts to a value.
-    fn to_constant_value(self) -> ConstantValue;
+    fn to_constant_value(self) -> CongestionControlConstantValue;
     /// From a value of the same kind.
-    fn from_constant_value(value: ConstantValue) -> Option<Self>;
+    fn from_constant_value(value: CongestionControlConstantValue) -> Option<Self>;
 }
 
 macro_rules! constant {
     ($($type:ty => $kind:ident,)+) => {$(
-        impl ConstantType for $type {
-            fn to_constant_value(self) -> ConstantValue {
-                ConstantValue::$kind(self)
+        impl CongestionControlConstantType for $type {
+            fn to_constant_value(self) -> CongestionControlConstantValue {
+                CongestionControlConstantValue::$kind(self)
             }
-            fn from_constant_value(value: ConstantValue) -> Option<Self> {
-                if let ConstantValue::$kind(value) = value { Some(value) } else { None }
+            fn from_constant_value(value: CongestionControlConstantValue) -> Option<Self> {
+                if let CongestionControlConstantValue::$kind(value) = value { Some(value) } else { None }
             }
         }
     )+};
@@ -54,11 +54,11 @@ constant! { f64 => Number, u32 => Count, bool => Flag, Span => Time, }
 /// Access to the constants of an algorithm by index.
 pub(crate) trait AlgorithmConstants: Copy {
     /// The declared constants.
-    const PARAMETERS: &'static [Parameter];
+    const PARAMETERS: &'static [CongestionControlParameter];
     /// The value of `PARAMETERS[index]`.
-    fn get_constant(&self, index: usize) -> Option<ConstantValue>;
+    fn get_constant(&self, index: usize) -> Option<CongestionControlConstantValue>;
     /// Sets `PARAMETERS[index]`; false if there is none, or the kind is another.
-    fn set_constant(&mut self, index: usize, value: ConstantValue) -> bool;
+    fn set_constant(&mut self, index: usize, value: CongestionControlConstantValue) -> bool;
 }
 
 /// Declares the constants of the congestion control of that name: `FIELD: TYPE = DEFAULT, in SMALLEST, LARGEST;`. The documentation of a
@@ -88,9 +88,9 @@ macro_rules! constants {
         }
 
         impl $crate::cc::parameter::AlgorithmConstants for $config {
-            const PARAMETERS: &'static [$crate::cc::Parameter] = {
+            const PARAMETERS: &'static [$crate::cc::CongestionControlParameter] = {
                 use $crate::cc::parameter::constants;
-                &[$($crate::cc::Parameter {
+                &[$($crate::cc::CongestionControlParameter {
                     key: concat!($name, "_", stringify!($field)),
                     doc: concat!($($doc),+).trim_ascii(),
                     default: constants!(@value $type, $default),
@@ -98,13 +98,13 @@ macro_rules! constants {
                 },)+]
             };
 
-            fn get_constant(&self, index: usize) -> Option<$crate::cc::ConstantValue> {
-                use $crate::cc::parameter::ConstantType;
+            fn get_constant(&self, index: usize) -> Option<$crate::cc::CongestionControlConstantValue> {
+                use $crate::cc::parameter::CongestionControlConstantType;
                 [$(self.$field.to_constant_value(),)+].get(index).copied()
             }
 
-            fn set_constant(&mut self, index: usize, value: $crate::cc::ConstantValue) -> bool {
-                use $crate::cc::parameter::ConstantType;
+            fn set_constant(&mut self, index: usize, value: $crate::cc::CongestionControlConstantValue) -> bool {
+                use $crate::cc::parameter::CongestionControlConstantType;
                 let mut place = 0..;
                 $(if place.next() == Some(index) {
                     let Some(value) = <$type>::from_constant_value(value) else { return false };
@@ -115,10 +115,10 @@ macro_rules! constants {
             }
         }
     };
-    (@value f64, $value:expr) => { $crate::cc::ConstantValue::Number($value) };
-    (@value u32, $value:expr) => { $crate::cc::ConstantValue::Count($value) };
-    (@value bool, $value:expr) => { $crate::cc::ConstantValue::Flag($value) };
-    (@value Span, $value:expr) => { $crate::cc::ConstantValue::Time($value) };
+    (@value f64, $value:expr) => { $crate::cc::CongestionControlConstantValue::Number($value) };
+    (@value u32, $value:expr) => { $crate::cc::CongestionControlConstantValue::Count($value) };
+    (@value bool, $value:expr) => { $crate::cc::CongestionControlConstantValue::Flag($value) };
+    (@value Span, $value:expr) => { $crate::cc::CongestionControlConstantValue::Time($value) };
     (@range $type:ident) => { None };
     (@range $type:ident, $low:expr, $high:expr) => {
         Some((constants!(@value $type, $low), constants!(@value $type, $high)))

@@ -41,11 +41,11 @@ impl CongestionAlgorithm for Pfabric {
     }
 
     fn increase_window(&mut self, window: &mut CongestionWindow, ack: &AckSample) {
-        self.increase.increase_window_by_bytes(window, ack.acked);
+        self.increase.grow_window_by_byte_counting(window, ack.acked);
     }
 
     fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
-        self.increase.reset_byte_count();
+        self.increase.reset_acked_byte_count();
         (window.cwnd / 2).max(window.segments_to_bytes(2))
     }
 

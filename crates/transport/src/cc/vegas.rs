@@ -70,7 +70,7 @@ impl Vegas {
 
     fn grow_in_vegas_slow_start(&self, window: &mut CongestionWindow, acked: u64) {
         if self.growing {
-            window.grow_in_slow_start(acked);
+            window.grow_window_in_slow_start(acked);
         }
     }
 
@@ -120,12 +120,12 @@ impl CongestionAlgorithm for Vegas {
             self.begin_vegas_round(ack.snd_nxt);
         }
         if !self.enabled {
-            self.reno.increase_window_by_bytes(window, ack.acked);
+            self.reno.grow_window_by_byte_counting(window, ack.acked);
         } else if ack.snd_una > self.window_end {
             if self.samples >= MIN_RTT_SAMPLES {
                 self.adjust_window_by_queue_estimate(window, ack.acked);
             } else {
-                self.reno.increase_window_by_bytes(window, ack.acked);
+                self.reno.grow_window_by_byte_counting(window, ack.acked);
             }
             self.begin_vegas_round(ack.snd_nxt);
         } else if window.cwnd < window.ssthresh {
@@ -134,7 +134,7 @@ impl CongestionAlgorithm for Vegas {
     }
 
     fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, _cause: CongestionCause) -> u64 {
-        self.reno.reset_byte_count();
+        self.reno.reset_acked_byte_count();
         self.enabled = false;
         (window.cwnd / 2).max(window.segments_to_bytes(2))
     }

@@ -8,8 +8,8 @@
 use super::Receiver;
 use super::buffer::ReceiveBufferState;
 use super::gro::{GroResult, GroState, MergedSegment};
-use super::linux_acks::LinuxAckPolicy;
-use super::reader::PacedReader;
+use super::linux_acks::LinuxDelayedAckState;
+use super::reader::PacedApplicationReader;
 use crate::config::{DelayedAckForm, ReceiveBuffer, TcpConfig};
 use crate::rtt::RttEstimator;
 use crate::segment::{EcnCodepoint, Segment, TcpFlags};
@@ -18,9 +18,9 @@ use pauseframe_units::{Span, Time};
 /// State that only extended receivers have.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceiverExtensions {
-    pub(super) acks: Option<LinuxAckPolicy>,
+    pub(super) acks: Option<LinuxDelayedAckState>,
     pub(super) buffer: ReceiveBufferState,
-    pub(super) reader: Option<PacedReader>,
+    pub(super) reader: Option<PacedApplicationReader>,
     /// When the delayed (or compressed) ACK must go out.
     ack_at: Time,
     /// Duplicate range that the next SACK option reports.
@@ -47,9 +47,9 @@ impl ReceiverExtensions {
         };
         (!plain).then(|| {
             Box::new(ReceiverExtensions {
-                acks: acks.then(|| LinuxAckPolicy::new(mss, config.delayed_ack.timeout)),
+                acks: acks.then(|| LinuxDelayedAckState::new(mss, config.delayed_ack.timeout)),
                 buffer: ReceiveBufferState::new(config, mss),
-                reader: config.read_rate.map(|rate| PacedReader::new(rate, mss)),
+                reader: config.read_rate.map(|rate| PacedApplicationReader::new(rate, mss)),
                 ack_at: Time::MAX,
                 duplicate: None,
                 dsack: config.dsack,
@@ -75,7 +75,7 @@ impl ReceiverExtensions {
     }
 
     /// Records the duplicate `start..end` for the next SACK option.
-    pub(super) fn record_duplicate(&mut self, start: u64, end: u64) {
+    pub(super) fn record_duplicate_for_dsack(&mut self, start: u64, end: u64) {
         if self.dsack {
             self.duplicate = Some((start, end));
         }
@@ -97,7 +97,7 @@ impl ReceiverExtensions {
     }
 
     /// The next deadline.
-    fn deadline(&self) -> Time {
+    fn next_receiver_deadline(&self) -> Time {
         let at = self.reader.as_ref().map_or(self.ack_at, |reader| self.ack_at.min(reader.next));
         self.gro.as_ref().map_or(at, |gro| at.min(gro.ends))
     }
@@ -110,26 +110,31 @@ impl ReceiverExtensions {
     /// Queues `bytes` for the application, which reads at its own rate.
     fn queue_bytes_for_application(&mut self, bytes: u64, now: Time) {
         if let Some(reader) = &mut self.reader {
-            reader.add_unread(bytes, now);
+            reader.add_unread_bytes(bytes, now);
         }
     }
 }
 
 impl Receiver {
     /// Passes a frame to GRO.
-    pub(crate) fn merge_frame(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) -> GroResult {
+    pub(crate) fn merge_frame_by_gro(
+        &mut self,
+        segment: &Segment,
+        codepoint: EcnCodepoint,
+        now: Time,
+    ) -> GroResult {
         let gro = self.adaptive.as_deref_mut().and_then(|adaptive| adaptive.gro.as_deref_mut());
         let taken =
-            gro.map_or(GroResult::Passed(None), |gro| gro.merge_or_flush_frame(segment, codepoint, now));
-        self.update_deadline();
+            gro.map_or(GroResult::Passed(None), |gro| gro.merge_frame_or_flush_held(segment, codepoint, now));
+        self.update_receiver_deadline();
         taken
     }
 
     /// Takes the merged segment of a poll that has ended by `now`.
-    pub(crate) fn end_poll(&mut self, now: Time) -> Option<MergedSegment> {
+    pub(crate) fn end_gro_poll(&mut self, now: Time) -> Option<MergedSegment> {
         let gro = self.adaptive.as_deref_mut()?.gro.as_deref_mut().filter(|gro| gro.ends <= now)?;
         let merged = gro.flush_held_segment();
-        self.update_deadline();
+        self.update_receiver_deadline();
         merged
     }
 
@@ -154,7 +159,8 @@ impl Receiver {
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
         let announced = u64::from(self.window) + unacked;
         if fresh > 0 {
-            let frame = adaptive.gro.as_ref().map_or(segment.len, |gro| gro.peer_segment_size(segment.len));
+            let frame =
+                adaptive.gro.as_ref().map_or(segment.len, |gro| gro.infer_peer_segment_size(segment.len));
             if let Some(acks) = &mut adaptive.acks {
                 acks.on_data(segment, frame, now, announced as u32, config, rtt);
             }
@@ -165,19 +171,19 @@ impl Receiver {
             }
             adaptive.queue_bytes_for_application(fresh, now);
         } else if !in_order && !self.ranges.is_empty() {
-            self.compress_sack(now, config, rtt);
+            self.delay_ack_by_sack_compression(now, config, rtt);
         }
         if in_order {
-            self.schedule_delayed_ack(segment.flags, now, config, rtt);
+            self.send_or_delay_ack(segment.flags, now, config, rtt);
         }
         if fresh > 0 {
             self.update_receive_window_after_read(now);
         }
-        self.update_deadline();
+        self.update_receiver_deadline();
     }
 
     /// Decides whether an ACK of in-order data leaves now, or when.
-    fn schedule_delayed_ack(&mut self, flags: TcpFlags, now: Time, config: &TcpConfig, rtt: &RttEstimator) {
+    fn send_or_delay_ack(&mut self, flags: TcpFlags, now: Time, config: &TcpConfig, rtt: &RttEstimator) {
         let unacked = self.rcv_nxt - self.acked;
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
         let (due, delay) = match &adaptive.acks {
@@ -185,9 +191,9 @@ impl Receiver {
             Some(acks) => {
                 // `tcp_cleanup_rbuf`: what was pushed is acknowledged when the reader has emptied the buffer.
                 let drained = adaptive.reader.as_ref().is_none_or(|reader| reader.unread == 0);
-                let due =
-                    acks.is_ack_due(unacked, config) || (drained && acks.is_ack_of_pushed_data_due(config));
-                (due, acks.ack_delay(config, rtt))
+                let due = acks.must_send_ack_immediately(unacked, config)
+                    || (drained && acks.is_ack_of_pushed_data_due(config));
+                (due, acks.delayed_ack_timeout(config, rtt))
             }
         };
         if due {
@@ -206,11 +212,11 @@ impl Receiver {
     }
 
     /// Linux holds back ACKs that only report further data above a gap, after the first three (`tcp_comp_sack_*`).
-    fn compress_sack(&mut self, now: Time, config: &TcpConfig, rtt: &RttEstimator) {
+    fn delay_ack_by_sack_compression(&mut self, now: Time, config: &TcpConfig, rtt: &RttEstimator) {
         let rcv_nxt = self.rcv_nxt;
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
         let Some(acks) = &mut adaptive.acks else { return };
-        let estimate = adaptive.buffer.measured_receiver_rtt().into_iter().chain(rtt.srtt()).min();
+        let estimate = adaptive.buffer.rtt_measured_by_receiver().into_iter().chain(rtt.srtt()).min();
         if adaptive.duplicate.is_some() || self.before_change != super::NO_OFFSET || self.rcv_nxt > self.acked
         {
             return;
@@ -226,7 +232,7 @@ impl Receiver {
         let read = self.delivered_bytes();
         let held = self.bytes_held_above_gap();
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
-        adaptive.buffer.on_application_read(read, now);
+        adaptive.buffer.autotune_receive_buffer_on_read(read, now);
         let held = held + adaptive.unread_bytes();
         if adaptive.reader.is_some() && adaptive.buffer.should_announce_window(held, self.window) {
             self.ack_now = true;
@@ -243,17 +249,18 @@ impl Receiver {
         if let Some(acks) = &mut adaptive.acks {
             acks.on_ack_sent();
         }
-        self.update_deadline();
+        self.update_receiver_deadline();
     }
 
     /// The window of a SYN or SYN-ACK.
-    pub(crate) fn syn_window(&self) -> u32 {
+    pub(crate) fn receive_window_of_syn(&self) -> u32 {
         self.window
     }
 
     /// The smallest shift that lets every window of this receiver be written in 16 bits, at most 14 (RFC 7323 §2.3).
     pub(crate) fn window_scale(&self) -> u8 {
-        let largest = self.adaptive.as_ref().map_or(self.window, |adaptive| adaptive.buffer.max_window());
+        let largest =
+            self.adaptive.as_ref().map_or(self.window, |adaptive| adaptive.buffer.max_receive_window());
         (32 - (largest >> 16).leading_zeros()).min(14) as u8
     }
 
@@ -292,18 +299,19 @@ impl Receiver {
         if adaptive.reader.as_mut().is_some_and(|reader| reader.read_by_application_if_due(now)) {
             let drained = adaptive.unread_bytes() == 0;
             if let Some(acks) = &adaptive.acks
-                && (acks.is_ack_due(unacked, config)
+                && (acks.must_send_ack_immediately(unacked, config)
                     || (drained && unacked > 0 && acks.is_ack_of_pushed_data_due(config)))
             {
                 self.ack_now = true;
             }
             self.update_receive_window_after_read(now);
         }
-        self.update_deadline();
+        self.update_receiver_deadline();
     }
 
-    fn update_deadline(&mut self) {
-        self.deadline = self.adaptive.as_ref().map_or(Time::MAX, |adaptive| adaptive.deadline());
+    fn update_receiver_deadline(&mut self) {
+        self.deadline =
+            self.adaptive.as_ref().map_or(Time::MAX, |adaptive| adaptive.next_receiver_deadline());
     }
 }
 

@@ -51,13 +51,13 @@ impl ReceiveBufferState {
     pub(super) fn initial_receive_window(&self) -> u32 {
         match self {
             ReceiveBufferState::Fixed { size, .. } => *size,
-            ReceiveBufferState::Linux(linux) => linux.syn_window(),
+            ReceiveBufferState::Linux(linux) => linux.receive_window_of_syn(),
             ReceiveBufferState::Freebsd(freebsd) => freebsd.size.min(MAX_SYN_WINDOW as u32),
         }
     }
 
     /// The largest possible window.
-    pub(super) fn max_window(&self) -> u32 {
+    pub(super) fn max_receive_window(&self) -> u32 {
         match self {
             ReceiveBufferState::Fixed { size, .. } => *size,
             // As `tcp_select_initial_window`, which looks at the whole of tcp_rmem[2].
@@ -70,9 +70,11 @@ impl ReceiveBufferState {
     pub(super) fn receive_window_to_advertise(&self, held: u64) -> u32 {
         match self {
             // What waits above a gap lies within the window.
-            ReceiveBufferState::Fixed { size, mss } => fixed_buffer_window(*size, *mss, held),
+            ReceiveBufferState::Fixed { size, mss } => receive_window_of_fixed_buffer(*size, *mss, held),
             ReceiveBufferState::Linux(linux) => linux.window_to_advertise_by_linux(held),
-            ReceiveBufferState::Freebsd(freebsd) => fixed_buffer_window(freebsd.size, freebsd.mss, held),
+            ReceiveBufferState::Freebsd(freebsd) => {
+                receive_window_of_fixed_buffer(freebsd.size, freebsd.mss, held)
+            }
         }
     }
 
@@ -113,9 +115,10 @@ impl ReceiveBufferState {
         match self {
             ReceiveBufferState::Fixed { .. } => false,
             ReceiveBufferState::Linux(linux) => {
-                linux.measure_rtt_by_stamp(segment, now);
-                linux.measure_rtt_by_window(now, rcv_nxt, announced);
-                segment.len >= 128 && linux.grow_window(u64::from(segment.len), u64::from(frame), held)
+                linux.measure_receiver_rtt_by_timestamp(segment, now);
+                linux.measure_receiver_rtt_by_window(now, rcv_nxt, announced);
+                segment.len >= 128
+                    && linux.grow_receive_window(u64::from(segment.len), u64::from(frame), held)
             }
             ReceiveBufferState::Freebsd(freebsd) => {
                 freebsd.on_data(segment);
@@ -125,7 +128,7 @@ impl ReceiveBufferState {
     }
 
     /// The application has read up to `read`.
-    pub(super) fn on_application_read(&mut self, read: u64, now: Time) {
+    pub(super) fn autotune_receive_buffer_on_read(&mut self, read: u64, now: Time) {
         if let ReceiveBufferState::Linux(linux) = self {
             linux.adjust_receive_buffer(read, now);
         }
@@ -139,7 +142,7 @@ impl ReceiveBufferState {
     }
 
     /// The round-trip time that the receiver has measured, if it has.
-    pub(super) fn measured_receiver_rtt(&self) -> Option<Span> {
+    pub(super) fn rtt_measured_by_receiver(&self) -> Option<Span> {
         match self {
             ReceiveBufferState::Linux(linux) => (linux.rtt8 > Span::ZERO).then(|| linux.rtt8 / 8),
             _ => None,
@@ -148,7 +151,7 @@ impl ReceiveBufferState {
 }
 
 /// RFC 9293 §3.8.6.2.2: what is free, or nothing where that is less than a segment.
-fn fixed_buffer_window(size: u32, mss: u32, held: u64) -> u32 {
+fn receive_window_of_fixed_buffer(size: u32, mss: u32, held: u64) -> u32 {
     let free = u64::from(size).saturating_sub(held) as u32;
     if free < mss.min(size / 2) { 0 } else { free }
 }
@@ -209,7 +212,7 @@ impl LinuxReceiveBuffer {
             last_echo: 0,
             scale,
         };
-        let syn = u64::from(buffer.syn_window());
+        let syn = u64::from(buffer.receive_window_of_syn());
         buffer.ssthresh = syn.min(clamp);
         // TCP_INIT_CWND segments.
         buffer.space = buffer.ssthresh.min(10 * mss);
@@ -217,7 +220,7 @@ impl LinuxReceiveBuffer {
     }
 
     /// `tcp_select_initial_window`: whole segments.
-    fn syn_window(&self) -> u32 {
+    fn receive_window_of_syn(&self) -> u32 {
         let full = window_from_buffer_space(self.size);
         let whole = if full > self.mss { full - full % self.mss } else { full };
         whole.min(MAX_SYN_WINDOW) as u32
@@ -236,7 +239,7 @@ impl LinuxReceiveBuffer {
     }
 
     /// `tcp_grow_window`.
-    fn grow_window(&mut self, len: u64, frame: u64, held: u64) -> bool {
+    fn grow_receive_window(&mut self, len: u64, frame: u64, held: u64) -> bool {
         let space = window_from_buffer_space(self.size.saturating_sub(truesize(held, self.mss)));
         let room = self.clamp.min(space).saturating_sub(self.ssthresh);
         if room == 0 {
@@ -245,7 +248,7 @@ impl LinuxReceiveBuffer {
         let step = if window_from_buffer_space(frame + SKB_OVERHEAD_BYTES) <= frame {
             2 * self.mss
         } else {
-            self.window_growth_step(frame)
+            self.receive_window_growth_step(frame)
         };
         if step == 0 {
             return false;
@@ -255,7 +258,7 @@ impl LinuxReceiveBuffer {
     }
 
     /// `__tcp_grow_window`: segments with high overhead grow the window less, especially a large one.
-    fn window_growth_step(&self, len: u64) -> u64 {
+    fn receive_window_growth_step(&self, len: u64) -> u64 {
         let mut size = window_from_buffer_space(len + SKB_OVERHEAD_BYTES) / 2;
         let mut window = window_from_buffer_space(self.max) / 2;
         while self.ssthresh <= window {
@@ -268,13 +271,13 @@ impl LinuxReceiveBuffer {
     }
 
     /// `tcp_rcv_rtt_measure_ts`: the clock of RFC 7323 timestamps, which counts milliseconds, and at least one.
-    fn measure_rtt_by_stamp(&mut self, segment: &Segment, now: Time) {
+    fn measure_receiver_rtt_by_timestamp(&mut self, segment: &Segment, now: Time) {
         let echo = segment.stamps.echo;
         if echo == 0 || echo == self.last_echo || u64::from(segment.len) < self.mss {
             return;
         }
         self.last_echo = echo;
-        let delta = crate::segment::timestamp_clock(now).wrapping_sub(echo).max(1);
+        let delta = crate::segment::tcp_timestamp_at(now).wrapping_sub(echo).max(1);
         if delta > i32::MAX as u32 / 1000 {
             return; // Not our clock.
         }
@@ -283,7 +286,7 @@ impl LinuxReceiveBuffer {
     }
 
     /// `tcp_rcv_rtt_measure`: receiving a whole window takes at least a round trip; keeps the minimum.
-    fn measure_rtt_by_window(&mut self, now: Time, rcv_nxt: u64, announced: u64) {
+    fn measure_receiver_rtt_by_window(&mut self, now: Time, rcv_nxt: u64, announced: u64) {
         if self.timed_from != Time::MAX {
             if rcv_nxt < self.timed_to {
                 return;
@@ -308,7 +311,7 @@ impl LinuxReceiveBuffer {
             let window = 2 * copied + 16 * self.mss;
             let growth = u128::from(window) * u128::from(copied - self.space) / u128::from(self.space.max(1));
             let window = window.saturating_add(u64::try_from(2 * growth).unwrap_or(u64::MAX));
-            let size = (window / self.mss).saturating_mul(self.min_buffer_for_segment()).min(self.max);
+            let size = (window / self.mss).saturating_mul(self.min_buffer_for_one_segment()).min(self.max);
             if size > self.size {
                 self.size = size;
                 self.clamp = window_from_buffer_space(size);
@@ -320,7 +323,7 @@ impl LinuxReceiveBuffer {
     }
 
     /// The buffer that gives a window of one segment, in steps of 128 bytes.
-    fn min_buffer_for_segment(&self) -> u64 {
+    fn min_buffer_for_one_segment(&self) -> u64 {
         let mut space = self.mss + SKB_LINEAR_BYTES;
         while window_from_buffer_space(space) < self.mss {
             space += 128;

@@ -47,21 +47,22 @@ pub(crate) struct GroState {
     /// When the poll ends.
     pub(super) ends: Time,
     poll: Span,
-    rules: GroRules,
+    rules: GroMergeRules,
 }
 
 /// Rules that prevent merging of contiguous frames.
 #[derive(Clone, Copy, Debug)]
-struct GroRules {
+struct GroMergeRules {
     ce: bool,
     /// Flags that end a merge with the frame that has them.
     last: TcpFlags,
 }
 
-impl GroRules {
-    fn new(config: &TcpConfig) -> GroRules {
-        let last = if config.has_mechanism(Mechanism::GroPush) { MERGE_ENDING_FLAGS } else { TcpFlags::FIN };
-        GroRules { ce: config.has_mechanism(Mechanism::GroCe), last }
+impl GroMergeRules {
+    fn new(config: &TcpConfig) -> GroMergeRules {
+        let last =
+            if config.is_mechanism_enabled(Mechanism::GroPush) { MERGE_ENDING_FLAGS } else { TcpFlags::FIN };
+        GroMergeRules { ce: config.is_mechanism_enabled(Mechanism::GroCe), last }
     }
 }
 
@@ -69,7 +70,7 @@ impl GroState {
     /// The state that `config` needs.
     pub(super) fn new(config: &TcpConfig) -> Option<Box<GroState>> {
         let poll = config.offload.gro;
-        let rules = GroRules::new(config);
+        let rules = GroMergeRules::new(config);
         (poll > Span::ZERO).then(|| Box::new(GroState { held: None, frame: 0, ends: Time::MAX, poll, rules }))
     }
 
@@ -79,12 +80,12 @@ impl GroState {
     }
 
     /// The peer's segment size, as shown by a received segment of `len` bytes.
-    pub(super) fn peer_segment_size(&self, len: u32) -> u32 {
+    pub(super) fn infer_peer_segment_size(&self, len: u32) -> u32 {
         if self.frame == 0 { len } else { len.min(self.frame) }
     }
 
     /// Processes a frame.
-    pub(super) fn merge_or_flush_frame(
+    pub(super) fn merge_frame_or_flush_held(
         &mut self,
         segment: &Segment,
         codepoint: EcnCodepoint,
@@ -122,7 +123,7 @@ impl GroState {
 
 impl MergedSegment {
     /// Whether the frame `next` continues this, in a poll whose frames have `frame` bytes.
-    fn can_merge_following_frame(&self, next: &MergedSegment, frame: u32, rules: GroRules) -> bool {
+    fn can_merge_following_frame(&self, next: &MergedSegment, frame: u32, rules: GroMergeRules) -> bool {
         let (held, segment) = (&self.segment, &next.segment);
         let other = |flags: TcpFlags| flags.without_flags(MERGE_ENDING_FLAGS).without_flags(TcpFlags::CWR);
         segment.seq == held.seq.wrapping_add(held.len)
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     fn gro() -> GroState {
-        let rules = GroRules { ce: true, last: MERGE_ENDING_FLAGS };
+        let rules = GroMergeRules { ce: true, last: MERGE_ENDING_FLAGS };
         GroState { held: None, frame: 0, ends: Time::MAX, poll: Span::from_us(10), rules }
     }
 
@@ -154,7 +155,7 @@ mod tests {
         let mut gro = gro();
         let mut up = Vec::new();
         for (segment, codepoint) in frames {
-            match gro.merge_or_flush_frame(segment, *codepoint, Time::ZERO) {
+            match gro.merge_frame_or_flush_held(segment, *codepoint, Time::ZERO) {
                 GroResult::Held => {}
                 GroResult::Due(merged) => up.push(merged.segment.len),
                 GroResult::Passed(merged) => {

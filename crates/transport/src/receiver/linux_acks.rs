@@ -18,7 +18,7 @@ const MAX_ACK_DELAYS: [Span; 2] = [Span::from_ms(200), Span::from_ms(500)];
 
 /// The state of `inet_csk(sk)->icsk_ack`.
 #[derive(Clone, Debug)]
-pub(crate) struct LinuxAckPolicy {
+pub(crate) struct LinuxDelayedAckState {
     /// Timeout of the delayed ACK.
     ato: Span,
     /// Initial timeout (`TCP_ATO_MIN`).
@@ -42,9 +42,9 @@ pub(crate) struct LinuxAckPolicy {
     restarts_quick_acks: bool,
 }
 
-impl LinuxAckPolicy {
-    pub(super) fn new(mss: u32, min_ato: Span) -> LinuxAckPolicy {
-        LinuxAckPolicy {
+impl LinuxDelayedAckState {
+    pub(super) fn new(mss: u32, min_ato: Span) -> LinuxDelayedAckState {
+        LinuxDelayedAckState {
             ato: Span::ZERO,
             min_ato,
             last_data: None,
@@ -135,7 +135,7 @@ impl LinuxAckPolicy {
     }
 
     /// `__tcp_ack_snd_check`.
-    pub(super) fn is_ack_due(&self, unacked: u64, config: &TcpConfig) -> bool {
+    pub(super) fn must_send_ack_immediately(&self, unacked: u64, config: &TcpConfig) -> bool {
         if config.delayed_ack_form != DelayedAckForm::Linux {
             return false;
         }
@@ -146,11 +146,11 @@ impl LinuxAckPolicy {
     /// `tcp_cleanup_rbuf`: a reader that has emptied the buffer acknowledges pushed data.
     pub(super) fn is_ack_of_pushed_data_due(&self, config: &TcpConfig) -> bool {
         (self.pushed == 2 || (self.pushed == 1 && !self.pingpong))
-            && config.has_mechanism(Mechanism::AckOfPush)
+            && config.is_mechanism_enabled(Mechanism::AckOfPush)
     }
 
     /// `tcp_send_delayed_ack`.
-    pub(super) fn ack_delay(&self, config: &TcpConfig, rtt: &RttEstimator) -> Span {
+    pub(super) fn delayed_ack_timeout(&self, config: &TcpConfig, rtt: &RttEstimator) -> Span {
         let least = config.delayed_ack.timeout;
         // Whatever the minimum of the RTO: the bound below it (`tcp_delack_max`) is of Linux 6.7.
         if self.ato <= least {

@@ -73,7 +73,7 @@ impl Receiver {
                 .as_ref()
                 .map_or(config.receive_window, |adaptive| adaptive.initial_receive_window()),
             adaptive,
-            space: SequenceSpace::numbering_after_syn(peer_iss),
+            space: SequenceSpace::sequence_space_after_syn(peer_iss),
             stamp: 0,
             push: peer_iss,
             // With 2 segments: at once when more than one full segment waits, as in Linux.
@@ -140,7 +140,7 @@ impl Receiver {
             self.on_data_with_extensions(segment, now, config, rtt);
         } else if self.is_next_in_order_segment(segment) {
             self.rcv_nxt += u64::from(segment.len);
-            self.on_in_order_data(segment.flags, now, config.delayed_ack.timeout);
+            self.schedule_ack_of_in_order_data(segment.flags, now, config.delayed_ack.timeout);
         } else {
             self.on_data_out_of_order(segment);
         }
@@ -156,7 +156,7 @@ impl Receiver {
 
     /// RFC 5681 §4.2: at least every second full segment is acknowledged, and within `delay`.
     #[inline]
-    fn on_in_order_data(&mut self, flags: TcpFlags, now: Time, delay: Span) {
+    fn schedule_ack_of_in_order_data(&mut self, flags: TcpFlags, now: Time, delay: Span) {
         if self.rcv_nxt - self.acked > u64::from(self.delay_bytes) {
             self.ack_now = true;
         } else if self.deadline == Time::MAX {
@@ -255,7 +255,7 @@ impl Receiver {
     /// Processes the FIN after all data; it takes one sequence number.
     pub(crate) fn consume_peer_fin(&mut self) {
         self.before_change = NO_OFFSET;
-        self.space = self.space.numbering_after_fin();
+        self.space = self.space.sequence_space_after_fin();
     }
 
     /// Called before the application writes. In Linux a due ACK leaves before the application is woken, so the ACK of a request does not wait for the

@@ -4,7 +4,7 @@ use pauseframe_units::{BitRate, Bytes, Time};
 
 /// The reader and what waits for it.
 #[derive(Clone, Debug)]
-pub(crate) struct PacedReader {
+pub(crate) struct PacedApplicationReader {
     rate: BitRate,
     chunk: u64,
     /// Unread in-order bytes.
@@ -15,21 +15,21 @@ pub(crate) struct PacedReader {
     pub(super) next: Time,
 }
 
-impl PacedReader {
+impl PacedApplicationReader {
     /// Reads `chunk` bytes at a time.
-    pub(super) fn new(rate: BitRate, chunk: u32) -> PacedReader {
-        PacedReader { rate, chunk: u64::from(chunk), unread: 0, taking: 0, next: Time::MAX }
+    pub(super) fn new(rate: BitRate, chunk: u32) -> PacedApplicationReader {
+        PacedApplicationReader { rate, chunk: u64::from(chunk), unread: 0, taking: 0, next: Time::MAX }
     }
 
     /// Adds unread bytes.
-    pub(super) fn add_unread(&mut self, bytes: u64, now: Time) {
+    pub(super) fn add_unread_bytes(&mut self, bytes: u64, now: Time) {
         self.unread += bytes;
         if self.next == Time::MAX {
-            self.schedule_read(now);
+            self.schedule_application_read(now);
         }
     }
 
-    fn schedule_read(&mut self, now: Time) {
+    fn schedule_application_read(&mut self, now: Time) {
         self.taking = self.unread.min(self.chunk);
         let takes = self.rate.serialise(Bytes(self.taking));
         self.next = if self.taking == 0 { Time::MAX } else { now.saturating_add(takes) };
@@ -41,7 +41,7 @@ impl PacedReader {
         while self.next <= now {
             let at = self.next;
             self.unread -= self.taking;
-            self.schedule_read(at);
+            self.schedule_application_read(at);
         }
         self.unread < before
     }

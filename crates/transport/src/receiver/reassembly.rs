@@ -35,7 +35,7 @@ impl Receiver {
             return;
         }
         self.record_overlapping_duplicate(start, end);
-        self.insert_range(start, end);
+        self.insert_out_of_order_range(start, end);
         if segment.flags.contains_flags(TcpFlags::PSH) {
             self.push = self.space.wire_sequence_number(end);
         }
@@ -54,7 +54,7 @@ impl Receiver {
         if let Some(adaptive) = &mut self.adaptive {
             adaptive.on_old_data_received();
             if start < end {
-                adaptive.record_duplicate(start, end);
+                adaptive.record_duplicate_for_dsack(start, end);
             }
         }
     }
@@ -64,7 +64,7 @@ impl Receiver {
         let Some(adaptive) = &mut self.adaptive else { return };
         let overlap = self.ranges.iter().find(|range| range.start < end && start < range.end);
         if let Some(range) = overlap {
-            adaptive.record_duplicate(start.max(range.start), end.min(range.end));
+            adaptive.record_duplicate_for_dsack(start.max(range.start), end.min(range.end));
         }
     }
 
@@ -81,7 +81,7 @@ impl Receiver {
     }
 
     /// Adds `start..end` and merges adjacent ranges.
-    fn insert_range(&mut self, start: u64, end: u64) {
+    fn insert_out_of_order_range(&mut self, start: u64, end: u64) {
         self.stamp = self.stamp.wrapping_add(1);
         let first = self.ranges.partition_point(|range| range.end < start);
         let last = self.ranges.partition_point(|range| range.start <= end);
@@ -96,7 +96,7 @@ impl Receiver {
     }
 
     /// The blocks of a SACK option: a duplicate first (RFC 2883), then ranges, most recently changed first (RFC 2018 §4).
-    pub(crate) fn sack_blocks(&mut self, limit: usize) -> SackBlocks {
+    pub(crate) fn build_sack_blocks(&mut self, limit: usize) -> SackBlocks {
         let mut blocks = SackBlocks::default();
         let duplicate = self.adaptive.as_mut().and_then(|adaptive| adaptive.take_duplicate_to_report());
         if let Some((start, end)) = duplicate {

@@ -46,7 +46,7 @@ impl NewlyDelivered {
 
     /// A segment is delivered; `ambiguous`: it was sent more than once.
     #[inline]
-    pub(crate) fn record_delivered(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
+    pub(crate) fn record_segment_delivered(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
         let rtt = self.now.saturating_since(sent_at);
         if ambiguous {
             // RFC 8985 §6.2 step 2: the ACK is too early to acknowledge the retransmission.
@@ -65,19 +65,19 @@ impl NewlyDelivered {
         }
     }
 
-    /// SACK newly reports a segment; see [`Self::record_delivered`].
+    /// SACK newly reports a segment; see [`Self::record_segment_delivered`].
     #[inline]
-    pub(crate) fn record_sacked(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
+    pub(crate) fn record_segment_sacked(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
         if !ambiguous {
             self.first_sacked = Some(self.first_sacked.map_or(sent_at, |first| first.min(sent_at)));
         }
-        self.record_delivered(sent_at, start, end, ambiguous);
+        self.record_segment_delivered(sent_at, start, end, ambiguous);
     }
 }
 
 /// Result of RACK's loss detection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct RackLossDetection {
+pub(crate) struct RackLossDetectionResult {
     /// A segment was newly marked as lost.
     pub(crate) loss: bool,
     /// Whether such a segment had been retransmitted.

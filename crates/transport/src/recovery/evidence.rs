@@ -1,13 +1,13 @@
 //! Loss detection at an ACK with recovery refinements: delivered data, RACK, D-SACK, and spurious timeouts (F-RTO).
 
 use super::RecoveryPhase;
-use super::delivery::RackLossDetection;
+use super::delivery::RackLossDetectionResult;
 use super::frto::FrtoState;
 use super::settings::RtoGrowth;
 use crate::cc::{AckSample, CongestionAlgorithm};
 use crate::config::TcpConfig;
 use crate::mechanisms::Mechanism;
-use crate::segment::{Segment, TcpOptions, timestamp_clock};
+use crate::segment::{Segment, TcpOptions, tcp_timestamp_at};
 use crate::sender::Sender;
 use crate::stats::ConnectionStats;
 use pauseframe_units::{Span, Time};
@@ -23,18 +23,18 @@ impl Sender {
         refined.was_special = was;
         refined.delivery.reset_newly_delivered(now, high_ack, self.recover);
         if to > self.snd_una {
-            self.scoreboard.record_newly_acked(self.snd_una, to, &mut refined.delivery);
+            self.scoreboard.record_newly_acked_data(self.snd_una, to, &mut refined.delivery);
         }
     }
 
     /// Shows congestion control an ACK that does not advance `snd_una`, with what SACK newly reports: Linux calls `in_ack_event` for every ACK. So a
     /// request that finds nothing in flight ends DCTCP's window, and alpha decays once more.
     pub(crate) fn record_ack_without_progress(&mut self, ece: bool, now: Time, config: &TcpConfig) {
-        if !self.scoreboard.counts_packets() || !config.has_mechanism(Mechanism::AlphaOfRequest) {
+        if !self.scoreboard.counts_packets() || !config.is_mechanism_enabled(Mechanism::AlphaOfRequest) {
             return;
         }
         let sample = AckSample {
-            acked: self.newly_delivered(0),
+            acked: self.newly_delivered_amount(0),
             ece,
             snd_una: self.snd_una,
             snd_nxt: self.snd_nxt,
@@ -59,19 +59,20 @@ impl Sender {
             return;
         }
         let Some(refined) = self.refined.as_deref_mut() else { return };
-        let sacked = refined.delivery.first_sacked.filter(|_| config.has_mechanism(Mechanism::RttOfSack));
+        let sacked =
+            refined.delivery.first_sacked.filter(|_| config.is_mechanism_enabled(Mechanism::RttOfSack));
         let echo = segment.stamps.echo;
         if let Some(sent_at) = sacked {
             self.rtt.add_rtt_sample(now.saturating_since(sent_at), &config.rto);
             // `tcp_clean_rtx_queue`: not if the segment was sent after the head, because this would postpone the timeout forever.
-            let older = self.scoreboard.head_sent_at().is_some_and(|head| sent_at < head);
+            let older = self.scoreboard.first_segment_sent_at().is_some_and(|head| sent_at < head);
             refined.delivery.restarts_timer = !advanced && older;
         } else if advanced
             && config.timestamps
             && echo != 0
-            && config.has_mechanism(Mechanism::RttOfTimestamp)
+            && config.is_mechanism_enabled(Mechanism::RttOfTimestamp)
         {
-            let ticks = timestamp_clock(now).wrapping_sub(echo).max(1);
+            let ticks = tcp_timestamp_at(now).wrapping_sub(echo).max(1);
             self.rtt.add_rtt_sample(Span::from_ms(1) * u64::from(ticks), &config.rto);
         } else {
             return;
@@ -99,9 +100,10 @@ impl Sender {
         }
         refined.rack.update_rack_from_delivery(&refined.delivery, now, snd_una, snd_nxt);
         let silent = !advanced && segment.len == 0 && refined.delivery.bytes == 0;
-        let lost = refined.probe.evaluate_ack_of_probe(snd_una, silent, refined.delivery.probe_dsack);
+        let lost =
+            refined.probe.does_ack_show_probe_repaired_loss(snd_una, silent, refined.delivery.probe_dsack);
         if lost && matches!(self.phase, RecoveryPhase::Open | RecoveryPhase::Cwr) {
-            self.reduce_for_tail_loss(config);
+            self.reduce_window_for_tail_loss(config);
         }
         if ece {
             self.forbid_undo_of_reduction();
@@ -110,12 +112,12 @@ impl Sender {
             || self.phase == RecoveryPhase::Recovery
             || (self.phase == RecoveryPhase::Loss && advanced)
         {
-            self.try_undo(config);
+            self.undo_reduction_if_needless(config);
         }
     }
 
     /// Processes a duplicate ACK (with SACK, one with new information) after a timeout. Without SACK it counts as a delivered segment.
-    pub(super) fn process_duplicate_ack(&mut self, duplicate: bool) {
+    pub(super) fn process_duplicate_ack_after_timeout(&mut self, duplicate: bool) {
         let mss = u64::from(self.window.mss);
         if duplicate && !self.sack {
             if let Some(refined) = self.refined.as_deref_mut() {
@@ -137,11 +139,11 @@ impl Sender {
     }
 
     /// RFC 8985 §6.2 step 5: marks the segments that count as lost now.
-    pub(super) fn detect_losses_by_time(&mut self, now: Time, config: &TcpConfig) -> RackLossDetection {
-        let Some(refined) = self.refined.as_deref_mut() else { return RackLossDetection::default() };
+    pub(super) fn detect_losses_by_time(&mut self, now: Time, config: &TcpConfig) -> RackLossDetectionResult {
+        let Some(refined) = self.refined.as_deref_mut() else { return RackLossDetectionResult::default() };
         let in_recovery_or_dup_thresh = matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss)
             || self.scoreboard.has_sacked_segments(config.dup_thresh);
-        let age = refined.rack.rack_loss_threshold(
+        let age = refined.rack.rack_loss_age_threshold(
             in_recovery_or_dup_thresh,
             refined.delivery.min_rtt,
             self.rtt.srtt(),
@@ -157,11 +159,13 @@ impl Sender {
         now: Time,
         config: &TcpConfig,
         stats: &mut ConnectionStats,
-    ) -> RackLossDetection {
+    ) -> RackLossDetectionResult {
         let detected = self.detect_losses_by_time(now, config);
         let enter = match self.phase {
             // Linux `tcp_time_to_recover`: segments lost during recovery count as losses after its end, retransmitted or not.
-            RecoveryPhase::Open | RecoveryPhase::Cwr if config.has_mechanism(Mechanism::RecoveryAgain) => {
+            RecoveryPhase::Open | RecoveryPhase::Cwr
+                if config.is_mechanism_enabled(Mechanism::RecoveryAgain) =>
+            {
                 self.scoreboard.has_unrecovered_loss()
             }
             RecoveryPhase::Open | RecoveryPhase::Cwr => self.scoreboard.has_lost_segment(),
@@ -185,7 +189,7 @@ impl Sender {
     pub(super) fn finish_ack_with_prr_and_timer(
         &mut self,
         advanced: bool,
-        detected: RackLossDetection,
+        detected: RackLossDetectionResult,
         now: Time,
         config: &TcpConfig,
     ) {
@@ -210,7 +214,7 @@ impl Sender {
 
     /// Newly delivered data of an ACK of `acked` bytes, in packets if these are counted, without data that SACK had reported (Linux `delivered`).
     #[inline]
-    pub(crate) fn newly_delivered(&self, acked: u64) -> u64 {
+    pub(crate) fn newly_delivered_amount(&self, acked: u64) -> u64 {
         match self.refined.as_deref() {
             Some(refined) if self.scoreboard.counts_packets() => refined.delivery.bytes,
             _ => acked,
@@ -236,10 +240,10 @@ impl Sender {
 
     /// Starts F-RTO after a timeout. `first`: it is the first in a row and outside recovery.
     pub(super) fn begin_frto(&mut self, first: bool, config: &TcpConfig) {
-        self.set_frto(if config.recovery.frto && first { FrtoState::Watching } else { FrtoState::Off });
+        self.set_frto_state(if config.recovery.frto && first { FrtoState::Watching } else { FrtoState::Off });
     }
 
-    pub(super) fn set_frto(&mut self, state: FrtoState) {
+    pub(super) fn set_frto_state(&mut self, state: FrtoState) {
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.frto = state;
         }
@@ -253,15 +257,15 @@ impl Sender {
         }
         if refined.delivery.original {
             // §3.1 step 3b
-            self.set_frto(FrtoState::Off);
+            self.set_frto_state(FrtoState::Off);
             self.undo_reduction();
         } else if self.snd_nxt > self.recover {
             // Step 3a: the segments after the gap arrive, the gap is real.
-            self.set_frto(if duplicate { FrtoState::Off } else { FrtoState::Watching });
+            self.set_frto_state(if duplicate { FrtoState::Off } else { FrtoState::Watching });
         } else if advanced && self.snd_una < self.recover {
             // Step 2b, if there is anything new to send.
             let possible = self.next_length_in_peer_window().is_some();
-            self.set_frto(if possible { FrtoState::NewOnly } else { FrtoState::Off });
+            self.set_frto_state(if possible { FrtoState::NewOnly } else { FrtoState::Off });
         }
     }
 }

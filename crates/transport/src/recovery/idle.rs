@@ -41,12 +41,12 @@ impl CwndUsageHistory {
     }
 
     /// The window is full.
-    pub(super) fn record_window_full(&mut self, now: Time) {
+    pub(super) fn record_cwnd_full(&mut self, now: Time) {
         (self.since, self.used) = (now, 0);
     }
 
     /// Records `flight` bytes in use; returns the maximum of each period of `rto` when it ends.
-    pub(super) fn record_window_partly_used(
+    pub(super) fn record_cwnd_partly_used(
         &mut self,
         flight: u64,
         rto: Span,
@@ -58,7 +58,7 @@ impl CwndUsageHistory {
             return None;
         }
         let used = self.used;
-        self.record_window_full(now);
+        self.record_cwnd_full(now);
         Some(used)
     }
 }

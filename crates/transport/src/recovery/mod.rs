@@ -24,9 +24,9 @@ mod tlp;
 mod turns;
 mod undo;
 
-pub(crate) use delivery::{NewlyDelivered, RackLossDetection};
+pub(crate) use delivery::{NewlyDelivered, RackLossDetectionResult};
 pub(crate) use phase::RecoveryPhase;
-pub(crate) use refined::RefinedRecovery;
+pub(crate) use refined::RecoveryRefinementState;
 pub use settings::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 
 use crate::cc::{AckSample, CongestionAlgorithm, CongestionCause};
@@ -40,7 +40,7 @@ use pauseframe_units::{Span, Time};
 impl Sender {
     /// Processes an ACK of new data that needs more than a window increase; SACK newly reports `news` bytes.
     #[cold]
-    pub(crate) fn on_ack_needing_recovery(
+    pub(crate) fn process_ack_beyond_window_increase(
         &mut self,
         segment: &Segment,
         sample: &AckSample,
@@ -61,7 +61,7 @@ impl Sender {
         }
         let before = self.phase;
         self.update_recovery_phase(sample, config, stats);
-        let mut detected = RackLossDetection::default();
+        let mut detected = RackLossDetectionResult::default();
         if self.uses_rack(config) {
             detected = self.run_rack(now, config, stats);
         } else if news > 0
@@ -114,10 +114,10 @@ impl Sender {
         if self.uses_rack(config) {
             return;
         }
-        let before = self.scoreboard.lost_bytes();
+        let before = self.scoreboard.lost_bytes_to_retransmit();
         self.scoreboard.mark_lost_by_dup_thresh(config.dup_thresh, self.snd_una);
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.delivery.loss |= self.scoreboard.lost_bytes() > before;
+            refined.delivery.loss |= self.scoreboard.lost_bytes_to_retransmit() > before;
         }
     }
 
@@ -136,7 +136,7 @@ impl Sender {
             }
             // Linux `tcp_cong_control`: with the state as it is then, by what it newly delivers.
             (RecoveryPhase::Recovery, RecoveryPhase::Open)
-                if config.recovery.count_packets && config.has_mechanism(Mechanism::GrowthAtEnd) =>
+                if config.recovery.count_packets && config.is_mechanism_enabled(Mechanism::GrowthAtEnd) =>
             {
                 sample.acked
             }
@@ -170,12 +170,12 @@ impl Sender {
             self.record_ack_without_progress(ece, now, config);
             self.sample_rtt_from_sack_or_timestamp(segment, false, now, config);
             self.process_sack_evidence(segment, false, ece, now, config, stats);
-            self.process_duplicate_ack(duplicate);
+            self.process_duplicate_ack_after_timeout(duplicate);
         }
         if ece && self.phase == RecoveryPhase::Open {
             self.on_ece(config, stats);
         }
-        let mut detected = RackLossDetection::default();
+        let mut detected = RackLossDetectionResult::default();
         if self.uses_rack(config) {
             detected = self.run_rack(now, config, stats);
         } else if duplicate && config.fast_retransmit {
@@ -195,7 +195,7 @@ impl Sender {
     /// A duplicate ACK outside recovery.
     fn count_duplicate_ack(&mut self, config: &TcpConfig, stats: &mut ConnectionStats) {
         self.dup_acks = self.dup_acks.saturating_add(1);
-        if self.is_loss_inferred(config) {
+        if self.is_loss_inferred_from_dup_acks(config) {
             self.enter_recovery(config, stats);
         } else if config.limited_transmit && self.dup_acks < config.dup_thresh {
             // RFC 3042: a new segment for each of the first duplicate ACKs; the window stays.
@@ -203,7 +203,7 @@ impl Sender {
         }
     }
 
-    fn is_loss_inferred(&self, config: &TcpConfig) -> bool {
+    fn is_loss_inferred_from_dup_acks(&self, config: &TcpConfig) -> bool {
         if self.sack {
             self.dup_acks >= config.dup_thresh || self.scoreboard.is_head_lost(config.dup_thresh)
         } else {
@@ -214,8 +214,8 @@ impl Sender {
 
     /// Fast retransmit (RFC 5681 §3.2 steps 2 and 3, RFC 6675 §5 step 4).
     pub(super) fn enter_recovery(&mut self, config: &TcpConfig, stats: &mut ConnectionStats) {
-        self.save_window_for_undo(self.scoreboard.resent_bytes());
-        let reduced = self.reduce_for_loss(config);
+        self.save_window_for_undo(self.scoreboard.retransmitted_bytes_in_flight());
+        let reduced = self.reduce_window_for_loss(config);
         if !config.recovery.prr {
             self.window.cwnd = reduced;
         } else if self.phase != RecoveryPhase::Cwr {
@@ -273,7 +273,7 @@ impl Sender {
     /// Congestion experienced: reduce the window, once for the data now in flight (RFC 3168 §6.1.2).
     fn on_ece(&mut self, config: &TcpConfig, stats: &mut ConnectionStats) {
         self.prior_cwnd = self.window.cwnd;
-        let reduced = self.reduced_ssthresh(self.window, CongestionCause::Ecn);
+        let reduced = self.compute_reduced_ssthresh(self.window, CongestionCause::Ecn);
         self.window.ssthresh = reduced;
         if config.recovery.prr {
             self.begin_prr(config);
@@ -283,7 +283,7 @@ impl Sender {
         self.phase = RecoveryPhase::Cwr;
         self.cwr_end = self.snd_nxt;
         self.cwr_due = true;
-        self.discard_undo();
+        self.discard_window_saved_for_undo();
         self.end_tail_loss_probe();
         stats.ecn_reductions += 1;
     }
@@ -296,7 +296,7 @@ impl Sender {
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) {
-        self.rtt.back_off();
+        self.rtt.double_rto();
         self.rto_deadline = self.rtt.rto_timer_deadline(now, &config.rto);
         if self.snd_una + u64::from(self.snd_wnd) < self.snd_nxt {
             // The peer has closed its window: this repeats a window probe and says nothing of congestion.
@@ -316,7 +316,7 @@ impl Sender {
         self.begin_frto(!again || self.phase == RecoveryPhase::Loss, config);
         if !again {
             self.save_window_for_undo(0);
-            self.window.ssthresh = self.reduce_for_loss(config);
+            self.window.ssthresh = self.reduce_window_for_loss(config);
         }
         self.cc.on_timeout();
         self.discard_growth_credit();

@@ -73,7 +73,7 @@ impl Rack {
     }
 
     /// Age at which a segment counts as lost (§6.2 steps 4 and 5). `srtt`: `None` before the first sample.
-    pub(super) fn rack_loss_threshold(
+    pub(super) fn rack_loss_age_threshold(
         &self,
         in_recovery_or_dup_thresh: bool,
         min_rtt: Span,

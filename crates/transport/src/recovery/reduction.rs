@@ -11,46 +11,50 @@ impl Sender {
     /// The window after a loss. If ECE has already reduced it in this window of data, half of the window before that: a window of data shrinks once,
     /// by the stronger of its causes (RFC 3168 §6.1.2; RFC 8257 §3.5 for DCTCP, whose cut for ECE can be slight). Linux: the cut for ECE stands, but
     /// DCTCP halves what PRR has left by now (`dctcp_react_to_loss`).
-    pub(super) fn reduce_for_loss(&mut self, config: &TcpConfig) -> u64 {
+    pub(super) fn reduce_window_for_loss(&mut self, config: &TcpConfig) -> u64 {
         let mut struck = self.window;
         if self.phase == RecoveryPhase::Cwr
             && config.recovery.count_packets
-            && config.has_mechanism(Mechanism::DctcpLoss)
+            && config.is_mechanism_enabled(Mechanism::DctcpLoss)
         {
             let reduced = self.cc.cwnd_on_loss_after_ecn(&struck);
             return self.scoreboard.round_to_whole_segments(reduced).max(u64::from(self.window.mss));
         }
         if self.phase == RecoveryPhase::Cwr {
             struck.cwnd = self.prior_cwnd;
-            return self.reduced_ssthresh(struck, CongestionCause::Loss).min(self.window.ssthresh);
+            return self.compute_reduced_ssthresh(struck, CongestionCause::Loss).min(self.window.ssthresh);
         }
         // RFC 5681 eq. (4): FlightSize without the excess of limited transmit. Under PRR it is cwnd, as in Linux, because the reduction is
         // proportional to it.
         if !config.recovery.prr {
             struck.cwnd = self.scoreboard.window_space_of_flight(self.flight_size()).min(self.window.cwnd);
         }
-        self.reduced_ssthresh(struck, CongestionCause::Loss)
+        self.compute_reduced_ssthresh(struck, CongestionCause::Loss)
     }
 
     /// Reduces the window at once for a loss that only the tail loss probe repaired (RFC 8985 §7.4.2). Linux (`tcp_process_tlp_ack`) passes through
     /// state CWR, where DCTCP applies its reduction for ECE, and ends a reduction in progress.
-    pub(super) fn reduce_for_tail_loss(&mut self, config: &TcpConfig) {
+    pub(super) fn reduce_window_for_tail_loss(&mut self, config: &TcpConfig) {
         self.window.ssthresh = if config.recovery.count_packets {
             self.phase = RecoveryPhase::Open;
-            self.reduced_ssthresh(self.window, CongestionCause::Ecn)
+            self.compute_reduced_ssthresh(self.window, CongestionCause::Ecn)
         } else if self.phase == RecoveryPhase::Cwr {
-            self.reduce_for_loss(config)
+            self.reduce_window_for_loss(config)
         } else {
             // Not from the flight size, which is small at the tail.
-            self.reduced_ssthresh(self.window, CongestionCause::Loss)
+            self.compute_reduced_ssthresh(self.window, CongestionCause::Loss)
         };
         self.window.cwnd = self.window.ssthresh;
-        self.discard_undo();
+        self.discard_window_saved_for_undo();
         self.cwr_due = true;
     }
 
     /// The ssthresh that congestion control computes from window `struck`, in whole segments if these are counted.
-    pub(super) fn reduced_ssthresh(&mut self, struck: CongestionWindow, cause: CongestionCause) -> u64 {
+    pub(super) fn compute_reduced_ssthresh(
+        &mut self,
+        struck: CongestionWindow,
+        cause: CongestionCause,
+    ) -> u64 {
         let reduced = self.cc.ssthresh_after_congestion(&struck, cause);
         self.discard_growth_credit();
         self.scoreboard.round_to_whole_segments(reduced).max(u64::from(self.window.mss))
@@ -67,7 +71,8 @@ impl Sender {
     pub(super) fn begin_prr(&mut self, config: &TcpConfig) {
         let in_flight =
             self.scoreboard.window_space_of_flight(self.flight_size()) - self.scoreboard.sacked_bytes();
-        let of_window = self.scoreboard.counts_packets() && config.has_mechanism(Mechanism::PrrFromWindow);
+        let of_window =
+            self.scoreboard.counts_packets() && config.is_mechanism_enabled(Mechanism::PrrFromWindow);
         self.prior_cwnd = self.window.cwnd;
         if let Some(refined) = self.refined.as_deref_mut() {
             // RFC 9937 §6.1: includes the data that this ACK delivers.
@@ -112,7 +117,7 @@ impl Sender {
     }
 
     /// Discards the saved window at the start of a reduction for ECE.
-    pub(super) fn discard_undo(&mut self) {
+    pub(super) fn discard_window_saved_for_undo(&mut self) {
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.undo.discard_saved_windows();
         }
@@ -126,7 +131,7 @@ impl Sender {
     }
 
     /// Undoes the last reduction if all its retransmissions were needless.
-    pub(super) fn try_undo(&mut self, config: &TcpConfig) {
+    pub(super) fn undo_reduction_if_needless(&mut self, config: &TcpConfig) {
         if config.recovery.undo
             && self.refined.as_deref().is_some_and(|refined| refined.undo.were_all_retransmissions_needless())
         {

@@ -8,18 +8,18 @@ use super::pacing::Pacer;
 use super::prr::Prr;
 use super::rack::Rack;
 use super::tlp::TailLossProbe;
-use super::undo::{UndoState, dsack_range};
+use super::undo::{UndoState, extract_dsack_range};
 use crate::config::TcpConfig;
 use crate::segment::SackBlocks;
 use crate::sequence::SequenceSpace;
-use crate::small_queue::SmallQueue;
-use crate::super_packets::SuperPackets;
+use crate::small_queue::TcpSmallQueue;
+use crate::super_packets::SuperPacketState;
 use crate::writer::SocketWriter;
 use pauseframe_units::{Span, Time};
 
 /// Purposes of the timer other than the retransmission timeout.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum TimerPurpose {
+pub(crate) enum NonRtoTimerPurpose {
     /// Tail loss probe.
     Probe,
     /// End of RACK's reordering window.
@@ -30,36 +30,36 @@ pub(crate) enum TimerPurpose {
 
 /// State of the enabled refinements.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RefinedRecovery {
+pub(crate) struct RecoveryRefinementState {
     pub(super) delivery: NewlyDelivered,
     pub(super) rack: Rack,
     pub(super) prr: Prr,
     pub(super) probe: TailLossProbe,
     /// Purpose and expiry of the timer, if it is not the retransmission timeout.
-    pub(super) special: Option<(TimerPurpose, Time)>,
+    pub(super) special: Option<(NonRtoTimerPurpose, Time)>,
     /// The timer as it was before the pacer took it.
-    pub(super) behind_pacing: (Time, Option<(TimerPurpose, Time)>),
+    pub(super) behind_pacing: (Time, Option<(NonRtoTimerPurpose, Time)>),
     /// Purpose of the timer before the current ACK.
-    pub(super) was_special: Option<TimerPurpose>,
+    pub(super) was_special: Option<NonRtoTimerPurpose>,
     pub(super) undo: UndoState,
     pub(super) frto: FrtoState,
     pub(super) usage: CwndUsageHistory,
     pub(super) pacer: Pacer,
     pub(crate) writer: Option<Box<SocketWriter>>,
-    pub(crate) small_queue: SmallQueue,
-    pub(crate) supers: Option<Box<SuperPackets>>,
+    pub(crate) small_queue: TcpSmallQueue,
+    pub(crate) supers: Option<Box<SuperPacketState>>,
     /// Tail loss probes sent.
     pub(crate) loss_probes: u32,
     /// Reductions undone.
     pub(crate) undone: u32,
 }
 
-impl RefinedRecovery {
+impl RecoveryRefinementState {
     /// The state that `config` needs.
-    pub(crate) fn new(config: &TcpConfig) -> Option<Box<RefinedRecovery>> {
-        RefinedRecovery::is_any_refinement_enabled(config).then(|| {
-            let (writer, supers) = (SocketWriter::new(config), SuperPackets::new(config));
-            Box::new(RefinedRecovery { writer, supers, ..RefinedRecovery::default() })
+    pub(crate) fn new(config: &TcpConfig) -> Option<Box<RecoveryRefinementState>> {
+        RecoveryRefinementState::is_any_refinement_enabled(config).then(|| {
+            let (writer, supers) = (SocketWriter::new(config), SuperPacketState::new(config));
+            Box::new(RecoveryRefinementState { writer, supers, ..RecoveryRefinementState::default() })
         })
     }
 
@@ -85,7 +85,7 @@ impl RefinedRecovery {
         mss: u64,
         retransmits: u32,
     ) {
-        let Some((start, end)) = dsack_range(blocks, space, snd_una) else { return };
+        let Some((start, end)) = extract_dsack_range(blocks, space, snd_una) else { return };
         let segments = (end - start).unsigned_abs().div_ceil(mss).min(u64::from(u32::MAX)) as u32;
         let end = snd_una.saturating_add_signed(end);
         if !self.undo.count_dsack_report(segments, retransmits) {

@@ -5,7 +5,7 @@
 //! the peer's delayed ACK in the same way), so `rto_min` determines the cost of a lost last segment.
 
 use super::RecoveryPhase;
-use super::refined::TimerPurpose;
+use super::refined::NonRtoTimerPurpose;
 use super::tlp::TailLossProbe;
 use crate::config::TcpConfig;
 use crate::sender::Sender;
@@ -26,12 +26,15 @@ impl Sender {
     /// RFC 8985 §7.2, at most `rto_at`.
     fn tail_loss_probe_deadline(&self, now: Time, rto_at: Time, config: &TcpConfig) -> Time {
         let Some(srtt) = self.rtt.srtt() else { return rto_at };
-        let slack =
-            if self.scoreboard.has_single_segment() { config.rto.min } else { config.recovery.timer_slack };
+        let slack = if self.scoreboard.is_single_segment_in_flight() {
+            config.rto.min
+        } else {
+            config.recovery.timer_slack
+        };
         config.rto.timer_expiry_by_clock(now, srtt * 2 + slack).min(rto_at)
     }
 
-    fn set_timer_purpose(&mut self, kind: TimerPurpose, at: Time) {
+    fn set_timer_purpose(&mut self, kind: NonRtoTimerPurpose, at: Time) {
         self.rto_deadline = at;
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.special = Some((kind, at));
@@ -39,7 +42,7 @@ impl Sender {
     }
 
     /// The current purpose of the timer, if it is not the timeout. Setting the timer to another time ends the purpose.
-    fn current_timer_purpose(&self) -> Option<TimerPurpose> {
+    fn current_timer_purpose(&self) -> Option<NonRtoTimerPurpose> {
         let (kind, at) = self.refined.as_deref()?.special?;
         (at == self.rto_deadline && at != Time::MAX).then_some(kind)
     }
@@ -50,13 +53,13 @@ impl Sender {
         let Some(refined) = self.refined.as_deref_mut() else { return };
         if at < deadline {
             refined.behind_pacing = (deadline, refined.special.take());
-            self.set_timer_purpose(TimerPurpose::Pacing, at);
+            self.set_timer_purpose(NonRtoTimerPurpose::Pacing, at);
         }
     }
 
     /// Restores the timer that the pacer replaced.
     pub(crate) fn restore_timer_after_pacing_wait(&mut self) {
-        if self.current_timer_purpose() == Some(TimerPurpose::Pacing)
+        if self.current_timer_purpose() == Some(NonRtoTimerPurpose::Pacing)
             && let Some(refined) = self.refined.as_deref_mut()
         {
             (self.rto_deadline, refined.special) = refined.behind_pacing;
@@ -64,8 +67,8 @@ impl Sender {
     }
 
     /// The timeout's deadline, counted from the last transmission of the oldest segment (Linux `tcp_rearm_rto`).
-    fn rto_deadline_from_head(&self, now: Time, config: &TcpConfig) -> Time {
-        let sent_at = self.scoreboard.head_sent_at().unwrap_or(now);
+    fn rto_deadline_from_oldest_segment(&self, now: Time, config: &TcpConfig) -> Time {
+        let sent_at = self.scoreboard.first_segment_sent_at().unwrap_or(now);
         self.rtt.rto_deadline_for_segment_sent_at(sent_at, now, &config.rto)
     }
 
@@ -75,7 +78,7 @@ impl Sender {
         &mut self,
         advanced: bool,
         wait: Option<Span>,
-        was: Option<TimerPurpose>,
+        was: Option<NonRtoTimerPurpose>,
         now: Time,
         config: &TcpConfig,
     ) {
@@ -85,17 +88,17 @@ impl Sender {
         if let Some(wait) = wait {
             let at = config.rto.timer_expiry_by_clock(now, wait + config.recovery.timer_slack);
             self.set_timer_purpose(
-                TimerPurpose::Reordering,
+                NonRtoTimerPurpose::Reordering,
                 at.min(self.rtt.rto_timer_deadline(now, &config.rto)),
             );
         } else if advanced && self.may_arm_tail_loss_probe(config) {
             let at =
                 self.tail_loss_probe_deadline(now, self.rtt.rto_timer_deadline(now, &config.rto), config);
-            self.set_timer_purpose(TimerPurpose::Probe, at);
+            self.set_timer_purpose(NonRtoTimerPurpose::Probe, at);
         } else if (advanced && was.is_some())
-            || self.current_timer_purpose() == Some(TimerPurpose::Reordering)
+            || self.current_timer_purpose() == Some(NonRtoTimerPurpose::Reordering)
         {
-            self.rto_deadline = self.rto_deadline_from_head(now, config);
+            self.rto_deadline = self.rto_deadline_from_oldest_segment(now, config);
         }
     }
 
@@ -103,13 +106,17 @@ impl Sender {
     #[inline]
     pub(crate) fn set_timer_after_sending(&mut self, now: Time, config: &TcpConfig) {
         if self.may_arm_tail_loss_probe(config) {
-            let at = self.tail_loss_probe_deadline(now, self.rto_deadline_from_head(now, config), config);
-            self.set_timer_purpose(TimerPurpose::Probe, at);
+            let at = self.tail_loss_probe_deadline(
+                now,
+                self.rto_deadline_from_oldest_segment(now, config),
+                config,
+            );
+            self.set_timer_purpose(NonRtoTimerPurpose::Probe, at);
         }
     }
 
     /// Takes the purpose of the timer at the start of an ACK.
-    pub(super) fn take_timer_purpose_for_ack(&mut self) -> Option<TimerPurpose> {
+    pub(super) fn take_timer_purpose_for_ack(&mut self) -> Option<NonRtoTimerPurpose> {
         let was = self.current_timer_purpose();
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.special = None;
@@ -118,7 +125,7 @@ impl Sender {
     }
 
     /// Puts back what [`Self::take_timer_purpose_for_ack`] took, where the ACK did not move the timer.
-    pub(super) fn restore_timer_purpose_after_ack(&mut self, was: Option<TimerPurpose>) {
+    pub(super) fn restore_timer_purpose_after_ack(&mut self, was: Option<NonRtoTimerPurpose>) {
         if let (Some(kind), Some(refined)) = (was, self.refined.as_deref_mut()) {
             refined.special = Some((kind, self.rto_deadline));
         }
@@ -131,7 +138,7 @@ impl Sender {
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) -> bool {
-        if self.current_timer_purpose() == Some(TimerPurpose::Pacing) {
+        if self.current_timer_purpose() == Some(NonRtoTimerPurpose::Pacing) {
             self.restore_timer_after_pacing_wait();
             if now < self.rto_deadline {
                 return true;
@@ -141,17 +148,17 @@ impl Sender {
             return false;
         };
         match kind {
-            TimerPurpose::Pacing => {}
-            TimerPurpose::Probe => {
+            NonRtoTimerPurpose::Pacing => {}
+            NonRtoTimerPurpose::Probe => {
                 let Some(refined) = self.refined.as_deref_mut() else { return false };
                 self.rto_deadline = if refined.probe.request_tail_loss_probe() {
                     self.rtt.rto_timer_deadline(now, &config.rto)
                 } else {
-                    self.rto_deadline_from_head(now, config)
+                    self.rto_deadline_from_oldest_segment(now, config)
                 };
             }
-            TimerPurpose::Reordering => {
-                self.rto_deadline = self.rto_deadline_from_head(now, config);
+            NonRtoTimerPurpose::Reordering => {
+                self.rto_deadline = self.rto_deadline_from_oldest_segment(now, config);
                 self.on_reordering_timeout(now, config, stats);
             }
         }

@@ -21,7 +21,7 @@ impl TailLossProbe {
 
     /// Takes the request: whether to send a probe now.
     #[inline]
-    pub(super) fn take_due_tail_loss_probe(&mut self) -> bool {
+    pub(super) fn take_tail_loss_probe_request(&mut self) -> bool {
         std::mem::take(&mut self.due)
     }
 
@@ -42,7 +42,12 @@ impl TailLossProbe {
 
     /// §7.4: evaluates an ACK. True: the repeated segment had been lost, so the window must be reduced. `silent`: the ACK reports nothing else new;
     /// `dsack`: it reports the probe as a duplicate.
-    pub(super) fn evaluate_ack_of_probe(&mut self, snd_una: u64, silent: bool, dsack: bool) -> bool {
+    pub(super) fn does_ack_show_probe_repaired_loss(
+        &mut self,
+        snd_una: u64,
+        silent: bool,
+        dsack: bool,
+    ) -> bool {
         let Some(end) = self.end.filter(|end| snd_una >= *end) else { return false };
         if !self.repeated || dsack || (snd_una == end && silent) {
             // Nothing was lost: new data arrived, or both copies.

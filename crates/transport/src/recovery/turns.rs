@@ -6,7 +6,7 @@ use super::pacing::UNPACED_SEGMENTS;
 use super::settings::IdleRestart;
 use crate::cc::CongestionAlgorithm;
 use crate::config::TcpConfig;
-use crate::sender::{OutgoingSegment, SegmentKind, Sender};
+use crate::sender::{OutgoingSegment, SegmentKindForEcn, Sender};
 use crate::small_queue::PACING_SHIFT;
 use crate::stats::ConnectionStats;
 use pauseframe_units::{BitRate, Bytes, Span, Time};
@@ -21,7 +21,7 @@ impl Sender {
         stats: &mut ConnectionStats,
     ) -> Option<OutgoingSegment> {
         self.restore_timer_after_pacing_wait();
-        self.restart_after_idle(now, config);
+        self.shrink_cwnd_after_idle(now, config);
         let offloads = self.uses_super_packets();
         let (outgoing, probes) = if offloads {
             self.next_super_packet_segment(now, config, stats)?
@@ -30,26 +30,26 @@ impl Sender {
         };
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.prr.out += self.scoreboard.window_space_of_segment(u64::from(outgoing.len));
-            if outgoing.kind == SegmentKind::Retransmission && !probes {
-                refined.undo.count_retransmission();
+            if outgoing.kind == SegmentKindForEcn::Retransmission && !probes {
+                refined.undo.count_retransmission_for_undo();
             }
         }
-        if outgoing.kind == SegmentKind::New {
+        if outgoing.kind == SegmentKindForEcn::New {
             if outgoing.len < self.window.mss {
                 self.record_small_segment_sent();
             }
             if offloads {
-                self.record_super_packet();
+                self.record_super_packet_data_sent();
             }
             if !probes {
                 // After a probe runs the timeout, in full (Linux: `tcp_write_xmit` schedules no probe if `push_one` is 2).
                 self.set_timer_after_sending(now, config);
             }
         }
-        self.record_sent(now);
-        self.record_bytes_in_host(outgoing.len, now);
+        self.record_super_packet_sent(now);
+        self.record_bytes_queued_in_host(outgoing.len, now);
         self.charge_sent_bytes_to_pacer(outgoing.len, now, config);
-        self.update_window_validation(now, config);
+        self.update_cwnd_validation(now, config);
         Some(outgoing)
     }
 
@@ -63,7 +63,7 @@ impl Sender {
     ) -> Option<(OutgoingSegment, bool)> {
         match self.next_tail_loss_probe(now, config, stats) {
             Some(probe) => Some((probe, true)),
-            None if self.wait_for_pacer(now, config) => None,
+            None if self.set_timer_if_pacer_delays(now, config) => None,
             None => self.next_segment_without_probe(now, config, stats).map(|outgoing| (outgoing, false)),
         }
     }
@@ -77,13 +77,14 @@ impl Sender {
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) -> Option<(OutgoingSegment, bool)> {
-        if self.is_super_packet_leaving() {
+        if self.is_super_packet_partly_sent() {
             return self.next_frame_of_super_packet(now, config).map(|outgoing| (outgoing, false));
         }
         if let Some(next) = self.next_probe_or_segment(now, config, stats) {
             return Some(next);
         }
-        if self.wait_for_pacer(now, config) || !self.continue_application_writes_of_super_packets() {
+        if self.set_timer_if_pacer_delays(now, config) || !self.continue_application_writes_of_super_packets()
+        {
             return None;
         }
         self.next_segment_without_probe(now, config, stats).map(|outgoing| (outgoing, false))
@@ -98,19 +99,21 @@ impl Sender {
         stats: &mut ConnectionStats,
     ) -> Option<OutgoingSegment> {
         let refined = self.refined.as_deref_mut()?;
-        if !refined.probe.take_due_tail_loss_probe() || self.snd_una == self.snd_nxt {
+        if !refined.probe.take_tail_loss_probe_request() || self.snd_una == self.snd_nxt {
             return None;
         }
         let outgoing = if let Some(len) = self.next_length_in_peer_window() {
-            self.transmit_new_segment::<true>(len, SegmentKind::New, self.pipe(), now, config)
+            self.transmit_new_segment::<true>(len, SegmentKindForEcn::New, self.pipe(), now, config)
         } else {
             let last = self.scoreboard.last_unsacked_segment(self.snd_una)?;
-            self.scoreboard.record_probe(last, now);
+            self.scoreboard.record_probe_retransmission(last, now);
             stats.retransmits += 1;
-            OutgoingSegment { offset: last.offset, len: last.len, kind: SegmentKind::Retransmission }
+            OutgoingSegment { offset: last.offset, len: last.len, kind: SegmentKindForEcn::Retransmission }
         };
         let refined = self.refined.as_deref_mut()?;
-        refined.probe.record_tail_loss_probe_sent(self.snd_nxt, outgoing.kind == SegmentKind::Retransmission);
+        refined
+            .probe
+            .record_tail_loss_probe_sent(self.snd_nxt, outgoing.kind == SegmentKindForEcn::Retransmission);
         refined.loss_probes += 1;
         Some(outgoing)
     }
@@ -141,7 +144,7 @@ impl Sender {
     fn next_frto_segment(&mut self, now: Time, config: &TcpConfig) -> Option<OutgoingSegment> {
         let outgoing = self.next_new_segment(now, config);
         if outgoing.is_none() && self.snd_nxt == self.recover {
-            self.set_frto(FrtoState::Off);
+            self.set_frto_state(FrtoState::Off);
         }
         outgoing
     }
@@ -159,7 +162,7 @@ impl Sender {
     }
 
     /// Whether the pacer delays the next segment; sets its timer.
-    fn wait_for_pacer(&mut self, now: Time, config: &TcpConfig) -> bool {
+    fn set_timer_if_pacer_delays(&mut self, now: Time, config: &TcpConfig) -> bool {
         if !config.recovery.pacing.on || self.must_retransmit_immediately() {
             return false;
         }
@@ -188,32 +191,32 @@ impl Sender {
                 (u128::from(len) * u128::from(srtt.0) * 100 / rate.max(1)) as u64
             }
         };
-        let ends = self.uses_super_packets().then(|| !self.is_super_packet_leaving());
+        let ends = self.uses_super_packets().then(|| !self.is_super_packet_partly_sent());
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.pacer.delay_next_by_segment_time(Span(span), pacing.burst, ends, now);
         }
     }
 
     /// Sets the transmission time of a full segment at this host.
-    pub(crate) fn set_segment_transmission_time(&mut self, frame: Span, config: &TcpConfig) {
+    pub(crate) fn set_transmission_time_of_full_segment(&mut self, frame: Span, config: &TcpConfig) {
         if let Some(refined) = self.refined.as_deref_mut().filter(|_| config.small_queues) {
-            refined.small_queue.set_segment_transmission_time(frame);
+            refined.small_queue.set_transmission_time_of_full_segment(frame);
         }
     }
 
     /// Counts `len` bytes that entered the host's queues.
     #[inline]
-    fn record_bytes_in_host(&mut self, len: u32, now: Time) {
+    fn record_bytes_queued_in_host(&mut self, len: u32, now: Time) {
         let mss = u64::from(self.window.mss);
         if let Some(refined) = self.refined.as_deref_mut() {
-            refined.small_queue.add_sent_bytes(u64::from(len), mss, now);
+            refined.small_queue.add_sent_bytes_to_small_queue(u64::from(len), mss, now);
         }
     }
 
     /// Whether `len` new bytes must wait because the socket has too much in the host's queues; sets the timer. With at most one buffer in flight
     /// (`single`) nothing waits.
     #[inline]
-    pub(crate) fn wait_for_small_queue(
+    pub(crate) fn set_timer_if_small_queue_full(
         &mut self,
         len: u64,
         single: bool,
@@ -221,7 +224,7 @@ impl Sender {
         config: &TcpConfig,
     ) -> bool {
         let Some(refined) = self.refined.as_deref() else { return false };
-        refined.small_queue.holds_more_than_two_segments(now)
+        refined.small_queue.small_queue_holds_over_two_segments(now)
             && !single
             && self.set_small_queue_timer(len, now, config)
     }
@@ -233,7 +236,7 @@ impl Sender {
         let room = self
             .refined
             .as_deref()
-            .and_then(|refined| refined.small_queue.time_when_bytes_fit(rate, len, mss, now));
+            .and_then(|refined| refined.small_queue.time_when_small_queue_has_room(rate, len, mss, now));
         if let Some(at) = room {
             self.set_wakeup_timer(at);
         }
@@ -241,7 +244,7 @@ impl Sender {
     }
 
     /// Shrinks the window if nothing was in flight and nothing sent for more than an RTO. Call before sending.
-    fn restart_after_idle(&mut self, now: Time, config: &TcpConfig) {
+    fn shrink_cwnd_after_idle(&mut self, now: Time, config: &TcpConfig) {
         let kind = config.recovery.idle_restart;
         if kind == IdleRestart::Off || self.flight_size() > 0 || self.is_all_acked() {
             return;
@@ -264,7 +267,7 @@ impl Sender {
     }
 
     /// Updates window validation after sending data.
-    fn update_window_validation(&mut self, now: Time, config: &TcpConfig) {
+    fn update_cwnd_validation(&mut self, now: Time, config: &TcpConfig) {
         let limited = self.is_cwnd_limited();
         let Some(refined) = self.refined.as_deref_mut() else { return };
         refined.usage.record_data_sent_time(now);
@@ -272,12 +275,12 @@ impl Sender {
             return;
         }
         if limited {
-            refined.usage.record_window_full(now);
+            refined.usage.record_cwnd_full(now);
             return;
         }
         let flight = self.scoreboard.window_space_of_flight(self.snd_nxt - self.snd_una);
         let rto = self.rtt.rto(&config.rto);
-        let Some(used) = refined.usage.record_window_partly_used(flight, rto, now, &config.rto) else {
+        let Some(used) = refined.usage.record_cwnd_partly_used(flight, rto, now, &config.rto) else {
             return;
         };
         let used = used.max(config.initial_window);

@@ -38,7 +38,7 @@ impl UndoState {
     }
 
     /// Counts a retransmission.
-    pub(super) fn count_retransmission(&mut self) {
+    pub(super) fn count_retransmission_for_undo(&mut self) {
         if self.marker.is_some() {
             self.needless = Some(self.needless.unwrap_or(0) + 1);
         }
@@ -71,7 +71,11 @@ impl UndoState {
 
 /// The duplicate range of a D-SACK block relative to `snd_una`. The first block is a D-SACK if it lies below the ACK or within the second block (RFC
 /// 2883 §4).
-pub(super) fn dsack_range(blocks: &SackBlocks, space: SequenceSpace, snd_una: u64) -> Option<(i64, i64)> {
+pub(super) fn extract_dsack_range(
+    blocks: &SackBlocks,
+    space: SequenceSpace,
+    snd_una: u64,
+) -> Option<(i64, i64)> {
     let offset = |wire: u32| i64::from(space.sequence_distance(wire, snd_una));
     let (start, end) = (offset(blocks.blocks[0].0), offset(blocks.blocks[0].1));
     let within = blocks.count > 1 && {

@@ -84,7 +84,7 @@ impl Sender {
         // As Linux: what SACK newly reports is delivered by this ACK too.
         let sacked = if REFINES { self.on_sack_option(segment) } else { 0 };
         let sample = AckSample {
-            acked: if REFINES { self.newly_delivered(acked) } else { acked },
+            acked: if REFINES { self.newly_delivered_amount(acked) } else { acked },
             ece,
             snd_una: self.snd_una,
             snd_nxt: self.snd_nxt,
@@ -101,7 +101,7 @@ impl Sender {
             }
         } else {
             let news = if REFINES { sacked } else { self.on_sack_option(segment) };
-            self.on_ack_needing_recovery(segment, &sample, news, now, config, stats);
+            self.process_ack_beyond_window_increase(segment, &sample, news, now, config, stats);
         }
         if self.snd_una == self.snd_end {
             self.scoreboard.release_scoreboard_memory();

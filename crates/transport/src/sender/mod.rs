@@ -10,7 +10,7 @@ mod writing;
 
 use crate::cc::{CongestionControl, CongestionWindow};
 use crate::config::TcpConfig;
-use crate::recovery::{RecoveryPhase, RefinedRecovery};
+use crate::recovery::{RecoveryPhase, RecoveryRefinementState};
 use crate::rtt::RttEstimator;
 use crate::scoreboard::Scoreboard;
 use crate::sequence::SequenceSpace;
@@ -31,12 +31,12 @@ const OFFLOADED: u8 = 4;
 pub(crate) struct OutgoingSegment {
     pub(crate) offset: u64,
     pub(crate) len: u32,
-    pub(crate) kind: SegmentKind,
+    pub(crate) kind: SegmentKindForEcn,
 }
 
 /// Kinds of segments that ECN treats differently (RFC 3168 §6.1.5, §6.1.6).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum SegmentKind {
+pub(crate) enum SegmentKindForEcn {
     New,
     Retransmission,
     WindowProbe,
@@ -101,7 +101,7 @@ pub(crate) struct Sender {
     /// When new data were last sent.
     last_sent: Time,
     /// State of the enabled recovery refinements, if any.
-    pub(crate) refined: Option<Box<RefinedRecovery>>,
+    pub(crate) refined: Option<Box<RecoveryRefinementState>>,
 }
 
 impl Sender {
@@ -119,12 +119,12 @@ impl Sender {
             // Replaced by the peer's; without a handshake both ends have the same settings.
             snd_wnd: config.receive_window.min(MAX_PEER_WINDOW),
             dup_acks: 0,
-            space: SequenceSpace::numbering_after_syn(iss),
+            space: SequenceSpace::sequence_space_after_syn(iss),
             phase: RecoveryPhase::Open,
             sack: config.sack,
             fin: false,
             cwr_due: false,
-            detour: (if RefinedRecovery::is_any_refinement_enabled(config) { REFINED } else { 0 })
+            detour: (if RecoveryRefinementState::is_any_refinement_enabled(config) { REFINED } else { 0 })
                 | if config.offload.tso > 0 { OFFLOADED } else { 0 },
             rescued: false,
             probing: false,
@@ -138,7 +138,7 @@ impl Sender {
             rtt: RttEstimator::new(&config.rto),
             cc: CongestionControl::new(&config.congestion_control),
             scoreboard: if config.recovery.count_packets {
-                Scoreboard::new_counting_packets(mss)
+                Scoreboard::new_scoreboard_counting_packets(mss)
             } else {
                 Scoreboard::default()
             },
@@ -149,13 +149,13 @@ impl Sender {
             flight_max: 0,
             usage_end: 0,
             last_sent: Time::ZERO,
-            refined: RefinedRecovery::new(config),
+            refined: RecoveryRefinementState::new(config),
         }
     }
 
     /// Discards data that were never sent.
-    pub(crate) fn discard_unsent(&mut self) {
-        self.stop_writing();
+    pub(crate) fn discard_unsent_data(&mut self) {
+        self.cancel_unwritten_data();
         self.end_super_packet();
         self.snd_end = self.snd_nxt;
         self.probe_due = false;
@@ -179,7 +179,7 @@ impl Sender {
     }
 
     /// Bytes that the peer has yet to acknowledge.
-    pub(crate) fn remaining_bytes(&self) -> u64 {
+    pub(crate) fn bytes_not_yet_acked(&self) -> u64 {
         self.end_of_data_before_fin()
             .saturating_add(self.bytes_waiting_to_write())
             .saturating_sub(self.snd_una)
@@ -195,10 +195,10 @@ impl Sender {
     #[inline]
     pub(crate) fn take_push_flag(&mut self, what: OutgoingSegment) -> bool {
         let end = what.offset + u64::from(what.len);
-        let forced = self.uses_super_packets() && self.ends_super_packet(end);
+        let forced = self.uses_super_packets() && self.is_last_frame_of_super_packet(end);
         let written = match self.refined.as_deref_mut().and_then(|refined| refined.writer.as_deref_mut()) {
             None => self.is_send_buffer_empty_after(end),
-            Some(writer) if what.kind == SegmentKind::Retransmission => {
+            Some(writer) if what.kind == SegmentKindForEcn::Retransmission => {
                 writer.has_push_mark(what.offset, what.len)
             }
             Some(writer) => writer.take_push_mark_before(end),
@@ -284,7 +284,7 @@ impl Sender {
     }
 
     /// Records that data are sent now.
-    pub(crate) fn record_sent(&mut self, now: Time) {
+    pub(crate) fn record_super_packet_sent(&mut self, now: Time) {
         self.last_sent = now;
     }
 }

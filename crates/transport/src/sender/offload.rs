@@ -1,10 +1,10 @@
 //! When the sender sends a super-packet, and its size. `super_packets.rs` has those that wait or are in flight.
 
-use super::{OutgoingSegment, SegmentKind, Sender};
+use super::{OutgoingSegment, SegmentKindForEcn, Sender};
 use crate::config::TcpConfig;
 use crate::mechanisms::Mechanism;
 use crate::recovery::RecoveryPhase;
-use crate::super_packets::{SuperPackets, WaitingSkbs};
+use crate::super_packets::{SuperPacketState, WaitingSkbs};
 use pauseframe_units::{Span, Time};
 
 /// `tcp_tso_win_divisor`: a super-packet of 1/divisor of the window is never deferred.
@@ -15,23 +15,23 @@ const MAX_PAUSE_TO_DEFER: Span = Span::from_ms(1);
 const MAX_ACK_WAIT_TO_DEFER: Span = Span::from_ms(1);
 
 impl Sender {
-    fn super_packets(&self) -> Option<&SuperPackets> {
+    fn super_packet_state(&self) -> Option<&SuperPacketState> {
         self.refined.as_deref()?.supers.as_deref()
     }
 
-    fn super_packets_mut(&mut self) -> Option<&mut SuperPackets> {
+    fn super_packet_state_mut(&mut self) -> Option<&mut SuperPacketState> {
         self.refined.as_deref_mut()?.supers.as_deref_mut()
     }
 
     /// Whether frames of a super-packet are still to be sent: no other frame goes between them.
-    pub(crate) fn is_super_packet_leaving(&self) -> bool {
-        self.super_packets().is_some_and(|supers| self.snd_nxt < supers.current_end)
+    pub(crate) fn is_super_packet_partly_sent(&self) -> bool {
+        self.super_packet_state().is_some_and(|supers| self.snd_nxt < supers.current_end)
     }
 
     /// Ends the current super-packet; its unsent part remains unsent data.
     pub(super) fn end_super_packet(&mut self) {
         let nxt = self.snd_nxt;
-        if let Some(supers) = self.super_packets_mut() {
+        if let Some(supers) = self.super_packet_state_mut() {
             supers.truncate_current_super_packet(nxt);
         }
     }
@@ -40,35 +40,35 @@ impl Sender {
     fn update_waiting_skbs(&mut self) -> Option<WaitingSkbs> {
         let (nxt, end) = (self.snd_nxt, self.end_of_data_before_fin());
         let (mss, window) = (u64::from(self.window.mss), u64::from(self.snd_wnd));
-        Some(self.super_packets_mut()?.update_waiting_skbs(nxt, end, mss, window))
+        Some(self.super_packet_state_mut()?.update_waiting_skbs(nxt, end, mss, window))
     }
 
     /// Bytes in the last waiting `sk_buff`, and in a full one; for the writer.
     pub(super) fn last_waiting_skb_bytes(&mut self) -> Option<(u64, u64)> {
         let nxt = self.snd_nxt;
         let waiting = self.update_waiting_skbs()?;
-        Some((waiting.last_skb_bytes(nxt), waiting.goal))
+        Some((waiting.bytes_in_last_skb(nxt), waiting.goal))
     }
 
     /// The `sk_buff`s that hold data, in flight or waiting.
     pub(super) fn count_skbs_with_data(&mut self) -> Option<u64> {
         let (una, nxt) = (self.snd_una, self.snd_nxt);
         let waiting = self.update_waiting_skbs()?.waiting_skb_count(nxt);
-        Some(self.super_packets_mut()?.count_super_packets_in_flight(una) + waiting)
+        Some(self.super_packet_state_mut()?.count_super_packets_in_flight(una) + waiting)
     }
 
     /// Records that new data were sent.
-    pub(crate) fn record_super_packet(&mut self) {
+    pub(crate) fn record_super_packet_data_sent(&mut self) {
         let nxt = self.snd_nxt;
-        if let Some(supers) = self.super_packets_mut() {
-            supers.record_sent(nxt);
+        if let Some(supers) = self.super_packet_state_mut() {
+            supers.record_super_packet_sent(nxt);
         }
     }
 
     /// Whether the frame that ends with the byte before `end` is the last of several.
     #[cold]
-    pub(super) fn ends_super_packet(&self, end: u64) -> bool {
-        self.super_packets().is_some_and(|supers| supers.super_packet_end_has_push(end))
+    pub(super) fn is_last_frame_of_super_packet(&self, end: u64) -> bool {
+        self.super_packet_state().is_some_and(|supers| supers.super_packet_end_has_push(end))
     }
 
     /// The next segment of the current super-packet, or of a new one if it may leave now. Requires data to send.
@@ -79,13 +79,13 @@ impl Sender {
         config: &TcpConfig,
     ) -> Option<OutgoingSegment> {
         let mss = u64::from(self.window.mss);
-        let supers = self.super_packets()?;
+        let supers = self.super_packet_state()?;
         let (leaving, began) = (supers.current_end, supers.began);
         if self.snd_nxt < leaving {
             let len = (leaving - self.snd_nxt).min(mss);
             return Some(self.transmit_new_segment::<true>(
                 len,
-                SegmentKind::New,
+                SegmentKindForEcn::New,
                 self.pipe(),
                 began,
                 config,
@@ -103,23 +103,23 @@ impl Sender {
         }
         let len = self.next_super_packet_size(room, in_flight, cwnd, now, config)?;
         let single = self
-            .super_packets()
+            .super_packet_state()
             .is_none_or(|supers| supers.is_at_most_one_super_packet_in_flight(self.snd_una));
-        if self.wait_for_small_queue(len, single, now, config) {
+        if self.set_timer_if_small_queue_full(len, single, now, config) {
             return None;
         }
         let mut end = self.snd_nxt + len;
         if self.fin && end == self.end_of_data_before_fin() {
             end = self.snd_end;
         }
-        self.super_packets_mut()?.begin_super_packet(
+        self.super_packet_state_mut()?.begin_super_packet(
             end,
-            len > mss && config.has_mechanism(Mechanism::TsoPush),
+            len > mss && config.is_mechanism_enabled(Mechanism::TsoPush),
             now,
         );
         Some(self.transmit_new_segment::<true>(
             (end - self.snd_nxt).min(mss),
-            SegmentKind::New,
+            SegmentKindForEcn::New,
             pipe,
             now,
             config,
@@ -144,7 +144,7 @@ impl Sender {
         }
         let most = self.max_super_packet_segments(config);
         let cong_win = (cwnd - in_flight) * mss;
-        let may_wait = config.has_mechanism(Mechanism::TsoDefer);
+        let may_wait = config.is_mechanism_enabled(Mechanism::TsoDefer);
         if may_wait
             && self.should_defer_super_packet(waiting, first_end == end, [cong_win, room, most * mss], now)
         {
@@ -154,7 +154,8 @@ impl Sender {
             return None;
         }
         // `tcp_cwnd_test`: at most half of cwnd, so that two super-packets are in flight. `tcp_mss_split_point`: whole segments.
-        let half = if config.has_mechanism(Mechanism::TsoHalfWindow) { (cwnd / 2).max(1) } else { cwnd };
+        let half =
+            if config.is_mechanism_enabled(Mechanism::TsoHalfWindow) { (cwnd / 2).max(1) } else { cwnd };
         let quota = half.min(cwnd - in_flight);
         let allowed = quota.min(most) * mss;
         let needed = waiting.min(room);
@@ -185,7 +186,7 @@ impl Sender {
         if limit >= full || (!last && limit >= waiting) || limit >= enough {
             return false;
         }
-        let Some(head) = self.scoreboard.head_sent_at() else { return false };
+        let Some(head) = self.scoreboard.first_segment_sent_at() else { return false };
         let srtt = self.rtt.srtt().unwrap_or(Span::ZERO);
         if head.saturating_add(srtt).saturating_since(now) > (srtt / 2).min(MAX_ACK_WAIT_TO_DEFER) {
             // The next ACK is probably far away.
@@ -196,9 +197,9 @@ impl Sender {
 
     /// Maximum number of segments of a super-packet.
     fn max_super_packet_segments(&self, config: &TcpConfig) -> u64 {
-        let Some(supers) = self.super_packets() else { return 1 };
+        let Some(supers) = self.super_packet_state() else { return 1 };
         let least_rtt = self.refined.as_ref().map_or(Span::ZERO, |refined| refined.min_rtt());
-        let rate = self.pacing_rate(config).filter(|_| config.has_mechanism(Mechanism::TsoAutosize));
-        supers.max_segments(rate, least_rtt, u64::from(self.window.mss))
+        let rate = self.pacing_rate(config).filter(|_| config.is_mechanism_enabled(Mechanism::TsoAutosize));
+        supers.autosize_super_packet(rate, least_rtt, u64::from(self.window.mss))
     }
 }

@@ -4,7 +4,7 @@
 //! `writing.rs` delays it. If the peer's window has room for only a part of a segment, that part is sent when nothing is in flight, else the sender
 //! waits (RFC 9293 §3.8.6.2.1). A zero window is probed (§3.8.6.1). Retransmissions ignore the peer's window, which may have shrunk.
 
-use super::{MUST_RETRANSMIT, OutgoingSegment, REFINED, SegmentKind, Sender};
+use super::{MUST_RETRANSMIT, OutgoingSegment, REFINED, SegmentKindForEcn, Sender};
 use crate::cc::CongestionAlgorithm;
 use crate::config::TcpConfig;
 use crate::recovery::RecoveryPhase;
@@ -51,7 +51,7 @@ impl Sender {
 
     /// The flight size as it counts in the window.
     #[inline]
-    fn weighted_flight_size<const PACKETS: bool>(&self) -> u64 {
+    fn flight_size_in_window_units<const PACKETS: bool>(&self) -> u64 {
         let bytes = self.flight_size();
         if PACKETS { self.scoreboard.window_space_of_flight(bytes) } else { bytes }
     }
@@ -85,7 +85,7 @@ impl Sender {
         if PACKETS && self.uses_super_packets() {
             return self.next_frame_of_super_packet(now, config);
         }
-        let flight = self.weighted_flight_size::<PACKETS>();
+        let flight = self.flight_size_in_window_units::<PACKETS>();
         let pipe = self.pipe_from_flight_size(flight);
         if pipe + self.window_space_of_length::<PACKETS>(len) > self.window.cwnd && pipe > 0 {
             self.record_window_usage(true, flight);
@@ -95,10 +95,10 @@ impl Sender {
         if len > room {
             return self.next_segment_in_small_window(room, now, config);
         }
-        if PACKETS && self.wait_for_small_queue(len, self.scoreboard.len() < 2, now, config) {
+        if PACKETS && self.set_timer_if_small_queue_full(len, self.scoreboard.len() < 2, now, config) {
             return None;
         }
-        Some(self.transmit_new_segment::<PACKETS>(len, SegmentKind::New, pipe, now, config))
+        Some(self.transmit_new_segment::<PACKETS>(len, SegmentKindForEcn::New, pipe, now, config))
     }
 
     /// Sends `len` new bytes with `pipe` in flight.
@@ -106,7 +106,7 @@ impl Sender {
     pub(crate) fn transmit_new_segment<const PACKETS: bool>(
         &mut self,
         len: u64,
-        kind: SegmentKind,
+        kind: SegmentKindForEcn,
         pipe: u64,
         now: Time,
         config: &TcpConfig,
@@ -122,7 +122,7 @@ impl Sender {
             self.rto_deadline = self.rtt.rto_timer_deadline(now, &config.rto);
         }
         let pipe = pipe + self.window_space_of_length::<PACKETS>(len);
-        let flight = self.weighted_flight_size::<PACKETS>();
+        let flight = self.flight_size_in_window_units::<PACKETS>();
         self.record_window_usage(pipe + u64::from(self.window.mss) > self.window.cwnd, flight);
         OutgoingSegment { offset, len: len as u32, kind }
     }
@@ -135,7 +135,7 @@ impl Sender {
         }
         if std::mem::take(&mut self.probe_due) {
             self.rto_deadline = Time::MAX;
-            return Some(self.transmit_new_segment::<true>(len, SegmentKind::New, 0, now, config));
+            return Some(self.transmit_new_segment::<true>(len, SegmentKindForEcn::New, 0, now, config));
         }
         if self.rto_deadline == Time::MAX {
             self.rto_deadline = self.rtt.rto_timer_deadline(now, &config.rto);
@@ -155,13 +155,19 @@ impl Sender {
             return None;
         }
         if room > 0 {
-            return Some(self.transmit_new_segment::<true>(room, SegmentKind::New, 0, now, config));
+            return Some(self.transmit_new_segment::<true>(room, SegmentKindForEcn::New, 0, now, config));
         }
         if self.probe_due {
             self.probe_due = false;
             self.probing = true;
             self.rto_deadline = Time::MAX;
-            return Some(self.transmit_new_segment::<true>(1, SegmentKind::WindowProbe, 0, now, config));
+            return Some(self.transmit_new_segment::<true>(
+                1,
+                SegmentKindForEcn::WindowProbe,
+                0,
+                now,
+                config,
+            ));
         }
         if self.rto_deadline == Time::MAX {
             // The persist timer.
@@ -182,7 +188,11 @@ impl Sender {
         if self.probe_path_due {
             self.probe_path_due = false;
             stats.retransmits += 1;
-            return Some(OutgoingSegment { offset: self.snd_una, len: 1, kind: SegmentKind::Retransmission });
+            return Some(OutgoingSegment {
+                offset: self.snd_una,
+                len: 1,
+                kind: SegmentKindForEcn::Retransmission,
+            });
         }
         if self.probing_path {
             return None;
@@ -195,7 +205,7 @@ impl Sender {
                 return None;
             }
             self.detour &= !MUST_RETRANSMIT;
-            return Some(self.retransmit(lost, now, config, stats));
+            return Some(self.retransmit_segment(lost, now, config, stats));
         }
         self.detour &= !MUST_RETRANSMIT;
         if self.snd_nxt < self.snd_end || !self.sack || self.phase != RecoveryPhase::Recovery {
@@ -205,10 +215,10 @@ impl Sender {
             return None;
         }
         let hole = self.next_speculative_retransmission(config)?;
-        Some(self.retransmit(hole, now, config, stats))
+        Some(self.retransmit_segment(hole, now, config, stats))
     }
 
-    fn retransmit(
+    fn retransmit_segment(
         &mut self,
         what: Retransmission,
         now: Time,
@@ -221,7 +231,7 @@ impl Sender {
             self.rto_deadline = self.rtt.rto_timer_deadline(now, &config.rto);
         }
         stats.retransmits += 1;
-        OutgoingSegment { offset: what.offset, len: what.len, kind: SegmentKind::Retransmission }
+        OutgoingSegment { offset: what.offset, len: what.len, kind: SegmentKindForEcn::Retransmission }
     }
 
     /// Handles the sender's timer. False: the retry limit is reached.
@@ -238,7 +248,7 @@ impl Sender {
         } else {
             // Nothing in flight: the persist timer.
             self.probe_due = self.snd_nxt < self.snd_end;
-            self.rtt.back_off();
+            self.rtt.double_rto();
             self.rto_deadline =
                 if self.probe_due { self.rtt.rto_timer_deadline(now, &config.rto) } else { Time::MAX };
         }

@@ -5,19 +5,19 @@ use crate::config::{SendBuffer, TcpConfig};
 use crate::writer::{SKB_OVERHEAD, SendBufferState, SocketWriter};
 
 impl Sender {
-    fn writer(&self) -> Option<&SocketWriter> {
+    fn socket_writer(&self) -> Option<&SocketWriter> {
         self.refined.as_deref()?.writer.as_deref()
     }
 
-    fn writer_mut(&mut self) -> Option<&mut SocketWriter> {
+    fn socket_writer_mut(&mut self) -> Option<&mut SocketWriter> {
         self.refined.as_deref_mut()?.writer.as_deref_mut()
     }
 
     /// The application writes `bytes`.
-    pub(crate) fn append_data(&mut self, bytes: u64) {
+    pub(crate) fn append_application_data(&mut self, bytes: u64) {
         let (unsent, end, mss) = (self.snd_end - self.snd_nxt, self.snd_end, u64::from(self.window.mss));
         let (last, goal) = self.last_waiting_skb_bytes().unwrap_or((unsent % mss, mss));
-        let Some(writer) = self.writer_mut() else {
+        let Some(writer) = self.socket_writer_mut() else {
             self.snd_end = self.snd_end.saturating_add(bytes);
             return;
         };
@@ -29,27 +29,27 @@ impl Sender {
 
     /// Whether the application has filled the send buffer and waits for room.
     pub(crate) fn is_writer_waiting(&self) -> bool {
-        self.writer().is_some_and(|writer| writer.full)
+        self.socket_writer().is_some_and(|writer| writer.full)
     }
 
     /// Bytes of the application that wait for room in the buffer.
     pub(crate) fn bytes_waiting_to_write(&self) -> u64 {
-        self.writer().map_or(0, |writer| writer.waiting)
+        self.socket_writer().map_or(0, |writer| writer.waiting)
     }
 
     /// Cancels data that the application has not written yet.
-    pub(super) fn stop_writing(&mut self) {
-        if let Some(writer) = self.writer_mut() {
+    pub(super) fn cancel_unwritten_data(&mut self) {
+        if let Some(writer) = self.socket_writer_mut() {
             writer.cancel_application_write();
         }
     }
 
     /// Starts writing after the handshake.
-    pub(crate) fn begin_writing(&mut self, config: &TcpConfig) {
+    pub(crate) fn begin_application_writes(&mut self, config: &TcpConfig) {
         if config.send_buffer == SendBuffer::Unlimited {
             return;
         }
-        if let Some(writer) = self.writer_mut() {
+        if let Some(writer) = self.socket_writer_mut() {
             writer.set_initial_send_buffer_size(u64::from(config.send_buffer_initial));
         }
         self.expand_send_buffer();
@@ -63,7 +63,7 @@ impl Sender {
             return; // After what may leave has left: `continue_application_writes_of_super_packets`.
         }
         let held = self.snd_end - self.snd_una;
-        let Some(writer) = self.writer() else { return };
+        let Some(writer) = self.socket_writer() else { return };
         if writer.full
             && (held <= writer.room_at
                 || held < self.window.cwnd + self.scoreboard.sent_bytes_not_in_network())
@@ -88,7 +88,8 @@ impl Sender {
             self.expand_send_buffer();
         }
         let queued = self.send_buffer_usage();
-        if let Some(writer) = self.writer_mut().filter(|writer| writer.has_room_to_wake_writer(queued)) {
+        if let Some(writer) = self.socket_writer_mut().filter(|writer| writer.has_room_to_wake_writer(queued))
+        {
             writer.full = false;
             self.fill_send_buffer();
         }
@@ -96,7 +97,7 @@ impl Sender {
 
     fn expand_send_buffer(&mut self) {
         let (cwnd, mss) = (self.window.cwnd, u64::from(self.window.mss));
-        if let Some(writer) = self.writer_mut() {
+        if let Some(writer) = self.socket_writer_mut() {
             writer.expand_send_buffer(cwnd, mss);
         }
     }
@@ -118,7 +119,7 @@ impl Sender {
         let sendable = self.snd_end.min(self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
         let mss = u64::from(self.window.mss);
         let charge = if self.scoreboard.counts_packets() { sendable.div_ceil(mss) * mss } else { sendable };
-        self.pipe() + self.scoreboard.lost_bytes() + charge
+        self.pipe() + self.scoreboard.lost_bytes_to_retransmit() + charge
     }
 
     /// Whether the windows have room for all written data: these are then sent as they are written, and no segment is left to be marked with PSH.
@@ -135,11 +136,13 @@ impl Sender {
         let (last, goal) = last.unwrap_or(((self.snd_end - self.snd_nxt) % mss, mss));
         let (snd_una, snd_wnd) = (self.snd_una, u64::from(self.snd_wnd));
         let buffer = SendBufferState { end: self.snd_end, queued, last, goal, snd_una, snd_wnd, mss };
-        let Some(writer) = self.writer_mut().filter(|writer| writer.has_data_to_write()) else { return };
+        let Some(writer) = self.socket_writer_mut().filter(|writer| writer.has_data_to_write()) else {
+            return;
+        };
         let end = writer.fill_send_buffer_by_segments(&buffer);
         self.snd_end = end;
         let whole = self.is_writer_waiting() && self.written_data_fits_in_windows();
-        if let Some(writer) = self.writer_mut() {
+        if let Some(writer) = self.socket_writer_mut() {
             writer.set_push_on_last_segment(end, snd_una, whole);
         }
     }
@@ -149,13 +152,15 @@ impl Sender {
     pub(super) fn delays_small_segment(&self, unsent: u64) -> bool {
         unsent < u64::from(self.window.mss)
             && !self.fin
-            && self.writer().is_some_and(|writer| writer.delays_small_segment(self.snd_una, self.snd_nxt))
+            && self
+                .socket_writer()
+                .is_some_and(|writer| writer.delays_small_segment(self.snd_una, self.snd_nxt))
     }
 
     /// Records that a segment below full size was sent.
     pub(crate) fn record_small_segment_sent(&mut self) {
         let end = self.snd_nxt;
-        if let Some(writer) = self.writer_mut() {
+        if let Some(writer) = self.socket_writer_mut() {
             writer.record_small_segment_sent(end);
         }
     }

@@ -90,7 +90,7 @@ impl Script {
             ["open"] => {
                 self.connection = Some(Connection::open(self.settings(), ISS, PEER_ISS, self.now));
                 let frame = self.frame;
-                self.connection().set_segment_transmission_time(frame);
+                self.connection().set_transmission_time_of_full_segment(frame);
                 self.poll();
                 return Ok(());
             }
@@ -121,18 +121,18 @@ impl Script {
             ["reply", bytes, "<", segment @ ..] => {
                 self.take_in(segment)?;
                 let (bytes, now) = (number(bytes)?, self.now);
-                self.connection().send(bytes, now);
+                self.connection().send_application_data(bytes, now);
                 self.poll();
                 Ok(())
             }
             ["send", bytes] => {
                 let (bytes, now) = (number(bytes)?, self.now);
-                self.connection().send(bytes, now);
+                self.connection().send_application_data(bytes, now);
                 self.poll();
                 Ok(())
             }
             ["stop"] => {
-                self.connection().stop_sending();
+                self.connection().discard_unsent_application_data();
                 Ok(())
             }
             ["close"] => {
@@ -193,7 +193,8 @@ impl Script {
         if to < self.now {
             return Err(format!("time goes back from {:?} to {to:?}", self.now));
         }
-        while let Some(deadline) = self.connection().deadline().filter(|&deadline| deadline <= to) {
+        while let Some(deadline) = self.connection().next_timer_deadline().filter(|&deadline| deadline <= to)
+        {
             self.now = deadline;
             self.connection().on_timeout(deadline);
             self.poll();
@@ -238,7 +239,7 @@ impl Script {
 
     fn check(&mut self, name: &str, value: &str) -> Result<(), String> {
         let connection = self.connection.as_ref().expect("checked in `line`");
-        let stats = connection.stats();
+        let stats = connection.connection_stats();
         let seen = match name {
             "cwnd" => connection.cwnd(),
             "ssthresh" => connection.ssthresh(),
@@ -249,8 +250,8 @@ impl Script {
             "timeouts" => stats.timeouts.into(),
             "fast_retransmits" => stats.fast_retransmits.into(),
             "ecn_reductions" => stats.ecn_reductions.into(),
-            "loss_probes" => connection.loss_probes().into(),
-            "undone" => connection.undone_reductions().into(),
+            "loss_probes" => connection.tail_loss_probes_sent().into(),
+            "undone" => connection.undone_reduction_count().into(),
             "ce_received" => stats.ce_received,
             "srtt" => return same(name, &connection.srtt(), &Some(span(value)?)),
             "rto" => return same(name, &connection.rto(), &span(value)?),
@@ -258,7 +259,9 @@ impl Script {
                 let value = value.parse::<f64>().map_err(|error| format!("{value:?}: {error}"))?;
                 return same(name, &connection.dctcp_alpha(), &Some(value));
             }
-            "failure" => return same(name, &format!("{:?}", connection.failure()), &value.to_owned()),
+            "failure" => {
+                return same(name, &format!("{:?}", connection.connection_failure()), &value.to_owned());
+            }
             "established" => return same(name, &connection.is_established().to_string().as_str(), &value),
             "quiescent" => return same(name, &connection.is_quiescent().to_string().as_str(), &value),
             _ => return Err(format!("cannot assert {name:?}")),

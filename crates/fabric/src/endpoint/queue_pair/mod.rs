@@ -75,29 +75,29 @@ pub(crate) struct QueuePairEnd {
 }
 
 impl QueuePairs {
-    fn pair_end_index_of_key(&self, endpoint_key: u32) -> Option<EndpointId> {
+    fn find_pair_end_index_by_key(&self, endpoint_key: u32) -> Option<EndpointId> {
         self.places.get((endpoint_key / 2) as usize)?[(endpoint_key & 1) as usize].to_option()
     }
 
     /// The end at an endpoint key, if it is open here.
-    pub(crate) fn pair_end_of_key(&self, endpoint_key: u32) -> Option<&QueuePairEnd> {
-        self.ends[self.pair_end_index_of_key(endpoint_key)?].as_ref()
+    pub(crate) fn find_pair_end_by_key(&self, endpoint_key: u32) -> Option<&QueuePairEnd> {
+        self.ends[self.find_pair_end_index_by_key(endpoint_key)?].as_ref()
     }
 
-    fn pair_end_of_key_mut(&mut self, endpoint_key: u32) -> Option<&mut QueuePairEnd> {
-        let place = self.pair_end_index_of_key(endpoint_key)?;
+    fn find_pair_end_by_key_mut(&mut self, endpoint_key: u32) -> Option<&mut QueuePairEnd> {
+        let place = self.find_pair_end_index_by_key(endpoint_key)?;
         self.ends[place].as_mut()
     }
 
     /// The place of the end at an endpoint key, and its host.
-    pub(crate) fn pair_end_index_and_host(&self, endpoint_key: u32) -> Option<(EndpointId, HostId)> {
-        let place = self.pair_end_index_of_key(endpoint_key)?;
+    pub(crate) fn find_pair_end_index_and_host(&self, endpoint_key: u32) -> Option<(EndpointId, HostId)> {
+        let place = self.find_pair_end_index_by_key(endpoint_key)?;
         Some((place, self.ends[place].as_ref()?.host))
     }
 
     pub(super) fn set_endpoint_path(&mut self, endpoint_key: u32, row: u32) {
         if let Some(end) =
-            self.pair_end_of_key_mut(endpoint_key).filter(|end| end.own_endpoint_key() == endpoint_key)
+            self.find_pair_end_by_key_mut(endpoint_key).filter(|end| end.own_endpoint_key() == endpoint_key)
         {
             end.route = row;
         }
@@ -116,7 +116,7 @@ impl QueuePairs {
     }
 
     /// Congestion notifications that a host has sent and received in a class.
-    pub(crate) fn congestion_notification_counts(&self, host: HostId, class: u8) -> [u64; 2] {
+    pub(crate) fn cnp_counts_sent_and_received(&self, host: HostId, class: u8) -> [u64; 2] {
         self.notifications.get(&(host, class)).copied().unwrap_or_default()
     }
 
@@ -167,19 +167,24 @@ impl QueuePairEnd {
             Some(StorageOperation::Write) => (exchange.expects, exchange.expects),
             _ => (0, 0),
         };
-        self.messages.get_or_insert_default().operations.push_operation(exchange.flow, bytes, arriving, 0);
-        self.expect_oldest_operation();
+        self.messages.get_or_insert_default().operations.push_storage_operation(
+            exchange.flow,
+            bytes,
+            arriving,
+            0,
+        );
+        self.await_bytes_of_oldest_operation();
     }
 
     /// Waits for the oldest operation.
-    fn expect_oldest_operation(&mut self) {
+    fn await_bytes_of_oldest_operation(&mut self) {
         let oldest = self.messages.as_ref().and_then(|messages| messages.operations.oldest_operation());
         self.expects = oldest.map_or(u64::MAX, |operation| operation.end);
         self.flow = oldest.map(|operation| operation.flow).or(self.flow);
     }
 
     fn has_pending_operations(&self) -> bool {
-        self.messages.as_ref().is_some_and(|messages| !messages.operations.has_no_operations())
+        self.messages.as_ref().is_some_and(|messages| !messages.operations.has_no_storage_operations())
     }
 
     /// Bytes that bring an operation or exchange to its end: at the source of operations those that are complete, otherwise those that have
@@ -207,7 +212,7 @@ impl QueuePairEnd {
         if self.own_endpoint_key() & 1 == 0 {
             ctx.report_endpoint_event(self.own_endpoint_key(), EndpointEvent::Complete);
         }
-        self.expect_oldest_operation();
+        self.await_bytes_of_oldest_operation();
         true
     }
 
@@ -296,13 +301,13 @@ impl QueuePairs {
     #[inline(always)]
     pub(super) fn prefetch_pair_end(&self, endpoint_key: u32) {
         // Not by `at`, which reads the end.
-        let end = self.pair_end_index_of_key(endpoint_key).and_then(|place| self.ends.get(place));
+        let end = self.find_pair_end_index_by_key(endpoint_key).and_then(|place| self.ends.get(place));
         prefetch_bytes(end, QueuePairEnd::TOUCHED_BY_EACH_PACKET);
     }
 
     #[inline(always)]
-    pub(super) fn prefetch_oldest_in_flight(&self, endpoint_key: u32) {
-        let Some(end) = self.pair_end_of_key(endpoint_key) else { return };
+    pub(super) fn prefetch_oldest_packet_in_flight(&self, endpoint_key: u32) {
+        let Some(end) = self.find_pair_end_by_key(endpoint_key) else { return };
         end.pair.oldest_in_flight().into_iter().for_each(prefetch_first_cache_line);
     }
 }
@@ -320,7 +325,7 @@ impl BorrowedHost<'_> {
     /// The same with its host.
     #[inline]
     fn pair_end_and_host_mut(&mut self, place: EndpointId) -> (&mut QueuePairEnd, &mut Host) {
-        let id = self.host_id_of_node();
+        let id = self.own_host_id();
         let (pairs, host) = self.queue_pairs_and_host();
         let end = pairs.ends[place].as_mut().expect("the place of an open flow holds a queue pair");
         assert!(end.host == id, "a host was led to a queue pair of another");

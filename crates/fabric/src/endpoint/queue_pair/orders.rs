@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::endpoint::node::BorrowedHost;
 use crate::frame::TelemetryId;
 use crate::ids::EndpointId;
-use crate::order::{EndpointOpening, EndpointOrder};
+use crate::order::{EndpointOpeningParameters, EndpointOrder};
 use pauseframe_rdma::cc::hpcc::Quantum;
 use pauseframe_rdma::{QueuePair, QueuePairSettings, Stats};
 use pauseframe_units::{Span, Time};
@@ -14,17 +14,17 @@ use std::sync::Arc;
 impl BorrowedHost<'_> {
     /// Whether a queue pair is open at an endpoint key.
     pub(in crate::endpoint) fn has_queue_pair_at_key(&mut self, endpoint_key: u32) -> bool {
-        self.queue_pairs_mut().pair_end_index_of_key(endpoint_key).is_some()
+        self.queue_pairs_mut().find_pair_end_index_by_key(endpoint_key).is_some()
     }
 
     /// An end of a queue pair comes to be.
     pub(in crate::endpoint) fn open_queue_pair_end(
         &mut self,
         endpoint_key: u32,
-        opening: &EndpointOpening,
+        opening: &EndpointOpeningParameters,
         ctx: &mut Context,
     ) {
-        let EndpointOpening { spec, route, picked, exchange } = opening;
+        let EndpointOpeningParameters { spec, route, picked, exchange } = opening;
         let (side, now) = (endpoint_key & 1, ctx.now());
         let Some(rdma) = ctx.settings.transports[usize::from(spec.transport)].rdma else { return };
         let priority = ctx.settings.transports[usize::from(spec.transport)].priority;
@@ -56,7 +56,7 @@ impl BorrowedHost<'_> {
             peer: endpoint_key ^ 1,
             flow: None,
             told: (0, Stats::default()),
-            host: self.host_id_of_node(),
+            host: self.own_host_id(),
             nic_queues,
             classes,
             route: *route,
@@ -88,7 +88,7 @@ impl BorrowedHost<'_> {
         order: &EndpointOrder,
         ctx: &mut Context,
     ) {
-        let Some(place) = self.queue_pairs_mut().pair_end_index_of_key(endpoint_key) else { return };
+        let Some(place) = self.queue_pairs_mut().find_pair_end_index_by_key(endpoint_key) else { return };
         match order {
             EndpointOrder::Continue(exchange) => {
                 if exchange.operation.is_none() {

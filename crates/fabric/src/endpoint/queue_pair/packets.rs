@@ -4,7 +4,7 @@ use super::QueuePairEnd;
 use crate::context::Context;
 use crate::endpoint::host::BlockedSocket;
 use crate::endpoint::node::BorrowedHost;
-use crate::frame::{FrameKind, Packet, PacketId, RdmaFrame, TelemetryId};
+use crate::frame::{FrameContent, Packet, PacketId, RdmaFrame, TelemetryId};
 use crate::ids::EndpointId;
 use crate::order::EndpointEvent;
 use pauseframe_rdma::{Failure, Opcode};
@@ -15,13 +15,13 @@ impl BorrowedHost<'_> {
     /// A packet has come through the stack.
     #[inline(never)]
     pub(in crate::endpoint) fn deliver_rdma_packet(&mut self, index: PacketId, ctx: &mut Context) {
-        let FrameKind::Rdma(frame) = ctx.packets[index].content else { return };
-        let Some(place) = self.queue_pairs_mut().pair_end_index_of_key(frame.to) else {
+        let FrameContent::Rdma(frame) = ctx.packets[index].content else { return };
+        let Some(place) = self.queue_pairs_mut().find_pair_end_index_by_key(frame.to) else {
             ctx.packets.remove_packet(index);
             return; // A late duplicate of a flow that is over.
         };
         if frame.packet.opcode == Opcode::Cnp {
-            let key = (self.host_id_of_node(), self.pair_end_mut(place).classes[1]);
+            let key = (self.own_host_id(), self.pair_end_mut(place).classes[1]);
             self.queue_pairs_mut().notifications.entry(key).or_default()[1] += 1;
         }
         let end = self.pair_end_mut(place);
@@ -145,7 +145,7 @@ impl BorrowedHost<'_> {
         let settings = &ctx.settings.transports[usize::from(transport)];
         let Some(rdma) = &settings.rdma else { return };
         if packet.opcode == Opcode::Cnp {
-            let key = (self.host_id_of_node(), classes[1]);
+            let key = (self.own_host_id(), classes[1]);
             self.queue_pairs_mut().notifications.entry(key).or_default()[0] += 1;
         }
         let is_control = packet.opcode == Opcode::Cnp || rdma.pair.unordered && !packet.opcode.is_data();
@@ -156,11 +156,11 @@ impl BorrowedHost<'_> {
         let telemetry = if rdma.pair.telemetry_bytes == 0 || packet.opcode == Opcode::Cnp {
             TelemetryId::NONE
         } else if packet.opcode.is_data() {
-            ctx.packets.add_packet_telemetry()
+            ctx.packets.add_empty_packet_telemetry()
         } else {
             std::mem::replace(&mut self.pair_end_mut(place).telemetry, TelemetryId::NONE)
         };
-        let content = FrameKind::Rdma(RdmaFrame { to: peer, packet, telemetry, ecn });
+        let content = FrameContent::Rdma(RdmaFrame { to: peer, packet, telemetry, ecn });
         let frame = Packet { at: ctx.now(), route, vlan, ..Packet::new(content, size, classes[which]) };
         let index = ctx.packets.insert_packet(frame);
         self.send_through_stack(nic_queues[which], index, ctx);

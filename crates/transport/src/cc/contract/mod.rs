@@ -8,10 +8,10 @@ mod tests;
 
 use super::{
     AckSample, CongestionAlgorithm, CongestionCause, CongestionControl, CongestionControlConfig,
-    CongestionWindow, ConstantValue,
+    CongestionControlConstantValue, CongestionWindow,
 };
 use pauseframe_units::{Span, Time};
-use player::{CcContractPlayer, SplitMix64, play_steps};
+use player::{CcContractPlayer, SplitMix64, play_contract_steps_and_check};
 
 const CONTRACT_MSS: u32 = 1000;
 /// A large window, in segments.
@@ -42,7 +42,7 @@ pub struct CcContractRule {
     pub check: fn(&CongestionControlConfig) -> Result<(), String>,
 }
 
-/// The rules. A plug-in that fails in one of them panics ([`super::plugin::plugin_failure_in_panic`]).
+/// The rules. A plug-in that fails in one of them panics ([`super::plugin::plugin_failure_from_panic_message`]).
 pub const CONTRACT_RULES: &[CcContractRule] = &[
     CcContractRule {
         name: "window",
@@ -94,7 +94,11 @@ pub const CONTRACT_RULES: &[CcContractRule] = &[
 
 fn check_random_sequences(config: &CongestionControlConfig) -> Result<(), String> {
     (0..RANDOM_SEQUENCES).try_for_each(|seed| {
-        play_steps(config, &SplitMix64::new(seed).random_steps(STEPS_PER_SEQUENCE)).map(drop)
+        play_contract_steps_and_check(
+            config,
+            &SplitMix64::new(seed).random_contract_steps(STEPS_PER_SEQUENCE),
+        )
+        .map(drop)
     })
 }
 
@@ -103,13 +107,16 @@ fn check_random_constants(config: &CongestionControlConfig) -> Result<(), String
         let mut draws = SplitMix64::new(seed);
         let other = config_with_drawn_constants(*config, &draws.random_bytes(12));
         let trouble = |error| format!("with {}: {error}", constants_as_text(&other));
-        play_steps(&other, &draws.random_steps(STEPS_PER_SEQUENCE)).map(drop).map_err(trouble)
+        play_contract_steps_and_check(&other, &draws.random_contract_steps(STEPS_PER_SEQUENCE))
+            .map(drop)
+            .map_err(trouble)
     })
 }
 
 fn check_determinism(config: &CongestionControlConfig) -> Result<(), String> {
-    let steps = SplitMix64::new(1).random_steps(STEPS_PER_SEQUENCE);
-    let (first, second) = (play_steps(config, &steps)?, play_steps(config, &steps)?);
+    let steps = SplitMix64::new(1).random_contract_steps(STEPS_PER_SEQUENCE);
+    let (first, second) =
+        (play_contract_steps_and_check(config, &steps)?, play_contract_steps_and_check(config, &steps)?);
     match first.iter().zip(&second).position(|(one, other)| one != other) {
         None => Ok(()),
         Some(index) => Err(format!(
@@ -123,14 +130,14 @@ fn check_determinism(config: &CongestionControlConfig) -> Result<(), String> {
 
 fn check_state_isolation(config: &CongestionControlConfig) -> Result<(), String> {
     let (one, other) = (
-        SplitMix64::new(2).random_steps(STEPS_PER_SEQUENCE),
-        SplitMix64::new(3).random_steps(STEPS_PER_SEQUENCE),
+        SplitMix64::new(2).random_contract_steps(STEPS_PER_SEQUENCE),
+        SplitMix64::new(3).random_contract_steps(STEPS_PER_SEQUENCE),
     );
-    let alone = play_steps(config, &one)?;
+    let alone = play_contract_steps_and_check(config, &one)?;
     let (mut first, mut second) = (CcContractPlayer::new(config), CcContractPlayer::new(config));
     for (index, (step, between)) in one.iter().zip(&other).enumerate() {
-        second.play_step(*between)?;
-        first.play_step(*step)?;
+        second.play_contract_step_and_check(*between)?;
+        first.play_contract_step_and_check(*step)?;
         // A copy of a connection must behave like the original.
         first = first.clone();
         if first.window != alone[index] {
@@ -145,14 +152,14 @@ fn check_state_isolation(config: &CongestionControlConfig) -> Result<(), String>
 }
 
 fn check_reaction_to_losses(config: &CongestionControlConfig) -> Result<(), String> {
-    let mut cc = CongestionControl::new_with_strict_checks(config);
+    let mut cc = CongestionControl::new_with_strict_plugin_checks(config);
     let window = window_of_full_segments(LARGE_WINDOW_SEGMENTS);
     let reduced = cc.ssthresh_after_congestion(&window, CongestionCause::Loss);
     if reduced < window.cwnd { Ok(()) } else { Err(format!("{} bytes became {reduced} bytes", window.cwnd)) }
 }
 
 fn check_reaction_to_marks(config: &CongestionControlConfig) -> Result<(), String> {
-    let mut cc = CongestionControl::new_with_strict_checks(config);
+    let mut cc = CongestionControl::new_with_strict_plugin_checks(config);
     let mut window = window_of_full_segments(LARGE_WINDOW_SEGMENTS);
     let before = window.cwnd;
     for segment in 1..=LARGE_WINDOW_SEGMENTS {
@@ -177,7 +184,7 @@ fn check_restart_after_idle(config: &CongestionControlConfig) -> Result<(), Stri
 
 /// Checks growth during one window of ACKs after a loss and an idle time.
 fn check_growth_after_reduction(config: &CongestionControlConfig, idle: Option<Span>) -> Result<(), String> {
-    let mut cc = CongestionControl::new_with_strict_checks(config);
+    let mut cc = CongestionControl::new_with_strict_plugin_checks(config);
     let mut window = window_of_full_segments(LARGE_WINDOW_SEGMENTS);
     window.ssthresh = cc.ssthresh_after_congestion(&window, CongestionCause::Loss);
     window.cwnd = window.ssthresh;
@@ -211,20 +218,29 @@ fn play_round_trip(cc: &mut CongestionControl, window: &mut CongestionWindow, sn
 
 /// `config` with every constant drawn from its range: 0 gives the smallest, 255 the largest.
 fn config_with_drawn_constants(mut config: CongestionControlConfig, draws: &[u8]) -> CongestionControlConfig {
-    for (index, parameter) in config.parameters().iter().enumerate() {
+    for (index, parameter) in config.congestion_control_parameters().iter().enumerate() {
         let share = f64::from(draws[index % draws.len()]) / 255.0;
         let between = |low: f64, high: f64| low + (high - low) * share;
         let value = match (parameter.default, parameter.range) {
-            (ConstantValue::Flag(_), _) => ConstantValue::Flag(share > 0.5),
-            (_, Some((ConstantValue::Number(low), ConstantValue::Number(high)))) => {
-                ConstantValue::Number(between(low, high))
-            }
-            (_, Some((ConstantValue::Count(low), ConstantValue::Count(high)))) => {
-                ConstantValue::Count(between(low.into(), high.into()) as u32)
-            }
-            (_, Some((ConstantValue::Time(low), ConstantValue::Time(high)))) => {
-                ConstantValue::Time(Span(between(low.0 as f64, high.0 as f64) as u64))
-            }
+            (CongestionControlConstantValue::Flag(_), _) => CongestionControlConstantValue::Flag(share > 0.5),
+            (
+                _,
+                Some((
+                    CongestionControlConstantValue::Number(low),
+                    CongestionControlConstantValue::Number(high),
+                )),
+            ) => CongestionControlConstantValue::Number(between(low, high)),
+            (
+                _,
+                Some((
+                    CongestionControlConstantValue::Count(low),
+                    CongestionControlConstantValue::Count(high),
+                )),
+            ) => CongestionControlConstantValue::Count(between(low.into(), high.into()) as u32),
+            (
+                _,
+                Some((CongestionControlConstantValue::Time(low), CongestionControlConstantValue::Time(high))),
+            ) => CongestionControlConstantValue::Time(Span(between(low.0 as f64, high.0 as f64) as u64)),
             (default, _) => default,
         };
         assert!(config.set_constant(index, value));
@@ -235,13 +251,16 @@ fn config_with_drawn_constants(mut config: CongestionControlConfig, draws: &[u8]
 
 fn constants_as_text(config: &CongestionControlConfig) -> String {
     let value = |index| match config.get_constant(index) {
-        Some(ConstantValue::Number(number)) => number.to_string(),
-        Some(ConstantValue::Count(count)) => count.to_string(),
-        Some(ConstantValue::Flag(on)) => on.to_string(),
-        Some(ConstantValue::Time(span)) => span.to_string(),
+        Some(CongestionControlConstantValue::Number(number)) => number.to_string(),
+        Some(CongestionControlConstantValue::Count(count)) => count.to_string(),
+        Some(CongestionControlConstantValue::Flag(on)) => on.to_string(),
+        Some(CongestionControlConstantValue::Time(span)) => span.to_string(),
         None => String::new(),
     };
-    let pairs =
-        config.parameters().iter().enumerate().map(|(index, one)| format!("{} = {}", one.key, value(index)));
+    let pairs = config
+        .congestion_control_parameters()
+        .iter()
+        .enumerate()
+        .map(|(index, one)| format!("{} = {}", one.key, value(index)));
     pairs.collect::<Vec<_>>().join(", ")
 }

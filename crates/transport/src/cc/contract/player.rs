@@ -40,11 +40,11 @@ impl SplitMix64 {
         (0..count).map(|_| self.next_random_u64() as u8).collect()
     }
 
-    pub(super) fn random_steps(&mut self, count: usize) -> Vec<CcContractStep> {
-        (0..count).map(|_| self.random_step()).collect()
+    pub(super) fn random_contract_steps(&mut self, count: usize) -> Vec<CcContractStep> {
+        (0..count).map(|_| self.random_contract_step()).collect()
     }
 
-    fn random_step(&mut self) -> CcContractStep {
+    fn random_contract_step(&mut self) -> CcContractStep {
         match self.random_below(16) {
             12 => CcContractStep::Cut(CongestionCause::Ecn),
             13 => CcContractStep::Cut(CongestionCause::Loss),
@@ -77,16 +77,16 @@ fn error_unless(kept: bool, message: impl FnOnce() -> String) -> Result<(), Stri
 
 impl CcContractPlayer {
     pub(super) fn new(config: &CongestionControlConfig) -> CcContractPlayer {
-        let cc = CongestionControl::new_with_strict_checks(config);
+        let cc = CongestionControl::new_with_strict_plugin_checks(config);
         CcContractPlayer { cc, window: window_of_full_segments(10), snd_una: 0, now: Time::ZERO, closed: 0 }
     }
 
     /// Plays one event and checks the answers.
-    pub(super) fn play_step(&mut self, step: CcContractStep) -> Result<(), String> {
+    pub(super) fn play_contract_step_and_check(&mut self, step: CcContractStep) -> Result<(), String> {
         let before = self.window;
         match step {
             CcContractStep::Ack { segments, ece, rtt_us, after_us } => {
-                self.play_ack(segments, ece, rtt_us, after_us)?;
+                self.play_ack_and_check(segments, ece, rtt_us, after_us)?;
             }
             CcContractStep::Cut(cause) => {
                 self.window.ssthresh = self.cc.ssthresh_after_congestion(&self.window, cause);
@@ -122,7 +122,13 @@ impl CcContractPlayer {
         })
     }
 
-    fn play_ack(&mut self, segments: u64, ece: bool, rtt_us: u64, after_us: u64) -> Result<(), String> {
+    fn play_ack_and_check(
+        &mut self,
+        segments: u64,
+        ece: bool,
+        rtt_us: u64,
+        after_us: u64,
+    ) -> Result<(), String> {
         let before = self.window;
         let acked = (segments * u64::from(CONTRACT_MSS)).min(self.window.cwnd);
         self.snd_una += acked;
@@ -165,10 +171,10 @@ impl CcContractPlayer {
 }
 
 /// Plays `steps` and checks each answer. Returns the windows.
-pub(super) fn play_steps(
+pub(super) fn play_contract_steps_and_check(
     config: &CongestionControlConfig,
     steps: &[CcContractStep],
 ) -> Result<Vec<CongestionWindow>, String> {
     let mut player = CcContractPlayer::new(config);
-    steps.iter().map(|step| player.play_step(*step).map(|()| player.window)).collect()
+    steps.iter().map(|step| player.play_contract_step_and_check(*step).map(|()| player.window)).collect()
 }

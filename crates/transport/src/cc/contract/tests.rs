@@ -1,6 +1,6 @@
 //! The contract over the whole registry, with random events and constants.
 
-use super::player::{CcContractPlayer, CcContractStep, play_steps};
+use super::player::{CcContractPlayer, CcContractStep, play_contract_steps_and_check};
 use super::*;
 use proptest::prelude::*;
 
@@ -21,7 +21,7 @@ fn play_built_in(config: &CongestionControlConfig, steps: &[CcContractStep]) -> 
     let mut trace = Vec::new();
     for step in steps {
         let before = player.window;
-        player.play_step(*step).unwrap_or_else(|error| panic!("{config:?}: {error}"));
+        player.play_contract_step_and_check(*step).unwrap_or_else(|error| panic!("{config:?}: {error}"));
         if matches!(step, CcContractStep::Ack { .. }) && before.cwnd >= before.ssthresh {
             let shrunk = before.cwnd.saturating_sub(player.window.cwnd);
             assert!(
@@ -47,7 +47,7 @@ proptest! {
     ) {
         for (_, config) in CongestionControlConfig::NAMES {
             let first = play_built_in(config, &steps);
-            prop_assert_eq!(first, play_steps(config, &steps).unwrap(), "the same samples give the same answers");
+            prop_assert_eq!(first, play_contract_steps_and_check(config, &steps).unwrap(), "the same samples give the same answers");
             play_built_in(&config_with_drawn_constants(*config, &draws), &steps);
         }
     }
@@ -68,9 +68,9 @@ fn names_and_keys_are_unique_and_lower_case() {
     let mut names = Vec::new();
     for (name, config) in CongestionControlConfig::NAMES {
         assert_eq!(*name, config.name());
-        assert!(plain(name) && !config.doc().is_empty());
+        assert!(plain(name) && !config.description_and_source().is_empty());
         names.push(*name);
-        for (index, parameter) in config.parameters().iter().enumerate() {
+        for (index, parameter) in config.congestion_control_parameters().iter().enumerate() {
             let rest = parameter.key.strip_prefix(name).and_then(|rest| rest.strip_prefix('_'));
             assert!(
                 rest.is_some_and(|rest| !rest.is_empty()),
@@ -81,8 +81,11 @@ fn names_and_keys_are_unique_and_lower_case() {
             assert_eq!(config.get_constant(index), Some(parameter.default));
             names.push(parameter.key);
         }
-        assert_eq!(config.get_constant(config.parameters().len()), None);
-        assert!(!config.clone().set_constant(config.parameters().len(), ConstantValue::Flag(true)));
+        assert_eq!(config.get_constant(config.congestion_control_parameters().len()), None);
+        assert!(!config.clone().set_constant(
+            config.congestion_control_parameters().len(),
+            CongestionControlConstantValue::Flag(true)
+        ));
     }
     names.sort_unstable();
     let count = names.len();

@@ -23,7 +23,7 @@ pub(super) fn check_one_reduction_per_window(config: &CongestionControlConfig) -
         ..TcpConfig::PLAIN
     };
     let mut sender = Connection::open(Arc::new(settings), 0, 0, Time::ZERO);
-    sender.send(u64::MAX / 2, Time::ZERO);
+    sender.send_application_data(u64::MAX / 2, Time::ZERO);
     let (mut now, mut sent) = (Time::ZERO, VecDeque::new());
     let (mut windows, mut end, mut cuts) = (0, 0, 0);
     while windows < WINDOWS {

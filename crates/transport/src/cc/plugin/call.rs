@@ -64,11 +64,11 @@ pub(super) struct PluginCall {
 static THREAD_CALL_SLOTS: Mutex<Vec<&'static PluginCallOfThread>> = Mutex::new(Vec::new());
 
 thread_local! {
-    static SLOT: &'static PluginCallOfThread = new_plugin_call_of_thread();
+    static SLOT: &'static PluginCallOfThread = register_plugin_call_slot_of_thread();
 }
 
 /// A thread that ends leaves its slot behind: a few bytes a thread, and only of threads that ran a plug-in.
-fn new_plugin_call_of_thread() -> &'static PluginCallOfThread {
+fn register_plugin_call_slot_of_thread() -> &'static PluginCallOfThread {
     let slot: &'static PluginCallOfThread = Box::leak(Box::new(PluginCallOfThread {
         code: AtomicPtr::new(null_mut()),
         function: AtomicU32::new(0),

@@ -6,7 +6,7 @@ use super::abi::{
     ABI, COUNT, FLAG, FLAGS, NEEDS_EXACT_ECN, NUMBER, PACES, PluginAbiAlgorithm, PluginAbiParameter,
     RawValue, TIME,
 };
-use crate::cc::{CongestionControlConfig, ConstantValue, Parameter};
+use crate::cc::{CongestionControlConfig, CongestionControlConstantValue, CongestionControlParameter};
 use pauseframe_units::Span;
 use std::ffi::{CStr, c_char};
 use std::sync::{Mutex, PoisonError};
@@ -38,7 +38,7 @@ pub struct LoadedPlugin {
     /// What it is, in one line.
     pub doc: &'static str,
     /// Its constants.
-    pub parameters: &'static [Parameter],
+    pub parameters: &'static [CongestionControlParameter],
     /// Where it came from.
     pub source: PluginSource,
     pub(super) functions: PluginAbiAlgorithm,
@@ -59,7 +59,7 @@ impl std::fmt::Debug for LoadedPlugin {
 
 impl LoadedPlugin {
     /// Whether the algorithm needs each mark echoed (`ecn = "dctcp"`).
-    pub fn needs_exact_ecn(&self) -> bool {
+    pub fn needs_exact_ecn_echo(&self) -> bool {
         self.functions.flags & NEEDS_EXACT_ECN != 0
     }
 
@@ -113,7 +113,7 @@ pub unsafe fn register_plugin(
     let parameters = read_plugin_parameters(own, &functions).map_err(|error| format!("{own}: {error}"))?;
     let name = format!("{module}:{own}");
     let others: Vec<_> = loaded_plugins().into_iter().filter(|code| code.name != name).collect();
-    check_plugin_keys(own, &parameters, &others)?;
+    check_plugin_keys_not_taken(own, &parameters, &others)?;
     let code: &'static LoadedPlugin = Box::leak(Box::new(LoadedPlugin {
         name: leak_text_to_static(&name),
         doc: leak_text_to_static(doc.lines().next().unwrap_or_default()),
@@ -182,7 +182,10 @@ fn check_plugin_functions(functions: &PluginAbiAlgorithm) -> Result<(), String> 
     Ok(())
 }
 
-fn read_plugin_parameters(own: &str, functions: &PluginAbiAlgorithm) -> Result<Vec<Parameter>, String> {
+fn read_plugin_parameters(
+    own: &str,
+    functions: &PluginAbiAlgorithm,
+) -> Result<Vec<CongestionControlParameter>, String> {
     let count = functions.parameter_count as usize;
     if count > MAX_CONSTANTS {
         return Err(format!("it has {count} constants; at most {MAX_CONSTANTS} are allowed"));
@@ -197,7 +200,10 @@ fn read_plugin_parameters(own: &str, functions: &PluginAbiAlgorithm) -> Result<V
         .collect()
 }
 
-fn read_plugin_parameter(prefix: &str, raw: &PluginAbiParameter) -> Result<Parameter, String> {
+fn read_plugin_parameter(
+    prefix: &str,
+    raw: &PluginAbiParameter,
+) -> Result<CongestionControlParameter, String> {
     let key = read_c_text(raw.key, "key of a constant")?;
     let plain = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
     if !key.bytes().all(plain) {
@@ -214,7 +220,7 @@ fn read_plugin_parameter(prefix: &str, raw: &PluginAbiParameter) -> Result<Param
     {
         return Err(format!("{key}: the default {default:?} is outside of its range, {low:?} to {high:?}"));
     }
-    Ok(Parameter {
+    Ok(CongestionControlParameter {
         key: leak_text_to_static(&format!("{prefix}_{key}")),
         doc: leak_text_to_static(doc),
         default,
@@ -222,46 +228,48 @@ fn read_plugin_parameter(prefix: &str, raw: &PluginAbiParameter) -> Result<Param
     })
 }
 
-fn constant_value_as_f64(value: ConstantValue) -> f64 {
+fn constant_value_as_f64(value: CongestionControlConstantValue) -> f64 {
     match value {
-        ConstantValue::Number(x) => x,
-        ConstantValue::Count(x) => f64::from(x),
-        ConstantValue::Flag(x) => f64::from(u8::from(x)),
-        ConstantValue::Time(x) => x.0 as f64,
+        CongestionControlConstantValue::Number(x) => x,
+        CongestionControlConstantValue::Count(x) => f64::from(x),
+        CongestionControlConstantValue::Flag(x) => f64::from(u8::from(x)),
+        CongestionControlConstantValue::Time(x) => x.0 as f64,
     }
 }
 
-fn constant_value_from_raw(raw: RawValue, kind: i32) -> Result<ConstantValue, String> {
+fn constant_value_from_raw(raw: RawValue, kind: i32) -> Result<CongestionControlConstantValue, String> {
     // SAFETY: both fields are eight bytes for which every pattern is a value.
     let (number, integer) = unsafe { (raw.number, raw.integer) };
     match kind {
-        NUMBER if number.is_finite() => Ok(ConstantValue::Number(number)),
+        NUMBER if number.is_finite() => Ok(CongestionControlConstantValue::Number(number)),
         NUMBER => Err(format!("{number} is not a finite number")),
         COUNT => u32::try_from(integer)
-            .map(ConstantValue::Count)
+            .map(CongestionControlConstantValue::Count)
             .map_err(|_| format!("{integer} is no count (0 to 2^32 - 1)")),
-        FLAG => Ok(ConstantValue::Flag(integer != 0)),
+        FLAG => Ok(CongestionControlConstantValue::Flag(integer != 0)),
         TIME => u64::try_from(integer)
-            .map(|ps| ConstantValue::Time(Span(ps)))
+            .map(|ps| CongestionControlConstantValue::Time(Span(ps)))
             .map_err(|_| format!("{integer} ps is negative")),
         other => Err(format!("{other} is no kind of constant")),
     }
 }
 
 /// A constant as plug-ins take it.
-pub(super) fn constant_value_to_raw(value: ConstantValue) -> RawValue {
+pub(super) fn constant_value_to_raw(value: CongestionControlConstantValue) -> RawValue {
     match value {
-        ConstantValue::Number(number) => RawValue { number },
-        ConstantValue::Count(count) => RawValue { integer: i64::from(count) },
-        ConstantValue::Flag(on) => RawValue { integer: i64::from(on) },
-        ConstantValue::Time(span) => RawValue { integer: span.0.min(i64::MAX as u64) as i64 },
+        CongestionControlConstantValue::Number(number) => RawValue { number },
+        CongestionControlConstantValue::Count(count) => RawValue { integer: i64::from(count) },
+        CongestionControlConstantValue::Flag(on) => RawValue { integer: i64::from(on) },
+        CongestionControlConstantValue::Time(span) => {
+            RawValue { integer: span.0.min(i64::MAX as u64) as i64 }
+        }
     }
 }
 
 /// Keys of a transport are one name space: no plug-in may take the key of another algorithm.
-fn check_plugin_keys(
+fn check_plugin_keys_not_taken(
     own: &str,
-    parameters: &[Parameter],
+    parameters: &[CongestionControlParameter],
     others: &[&'static LoadedPlugin],
 ) -> Result<(), String> {
     for (index, parameter) in parameters.iter().enumerate() {
@@ -271,7 +279,7 @@ fn check_plugin_keys(
         }
         let built_in = CongestionControlConfig::NAMES
             .iter()
-            .find(|(_, config)| config.parameters().iter().any(|other| other.key == key));
+            .find(|(_, config)| config.congestion_control_parameters().iter().any(|other| other.key == key));
         let plug_in = others.iter().find(|code| code.parameters.iter().any(|other| other.key == key));
         if let Some(holder) = built_in.map(|(name, _)| *name).or(plug_in.map(|code| code.name)) {
             return Err(format!(

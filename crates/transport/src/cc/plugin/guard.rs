@@ -9,7 +9,7 @@ mod signals;
 use super::call::{PluginCall, plugin_calls_of_all_threads};
 pub use signals::install_trap_handler;
 pub(super) use signals::prepare_signal_stack;
-use signals::write_and_exit;
+use signals::write_to_stderr_and_exit;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,7 +44,7 @@ fn end_process_in_plugin_call(call: PluginCall, what: &str) -> ! {
         let _ = write!(line, ", flow {}", call.flow);
     }
     let _ = writeln!(line, ": its function {} ended the program by {what}", call.function);
-    write_and_exit(&line.bytes[..line.len])
+    write_to_stderr_and_exit(&line.bytes[..line.len])
 }
 
 /// Ends the process if a plug-in does not return from a call, for as long as it lives.

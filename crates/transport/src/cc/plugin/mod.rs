@@ -1,7 +1,7 @@
 //! A congestion control that is loaded when the program runs, by the C interface of `pauseframe_cc.h`.
 //!
 //! The connection owns the plug-in's state, a block of fixed size, so it can be copied. Whatever a plug-in returns is
-//! checked here: a value that makes no sense ends the run ([`plugin_failure_in_panic`]).
+//! checked here: a value that makes no sense ends the run ([`plugin_failure_from_panic_message`]).
 
 #![expect(unsafe_code, reason = "calls through a C interface")]
 
@@ -13,7 +13,7 @@ mod guard;
 pub use code::{LoadedPlugin, PluginSource, loaded_plugins, register_plugin};
 pub use guard::{PluginWatchdog, install_trap_handler};
 
-use super::parameter::ConstantValue;
+use super::parameter::CongestionControlConstantValue;
 use super::{AckSample, CongestionAlgorithm, CongestionCause, CongestionWindow};
 use abi::{PluginAbiAck, PluginAbiWindow};
 use call::{PluginFunction, call_plugin_function};
@@ -30,7 +30,7 @@ pub const MAX_PLUGIN_PACING_RATE: u64 = 1_000_000_000_000_000;
 #[derive(Clone, Copy, Debug)]
 pub struct PluginConfig {
     code: &'static LoadedPlugin,
-    values: [ConstantValue; MAX_CONSTANTS],
+    values: [CongestionControlConstantValue; MAX_CONSTANTS],
 }
 
 impl PartialEq for PluginConfig {
@@ -42,7 +42,7 @@ impl PartialEq for PluginConfig {
 impl PluginConfig {
     /// With every constant at its default.
     pub fn new(code: &'static LoadedPlugin) -> PluginConfig {
-        let mut values = [ConstantValue::Flag(false); MAX_CONSTANTS];
+        let mut values = [CongestionControlConstantValue::Flag(false); MAX_CONSTANTS];
         for (value, parameter) in values.iter_mut().zip(code.parameters) {
             *value = parameter.default;
         }
@@ -50,15 +50,15 @@ impl PluginConfig {
     }
 
     /// Which plug-in.
-    pub fn plugin_code(&self) -> &'static LoadedPlugin {
+    pub fn loaded_plugin_of_config(&self) -> &'static LoadedPlugin {
         self.code
     }
 
-    pub(super) fn get_constant(&self, index: usize) -> Option<ConstantValue> {
+    pub(super) fn get_constant(&self, index: usize) -> Option<CongestionControlConstantValue> {
         self.values.get(..self.code.parameters.len())?.get(index).copied()
     }
 
-    pub(super) fn set_constant(&mut self, index: usize, value: ConstantValue) -> bool {
+    pub(super) fn set_constant(&mut self, index: usize, value: CongestionControlConstantValue) -> bool {
         let Some(parameter) = self.code.parameters.get(index) else { return false };
         if std::mem::discriminant(&parameter.default) != std::mem::discriminant(&value) {
             return false;
@@ -72,7 +72,7 @@ impl PluginConfig {
 const FAILURE_TERMINATOR: char = '\0';
 
 /// What a plug-in did wrong, if that is what a panic said.
-pub fn plugin_failure_in_panic(panic: &str) -> Option<&str> {
+pub fn plugin_failure_from_panic_message(panic: &str) -> Option<&str> {
     panic.split_once(FAILURE_TERMINATOR).map(|(message, _)| message)
 }
 
@@ -111,7 +111,7 @@ impl Plugin {
         self.strict = true;
     }
 
-    pub(crate) fn set_flow_for_messages(&mut self, flow: u32) {
+    pub(crate) fn set_flow_number_for_plugin_messages(&mut self, flow: u32) {
         self.flow = flow;
     }
 
@@ -119,7 +119,7 @@ impl Plugin {
         self.state.as_mut_ptr().cast()
     }
 
-    fn raw_window_for_plugin(&self, window: &CongestionWindow) -> PluginAbiWindow {
+    fn convert_window_for_plugin(&self, window: &CongestionWindow) -> PluginAbiWindow {
         PluginAbiWindow {
             cwnd: saturate_to_i64(window.cwnd),
             ssthresh: saturate_to_i64(window.ssthresh),
@@ -136,7 +136,7 @@ impl Plugin {
 
     /// A window in bytes that a plug-in has set, raised to one segment.
     #[inline]
-    fn checked_window(&self, function: PluginFunction, what: &str, window: i64, mss: u32) -> u64 {
+    fn check_window_set_by_plugin(&self, function: PluginFunction, what: &str, window: i64, mss: u32) -> u64 {
         if window < 1 || window > MAX_PLUGIN_WINDOW as i64 {
             self.fail_run_by_plugin(
                 function,
@@ -167,13 +167,13 @@ impl Plugin {
                     "changed cwnd, which only increase may; on_ack may set ssthresh and pacing_rate";
                 self.fail_run_by_plugin(function, message);
             }
-            window.cwnd = self.checked_window(function, "cwnd", raw.cwnd, window.mss);
+            window.cwnd = self.check_window_set_by_plugin(function, "cwnd", raw.cwnd, window.mss);
         }
         if raw.ssthresh != saturate_to_i64(window.ssthresh) {
             window.ssthresh = if raw.ssthresh == i64::MAX {
                 u64::MAX
             } else {
-                self.checked_window(function, "ssthresh", raw.ssthresh, window.mss)
+                self.check_window_set_by_plugin(function, "ssthresh", raw.ssthresh, window.mss)
             };
         }
         if raw.pacing_rate != saturate_to_i64(self.pacing_rate) {
@@ -196,7 +196,7 @@ impl Plugin {
         window: &mut CongestionWindow,
         ack: &AckSample,
     ) {
-        let (mut raw, raw_ack) = (self.raw_window_for_plugin(window), raw_ack_for_plugin(ack));
+        let (mut raw, raw_ack) = (self.convert_window_for_plugin(window), convert_ack_for_plugin(ack));
         let (code, flow, state) = (self.code, self.flow, self.plugin_state_pointer());
         // SAFETY: as in `new`.
         let went_well = call_plugin_function(code, function, flow, || unsafe {
@@ -228,7 +228,7 @@ fn describe_plugin_value(value: i64) -> String {
     if value == i64::MIN { "NaN or a number out of range".to_owned() } else { value.to_string() }
 }
 
-fn raw_ack_for_plugin(ack: &AckSample) -> PluginAbiAck {
+fn convert_ack_for_plugin(ack: &AckSample) -> PluginAbiAck {
     PluginAbiAck {
         acked: saturate_to_i64(ack.acked),
         ece: i64::from(ack.ece),
@@ -260,7 +260,7 @@ impl CongestionAlgorithm for Plugin {
 
     fn ssthresh_after_congestion(&mut self, window: &CongestionWindow, cause: CongestionCause) -> u64 {
         let Some(reduced) = self.code.functions.reduced else { return window.cwnd };
-        let raw = self.raw_window_for_plugin(window);
+        let raw = self.convert_window_for_plugin(window);
         let cause = match cause {
             CongestionCause::Ecn => 0,
             CongestionCause::Loss => 1,
@@ -270,18 +270,18 @@ impl CongestionAlgorithm for Plugin {
         let cwnd = call_plugin_function(code, PluginFunction::Reduced, flow, || unsafe {
             reduced(state, &raw const raw, cause)
         });
-        self.checked_window(PluginFunction::Reduced, "the window", cwnd, window.mss)
+        self.check_window_set_by_plugin(PluginFunction::Reduced, "the window", cwnd, window.mss)
     }
 
     fn cwnd_on_loss_after_ecn(&mut self, window: &CongestionWindow) -> u64 {
         let Some(loss_after_ecn) = self.code.functions.loss_after_ecn else { return window.ssthresh };
-        let raw = self.raw_window_for_plugin(window);
+        let raw = self.convert_window_for_plugin(window);
         let (code, flow, state) = (self.code, self.flow, self.plugin_state_pointer());
         // SAFETY: as in `new`.
         let cwnd = call_plugin_function(code, PluginFunction::LossAfterEcn, flow, || unsafe {
             loss_after_ecn(state, &raw const raw)
         });
-        self.checked_window(PluginFunction::LossAfterEcn, "the window", cwnd, window.mss)
+        self.check_window_set_by_plugin(PluginFunction::LossAfterEcn, "the window", cwnd, window.mss)
     }
 
     fn discard_growth_credit(&mut self) {

@@ -78,7 +78,7 @@ extern "C" fn handle_trap(signal: c_int, _info: *mut libc::siginfo_t, _context: 
 }
 
 /// Writes a line to stderr and ends the process with exit code 1, as a signal handler may.
-pub(super) fn write_and_exit(line: &[u8]) -> ! {
+pub(super) fn write_to_stderr_and_exit(line: &[u8]) -> ! {
     // SAFETY: both calls are allowed in signal handlers, and the buffer is ours.
     unsafe {
         libc::write(libc::STDERR_FILENO, line.as_ptr().cast(), line.len());
