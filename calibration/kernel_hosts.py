@@ -2,7 +2,7 @@
 
 Same kernel, other network: a difference to the laboratory is one of the fabric. Figures are kept in `linux/hosts.csv`,
 so a comparison needs no kernel, and a run that is kept is not repeated. As in the laboratory, hosts send single
-packets, not batches (GSO), but for the scenarios that end in `tso`.
+packets, not batches (GSO), but for the scenarios that end in `tso`, with batches of 44.
 
     python calibration/kernel_hosts.py [--seeds N] [--kernel DIR] SCENARIO ...
 """
@@ -33,16 +33,16 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "tso": {"host.tso": False, "host.gro": False},
 }
 """What a scenario sets beyond its file, by the last part of its name."""
-SINGLE = "ip link set dev eth0 gso_max_segs 1"
-"""Sends single packets: with batches of 44 at 10 Gb/s a single DCTCP flow gets 909 instead of 986 Mb/s."""
+BATCHES = {True: "ip link set dev eth0 gso_max_segs 44", False: "ip link set dev eth0 gso_max_segs 1"}
+"""Segments of a batch, with and without TSO: with the default (45), one DCTCP flow gets 909 instead of 986 Mb/s."""
 COUNTERS = {
     "TcpExtTCPTimeouts": "timeouts",
     "TcpRetransSegs": "retransmits",
     "TcpExtTCPLossProbes": "loss_probes",
 }
 """Counters of the servers in an incast, and the names of their columns."""
-EVERY_US = 2000
-"""Interval of their samples: a round gets what is counted until the sample that is nearest to its end."""
+EVERY_US = {"5ms": 2000, "200ms": 5000}
+"""Interval of their samples by minimum RTO: a round gets what is counted until the sample nearest to its end."""
 START_US = 104_000
 """Tick at which the rounds of an incast start: earlier than in the laboratory (1 s), because samples cost time."""
 SINK = "r"
@@ -59,7 +59,7 @@ def record(scenario: str, seed: int, kernel: Path) -> Recording:
     if scenario[0] != "g":
         every = "250 us" if scenario[0] == "a" else "1 ms"
         changes |= {"record.kernel": {"every": every}, "record.series.flows": []}
-    programs = [] if scenario.endswith("_tso") else [(host, SINGLE) for host in spec["topology"]["hosts"]]
+    programs = [(host, BATCHES[scenario.endswith("_tso")]) for host in spec["topology"]["hosts"]]
     run, runs = ours.captured(scenario, path, set=changes, kernel=kernel, programs=programs)
     flows = pl.DataFrame(run.flows)
     if scenario[0] == "g":
@@ -120,14 +120,14 @@ def incast_cell(rto_min: str, seed: int, senders: int, size: int, kernel: Path) 
         "workload.0.start": f"{START_US + ours.phase(seed, senders, size)} us",
         "host.kernel_hosts": ["r", *(f"h{number}" for number in range(1, senders + 1))],
         "transport.rto_min": rto_min.replace("ms", " ms"),
-        "record.kernel": {"every": f"{EVERY_US} us"},
+        "record.kernel": {"every": f"{EVERY_US[rto_min]} us"},
         "stop": {"time": "20 s", "when_finished": True},
     }
-    programs = [(host, SINGLE) for host in changes["host.kernel_hosts"]]
+    programs = [(host, BATCHES[False]) for host in changes["host.kernel_hosts"]]
     run = pf.run(path, set=changes, kernel=kernel, programs=programs, progress=False)
     rounds = pl.DataFrame(run.queries).select("query", "start_us", "finish_us", "fct_us").sort("start_us")
     return (
-        rounds.join(of_rounds(pl.DataFrame(run.kernel_counters), rounds), on="query", how="left")
+        rounds.join(of_rounds(pl.DataFrame(run.kernel_counters), rounds, EVERY_US[rto_min] / 2), on="query", how="left")
         .sort("query")
         .select(
             pl.lit(senders).alias("senders"),
@@ -139,8 +139,11 @@ def incast_cell(rto_min: str, seed: int, senders: int, size: int, kernel: Path) 
     )
 
 
-def of_rounds(counters: pl.DataFrame, rounds: pl.DataFrame) -> pl.DataFrame:
-    """What the servers counted until each round was complete: the laboratory ignores probes of the pause after it."""
+def of_rounds(counters: pl.DataFrame, rounds: pl.DataFrame, late: float) -> pl.DataFrame:
+    """What the servers counted until each round was complete, or `late` microseconds later at most.
+
+    The laboratory ignores the probes of the pause after it.
+    """
     steps = (
         counters.with_columns(pl.col("node", "counter").cast(pl.String))
         .filter((pl.col("node") != SINK) & pl.col("counter").is_in(list(COUNTERS)))
@@ -148,7 +151,7 @@ def of_rounds(counters: pl.DataFrame, rounds: pl.DataFrame) -> pl.DataFrame:
         .with_columns(pl.col("value").cast(pl.Int64))
         .with_columns(step=pl.col("value").diff().over("node", "counter").fill_null(pl.col("value")))
         .join_asof(rounds, left_on="time_us", right_on="start_us")
-        .filter(pl.col("time_us") < pl.col("finish_us") + EVERY_US / 2)
+        .filter(pl.col("time_us") < pl.col("finish_us") + late)
     )
     empty = pl.DataFrame(schema=dict.fromkeys(COUNTERS, pl.Int64))
     sums = steps.pivot("counter", index="query", values="step", aggregate_function="sum")
