@@ -2,7 +2,7 @@
 
 Same kernel, other network: a difference to the laboratory is one of the fabric. Figures are kept in `linux/hosts.csv`,
 so a comparison needs no kernel, and a run that is kept is not repeated. As in the laboratory, hosts send single
-packets, not batches (GSO), but for the scenarios that end in `tso`.
+packets, not batches (GSO), but for the scenarios that end in `tso`, with batches of 44.
 
     python calibration/kernel_hosts.py [--seeds N] [--kernel DIR] SCENARIO ...
 """
@@ -33,8 +33,18 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "tso": {"host.tso": False, "host.gro": False},
 }
 """What a scenario sets beyond its file, by the last part of its name."""
-SINGLE = "ip link set dev eth0 gso_max_segs 1"
-"""Sends single packets: with batches of 44 at 10 Gb/s a single DCTCP flow gets 909 instead of 986 Mb/s."""
+BATCHES = {True: "ip link set dev eth0 gso_max_segs 44", False: "ip link set dev eth0 gso_max_segs 1"}
+"""Segments of a batch, with and without TSO: with the default (45), one DCTCP flow gets 909 instead of 986 Mb/s."""
+COUNTERS = {
+    "TcpExtTCPTimeouts": "timeouts",
+    "TcpRetransSegs": "retransmits",
+    "TcpExtTCPLossProbes": "loss_probes",
+}
+"""Counters of the servers in an incast, and the names of their columns."""
+EVERY_US = {"5ms": 2000, "200ms": 5000}
+"""Interval of their samples by minimum RTO: a round gets what is counted until the sample nearest to its end."""
+START_US = 104_000
+"""Tick at which the rounds of an incast start: earlier than in the laboratory (1 s), because samples cost time."""
 SINK = "r"
 """The host that receives."""
 
@@ -49,8 +59,8 @@ def record(scenario: str, seed: int, kernel: Path) -> Recording:
     if scenario[0] != "g":
         every = "250 us" if scenario[0] == "a" else "1 ms"
         changes |= {"record.kernel": {"every": every}, "record.series.flows": []}
-    programs = [] if scenario.endswith("_tso") else [(host, SINGLE) for host in spec["topology"]["hosts"]]
-    run = pf.run(path, set=changes, kernel=kernel, programs=programs, progress=False)
+    programs = [(host, BATCHES[scenario.endswith("_tso")]) for host in spec["topology"]["hosts"]]
+    run, runs = ours.captured(scenario, path, set=changes, kernel=kernel, programs=programs)
     flows = pl.DataFrame(run.flows)
     if scenario[0] == "g":
         return ours.transfers(flows)
@@ -59,7 +69,7 @@ def record(scenario: str, seed: int, kernel: Path) -> Recording:
     return Recording(
         lines=pl.concat([queue, of_sockets(pl.DataFrame(run.kernel_sockets), flows)]),
         responses=responses.select(completion_us="fct_us") if responses.height else None,
-        counts=ours.port_counts(run),
+        counts=ours.port_counts(run) | runs,
     )
 
 
@@ -95,40 +105,57 @@ def of_sockets(sockets: pl.DataFrame, flows: pl.DataFrame) -> pl.DataFrame:
 
 
 def incast(scenario: str, seed: int, kernel: Path) -> Recording:
-    """All cells of an incast; timeouts, retransmissions and probes are those of the servers, from their counters."""
+    """All cells of an incast."""
     rto_min = scenario.removeprefix("f_incast_cubic_rto")
     rows = [incast_cell(rto_min, seed, count, size, kernel) for count, size in product(ours.SENDERS, ours.SIZES)]
     return Recording(lines=pl.DataFrame(schema=LINES), incast=pl.concat(rows))
 
 
 def incast_cell(rto_min: str, seed: int, senders: int, size: int, kernel: Path) -> pl.DataFrame:
-    """Ten rounds with one number of senders and one size; counters are shared equally among the rounds."""
+    """Ten rounds with one number of senders and one size."""
     path = ours.SCENARIOS / "f_incast_cubic.toml"
     changes = of_kernel(tomllib.loads(path.read_text(encoding="utf-8")), seed) | {
         "workload.0.servers": [f"h{number}" for number in range(1, senders + 1)],
         "workload.0.response": f"{size} B",
-        "workload.0.start": f"{1_000_000 + seed * 137 % ours.TICK_US} us",
+        "workload.0.start": f"{START_US + ours.phase(seed, senders, size)} us",
         "host.kernel_hosts": ["r", *(f"h{number}" for number in range(1, senders + 1))],
         "transport.rto_min": rto_min.replace("ms", " ms"),
-        "record.kernel": {"every": "10 ms"},
+        "record.kernel": {"every": f"{EVERY_US[rto_min]} us"},
         "stop": {"time": "20 s", "when_finished": True},
     }
-    programs = [(host, SINGLE) for host in changes["host.kernel_hosts"]]
+    programs = [(host, BATCHES[False]) for host in changes["host.kernel_hosts"]]
     run = pf.run(path, set=changes, kernel=kernel, programs=programs, progress=False)
-    last = pl.DataFrame(run.kernel_counters).filter(pl.col("node").cast(pl.String) != SINK)
-    last = last.group_by("node", "counter").agg(pl.col("value").last()).group_by("counter").agg(pl.col("value").sum())
-    total = dict(last.select(pl.col("counter").cast(pl.String), "value").iter_rows())
-    rounds = pl.DataFrame(run.queries).select("query", "fct_us").sort("query")
-    count = rounds.height
-    return rounds.select(
-        senders=pl.lit(senders),
-        bytes_each=pl.lit(size),
-        rep=pl.col("query").cast(pl.Int64),
-        completion_us="fct_us",
-        timeouts=pl.lit(total.get("TcpExtTCPTimeouts", 0) / count),
-        retransmits=pl.lit(total.get("TcpRetransSegs", 0) / count),
-        loss_probes=pl.lit(total.get("TcpExtTCPLossProbes", 0) / count),
+    rounds = pl.DataFrame(run.queries).select("query", "start_us", "finish_us", "fct_us").sort("start_us")
+    return (
+        rounds.join(of_rounds(pl.DataFrame(run.kernel_counters), rounds, EVERY_US[rto_min] / 2), on="query", how="left")
+        .sort("query")
+        .select(
+            pl.lit(senders).alias("senders"),
+            pl.lit(size).alias("bytes_each"),
+            pl.col("query").cast(pl.Int64).alias("rep"),
+            pl.col("fct_us").alias("completion_us"),
+            *(pl.col(counter).fill_null(0).alias(name) for counter, name in COUNTERS.items()),
+        )
     )
+
+
+def of_rounds(counters: pl.DataFrame, rounds: pl.DataFrame, late: float) -> pl.DataFrame:
+    """What the servers counted until each round was complete, or `late` microseconds later at most.
+
+    The laboratory ignores the probes of the pause after it.
+    """
+    steps = (
+        counters.with_columns(pl.col("node", "counter").cast(pl.String))
+        .filter((pl.col("node") != SINK) & pl.col("counter").is_in(list(COUNTERS)))
+        .sort("time_us")
+        .with_columns(pl.col("value").cast(pl.Int64))
+        .with_columns(step=pl.col("value").diff().over("node", "counter").fill_null(pl.col("value")))
+        .join_asof(rounds, left_on="time_us", right_on="start_us")
+        .filter(pl.col("time_us") < pl.col("finish_us") + late)
+    )
+    empty = pl.DataFrame(schema=dict.fromkeys(COUNTERS, pl.Int64))
+    sums = steps.pivot("counter", index="query", values="step", aggregate_function="sum")
+    return pl.concat([sums, empty], how="diagonal")
 
 
 def main() -> None:

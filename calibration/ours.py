@@ -60,15 +60,7 @@ def record(scenario: str, seed: int) -> Recording:
     if scenario[0] == "f":
         return incast(scenario, seed)
     path, changes = source(scenario)
-    runs: dict[str, float] = {}
-    if scenario in CAPTURED:
-        with tempfile.TemporaryDirectory() as folder:
-            capture = changes | {"record.packets": {"ports": ["s:0"]}}
-            out = Path(folder) / "run"
-            run = pf.run(path, seed=seed, set=capture, out=out, progress=False)
-            runs = lengths_of_runs(next(out.glob("*.pcapng")))
-    else:
-        run = pf.run(path, seed=seed, set=changes, progress=False)
+    run, runs = captured(scenario, path, seed=seed, set=changes)
     flows = pl.DataFrame(run.flows)
     if scenario[0] == "g":
         return transfers(flows)
@@ -79,6 +71,17 @@ def record(scenario: str, seed: int) -> Recording:
         responses=responses.select(completion_us="fct_us") if responses.height else None,
         counts=counts,
     )
+
+
+def captured(scenario: str, path: Path, **arguments: Any) -> tuple[pf.Run, dict[str, float]]:
+    """Runs a scenario file; of a captured scenario also the lengths of bursts at the receiver."""
+    if scenario not in CAPTURED:
+        return pf.run(path, progress=False, **arguments), {}
+    arguments["set"] = arguments["set"] | {"record.packets": {"ports": ["s:0"]}}
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "run"
+        run = pf.run(path, out=out, progress=False, **arguments)
+        return run, lengths_of_runs(next(out.glob("*.pcapng")))
 
 
 def transfers(flows: pl.DataFrame) -> Recording:
@@ -134,14 +137,18 @@ def incast(scenario: str, seed: int, senders: tuple[int, ...] = SENDERS, sizes: 
     return Recording(lines=pl.DataFrame(schema=LINES), incast=pl.concat(rows))
 
 
+def phase(seed: int, senders: int, size: int) -> int:
+    """Microseconds from a tick to the start of the rounds; as in the kernel's runs, they start anywhere between two."""
+    return random.Random(f"{seed} {senders} {size}").randrange(TICK_US)
+
+
 def incast_cell(scenario: str, seed: int, senders: int, size: int) -> pl.DataFrame:
-    """Ten rounds with one number of senders and one size; as in the kernel, rounds start anywhere between two ticks."""
-    phase = random.Random(f"{seed} {senders} {size}").randrange(TICK_US)
+    """Ten rounds with one number of senders and one size."""
     path, of_scenario = source(scenario)
     changes = of_scenario | {
         "workload.0.servers": [f"h{number}" for number in range(1, senders + 1)],
         "workload.0.response": f"{size} B",
-        "workload.0.start": f"{1_000_000 + phase} us",
+        "workload.0.start": f"{1_000_000 + phase(seed, senders, size)} us",
     }
     if scenario in held_out():
         changes["workload.0.spacing"] = ANSWERS_APART[size]

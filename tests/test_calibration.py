@@ -147,3 +147,20 @@ def test_each_row_is_counted_for_the_presets_of_its_scenario():
     both = {"presets": ["cubic", "dctcp"], "figures": 2, "inside": 2, "inside_reference": 1}
     assert found["e_coexist_red_drop"] == both
     assert found["f_incast_cubic_rto5ms"] == {"presets": ["cubic"], "figures": 1, "inside": 0, "inside_reference": 0}
+
+
+def test_an_incast_of_kernel_hosts_counts_until_its_rounds_are_complete():
+    """The probes of a server's last segment in the pause after a round belong to no round, as in the laboratory."""
+    import polars as pl
+    from kernel_hosts import of_rounds
+
+    counted = [(1000.0, "h1", 2), (2000.0, "h1", 5), (4000.0, "h1", 6), (12000.0, "h1", 9), (2000.0, "r", 7)]
+    counters = pl.DataFrame(
+        [(time, node, "TcpExtTCPLossProbes", value) for time, node, value in counted],
+        schema={"time_us": pl.Float64, "node": pl.String, "counter": pl.String, "value": pl.UInt64},
+        orient="row",
+    )
+    rounds = pl.DataFrame({"query": [0, 1], "start_us": [500.0, 11000.0], "finish_us": [1700.0, 11800.0]})
+    found = of_rounds(counters, rounds, late=500.0).sort("query")
+    assert found["query"].to_list() == [0, 1]
+    assert found["TcpExtTCPLossProbes"].to_list() == [5, 3]
