@@ -227,6 +227,16 @@ def test_sockets_and_counters_are_sampled(kernel, tmp_path):
     assert (tmp_path / "csv" / "kernel_counters.csv").read_text().startswith("time_us,node,counter,value\n")
 
 
+def test_samples_at_ticks_of_an_idle_kernel(kernel):
+    """Hosts wait for timeouts while the agent samples: Linux 6.1 ran past a sample, and its time went backwards."""
+    changes = {"topology.link.rate": "1 Gbps", "switch.buffer": "30 KB", "workload.0.size": "200 KB"}
+    result = run(kernel, **changes, **{"record.kernel": {"every": "1 ms"}})
+    assert result.summary["flows_finished"] == 8
+    assert result.summary["retransmits"] > 0
+    counts = pl.DataFrame(result.kernel_counters)
+    assert counts["time_us"].max() > 10_000
+
+
 BOLT = """
 name = "kernel-bolt"
 stop = { time = "2 s", when_finished = true }

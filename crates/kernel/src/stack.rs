@@ -258,6 +258,8 @@ impl KernelStack {
                 self.interrupts.extract_if(.., |_, at| *at <= now).map(|(device, _)| device).collect();
             // What leaves the kernel now may come back at once: then it must not run ahead.
             let is_quiet = self.reports.is_empty() && self.senders.is_empty();
+            // Nor may it run past what the device or the sampler does next: time would go backwards.
+            let until = until.min(self.next_sample).min(self.next_count);
             let until = self.interrupts.values().copied().fold(until, u64::min);
             if !self.machine.run(now, &due, if is_quiet { until } else { now })? {
                 return Ok(());
