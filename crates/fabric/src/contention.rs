@@ -11,13 +11,13 @@ const MIN_CONTENDING_FLOWS: u64 = 2;
 
 /// The changes of contention that a partition knows.
 #[derive(Debug, Default)]
-pub(crate) struct ContentionSchedule {
+pub(crate) struct ConcurrentFlowSchedule {
     /// Future changes, in the order of time.
     changes: VecDeque<(Time, bool)>,
     is_on: bool,
 }
 
-impl ContentionSchedule {
+impl ConcurrentFlowSchedule {
     /// Appends changes: from each time on flows contend (true) or do not.
     pub(crate) fn append_contention_changes(&mut self, changes: &[(Time, bool)]) {
         self.changes.extend(changes);
@@ -36,13 +36,13 @@ impl ContentionSchedule {
 
 /// The traffic's view of contention.
 #[derive(Debug, Default)]
-pub(crate) struct ContentionTracker {
+pub(crate) struct ConcurrentFlowTracker {
     is_on: bool,
     /// Changes that partitions have not received yet.
     pub(crate) changes: Vec<(Time, bool)>,
 }
 
-impl ContentionTracker {
+impl ConcurrentFlowTracker {
     /// Sets the number of active flows from `now` on.
     pub(crate) fn set_active_flow_count(&mut self, flows: u64, now: Time) {
         if self.is_on != (flows >= MIN_CONTENDING_FLOWS) {

@@ -1,6 +1,6 @@
 //! Shared state for event handlers: clock, pending events, packet pool, outgoing reports, observer notes and the read-only plan.
 
-use crate::contention::ContentionSchedule;
+use crate::contention::ConcurrentFlowSchedule;
 use crate::event::Event;
 use crate::frame::{FrameContent, Packet, PacketId, PacketPool};
 use crate::hot::HotPathSettings;
@@ -20,7 +20,7 @@ pub(crate) struct Context {
     pub(crate) packets: PacketPool,
     pub(crate) hot: HotPathSettings,
     pub(crate) ties: ArrivalTieBreaker,
-    pub(crate) contention: ContentionSchedule,
+    pub(crate) contention: ConcurrentFlowSchedule,
     pub(crate) plan: Arc<NetworkPlan>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) outgoing: EndpointReportOutbox,
@@ -50,7 +50,7 @@ impl Context {
             packets: PacketPool::new(),
             hot: HotPathSettings::new(plan),
             ties: ArrivalTieBreaker::new(settings.seed, settings.random_ties),
-            contention: ContentionSchedule::default(),
+            contention: ConcurrentFlowSchedule::default(),
             outgoing: EndpointReportOutbox {
                 reports: Vec::new(),
                 end: Time::ZERO,

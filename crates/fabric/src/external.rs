@@ -30,7 +30,7 @@ pub trait ExternalStack: fmt::Debug + Send {
     ///
     /// # Errors
     /// If the stack has failed.
-    fn receive_frame_at_host(
+    fn put_frame_into_receive_ring(
         &mut self,
         host: NodeId,
         frame: &[u8],

@@ -364,8 +364,8 @@ impl NetworkPlan {
         let needed =
             LinkHeadroom::compute_headroom_for_link(data, back, max_frame, overhead, pfc.reaction, accounts)
                 .with_jitter_added(
-                    self.max_frame_lateness(port),
-                    self.max_frame_lateness(port.reverse()),
+                    self.max_frame_delay_variation(port),
+                    self.max_frame_delay_variation(port.reverse()),
                     data.rate,
                     overhead,
                 );

@@ -381,7 +381,7 @@ impl Network {
             [failure, look, detector].into_iter().flatten().fold(limit.saturating_add(Span(1)), Time::min);
         // The traffic acts ahead as far as no report can intervene.
         let mut end = last.min(start.saturating_add(self.reaction.max(Span(1))));
-        self.traffic.run_traffic_until(end);
+        self.traffic.run_traffic_actions_until(end);
         if self.workers.len() == 1 {
             // With one partition no other sends, and the first report ends the window when the traffic acts on it (`Context::report_endpoint_event`).
             let windows_at_once = start.saturating_add(Span(self.plan.window.0 * self.windows_at_once));

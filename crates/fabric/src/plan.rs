@@ -204,7 +204,7 @@ impl NetworkPlan {
     }
 
     /// Maximum lateness of frames on the wire from `port`, by jitter or by the token bucket of a host's link.
-    pub(crate) fn max_frame_lateness(&self, port: PortId) -> Span {
+    pub(crate) fn max_frame_delay_variation(&self, port: PortId) -> Span {
         let ends = [self.topology.owner(port), self.topology.peer(port)];
         let is_of_host = ends.iter().any(|node| self.switch_id_of_node(*node).is_none());
         let burst = Bytes(u64::from(if is_of_host { self.settings.wire_burst } else { 0 }));

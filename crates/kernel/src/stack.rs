@@ -312,7 +312,7 @@ impl ExternalStack for KernelStack {
         self.run_at(now, until).map_err(failure)
     }
 
-    fn receive_frame_at_host(
+    fn put_frame_into_receive_ring(
         &mut self,
         host: NodeId,
         frame: &[u8],

@@ -62,7 +62,7 @@ impl BorrowedHost<'_> {
                 end.ce_packets += 1;
             }
         }
-        let received = external.external_stack_mut().receive_frame_at_host(node, &frame, now);
+        let received = external.external_stack_mut().put_frame_into_receive_ring(node, &frame, now);
         external.end_window_if_stack_failed(received, ctx);
         external.schedule_external_stack_event(ctx);
     }

@@ -142,7 +142,7 @@ impl Network {
     }
 
     /// The transport of a flow, by index.
-    pub fn transport_index_of_flow(&self, flow: u32) -> usize {
+    pub fn transport_config_index_of_flow(&self, flow: u32) -> usize {
         usize::from(self.traffic.flow_records().flow_record(flow).spec.transport)
     }
 

@@ -73,7 +73,7 @@ struct LoggedQueueState {
 
 impl LoggedQueueState {
     /// Whether the maximum backlog has changed enough to be logged.
-    fn has_backlog_changed(&self, peak: u64) -> bool {
+    fn has_backlog_changed_enough(&self, peak: u64) -> bool {
         if peak == 0 || self.depth == 0 {
             peak != self.depth
         } else {
@@ -82,7 +82,7 @@ impl LoggedQueueState {
     }
 
     /// Whether the load has changed enough to be logged.
-    fn has_load_changed(&self, load: u8) -> bool {
+    fn has_load_changed_enough(&self, load: u8) -> bool {
         let is_end = load == 0 || load == FULL_LOAD_TENTHS;
         load != self.load && (is_end || load.abs_diff(self.load) > 1)
     }
@@ -155,11 +155,11 @@ impl StateLog {
             let notifications = view.cnp_counts_sent_and_received(port, class);
             let unchanged =
                 (losses, counters.ecn_marks, notifications) == (seen.losses, seen.marks, seen.notifications);
-            if idle && unchanged && !seen.has_backlog_changed(peak) {
+            if idle && unchanged && !seen.has_backlog_changed_enough(peak) {
                 continue;
             }
             let mut add = |state| self.changes.push(StateLogRow { time: now, port, priority, state });
-            if seen.has_backlog_changed(peak) {
+            if seen.has_backlog_changed_enough(peak) {
                 seen.depth = peak;
                 add(PortStateChange::Backlog(peak));
             }
@@ -179,7 +179,7 @@ impl StateLog {
             let share =
                 update_busy_share(view.partition_of_port_owner(port), seen, (port, class), interval, now);
             let load = (share * f64::from(FULL_LOAD_TENTHS)).round() as u8;
-            if seen.has_load_changed(load) {
+            if seen.has_load_changed_enough(load) {
                 seen.load = load;
                 add(PortStateChange::Load(f64::from(load) / f64::from(FULL_LOAD_TENTHS)));
             }
@@ -224,17 +224,27 @@ mod tests {
     fn small_changes_are_none() {
         let queue = |depth| LoggedQueueState { depth, ..LoggedQueueState::default() };
         assert!(
-            queue(0).has_backlog_changed(5000)
-                && queue(5000).has_backlog_changed(0)
-                && !queue(0).has_backlog_changed(0)
+            queue(0).has_backlog_changed_enough(5000)
+                && queue(5000).has_backlog_changed_enough(0)
+                && !queue(0).has_backlog_changed_enough(0)
         );
-        assert!(!queue(5000).has_backlog_changed(9999) && queue(5000).has_backlog_changed(10_000));
-        assert!(!queue(9999).has_backlog_changed(5000) && queue(10_000).has_backlog_changed(5000));
-        let link = |load| LoggedQueueState { load, ..LoggedQueueState::default() };
-        assert!(!link(0).has_load_changed(1) && link(1).has_load_changed(0) && link(0).has_load_changed(2));
         assert!(
-            link(9).has_load_changed(10) && !link(10).has_load_changed(9) && link(10).has_load_changed(8)
+            !queue(5000).has_backlog_changed_enough(9999) && queue(5000).has_backlog_changed_enough(10_000)
         );
-        assert!(!link(4).has_load_changed(5) && !link(10).has_load_changed(10));
+        assert!(
+            !queue(9999).has_backlog_changed_enough(5000) && queue(10_000).has_backlog_changed_enough(5000)
+        );
+        let link = |load| LoggedQueueState { load, ..LoggedQueueState::default() };
+        assert!(
+            !link(0).has_load_changed_enough(1)
+                && link(1).has_load_changed_enough(0)
+                && link(0).has_load_changed_enough(2)
+        );
+        assert!(
+            link(9).has_load_changed_enough(10)
+                && !link(10).has_load_changed_enough(9)
+                && link(10).has_load_changed_enough(8)
+        );
+        assert!(!link(4).has_load_changed_enough(5) && !link(10).has_load_changed_enough(10));
     }
 }

@@ -254,7 +254,7 @@ impl<'n> BorrowedSwitch<'n> {
         } else {
             return false;
         };
-        self.ports.count_lost_packet(egress, class, reason, ctx);
+        self.ports.count_loss_at_egress(egress, class, reason, ctx);
         self.ports.count_packet_discarded_by_switch(index, ctx);
         ctx.report_datagram_loss(index);
         ctx.packets.remove_packet(index);

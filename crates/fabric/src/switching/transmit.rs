@@ -119,7 +119,7 @@ impl<'n> BorrowedSwitch<'n> {
             if ctx.hot.accounted & 1 << class != 0 {
                 self.release_buffer_of_packet(index, port, ctx);
             }
-            self.ports.count_lost_packet(port, class, reason, ctx);
+            self.ports.count_loss_at_egress(port, class, reason, ctx);
             self.ports.count_packet_discarded_by_switch(index, ctx);
             ctx.report_datagram_loss(index);
             ctx.packets.remove_packet(index);

@@ -1,6 +1,6 @@
 //! Ends of flows and of their connections.
 
-use super::{Traffic, sender_and_receiver_of_side};
+use super::{Traffic, source_and_destination_of_side};
 use crate::flow::FlowStatus;
 use crate::order::EndpointOrder;
 use pauseframe_units::Time;
@@ -81,7 +81,7 @@ impl Traffic {
         let (Some(vlans), Some(open)) = (&mut self.vlans, self.open.get_mut(&opener)) else { return };
         for (side, vlan) in (0..).zip(&mut open.vlans) {
             if let Some(vlan) = vlan.take() {
-                vlans.remove_flow_load_from_links(vlan, sender_and_receiver_of_side(&spec, side));
+                vlans.remove_flow_load_from_links(vlan, source_and_destination_of_side(&spec, side));
             }
         }
     }

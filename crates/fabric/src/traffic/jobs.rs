@@ -16,7 +16,7 @@ pub(super) struct JobOnKeptConnections {
 
 impl Traffic {
     /// The job of `flow`, if it is on a kept connection.
-    fn find_job_of_flow(&self, flow: u32) -> Option<(u16, u32)> {
+    fn find_kept_connection_job_of_flow(&self, flow: u32) -> Option<(u16, u32)> {
         let spec = self.records.flow_record(flow).spec;
         spec.kept?;
         Some((spec.workload, spec.query?))
@@ -29,7 +29,7 @@ impl Traffic {
 
     /// Registers the start of `flow` with its job.
     pub(super) fn register_start_of_job_flow(&mut self, flow: u32) {
-        if let Some(job) = self.find_job_of_flow(flow) {
+        if let Some(job) = self.find_kept_connection_job_of_flow(flow) {
             self.jobs.entry(job).or_default().running += 1;
         }
     }
@@ -37,7 +37,7 @@ impl Traffic {
     /// Ends the exchange on the connection of `opener`; all exchanges of a job end with its last flow.
     pub(super) fn end_exchange_of_connection(&mut self, opener: u32, now: Time) {
         let current = self.current_flow_of_connection(opener);
-        let Some(job) = self.find_job_of_flow(current) else {
+        let Some(job) = self.find_kept_connection_job_of_flow(current) else {
             self.order_end_of_exchange_at_endpoints(opener, current, now);
             return;
         };
@@ -47,7 +47,7 @@ impl Traffic {
 
     /// Registers the end of `flow` with its job.
     pub(super) fn register_end_of_job_flow(&mut self, flow: u32, now: Time) {
-        let Some(key) = self.find_job_of_flow(flow) else { return };
+        let Some(key) = self.find_kept_connection_job_of_flow(flow) else { return };
         let Some(job) = self.jobs.get_mut(&key) else { return };
         job.running = job.running.saturating_sub(1);
         if job.running > 0 {

@@ -10,7 +10,7 @@ mod opening;
 mod reports;
 mod routes;
 
-use crate::contention::ContentionTracker;
+use crate::contention::ConcurrentFlowTracker;
 use crate::flow::{FlowSpec, FlowStatus, QueryRecord, Workload};
 use crate::ideal::IdealFctCalculator;
 use crate::order::{
@@ -23,7 +23,7 @@ use crate::vlan::VlanPicker;
 use jobs::JobOnKeptConnections;
 use pauseframe_routing::NextHops;
 use pauseframe_units::{NodeId, Span, Time};
-use reports::DelayedEndpointReports;
+use reports::EndpointReportDelayLine;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -62,14 +62,14 @@ pub(crate) struct Traffic {
     /// Stop times of long flows.
     stops: BinaryHeap<Reverse<(Time, u32)>>,
     /// Completions of closed-loop workloads, to which applications react.
-    answered: DelayedEndpointReports,
+    answered: EndpointReportDelayLine,
     /// All other reports: they end connections and flows.
-    other: DelayedEndpointReports,
+    other: EndpointReportDelayLine,
     /// By workload: whether its flows depend on completions.
     closed_loop: Vec<bool>,
     /// Flows recorded as ended on which the traffic has not acted yet: the time when it will, and their number.
     ended: Vec<(Time, u64)>,
-    contention: ContentionTracker,
+    contention: ConcurrentFlowTracker,
     records: FlowRecords,
     open: BTreeMap<u32, OpenConnection>,
     /// Kept connections by workload and number, with the flow that opened each.
@@ -104,14 +104,14 @@ impl Traffic {
                 Arc::clone(routes),
                 Arc::clone(&plan.settings),
             ),
-            answered: DelayedEndpointReports::new_with_delay(plan.settings.reaction),
-            other: DelayedEndpointReports::new_with_delay(plan.window),
+            answered: EndpointReportDelayLine::new_with_delay(plan.settings.reaction),
+            other: EndpointReportDelayLine::new_with_delay(plan.window),
             closed_loop: workloads.iter().map(|workload| !workload.is_open_loop()).collect(),
             due_at: vec![None; workloads.len()],
             due: BinaryHeap::new(),
             stops: BinaryHeap::new(),
             ended: Vec::new(),
-            contention: ContentionTracker::default(),
+            contention: ConcurrentFlowTracker::default(),
             records: FlowRecords::default(),
             open: BTreeMap::new(),
             kept: BTreeMap::new(),
@@ -209,7 +209,7 @@ impl Traffic {
     }
 
     /// Performs all actions before `end`, unless the run has finished.
-    pub(crate) fn run_traffic_until(&mut self, end: Time) {
+    pub(crate) fn run_traffic_actions_until(&mut self, end: Time) {
         while let Some(now) = self.next_traffic_time().filter(|time| *time < end && self.over.is_none()) {
             self.run_traffic_at(now);
             // Records show the end of a flow before the traffic acts on it.
@@ -457,6 +457,6 @@ impl Traffic {
 }
 
 /// Sending and receiving host of one side of a flow.
-fn sender_and_receiver_of_side(spec: &FlowSpec, side: u32) -> [NodeId; 2] {
+fn source_and_destination_of_side(spec: &FlowSpec, side: u32) -> [NodeId; 2] {
     if side == 0 { [spec.source, spec.destination] } else { [spec.destination, spec.source] }
 }

@@ -1,6 +1,6 @@
 //! Starts of flows: records, orders to both hosts, and messages on kept connections.
 
-use super::{OpenConnection, Traffic, sender_and_receiver_of_side};
+use super::{OpenConnection, Traffic, source_and_destination_of_side};
 use crate::flow::{ApplicationMessage, FlowRecord, FlowSpec, KeptConnection};
 use crate::order::{EndpointExchange, EndpointOpeningParameters, EndpointOrder};
 use crate::vlan::PickedVlanAndClass;
@@ -72,7 +72,7 @@ impl Traffic {
             last_loss: Time::ZERO,
         };
         for (side, exchange) in (0..).zip(exchanges) {
-            let ends = sender_and_receiver_of_side(&spec, side);
+            let ends = source_and_destination_of_side(&spec, side);
             let class = self.plan.class_of_transport[usize::from(spec.transport)];
             // The sink of a datagram flow sends nothing.
             let silent = sends_datagrams && side == 1;

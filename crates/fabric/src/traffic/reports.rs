@@ -6,17 +6,17 @@ use std::collections::VecDeque;
 
 /// Reports in the order of time, each acted on `delay` after it was made.
 #[derive(Debug)]
-pub(super) struct DelayedEndpointReports {
+pub(super) struct EndpointReportDelayLine {
     pub(super) delay: Span,
     list: VecDeque<EndpointReport>,
     /// Number of leading reports that are already in the records.
     learnt: usize,
 }
 
-impl DelayedEndpointReports {
+impl EndpointReportDelayLine {
     /// An empty list with this delay.
-    pub(super) fn new_with_delay(delay: Span) -> DelayedEndpointReports {
-        DelayedEndpointReports { delay, list: VecDeque::new(), learnt: 0 }
+    pub(super) fn new_with_delay(delay: Span) -> EndpointReportDelayLine {
+        EndpointReportDelayLine { delay, list: VecDeque::new(), learnt: 0 }
     }
 
     /// When the first report is due.

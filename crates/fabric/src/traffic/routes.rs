@@ -1,6 +1,6 @@
 //! Paths of flows: by ECMP at the start of a flow and after each change of routes.
 
-use super::{Traffic, sender_and_receiver_of_side};
+use super::{Traffic, source_and_destination_of_side};
 use pauseframe_engine::mix_bits;
 use pauseframe_routing::NextHops;
 use pauseframe_units::{NodeId, PortId, Time};
@@ -54,7 +54,7 @@ impl Traffic {
         for (flow, state) in &mut open {
             let spec = self.records.flow_record(*flow).spec;
             for (side, route) in (0..).zip(&mut state.routes).filter(|(_, route)| **route != u32::MAX) {
-                let ends = sender_and_receiver_of_side(&spec, side);
+                let ends = source_and_destination_of_side(&spec, side);
                 let path = self.find_ecmp_path(ends, *flow);
                 if !self.rows.path_row_equals(*route, &path) {
                     self.rows.schedule_path_row_retirement(*route, now);

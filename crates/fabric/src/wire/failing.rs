@@ -44,7 +44,7 @@ impl BorrowedNodePorts<'_> {
     /// Takes the link of `port` down at the sending end.
     pub(crate) fn take_link_down(&mut self, port: PortToken, ctx: &mut Context) {
         self.abort_frame_in_service(port, ctx);
-        self.mark_last_frame_lost(port, ctx);
+        self.mark_frame_in_service_lost(port, ctx);
         self.clear_all_pauses(port, ctx);
         *self.scheduled_end_of_cut_frame_mut(port) = self.port_state(port).busy_until;
         let state = self.port_state_mut(port);
@@ -88,7 +88,7 @@ impl BorrowedNodePorts<'_> {
     }
 
     /// On a cross-partition link the local copy of the last frame represents the frame in service; marks it as lost.
-    fn mark_last_frame_lost(&mut self, port: PortToken, ctx: &mut Context) {
+    fn mark_frame_in_service_lost(&mut self, port: PortToken, ctx: &mut Context) {
         if self.is_cross_partition(port)
             && let Some(last) = self.port_state(port).in_flight.head()
         {

@@ -358,7 +358,7 @@ impl BorrowedNodePorts<'_> {
     }
 
     /// Counts a packet lost at its egress port.
-    pub(crate) fn count_lost_packet(
+    pub(crate) fn count_loss_at_egress(
         &mut self,
         port: PortToken,
         class: u8,

@@ -278,7 +278,7 @@ impl<'a> Recording<'a> {
         self.series.write_parts(self.names).map_err(|cause| ("series.parquet", cause))?;
         let Some(packets) = &mut self.packets else { return Ok(()) };
         for frame in network.take_captured_frames() {
-            let agreement = |flow| self.agreements[network.transport_index_of_flow(flow)];
+            let agreement = |flow| self.agreements[network.transport_config_index_of_flow(flow)];
             packets.write(&frame, agreement).map_err(|cause| ("packets.pcapng", cause))?;
         }
         Ok(())
