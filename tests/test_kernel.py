@@ -234,7 +234,7 @@ def test_samples_at_ticks_of_an_idle_kernel(kernel):
     assert result.summary["flows_finished"] == 8
     assert result.summary["retransmits"] > 0
     counts = pl.DataFrame(result.kernel_counters)
-    assert counts["time_us"].max() > 10_000
+    assert counts.filter(pl.col("time_us") > 10_000).height > 0
 
 
 BOLT = """
