@@ -535,7 +535,7 @@ impl Network {
         let view =
             ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
         if let Some(sampler) = self.sampler.as_mut().filter(|sampler| sampler.at == Some(now)) {
-            sampler.sample_if_due(view, self.traffic.flow_records(), now, is_over);
+            sampler.sample_and_schedule_next(view, self.traffic.flow_records(), now, is_over);
         }
         let mut stopped = None;
         if let Some(detector) = self.detector.as_mut().filter(|detector| detector.at == Some(now))

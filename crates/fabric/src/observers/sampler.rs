@@ -96,8 +96,8 @@ impl Sampler {
         }
     }
 
-    /// Samples if due. `is_over`: only observation is pending, which does not keep a run alive.
-    pub(crate) fn sample_if_due(
+    /// Samples, and schedules the next sample. `is_over`: only observation is pending, which does not keep a run alive.
+    pub(crate) fn sample_and_schedule_next(
         &mut self,
         view: ObserverView,
         records: &FlowRecords,
