@@ -77,8 +77,8 @@ pub use queue::QueueDiscipline;
 pub use records::FlowRecords;
 pub use settings::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, FrameOverhead, HeadroomPoolSettings, HostLinkJitterSettings,
-    IdealOutputQueuedBuffer, JitterSetting, ObeyedPauses, PauseRule, PauseStorm, PerPortBuffer, PfcPorts,
-    PfcSettings, PfcWatchdogSettings, QcnSettings, RdmaSettings, Scheduler, Settings, SharedBuffer,
+    IdealOutputQueuedBuffer, JitterSetting, ObeyedPausePriorities, PauseRule, PauseStorm, PerPortBuffer,
+    PfcPorts, PfcSettings, PfcWatchdogSettings, QcnSettings, RdmaSettings, Scheduler, Settings, SharedBuffer,
     SlowReceiverSettings, StrictPriorityScheduler, TransportSettings, UdpSettings, VlanChoice, VlanRoutes,
     WatchdogAction,
 };

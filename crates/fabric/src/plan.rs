@@ -5,7 +5,9 @@ use crate::frame::telemetry::TelemetryStamper;
 use crate::headroom::BufferReservations;
 use crate::ids::{HostId, PackedNodeId, SlotId, SwitchId, SwitchOrHost};
 use crate::port_names::ports_matching_globs;
-use crate::settings::{FrameOverhead, ObeyedPauses, PauseRule, PfcPorts, Settings, SlowReceiverSettings};
+use crate::settings::{
+    FrameOverhead, ObeyedPausePriorities, PauseRule, PfcPorts, Settings, SlowReceiverSettings,
+};
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{BitRate, Bytes, IndexVec, LineRate, NodeId, PortId, Priority, Span};
 use std::sync::Arc;
@@ -140,16 +142,16 @@ impl NetworkPlan {
 
     /// The classes, a bit each, in which pause frames stop `port`.
     pub(crate) fn obeyed_pause_classes(&self, port: PortId) -> u8 {
-        match self.pause_rules.get(port).map_or(ObeyedPauses::Lossless, |rule| rule.obeys) {
-            ObeyedPauses::Lossless => self.lossless,
-            ObeyedPauses::All => u8::MAX,
-            ObeyedPauses::None => 0,
+        match self.pause_rules.get(port).map_or(ObeyedPausePriorities::Lossless, |rule| rule.obeys) {
+            ObeyedPausePriorities::Lossless => self.lossless,
+            ObeyedPausePriorities::All => u8::MAX,
+            ObeyedPausePriorities::None => 0,
         }
     }
 
     /// Whether some port does not send or does not obey the pauses of lossless classes.
     pub(crate) fn has_one_way_flow_control(&self) -> bool {
-        self.pause_rules.iter().any(|rule| !rule.sends || rule.obeys == ObeyedPauses::None)
+        self.pause_rules.iter().any(|rule| !rule.sends || rule.obeys == ObeyedPausePriorities::None)
     }
 
     /// Index of the switch pool of a class; with two pools lossy classes use the second.

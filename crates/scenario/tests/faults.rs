@@ -51,6 +51,16 @@ fn a_deadlock_ends_the_run_unless_told_otherwise() {
     assert_eq!(went_on.summary.flows_finished, 0);
 }
 
+/// Nothing will ever move it, so without `stop.time` the run would have no end (seed 7000552 of the swarm).
+#[test]
+fn a_watchdog_that_only_alerts_does_not_keep_a_deadlock_running() {
+    let watchdog =
+        [("switch.pfc.watchdog.detection", "\"100 us\""), ("switch.pfc.watchdog.action", "\"alert\"")];
+    let run = go(RING, &watchdog);
+    assert_eq!((run.summary.deadlocks, run.summary.flows_finished), (1, 0));
+    assert!(run.summary.sim_time_s < 0.005, "{}", run.summary.sim_time_s);
+}
+
 #[test]
 fn the_watchdog_gets_the_time_to_break_it() {
     let overrides = [

@@ -1173,7 +1173,7 @@ class Stop(Part):
     """End when all workloads are done and their flows have finished; default true."""
     on_deadlock: bool | None = None
     """End when queues wait for each other in a cycle and can never send again (default: automatic: true, or false with
-    switch.pfc.watchdog)
+    a switch.pfc.watchdog that drops or forwards)
     """
 
 

@@ -16,7 +16,7 @@ pub use buffer::{BufferPolicy, IdealOutputQueuedBuffer, PerPortBuffer, SharedBuf
 pub use class::ClassSettings;
 pub use jitter::JitterSetting;
 pub use pause::PauseStorm;
-pub use pfc::{HeadroomPoolSettings, ObeyedPauses, PauseRule, PfcPorts, PfcSettings};
+pub use pfc::{HeadroomPoolSettings, ObeyedPausePriorities, PauseRule, PfcPorts, PfcSettings};
 pub(crate) use qcn::MAX_QUANTIZED_FEEDBACK;
 pub use qcn::QcnSettings;
 pub use scheduler::{Ets, EtsGroup, Scheduler, StrictPriorityScheduler};

@@ -96,14 +96,14 @@ table! {
         /// Whether these ports send pause frames
         sends: bool = or(true);
         /// Priorities in which pause frames stop these ports
-        obeys: ObeyedPauses = or(ObeyedPauses::Lossless);
+        obeys: ObeyedPausePriorities = or(ObeyedPausePriorities::Lossless);
     }
     pub fn part(t);
 }
 
 choices! {
     /// In which priorities pause frames stop a port
-    pub enum ObeyedPauses {
+    pub enum ObeyedPausePriorities {
         /// In the lossless ones
         Lossless = "lossless",
         /// In all, as with SONiC's asymmetric PFC
@@ -115,7 +115,7 @@ choices! {
 
 impl PauseRule {
     /// The rule of ports without an explicit one.
-    pub(crate) const BOTH_WAYS: PauseRule = PauseRule { sends: true, obeys: ObeyedPauses::Lossless };
+    pub(crate) const BOTH_WAYS: PauseRule = PauseRule { sends: true, obeys: ObeyedPausePriorities::Lossless };
 }
 
 /// The default lossless priorities: 3 and then 4, as in `SONiC`; 0 last, the priority of all other traffic.

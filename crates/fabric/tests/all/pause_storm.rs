@@ -3,9 +3,9 @@
 use crate::common::*;
 use pauseframe_engine::RunEnding;
 use pauseframe_fabric::{
-    DropReason, HeadroomPoolSettings, LossReason, Network, ObeyedPauses, PauseRule, PauseStorm, PfcPorts,
-    PfcSettings, PfcWatchdogSettings, PortPriorityReport, Settings, SlowReceiverSettings, TransportSettings,
-    UdpSettings, WatchdogAction,
+    DropReason, HeadroomPoolSettings, LossReason, Network, ObeyedPausePriorities, PauseRule, PauseStorm,
+    PfcPorts, PfcSettings, PfcWatchdogSettings, PortPriorityReport, Settings, SlowReceiverSettings,
+    TransportSettings, UdpSettings, WatchdogAction,
 };
 use pauseframe_topology::Topology;
 use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
@@ -128,12 +128,18 @@ fn who_obeys_none_is_not_stopped_and_who_obeys_all_is_in_every_priority() {
         of(&network, &ending, to_b, code_point).paused
     };
     let once = Span(65_535 * 51_200);
-    assert_eq!([paused(ObeyedPauses::None, LOSSLESS), paused(ObeyedPauses::None, 0)], [Span::ZERO; 2]);
     assert_eq!(
-        [paused(ObeyedPauses::Lossless, LOSSLESS), paused(ObeyedPauses::Lossless, 0)],
+        [paused(ObeyedPausePriorities::None, LOSSLESS), paused(ObeyedPausePriorities::None, 0)],
+        [Span::ZERO; 2]
+    );
+    assert_eq!(
+        [paused(ObeyedPausePriorities::Lossless, LOSSLESS), paused(ObeyedPausePriorities::Lossless, 0)],
         [once, Span::ZERO]
     );
-    assert_eq!([paused(ObeyedPauses::All, LOSSLESS), paused(ObeyedPauses::All, 0)], [once; 2]);
+    assert_eq!(
+        [paused(ObeyedPausePriorities::All, LOSSLESS), paused(ObeyedPausePriorities::All, 0)],
+        [once; 2]
+    );
 }
 
 /// A port that sends no pause frames overflows: its lossless packets are dropped and counted, which is no bug.
@@ -143,7 +149,7 @@ fn who_sends_no_pauses_drops_lossless_packets() {
     let from_a = port(&topology, "s", "a");
     for buffer in [per_port(200_000), shared_buffer(400_000, 0.5, 0)] {
         let drops_with = |sends| {
-            let rule = PauseRule { sends, obeys: ObeyedPauses::Lossless };
+            let rule = PauseRule { sends, obeys: ObeyedPausePriorities::Lossless };
             let ports = vec![PfcPorts { ports: vec![topology.port_name(from_a)], rule }];
             let transports = vec![datagrams(10, LOSSLESS), datagrams(1, 0)];
             let pfc = Some(PfcSettings { ports, ..pfc() });

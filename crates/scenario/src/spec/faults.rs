@@ -3,7 +3,7 @@
 use super::lookup::{between, no_such_node, ports_of};
 use super::stop::Stop;
 use pauseframe_fabric::{
-    FailedElement, ObeyedPauses, PfcSettings, all_ports_of_topology, ports_matching_globs,
+    FailedElement, ObeyedPausePriorities, PfcSettings, all_ports_of_topology, ports_matching_globs,
 };
 use pauseframe_schema::bounds::{Above, Each};
 use pauseframe_schema::ledger::Ledger;
@@ -160,7 +160,7 @@ pub(crate) fn check_pauses(
             ledger.problem(&path, "nothing obeys pause frames: switch.pfc is off", "add [switch.pfc]");
             continue;
         };
-        let obeys_all = pfc.ports.iter().any(|row| row.rule.obeys == ObeyedPauses::All);
+        let obeys_all = pfc.ports.iter().any(|row| row.rule.obeys == ObeyedPausePriorities::All);
         let lossy = storm.priorities(pfc).iter().find(|priority| !pfc.priorities.contains(priority));
         if let Some(priority) = lossy.filter(|_| !obeys_all && !pfc.whole_link) {
             ledger.warn(format!(

@@ -27,9 +27,10 @@ pub(crate) use host::INTERRUPT_DELAY;
 pub use host::{HostSpec, HostStack, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
 pub use pauseframe_fabric::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, HeadroomPoolSettings, IdealOutputQueuedBuffer, JitterSetting,
-    MarkAt, MarkSpacing, Marker, NoMarker, NotEctAction, ObeyedPauses, PauseRule, PerPortBuffer, PfcPorts,
-    PfcSettings, PfcWatchdogSettings, PortSelector, QcnSettings, QueueDiscipline, QueueLengthThreshold, Red,
-    Scheduler, SharedBuffer, StepMarker, StrictPriorityScheduler, ValueByPort, WatchdogAction,
+    MarkAt, MarkSpacing, Marker, NoMarker, NotEctAction, ObeyedPausePriorities, PauseRule, PerPortBuffer,
+    PfcPorts, PfcSettings, PfcWatchdogSettings, PortSelector, QcnSettings, QueueDiscipline,
+    QueueLengthThreshold, Red, Scheduler, SharedBuffer, StepMarker, StrictPriorityScheduler, ValueByPort,
+    WatchdogAction,
 };
 pub use pauseframe_rdma::QueuePairSettings;
 pub use pauseframe_rdma::cc::dcqcn::DcqcnChanges;
@@ -102,9 +103,11 @@ impl Scenario {
         named.map_or(&self.transport, |(_, spec)| spec)
     }
 
-    /// Whether a deadlock ends the run. By default it does, unless a PFC watchdog, which needs time, can break it.
+    /// Whether a deadlock ends the run. By default it does, unless a PFC watchdog, which needs time, can break it: one that only alerts
+    /// cannot.
     pub(crate) fn ends_at_deadlock(&self) -> bool {
-        let guarded = self.switch.pfc.as_ref().is_some_and(|pfc| pfc.watchdog.is_some());
-        self.stop.on_deadlock.unwrap_or(!guarded)
+        let watchdog = self.switch.pfc.as_ref().and_then(|pfc| pfc.watchdog.as_ref());
+        let is_breakable = watchdog.is_some_and(|watchdog| watchdog.action != WatchdogAction::Alert);
+        self.stop.on_deadlock.unwrap_or(!is_breakable)
     }
 }

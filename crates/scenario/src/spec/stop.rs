@@ -16,7 +16,7 @@ table! {
             t.check(ends, "when_finished", message, "add stop.time");
         };
         /// End when queues wait for each other in a cycle and can never send again
-        on_deadlock: Option<bool> = optional("automatic: true, or false with switch.pfc.watchdog");
+        on_deadlock: Option<bool> = optional("automatic: true, or false with a switch.pfc.watchdog that drops or forwards");
     }
     pub fn read(t);
 }
