@@ -176,7 +176,8 @@ def _lossless(tables: Tables, resolved: Row) -> Iterator[str]:
 
 
 def _connection(flow: Row) -> tuple[str, ...]:
-    own = () if flow["operation"] else (str(flow["flow"]),)
+    is_shared = flow["operation"] or flow["query"] is not None
+    own = () if is_shared else (str(flow["flow"]),)
     return (flow["workload"], flow["src"], flow["dst"], *own)
 
 
@@ -187,13 +188,16 @@ def unfinished(tables: Tables, resolved: Row) -> Iterator[str]:
     deaf = {*resolved["host"]["refusing"], *resolved["host"]["silent"]}
     missed = [flow for flow in tables.flows if flow["status"] not in {"finished", "stopped"}]
     failed = [flow for flow in missed if flow["status"] == "failed"]
-    # Operations of storage share a connection, whose timeouts count for the oldest of them.
-    timeouts: Counter[tuple[str, ...]] = Counter()
+    # Operations and requests share a queue pair. Its timeouts in a row can belong to several of them: where only
+    # acknowledgements are lost, requests go on.
+    of_pair: Counter[tuple[str, ...]] = Counter()
+    for flow in tables.flows:
+        of_pair[_connection(flow)] += flow["timeouts"]
     for flow in failed:
-        timeouts[_connection(flow)] += flow["timeouts"]
-    for flow in failed:
-        patience = QUEUE_PAIR_GAVE_UP_AFTER if flow["failure"] == "retries_exhausted" else GAVE_UP_AFTER
-        if not deaf & {flow["src"], flow["dst"]} and timeouts[_connection(flow)] < patience:
+        is_pair = flow["failure"] == "retries_exhausted"
+        patience = QUEUE_PAIR_GAVE_UP_AFTER if is_pair else GAVE_UP_AFTER
+        timeouts = of_pair[_connection(flow)] if is_pair or flow["operation"] else flow["timeouts"]
+        if not deaf & {flow["src"], flow["dst"]} and timeouts < patience:
             yield f"flow {flow['flow']} failed after {flow['timeouts']} timeouts: {flow['failure']}"
     # pFabric keeps sending probes while nobody answers (SIGCOMM 2013, §4.2), so a flow to a silent host never ends.
     probing = {name for name, spec in _transports(resolved) if spec["congestion_control"] == "pfabric"}
