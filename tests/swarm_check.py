@@ -175,8 +175,8 @@ def _lossless(tables: Tables, resolved: Row) -> Iterator[str]:
         yield f"{drops} lossless packets were dropped, and no warning said so"
 
 
-def _connection(flow: Row) -> tuple[str, ...]:
-    is_shared = flow["operation"] or flow["query"] is not None
+def _connection(flow: Row, hotspots: set[str]) -> tuple[str, ...]:
+    is_shared = flow["operation"] or flow["query"] is not None or flow["workload"] in hotspots
     own = () if is_shared else (str(flow["flow"]),)
     return (flow["workload"], flow["src"], flow["dst"], *own)
 
@@ -188,15 +188,16 @@ def unfinished(tables: Tables, resolved: Row) -> Iterator[str]:
     deaf = {*resolved["host"]["refusing"], *resolved["host"]["silent"]}
     missed = [flow for flow in tables.flows if flow["status"] not in {"finished", "stopped"}]
     failed = [flow for flow in missed if flow["status"] == "failed"]
-    # Operations and requests share a queue pair. Its timeouts in a row can belong to several of them: where only
-    # acknowledgements are lost, requests go on.
+    # Operations, requests and the messages of a hotspot share a queue pair. Its timeouts in a row can belong to several
+    # of them: where only acknowledgements are lost, requests go on.
+    hotspots = {work["name"] for work in resolved["workload"] if work["kind"] == "hotspot"}
     of_pair: Counter[tuple[str, ...]] = Counter()
     for flow in tables.flows:
-        of_pair[_connection(flow)] += flow["timeouts"]
+        of_pair[_connection(flow, hotspots)] += flow["timeouts"]
     for flow in failed:
         is_pair = flow["failure"] == "retries_exhausted"
         patience = QUEUE_PAIR_GAVE_UP_AFTER if is_pair else GAVE_UP_AFTER
-        timeouts = of_pair[_connection(flow)] if is_pair or flow["operation"] else flow["timeouts"]
+        timeouts = of_pair[_connection(flow, hotspots)] if is_pair or flow["operation"] else flow["timeouts"]
         if not deaf & {flow["src"], flow["dst"]} and timeouts < patience:
             yield f"flow {flow['flow']} failed after {flow['timeouts']} timeouts: {flow['failure']}"
     # pFabric keeps sending probes while nobody answers (SIGCOMM 2013, §4.2), so a flow to a silent host never ends.
