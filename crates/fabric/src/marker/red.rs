@@ -73,9 +73,13 @@ impl Marking for Red {
     }
 
     fn inspected_packets(&self) -> InspectedPackets {
-        match self.at {
-            MarkAt::Enqueue => InspectedPackets::All,
-            MarkAt::Dequeue => InspectedPackets::AllDepartures,
+        // With a weight of 1 the average is the queue itself: a packet at an idle port changes nothing and is never marked.
+        let has_memory = self.w_q < 1.0 || self.spacing == MarkSpacing::Uniform;
+        match (self.at, has_memory) {
+            (MarkAt::Enqueue, true) => InspectedPackets::All,
+            (MarkAt::Enqueue, false) => InspectedPackets::Waiting,
+            (MarkAt::Dequeue, true) => InspectedPackets::AllDepartures,
+            (MarkAt::Dequeue, false) => InspectedPackets::Departures,
         }
     }
 
@@ -345,6 +349,30 @@ mod tests {
         // Idle for the time of two average packets of 1000 B (800 ns each) after that frame (816 ns).
         red.decide_mark_on_departure(&mut queue, &departure(1, Time(2_000_000_000 + 816_000 + 1_600_000)));
         assert!((queue.average - 250.0).abs() < 1e-9, "{}", queue.average);
+    }
+
+    /// Why such a marker need not inspect packets that find their port idle.
+    #[test]
+    fn with_a_weight_of_1_packets_at_an_idle_port_change_no_mark() {
+        let red = Red { at: MarkAt::Dequeue, spacing: MarkSpacing::Geometric, w_q: 1.0, p_max: 0.5, ..CEE };
+        let (mut all, mut queued) = (queue(), queue());
+        let mut marks = 0;
+        for number in 1..4000_u64 {
+            let (now, waiting) = (Time(number * 50_000_000), (number * 7919 % 90) as u32 + 2);
+            assert!(!red.decide_mark_on_departure(&mut all, &departure(1, now)));
+            let [marked, same] = [&mut all, &mut queued]
+                .map(|queue| red.decide_mark_on_departure(queue, &departure(waiting, now + Span(20_000_000))));
+            assert_eq!(marked, same);
+            marks += u32::from(marked);
+        }
+        assert!((500..3500).contains(&marks), "{marks}");
+        for (marker, inspected) in [
+            (Red { spacing: MarkSpacing::Uniform, ..red.clone() }, InspectedPackets::AllDepartures),
+            (Red { w_q: 0.5, ..red.clone() }, InspectedPackets::AllDepartures),
+            (red, InspectedPackets::Departures),
+        ] {
+            assert_eq!(marker.inspected_packets(), inspected);
+        }
     }
 
     /// One threshold for both ends of the slope is a step: HPCC's 100 Gb/s ports in a file with max = 400 KB.
