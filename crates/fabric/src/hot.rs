@@ -8,15 +8,14 @@ use crate::settings::BufferPolicy;
 use crate::settings::Scheduler;
 use pauseframe_units::{PortId, Priority, Span};
 
-/// Ports and packets on links from which short prefetching pays off, and ports from which long prefetching does (docs/performance.md). Fat trees
-/// with k = 12, 16, 24 and 28 have 2,592, 6,144, 20,736 and 32,928 ports; those of 10 Gb/s and 1.4 us hold one packet each.
-const SHORT_PREFETCH_MIN_STATE: u64 = 10_000;
+/// Cache lines of state from which short prefetching pays off, and ports from which long prefetching does (docs/performance.md). A port has four
+/// lines (itself, its queue, its ingress account, its counters), a packet has one.
+const SHORT_PREFETCH_MIN_LINES: usize = 27_000;
+const LINES_PER_PORT: usize = 4;
 const LONG_PREFETCH_MIN_PORTS: usize = 25_000;
-/// Bytes of a packet on a link, for an estimate.
-const PACKET_BYTES: u64 = 1_500;
 
 /// How far a partition prefetches ahead: larger networks miss more distant caches.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum PrefetchDistance {
     /// No prefetching: the state fits the cache.
     None,
@@ -27,17 +26,15 @@ pub(crate) enum PrefetchDistance {
 }
 
 impl PrefetchDistance {
-    /// The distance for a network: by its ports, and the packets that its links hold.
-    pub(crate) fn choose_prefetch_for_network(plan: &NetworkPlan) -> PrefetchDistance {
-        if plan.topology.port_count() >= LONG_PREFETCH_MIN_PORTS {
-            return PrefetchDistance::Long;
+    /// The distance for a network with these ports where so many packets have been on their way at once.
+    pub(crate) fn choose_prefetch_for_state(ports: usize, packets: usize) -> PrefetchDistance {
+        if ports >= LONG_PREFETCH_MIN_PORTS {
+            PrefetchDistance::Long
+        } else if LINES_PER_PORT * ports + packets >= SHORT_PREFETCH_MIN_LINES {
+            PrefetchDistance::Short
+        } else {
+            PrefetchDistance::None
         }
-        let state = |port| {
-            let channel = plan.topology.channel(port);
-            1 + ((channel.rate.bytes_in(channel.delay).0 + PACKET_BYTES / 2) / PACKET_BYTES).min(1_000)
-        };
-        let is_large = plan.all_ports().map(state).sum::<u64>() >= SHORT_PREFETCH_MIN_STATE;
-        if is_large { PrefetchDistance::Short } else { PrefetchDistance::None }
     }
 }
 
@@ -53,7 +50,7 @@ pub(crate) struct HotPathSettings {
     pub(crate) lossless: u8,
     /// Lossy traffic has a separate pool in shared buffers.
     separate_pools: bool,
-    /// Prefetch mode of partitions.
+    /// Prefetch mode of the partition; it only rises.
     pub(crate) prefetch: PrefetchDistance,
     /// Preamble and gap, bytes.
     pub(crate) gap: u32,
@@ -161,7 +158,7 @@ impl HotPathSettings {
             class_mask: (1 << plan.class_bits) - 1,
             lossless,
             separate_pools: settings.buffer.egress_lossy_pool_size().is_some(),
-            prefetch: PrefetchDistance::choose_prefetch_for_network(plan),
+            prefetch: PrefetchDistance::None,
             gap: settings.overhead.gap,
             switch_latency: settings.switch_latency,
             pipelined,

@@ -310,6 +310,15 @@ impl Partition {
     }
 }
 
+impl Partition {
+    /// Prefetches further ahead if the state has outgrown a cache. Events in the lookahead buffer forbid the way back.
+    pub(crate) fn raise_prefetch_distance(&mut self) {
+        let (ports, packets) = (self.ports.ports.len(), self.ctx.packets.pool_entry_count());
+        let distance = PrefetchDistance::choose_prefetch_for_state(ports, packets);
+        self.ctx.hot.prefetch = self.ctx.hot.prefetch.max(distance);
+    }
+}
+
 impl Model for Partition {
     #[inline(always)]
     fn end_time(&self) -> Time {

@@ -49,6 +49,7 @@ impl PartitionWorker {
         self.partition.ports.boundary.prefetch_outboxes();
         self.receive_orders_and_frames();
         self.partition.ctx.outgoing.end = end;
+        self.partition.raise_prefetch_distance();
         run_events(&mut self.partition, &mut self.tally);
         self.publish_worker_status();
     }
