@@ -293,7 +293,7 @@ impl QueuePair {
     pub fn deadline(&self, now: Time) -> Time {
         let (is_idle, is_silent) = (self.sender.is_idle(), self.receiver.is_silent());
         if is_idle && is_silent {
-            return self.sender.deadline(&self.control, &self.settings, now);
+            return self.sender.timer_at();
         }
         let cnp = self.receiver.cnps.front().copied().unwrap_or(Time::MAX);
         let responds = self.receiver.is_responding();

@@ -41,6 +41,15 @@ struct Message {
     verb: Verb,
 }
 
+impl Message {
+    /// Bytes of the packets from `from` to before `to`, which are all of this message.
+    #[inline]
+    fn payload(&self, Range { start, end }: Range<u64>, mtu: u32) -> u64 {
+        let mtu = u64::from(mtu);
+        self.bytes.min((end - self.first) * mtu) - (start - self.first) * mtu
+    }
+}
+
 /// The sending side. Packets are numbered from 0; the low 24 bits of a number are its PSN. What every packet touches comes first.
 #[derive(Clone, Debug)]
 #[repr(C)]
@@ -55,8 +64,9 @@ pub(crate) struct Sender {
     sent_bytes: u64,
     /// Time at which pacing releases the next packet.
     pace_at: Time,
-    /// Bytes of the last packet that was paced.
+    /// Bytes of the last packet that was paced, and the time that they take at the current rate.
     paced_bytes: Bytes,
+    pacing_gap: Span,
     /// When the retransmission timer expires; `Time::MAX` if it does not run.
     timer_at: Time,
     /// Selective repeat: the end of this recovery, and the next hole to fill.
@@ -90,6 +100,7 @@ impl Sender {
             sent_at: VecDeque::new(),
             pace_at: Time::ZERO,
             paced_bytes: Bytes::ZERO,
+            pacing_gap: Span::ZERO,
             timer_at: Time::MAX,
             retries: 0,
             rnr_retries: 0,
@@ -166,18 +177,13 @@ impl Sender {
         self.unacknowledged >= self.end
     }
 
+    #[inline]
     fn message(&self, number: u64) -> Message {
         if let Some(first) = self.messages.front().filter(|first| number < first.end) {
             return *first;
         }
         let found = self.messages.partition_point(|message| message.end <= number);
         self.messages[found]
-    }
-
-    fn payload(&self, number: u64, mtu: u32) -> u64 {
-        let Message { first, bytes, .. } = self.message(number);
-        let mtu = u64::from(mtu);
-        (bytes - (number - first) * mtu).min(mtu)
     }
 
     /// The next packet to send now, and the earliest time of the following one.
@@ -204,7 +210,6 @@ impl Sender {
             return may_go.then(|| self.request(number, message.end, cc, settings, stats, now));
         }
         let is_new = number >= self.highest;
-        let payload = self.payload(number, settings.mtu);
         if !self.is_open(number, cc, settings) {
             return None;
         }
@@ -216,7 +221,7 @@ impl Sender {
         let of = if message.verb == Verb::Send { Opcode::of_send } else { Opcode::of_write };
         let length = u32::try_from(message.bytes).unwrap_or(u32::MAX);
         let packet = Packet {
-            payload: payload as u16,
+            payload: message.payload(number..number + 1, settings.mtu) as u16,
             ack_request: is_last
                 || asks
                 || (number + 1).is_multiple_of(u64::from(settings.ack_request_every)),
@@ -244,7 +249,8 @@ impl Sender {
         let bytes = u64::from(settings.ip_size(packet) + settings.link_overhead);
         cc.on_sent(bytes, now);
         self.paced_bytes = Bytes(bytes);
-        self.pace_at = self.pace_at.max(now) + self.pacing_gap(cc.rate());
+        self.pacing_gap = self.pacing_gap_at_rate(cc.rate());
+        self.pace_at = self.pace_at.max(now) + self.pacing_gap;
         // A rounded rate must not fall behind its link for ever.
         self.pace_at.0 = self.pace_at.0.saturating_sub(1);
     }
@@ -397,29 +403,33 @@ impl Sender {
         });
         // The new rate holds from the last packet on: waiting for the old one would delay the reaction by up to a round trip.
         if cc.rate() != rate {
-            let (old, new) = (self.pacing_gap(rate), self.pacing_gap(cc.rate()));
-            self.pace_at.0 = (self.pace_at.0 + new.0).saturating_sub(old.0);
+            let gap = self.pacing_gap_at_rate(cc.rate());
+            self.pace_at.0 = (self.pace_at.0 + gap.0).saturating_sub(self.pacing_gap.0);
+            self.pacing_gap = gap;
         }
     }
 
     /// Forgets packets that have arrived, all up to `reached`; when the last of them was sent.
     fn retire_row(&mut self, reached: u64, settings: &QueuePairSettings, now: Time) -> Option<Time> {
-        let (mut bytes, mut sent_at) = (0, None);
+        let mut sent_at = None;
         let has_reads = self.reads.posted > 0;
         while self.unacknowledged < reached {
-            let payload = self.payload(self.unacknowledged, settings.mtu);
-            bytes += payload;
-            if has_reads && self.message(self.unacknowledged).verb == Verb::Read {
-                self.reads.delivered += payload;
+            let message = self.message(self.unacknowledged);
+            let arrived = self.unacknowledged..message.end.min(reached);
+            let bytes = message.payload(arrived.clone(), settings.mtu);
+            self.acked_bytes += bytes;
+            if message.verb == Verb::Read {
+                self.reads.delivered += bytes;
             }
-            sent_at = self.sent_at.pop_front();
-            self.unacknowledged += 1;
-            if let Some(over) = self.messages.front().filter(|message| message.end <= self.unacknowledged) {
-                self.reads.posted -= usize::from(over.verb == Verb::Read);
+            self.unacknowledged = arrived.end;
+            for _ in arrived {
+                sent_at = self.sent_at.pop_front();
+            }
+            if message.end == self.unacknowledged {
+                self.reads.posted -= usize::from(message.verb == Verb::Read);
                 self.messages.pop_front();
             }
         }
-        self.acked_bytes += bytes;
         if has_reads && !self.reads.early.is_empty() {
             self.reads.early = self.reads.early.split_off(&self.unacknowledged);
         }
@@ -433,7 +443,7 @@ impl Sender {
     }
 
     /// The time between the last packet and the next at a rate in bits per second.
-    fn pacing_gap(&self, rate: u64) -> Span {
+    fn pacing_gap_at_rate(&self, rate: u64) -> Span {
         BitRate(rate.max(1)).serialise(self.paced_bytes)
     }
 
@@ -463,6 +473,12 @@ impl Sender {
         if missing >= self.recover {
             (self.hole, self.recover) = (missing, self.next);
         }
+    }
+
+    /// When the retransmission timer expires; `Time::MAX` if it does not run.
+    #[inline]
+    pub(crate) fn timer_at(&self) -> Time {
+        self.timer_at
     }
 
     /// The earliest time with work to do.

@@ -175,7 +175,7 @@ fn hpcc_decides_as_its_simulator_does() {
         minimum_rate: 1_000_000_000,
         base_rtt_ns: 4160,
         window: 52_000,
-        quantum: Quantum(4),
+        quantum: Quantum::for_line(100_000_000_000),
     };
     let mut compared = 0;
     for (run, path) in logs("hpcc", ".decisions.csv.gz") {

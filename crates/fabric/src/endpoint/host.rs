@@ -203,13 +203,11 @@ impl BorrowedHost<'_> {
         if !ctx.settings.tx_jitter.is_automatic_jitter() {
             return jitter;
         }
-        let is_behind = !self.host_mut().sending.is_empty() || !self.ports.port_state(self.port).is_idle(now);
-        let is_lossless = ctx.hot.is_class_lossless(ctx.packets[index].class);
-        if is_behind && is_lossless && ctx.contention.advance_and_check_contention(now) {
-            jitter
-        } else {
-            Span::ZERO
+        if !ctx.hot.is_class_lossless(ctx.packets[index].class) {
+            return Span::ZERO;
         }
+        let is_behind = !self.host_mut().sending.is_empty() || !self.ports.port_state(self.port).is_idle(now);
+        if is_behind && ctx.contention.advance_and_check_contention(now) { jitter } else { Span::ZERO }
     }
 
     /// The send side of the stack has processed its first packet.

@@ -19,10 +19,7 @@ impl TelemetryStamper {
     /// simulator: a coarser one makes the busiest of several hops look busier.
     pub(crate) fn create_stamper_for_fastest_links(host: BitRate, link: BitRate) -> TelemetryStamper {
         let line = LineRate::new(link);
-        TelemetryStamper {
-            quantum: Quantum((host.0 / 25_000_000_000).max(1)),
-            usual: (line, rate_in_kbps(line)),
-        }
+        TelemetryStamper { quantum: Quantum::for_line(host.0), usual: (line, rate_in_kbps(line)) }
     }
 
     /// The telemetry of a port with this rate: bytes in its queue, bytes sent, and the time.

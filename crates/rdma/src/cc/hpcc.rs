@@ -47,30 +47,33 @@ impl Hop {
     }
 }
 
-/// Units of the telemetry: 128 bytes sent and 80 bytes of queue, times the line rate over 25 Gb/s.
+/// Units of the telemetry: 128 bytes sent and 80 bytes of queue, times a power of two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Quantum(pub u64);
+pub struct Quantum {
+    shift: u32,
+}
 
 impl Quantum {
+    /// The units for a line rate in bits per second: the factor is the rate over 25 Gb/s, as in the scripts of the HPCC simulator.
+    pub fn for_line(line: u64) -> Quantum {
+        Quantum { shift: (line / 25_000_000_000).max(1).ilog2() }
+    }
+
     /// The telemetry of a port in a packet: its line rate (kb/s), bytes in the queue, bytes sent, and time in nanoseconds.
     #[inline]
     pub fn stamp(self, line: u32, queue: u64, sent: u64, now_ns: u64) -> Hop {
-        // Every hop of every data packet comes here, and most queues are empty.
-        let queue = if queue < self.queue_unit() { 0 } else { queue / self.queue_unit() };
-        let queue = queue.min((1 << QUEUE_BITS) - 1);
-        // As most links: without a division.
-        let sent = if self.0 == 1 { sent / 128 } else { sent / self.sent_unit() };
-        let sent = lowest(SENT_BITS, sent);
+        let queue = (queue / 80 >> self.shift).min((1 << QUEUE_BITS) - 1);
+        let sent = lowest(SENT_BITS, sent / 128 >> self.shift);
         let stamp = lowest(TIME_BITS, now_ns) | queue << TIME_BITS | sent << (TIME_BITS + QUEUE_BITS);
         Hop { stamp, line }
     }
 
     fn sent_unit(self) -> u64 {
-        128 * self.0
+        128 << self.shift
     }
 
     fn queue_unit(self) -> u64 {
-        80 * self.0
+        80 << self.shift
     }
 }
 
@@ -302,7 +305,7 @@ mod tests {
 
     #[test]
     fn stamps_wrap_and_long_queues_saturate() {
-        let quantum = Quantum(4);
+        let quantum = Quantum::for_line(100_000_000_000);
         let [before, after] =
             [(0, ((1 << 20) - 1) * 512, (1 << 24) - 10), (1 << 40, (1 << 20) * 512 + 1024, (1 << 24) + 5)]
                 .map(|(queue, sent, now)| quantum.stamp(100_000_000, queue, sent, now));

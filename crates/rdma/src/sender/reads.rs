@@ -81,7 +81,7 @@ impl Sender {
         stats: &mut Stats,
         now: Time,
     ) -> Packet {
-        let bytes = (first..end).map(|number| self.payload(number, settings.mtu)).sum::<u64>();
+        let bytes = self.message(first).payload(first..end, settings.mtu);
         let packet = Packet::read_request(psn(first), bytes as u32);
         self.on_sent(first..end, &packet, settings, stats, now);
         self.pace(&packet, cc, settings, now);

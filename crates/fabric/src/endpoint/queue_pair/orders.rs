@@ -31,7 +31,7 @@ impl BorrowedHost<'_> {
         let line = self.ports.port_state(self.port).rate.rate().0;
         let to = if side == 0 { spec.destination } else { spec.source };
         let overhead = ctx.settings.overhead;
-        let quantum = ctx.plan.telemetry.map_or(Quantum(1), |telemetry| telemetry.quantum);
+        let quantum = ctx.plan.telemetry.map_or(Quantum::for_line(line), |telemetry| telemetry.quantum);
         let settings = self.queue_pairs_mut().settings.entry((spec.transport, line)).or_insert_with(|| {
             Arc::new(QueuePairSettings {
                 line,

@@ -7,7 +7,7 @@ use crate::endpoint::node::BorrowedHost;
 use crate::frame::{FrameContent, Packet, PacketId, RdmaFrame, TelemetryId};
 use crate::ids::EndpointId;
 use crate::order::EndpointEvent;
-use pauseframe_rdma::{Failure, Opcode};
+use pauseframe_rdma::{Failure, Opcode, Packet as RdmaPacket};
 use pauseframe_transport::{ConnectionFailure as FlowFailure, EcnCodepoint};
 use pauseframe_units::{Priority, Time};
 
@@ -61,7 +61,9 @@ impl BorrowedHost<'_> {
         if end.bytes_towards_completion() >= end.expects {
             self.on_expected_pair_bytes_received(place, ctx);
         }
-        self.send_available_rdma_packets(place, ctx);
+        while let Some(packet) = self.poll_next_rdma_packet(place, ctx) {
+            self.send_rdma_packet(place, packet, ctx);
+        }
         let end = self.pair_end_mut(place);
         if end.pair.sent() >= end.tells {
             end.notify_of_sent_messages(ctx);
@@ -95,23 +97,20 @@ impl BorrowedHost<'_> {
         }
     }
 
-    /// Hands packets to the host: replies always, data while it has room.
-    fn send_available_rdma_packets(&mut self, place: EndpointId, ctx: &mut Context) {
-        loop {
-            // An answer may have waited for the last packet of a response.
-            self.send_pending_replies(place, ctx);
-            let (end, host) = self.pair_end_and_host_mut(place);
-            if end.blocked {
-                return;
-            }
-            if !host.has_nic_buffer_space(ctx) {
-                end.blocked = true;
-                host.append_blocked_socket(BlockedSocket::QueuePair(place));
-                return;
-            }
-            let Some(packet) = end.pair.poll_data(ctx.now()) else { return };
-            self.send_rdma_packet(place, packet, ctx);
+    /// The next packet for the host: replies always, data while it has room.
+    #[inline(always)]
+    fn poll_next_rdma_packet(&mut self, place: EndpointId, ctx: &Context) -> Option<RdmaPacket> {
+        let (end, host) = self.pair_end_and_host_mut(place);
+        let reply = end.pair.poll_reply(ctx.now());
+        if reply.is_some() || end.blocked {
+            return reply;
         }
+        if !host.has_nic_buffer_space(ctx) {
+            end.blocked = true;
+            host.append_blocked_socket(BlockedSocket::QueuePair(place));
+            return None;
+        }
+        end.pair.poll_data(ctx.now())
     }
 
     /// A queue pair in the line for the NIC sends one packet; false if it had none and left the line.
@@ -139,7 +138,7 @@ impl BorrowedHost<'_> {
         packet.is_some()
     }
 
-    fn send_rdma_packet(&mut self, place: EndpointId, packet: pauseframe_rdma::Packet, ctx: &mut Context) {
+    fn send_rdma_packet(&mut self, place: EndpointId, packet: RdmaPacket, ctx: &mut Context) {
         let QueuePairEnd { nic_queues, classes, route, vlan, transport, peer, .. } =
             *self.pair_end_mut(place);
         let settings = &ctx.settings.transports[usize::from(transport)];
