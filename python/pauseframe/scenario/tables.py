@@ -507,7 +507,7 @@ class Host(Part):
     """
     nic_queue: Literal["per_destination", "fifo"] | None = None
     """Queues of the NIC: a single one, or one per destination with round-robin service (default: "fifo";
-    "per_destination" with qcn)
+    "per_destination" with qcn or queue pairs)
     """
     tso: bool | None = None
     """Segmentation offload: TCP sends super-packets, which the NIC cuts into frames; default false (Linux:

@@ -89,7 +89,7 @@ fn check_jitter(t: &mut Table, key: &'static str, jitter: JitterSetting) {
     }
 }
 
-/// One queue, as adapters and kernels have; QCN needs an adapter that limits each destination separately.
+/// One queue, as kernels have; QCN needs an adapter that limits each destination separately, and `settle_nic_queue` knows of queue pairs.
 fn nic_queue(t: &mut Table, key: &'static str, doc: &str, qcn: bool) -> NicQueue {
     let (default, origin) = if qcn {
         (
@@ -99,7 +99,7 @@ fn nic_queue(t: &mut Table, key: &'static str, doc: &str, qcn: bool) -> NicQueue
     } else {
         (NicQueue::Fifo, Origin::Default)
     };
-    t.or_because(key, default, origin, "\"fifo\"; \"per_destination\" with qcn", doc)
+    t.or_because(key, default, origin, "\"fifo\"; \"per_destination\" with qcn or queue pairs", doc)
 }
 
 table! {
