@@ -48,7 +48,7 @@ def last_flow(done: pf.Run) -> float:
         ("dcqcn_rise_interval", "5 ms", 2.0, 99.0),
         ("dcqcn_alpha_interval", "500 ns", 0.0, 0.9),
         ("dcqcn_minimum_rate", "10 Gbps", 0.0, 0.9),
-        ("dcqcn_byte_counter", "100 KB", 0.0, 0.98),
+        ("dcqcn_byte_counter", "10 KB", 0.0, 0.6),
         ("dcqcn_recovery_steps", 1, 0.0, 0.99),
     ],
 )

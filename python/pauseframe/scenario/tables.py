@@ -969,8 +969,12 @@ class Red(Part):
     """From this average backlog on everything is marked (gentle: from twice this on); min = max is a step (1 B to 4
     GB); default "76.8 KB".
     """
+    at: Literal["enqueue", "dequeue"] | None = None
+    """When a packet is judged: on arrival, or on departure by the queue behind it; default "enqueue"."""
     w_q: float | None = None
-    """Weight of a new sample in the average (Floyd and Jacobson 1993) (above 0 to 1); default 0.002."""
+    """Weight of a new sample in the average (Floyd and Jacobson 1993) (above 0 to 1) (default: 0.002; 1 with at =
+    "dequeue")
+    """
     p_max: float | None = None
     """Probability of a mark as the average comes to max (0.0 to 1.0); default 0.02."""
     gentle: bool | None = None
@@ -979,8 +983,6 @@ class Red(Part):
     """An idle period lowers the average as if so many packets of this size had met an empty queue (1 B to 4 GB);
     default "1 KB".
     """
-    at: Literal["enqueue", "dequeue"] | None = None
-    """When a packet is judged: on arrival, or on departure by the queue behind it; default "enqueue"."""
     spacing: Literal["uniform", "geometric"] | None = None
     """Distribution of the gaps between marks (default: "uniform"; "geometric" with at = "dequeue")"""
     not_ect: Literal["drop", "queue"] | None = None

@@ -29,16 +29,16 @@ table! {
                 t.check(min <= max, "min", || format!("{min} is above max ({max})"), "");
             }
         };
+        /// When a packet is judged: on arrival, or on departure by the queue behind it
+        at: MarkAt = or(MarkAt::Enqueue);
         /// Weight of a new sample in the average (Floyd and Jacobson 1993)
-        w_q: f64 = or_in(0.002, Above(0.0, 1.0, ""));
+        w_q: f64 = or_because_in(default_weight(at), Above(0.0, 1.0, ""), "0.002; 1 with at = \"dequeue\"");
         /// Probability of a mark as the average comes to max
         p_max: f64 = or_in(0.02, 0.0..=1.0);
         /// Above max the probability rises to 1 at twice max, instead of at once (Floyd 2000)
         gentle: bool = or(false);
         /// An idle period lowers the average as if so many packets of this size had met an empty queue
         average_packet: Bytes = or_in(Bytes::kb(1), Bytes(1)..=BUFFER_MAX);
-        /// When a packet is judged: on arrival, or on departure by the queue behind it
-        at: MarkAt = or(MarkAt::Enqueue);
         /// Distribution of the gaps between marks
         spacing: MarkSpacing = or_because(
             if at == MarkAt::Enqueue { MarkSpacing::Uniform } else { MarkSpacing::Geometric },
@@ -53,6 +53,14 @@ table! {
         not_ect: NotEctAction = or(NotEctAction::Drop);
     }
     pub fn read(t);
+}
+
+/// Switches judge by the queue itself: SONiC sets `SAI_WRED_ATTR_WEIGHT`, the negative exponent of 2, to 0.
+fn default_weight(at: MarkAt) -> (f64, Origin) {
+    match at {
+        MarkAt::Enqueue => (0.002, Origin::Default),
+        MarkAt::Dequeue => (1.0, Origin::Computed("because switches judge by the queue itself".to_owned())),
+    }
 }
 
 choices! {
@@ -73,9 +81,8 @@ impl Marking for Red {
     }
 
     fn inspected_packets(&self) -> InspectedPackets {
-        // With a weight of 1 the average is the queue itself: a packet at an idle port changes nothing and is never marked.
-        let has_memory = self.w_q < 1.0 || self.spacing == MarkSpacing::Uniform;
-        match (self.at, has_memory) {
+        // Without memory a packet at an idle port changes nothing and is never marked.
+        match (self.at, self.has_memory()) {
             (MarkAt::Enqueue, true) => InspectedPackets::All,
             (MarkAt::Enqueue, false) => InspectedPackets::Waiting,
             (MarkAt::Dequeue, true) => InspectedPackets::AllDepartures,
@@ -87,6 +94,9 @@ impl Marking for Red {
         if self.at == MarkAt::Dequeue {
             return false;
         }
+        if !self.has_memory() {
+            return queue.draw_mark_by_backlog(self, arrival.backlog);
+        }
         let packet_time = arrival.rate.rate().serialise(self.average_packet);
         queue.is_empty = arrival.backlog == 0;
         queue.decide_red_mark(self, arrival.backlog, packet_time, arrival.now)
@@ -94,6 +104,9 @@ impl Marking for Red {
 
     fn decide_mark_on_departure(&self, queue: &mut RedQueueState, departure: &PacketDeparture) -> bool {
         let behind = departure.backlog - u64::from(departure.size);
+        if !self.has_memory() {
+            return self.at == MarkAt::Dequeue && queue.draw_mark_by_backlog(self, behind);
+        }
         let packet_time = departure.rate.rate().serialise(self.average_packet);
         let marked = self.at == MarkAt::Dequeue && queue.decide_red_mark(self, behind, packet_time, departure.now);
         queue.is_empty = departure.leaves_queue_empty();
@@ -131,6 +144,11 @@ impl Marking for Red {
 }
 
 impl Red {
+    /// Whether a decision depends on earlier packets: not if the average is the backlog itself, and the count is not used.
+    fn has_memory(&self) -> bool {
+        self.w_q < 1.0 || self.spacing == MarkSpacing::Uniform
+    }
+
     /// The marking probability `p_b`, before the count since the last mark is applied.
     fn marking_probability(&self, average: f64) -> f64 {
         let (min, max) = (self.min.value_of_single_port().0 as f64, self.max.value_of_single_port().0 as f64);
@@ -161,6 +179,12 @@ pub(crate) struct RedQueueState {
 }
 
 impl RedQueueState {
+    /// Whether to mark a packet that finds, or leaves behind, `backlog` bytes, by a marker without memory.
+    fn draw_mark_by_backlog(&mut self, red: &Red, backlog: u64) -> bool {
+        let p_b = red.marking_probability(backlog as f64);
+        p_b >= 1.0 || p_b > 0.0 && self.rng.uniform_unit() < p_b
+    }
+
     /// Whether to mark a packet that finds, or leaves behind, `backlog` bytes. `packet_time`: transmission time of an average packet.
     fn decide_red_mark(&mut self, red: &Red, backlog: u64, packet_time: Span, now: Time) -> bool {
         self.update_red_average_queue(red, backlog, packet_time, now);
