@@ -312,6 +312,7 @@ impl Partition {
 
 impl Partition {
     /// Prefetches further ahead if the state has outgrown a cache. Events in the lookahead buffer forbid the way back.
+    #[inline(never)]
     pub(crate) fn raise_prefetch_distance(&mut self) {
         let (ports, packets) = (self.ports.ports.len(), self.ctx.packets.pool_entry_count());
         let distance = PrefetchDistance::choose_prefetch_for_state(ports, packets);

@@ -87,9 +87,7 @@ impl<'n> BorrowedSwitch<'n> {
         class: u8,
         ctx: &mut Context,
     ) -> PacketId {
-        if ctx.hot.ranked & 1 << class != 0 {
-            self.move_next_packet_to_front(port, class, ctx);
-        }
+        self.move_next_packet_to_front(port, class, ctx);
         let slot = self.ports.egress_queue(port.egress_queue_token(class, &ctx.hot));
         let found = (slot.backlog, slot.waiting);
         let index = self.ports.dequeue_first_packet_of_class(port, class, ctx);
