@@ -1,5 +1,6 @@
 use super::*;
 use crate::cc::swift::SwiftSettings;
+use crate::cc::timely::TimelySettings;
 use crate::cc::{Control, NsccNetwork};
 use crate::packet::Syndrome;
 use pauseframe_units::Span;
@@ -99,6 +100,17 @@ fn selective_repeat_sends_lost_packets_only() {
     let irn = QueuePairSettings { selective_repeat: true, ..settings() };
     let [source, sink] = run(irn, 100 * 1024, |turn| ([10, 11, 40].contains(&turn), false));
     assert_eq!((sink.delivered(), source.stats().retransmits, source.stats().timeouts), (100 * 1024, 3, 0));
+}
+
+/// Packets behind the gap have arrived long before they are acknowledged; a true round trip is 2 us.
+#[test]
+fn the_round_trip_is_that_of_the_packet_that_fills_the_gap() {
+    let line = settings().line;
+    let timely = TimelySettings { low_ns: 3_000, minimum_rtt_ns: 1_000, ..TimelySettings::for_line(line) };
+    let irn = QueuePairSettings { selective_repeat: true, control: Control::Timely(timely), ..settings() };
+    let [source, _] = run(irn, 100 * 1024, |turn| (turn % 20 == 7, false));
+    assert!(source.stats().retransmits >= 5);
+    assert_eq!(source.rate(), line);
 }
 
 #[test]

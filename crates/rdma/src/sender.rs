@@ -409,7 +409,8 @@ impl Sender {
         }
     }
 
-    /// Forgets packets that have arrived, all up to `reached`; when the last of them was sent.
+    /// Forgets packets that have arrived, all up to `reached`; the last time at which one of them was sent: that one has caused the answer, while
+    /// those behind a gap have waited for it.
     fn retire_row(&mut self, reached: u64, settings: &QueuePairSettings, now: Time) -> Option<Time> {
         let mut sent_at = None;
         let has_reads = self.reads.posted > 0;
@@ -423,7 +424,7 @@ impl Sender {
             }
             self.unacknowledged = arrived.end;
             for _ in arrived {
-                sent_at = self.sent_at.pop_front();
+                sent_at = sent_at.max(self.sent_at.pop_front());
             }
             if message.end == self.unacknowledged {
                 self.reads.posted -= usize::from(message.verb == Verb::Read);
