@@ -137,7 +137,7 @@ def draw(points: list[Point], path: Path) -> None:
             right.loglog(numbers, [one.peak_bytes / 1e6 for one in own], marker="o", label=what)
     left.set(xlabel="number", ylabel="CPU time, s")
     right.set(xlabel="number", ylabel="peak memory, MB")
-    left.legend(fontsize="small")
+    figure.legend(handles=left.get_lines(), loc="outside lower center", ncols=2, fontsize="small")
     for panel in (left, right):
         panel.grid(alpha=0.3)
     figure.savefig(path, metadata={"Date": None})
