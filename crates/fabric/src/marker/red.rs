@@ -55,7 +55,7 @@ table! {
     pub fn read(t);
 }
 
-/// Switches judge by the queue itself: SONiC sets `SAI_WRED_ATTR_WEIGHT`, the negative exponent of 2, to 0.
+/// Switches judge by the queue itself: `SONiC` sets `SAI_WRED_ATTR_WEIGHT`, the negative exponent of 2, to 0.
 fn default_weight(at: MarkAt) -> (f64, Origin) {
     match at {
         MarkAt::Enqueue => (0.002, Origin::Default),

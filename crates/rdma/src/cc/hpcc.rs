@@ -62,8 +62,8 @@ impl Quantum {
     /// The telemetry of a port in a packet: its line rate (kb/s), bytes in the queue, bytes sent, and time in nanoseconds.
     #[inline]
     pub fn stamp(self, line: u32, queue: u64, sent: u64, now_ns: u64) -> Hop {
-        let queue = (queue / 80 >> self.shift).min((1 << QUEUE_BITS) - 1);
-        let sent = lowest(SENT_BITS, sent / 128 >> self.shift);
+        let queue = ((queue / 80) >> self.shift).min((1 << QUEUE_BITS) - 1);
+        let sent = lowest(SENT_BITS, (sent / 128) >> self.shift);
         let stamp = lowest(TIME_BITS, now_ns) | queue << TIME_BITS | sent << (TIME_BITS + QUEUE_BITS);
         Hop { stamp, line }
     }
