@@ -2,12 +2,13 @@
 
 import re
 import statistics
+import tomllib
 from pathlib import Path
 
 import pauseframe as pf
 import polars as pl
 import pytest
-from pauseframe._core import Resolved
+from pauseframe._core import Resolved, resolve
 from pauseframe.report import data, summary
 from pauseframe.sweep.plan import Source
 from pauseframe.tune.formulas import facts_of, suggestions
@@ -39,6 +40,16 @@ def run(text: str, **changes: str | float) -> pf.Run:
 
 def last_flow(done: pf.Run) -> float:
     return float(pl.DataFrame(done.flows)["finish_us"].to_numpy().max())
+
+
+def test_rdma_nics_serve_destinations_in_turn_and_switches_mark_by_the_queue_itself() -> None:
+    def of(text: str) -> tuple[str, float]:
+        resolved = tomllib.loads(resolve(text).toml)
+        return resolved["host"]["nic_queue"], resolved["switch"]["marker"]["w_q"]
+
+    assert of(INCAST) == ("per_destination", 1.0)
+    assert of(INCAST + '[host]\nnic_queue = "fifo"\n') == ("fifo", 1.0)
+    assert of(INCAST.replace("roce_dcqcn", "dctcp").replace('at = "dequeue"', 'at = "enqueue"')) == ("fifo", 0.002)
 
 
 @pytest.mark.parametrize(
