@@ -254,7 +254,11 @@ def mean_backlogs(tables: Tables) -> Iterator[str]:
     if tables.frames["series"].is_empty():
         return
     samples = tables.frames["series"].filter(pl.col("metric").cast(str) == "backlog_bytes")
-    by_port = samples.group_by("entity").agg(pl.col("value").mean().alias("mean"), pl.len().alias("n"))
+    # Sampling ends when nothing is left to happen, before stop.time; from then on queues are empty.
+    is_cut = tables.summary["series_full_at_s"] is not None
+    covered = pl.lit(1.0) if is_cut else pl.col("time_us").max() / (tables.summary["sim_time_s"] * 1e6)
+    mean = pl.col("value").mean() * covered
+    by_port = samples.group_by("entity").agg(mean.alias("mean"), pl.len().alias("n"))
     sampled = {str(row["entity"]): (row["mean"], row["n"]) for row in by_port.to_dicts()}
     for port in tables.ports:
         name = f"{port['port']}/p{port['priority']}"
