@@ -42,7 +42,7 @@ struct Message {
 }
 
 impl Message {
-    /// Bytes of the packets from `from` to before `to`, which are all of this message.
+    /// Payload bytes of a range of packets, which are all of this message.
     #[inline]
     fn payload(&self, Range { start, end }: Range<u64>, mtu: u32) -> u64 {
         let mtu = u64::from(mtu);

@@ -972,8 +972,8 @@ class Red(Part):
     at: Literal["enqueue", "dequeue"] | None = None
     """When a packet is judged: on arrival, or on departure by the queue behind it; default "enqueue"."""
     w_q: float | None = None
-    """Weight of a new sample in the average (Floyd and Jacobson 1993) (above 0 to 1) (default: 0.002; 1 with at =
-    "dequeue")
+    """Weight of a new sample in the average (Floyd and Jacobson 1993; at dequeue the queue itself, as SONiC sets
+    SAI_WRED_ATTR_WEIGHT to 0) (above 0 to 1) (default: 0.002; 1 with at = "dequeue")
     """
     p_max: float | None = None
     """Probability of a mark as the average comes to max (0.0 to 1.0); default 0.02."""

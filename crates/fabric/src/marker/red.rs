@@ -31,7 +31,7 @@ table! {
         };
         /// When a packet is judged: on arrival, or on departure by the queue behind it
         at: MarkAt = or(MarkAt::Enqueue);
-        /// Weight of a new sample in the average (Floyd and Jacobson 1993)
+        /// Weight of a new sample in the average (Floyd and Jacobson 1993; at dequeue the queue itself, as SONiC sets SAI_WRED_ATTR_WEIGHT to 0)
         w_q: f64 = or_because_in(default_weight(at), Above(0.0, 1.0, ""), "0.002; 1 with at = \"dequeue\"");
         /// Probability of a mark as the average comes to max
         p_max: f64 = or_in(0.02, 0.0..=1.0);

@@ -33,6 +33,12 @@ mod tests {
                 let ahead = proceed(&mut network, Time::MAX);
                 let seen = (ahead.fingerprint, ahead.events, ahead.now);
                 assert_eq!(seen, (plain.fingerprint, plain.events, plain.now), "{prefetch:?}");
+                // As a network whose state outgrows the cache in the middle of a run.
+                let mut network = build(&topology, &settings, &flows);
+                proceed(&mut network, Time(plain.now.0 / 2));
+                network.last_partition().ctx.hot.prefetch = prefetch;
+                let raised = proceed(&mut network, Time::MAX);
+                assert_eq!((raised.fingerprint, raised.events, raised.now), seen, "{prefetch:?}, raised");
             }
         }
     }

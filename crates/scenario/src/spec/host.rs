@@ -89,7 +89,7 @@ fn check_jitter(t: &mut Table, key: &'static str, jitter: JitterSetting) {
     }
 }
 
-/// One queue, as kernels have; QCN needs an adapter that limits each destination separately, and `settle_nic_queue` knows of queue pairs.
+/// One queue, as kernels have; QCN needs an adapter that limits each destination separately. Queue pairs change the default later (`settle_nic_queue`).
 fn nic_queue(t: &mut Table, key: &'static str, doc: &str, qcn: bool) -> NicQueue {
     let (default, origin) = if qcn {
         (
