@@ -1,6 +1,5 @@
 //! Shared state for event handlers: clock, pending events, packet pool, outgoing reports, observer notes and the read-only plan.
 
-use crate::contention::ConcurrentFlowSchedule;
 use crate::event::Event;
 use crate::frame::{FrameContent, Packet, PacketId, PacketPool};
 use crate::hot::HotPathSettings;
@@ -20,7 +19,6 @@ pub(crate) struct Context {
     pub(crate) packets: PacketPool,
     pub(crate) hot: HotPathSettings,
     pub(crate) ties: ArrivalTieBreaker,
-    pub(crate) contention: ConcurrentFlowSchedule,
     pub(crate) plan: Arc<NetworkPlan>,
     pub(crate) settings: Arc<Settings>,
     pub(crate) outgoing: EndpointReportOutbox,
@@ -50,7 +48,6 @@ impl Context {
             packets: PacketPool::new(),
             hot: HotPathSettings::new(plan),
             ties: ArrivalTieBreaker::new(settings.seed, settings.random_ties),
-            contention: ConcurrentFlowSchedule::default(),
             outgoing: EndpointReportOutbox {
                 reports: Vec::new(),
                 end: Time::ZERO,

@@ -7,7 +7,7 @@
 
 use crate::ids::SlotId;
 use crate::plan::NetworkPlan;
-use crate::settings::{BufferPolicy, FrameOverhead, HeadroomPoolSettings};
+use crate::settings::{BufferPolicy, FrameOverhead, HeadroomPoolSettings, PfcSettings};
 use pauseframe_topology::Channel;
 use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, PortId, Priority, Span};
 
@@ -361,8 +361,9 @@ impl NetworkPlan {
         }
         let (data, back) = (self.topology.channel(port), self.topology.channel(port.reverse()));
         let accounts = if pfc.whole_link { 1 } else { self.lossless.count_ones() };
+        let reaction = PfcSettings::reaction_time(Some(pfc), data.rate);
         let needed =
-            LinkHeadroom::compute_headroom_for_link(data, back, max_frame, overhead, pfc.reaction, accounts)
+            LinkHeadroom::compute_headroom_for_link(data, back, max_frame, overhead, reaction, accounts)
                 .with_jitter_added(
                     self.max_frame_delay_variation(port),
                     self.max_frame_delay_variation(port.reverse()),

@@ -5,7 +5,6 @@ use crate::ids::SlotId;
 use crate::marker::InspectedPackets;
 use crate::plan::NetworkPlan;
 use crate::settings::BufferPolicy;
-use crate::settings::Scheduler;
 use pauseframe_units::{PortId, Priority, Span};
 
 /// Cache lines of state from which short prefetching pays off, and ports from which long prefetching does (docs/performance.md). A port has four
@@ -142,7 +141,8 @@ impl HotPathSettings {
         let pipelined = settings.switch_latency > Span::ZERO;
         let watched_arrivals = set(&ClassPolicy::needs_work_at_every_arrival);
         let watched_departures = set(&ClassPolicy::needs_work_at_departure);
-        let ets = matches!(settings.scheduler, Scheduler::Ets(_));
+        // Classes of a single group are served like strict ones.
+        let ets = settings.scheduler.groups_in_use(&plan.priorities).len() > 1;
         let accounted = match settings.buffer {
             BufferPolicy::PerPort(_) => lossless,
             BufferPolicy::Shared(_) | BufferPolicy::IdealOutputQueued(_) => u8::MAX,
@@ -185,7 +185,7 @@ impl HotPathSettings {
             runs_scheduler: pipelined || ets,
             look_up: settings.spray || settings.vlans.is_some(),
             vlan_per_packet: settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet),
-            stackless: settings.tx_delay == Span::ZERO && plan.tx_jitter == Span::ZERO,
+            stackless: settings.tx_delay == Span::ZERO && settings.tx_jitter == Span::ZERO,
             qcn: settings.qcn.is_some(),
             slow_receivers: !settings.receivers.is_empty(),
             account_mask: if settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) { 0 } else { u8::MAX },

@@ -14,7 +14,6 @@ mod class;
 #[path = "../tests/all/common.rs"]
 #[expect(dead_code, reason = "made for the tests outside, which need more of it")]
 mod common;
-mod contention;
 mod context;
 mod endpoint;
 mod event;
@@ -77,8 +76,8 @@ pub use queue::QueueDiscipline;
 pub use records::FlowRecords;
 pub use settings::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, FrameOverhead, HeadroomPoolSettings, HostLinkJitterSettings,
-    IdealOutputQueuedBuffer, JitterSetting, ObeyedPausePriorities, PauseRule, PauseStorm, PerPortBuffer,
-    PfcPorts, PfcSettings, PfcWatchdogSettings, QcnSettings, RdmaSettings, Scheduler, Settings, SharedBuffer,
+    IdealOutputQueuedBuffer, ObeyedPausePriorities, PauseRule, PauseStorm, PerPortBuffer, PfcPorts,
+    PfcSettings, PfcWatchdogSettings, QcnSettings, RdmaSettings, Scheduler, Settings, SharedBuffer,
     SlowReceiverSettings, StrictPriorityScheduler, TransportSettings, UdpSettings, VlanChoice, VlanRoutes,
     WatchdogAction,
 };

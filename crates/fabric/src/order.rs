@@ -60,8 +60,6 @@ pub(crate) struct PartitionUpdate {
     pub(crate) rows: Vec<(u32, Vec<PortId>)>,
     /// By flow, with QCN: its hosts, source first.
     pub(crate) hosts: Vec<[NodeId; 2]>,
-    /// Changes of contention and their times (`contention.rs`).
-    pub(crate) contention: Vec<(Time, bool)>,
 }
 
 /// One exchange at one endpoint.

@@ -38,7 +38,6 @@ pub struct NetworkPlan {
     pub(crate) hosts: Vec<NodeId>,
     pub(crate) reservations: BufferReservations,
     /// Maximum jitter in the send stack of a host.
-    pub(crate) tx_jitter: Span,
     /// By port, if some port has one-way flow control.
     pause_rules: IndexVec<PortId, PauseRule>,
     /// Maximum window length: no node affects another one sooner.
@@ -83,15 +82,11 @@ impl NetworkPlan {
             switches,
             hosts,
             reservations: BufferReservations::default(),
-            tx_jitter: Span::ZERO,
             pause_rules: pause_rules_by_port(&topology, &settings),
             window: lookahead_window_length(&topology, settings.overhead),
             topology,
             settings,
         };
-        if plan.lossless != 0 || !plan.settings.tx_jitter.is_automatic_jitter() {
-            plan.tx_jitter = plan.settings.tx_jitter.max_stack_jitter();
-        }
         plan.reservations = BufferReservations::from_plan(&plan);
         plan
     }
@@ -184,24 +179,14 @@ impl NetworkPlan {
 
     /// Maximum jitter of frames on the wire from `port`.
     pub(crate) fn max_wire_jitter(&self, port: PortId) -> Span {
-        let Settings { wire_jitter, wire_jitters, mtu, overhead, .. } = &*self.settings;
-        let of_host = |host: NodeId| {
-            wire_jitters.binary_search_by_key(&host, |own| own.host).ok().map(|row| &wire_jitters[row])
-        };
+        let rows = &self.settings.wire_jitters;
+        let of_host =
+            |host: NodeId| rows.binary_search_by_key(&host, |own| own.host).ok().map(|row| &rows[row]);
         let (from, to) = (self.topology.owner(port), self.topology.peer(port));
         if self.switch_id_of_node(from).is_some() {
-            return of_host(to).map_or(Span::ZERO, |own| own.to_host);
-        }
-        if let Some(own) = of_host(from) {
-            return own.to_switch;
-        }
-        // Automatic jitter is for lossy classes.
-        let is_idle =
-            wire_jitter.is_automatic_jitter() && self.lossless.count_ones() as usize == self.priorities.len();
-        if is_idle {
-            Span::ZERO
+            of_host(to).map_or(Span::ZERO, |own| own.to_host)
         } else {
-            wire_jitter.max_wire_jitter(self.link_rate_of_port(port), *mtu, *overhead)
+            of_host(from).map_or(Span::ZERO, |own| own.to_switch)
         }
     }
 

@@ -70,7 +70,6 @@ impl PartitionWorker {
         for update in self.updates.drain(..) {
             update.rows.iter().for_each(|(row, path)| switching.paths.store_path_at_row(*row, path));
             ctx.hosts_of_flow.extend(&update.hosts);
-            ctx.contention.append_contention_changes(&update.contention);
         }
         for TimedEndpointOrder { at, host, endpoint_key, order } in self.orders.drain(..) {
             endpoints.schedule_endpoint_order(at, ctx.plan.host_id_of_node(host), endpoint_key, order, ctx);

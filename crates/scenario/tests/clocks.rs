@@ -1,4 +1,4 @@
-//! Tests of `clocks`, of automatic jitter and its headroom, and of the warnings about shares and timeouts,
+//! Tests of `clocks`, of jitter and its headroom, and of the warnings about shares and timeouts,
 //! each with a scenario file.
 
 #![expect(
@@ -59,16 +59,15 @@ size = "1 MB"
 "#;
 
 #[test]
-fn jitter_of_lossy_traffic_is_a_term_of_the_headroom() {
+fn only_jitter_that_a_scenario_names_is_a_term_of_the_headroom() {
     let lossy = "\n[[workload]]\nkind = \"n_to_1\"\nname = \"lossy\"\nsenders = 2\nsize = \"1 MB\"\ntransport = \"other\"\n";
     let mixed = format!("{MIXED}{lossy}");
     let row = |text: &str, overrides: &[(&str, &str)]| headroom(&read(text, overrides).unwrap()).remove(0);
     let (pure, both) = (row(MIXED, &[]), row(&mixed, &[]));
     assert_eq!((pure.jitter_ns, pure.jitter_back_ns), (0.0, 0.0));
-    // Eight frames of 1538 bytes at 10 Gb/s take 9843.2 ns.
-    assert!((both.jitter_ns - 9843.2).abs() < 1e-6 && both.jitter_back_ns == 0.0, "{both:?}");
-    assert!((both.needed_bytes - pure.needed_bytes).abs_diff(12_304 * 1522 / 1542) <= 2);
-    assert_eq!(row(&mixed, &[("clocks", "\"ideal\"")]).jitter_ns, 0.0);
+    // Neither lossy traffic nor the simulator's clocks cost a switch headroom.
+    assert_eq!(both.needed_bytes, pure.needed_bytes);
+    assert_eq!(row(&mixed, &[("clocks", "\"ideal\"")]).needed_bytes, pure.needed_bytes);
     assert_eq!(
         row(MIXED, &[("host.wire_jitters", "[{ host = \"*\", to_switch = \"2 us\" }]")]).jitter_ns,
         2000.0
@@ -80,11 +79,7 @@ fn jitter_of_lossy_traffic_is_a_term_of_the_headroom() {
 #[test]
 fn wrong_jitter_gets_an_error_that_says_what_to_write() {
     let error = |value: &str| read(TWO, &[("host.tx_jitter", value)]).unwrap_err();
-    assert!(
-        error("\"automatic\"").contains("\"auto\" or a time such as \"5 us\""),
-        "{}",
-        error("\"automatic\"")
-    );
+    assert!(error("\"auto\"").contains("is not a time"), "{}", error("\"auto\""));
     assert!(error("5").contains("has no unit"), "{}", error("5"));
     assert!(error("\"2 s\"").contains("outside 0 s to 1 s"), "{}", error("\"2 s\""));
     let row = |row: &str| read(TWO, &[("host.wire_jitters", row)]).map(|_| ());

@@ -178,6 +178,11 @@ impl<'d> Ledger<'d> {
         }
     }
 
+    /// Whether the entry at `path` has its plain default.
+    pub fn is_default(&self, path: &str) -> bool {
+        self.entries.iter().any(|entry| entry.path == path && entry.origin == Origin::Default)
+    }
+
     /// Whether a key with this name has a value in any table.
     pub fn has_key(&self, key: &str) -> bool {
         self.entries.iter().any(|entry| last_segment(&entry.path) == key)

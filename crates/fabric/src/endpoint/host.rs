@@ -177,37 +177,14 @@ impl BorrowedHost<'_> {
             self.enqueue_in_nic_or_rate_limiter(nic_queue, index, ctx);
             return;
         }
-        let jitter = self.max_stack_jitter_of_segment(index, ctx);
-        let is_empty = self.host_mut().sending.is_empty();
-        if ctx.settings.tx_jitter.is_automatic_jitter()
-            && ctx.settings.tx_delay + jitter == Span::ZERO
-            && is_empty
-        {
-            self.enqueue_in_nic_or_rate_limiter(nic_queue, index, ctx);
-            return;
-        }
         let earliest = ctx.now() + ctx.settings.tx_delay;
         let (id, state) = (self.own_host_id(), self.host_mut());
-        let through = state.assign_stack_exit_time(earliest, jitter);
+        let through = state.assign_stack_exit_time(earliest, ctx.settings.tx_jitter);
         ctx.packets[index].at = through;
         state.bound_for.push_back(nic_queue);
         if state.sending.push_back(&mut ctx.packets, index) {
             ctx.schedule_event(through, Event::HostSend(id));
         }
-    }
-
-    /// Maximum stack jitter of a segment. Automatic jitter applies to lossless segments that queue behind others in the stack or NIC while flows
-    /// contend.
-    fn max_stack_jitter_of_segment(&mut self, index: PacketId, ctx: &mut Context) -> Span {
-        let (now, jitter) = (ctx.now(), ctx.plan.tx_jitter);
-        if !ctx.settings.tx_jitter.is_automatic_jitter() {
-            return jitter;
-        }
-        if !ctx.hot.is_class_lossless(ctx.packets[index].class) {
-            return Span::ZERO;
-        }
-        let is_behind = !self.host_mut().sending.is_empty() || !self.ports.port_state(self.port).is_idle(now);
-        if is_behind && ctx.contention.advance_and_check_contention(now) { jitter } else { Span::ZERO }
     }
 
     /// The send side of the stack has processed its first packet.

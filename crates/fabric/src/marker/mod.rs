@@ -221,20 +221,10 @@ registry! {
 }
 
 impl Marker {
-    /// Reads the table of a marker; `why` is the reason for marking if the table does not give its kind.
-    pub fn read_marker_table(t: &mut Table, why: Option<&str>) -> Marker {
-        const STEP_KEYS: [&str; 3] = ["k", "at", "not_ect"];
-        let default = match why {
-            Some(why) => ("step", Origin::Computed(format!("because {why}"))),
-            // A step without its kind is still a step.
-            None if STEP_KEYS.iter().any(|key| t.has(key)) => {
-                ("step", Origin::Computed("because it has a threshold".to_owned()))
-            }
-            None => ("none", Origin::Computed("no transport in use has ECN".to_owned())),
-        };
-        let rule = "\"step\" if a transport in use has ECN, else \"none\"";
-        let kind = Marker::read(t, "kind", Some((default.0, default.1, rule)), "How packets are marked CE");
-        kind.unwrap_or(Marker::NONE)
+    /// Reads the table of a marker. Switches mark by default, whatever the transports are: packets that are not ECN-capable pass.
+    pub fn read_marker_table(t: &mut Table) -> Marker {
+        let default = ("step", Origin::Default, "\"step\"");
+        Marker::read(t, "kind", Some(default), "How packets are marked CE").unwrap_or(Marker::NONE)
     }
 
     /// Whether it marks at departure.

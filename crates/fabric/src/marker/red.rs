@@ -1,9 +1,9 @@
 //! Random Early Detection as Floyd and Jacobson give it (Transactions on Networking 1993, Fig. 2), with Floyd's `gentle` slope above
 //! the maximum; another row of values for each class makes it WRED.
 //!
-//! `at = "dequeue"` uses the queue that a packet leaves behind, as switches do that mark at egress. They draw independently for each packet, so
-//! `spacing` is then `"geometric"`, which marks a fraction p of packets. The count of Floyd and Jacobson makes gaps uniform on 1 to 1/p, which marks
-//! about 2p.
+//! The defaults are those of switches (`SONiC`): the queue itself (`w_q = 1`) decides as a packet leaves, by an independent draw that marks a fraction p
+//! of packets (`spacing = "geometric"`). Floyd and Jacobson judge arrivals by an average of weight 0.002; their count makes gaps uniform on 1 to 1/p,
+//! which marks about 2p.
 //!
 //! Left out: RED's byte mode (probability in proportion to the packet's size), self-tuning (Adaptive RED). Where
 //! RED would drop even ECT packets above its maximum, this one marks all of them.
@@ -12,7 +12,6 @@ use super::by_port::PerPortBounds;
 use super::{PacketArrival, InspectedPackets, BUFFER_MAX, ValueByPort, PacketDeparture, MarkAt, Marking, NotEctAction, MarkerRandomStreams};
 use pauseframe_engine::Rng;
 use pauseframe_schema::bounds::Above;
-use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::value::Setting;
 use pauseframe_schema::{choices, table};
 use pauseframe_units::{BitRate, Bytes, Span, Time};
@@ -30,9 +29,10 @@ table! {
             }
         };
         /// When a packet is judged: on arrival, or on departure by the queue behind it
-        at: MarkAt = or(MarkAt::Enqueue);
-        /// Weight of a new sample in the average (Floyd and Jacobson 1993; at dequeue the queue itself, as SONiC sets SAI_WRED_ATTR_WEIGHT to 0)
-        w_q: f64 = or_because_in(default_weight(at), Above(0.0, 1.0, ""), "0.002; 1 with at = \"dequeue\"");
+        at: MarkAt = or(MarkAt::Dequeue);
+        /// Weight of a new sample in the average (Floyd and Jacobson 1993: 0.002); 1: the queue itself
+        #[source = "SONiC: SAI_WRED_ATTR_WEIGHT 0, a weight of 1"]
+        w_q: f64 = or_in(1.0, Above(0.0, 1.0, ""));
         /// Probability of a mark as the average comes to max
         p_max: f64 = or_in(0.02, 0.0..=1.0);
         /// Above max the probability rises to 1 at twice max, instead of at once (Floyd 2000)
@@ -40,27 +40,12 @@ table! {
         /// An idle period lowers the average as if so many packets of this size had met an empty queue
         average_packet: Bytes = or_in(Bytes::kb(1), Bytes(1)..=BUFFER_MAX);
         /// Distribution of the gaps between marks
-        spacing: MarkSpacing = or_because(
-            if at == MarkAt::Enqueue { MarkSpacing::Uniform } else { MarkSpacing::Geometric },
-            if at == MarkAt::Enqueue {
-                Origin::Default
-            } else {
-                Origin::Computed("because switches that mark at dequeue draw for each packet by itself".to_owned())
-            },
-            "\"uniform\"; \"geometric\" with at = \"dequeue\"",
-        );
+        #[source = "SONiC's test plan of ECN: p (q - min) / (max - min) of the packets"]
+        spacing: MarkSpacing = or(MarkSpacing::Geometric);
         /// What happens to lossy packets above the threshold that are not ECN-capable; at dequeue they pass
         not_ect: NotEctAction = or(NotEctAction::Drop);
     }
     pub fn read(t);
-}
-
-/// Switches judge by the queue itself: `SONiC` sets `SAI_WRED_ATTR_WEIGHT`, the negative exponent of 2, to 0.
-fn default_weight(at: MarkAt) -> (f64, Origin) {
-    match at {
-        MarkAt::Enqueue => (0.002, Origin::Default),
-        MarkAt::Dequeue => (1.0, Origin::Computed("because switches judge by the queue itself".to_owned())),
-    }
 }
 
 choices! {

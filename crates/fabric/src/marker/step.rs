@@ -8,7 +8,7 @@ use pauseframe_units::{BitRate, Bytes};
 table! {
     /// CE when the backlog exceeds `k`
     pub struct StepMarker as "Step" {
-        /// Mark while the backlog of the queue exceeds this: a size, or "20 packets"
+        /// Mark while the backlog of the queue exceeds this: a size, or "20 packets". Default: 22.5 KB up to 10 Gb/s, above in proportion to the rate of the port
         #[source = "DCTCP (Alizadeh et al. 2010) §3.1; bolt §IV-A2"]
         k: ValueByPort<QueueLengthThreshold> = or(ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(22_500)))) => {
             let fits = |k: &QueueLengthThreshold| match k {
@@ -20,7 +20,7 @@ table! {
         /// When a packet is judged: on arrival or on departure
         at: MarkAt = or(MarkAt::Enqueue);
         /// What happens to lossy packets above the threshold that are not ECN-capable
-        not_ect: NotEctAction = or(NotEctAction::Drop);
+        not_ect: NotEctAction = or(NotEctAction::Queue);
     }
     pub fn read(t);
 }

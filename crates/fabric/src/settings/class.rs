@@ -28,7 +28,7 @@ table! {
 }
 
 fn read_marker_of_class(t: &mut Table, key: &'static str, _: &str) -> Option<Marker> {
-    (t.has(key) || t.is_documenting()).then(|| t.section(key, |t| Marker::read_marker_table(t, None)))
+    (t.has(key) || t.is_documenting()).then(|| t.section(key, |t| Marker::read_marker_table(t)))
 }
 
 fn read_required_priorities(t: &mut Table, key: &'static str, doc: &str) -> Vec<Priority> {

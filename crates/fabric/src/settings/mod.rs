@@ -2,7 +2,6 @@
 
 mod buffer;
 mod class;
-mod jitter;
 mod pause;
 mod pfc;
 mod qcn;
@@ -14,7 +13,6 @@ use crate::marker::Marker;
 use crate::queue::QueueDiscipline;
 pub use buffer::{BufferPolicy, IdealOutputQueuedBuffer, PerPortBuffer, SharedBuffer};
 pub use class::ClassSettings;
-pub use jitter::JitterSetting;
 pub use pause::PauseStorm;
 pub use pfc::{HeadroomPoolSettings, ObeyedPausePriorities, PauseRule, PfcPorts, PfcSettings};
 pub(crate) use qcn::MAX_QUANTIZED_FEEDBACK;
@@ -41,13 +39,11 @@ pub struct Settings {
     pub mtu: u32,
     /// Time that a segment spends in a host's stack before the NIC has it.
     pub tx_delay: Span,
-    /// Additional uniform random delay of each segment in the stack; segments of a host keep their order. Automatic: lossless classes only.
-    pub tx_jitter: JitterSetting,
-    /// Uniform random delay between a host and its switch, in order. Automatic: lossy classes only.
-    pub wire_jitter: JitterSetting,
+    /// Maximum additional uniform random delay of each segment in the stack; segments of a host keep their order.
+    pub tx_jitter: Span,
     /// Frames that arrive at the same instant go in random order; otherwise those of the port with the smaller number go first.
     pub random_ties: bool,
-    /// Hosts with their own wire jitter, by direction, for all frames; ascending.
+    /// Hosts with a uniform random delay on their link, by direction, for all frames, in order; ascending.
     pub wire_jitters: Vec<HostLinkJitterSettings>,
     /// Size in bytes of a token bucket on hosts' links: a frame that finds enough tokens leaves at once. 0: store and forward.
     pub wire_burst: u32,

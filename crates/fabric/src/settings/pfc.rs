@@ -7,7 +7,7 @@ use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::nested::Absent;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
-use pauseframe_units::{Bytes, Priority, Span};
+use pauseframe_units::{BitRate, Bytes, Priority, Span};
 
 table! {
     /// Priority flow control (IEEE 802.1Qbb), or PAUSE of whole links (IEEE 802.3 Annex 31B); by ingress (port, priority)
@@ -42,11 +42,10 @@ table! {
         #[source = "SONiC: shared headroom pool"]
         headroom_pool: Option<HeadroomPoolSettings> =
             switchable(Absent::Off(Origin::Default), "false", HeadroomPoolSettings::read);
-        // IEEE 802.3 31B.3.7 lets a 10 Gb/s port take 60 quanta of 512 bit times; the bounds of the faster
-        // rates are shorter in time (40 Gb/s: 118 quanta, 1.51 us; 100 Gb/s: 394 quanta, 2.02 us).
-        /// Time from the last bit of a pause frame until the sender stops; default: the bound at 10 Gb/s
+        /// Time from the last bit of a pause frame until the sender stops
         #[source = "IEEE 802.3 31B.3.7"]
-        reaction: Span = or_in(Span::from_ns(3072), Span::ZERO..=Span::from_ms(1));
+        reaction: Option<Span> =
+            optional_in(Span::ZERO..=Span::from_ms(1), "automatic: the bound for the rate of the link");
         /// Pause time of a pause frame, in quanta of 512 bit times
         quanta: u16 = or_in(u16::MAX, 1..=u16::MAX);
         /// Watchdog that exempts a switch queue from flow control when it is paused for too long (SONiC's pfcwd), or false
@@ -135,4 +134,19 @@ fn check_pfc_priorities(t: &mut Table, priorities: &[Priority]) {
     let twice = priorities.iter().enumerate().find(|(i, priority)| priorities[..*i].contains(priority));
     let message = || format!("{} is named twice", twice.map_or_else(Priority::default, |(_, p)| *p));
     t.check(twice.is_none(), "priorities", message, "name each priority once");
+}
+
+/// Longest reaction to a pause frame by rate in Gb/s, in quanta of 512 bit times (IEEE 802.3 31B.3.7, as `SONiC` has it).
+const REACTION_QUANTA: [(u64, u64); 9] =
+    [(1, 2), (10, 67), (25, 80), (40, 118), (50, 147), (100, 394), (200, 453), (400, 905), (800, 905)];
+
+impl PfcSettings {
+    /// Time from the last bit of a pause frame until a sender on a link of `rate` stops; a rate between two rows counts as the next higher one.
+    pub fn reaction_time(pfc: Option<&PfcSettings>, rate: BitRate) -> Span {
+        pfc.and_then(|pfc| pfc.reaction).unwrap_or_else(|| {
+            let row = REACTION_QUANTA.iter().find(|(gbps, _)| rate <= BitRate::gbps(*gbps));
+            let quanta = row.or(REACTION_QUANTA.last()).map_or(0, |(_, quanta)| *quanta);
+            rate.serialise(Bytes(512 / 8 * quanta))
+        })
+    }
 }

@@ -1,4 +1,6 @@
 //! `[switch.scheduler]`: how the ports of switches and hosts choose among priorities.
+//!
+//! The default is that of the switches that RoCE runs on: weighted round robin among the priorities of data, those of control strictly first.
 
 use super::class::read_priority_list;
 use pauseframe_schema::ledger::Origin;
@@ -26,7 +28,8 @@ table! {
     #[source = "IEEE 802.1Qaz"]
     pub struct Ets {
         /// Bandwidth groups; priorities in no group are strict and precede all groups
-        groups: Vec<EtsGroup> = rows("required", EtsGroup::read) => { check_ets_groups(t, &groups); };
+        #[source = "SONiC: DWRR, weight 14 for lossy queues and 15 for queues 3 and 4; Cumulus: CNPs strict"]
+        groups: Vec<EtsGroup> = by(groups_or_default);
     }
     pub fn read(t);
 }
@@ -49,23 +52,43 @@ impl Scheduler {
 
     /// Reads the table, whose kind may be left out.
     pub fn read_scheduler_table(t: &mut Table) -> Scheduler {
-        let default = if t.has("groups") {
-            ("ets", Origin::Computed("because it has groups".to_owned()), "\"strict\"")
-        } else {
-            ("strict", Origin::Default, "\"strict\"")
-        };
         let doc =
             "Which priority switches and NICs serve next: the highest, or shares of the link (IEEE 802.1Qaz)";
-        Scheduler::read(t, "kind", Some(default), doc).unwrap_or(Scheduler::STRICT)
+        Scheduler::read(t, "kind", Some(("ets", Origin::Default, "\"ets\"")), doc)
+            .unwrap_or(Scheduler::STRICT)
+    }
+
+    /// The bandwidth groups that have a priority of `priorities`; empty if priorities are strict.
+    pub(crate) fn groups_in_use(&self, priorities: &[Priority]) -> Vec<&EtsGroup> {
+        let Scheduler::Ets(Ets { groups }) = self else { return Vec::new() };
+        let is_used = |group: &&EtsGroup| group.priorities.iter().any(|p| priorities.contains(p));
+        groups.iter().filter(is_used).collect()
     }
 }
 
 const EXAMPLE: &str = "as in groups = [{ priorities = [0], share = 40 }, { priorities = [3], share = 60 }]";
 
-fn check_ets_groups(t: &mut Table, groups: &[EtsGroup]) {
-    if !t.is_documenting() && !t.has("groups") {
-        t.check(false, "groups", || "is required: a list of tables".to_owned(), EXAMPLE);
+/// Percentage of each priority of data by default; CNPs, CNMs and the like have 6 and 7, which are strict.
+const DEFAULT_SHARES: [u8; 6] = [16, 16, 16, 18, 18, 16];
+
+fn default_groups() -> Vec<EtsGroup> {
+    let group = |(code, share)| Some(EtsGroup { priorities: vec![Priority::new(code)?], share });
+    (0..).zip(DEFAULT_SHARES).filter_map(group).collect()
+}
+
+fn groups_or_default(t: &mut Table, key: &'static str, doc: &str) -> Vec<EtsGroup> {
+    const RULE: &str = "16 % for each of 0, 1, 2 and 5, 18 % for each of 3 and 4; 6 and 7 are strict";
+    let is_given = t.has(key);
+    let groups = t.rows(key, RULE, doc, EtsGroup::read).unwrap_or_default();
+    if !is_given {
+        return default_groups();
     }
+    t.check(!groups.is_empty(), key, || "[] shares the link among nobody".to_owned(), EXAMPLE);
+    check_ets_groups(t, &groups);
+    groups
+}
+
+fn check_ets_groups(t: &mut Table, groups: &[EtsGroup]) {
     let total: u32 = groups.iter().map(|group| u32::from(group.share)).sum();
     let wrong = !groups.is_empty() && total != 100;
     t.check(!wrong, "groups", || format!("the shares make {total} % together, not 100"), "");

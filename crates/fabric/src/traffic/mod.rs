@@ -10,7 +10,6 @@ mod opening;
 mod reports;
 mod routes;
 
-use crate::contention::ConcurrentFlowTracker;
 use crate::flow::{FlowSpec, FlowStatus, QueryRecord, Workload};
 use crate::ideal::IdealFctCalculator;
 use crate::order::{
@@ -67,9 +66,6 @@ pub(crate) struct Traffic {
     other: EndpointReportDelayLine,
     /// By workload: whether its flows depend on completions.
     closed_loop: Vec<bool>,
-    /// Flows recorded as ended on which the traffic has not acted yet: the time when it will, and their number.
-    ended: Vec<(Time, u64)>,
-    contention: ConcurrentFlowTracker,
     records: FlowRecords,
     open: BTreeMap<u32, OpenConnection>,
     /// Kept connections by workload and number, with the flow that opened each.
@@ -110,8 +106,6 @@ impl Traffic {
             due_at: vec![None; workloads.len()],
             due: BinaryHeap::new(),
             stops: BinaryHeap::new(),
-            ended: Vec::new(),
-            contention: ConcurrentFlowTracker::default(),
             records: FlowRecords::default(),
             open: BTreeMap::new(),
             kept: BTreeMap::new(),
@@ -212,10 +206,6 @@ impl Traffic {
     pub(crate) fn run_traffic_actions_until(&mut self, end: Time) {
         while let Some(now) = self.next_traffic_time().filter(|time| *time < end && self.over.is_none()) {
             self.run_traffic_at(now);
-            // Records show the end of a flow before the traffic acts on it.
-            self.ended.retain(|(at, _)| *at > now);
-            let ended = self.ended.iter().map(|(_, flows)| flows).sum::<u64>();
-            self.contention.set_active_flow_count(self.active + ended, now);
             self.finish_run_if_idle(now);
         }
     }
@@ -241,9 +231,7 @@ impl Traffic {
         let reports: Vec<(Time, EndpointReport)> =
             self.answered.take_unrecorded_reports().chain(self.other.take_unrecorded_reports()).collect();
         for (now, report) in reports {
-            let before = self.active;
             self.record_endpoint_report(&report, now);
-            self.ended.push((now, before - self.active));
         }
     }
 
@@ -318,9 +306,7 @@ impl Traffic {
         if self.plan.settings.qcn.is_none() {
             hosts.clear();
         }
-        let contention = std::mem::take(&mut self.contention.changes);
-        let is_empty = rows.is_empty() && hosts.is_empty() && contention.is_empty();
-        (!is_empty).then_some(PartitionUpdate { rows, hosts, contention })
+        (!(rows.is_empty() && hosts.is_empty())).then_some(PartitionUpdate { rows, hosts })
     }
 
     fn transport_uses_datagrams(&self, transport: u16) -> bool {

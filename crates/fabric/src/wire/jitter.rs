@@ -1,15 +1,13 @@
 //! Jittered links, whose frames arrive later than the propagation delay.
 //!
 //! Jitter makes what a host has sent reach its switch up to `wire_jitter` later, uniformly at random and in order: the noise of NICs, drivers and
-//! interrupts that comes after the host's queue, so a host that sends at line rate has it too (its queue hides stack jitter, `tx_jitter`). Without
-//! noise a full drop-tail queue shows phase effects (Floyd and Jacobson, "On Traffic Phase Effects in Packet-Switched Gateways", 1992): one of two
-//! hosts with equal rates always finds the free place. Automatic jitter is drawn for frames of lossy classes that leave right behind another, while
-//! flows contend (`contention.rs`). `wire_jitters` says it host by host, for each direction. The headroom covers all of it (`headroom.rs`). Left out:
-//! jitter of links between switches.
+//! interrupts that comes after the host's queue, so a host that sends at line rate has it too (its queue hides stack jitter, `tx_jitter`).
+//! `wire_jitters` says it host by host, for each direction; by default no link has it, because `ties.rs` ends phase effects where flows meet.
+//! The headroom covers all of it (`headroom.rs`). Left out: jitter of links between switches.
 
 use super::own::{BorrowedNodePorts, PortToken};
 use crate::context::Context;
-use crate::frame::{FrameContent, PacketId};
+use crate::frame::PacketId;
 use crate::ids::{HostId, PackedNodeId, SwitchOrHost};
 use crate::plan::NetworkPlan;
 use pauseframe_engine::{Rng, random_stream};
@@ -19,8 +17,6 @@ use pauseframe_units::{IndexVec, NodeId, Span, Time};
 #[derive(Debug)]
 pub(super) struct JitteredLink {
     jitter: Span,
-    /// Only frames of contending flows are delayed.
-    is_auto: bool,
     draws: Rng,
 }
 
@@ -34,16 +30,8 @@ impl JitterStateOfHostLinks {
         let wire = |id: &NodeId| {
             let out = plan.topology.nodes()[*id].ports[0];
             let draws = |label| random_stream(settings.seed, label, u64::from(id.0));
-            let is_own = settings.wire_jitters.binary_search_by_key(id, |own| own.host).is_ok();
-            let is_auto = settings.wire_jitter.is_automatic_jitter() && !is_own;
-            [
-                JitteredLink { jitter: plan.max_wire_jitter(out), is_auto, draws: draws("wire jitter") },
-                JitteredLink {
-                    jitter: plan.max_wire_jitter(out.reverse()),
-                    is_auto: false,
-                    draws: draws("wire jitter to host"),
-                },
-            ]
+            [(out, "wire jitter"), (out.reverse(), "wire jitter to host")]
+                .map(|(port, label)| JitteredLink { jitter: plan.max_wire_jitter(port), draws: draws(label) })
         };
         let wires: IndexVec<HostId, _> = plan.hosts.iter().map(wire).collect();
         let is_steady = wires.iter().flatten().all(|wire: &JitteredLink| wire.jitter == Span::ZERO);
@@ -108,20 +96,7 @@ impl BorrowedNodePorts<'_> {
             // so none needs less.
             late = (packet.at + state.rate.serialise(burst)).saturating_since(over);
         }
-        let contends = |ctx: &mut Context| {
-            let packet = &ctx.packets[index];
-            // It started when the frame before it ended.
-            let is_behind = state.busy_until == now && now > Time::ZERO;
-            // Datagrams have no congestion control that could lock in phase, and `ties.rs` spreads their losses.
-            let answers = packet.is_flow_packet() && !matches!(packet.content, FrameContent::Datagram { .. });
-            is_behind
-                && answers
-                && !ctx.hot.is_class_lossless(packet.class)
-                && ctx.contention.advance_and_check_contention(now)
-        };
-        if let Some(wire) = wire
-            && (!wire.is_auto || contends(ctx))
-        {
+        if let Some(wire) = wire {
             late += Span(wire.draws.uniform_below(wire.jitter.0 + 1));
         }
         let after_last = state.in_flight.tail().map_or(Time::ZERO, |last| ctx.packets[last].at + Span(1));

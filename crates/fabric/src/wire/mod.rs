@@ -95,7 +95,7 @@ impl PartitionPorts {
             ingress: IngressAccounts::from_plan(plan, accounted || !plan.settings.receivers.is_empty()),
             by_switch: IndexVec::filled(SwitchCounters::default(), plan.switches.len()),
             ets: EtsScheduler::from_settings(&plan.settings, &plan.priorities),
-            turns: DrrState::drr_states_by_port(&plan.settings, ports),
+            turns: DrrState::drr_states_by_port(&plan.settings, &plan.priorities, ports),
             watchdogs: QueueWatchdogs::default(),
             storms: Arc::default(),
             jittered_link,

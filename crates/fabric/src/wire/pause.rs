@@ -18,7 +18,7 @@ use crate::event::Event;
 use crate::frame::{FrameContent, PacketId};
 use crate::headroom::pause_quanta_duration;
 use crate::ids::SlotId;
-use crate::settings::{PfcWatchdogSettings, WatchdogAction};
+use crate::settings::{PfcSettings, PfcWatchdogSettings, WatchdogAction};
 use pauseframe_units::{Span, Time};
 
 impl<'n> BorrowedNodePorts<'n> {
@@ -32,7 +32,9 @@ impl<'n> BorrowedNodePorts<'n> {
     ) -> Option<PortToken<'n>> {
         let FrameContent::Pause { classes, quanta } = ctx.packets[index].content else { return None };
         ctx.packets.remove_packet(index);
-        let reaction = ctx.settings.pfc.as_ref().map_or(Span::ZERO, |pfc| pfc.reaction);
+        let reaction = ctx.settings.pfc.as_ref().map_or(Span::ZERO, |pfc| {
+            PfcSettings::reaction_time(Some(pfc), self.port_state(port).rate.rate())
+        });
         let pause = PauseFrameInReactionTime { effect_at: ctx.now() + reaction, classes, quanta };
         if reaction == Span::ZERO {
             self.apply_pause_frame_to_classes(port, pause, ctx);

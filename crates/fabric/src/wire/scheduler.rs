@@ -8,8 +8,8 @@
 //! as in the single queue of a traffic class. Non-preemptive. Left out: the credit-based shaper (802.1Qav), and the 802.1Qaz tolerance of 10 %:
 //! shares are exact over whole rounds.
 
+use crate::settings::EtsGroup;
 use crate::settings::Settings;
-use crate::settings::{Ets, EtsGroup, Scheduler};
 use pauseframe_units::{IndexVec, PortId, Priority, Time};
 
 /// The ETS configuration that all ports share.
@@ -51,8 +51,12 @@ pub(crate) struct NextPacketOfClass {
 
 impl DrrState {
     /// The state of every port; empty without ETS.
-    pub(crate) fn drr_states_by_port(settings: &Settings, ports: usize) -> IndexVec<PortId, DrrState> {
-        let needed = matches!(settings.scheduler, Scheduler::Ets(_));
+    pub(crate) fn drr_states_by_port(
+        settings: &Settings,
+        priorities: &[Priority],
+        ports: usize,
+    ) -> IndexVec<PortId, DrrState> {
+        let needed = settings.scheduler.groups_in_use(priorities).len() > 1;
         IndexVec::filled(DrrState::default(), if needed { ports } else { 0 })
     }
 }
@@ -60,23 +64,26 @@ impl DrrState {
 impl EtsScheduler {
     /// The ETS scheduler of `settings` for the classes of `priorities`; `None` without ETS.
     pub(crate) fn from_settings(settings: &Settings, priorities: &[Priority]) -> Option<EtsScheduler> {
-        let Scheduler::Ets(Ets { groups }) = &settings.scheduler else { return None };
+        let groups = settings.scheduler.groups_in_use(priorities);
+        if groups.len() < 2 {
+            return None;
+        }
         let frames = priorities
             .iter()
             .map(|priority| settings.overhead.frame_size_of_ip_packet(settings.mtu, *priority));
         let max_frame = frames.max().unwrap_or(settings.mtu) + settings.overhead.gap;
-        Some(EtsScheduler::new(groups, priorities, max_frame))
+        Some(EtsScheduler::new(&groups, priorities, max_frame))
     }
 
     /// The shares of `groups` among the classes of `priorities`, for frames of at most `max_frame` bytes on the wire.
-    fn new(groups: &[EtsGroup], priorities: &[Priority], max_frame: u32) -> EtsScheduler {
+    fn new(groups: &[&EtsGroup], priorities: &[Priority], max_frame: u32) -> EtsScheduler {
         // The smallest quantum is a full frame: then a turn never passes without one (Shreedhar and Varghese, §3).
         let least = groups.iter().map(|group| u32::from(group.share.max(1))).min().unwrap_or(1);
         let unit = max_frame.div_ceil(least);
         let bit = |priority: &Priority| {
             priorities.iter().position(|known| known == priority).map_or(0, |class| 1u8 << class)
         };
-        let group = |group: &EtsGroup| EtsBandwidthGroup {
+        let group = |group: &&EtsGroup| EtsBandwidthGroup {
             classes: group.priorities.iter().map(bit).fold(0, |set, bit| set | bit),
             quantum: u32::from(group.share.max(1)) * unit,
         };
@@ -165,7 +172,7 @@ mod tests {
 
     impl Bench {
         fn new(groups: &[EtsGroup], max_frame: u32) -> Bench {
-            let ets = EtsScheduler::new(groups, &all(), max_frame);
+            let ets = EtsScheduler::new(&groups.iter().collect::<Vec<_>>(), &all(), max_frame);
             Bench { ets, turns: DrrState::default(), queues: Default::default(), paused: 0 }
         }
 

@@ -2,10 +2,10 @@
 
 use pauseframe_engine::{RunCallbackDecision, RunEnding, RunLimits};
 use pauseframe_fabric::{
-    BufferPolicy, CatchPanic, FlowRecord, FlowSpec, FrameOverhead, JitterSetting, MarkAt, Marker, Network,
-    NotEctAction, PerPortBuffer, PfcSettings, PortPriorityReport, QueueDiscipline, QueueLengthThreshold,
-    Sample, SamplePlan, SampledMetric, Scheduler, Settings, SharedBuffer, StepMarker, TransportSettings,
-    ValueByPort, Workload,
+    BufferPolicy, CatchPanic, FlowRecord, FlowSpec, FrameOverhead, HostLinkJitterSettings, MarkAt, Marker,
+    Network, NotEctAction, PerPortBuffer, PfcSettings, PortPriorityReport, QueueDiscipline,
+    QueueLengthThreshold, Sample, SamplePlan, SampledMetric, Scheduler, Settings, SharedBuffer, StepMarker,
+    TransportSettings, ValueByPort, Workload,
 };
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
@@ -91,12 +91,13 @@ pub(crate) fn step(k: u64) -> Marker {
 
 /// The same with what scenarios have unless they ask for ideal clocks.
 pub(crate) fn real_clocks(settings: Settings) -> Settings {
-    Settings {
-        random_ties: true,
-        wire_jitter: JitterSetting::Auto,
-        tx_jitter: JitterSetting::Auto,
-        ..settings
-    }
+    Settings { random_ties: true, ..settings }
+}
+
+/// A uniform random delay of up to `jitter` on the links of all hosts, towards their switches.
+pub(crate) fn jitter_to_switch(topology: &Topology, jitter: Span) -> Vec<HostLinkJitterSettings> {
+    let row = |host| HostLinkJitterSettings { host, to_switch: jitter, to_host: Span::ZERO };
+    topology.hosts().map(row).collect()
 }
 
 /// Lossy Ethernet with buffers that do not fill, no stack, no latency, ideal clocks.
@@ -106,8 +107,7 @@ pub(crate) fn settings(config: TcpConfig) -> Settings {
         overhead: FrameOverhead::ETHERNET,
         mtu: 1500,
         tx_delay: Span::ZERO,
-        tx_jitter: JitterSetting::NONE,
-        wire_jitter: JitterSetting::NONE,
+        tx_jitter: Span::ZERO,
         random_ties: false,
         wire_burst: 0,
         wire_jitters: Vec::new(),
@@ -157,7 +157,7 @@ pub(crate) fn pfc() -> PfcSettings {
         xoff: None,
         xon: None,
         headroom: None,
-        reaction: Span::ZERO,
+        reaction: Some(Span::ZERO),
         quanta: u16::MAX,
         headroom_pool: None,
         watchdog: None,

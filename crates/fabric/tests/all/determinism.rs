@@ -186,7 +186,7 @@ fn incasts() -> Vec<Pinned> {
         at: MarkAt::Dequeue,
         not_ect: NotEctAction::Drop,
     });
-    let slow = PfcSettings { reaction: Span::from_ns(600), quanta: 500, ..pfc() };
+    let slow = PfcSettings { reaction: Some(Span::from_ns(600)), quanta: 500, ..pfc() };
     let stack =
         Settings { tx_delay: Span::from_us(9), rx_delay: Span::from_us(24), nic_buffer: 500_000, ..bolt() };
     [

@@ -5,7 +5,7 @@
 //! Bands are of goodput, with 10 Gb/s links and a base RTT of about 26 us; the paper's testbed had 240 us.
 
 use crate::common::*;
-use pauseframe_fabric::{FlowSpec, JitterSetting, Settings};
+use pauseframe_fabric::{FlowSpec, Settings};
 use pauseframe_topology::generate::dumbbell;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::TcpConfig;
@@ -102,7 +102,7 @@ fn jitter_keeps_flows_from_locking_in_phase() {
         shares.fold(f64::INFINITY, f64::min)
     };
     let without = share_of_b(&tcp_bolt());
-    let with = share_of_b(&Settings { tx_jitter: JitterSetting::Always(Span::from_us(10)), ..tcp_bolt() });
+    let with = share_of_b(&Settings { tx_jitter: Span::from_us(10), ..tcp_bolt() });
     assert!(without < 2.0 / 3.0, "{without}");
     assert!((0.85..1.1).contains(&with), "{with}");
 }

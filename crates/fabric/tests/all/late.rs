@@ -7,9 +7,9 @@ use crate::vlans::{diamond, routes};
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
     BufferPolicy, CapturedFlowHeaders, CapturedFrame, CapturedFrameContent, FailedElement, FlowRecord,
-    FlowSpec, FlowStatus, FrameOverhead, JitterSetting, KeptConnection, Network, PfcSettings, QcnSettings,
-    ScheduledFailure, Settings, SharedBuffer, SlowReceiverSettings, TransportSettings, UdpSettings,
-    VlanChoice, VlanRoutes, Workload,
+    FlowSpec, FlowStatus, FrameOverhead, KeptConnection, Network, PfcSettings, QcnSettings, ScheduledFailure,
+    Settings, SharedBuffer, SlowReceiverSettings, TransportSettings, UdpSettings, VlanChoice, VlanRoutes,
+    Workload,
 };
 use pauseframe_routing::verify::Tables;
 use pauseframe_routing::{Packing, RoutingEngine, SpanningTrees};
@@ -173,7 +173,7 @@ impl Workload for Exchanges {
 
 fn draw_hasty(rng: &mut Rng, seed: u64) -> (Topology, Settings) {
     let scenario = draw(seed);
-    let mut settings = Settings { wire_jitter: JitterSetting::NONE, nic_buffer: 6_000, ..scenario.settings };
+    let mut settings = Settings { nic_buffer: 6_000, ..scenario.settings };
     let rto = Span(1 + rng.uniform_below(20 * US));
     for transport in &mut settings.transports {
         transport.config = Arc::new(TcpConfig {

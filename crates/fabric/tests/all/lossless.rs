@@ -66,7 +66,7 @@ fn draw_settings(rng: &mut Rng, mtu: u32) -> Settings {
     let pfc = PfcSettings {
         // A frame or a few above which it pauses: next to nothing but headroom.
         xoff: Some(Bytes(u64::from(mtu) * (1 + rng.uniform_below(4)))),
-        reaction: Span(rng.uniform_below(3_000_000)),
+        reaction: Some(Span(rng.uniform_below(3_000_000))),
         quanta: [2000, u16::MAX][rng.uniform_below(2) as usize],
         ..pfc()
     };
@@ -133,7 +133,7 @@ proptest! {
         let [data, back] = [0, 1].map(|i| Channel { rate: BitRate::gbps(gbps[i]), delay: Span(delays[i]) });
         topology.add_asymmetric_link(a, s, [data, back]);
         topology.add_link(b, s, link(10, Span::ZERO));
-        let pfc = PfcSettings { reaction: Span(reaction), ..pfc() };
+        let pfc = PfcSettings { reaction: Some(Span(reaction)), ..pfc() };
         let settings = Settings { mtu, pfc: Some(pfc), ..lossless(config(), 1 << 30) };
         let network = build(&topology, &settings, &[]);
         let from_a = port(&topology, "a", "s");
@@ -177,7 +177,12 @@ fn a_byte_less_than_the_headroom_loses_a_packet() {
             ..config()
         };
         let settings = |headroom| {
-            let pfc = PfcSettings { xoff: Some(Bytes(5 * u64::from(frame))), reaction, headroom, ..pfc() };
+            let pfc = PfcSettings {
+                xoff: Some(Bytes(5 * u64::from(frame))),
+                reaction: Some(reaction),
+                headroom,
+                ..pfc()
+            };
             let mut settings = Settings { mtu, pfc: Some(pfc), ..lossless(config.clone(), 1 << 22) };
             settings.transports[0].config = Arc::new(config.clone());
             settings

@@ -229,7 +229,7 @@ fn a_pool_of_headroom_that_is_too_small_drops() {
     let run = |headroom_pool| {
         let buffer = shared_buffer(300_000, 1.0, 0);
         // A reaction of 10 us lets 12.5 KB come after XOFF.
-        let pfc = PfcSettings { headroom_pool, reaction: Span::from_us(10), ..pfc() };
+        let pfc = PfcSettings { headroom_pool, reaction: Some(Span::from_us(10)), ..pfc() };
         let settings = Settings { buffer, pfc: Some(pfc), transports: transports.clone(), ..settings() };
         let mut network = build(&topology, &settings, &flows);
         let warned = network.warnings().iter().filter(|w| w.contains("headroom_pool")).count();

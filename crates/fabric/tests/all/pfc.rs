@@ -75,7 +75,8 @@ fn the_headroom_is_tight_to_the_byte() {
     // Until a's port has stopped: a frame, the pause, a microsecond, 400 ns; a microsecond more is on the link:
     // 3 frames exactly, and one that began in time.
     let reaction = Span::from_ns(400);
-    let settings = |headroom| blocked_settings(5, PfcSettings { reaction, headroom, ..pfc() });
+    let settings =
+        |headroom| blocked_settings(5, PfcSettings { reaction: Some(reaction), headroom, ..pfc() });
     let needed = LinkHeadroom::compute_headroom_for_link(
         channel,
         channel,
@@ -120,7 +121,7 @@ fn what_comes_after_xoff_stays_within_the_headroom_and_comes_close() {
         };
         let (data, back) = (channel(), channel());
         let reaction = Span(rng.uniform_below(2) * rng.uniform_below(2 * US));
-        let settings = blocked_settings(5, PfcSettings { reaction, ..pfc() });
+        let settings = blocked_settings(5, PfcSettings { reaction: Some(reaction), ..pfc() });
         let needed = LinkHeadroom::compute_headroom_for_link(
             data,
             back,
@@ -168,7 +169,7 @@ fn a_pause_acts_at_the_computed_picosecond() {
     let channel = link(10, Span::from_us(1));
     let topology = blocked_receiver(channel, channel);
     for (reaction, offset) in [(0, 0), (400_000, 0), (400_000, 300_000), (1_234_567, 1_000_000)] {
-        let settings = blocked_settings(5, PfcSettings { reaction: Span(reaction), ..pfc() });
+        let settings = blocked_settings(5, PfcSettings { reaction: Some(Span(reaction)), ..pfc() });
         let flows = both_flows(&topology, Time(offset));
         let mut network = build(&topology, &settings, &flows);
         let (a, to_a) = (port(&topology, "a", "s"), port(&topology, "s", "a"));
@@ -269,7 +270,7 @@ fn the_time_paused_is_that_of_the_pause_frames() {
     let quanta = 1000;
     let settings = Settings {
         pfc: Some(PfcSettings {
-            reaction,
+            reaction: Some(reaction),
             quanta,
             xoff: Some(Bytes(20_000)),
             xon: Some(Bytes(12_000)),
@@ -323,7 +324,7 @@ fn a_lossless_incast_loses_nothing_and_keeps_the_last_link_busy() {
     let topology = star(SENDERS as u32 + 1, link(10, Span::from_us(1))).unwrap();
     let flows: Vec<_> = (1..=SENDERS).map(|i| flow(&topology, &format!("host{i}"), "host0", SIZE)).collect();
     for reaction in [0, 500] {
-        let pfc = PfcSettings { reaction: Span::from_ns(reaction), ..pfc() };
+        let pfc = PfcSettings { reaction: Some(Span::from_ns(reaction)), ..pfc() };
         let settings = Settings { pfc: Some(pfc), ..lossless(config(), 40_000) };
         let (mut network, ending) = run(&topology, &settings, &flows);
         assert_eq!(drops(&network, &ending), [0; 4]);
@@ -421,7 +422,8 @@ fn the_headroom_covers_a_pause_frame_of_another_class() {
     };
     // 30 ns short of three whole frames, see `the_headroom_is_tight_to_the_byte`.
     let reaction = Span::from_ns(370);
-    let pfc = PfcSettings { priorities: vec![priority(3), priority(4)], quanta, reaction, ..pfc() };
+    let pfc =
+        PfcSettings { priorities: vec![priority(3), priority(4)], quanta, reaction: Some(reaction), ..pfc() };
     let settings = Settings { transports: vec![transport(3), transport(4)], ..blocked_settings(5, pfc) };
     let renewal = 7 * FULL + US + u64::from(quanta) * 25_600;
     let crossing = renewal + 10;

@@ -6,9 +6,9 @@ use crate::rdma::pair;
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, FlowSpec, FlowStatus, FrameOverhead, HeadroomPoolSettings,
-    IdealOutputQueuedBuffer, JitterSetting, MarkAt, MarkSpacing, Marker, Network, NotEctAction,
-    PerPortBuffer, PfcSettings, PortPriorityReport, QueueDiscipline, QueueLengthThreshold, RdmaSettings, Red,
-    Scheduler, Settings, SharedBuffer, StepMarker, TransportSettings, ValueByPort,
+    IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker, Network, NotEctAction, PerPortBuffer, PfcSettings,
+    PortPriorityReport, QueueDiscipline, QueueLengthThreshold, RdmaSettings, Red, Scheduler, Settings,
+    SharedBuffer, StepMarker, TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::QueuePairSettings;
 use pauseframe_rdma::cc::dcqcn::{DcqcnChanges, Preset};
@@ -44,6 +44,9 @@ pub(crate) fn draw(seed: u64) -> Scenario {
     let mut settings = draw_settings(&mut rng, seed, matches!(family, "ring" | "torus"));
     draw_switches(&mut random_stream(seed, "swarm-switches", 0), &mut settings);
     draw_queue_pairs(&mut random_stream(seed, "swarm-rdma", 0), &mut settings);
+    if seed.is_multiple_of(3) {
+        settings.wire_jitters = jitter_to_switch(&topology, Span(1 + seed % 5_000_000));
+    }
     let flows = draw_flows(&mut rng, &topology, settings.transports.len() as u64);
     Scenario { family, topology, settings, flows }
 }
@@ -172,16 +175,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         overhead: if coin(rng) { FrameOverhead::ETHERNET } else { FrameOverhead::NONE },
         mtu: 1500,
         tx_delay: stack(rng),
-        tx_jitter: {
-            let drawn = JitterSetting::Always(stack(rng));
-            if seed.is_multiple_of(4) { JitterSetting::Auto } else { drawn }
-        },
-        // Not drawn: the draws of the other settings stay what they were.
-        wire_jitter: match seed % 3 {
-            0 => JitterSetting::Always(Span(1 + seed % 5_000_000)),
-            1 => JitterSetting::Auto,
-            _ => JitterSetting::NONE,
-        },
+        tx_jitter: stack(rng),
         random_ties: !seed.is_multiple_of(5),
         wire_jitters: vec![],
         wire_burst: 0,
@@ -203,7 +197,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
             xoff: coin(rng).then_some(Bytes(size.0 / 2)),
             xon: None,
             headroom: None,
-            reaction: Span(rng.uniform_below(2) * rng.uniform_below(1_000_000)),
+            reaction: Some(Span(rng.uniform_below(2) * rng.uniform_below(1_000_000))),
             quanta: one_of(rng, &[1000, u16::MAX]),
             // Not drawn, as above: a pool that suffices for all.
             headroom_pool: seed

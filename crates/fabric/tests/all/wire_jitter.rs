@@ -1,7 +1,9 @@
 //! Jitter between host and switch: within its bound, in order, and what it is for, no phase effects.
 
-use crate::common::{MSS, config, fct, flow, link, per_port, run, run_until, settings, star_of};
-use pauseframe_fabric::{FlowSpec, HostLinkJitterSettings, JitterSetting, Settings};
+use crate::common::{
+    MSS, config, fct, flow, jitter_to_switch, link, per_port, run, run_until, settings, star_of,
+};
+use pauseframe_fabric::{FlowSpec, HostLinkJitterSettings, Settings};
 use pauseframe_transport::TcpConfig;
 use pauseframe_units::{Span, Time};
 
@@ -15,7 +17,7 @@ fn packets_are_late_within_the_bound_and_in_order() {
     let topology = star_of(&[("a", wire), ("b", wire)]);
     for seed in 1..=20 {
         let steady = Settings { seed, ..settings(config()) };
-        let jittery = Settings { wire_jitter: JitterSetting::Always(JITTER), ..steady.clone() };
+        let jittery = Settings { wire_jitters: jitter_to_switch(&topology, JITTER), ..steady.clone() };
         let flows = [flow(&topology, "a", "b", 100 * MSS)];
         let [exact, late] = [&steady, &jittery].map(|settings| {
             let (mut network, ending) = run(&topology, settings, &flows);
@@ -28,7 +30,7 @@ fn packets_are_late_within_the_bound_and_in_order() {
     }
 }
 
-/// A host with its own jitter: none in both directions, or only on frames towards it.
+/// A host with jitter only on frames towards it, or only on frames from it.
 #[test]
 fn each_direction_of_a_host_has_its_own_jitter() {
     let wire = link(100, Span::from_us(1));
@@ -36,19 +38,16 @@ fn each_direction_of_a_host_has_its_own_jitter() {
     let host = |name| topology.find(name).unwrap();
     let own = |name, to_switch, to_host| HostLinkJitterSettings { host: host(name), to_switch, to_host };
     let flows = [flow(&topology, "a", "b", 100 * MSS)];
-    let time = |wire_jitter, wire_jitters| {
-        let settings =
-            Settings { wire_jitter: JitterSetting::Always(wire_jitter), wire_jitters, ..settings(config()) };
+    let time = |wire_jitters| {
+        let settings = Settings { wire_jitters, ..settings(config()) };
         let (mut network, ending) = run(&topology, &settings, &flows);
         fct(&network.flow_records(ending.now)[0])
     };
-    let steady = time(Span::ZERO, vec![]);
-    let both = ["a", "b"].map(|name| own(name, Span::ZERO, Span::ZERO));
-    assert_eq!(time(JITTER, both.to_vec()), steady);
-    let late = time(Span::ZERO, vec![own("b", Span::ZERO, JITTER)]);
+    let steady = time(vec![]);
+    let late = time(vec![own("b", Span::ZERO, JITTER)]);
     assert!(late > steady && late <= steady + JITTER + Span(100), "{late:?} {steady:?}");
     // The window holds all: ACKs that are late change nothing.
-    assert_eq!(time(Span::ZERO, vec![own("b", JITTER, Span::ZERO)]), steady);
+    assert_eq!(time(vec![own("b", JITTER, Span::ZERO)]), steady);
 }
 
 /// A token bucket that is full lets any frame pass at once, so small and large ones take the same time through an idle link; frames behind
@@ -86,7 +85,7 @@ fn jitter_ends_phase_effects() {
     let share_of_less = |wire_jitter: Span| {
         let tcp = TcpConfig { initial_window: 10 * MSS, ..config() };
         let settings = Settings {
-            wire_jitter: JitterSetting::Always(wire_jitter),
+            wire_jitters: jitter_to_switch(&topology, wire_jitter),
             buffer: per_port(150_000),
             ..settings(tcp)
         };

@@ -3,11 +3,11 @@
 use crate::spec::{ChoiceName, WireJitterSpec};
 use crate::spec::{
     Clocks, DemandEntry, HostSpec, HostStack, NicQueue, Per, RoutingKind, Scenario, VlanRoutingSpec,
-    WireOverhead, WorkloadKind, WorkloadSpec,
+    WireOverhead,
 };
 use pauseframe_fabric::{
-    FrameOverhead, HostLinkJitterSettings, JitterSetting, Settings, SlowReceiverSettings, TransportSettings,
-    VlanChoice, VlanRoutes, matches_glob,
+    FrameOverhead, HostLinkJitterSettings, Settings, SlowReceiverSettings, TransportSettings, VlanChoice,
+    VlanRoutes, matches_glob,
 };
 use pauseframe_routing::verify::{Demand, Tables};
 use pauseframe_topology::Topology;
@@ -33,8 +33,7 @@ pub(crate) fn settings(
         overhead: overhead(scenario),
         mtu: host.mtu.0 as u32,
         tx_delay,
-        tx_jitter: jitter(host.tx_jitter, scenario.clocks == Clocks::Real),
-        wire_jitter: jitter(JitterSetting::Auto, scenario.clocks == Clocks::Real && sends_lossy(scenario)),
+        tx_jitter: host.tx_jitter,
         random_ties: scenario.clocks == Clocks::Real,
         wire_jitters: wire_jitters(&host.wire_jitters, topology),
         wire_burst: host.wire_burst.0 as u32,
@@ -79,11 +78,6 @@ pub(crate) fn overhead(scenario: &Scenario) -> FrameOverhead {
     if scenario.routing.vlans.is_some() { plain.with_vlan_tag() } else { plain }
 }
 
-/// Automatic jitter, unless `auto` is off.
-fn jitter(jitter: JitterSetting, auto: bool) -> JitterSetting {
-    if jitter == JitterSetting::Auto && !auto { JitterSetting::NONE } else { jitter }
-}
-
 /// The jitter of each host that a row matches, in the order of the hosts.
 fn wire_jitters(rows: &[WireJitterSpec], topology: &Topology) -> Vec<HostLinkJitterSettings> {
     let of_host = |host: NodeId| {
@@ -91,17 +85,6 @@ fn wire_jitters(rows: &[WireJitterSpec], topology: &Topology) -> Vec<HostLinkJit
         Some(HostLinkJitterSettings { host, to_switch: own.to_switch, to_host: own.to_host })
     };
     if rows.is_empty() { Vec::new() } else { topology.hosts().filter_map(of_host).collect() }
-}
-
-/// True if any workload sends in a lossy class; otherwise the headroom needs no allowance for automatic
-/// jitter.
-fn sends_lossy(scenario: &Scenario) -> bool {
-    let Some(pfc) = &scenario.switch.pfc else { return true };
-    let priority = |workload: &WorkloadSpec| match &workload.kind {
-        WorkloadKind::Udp(udp) => udp.priority,
-        _ => scenario.transport_named(&workload.transport).priority,
-    };
-    !pfc.whole_link && scenario.workload.iter().any(|workload| !pfc.priorities.contains(&priority(workload)))
 }
 
 /// The forwarding tables, with one priority for each lane. Without PFC, lanes have no effect: every packet

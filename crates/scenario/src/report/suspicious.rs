@@ -5,9 +5,7 @@
 //! that rank packets, a higher priority in use) and flows with unknown paths (spraying, forwarding tables
 //! with VLANs).
 
-use crate::spec::{
-    Clocks, JitterSetting, QueueDiscipline, Scenario, TransportSpec, WireJitterSpec, WorkloadKind,
-};
+use crate::spec::{Clocks, QueueDiscipline, Scenario, TransportSpec, WorkloadKind};
 use pauseframe_fabric::{FlowRecord, FlowStatus, IdealFctCalculator, Network, PortPriorityReport};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, capacities};
 use pauseframe_results::Names;
@@ -148,13 +146,8 @@ fn transport<'a>(scenario: &'a Scenario, record: &FlowRecord) -> &'a TransportSp
 
 /// The scenario key that the user should check first.
 fn advice(scenario: &Scenario, record: &FlowRecord, ports: &[PortPriorityReport]) -> String {
-    let is_steady = |row: &WireJitterSpec| row.to_switch == Span::ZERO;
-    let is_without_jitter = scenario.host.tx_jitter == JitterSetting::NONE
-        && !scenario.host.wire_jitters.is_empty()
-        && scenario.host.wire_jitters.iter().all(is_steady);
-    if scenario.clocks == Clocks::Ideal || is_without_jitter {
-        return "without jitter flows lock in phase; set clocks = \"real\", and remove host.wire_jitters"
-            .to_owned();
+    if scenario.clocks == Clocks::Ideal {
+        return "with ideal clocks flows lock in phase; set clocks = \"real\"".to_owned();
     }
     if ports.iter().any(|port| port.pauses_received > 0) {
         return "pauses share links by port, not by flow; look at switch.marker and at the pauses in the ports table".to_owned();

@@ -3,7 +3,7 @@
 //! Switches depend on the transports in use, and the transports in use on the workloads.
 
 use super::checks::{self, Named};
-use super::{kernel, routes, transports};
+use super::{by_rate, kernel, routes, transports};
 use crate::presets;
 use crate::spec::switch::Demands;
 use crate::spec::{
@@ -18,7 +18,6 @@ use pauseframe_schema::reader::Table;
 use pauseframe_schema::value::Setting;
 use pauseframe_topology::Topology;
 use pauseframe_topology::interchange::Labels;
-use pauseframe_transport::EcnMode;
 use pauseframe_workload::context::{Context, TIME_MAX};
 use pauseframe_workload::hosts::Hosts;
 use pauseframe_workload::{self as workload, Partial};
@@ -27,8 +26,8 @@ use std::path::Path;
 /// Maximum length of a scenario's name in bytes, so that a file system accepts the name with a seed appended.
 const NAME_MAX: usize = 200;
 
-const CLOCKS: &str = "real: frames that arrive at the same instant go in random order, and hosts have automatic jitter; \
-                      ideal: the smaller port goes first, and automatic jitter is zero";
+const CLOCKS: &str = "real: frames that arrive at the same instant, or compete for the last place of a queue, go in random order; \
+                      ideal: the smaller port goes first";
 
 const QCN: &str = "Quantized congestion notification (IEEE 802.1Qau) in all switches and NICs, or false; a text alone names the \
                    preset";
@@ -104,6 +103,9 @@ impl Draft {
         self.plugins.settle(ledger, self.transports.iter().map(|transport| &transport.spec));
         settle_transports(ledger, &mut self.transports, &self.switch, &self.workloads);
         settle_nic_queue(ledger, &mut self.host, &self.transports);
+        if let Some(graph) = &self.graph {
+            by_rate::settle(ledger, graph, &self.host, self.routing.vlans.is_some(), &mut self.switch);
+        }
         let Draft { stop, labels, routing, host, transports, workloads, switch, .. } = &*self;
         let graph = self.graph.as_ref();
         checks::host_names(ledger, host, self.hosts.as_ref());
@@ -267,11 +269,6 @@ fn given_names(root: &Item) -> Vec<String> {
 
 fn demands(transports: &[Named], lanes: usize) -> Demands {
     let used = || transports.iter().filter(|transport| transport.is_used);
-    let ecn = used().find(|transport| transport.spec.tcp.ecn != EcnMode::Off);
     let lossless = used().find(|transport| transport.spec.lossless);
-    Demands {
-        ecn: ecn.map(|t| format!("{}.ecn = {}", t.path, t.spec.tcp.ecn.plain())),
-        lanes,
-        lossless: lossless.map(|t| format!("{}.lossless = true", t.path)),
-    }
+    Demands { lanes, lossless: lossless.map(|t| format!("{}.lossless = true", t.path)) }
 }

@@ -7,7 +7,7 @@ use crate::spec::lookup::no_such_node;
 use crate::spec::{
     HostSpec, HostStack, INTERRUPT_DELAY, NicQueue, TransportKindName, TransportSpec, WorkloadKind,
 };
-use pauseframe_fabric::{JitterSetting, matches_glob};
+use pauseframe_fabric::matches_glob;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::Topology;
 use pauseframe_transport::{CongestionControlConfig, EcnMode};
@@ -189,7 +189,7 @@ fn warn_of_unreached_keys(ledger: &mut Ledger, path: &str, spec: &TransportSpec)
 /// Keys of `[host]` that only simulated hosts have, and that change no result where they do not matter.
 fn warn_of_ignored_keys(ledger: &mut Ledger, host: &HostSpec) {
     let ignored = [
-        ("host.tx_jitter", matches!(host.tx_jitter, JitterSetting::Always(most) if most > Span::ZERO)),
+        ("host.tx_jitter", host.tx_jitter > Span::ZERO),
         ("host.nic_buffer", host.nic_buffer != NIC_BUFFER),
         ("host.nic_queue", host.nic_queue != NicQueue::Fifo),
         ("host.ticks_apart", host.ticks_apart),

@@ -5,6 +5,7 @@
 //! same declarations ([`options`]). `draft.rs` reads the tables in order and calls the checks that involve
 //! several tables. Nothing here reads `[sweep]`, so a `[sweep]` table is an unknown key.
 
+mod by_rate;
 mod checks;
 mod draft;
 mod explain;

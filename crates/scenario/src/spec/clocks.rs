@@ -5,9 +5,9 @@ use pauseframe_schema::choices;
 choices! {
     /// How simultaneous events are ordered
     pub enum Clocks {
-        /// Frames that compete for a place (docs/models/clocks.md) go in random order, and hosts have the jitter of host.wire_jitters and host.tx_jitter
+        /// Frames that compete for a place (docs/models/clocks.md) go in random order
         Real = "real",
-        /// The smaller port goes first, and automatic jitter is zero: for closed forms and teaching
+        /// The smaller port goes first: for closed forms and teaching
         Ideal = "ideal",
     }
 }

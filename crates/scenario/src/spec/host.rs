@@ -1,6 +1,6 @@
 //! `[host]`: hosts and their NICs.
 
-use pauseframe_fabric::{JitterSetting, matches_glob};
+use pauseframe_fabric::matches_glob;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
@@ -34,15 +34,12 @@ table! {
         /// Time that a segment spends in the stack before the NIC has it. With the kernel it is added to rx_delay, so that round trips are
         /// as long
         tx_delay: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
-        /// Maximum random delay added to tx_delay of each segment, in order, against phase locking. "auto": 1 us for
-        /// segments of lossless classes behind others in the stack or NIC, while at least two flows are active
-        tx_jitter: JitterSetting = or(JitterSetting::Auto) => { check_jitter(t, "tx_jitter", tx_jitter); };
+        /// Maximum random delay added to tx_delay of each segment, in order
+        tx_jitter: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
         /// Size of the token bucket that models a host's link, in both directions; 0: store and forward
         #[source = "Linux: TBF"]
         wire_burst: Bytes = or_in(Bytes(0), Bytes(0)..=Bytes(1_000_000));
-        /// Random delays of the links of hosts; the first row that matches a host counts. Without a row: 8 frame times of the mtu on the
-        /// host's link (3 to 7 if 8 exceed 10 us), for TCP and RoCE frames of lossy classes directly behind another frame, while at
-        /// least two flows are active and clocks = "real"
+        /// Random delays of the links of hosts; the first row that matches a host counts
         wire_jitters: Vec<WireJitterSpec> = by(of_hosts, hosts, WireJitterSpec::read);
         /// Whether the clocks of hosts (transport.rto_granularity) tick at different times
         ticks_apart: bool = or(false);
@@ -80,13 +77,6 @@ table! {
         silent: Vec<String> = or(Vec::new());
     }
     pub fn read(t, hosts: Option<&Hosts>, qcn: bool);
-}
-
-fn check_jitter(t: &mut Table, key: &'static str, jitter: JitterSetting) {
-    if let JitterSetting::Always(most) = jitter {
-        let message = || format!("{most} is outside 0 s to {SECOND}");
-        t.check(most <= SECOND, key, message, "");
-    }
 }
 
 /// One queue, as kernels have; QCN needs an adapter that limits each destination separately. Queue pairs change the default later (`settle_nic_queue`).

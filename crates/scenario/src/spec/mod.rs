@@ -26,11 +26,10 @@ pub use faults::{CorruptionSpec, FailureSpec, PauseStormSpec};
 pub(crate) use host::INTERRUPT_DELAY;
 pub use host::{HostSpec, HostStack, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
 pub use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, Ets, EtsGroup, HeadroomPoolSettings, IdealOutputQueuedBuffer, JitterSetting,
-    MarkAt, MarkSpacing, Marker, NoMarker, NotEctAction, ObeyedPausePriorities, PauseRule, PerPortBuffer,
-    PfcPorts, PfcSettings, PfcWatchdogSettings, PortSelector, QcnSettings, QueueDiscipline,
-    QueueLengthThreshold, Red, Scheduler, SharedBuffer, StepMarker, StrictPriorityScheduler, ValueByPort,
-    WatchdogAction,
+    BufferPolicy, ClassSettings, Ets, EtsGroup, HeadroomPoolSettings, IdealOutputQueuedBuffer, MarkAt,
+    MarkSpacing, Marker, NoMarker, NotEctAction, ObeyedPausePriorities, PauseRule, PerPortBuffer, PfcPorts,
+    PfcSettings, PfcWatchdogSettings, PortSelector, QcnSettings, QueueDiscipline, QueueLengthThreshold, Red,
+    Scheduler, SharedBuffer, StepMarker, StrictPriorityScheduler, ValueByPort, WatchdogAction,
 };
 pub use pauseframe_rdma::QueuePairSettings;
 pub use pauseframe_rdma::cc::dcqcn::DcqcnChanges;

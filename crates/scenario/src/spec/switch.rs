@@ -10,8 +10,6 @@ use pauseframe_units::{Priority, Span};
 
 /// Switch settings that the transports in use need, each with its reason.
 pub(crate) struct Demands {
-    /// Marking: "transport.ecn = dctcp".
-    pub(crate) ecn: Option<String>,
     /// Lossless priorities: "transport.lossless = true".
     pub(crate) lossless: Option<String>,
     /// Number of lanes of the routes, each a lossless priority; 0 without lanes.
@@ -28,7 +26,7 @@ table! {
         /// Buffer policy and size
         buffer: BufferPolicy = section(BufferPolicy::read_buffer_policy_table);
         /// ECN marking
-        marker: Marker = section(|t| Marker::read_marker_table(t, demands.ecn.as_deref()));
+        marker: Marker = section(Marker::read_marker_table);
         /// Priority flow control (IEEE 802.1Qbb), or false: no priority is lossless
         pfc: Option<PfcSettings> = by(pfc_or_none, demands);
         /// Order of service within a priority, and which packet a full queue drops

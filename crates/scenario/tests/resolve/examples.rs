@@ -62,7 +62,7 @@ fn tcp_bolt_brings_its_switches_along() {
         xoff: None,
         xon: None,
         headroom: None,
-        reaction: Span::from_ns(3072),
+        reaction: None,
         quanta: 65_535,
         watchdog: None,
         headroom_pool: None,
