@@ -77,10 +77,10 @@ pub use queue::QueueDiscipline;
 pub use records::FlowRecords;
 pub use settings::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, FrameOverhead, HeadroomPoolSettings, HostLinkJitterSettings,
-    IdealOutputQueuedBuffer, JitterSetting, ObeyedPausePriorities, PauseRule, PauseStorm, PerPortBuffer,
-    PfcPorts, PfcSettings, PfcWatchdogSettings, QcnSettings, RdmaSettings, Scheduler, Settings, SharedBuffer,
-    SlowReceiverSettings, StrictPriorityScheduler, TransportSettings, UdpSettings, VlanChoice, VlanRoutes,
-    WatchdogAction,
+    IdealOutputQueuedBuffer, JitterSetting, NicQueue, ObeyedPausePriorities, PauseRule, PauseStorm,
+    PerPortBuffer, PfcPorts, PfcSettings, PfcWatchdogSettings, QcnSettings, RdmaSettings, Scheduler,
+    Settings, SharedBuffer, SlowReceiverSettings, StrictPriorityScheduler, TransportSettings, UdpSettings,
+    VlanChoice, VlanRoutes, WatchdogAction,
 };
 pub use thread_pool::CatchPanic;
 pub use wire::capture::{CapturedFlowHeaders, CapturedFrame, CapturedFrameContent};

@@ -2,8 +2,8 @@
 
 use crate::spec::{ChoiceName, WireJitterSpec};
 use crate::spec::{
-    Clocks, DemandEntry, HostSpec, HostStack, NicQueue, Per, RoutingKind, Scenario, VlanRoutingSpec,
-    WireOverhead, WorkloadKind, WorkloadSpec,
+    Clocks, DemandEntry, HostSpec, HostStack, Per, RoutingKind, Scenario, VlanRoutingSpec, WireOverhead,
+    WorkloadKind, WorkloadSpec,
 };
 use pauseframe_fabric::{
     FrameOverhead, HostLinkJitterSettings, JitterSetting, Settings, SlowReceiverSettings, TransportSettings,
@@ -42,7 +42,7 @@ pub(crate) fn settings(
         rx_delay,
         reaction: host.reaction,
         nic_buffer: host.nic_buffer.0,
-        nic_fifo: host.nic_queue == NicQueue::Fifo,
+        nic_queue: host.nic_queue,
         switch_latency: switch.latency,
         buffer: switch.buffer,
         queue_packets: switch.queue_packets,

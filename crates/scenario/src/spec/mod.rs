@@ -23,12 +23,12 @@ pub(crate) mod transport;
 pub use clocks::Clocks;
 pub use engines::TreePacking;
 pub use faults::{CorruptionSpec, FailureSpec, PauseStormSpec};
-pub(crate) use host::INTERRUPT_DELAY;
-pub use host::{HostSpec, HostStack, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
+pub(crate) use host::{FLOW_SHARE, INTERRUPT_DELAY};
+pub use host::{HostSpec, HostStack, SlowReceiver, WireJitterSpec, WireOverhead};
 pub use pauseframe_fabric::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, HeadroomPoolSettings, IdealOutputQueuedBuffer, JitterSetting,
-    MarkAt, MarkSpacing, Marker, NoMarker, NotEctAction, ObeyedPausePriorities, PauseRule, PerPortBuffer,
-    PfcPorts, PfcSettings, PfcWatchdogSettings, PortSelector, QcnSettings, QueueDiscipline,
+    MarkAt, MarkSpacing, Marker, NicQueue, NoMarker, NotEctAction, ObeyedPausePriorities, PauseRule,
+    PerPortBuffer, PfcPorts, PfcSettings, PfcWatchdogSettings, PortSelector, QcnSettings, QueueDiscipline,
     QueueLengthThreshold, Red, Scheduler, SharedBuffer, StepMarker, StrictPriorityScheduler, ValueByPort,
     WatchdogAction,
 };
