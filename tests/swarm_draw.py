@@ -85,7 +85,7 @@ def _circle(rng: random.Random, seed: int) -> Table:
         "stop": {"time": f"{rng.choice([1000, 3000])} us", "on_deadlock": rng.random() < 0.7},
         "topology": {"kind": "ring", "switches": switches, "hosts_per_switch": 1, "link": _link(rng)},
         "transport": {"preset": "tcp_bolt", "initial_window": "4 MB", "receive_window": "8 MB"},
-        "host": {"nic_queue": rng.choice(["fifo", "per_destination"])},
+        "host": {"nic_queue": rng.choice(["fifo", "per_destination", "per_flow"])},
         "switch": {"buffer": "100 KB", "marker": {"kind": "step", "k": "90 KB"}, "pfc": pfc},
         "workload": [{"name": "round", "kind": "flows", "flows": flows}],
         "record": {"deadlock_after": f"{rng.choice([1, 20, 100, 1000])} us"},
@@ -287,7 +287,7 @@ def _host(rng: random.Random, chosen: set[str], place: Place) -> Table:
     if rng.random() < 0.3:
         host["mtu"] = rng.choice(["576 B", "9000 B", "9000 B"])
     if rng.random() < 0.3 and "qcn" not in chosen:
-        host["nic_queue"] = "fifo"
+        host["nic_queue"] = rng.choice(["fifo", "per_destination"])
     if rng.random() < 0.2:
         host["nic_buffer"] = "64 KB" if host.get("mtu") == "9000 B" else rng.choice(["3 KB", "64 KB"])
     if "offload" in chosen:

@@ -16,7 +16,7 @@ KINDS = {
     "clocks": "real ideal",
     "host": (
         "stack_delay jitter auto_jitter wire_jitter auto_wire_jitter unequal_jitter mtu_576 mtu_9000 nic_fifo "
-        "small_nic tso gro refusing silent slow_receiver"
+        "nic_per_destination small_nic tso gro refusing silent slow_receiver"
     ),
     "buffer": "per_port shared ideal_output_queued egress_pool reserved",
     "marker": "none step red dequeue packets by_port geometric",
@@ -117,6 +117,7 @@ def _host(host: Table) -> Iterator[str]:
         mtu_576=host["mtu"] == "576 B",
         mtu_9000=host["mtu"] == "9 KB",
         nic_fifo=host["nic_queue"] == "fifo",
+        nic_per_destination=host["nic_queue"] == "per_destination",
         small_nic=host["nic_buffer"] == "3 KB",
         tso=host["tso"],
         gro=host["gro"],

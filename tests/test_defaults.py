@@ -84,7 +84,7 @@ def test_what_the_fullest_switch_held(preset):
     of_switch = pl.DataFrame(run.ports).filter(pl.col("node").cast(pl.String) == run.summary["fullest_switch"])
     backlogs = of_switch["backlog_max_bytes"].to_list()
     assert max(backlogs) <= run.summary["switch_held_max_bytes"] <= sum(backlogs)
-    assert run.summary["nic_queue"] == "fifo"
+    assert run.summary["nic_queue"] == "per_flow"
 
 
 @pytest.mark.parametrize("every_hop", [False, True])

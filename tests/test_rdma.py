@@ -42,14 +42,14 @@ def last_flow(done: pf.Run) -> float:
     return float(pl.DataFrame(done.flows)["finish_us"].to_numpy().max())
 
 
-def test_rdma_nics_serve_destinations_in_turn_and_switches_mark_by_the_queue_itself() -> None:
+def test_nics_serve_flows_in_turn_and_switches_mark_by_the_queue_itself() -> None:
     def of(text: str) -> tuple[str, float]:
         resolved = tomllib.loads(resolve(text).toml)
         return resolved["host"]["nic_queue"], resolved["switch"]["marker"]["w_q"]
 
-    assert of(INCAST) == ("per_destination", 1.0)
+    assert of(INCAST) == ("per_flow", 1.0)
     assert of(INCAST + '[host]\nnic_queue = "fifo"\n') == ("fifo", 1.0)
-    assert of(INCAST.replace("roce_dcqcn", "dctcp").replace('at = "dequeue"', 'at = "enqueue"')) == ("fifo", 0.002)
+    assert of(INCAST.replace("roce_dcqcn", "dctcp").replace('at = "dequeue"', 'at = "enqueue"')) == ("per_flow", 0.002)
 
 
 @pytest.mark.parametrize(

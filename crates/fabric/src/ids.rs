@@ -52,7 +52,7 @@ id!(
     EndpointId
 );
 id!(
-    /// Index of a NIC queue (destination and class) of its host.
+    /// Index of a NIC queue (flow or destination, and class) of its host.
     NicQueueId
 );
 none!(SlotId PacketId EndpointId);

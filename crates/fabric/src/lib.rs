@@ -76,7 +76,7 @@ pub use queue::QueueDiscipline;
 pub use records::FlowRecords;
 pub use settings::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, FrameOverhead, HeadroomPoolSettings, HostLinkJitterSettings,
-    IdealOutputQueuedBuffer, ObeyedPausePriorities, PauseRule, PauseStorm, PerPortBuffer, PfcPorts,
+    IdealOutputQueuedBuffer, NicQueue, ObeyedPausePriorities, PauseRule, PauseStorm, PerPortBuffer, PfcPorts,
     PfcSettings, PfcWatchdogSettings, QcnSettings, RdmaSettings, Scheduler, Settings, SharedBuffer,
     SlowReceiverSettings, StrictPriorityScheduler, TransportSettings, UdpSettings, VlanChoice, VlanRoutes,
     WatchdogAction,

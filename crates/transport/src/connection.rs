@@ -395,6 +395,11 @@ impl Connection {
         self.sender.uses_super_packets() && self.sender.is_super_packet_partly_sent()
     }
 
+    /// Bytes that the socket may have in its host's queues: a millisecond of its rate (Linux `tcp_small_queue_check`).
+    pub fn small_queue_share(&self) -> u64 {
+        self.sender.small_queue_share(&self.config)
+    }
+
     /// Whether data can flow in both directions.
     #[inline]
     pub fn is_established(&self) -> bool {

@@ -15,6 +15,7 @@ use crate::ids::{EndpointId, HostId, NicQueueId};
 use crate::order::{
     EndpointCounters, EndpointEvent, EndpointExchange, EndpointOpeningParameters, EndpointOrder,
 };
+use crate::settings::NicQueue;
 use pauseframe_engine::mix_bits;
 use pauseframe_transport::{CachePolicy, Connection, EcnCodepoint, Segment, TcpFlags};
 use pauseframe_units::{NodeId, Priority, Span, Time};
@@ -244,7 +245,7 @@ impl<'n> BorrowedHost<'n> {
             + ctx.hot.gap;
         connection
             .set_transmission_time_of_full_segment(self.ports.port_state(self.port).rate.serialise(frame));
-        let nic_queue = self.host_mut().nic_queue_for_destination(nodes[1], picked.class);
+        let nic_queue = self.host_mut().nic_queue_of_flow(endpoint_key, nodes[1], picked.class);
         let mut end = TcpEndpoint::new(connection, endpoint_key, host, nodes, nic_queue);
         (end.transport, end.workload, end.route) = (spec.transport, spec.workload, route);
         (end.vlan, end.class, end.vlans) = (picked.vlan, picked.class, picked.among);
@@ -349,6 +350,7 @@ impl<'n> BorrowedHost<'n> {
         self.report_endpoint_counters(place, ctx);
         let Some(TcpEndpoint { peer, blocked, .. }) = self.remove_endpoint(place) else { return };
         self.unregister_endpoint_key(peer ^ 1);
+        self.host_mut().close_queues_of_flow(peer ^ 1);
         // The round robin of blocked sockets still holds this index, so the index is freed only when its turn has come.
         if !blocked {
             self.release_endpoint_index(place.endpoint_arena_index());
@@ -442,7 +444,7 @@ impl<'n> BorrowedHost<'n> {
         }
     }
 
-    /// Passes segments to the host while TCP has some and the NIC buffer has space.
+    /// Passes segments to the host while TCP has some and the host has room for them.
     #[inline(always)]
     fn send_available_segments(&mut self, place: EndpointToken<'n>, ctx: &mut Context) {
         if self.endpoint_mut(place).blocked {
@@ -450,9 +452,13 @@ impl<'n> BorrowedHost<'n> {
         }
         loop {
             let (end, host) = self.endpoint_and_host_mut(place);
-            if !host.has_nic_buffer_space(ctx) && !end.connection.is_super_packet_partly_sent() {
+            let connection = &end.connection;
+            if !host.has_room(end.nic_queue, ctx, || connection.small_queue_share())
+                && !connection.is_super_packet_partly_sent()
+            {
                 end.blocked = true;
-                host.append_blocked_socket(BlockedSocket::Connection(place.endpoint_arena_index()));
+                let socket = BlockedSocket::Connection(place.endpoint_arena_index());
+                host.append_blocked_socket(end.nic_queue, socket);
                 return;
             }
             // Passed by reference to avoid a copy.
@@ -461,7 +467,8 @@ impl<'n> BorrowedHost<'n> {
         }
     }
 
-    /// A blocked socket sends one segment in its turn; false if it had none and left the round robin.
+    /// A blocked socket sends one segment in its turn; false if it had none and left the round robin. With a queue for each
+    /// flow it sends all that has room and leaves the round robin.
     pub(super) fn send_segment_of_blocked_endpoint(&mut self, place: EndpointId, ctx: &mut Context) -> bool {
         let now = ctx.now();
         let Some(place) = self.find_endpoint_by_index(place) else {
@@ -470,6 +477,12 @@ impl<'n> BorrowedHost<'n> {
             return false;
         };
         let end = self.endpoint_mut(place);
+        if ctx.settings.nic_queue == NicQueue::PerFlow {
+            end.blocked = false;
+            self.send_available_segments(place, ctx);
+            self.endpoint_mut(place).schedule_endpoint_timer(ctx);
+            return false;
+        }
         let Some(sent) = &end.connection.poll_transmit(now) else {
             end.blocked = false;
             end.schedule_endpoint_timer(ctx);
@@ -493,7 +506,7 @@ impl<'n> BorrowedHost<'n> {
         let (vlan, class) = draws.pick_vlan_for_packet(id, &among, class, ctx);
         let (end, host) = self.endpoint_and_host_mut(place);
         (end.vlan, end.class, end.vlans) = (vlan, class, among);
-        end.nic_queue = host.nic_queue_for_destination(NodeId(end.route), class);
+        end.nic_queue = host.nic_queue_of_flow(end.peer ^ 1, NodeId(end.route), class);
     }
 
     #[inline(always)]

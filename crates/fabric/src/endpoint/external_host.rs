@@ -1,7 +1,6 @@
 //! A host of a stack outside of the simulator: its NIC takes frames from the stack's transmit ring and hands received frames up.
 
 use super::external::round_up_to_nanosecond;
-use super::host::BlockedSocket;
 use super::node::BorrowedHost;
 use crate::context::Context;
 use crate::external::{ExternalStackFrame, mark_ce_in_ipv4_frame};
@@ -32,8 +31,9 @@ impl BorrowedHost<'_> {
         let content = FrameContent::Foreign { to, bytes, ecn };
         let packet = Packet { at: ctx.now(), route, ..Packet::new(content, size, class) };
         let index = ctx.packets.insert_packet(packet);
-        let nic_queue = self.host_mut().nic_queue_for_destination(node, class);
-        self.host_mut().held += u64::from(size);
+        let state = self.host_mut();
+        let nic_queue = state.nic_queue_of_flow(node.0, node, class);
+        state.hold(nic_queue, size);
         self.transmit_or_enqueue_in_nic(nic_queue, index, ctx);
         true
     }
@@ -69,6 +69,6 @@ impl BorrowedHost<'_> {
 
     /// Its sockets join the line for room in the NIC, where they stay.
     pub(crate) fn add_external_stack_to_blocked_sockets(&mut self) {
-        self.host_mut().append_blocked_socket(BlockedSocket::External);
+        self.host_mut().append_external_stack();
     }
 }

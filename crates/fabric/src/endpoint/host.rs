@@ -1,7 +1,8 @@
-//! A host: stack delays, a NIC with a queue per destination, and sockets blocked on a full NIC buffer.
+//! A host: stack delays, a NIC that serves queues round robin in front of a short ring, and sockets that wait for room.
 //!
-//! A socket passes segments down while the host holds less than `nic_buffer` bytes in its stack and NIC. After that sockets send one segment each in
-//! round robin, as under a qdisc with back-pressure.
+//! The ring is the egress queue of the port. With a queue for each flow, a socket passes segments down while its queue holds less than its share
+//! (TCP small queues), whatever other sockets do. With a queue for each destination or a single one, sockets share `nic_buffer` bytes; once they
+//! are full, sockets send one segment each in round robin, as under a qdisc with back-pressure.
 
 use super::limiter::LimiterIndex;
 use super::node::BorrowedHost;
@@ -9,27 +10,35 @@ use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{Cnm, FrameContent, PacketFifo, PacketId, PacketPool};
 use crate::ids::{EndpointId, NicQueueId};
+use crate::plan::NetworkPlan;
+use crate::settings::{NicQueue, Settings};
 use crate::wire::counters::DropReason;
 use pauseframe_engine::Rng;
-use pauseframe_units::{IndexVec, NodeId, PortId, Span, Time};
+use pauseframe_units::{IndexVec, NodeId, PortId, Priority, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
+
+/// How long a card with segmentation offload collects completions, which its ring has to bridge (Linux: mlx5 tx-usecs).
+const COMPLETION_DELAY: Span = Span::from_us(16);
 
 /// A host.
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) port: PortId,
-    /// Bytes in the stack's send side and in the NIC.
+    /// Bytes in the stack's send side and in the NIC, without the ring if each flow has a queue.
     pub(crate) held: u64,
+    limits: NicLimits,
     /// Packets in the receive and send sides of the stack. Each side has a constant delay, so packets keep their order.
     pub(crate) receiving: PacketFifo,
     pub(crate) sending: PacketFifo,
     /// The NIC queues of the packets in `sending`, in the same order.
     bound_for: VecDeque<NicQueueId>,
-    queues: IndexVec<NicQueueId, NicDestinationQueue>,
-    queue_of: BTreeMap<(NodeId, u8), NicQueueId>,
-    /// By class: backlogged destination queues in round-robin order. Empty until a packet first had to wait.
-    turns: Vec<VecDeque<NicQueueId>>,
-    /// Sockets that found the NIC buffer full.
+    queues: IndexVec<NicQueueId, HostQueue>,
+    free_queues: Vec<NicQueueId>,
+    /// By endpoint key or destination, and class.
+    queue_of: BTreeMap<(u32, u8), NicQueueId>,
+    /// By class. Empty until a packet first had to wait.
+    turns: Vec<ClassTurns>,
+    /// Sockets that may send: all that found the NIC buffer full, or those whose own queue has room again.
     blocked: VecDeque<BlockedSocket>,
     /// When the last segment leaves the stack.
     last_through: Time,
@@ -46,23 +55,87 @@ pub(super) enum BlockedSocket {
     External,
 }
 
-/// Packets in a NIC for one destination and class.
+/// Bytes that a host's NIC allows.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NicLimits {
+    per_flow: bool,
+    /// Two frames, or two super-packets: a flow's queue always takes them.
+    always: u64,
+    /// Largest share of a flow.
+    most: u64,
+    /// What passes the stack meanwhile: it comes on top of the share.
+    in_stack: u64,
+    /// Bytes of one turn: a super-packet; 1 for a frame.
+    turn: u64,
+    /// The ring takes the next turn when it holds at most so much.
+    ring: u64,
+}
+
+impl NicLimits {
+    pub(super) fn new(port: PortId, plan: &NetworkPlan) -> NicLimits {
+        let Settings { overhead, mtu, nic_queue, nic_buffer, tx_delay, .. } = *plan.settings;
+        let transports = &plan.settings.transports;
+        let rate = plan.link_rate_of_port(port);
+        let bytes_in = |span: Span| rate.bytes_in(span).0;
+        let frame = u64::from(overhead.frame_size_of_ip_packet(mtu, Priority::default()));
+        let super_packet = transports.iter().map(|transport| transport.config.offload.tso).max().unwrap_or(0);
+        let offloads = super_packet > 0 && nic_queue == NicQueue::PerFlow;
+        NicLimits {
+            per_flow: nic_queue == NicQueue::PerFlow,
+            always: (2 * frame.max(u64::from(super_packet))).min(nic_buffer),
+            most: nic_buffer,
+            in_stack: bytes_in(tx_delay.saturating_add(plan.settings.tx_jitter)),
+            turn: if offloads { u64::from(super_packet) } else { 1 },
+            ring: if offloads { bytes_in(COMPLETION_DELAY) } else { 0 },
+        }
+    }
+}
+
+/// Packets in a NIC of one flow or for one destination, and of one class.
 #[derive(Debug)]
-struct NicDestinationQueue {
+struct HostQueue {
     packets: PacketFifo,
     /// Its QCN rate limiter, created by the first CNM.
     limiter: Option<LimiterIndex>,
+    /// Of a flow: its bytes in the stack and here.
+    held: u64,
+    /// Of a flow: its share when it was last used up.
+    share: u64,
+    /// The socket of the flow, if it waits for room here.
+    blocked: Option<BlockedSocket>,
+    /// The flow is over: nobody else gets the queue before it is empty.
+    is_closed: bool,
+}
+
+impl HostQueue {
+    const EMPTY: HostQueue = HostQueue {
+        packets: PacketFifo::EMPTY,
+        limiter: None,
+        held: 0,
+        share: 0,
+        blocked: None,
+        is_closed: false,
+    };
+}
+
+/// The backlogged queues of a class in round-robin order, and the bytes in its ring if the NIC bounds those.
+#[derive(Debug, Default)]
+struct ClassTurns {
+    queues: VecDeque<NicQueueId>,
+    ring: u64,
 }
 
 impl Host {
-    pub(super) fn new(port: PortId, jitter: Rng) -> Host {
+    pub(super) fn new(port: PortId, limits: NicLimits, jitter: Rng) -> Host {
         Host {
             port,
             held: 0,
+            limits,
             receiving: PacketFifo::EMPTY,
             sending: PacketFifo::EMPTY,
             bound_for: VecDeque::new(),
             queues: IndexVec::new(),
+            free_queues: Vec::new(),
             queue_of: BTreeMap::new(),
             turns: Vec::new(),
             blocked: VecDeque::new(),
@@ -71,18 +144,45 @@ impl Host {
         }
     }
 
-    /// The NIC queue for `destination` and `class`, created on first use.
-    pub(super) fn nic_queue_for_destination(&mut self, destination: NodeId, class: u8) -> NicQueueId {
-        let queues = &mut self.queues;
+    /// The NIC queue of a flow's end, or of its destination, in `class`; created on first use.
+    pub(super) fn nic_queue_of_flow(
+        &mut self,
+        endpoint_key: u32,
+        destination: NodeId,
+        class: u8,
+    ) -> NicQueueId {
+        let owner = if self.limits.per_flow { endpoint_key } else { destination.0 };
+        let (queues, free) = (&mut self.queues, &mut self.free_queues);
         *self
             .queue_of
-            .entry((destination, class))
-            .or_insert_with(|| queues.push(NicDestinationQueue { packets: PacketFifo::EMPTY, limiter: None }))
+            .entry((owner, class))
+            .or_insert_with(|| free.pop().unwrap_or_else(|| queues.push(HostQueue::EMPTY)))
+    }
+
+    /// Gives back the queues of a flow's end once they are empty.
+    pub(super) fn close_queues_of_flow(&mut self, endpoint_key: u32) {
+        if !self.limits.per_flow {
+            return;
+        }
+        let range = (endpoint_key, 0)..=(endpoint_key, u8::MAX);
+        while let Some((&key, &queue)) = self.queue_of.range(range.clone()).next() {
+            self.queue_of.remove(&key);
+            self.queues[queue].is_closed = true;
+            self.free_queue_if_over(queue);
+        }
+    }
+
+    fn free_queue_if_over(&mut self, queue: NicQueueId) {
+        let state = &mut self.queues[queue];
+        if state.is_closed && state.held == 0 {
+            *state = HostQueue::EMPTY;
+            self.free_queues.push(queue);
+        }
     }
 
     /// The rate limiter of traffic to `destination` in `class`, if one exists.
     pub(super) fn find_rate_limiter(&self, destination: NodeId, class: u8) -> Option<LimiterIndex> {
-        self.queues[*self.queue_of.get(&(destination, class))?].limiter
+        self.queues[*self.queue_of.get(&(destination.0, class))?].limiter
     }
 
     /// The rate limiter of a NIC queue, if one exists.
@@ -96,26 +196,72 @@ impl Host {
         self.queues[queue].limiter.get_or_insert_with(new);
     }
 
-    /// The destination queues: packets in the NIC behind the first of each class.
-    pub(crate) fn iter_fifos_of_destination_queues(&self) -> impl Iterator<Item = PacketFifo> {
+    /// The queues of flows or destinations: packets in the NIC behind the ring.
+    pub(crate) fn iter_fifos_of_nic_queues(&self) -> impl Iterator<Item = PacketFifo> {
         self.queues.iter().map(|queue| queue.packets)
     }
 
-    /// Takes the next packet of `class`, round robin over destinations.
-    #[inline]
-    fn dequeue_round_robin_over_destinations(&mut self, class: u8, pool: &PacketPool) -> Option<PacketId> {
-        let turns = self.turns.get_mut(usize::from(class))?;
-        let queue = turns.pop_front()?;
-        let packets = &mut self.queues[queue].packets;
-        let index = packets.pop_front(pool)?;
-        if !packets.is_empty() {
-            turns.push_back(queue);
-        }
-        Some(index)
+    /// Bytes that the queues of flows count as held; `None` if flows have none.
+    pub(crate) fn bytes_held_by_flow_queues(&self) -> Option<u64> {
+        self.limits.per_flow.then(|| self.queues.iter().map(|queue| queue.held).sum())
     }
 
-    /// Appends a packet to the queue of its destination.
-    fn enqueue_in_destination_queue(
+    fn class_turns(&mut self, class: u8) -> &mut ClassTurns {
+        let class = usize::from(class);
+        if self.turns.len() <= class {
+            self.turns.resize_with(class + 1, ClassTurns::default);
+        }
+        &mut self.turns[class]
+    }
+
+    /// Whether the ring of a class takes more; `is_empty`: whether it holds nothing.
+    #[inline(always)]
+    fn has_ring_space(&self, class: u8, is_empty: bool) -> bool {
+        is_empty
+            || self.limits.ring > 0
+                && self.turns.get(usize::from(class)).is_some_and(|turns| turns.ring <= self.limits.ring)
+    }
+
+    /// Counts a packet that enters the ring from its queue.
+    #[inline(always)]
+    fn enter_ring(&mut self, queue: NicQueueId, class: u8, size: u32, ctx: &Context) {
+        if self.limits.per_flow {
+            self.leave_queue(queue, size, ctx);
+            if self.limits.ring > 0 {
+                self.class_turns(class).ring += u64::from(size);
+            }
+        }
+    }
+
+    /// Counts a packet that leaves the ring for the wire.
+    #[inline(always)]
+    fn leave_ring(&mut self, class: u8, size: u32, ctx: &Context) {
+        if !self.limits.per_flow {
+            self.release_nic_buffer(size, ctx);
+        } else if self.limits.ring > 0 {
+            self.class_turns(class).ring -= u64::from(size);
+        }
+    }
+
+    /// The queue of `class` that has the next turn.
+    #[inline(always)]
+    fn first_turn(&self, class: u8) -> Option<NicQueueId> {
+        self.turns.get(usize::from(class))?.queues.front().copied()
+    }
+
+    /// Ends the turn of the first queue of `class`: it lines up again if it has more, and its socket may send if it waits and has room.
+    #[inline(always)]
+    fn end_turn(&mut self, class: u8) {
+        let turns = &mut self.turns[usize::from(class)].queues;
+        let Some(queue) = turns.pop_front() else { return };
+        if !self.queues[queue].packets.is_empty() {
+            turns.push_back(queue);
+        }
+        self.wake_or_free(queue);
+    }
+
+    /// Appends a packet to its NIC queue.
+    fn enqueue_in_nic_queue(
         &mut self,
         nic_queue: NicQueueId,
         class: u8,
@@ -123,11 +269,7 @@ impl Host {
         pool: &mut PacketPool,
     ) {
         if self.queues[nic_queue].packets.push_back(pool, index) {
-            let class = usize::from(class);
-            if self.turns.len() <= class {
-                self.turns.resize_with(class + 1, VecDeque::new);
-            }
-            self.turns[class].push_back(nic_queue);
+            self.class_turns(class).queues.push_back(nic_queue);
         }
     }
 
@@ -139,30 +281,95 @@ impl Host {
         self.last_through
     }
 
-    /// Appends a socket that found no buffer space to the round robin.
-    pub(super) fn append_blocked_socket(&mut self, socket: BlockedSocket) {
-        self.blocked.push_back(socket);
+    /// Appends a socket that found no room to the round robin, or to its own queue.
+    pub(super) fn append_blocked_socket(&mut self, queue: NicQueueId, socket: BlockedSocket) {
+        if self.limits.per_flow {
+            self.queues[queue].blocked = Some(socket);
+        } else {
+            self.blocked.push_back(socket);
+        }
     }
 
-    /// The first blocked socket.
+    /// A stack outside of the simulator stays in the round robin.
+    pub(super) fn append_external_stack(&mut self) {
+        self.blocked.push_back(BlockedSocket::External);
+    }
+
+    /// The first blocked socket, for prefetching.
     #[inline]
     pub(super) fn first_blocked_socket(&self) -> Option<BlockedSocket> {
-        self.blocked.front().copied()
+        if !self.limits.per_flow {
+            return self.blocked.front().copied();
+        }
+        let next = self.turns.iter().rev().find_map(|turns| turns.queues.front())?;
+        self.queues[*next].blocked
     }
 
-    /// Whether the NIC buffer can take another segment from a socket.
-    #[inline]
-    pub(super) fn has_nic_buffer_space(&self, ctx: &Context) -> bool {
-        self.held < ctx.settings.nic_buffer
+    /// Whether a socket may pass a segment to `queue`. `share` gives the bytes that a flow may hold there, at least two frames or super-packets.
+    #[inline(always)]
+    pub(super) fn has_room(&mut self, queue: NicQueueId, ctx: &Context, share: impl FnOnce() -> u64) -> bool {
+        if !self.limits.per_flow {
+            return self.has_nic_buffer_space(ctx);
+        }
+        if self.held < self.limits.always {
+            return true;
+        }
+        let NicLimits { always, most, in_stack, .. } = self.limits;
+        let state = &mut self.queues[queue];
+        if state.held >= state.share {
+            state.share = share().max(always).min(most).saturating_add(in_stack);
+        }
+        state.held < state.share
     }
 
-    /// Releases the buffer space of a packet that went to the wire.
+    /// Whether the buffer that sockets share has space; flows with queues never wait for it.
     #[inline]
+    fn has_nic_buffer_space(&self, ctx: &Context) -> bool {
+        self.limits.per_flow || self.held < ctx.settings.nic_buffer
+    }
+
+    /// Counts a packet that comes from its socket.
+    #[inline(always)]
+    pub(super) fn hold(&mut self, queue: NicQueueId, size: u16) {
+        self.held += u64::from(size);
+        if self.limits.per_flow {
+            self.queues[queue].held += u64::from(size);
+        }
+    }
+
+    /// Releases the buffer space of a packet.
+    #[inline(always)]
     fn release_nic_buffer(&mut self, size: u32, ctx: &Context) {
         let Some(held) = self.held.checked_sub(u64::from(size)) else {
             ctx.plan.panic_account_underflow("NIC", self.port)
         };
         self.held = held;
+    }
+
+    /// The same, and that of its flow's queue, if flows have one.
+    #[inline(always)]
+    fn leave_queue(&mut self, queue: NicQueueId, size: u32, ctx: &Context) {
+        self.release_nic_buffer(size, ctx);
+        if self.limits.per_flow {
+            let Some(held) = self.queues[queue].held.checked_sub(u64::from(size)) else {
+                ctx.plan.panic_account_underflow("NIC queue", self.port)
+            };
+            self.queues[queue].held = held;
+        }
+    }
+
+    /// Packets have left a queue: its socket may send again, or it is over. Queues of destinations have neither.
+    #[inline(always)]
+    fn wake_or_free(&mut self, queue: NicQueueId) {
+        let state = &mut self.queues[queue];
+        if state.held < state.share
+            && let Some(socket) = state.blocked.take()
+        {
+            self.blocked.push_back(socket);
+        }
+        if state.is_closed {
+            self.free_queue_if_over(queue);
+        }
     }
 }
 
@@ -171,8 +378,13 @@ impl BorrowedHost<'_> {
     /// Sends a segment from its socket through the stack to the NIC.
     #[inline(always)]
     pub(super) fn send_through_stack(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
-        let state = self.host_mut();
-        state.held += u64::from(ctx.packets[index].size);
+        let packet = &ctx.packets[index];
+        let (class, size) = (packet.class, packet.size);
+        if ctx.hot.stackless && !ctx.hot.qcn && self.ports.port_state(self.port).is_idle(ctx.now()) {
+            self.ports.transmit_packet_unqueued(self.port, index, class, ctx);
+            return;
+        }
+        self.host_mut().hold(nic_queue, size);
         if ctx.hot.stackless {
             self.enqueue_in_nic_or_rate_limiter(nic_queue, index, ctx);
             return;
@@ -212,7 +424,7 @@ impl BorrowedHost<'_> {
         self.transmit_or_enqueue_in_nic(nic_queue, index, ctx);
     }
 
-    /// Queues a packet at the port if its class is empty there, else in the queue of its destination.
+    /// Sends a packet at once if the NIC is idle; else it enters the ring, or waits for its turn in its queue.
     #[inline(always)]
     pub(super) fn transmit_or_enqueue_in_nic(
         &mut self,
@@ -223,12 +435,18 @@ impl BorrowedHost<'_> {
         let (now, packet, port) = (ctx.now(), &ctx.packets[index], self.port);
         let (class, size) = (packet.class, packet.size);
         if self.ports.port_state(port).is_idle(now) {
-            self.host_mut().release_nic_buffer(u32::from(size), ctx);
+            let state = self.host_mut();
+            state.leave_queue(nic_queue, u32::from(size), ctx);
+            state.wake_or_free(nic_queue);
             self.ports.transmit_packet_unqueued(port, index, class, ctx);
             return;
         }
         let slot = port.egress_queue_token(class, &ctx.hot);
-        if ctx.settings.nic_fifo || self.ports.egress_queue(slot).queue.is_empty() {
+        let is_empty = self.ports.egress_queue(slot).queue.is_empty();
+        if ctx.settings.nic_queue == NicQueue::Fifo || self.host_mut().has_ring_space(class, is_empty) {
+            let state = self.host_mut();
+            state.enter_ring(nic_queue, class, u32::from(size), ctx);
+            state.wake_or_free(nic_queue);
             if self.ports.enqueue_packet(port, slot, index, ctx) {
                 self.start_or_schedule_transmission(ctx);
             }
@@ -236,7 +454,33 @@ impl BorrowedHost<'_> {
         }
         ctx.packets[index].at = now;
         self.ports.egress_queue_mut(slot).add_to_backlog(u64::from(size), now);
-        self.host_mut().enqueue_in_destination_queue(nic_queue, class, index, &mut ctx.packets);
+        self.host_mut().enqueue_in_nic_queue(nic_queue, class, index, &mut ctx.packets);
+    }
+
+    /// Moves one turn after the other into the ring of `class` while it takes more.
+    #[inline(always)]
+    fn refill_ring(&mut self, class: u8, ctx: &mut Context) {
+        let port = self.port;
+        let slot = port.egress_queue_token(class, &ctx.hot);
+        while let Some(queue) = self.host_mut().first_turn(class) {
+            let is_empty = self.ports.egress_queue(slot).queue.is_empty();
+            let state = self.host_mut();
+            if !state.has_ring_space(class, is_empty) {
+                return;
+            }
+            let mut left = state.limits.turn;
+            while left > 0
+                && let Some(index) = self.host_mut().queues[queue].packets.pop_front(&ctx.packets)
+            {
+                let size = u32::from(ctx.packets[index].size);
+                left = left.saturating_sub(u64::from(size));
+                self.host_mut().enter_ring(queue, class, size, ctx);
+                let (state, slot) = self.ports.port_and_queue_mut(port, slot);
+                slot.queue.push_back(&mut ctx.packets, index);
+                state.ready |= 1 << class;
+            }
+            self.host_mut().end_turn(class);
+        }
     }
 
     /// Starts the NIC now or after the frame in service, unless a transmission is already scheduled.
@@ -246,8 +490,8 @@ impl BorrowedHost<'_> {
         }
     }
 
-    /// Sends the next frame: a waiting pause frame, else the first packet of the scheduled class. The next destination's first packet takes its
-    /// place, and blocked sockets get the freed space.
+    /// Sends the next frame: a waiting pause frame, else the first packet of the scheduled class. The next turn refills the ring, and blocked
+    /// sockets get the freed space.
     #[inline]
     pub(crate) fn transmit_next_frame(&mut self, ctx: &mut Context) {
         let port = self.port;
@@ -261,18 +505,14 @@ impl BorrowedHost<'_> {
             eligible.ilog2() as u8
         };
         let index = self.ports.dequeue_first_packet_of_class(port, class, ctx);
-        let state = self.host_mut();
-        state.release_nic_buffer(u32::from(ctx.packets[index].size), ctx);
-        if let Some(next) = state.dequeue_round_robin_over_destinations(class, &ctx.packets) {
-            let (state, slot) = self.ports.port_and_queue_mut(port, port.egress_queue_token(class, &ctx.hot));
-            slot.queue.push_back(&mut ctx.packets, next);
-            state.ready |= 1 << class;
-        }
+        let size = u32::from(ctx.packets[index].size);
+        self.host_mut().leave_ring(class, size, ctx);
+        self.refill_ring(class, ctx);
         self.ports.put_on_wire(port, index, ctx);
         self.unblock_sockets(ctx);
     }
 
-    /// Lets blocked sockets send one segment each in turn while there is buffer space.
+    /// Lets blocked sockets send one segment each in turn while there is buffer space, or, with a queue for each flow, all that their queues have room for.
     #[inline]
     pub(super) fn unblock_sockets(&mut self, ctx: &mut Context) {
         while self.host_mut().has_nic_buffer_space(ctx) {
@@ -396,7 +636,7 @@ impl BorrowedHost<'_> {
             return;
         }
         // The CNM concerns traffic to the other host of the flow.
-        let nic_queue = self.host_mut().nic_queue_for_destination(ctx.host_of_endpoint_key(to ^ 1), class);
+        let nic_queue = self.host_mut().nic_queue_of_flow(to, ctx.host_of_endpoint_key(to ^ 1), class);
         let line = self.ports.port_state(self.port).rate.rate();
         if let Some((limiter, settings)) = self.find_or_create_rate_limiter(nic_queue, line, ctx) {
             limiter.on_cnm(&cnm, settings, ctx);

@@ -23,7 +23,7 @@ mod vlan;
 pub(crate) use self::connection::TcpEndpoint;
 pub(crate) use self::external::{ExternalStackState, HostPairPaths};
 
-use self::host::{BlockedSocket, Host};
+use self::host::{BlockedSocket, Host, NicLimits};
 use self::limiter::QcnRateLimiters;
 use self::queue_pair::QueuePairs;
 use self::receiver::SlowReceiver;
@@ -72,7 +72,8 @@ impl PartitionHosts {
         let (topology, settings) = (&plan.topology, &plan.settings);
         let host = |id: &NodeId| {
             let jitter = random_stream(settings.seed, "jitter", u64::from(id.0));
-            Host::new(topology.nodes()[*id].ports[0], jitter)
+            let port = topology.nodes()[*id].ports[0];
+            Host::new(port, NicLimits::new(port, plan), jitter)
         };
         PartitionHosts {
             hosts: plan.hosts.iter().map(host).collect(),

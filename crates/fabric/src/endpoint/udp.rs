@@ -1,7 +1,7 @@
 //! Unresponsive UDP sources (RFC 768): no acknowledgements, retransmissions or rate control (docs/models/udp.md).
 //!
 //! A source sends datagrams of one size, the last one shorter, at a constant rate from its start until all bytes are sent or its stop time. A random
-//! on-off source is a workload of many such flows. If the NIC buffer is full, the next datagram waits in the round robin of sockets, as in a blocking
+//! on-off source is a workload of many such flows. If the socket has no room in its NIC queue or the NIC buffer, the next datagram waits, as in a blocking
 //! send; datagrams that become due meanwhile are lost. Left out: fragmentation (a datagram fits the MTU), checksums, ICMP.
 
 use super::PartitionHosts;
@@ -20,6 +20,9 @@ use pauseframe_units::{Bytes, Time};
 
 /// IPv4 and UDP headers, bytes.
 const IPV4_UDP_HEADER_BYTES: u32 = 28;
+
+/// Share of a datagram flow in its NIC queue (Linux: `net.core.wmem_default`).
+const SEND_BUFFER: u64 = 212_992;
 
 /// The sending side of a datagram flow.
 #[derive(Clone, Copy, Debug)]
@@ -110,7 +113,7 @@ impl<'n> BorrowedHost<'n> {
         let source = DatagramSource {
             flow,
             host: self.own_host_id(),
-            nic_queue: self.host_mut().nic_queue_for_destination(spec.destination, picked.class),
+            nic_queue: self.host_mut().nic_queue_of_flow(endpoint_key, spec.destination, picked.class),
             route,
             class: picked.class,
             vlan: picked.vlan,
@@ -174,11 +177,13 @@ impl<'n> BorrowedHost<'n> {
             return;
         }
         source.left += 1;
-        if self.host_mut().has_nic_buffer_space(ctx) {
+        let nic_queue = source.nic_queue;
+        if self.host_mut().has_room(nic_queue, ctx, || SEND_BUFFER) {
             self.send_datagram(place, len, ctx);
         } else {
             self.datagram_source_mut(place).waiting = len;
-            self.host_mut().append_blocked_socket(BlockedSocket::Datagrams(place.endpoint_arena_index()));
+            let socket = BlockedSocket::Datagrams(place.endpoint_arena_index());
+            self.host_mut().append_blocked_socket(nic_queue, socket);
         }
     }
 
@@ -236,6 +241,7 @@ impl<'n> BorrowedHost<'n> {
             self.find_datagram_sink_by_key(endpoint_key).map(DatagramSink::take_unreported_counters)
         };
         let Some(counters) = counters else { return };
+        self.host_mut().close_queues_of_flow(endpoint_key);
         self.free_datagram_endpoint_index(endpoint_key);
         ctx.report_endpoint_event(endpoint_key, EndpointEvent::Counted(counters));
     }

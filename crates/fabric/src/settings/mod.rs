@@ -2,6 +2,7 @@
 
 mod buffer;
 mod class;
+mod nic;
 mod pause;
 mod pfc;
 mod qcn;
@@ -13,6 +14,7 @@ use crate::marker::Marker;
 use crate::queue::QueueDiscipline;
 pub use buffer::{BufferPolicy, IdealOutputQueuedBuffer, PerPortBuffer, SharedBuffer};
 pub use class::ClassSettings;
+pub use nic::NicQueue;
 pub use pause::PauseStorm;
 pub use pfc::{HeadroomPoolSettings, ObeyedPausePriorities, PauseRule, PfcPorts, PfcSettings};
 pub(crate) use qcn::MAX_QUANTIZED_FEEDBACK;
@@ -54,10 +56,10 @@ pub struct Settings {
     /// Time from a completion (flow or message) to the application's reaction. If it is shorter than a window and some workload is closed-loop, the
     /// network cannot be divided ([`crate::Network::min_reaction_time_to_partition`]).
     pub reaction: Span,
-    /// Bytes that stack and NIC of a host may hold.
+    /// Bytes that stack and NIC of a host may hold; with a queue for each flow, the largest share of a flow.
     pub nic_buffer: u64,
-    /// One NIC queue for all destinations instead of one each.
-    pub nic_fifo: bool,
+    /// Queues of NICs.
+    pub nic_queue: NicQueue,
     /// Forwarding latency of a switch.
     pub switch_latency: Span,
     /// Buffer policy of switches.

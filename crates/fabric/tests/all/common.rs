@@ -3,7 +3,7 @@
 use pauseframe_engine::{RunCallbackDecision, RunEnding, RunLimits};
 use pauseframe_fabric::{
     BufferPolicy, CatchPanic, FlowRecord, FlowSpec, FrameOverhead, HostLinkJitterSettings, MarkAt, Marker,
-    Network, NotEctAction, PerPortBuffer, PfcSettings, PortPriorityReport, QueueDiscipline,
+    Network, NicQueue, NotEctAction, PerPortBuffer, PfcSettings, PortPriorityReport, QueueDiscipline,
     QueueLengthThreshold, Sample, SamplePlan, SampledMetric, Scheduler, Settings, SharedBuffer, StepMarker,
     TransportSettings, ValueByPort, Workload,
 };
@@ -115,7 +115,7 @@ pub(crate) fn settings(config: TcpConfig) -> Settings {
         rx_delay: Span::ZERO,
         reaction: Span::ZERO,
         nic_buffer: u64::MAX,
-        nic_fifo: false,
+        nic_queue: NicQueue::PerDestination,
         switch_latency: Span::ZERO,
         buffer: per_port(1 << 30),
         queue_packets: None,

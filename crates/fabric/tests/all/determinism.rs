@@ -4,7 +4,7 @@ use crate::common::*;
 use crate::properties::draw;
 use pauseframe_engine::RunEnding;
 use pauseframe_fabric::{
-    BufferPolicy, FlowRecord, FlowSpec, FrameOverhead, MarkAt, Marker, NetworkPlan, NotEctAction,
+    BufferPolicy, FlowRecord, FlowSpec, FrameOverhead, MarkAt, Marker, NetworkPlan, NicQueue, NotEctAction,
     PfcSettings, PortPriorityReport, QueueLengthThreshold, SamplePlan, Settings, StepMarker, ValueByPort,
 };
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star};
@@ -236,7 +236,7 @@ fn leaves() -> Vec<Pinned> {
     let classes = (0..9).map(|i| FlowSpec { transport: i % 2, ..flows[usize::from(i)] }).collect();
     let pool = Settings { buffer: shared(900_000, 0.5), ..lossless(config(), 0) };
     vec![
-        ("leaves-fifo", topology.clone(), Settings { nic_fifo: true, ..bolt() }, flows.clone()),
+        ("leaves-fifo", topology.clone(), Settings { nic_queue: NicQueue::Fifo, ..bolt() }, flows.clone()),
         ("leaves-shared-pfc", topology.clone(), pool, flows),
         ("leaves-two-classes", topology, both, classes),
     ]

@@ -1,7 +1,7 @@
 //! The NIC: turns between destinations, sockets that wait for room, one queue for all.
 
 use crate::common::*;
-use pauseframe_fabric::{FlowSpec, FlowStatus, Settings};
+use pauseframe_fabric::{FlowSpec, FlowStatus, NicQueue, Settings};
 use pauseframe_topology::generate::star;
 use pauseframe_topology::{Channel, Topology};
 use pauseframe_units::{Span, Time};
@@ -51,11 +51,47 @@ fn turns_are_of_destinations_not_of_connections() {
     assert_eq!(ends[1], (350 + 1) * FULL + 2 * US);
 }
 
+/// With a queue for each flow, flows to one destination take turns too.
+#[test]
+fn flows_take_turns_whatever_their_destination() {
+    let topology = star(3, wire()).unwrap();
+    let to = |host: &str, packets: u64| flow(&topology, "host0", host, packets * MSS);
+    let settings = Settings { nic_queue: NicQueue::PerFlow, ..settings(config()) };
+    let at = |packet: u64| (packet + 1) * FULL + 2 * US;
+    // As above: the second flow's n-th packet is number 2 n + 2.
+    let flows = [to("host1", 5000), to("host1", 50)];
+    assert_eq!(ends(&topology, &settings, &flows), [at(5050), at(102)]);
+    // Two packets of the first flow are ahead of the rounds of three. When it is over, the other two alternate.
+    let flows = [to("host1", 100), to("host1", 100), to("host2", 150)];
+    assert_eq!(ends(&topology, &settings, &flows), [at(294), at(299), at(350)]);
+}
+
+/// A flow holds no more than its share behind the ring, and a flow that waits for room holds up no other.
+#[test]
+fn a_flow_waits_for_room_in_its_own_queue() {
+    let topology = star(3, wire()).unwrap();
+    let bulk = |count: usize| vec![flow(&topology, "host0", "host1", 300 * MSS); count];
+    for nic_buffer in [1, 10_000, 64_000] {
+        let settings = Settings { nic_queue: NicQueue::PerFlow, nic_buffer, ..settings(config()) };
+        let (network, ending) = run(&topology, &settings, &bulk(4));
+        let nic = report(&network, &ending, port(&topology, "host0", "switch"));
+        assert!(nic.backlog_max < 4 * (nic_buffer + FRAME) + FRAME, "{} bytes", nic.backlog_max);
+        let ends = ends(&topology, &settings, &bulk(4));
+        assert_eq!(*ends.iter().max().unwrap(), 1201 * FULL + 2 * US);
+        let ahead = (nic_buffer / FRAME + 3) * 3 * FULL;
+        assert!(*ends.iter().min().unwrap() >= 1201 * FULL + 2 * US - ahead, "{ends:?}");
+        // A packet of another flow leaves behind one frame in service, one in the ring and one of each other flow.
+        let late = FlowSpec { start: Time(100 * FULL + 1), ..flow(&topology, "host0", "host2", MSS) };
+        let ends = self::ends(&topology, &settings, &[bulk(2), vec![late]].concat());
+        assert!(ends[2] <= (100 + 5 + 2) * FULL + 2 * US, "{}", ends[2]);
+    }
+}
+
 #[test]
 fn in_a_fifo_the_later_flow_waits_for_all_of_the_earlier_one() {
     let topology = star(3, wire()).unwrap();
     let flows = [flow(&topology, "host0", "host1", 500 * MSS), flow(&topology, "host0", "host2", 50 * MSS)];
-    let settings = Settings { nic_fifo: true, ..settings(config()) };
+    let settings = Settings { nic_queue: NicQueue::Fifo, ..settings(config()) };
     let ends = ends(&topology, &settings, &flows);
     assert_eq!(ends, [501 * FULL + 2 * US, 551 * FULL + 2 * US]);
 }
@@ -65,8 +101,9 @@ fn in_a_fifo_the_later_flow_waits_for_all_of_the_earlier_one() {
 fn sockets_wait_for_room_in_turn() {
     let topology = star(2, wire()).unwrap();
     let flows = vec![flow(&topology, "host0", "host1", 300 * MSS); 4];
-    for (fifo, nic_buffer) in [(false, 1), (false, 10_000), (true, 10_000), (true, 64_000)] {
-        let settings = Settings { nic_fifo: fifo, nic_buffer, ..settings(config()) };
+    let (apart, fifo) = (NicQueue::PerDestination, NicQueue::Fifo);
+    for (nic_queue, nic_buffer) in [(apart, 1), (apart, 10_000), (fifo, 10_000), (fifo, 64_000)] {
+        let settings = Settings { nic_queue, nic_buffer, ..settings(config()) };
         let (network, ending) = run(&topology, &settings, &flows);
         let nic = report(&network, &ending, port(&topology, "host0", "switch"));
         // A socket may hand over a packet while less than `nic_buffer` is held.

@@ -6,9 +6,9 @@ use crate::rdma::pair;
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, FlowSpec, FlowStatus, FrameOverhead, HeadroomPoolSettings,
-    IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker, Network, NotEctAction, PerPortBuffer, PfcSettings,
-    PortPriorityReport, QueueDiscipline, QueueLengthThreshold, RdmaSettings, Red, Scheduler, Settings,
-    SharedBuffer, StepMarker, TransportSettings, ValueByPort,
+    IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker, Network, NicQueue, NotEctAction, PerPortBuffer,
+    PfcSettings, PortPriorityReport, QueueDiscipline, QueueLengthThreshold, RdmaSettings, Red, Scheduler,
+    Settings, SharedBuffer, StepMarker, TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::QueuePairSettings;
 use pauseframe_rdma::cc::dcqcn::{DcqcnChanges, Preset};
@@ -183,7 +183,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         rx_delay: stack(rng),
         reaction: Span::ZERO,
         nic_buffer: one_of(rng, &[3_000, 100_000, 1_000_000]),
-        nic_fifo: coin(rng),
+        nic_queue: one_of(rng, &[NicQueue::PerFlow, NicQueue::PerDestination, NicQueue::Fifo]),
         switch_latency: Span(rng.uniform_below(2) * rng.uniform_below(800_000)),
         buffer,
         queue_packets: None,

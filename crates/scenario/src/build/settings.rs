@@ -2,8 +2,7 @@
 
 use crate::spec::{ChoiceName, WireJitterSpec};
 use crate::spec::{
-    Clocks, DemandEntry, HostSpec, HostStack, NicQueue, Per, RoutingKind, Scenario, VlanRoutingSpec,
-    WireOverhead,
+    Clocks, DemandEntry, HostSpec, HostStack, Per, RoutingKind, Scenario, VlanRoutingSpec, WireOverhead,
 };
 use pauseframe_fabric::{
     FrameOverhead, HostLinkJitterSettings, Settings, SlowReceiverSettings, TransportSettings, VlanChoice,
@@ -41,7 +40,7 @@ pub(crate) fn settings(
         rx_delay,
         reaction: host.reaction,
         nic_buffer: host.nic_buffer.0,
-        nic_fifo: host.nic_queue == NicQueue::Fifo,
+        nic_queue: host.nic_queue,
         switch_latency: switch.latency,
         buffer: switch.buffer,
         queue_packets: switch.queue_packets,

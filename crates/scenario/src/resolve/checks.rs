@@ -9,7 +9,7 @@ use crate::spec::{
 use pauseframe_fabric::all_ports_of_topology;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_schema::ledger::Ledger;
-use pauseframe_schema::value::Setting;
+use pauseframe_schema::value::{Choice, Setting};
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::EcnMode;
 use pauseframe_units::{BitRate, Bytes, PortId, Priority};
@@ -348,8 +348,8 @@ pub(crate) fn qcn(
         let message = "the tables of VLANs lead to hosts, not from a congestion point back to the source";
         ledger.problem("routing.kind", message, "with QCN use ecmp or spray, or qcn = false");
     }
-    if host.nic_queue == NicQueue::Fifo && !ledger.failed("host.nic_queue") {
-        let message = "fifo, but QCN limits the queue of one destination";
+    if host.nic_queue != NicQueue::PerDestination && !ledger.failed("host.nic_queue") {
+        let message = format!("{}, but QCN limits the queue of one destination", host.nic_queue.name());
         ledger.problem("host.nic_queue", message, "use per_destination, or qcn = false");
     }
     let lossless =

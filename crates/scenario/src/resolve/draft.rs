@@ -7,9 +7,9 @@ use super::{by_rate, kernel, routes, transports};
 use crate::presets;
 use crate::spec::switch::Demands;
 use crate::spec::{
-    Clocks, CorruptionSpec, Fabric, FailureSpec, HostSpec, NicQueue, PauseStormSpec, PluginsSpec,
-    QcnSettings, RecordSpec, RoutingSpec, Scenario, Stop, SwitchSpec, TopologySpec, TransportKindName,
-    WorkloadKind, WorkloadSpec, faults, graph, routing, topology,
+    Clocks, CorruptionSpec, Fabric, FailureSpec, HostSpec, PauseStormSpec, PluginsSpec, QcnSettings,
+    RecordSpec, RoutingSpec, Scenario, Stop, SwitchSpec, TopologySpec, WorkloadKind, WorkloadSpec, faults,
+    graph, routing, topology,
 };
 use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::{Ledger, Origin};
@@ -102,7 +102,6 @@ impl Draft {
     pub(super) fn settle_and_check(&mut self, ledger: &mut Ledger) {
         self.plugins.settle(ledger, self.transports.iter().map(|transport| &transport.spec));
         settle_transports(ledger, &mut self.transports, &self.switch, &self.workloads);
-        settle_nic_queue(ledger, &mut self.host, &self.transports);
         if let Some(graph) = &self.graph {
             by_rate::settle(ledger, graph, &self.host, self.routing.vlans.is_some(), &mut self.switch);
         }
@@ -176,17 +175,6 @@ fn settle_transports(
         if let Some(application) = workloads.iter().find(runs_on_it) {
             transports::settle_small_segments(ledger, transport, &application.name);
         }
-    }
-}
-
-/// An RDMA NIC serves its queue pairs in turn, so a short message does not wait behind all that a long one has posted.
-fn settle_nic_queue(ledger: &mut Ledger, host: &mut HostSpec, transports: &[Named]) {
-    const PATH: &str = "host.nic_queue";
-    let has_queue_pairs = transports.iter().any(|t| t.is_used && t.spec.kind == TransportKindName::Rdma);
-    if has_queue_pairs && host.nic_queue == NicQueue::Fifo && !ledger.root.nearest(PATH).1 {
-        host.nic_queue = NicQueue::PerDestination;
-        let origin = Origin::Computed("because an RDMA NIC serves its queue pairs in turn".to_owned());
-        ledger.settle(PATH, host.nic_queue.toml(), origin);
     }
 }
 

@@ -11,16 +11,13 @@ use pauseframe_fabric::matches_glob;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::Topology;
 use pauseframe_transport::{CongestionControlConfig, EcnMode};
-use pauseframe_units::{Bytes, NodeId, Span};
+use pauseframe_units::{NodeId, Span};
 
 /// Of our congestion controls, those that Linux has too, and their names there.
 const IN_LINUX: [(&str, &str); 4] =
     [("newreno", "reno"), ("cubic", "cubic"), ("dctcp", "dctcp"), ("vegas", "vegas")];
 /// One kernel has interrupts for so many network cards.
 const HOSTS_MAX: usize = 52;
-
-/// The default of `host.nic_buffer`.
-const NIC_BUFFER: Bytes = Bytes::kb(512);
 
 /// The name of a congestion control in Linux, if it has it.
 pub(crate) fn name_in_linux(control: &CongestionControlConfig) -> Option<&'static str> {
@@ -190,8 +187,8 @@ fn warn_of_unreached_keys(ledger: &mut Ledger, path: &str, spec: &TransportSpec)
 fn warn_of_ignored_keys(ledger: &mut Ledger, host: &HostSpec) {
     let ignored = [
         ("host.tx_jitter", host.tx_jitter > Span::ZERO),
-        ("host.nic_buffer", host.nic_buffer != NIC_BUFFER),
-        ("host.nic_queue", host.nic_queue != NicQueue::Fifo),
+        ("host.nic_buffer", host.nic_buffer != crate::spec::FLOW_SHARE),
+        ("host.nic_queue", host.nic_queue != NicQueue::PerFlow),
         ("host.ticks_apart", host.ticks_apart),
     ];
     for (path, _) in ignored.iter().filter(|(_, given)| *given) {

@@ -1,6 +1,6 @@
 //! `[host]`: hosts and their NICs.
 
-use pauseframe_fabric::matches_glob;
+use pauseframe_fabric::{NicQueue, matches_glob};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
@@ -12,6 +12,8 @@ const TIME_MAX: Span = Span::from_secs(86_400);
 const SECOND: Span = Span::from_secs(1);
 /// What network cards of 10 Gb/s and more wait by default.
 pub(crate) const INTERRUPT_DELAY: Span = Span::from_us(10);
+/// `tcp_limit_output_bytes` of Linux.
+pub(crate) const FLOW_SHARE: Bytes = Bytes(1 << 20);
 
 table! {
     /// Hosts and their NICs
@@ -49,11 +51,13 @@ table! {
         /// dependent flows or messages use several threads only if this is at least the lookahead of the network
         /// (docs/models/applications.md)
         reaction: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
-        /// Bytes that the stack and the NIC can hold; sockets wait for room instead of dropping
-        #[source = "cee Table I: 512 KB a NIC"]
-        nic_buffer: Bytes = or_in(Bytes::kb(512), Bytes(1)..=Bytes(4_000_000_000));
-        /// Queues of the NIC: a single one, or one per destination with round-robin service
+        /// Queues of the NIC in front of its ring: one for each flow, in turn by frames, with tso by super-packets; one for each
+        /// destination; or a single one (docs/models/host-queues.md)
         nic_queue: NicQueue = by(nic_queue, qcn);
+        /// Bytes that the stack and the NIC hold before sockets wait for room. With queues for flows the largest share of a flow
+        /// (a TCP flow holds a millisecond of its rate, at least two frames or super-packets); otherwise of all flows together
+        #[source = "Linux: tcp_limit_output_bytes; cee Table I: 512 KB a NIC"]
+        nic_buffer: Bytes = by(nic_buffer, nic_queue);
         /// Segmentation offload: TCP sends super-packets, which the NIC cuts into frames
         #[source = "Linux: tcp_tso_autosize, tcp_tso_should_defer"]
         tso: bool = or(false);
@@ -79,7 +83,7 @@ table! {
     pub fn read(t, hosts: Option<&Hosts>, qcn: bool);
 }
 
-/// One queue, as kernels have; QCN needs an adapter that limits each destination separately. Queue pairs change the default later (`settle_nic_queue`).
+/// QCN needs an adapter that limits each destination separately.
 fn nic_queue(t: &mut Table, key: &'static str, doc: &str, qcn: bool) -> NicQueue {
     let (default, origin) = if qcn {
         (
@@ -87,9 +91,19 @@ fn nic_queue(t: &mut Table, key: &'static str, doc: &str, qcn: bool) -> NicQueue
             Origin::Computed("because QCN limits the queue of one destination".to_owned()),
         )
     } else {
-        (NicQueue::Fifo, Origin::Default)
+        (NicQueue::PerFlow, Origin::Default)
     };
-    t.or_because(key, default, origin, "\"fifo\"; \"per_destination\" with qcn or queue pairs", doc)
+    t.or_because(key, default, origin, "\"per_flow\"; \"per_destination\" with qcn", doc)
+}
+
+fn nic_buffer(t: &mut Table, key: &'static str, doc: &str, queue: NicQueue) -> Bytes {
+    let default = if queue == NicQueue::PerFlow {
+        (FLOW_SHARE, Origin::Default)
+    } else {
+        (Bytes::kb(512), Origin::Computed("because all flows share the NIC's buffer".to_owned()))
+    };
+    let rule = "\"1 MiB\" with queues for flows, otherwise \"512 KB\"";
+    t.or_because_in(key, default, Bytes(1)..=Bytes(4_000_000_000), rule, doc)
 }
 
 table! {
@@ -128,16 +142,6 @@ choices! {
         Simulated = "simulated",
         /// An unmodified Linux kernel in virtual time
         Kernel = "kernel",
-    }
-}
-
-choices! {
-    /// How the NIC queues
-    pub enum NicQueue {
-        /// A queue for each destination, served round robin (virtual output queues)
-        PerDestination = "per_destination",
-        /// One queue
-        Fifo = "fifo",
     }
 }
 

@@ -23,13 +23,14 @@ pub(crate) mod transport;
 pub use clocks::Clocks;
 pub use engines::TreePacking;
 pub use faults::{CorruptionSpec, FailureSpec, PauseStormSpec};
-pub(crate) use host::INTERRUPT_DELAY;
-pub use host::{HostSpec, HostStack, NicQueue, SlowReceiver, WireJitterSpec, WireOverhead};
+pub(crate) use host::{FLOW_SHARE, INTERRUPT_DELAY};
+pub use host::{HostSpec, HostStack, SlowReceiver, WireJitterSpec, WireOverhead};
 pub use pauseframe_fabric::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, HeadroomPoolSettings, IdealOutputQueuedBuffer, MarkAt,
-    MarkSpacing, Marker, NoMarker, NotEctAction, ObeyedPausePriorities, PauseRule, PerPortBuffer, PfcPorts,
-    PfcSettings, PfcWatchdogSettings, PortSelector, QcnSettings, QueueDiscipline, QueueLengthThreshold, Red,
-    Scheduler, SharedBuffer, StepMarker, StrictPriorityScheduler, ValueByPort, WatchdogAction,
+    MarkSpacing, Marker, NicQueue, NoMarker, NotEctAction, ObeyedPausePriorities, PauseRule, PerPortBuffer,
+    PfcPorts, PfcSettings, PfcWatchdogSettings, PortSelector, QcnSettings, QueueDiscipline,
+    QueueLengthThreshold, Red, Scheduler, SharedBuffer, StepMarker, StrictPriorityScheduler, ValueByPort,
+    WatchdogAction,
 };
 pub use pauseframe_rdma::QueuePairSettings;
 pub use pauseframe_rdma::cc::dcqcn::DcqcnChanges;

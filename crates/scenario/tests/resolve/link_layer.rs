@@ -53,13 +53,19 @@ fn qcn_presets_are_those_of_cee() {
 }
 
 #[test]
-fn a_nic_has_one_queue_unless_qcn_limits_destinations() {
+fn a_nic_has_a_queue_for_each_flow_unless_qcn_limits_destinations() {
     let queue = |addition: &str| good(addition).scenario.host.nic_queue;
-    assert_eq!(queue(""), NicQueue::Fifo);
+    assert_eq!(queue(""), NicQueue::PerFlow);
     assert_eq!(queue("[qcn]\n"), NicQueue::PerDestination);
     assert_eq!(queue("[host]\nnic_queue = \"per_destination\"\n"), NicQueue::PerDestination);
     let off = resolve_as("s.toml", &format!("qcn = false\n{BASE}"), &[], None).unwrap();
-    assert_eq!(off.scenario.host.nic_queue, NicQueue::Fifo);
+    assert_eq!(off.scenario.host.nic_queue, NicQueue::PerFlow);
+    // Nothing else changes it, such as a queue pair.
+    let other = "[transports.q]\npreset = \"roce_dcqcn\"\n";
+    assert_eq!(queue(other), NicQueue::PerFlow);
+    let buffer = |addition: &str| good(addition).scenario.host.nic_buffer;
+    assert_eq!(buffer(""), Bytes(1 << 20));
+    assert_eq!(buffer("[host]\nnic_queue = \"fifo\"\n"), Bytes::kb(512));
 }
 
 #[test]

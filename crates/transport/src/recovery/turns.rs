@@ -161,6 +161,11 @@ impl Sender {
         Some((u128::from(window) * percent * second / 100 / u128::from(srtt.0)) as u64)
     }
 
+    /// A millisecond of the rate that pacing would have.
+    pub(crate) fn small_queue_share(&self, config: &TcpConfig) -> u64 {
+        self.pacing_rate(config).map_or(u64::MAX, |rate| rate >> PACING_SHIFT)
+    }
+
     /// Whether the pacer delays the next segment; sets its timer.
     fn set_timer_if_pacer_delays(&mut self, now: Time, config: &TcpConfig) -> bool {
         if !config.recovery.pacing.on || self.must_retransmit_immediately() {

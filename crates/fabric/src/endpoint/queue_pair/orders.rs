@@ -43,7 +43,7 @@ impl BorrowedHost<'_> {
         });
         let pair = QueuePair::new(Arc::clone(settings));
         let classes = [picked.class, ctx.plan.class_index_of_priority(rdma.cnp_priority)];
-        let nic_queues = classes.map(|class| self.host_mut().nic_queue_for_destination(to, class));
+        let nic_queues = classes.map(|class| self.host_mut().nic_queue_of_flow(endpoint_key, to, class));
         let mut end = QueuePairEnd {
             pair,
             telemetry: TelemetryId::NONE,
@@ -159,10 +159,12 @@ impl BorrowedHost<'_> {
         let pairs = self.queue_pairs_mut();
         let Some(end) = pairs.ends[place].take() else { return };
         ctx.packets.free_telemetry_of_frame(end.telemetry);
-        pairs.register_pair_end_key(end.own_endpoint_key(), EndpointId::NONE);
+        let endpoint_key = end.own_endpoint_key();
+        pairs.register_pair_end_key(endpoint_key, EndpointId::NONE);
         // The line for the NIC knows an end by its place: nobody else gets it before its turn has come.
         if !end.blocked {
             pairs.free.push(place);
         }
+        self.host_mut().close_queues_of_flow(endpoint_key);
     }
 }

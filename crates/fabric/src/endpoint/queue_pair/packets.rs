@@ -7,6 +7,7 @@ use crate::endpoint::node::BorrowedHost;
 use crate::frame::{FrameContent, Packet, PacketId, RdmaFrame, TelemetryId};
 use crate::ids::EndpointId;
 use crate::order::EndpointEvent;
+use crate::settings::NicQueue;
 use pauseframe_rdma::{Failure, Opcode, Packet as RdmaPacket};
 use pauseframe_transport::{ConnectionFailure as FlowFailure, EcnCodepoint};
 use pauseframe_units::{Priority, Time};
@@ -105,15 +106,17 @@ impl BorrowedHost<'_> {
         if reply.is_some() || end.blocked {
             return reply;
         }
-        if !host.has_nic_buffer_space(ctx) {
+        // A card takes packets from a queue pair when it is its turn: two frames keep its queue filled.
+        if !host.has_room(end.nic_queues[0], ctx, || 0) {
             end.blocked = true;
-            host.append_blocked_socket(BlockedSocket::QueuePair(place));
+            host.append_blocked_socket(end.nic_queues[0], BlockedSocket::QueuePair(place));
             return None;
         }
         end.pair.poll_data(ctx.now())
     }
 
-    /// A queue pair in the line for the NIC sends one packet; false if it had none and left the line.
+    /// A queue pair in the line for the NIC sends one packet; false if it had none and left the line. With a queue for each flow it
+    /// sends all that has room and leaves the line.
     pub(in crate::endpoint) fn send_packet_of_blocked_queue_pair(
         &mut self,
         place: EndpointId,
@@ -124,18 +127,27 @@ impl BorrowedHost<'_> {
             self.queue_pairs_mut().free.push(place);
             return false;
         }
-        let packet = self.pair_end_mut(place).pair.poll_data(ctx.now());
-        if let Some(packet) = packet {
-            self.send_rdma_packet(place, packet, ctx);
-            self.send_pending_replies(place, ctx);
+        let stays = ctx.settings.nic_queue != NicQueue::PerFlow && self.send_one_data_packet(place, ctx);
+        self.pair_end_mut(place).blocked = stays;
+        if ctx.settings.nic_queue == NicQueue::PerFlow {
+            while let Some(packet) = self.poll_next_rdma_packet(place, ctx) {
+                self.send_rdma_packet(place, packet, ctx);
+            }
         }
         let end = self.pair_end_mut(place);
-        end.blocked = packet.is_some();
         if end.pair.sent() >= end.tells {
             end.notify_of_sent_messages(ctx);
         }
         end.schedule_queue_pair_timer(ctx);
-        packet.is_some()
+        stays
+    }
+
+    /// Sends one data packet and the replies that wait; false if there was no data.
+    fn send_one_data_packet(&mut self, place: EndpointId, ctx: &mut Context) -> bool {
+        let Some(packet) = self.pair_end_mut(place).pair.poll_data(ctx.now()) else { return false };
+        self.send_rdma_packet(place, packet, ctx);
+        self.send_pending_replies(place, ctx);
+        true
     }
 
     fn send_rdma_packet(&mut self, place: EndpointId, packet: RdmaPacket, ctx: &mut Context) {
