@@ -20,6 +20,9 @@ const DCTCP_ACKS: RowValue =
 /// bolt §IV-A2 (claim B-P09); the paper has an RTO of 45 us with its round trip of 15 us.
 const PFABRIC_RTO: &str = "600 us";
 
+const ACK_EACH: RowValue =
+    set("rdma_ack_every", "1", "HPCC simulator: L2_ACK_INTERVAL 1; each acknowledgement is a sample");
+
 /// All transport presets; the first is the default.
 pub const PRESETS: &[Row] = &[
     Row {
@@ -69,6 +72,7 @@ pub const PRESETS: &[Row] = &[
         row: &[
             set("kind", "rdma", "InfiniBand Architecture Specification, annex A17"),
             set("rdma_control", "hpcc", "SIGCOMM 2019"),
+            ACK_EACH,
             set("lossless", "true", "SIGCOMM 2019 §4: with PFC"),
         ],
     },
@@ -78,6 +82,7 @@ pub const PRESETS: &[Row] = &[
         row: &[
             set("kind", "rdma", "InfiniBand Architecture Specification, annex A17"),
             set("rdma_control", "timely", "SIGCOMM 2015"),
+            ACK_EACH,
             set("lossless", "true", "SIGCOMM 2015 §6: with PFC"),
         ],
     },
@@ -87,6 +92,7 @@ pub const PRESETS: &[Row] = &[
         row: &[
             set("kind", "rdma", "InfiniBand Architecture Specification, annex A17"),
             set("rdma_control", "swift", "SIGCOMM 2020"),
+            ACK_EACH,
             set("lossless", "true", "none: the paper ran lossy; here as the other RoCE presets"),
         ],
     },
