@@ -98,7 +98,7 @@ def test_a_receiving_card_slows_senders_when_its_input_is_full() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value"),
-    [("rdma_receives", 3), ("rdma_slow_restart", True), ("rdma_cnp_on_ingress", 0.5)],
+    [("rdma_receives", 3), ("rdma_cnp_on_ingress", 0.5)],
 )
 def test_keys_without_an_effect_are_refused(key: str, value: float) -> None:
     with pytest.raises(ScenarioError, match=f"{key}.*no effect"):

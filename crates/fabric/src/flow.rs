@@ -195,7 +195,7 @@ impl RdmaCounts {
         self.cnps_received += other.cnps_received;
         self.repeats_by_nak += other.repeats_by_nak;
         self.repeats_by_timeout += other.repeats_by_timeout;
-        self.waited = self.waited + other.waited;
+        self.waited += other.waited;
     }
 }
 

@@ -50,9 +50,9 @@ table! {
         /// A queue pair fails after this many ACK timeouts and one more without progress
         #[source = "InfiniBand Architecture Specification: three bits"]
         retry_count as "rdma_retry_count": u32 = or_in(7, 0..=7);
-        /// A NAK counts as a CNP at the requester
-        #[source = "NVIDIA: ROCE_ACCL roce_slow_restart_en; that losses generate CNPs is inferred from its counters"]
-        slow_restart as "rdma_slow_restart": bool = or(false);
+        /// With DCQCN: packets beyond a gap are answered with CNPs, as marked ones
+        #[source = "NVIDIA: ROCE_ACCL roce_slow_restart_en, whose counters say that it generates CNPs"]
+        slow_restart as "rdma_slow_restart": bool = or(true);
         /// Maximum bytes in flight of a queue pair
         #[source = "NVIDIA: ROCE_ACCL roce_tx_window_en, whose size is not documented"]
         tx_window as "rdma_tx_window": Option<Bytes> = optional_in(Bytes(256)..=Bytes(1_000_000_000), "unlimited");
@@ -287,7 +287,10 @@ impl QueuePair {
             opcode if opcode.is_response() => {
                 let Self { sender, receiver, control, settings, stats, .. } = self;
                 receiver.on_mark(is_marked, settings, stats, now);
-                sender.on_response(packet, control, settings, stats, now);
+                let is_beyond_gap = sender.on_response(packet, control, settings, stats, now);
+                if is_beyond_gap && settings.slow_restart {
+                    receiver.notify(settings, now);
+                }
             }
             _ => self.receiver.on_data(packet, is_marked, &self.settings, &mut self.stats, now),
         }

@@ -17,7 +17,7 @@ fn settings() -> QueuePairSettings {
         rnr_timer: 1,
         nak_interval: None,
         timer: RetransmissionTimer::Adaptive,
-        slow_restart: false,
+        slow_restart: true,
         tx_window: None,
         receives: None,
         repost: Span::from_us(1),
@@ -537,13 +537,15 @@ fn the_adaptive_timer_doubles_and_both_give_up_after_the_same_time() {
 
 #[test]
 fn losses_cut_the_rate_by_slow_restart_and_by_the_adaptive_timer() {
+    use RetransmissionTimer::{Adaptive, Ibta};
     let line = settings().line;
     let dcqcn = crate::cc::dcqcn::DcqcnSettings::of(crate::cc::dcqcn::Preset::Paper, line);
     let rate = |slow_restart, timer, lost| {
-        let pair = QueuePairSettings { control: Control::Dcqcn(dcqcn), slow_restart, timer, ..settings() };
+        let notification = Some(NotificationPoint { interval: Span::from_us(50), delay: Span::ZERO });
+        let control = Control::Dcqcn(dcqcn);
+        let pair = QueuePairSettings { control, notification, slow_restart, timer, ..settings() };
         run(pair, 20 * 1024, |turn| (turn == lost, false))[0].rate()
     };
-    use RetransmissionTimer::{Adaptive, Ibta};
     let (middle, tail) = (10, 19);
     assert!(rate(true, Ibta, middle) < line && rate(false, Adaptive, tail) < line);
     assert_eq!(
@@ -563,9 +565,9 @@ fn a_transmit_window_bounds_what_is_in_flight_and_never_waits_for_the_timer() {
             |source| source.send(300 * 1024),
             |packet, _| {
                 if packet.opcode.is_data() {
-                    sent = u64::from(packet.psn) + 1
+                    sent = u64::from(packet.psn) + 1;
                 } else {
-                    acked = u64::from(packet.psn) + 1
+                    acked = u64::from(packet.psn) + 1;
                 }
                 most = most.max(sent - acked);
                 (false, false)

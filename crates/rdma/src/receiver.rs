@@ -125,6 +125,9 @@ impl Receiver {
         stats: &mut Stats,
         now: Time,
     ) {
+        if settings.slow_restart {
+            self.notify(settings, now);
+        }
         let early = Early::of(packet);
         let is_new = settings.selective_repeat && self.early.insert(number, early).is_none();
         // The requester has gone back, and the packet that it went back to is lost again.

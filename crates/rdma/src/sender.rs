@@ -520,9 +520,6 @@ impl Sender {
     ) {
         stats.naks_received += 1;
         cc.on_loss(now);
-        if settings.slow_restart {
-            cc.on_cnp(now);
-        }
         if !settings.selective_repeat {
             self.go_back(Cause::Nak);
             return;
@@ -567,8 +564,8 @@ impl Sender {
         if !settings.unordered || now >= self.unordered.retry_at {
             let interval =
                 if settings.unordered { settings.timeout } else { settings.timer_after(self.retries) };
-            self.waited = self.waited + interval;
-            stats.waited = stats.waited + interval;
+            self.waited += interval;
+            stats.waited += interval;
             self.retries += 1;
             self.unordered.retry_at = now + settings.timeout;
         }

@@ -67,6 +67,21 @@ pub const PRESETS: &[Row] = &[
         ],
     },
     Row {
+        name: "roce_connectx5",
+        doc: "RoCEv2 queue pairs of a ConnectX-5 on a network that drops, as measured (docs/models/rdma.md), lossy",
+        row: &[
+            set("kind", "rdma", "InfiniBand Architecture Specification, annex A17"),
+            set("rdma_control", "dcqcn_connectx", "NVIDIA: DCQCN CC parameters"),
+            set("ecn", "classic", "SIGCOMM 2015 §3.1: data packets are ECN-capable"),
+            set(
+                "dcqcn_rise_interval",
+                "500 us",
+                "fitted: 50 Mb/s of hyper increase a step give the measured 0.1 Gb/s a ms",
+            ),
+            set("rdma_cnp_interval", "50 us", "fitted: goodput and loss of two senders of 1 MiB"),
+        ],
+    },
+    Row {
         name: "roce_hpcc",
         doc: "RoCEv2 queue pairs with HPCC (SIGCOMM 2019) in a lossless class",
         row: &[

@@ -138,6 +138,7 @@ def read_config(path: Path) -> Imported:
         f'rdma_mtu = "{mtu} B"',
         f"rdma_ack_every = {max(1, int(_one(path, values, 'L2_ACK_INTERVAL', '1')))}",
         'rdma_nak_interval = "500 us"',
+        "rdma_slow_restart = false",
         'rdma_timer = "ibta" # the simulator has no timer; this one is long',
         'rdma_cnp_interval = "0 s" # every marked packet is answered',
     ]

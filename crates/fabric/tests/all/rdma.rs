@@ -34,7 +34,7 @@ pub(crate) fn pair() -> QueuePairSettings {
         rnr_timer: 14,
         nak_interval: None,
         timer: RetransmissionTimer::Adaptive,
-        slow_restart: false,
+        slow_restart: true,
         tx_window: None,
         receives: None,
         repost: Span::from_us(1),

@@ -128,7 +128,7 @@ impl Sender {
         numbers.find(|number| !self.reads.early.contains(number)).unwrap_or(end)
     }
 
-    /// A packet of the response to a READ; it also acknowledges all requests before it.
+    /// A packet of the response to a READ; it also acknowledges all requests before it. Returns whether responses before it are missing.
     pub(crate) fn on_response(
         &mut self,
         packet: &Packet,
@@ -136,7 +136,7 @@ impl Sender {
         settings: &QueuePairSettings,
         stats: &mut Stats,
         now: Time,
-    ) {
+    ) -> bool {
         let number = unwrap_psn(packet.psn, self.unacknowledged);
         // The responder has gone back, and the packet that it went back to is lost again.
         if number <= std::mem::replace(&mut self.reads.last, number) {
@@ -145,7 +145,7 @@ impl Sender {
         let is_known = number < self.unacknowledged || self.reads.early.contains(&number);
         if is_known || number >= self.highest || self.read_of(number).is_none() {
             stats.duplicates += 1;
-            return;
+            return false;
         }
         let is_next = self.first_missing_response(number + 1) == number;
         if is_next || settings.selective_repeat {
@@ -159,6 +159,7 @@ impl Sender {
         if !is_next {
             self.on_missing_responses(number, settings);
         }
+        !is_next
     }
 
     /// Responses before `end` are missing, which is an implied NAK: requests the rest again, or with selective repeat the missing packets.

@@ -88,6 +88,7 @@ fn rdma(spec: &TransportSpec, mtu: Bytes, trims: bool) -> RdmaSettings {
         // Acknowledgements of NSCC echo marks.
         notification: spec.pair.notification.filter(|_| !is_nscc),
         telemetry_bytes,
+        slow_restart: spec.pair.slow_restart && matches!(control, ControlChoice::Dcqcn(..)),
         ..spec.pair
     };
     RdmaSettings { pair, control, ecn: spec.tcp.ecn != EcnMode::Off, cnp_priority: spec.rdma_cnp_priority }

@@ -310,7 +310,6 @@ fn idle_keys_of_queue_pairs(ledger: &mut Ledger, path: &str, spec: &TransportSpe
         ("rdma_receives", pair.receives.is_some() && is_nscc, unordered),
         ("rdma_tx_window", pair.tx_window.is_some() && is_nscc, unordered),
         ("rdma_nak_interval", pair.nak_interval.is_some() && is_nscc, unordered),
-        ("rdma_slow_restart", pair.slow_restart && !is_dcqcn, no_cnps),
         ("rdma_cnp_on_ingress", pair.cnp_on_ingress.is_some() && !is_dcqcn, no_cnps),
     ] {
         if is_idle {
