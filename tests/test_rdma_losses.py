@@ -42,7 +42,9 @@ def goodput(done: pf.Run, seconds: float) -> list[float]:
 def test_no_queue_pair_waits_for_the_timer_of_67_ms(buffer: str, rate: str) -> None:
     done = run(TWO_TO_ONE, **{"switch.buffer.size": buffer, "topology.link.rate": rate})
     assert done.summary["drops"] > 0
-    assert float(flows_of(done)["finish_us"].to_numpy().max()) < 20_000
+    # Without a reaction to losses, both senders keep the queue full.
+    assert float(flows_of(done)["finish_us"].to_numpy().max()) < 60_000
+    assert int(flows_of(done)["timeouts"].sum()) == 0
 
 
 def test_causes_of_retransmissions_add_up() -> None:
@@ -59,8 +61,8 @@ def test_a_run_warns_of_queue_pairs_that_wait_for_timers() -> None:
             "flow 0" in text or "flow 1" in text for text in run(TWO_TO_ONE, **changes).warnings if "rdma_timer" in text
         )
 
-    silent = {"transport.rdma_timer": "ibta", "transport.rdma_nak_interval": "1 h"}
-    assert warned(**silent)
+    never = {"transport.rdma_timer": "ibta", "transport.rdma_nak_interval": "1 h"}
+    assert warned(**never)
     assert not warned(**{"switch.buffer.size": "10 MB"})
 
 

@@ -467,6 +467,26 @@ fn a_packet_that_is_lost_again_is_requested_again_without_the_timer() {
 }
 
 #[test]
+fn selective_repeat_finds_a_packet_that_is_lost_again() {
+    for times in 1..=4 {
+        let mut lost = 0;
+        let irn = QueuePairSettings { selective_repeat: true, ..settings() };
+        let [source, sink] = exchange(
+            irn,
+            |source| source.send(300 * 1024),
+            |packet, _| {
+                let is_lost =
+                    packet.opcode.is_data() && (packet.psn == 10 || packet.psn == 12) && lost < 2 * times;
+                lost += u32::from(is_lost);
+                (is_lost, false)
+            },
+        );
+        let Stats { retransmits, timeouts, .. } = *source.stats();
+        assert_eq!((sink.delivered(), retransmits, timeouts), (300 * 1024, 2 * times, 0), "{times}");
+    }
+}
+
+#[test]
 fn a_nak_interval_repeats_naks_by_time_alone() {
     let every = |interval| QueuePairSettings { nak_interval: Some(interval), ..settings() };
     let (naks, timeouts) = lose_the_same_packet(every(Span::from_us(5)), 2, false);

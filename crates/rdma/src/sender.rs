@@ -79,6 +79,8 @@ pub(crate) struct Sender {
     /// Selective repeat: the end of this recovery, and the next hole to fill.
     recover: u64,
     hole: u64,
+    /// When the last sent of the packets that have arrived beyond a gap was sent.
+    evidence: Time,
     /// Expiries of the timer without progress, and the time that they took.
     retries: u32,
     waited: Span,
@@ -120,6 +122,7 @@ impl Sender {
             selected: BTreeSet::new(),
             recover: 0,
             hole: 0,
+            evidence: Time::ZERO,
             unordered: Unordered::default(),
             reads: Reads::default(),
             failure: None,
@@ -321,7 +324,9 @@ impl Sender {
             if hole >= last {
                 break;
             }
-            let is_lost = hole >= self.unacknowledged && !self.selected.contains(&hole);
+            let is_lost = hole >= self.unacknowledged
+                && !self.selected.contains(&hole)
+                && self.sent_at(hole) <= self.evidence;
             let read = Some(hole).filter(|_| self.reads.posted > 0).and_then(|hole| self.read_of(hole));
             if is_lost && read.is_none_or(|read| read.first == hole) {
                 return Some(hole);
@@ -528,11 +533,19 @@ impl Sender {
             let number = unwrap_psn(selective.psn(), self.unacknowledged);
             if number >= self.unacknowledged && number < self.highest {
                 self.selected.insert(number);
+                self.evidence = self.evidence.max(self.sent_at(number));
             }
         }
-        if missing >= self.recover {
+        // What was sent again before a packet that has arrived since is lost again.
+        if missing >= self.recover || missing < self.hole && self.sent_at(missing) <= self.evidence {
             (self.hole, self.recover) = (missing, self.next);
         }
+    }
+
+    /// When a packet that is not acknowledged was last sent.
+    fn sent_at(&self, number: u64) -> Time {
+        let place = number.checked_sub(self.unacknowledged);
+        place.and_then(|place| self.sent_at.get(place as usize)).copied().unwrap_or(Time::MAX)
     }
 
     /// When the retransmission timer expires; `Time::MAX` if it does not run.

@@ -26,6 +26,8 @@ const LEAST: Span = Span::from_ms(10);
 /// Queue pairs wait too long for timers if all together, or one of them, spend more than this part of their time on it.
 const WAITING_ALL: f64 = 0.05;
 const WAITING_ONE: f64 = 0.2;
+/// Fewer packets sent again are no collapse.
+const REPEATED_LEAST: u64 = 1000;
 /// Maximum number of flows in a checked run; the shares of more flows would take too long to compute.
 const FLOWS_MAX: usize = 20_000;
 /// Weight of datagram flows, which do not give way to connections (weight 1).
@@ -64,7 +66,8 @@ pub(super) fn needless_timeouts(
     })
 }
 
-/// Warns if queue pairs spent much of their time without progress until a retransmission timer expired.
+/// Warns if queue pairs sent more packets again than they delivered, or spent much of their time without progress until a
+/// retransmission timer expired.
 pub(super) fn waits_for_timers(
     scenario: &Scenario,
     network: &mut Network,
@@ -75,18 +78,28 @@ pub(super) fn waits_for_timers(
         return None;
     }
     let (mut waited, mut lived, mut longest) = (Span::ZERO, Span::ZERO, None::<(f64, usize, FlowRecord)>);
+    let (mut repeated, mut delivered, mut mtu) = (0, 0, 0);
     for (flow, record) in network.flow_records(now).into_iter().enumerate() {
-        if transport(scenario, &record).kind != TransportKindName::Rdma {
+        if transport(scenario, &record).kind != TransportKindName::Rdma || record.failure.is_some() {
             continue;
         }
         let life = record.end.saturating_since(record.spec.start);
         (waited, lived) = (waited.saturating_add(record.rdma.waited), lived.saturating_add(life));
+        (repeated, delivered) = (repeated + u64::from(record.retransmits), delivered + record.delivered);
+        mtu = mtu.max(transport(scenario, &record).rdma_mtu.of(scenario.host.mtu, 0).0);
         let share = record.rdma.waited.0 as f64 / life.0.max(1) as f64;
         if longest.as_ref().is_none_or(|(most, ..)| share > *most) {
             longest = Some((share, flow, record));
         }
     }
     let (share, flow, record) = longest?;
+    if repeated * mtu > delivered && repeated > REPEATED_LEAST {
+        return Some(format!(
+            "transport.rdma_control: queue pairs sent {repeated} packets again, more than they delivered: go-back-N without a \
+             reaction to losses fills queues with packets that receivers drop; use one of DCQCN, lossless = true, \
+             rdma_selective_repeat or rdma_tx_window"
+        ));
+    }
     let of_all = waited.0 as f64 / lived.0.max(1) as f64;
     if of_all <= WAITING_ALL && share <= WAITING_ONE {
         return None;
