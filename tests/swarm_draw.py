@@ -187,7 +187,23 @@ def _queue_pairs(rng: random.Random) -> Table:
         transport |= {"rdma_ack_every": 8, "rdma_cnp_interval": "4 us", "rdma_cnp_delay": "2 us"}
     if rng.random() < 0.3:
         transport["lossless"] = rng.random() < 0.5
-    return transport
+    return transport | _losses(rng, transport)
+
+
+def _losses(rng: random.Random, transport: Table) -> Table:
+    """How queue pairs recover from losses; NSCC has its own rules."""
+    drawn: Table = {"rdma_timer": rng.choice(["adaptive", "ibta"]), "rdma_connect_time": rng.choice(["0 s", "5 us"])}
+    if transport["preset"] == "uec_nscc":
+        return drawn
+    if rng.random() < 0.3:
+        drawn["rdma_nak_interval"] = rng.choice(["50 us", "500 us"])
+    if rng.random() < 0.3:
+        drawn["rdma_tx_window"] = rng.choice(["1 KB", "64 KB"])
+    if transport["rdma_send"] and rng.random() < 0.5:
+        drawn |= {"rdma_receives": rng.choice([1, 3]), "rdma_rnr_timer": 1, "rdma_repost_delay": "3 us"}
+    if str(transport.get("rdma_control", "none")).startswith("dcqcn"):
+        drawn |= {"rdma_slow_restart": rng.random() < 0.5, "rdma_cnp_on_ingress": rng.choice([0.5, 0.95])}
+    return drawn
 
 
 def _transport(rng: random.Random) -> Table:

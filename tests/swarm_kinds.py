@@ -85,6 +85,9 @@ def _transport(transport: Table) -> Iterator[str]:
             go_back_n=not transport["rdma_selective_repeat"],
             delayed_cnp=transport["rdma_cnp_delay"] != "0 s",
             few_reads=transport["rdma_max_rd_atomic"] < 16,
+            adaptive_timer=transport["rdma_timer"] == "adaptive",
+            posted_receives="rdma_receives" in transport,
+            transmit_window="rdma_tx_window" in transport,
         )
         yield from (f"queue pairs: {habit}" for habit in habits)
         return

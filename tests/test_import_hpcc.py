@@ -45,11 +45,12 @@ def test_a_config_runs(tmp_path: Path, mode: str, control: str) -> None:
     (tmp_path / "flow.txt").write_text(FLOWS)
     done = cli("import", "hpcc", "config.txt", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    packets = "PACKET_PAYLOAD_SIZE 1000: packets have 1024 bytes of payload, a path MTU of RoCEv2"
-    notes = [*NOTES[control], packets, "not used: NIC_TOTAL_PAUSE_TIME"]
+    notes = [*NOTES[control], "not used: NIC_TOTAL_PAUSE_TIME"]
     assert sorted(done.stderr.splitlines()) == sorted(f"note: {note}" for note in notes)
     text = (tmp_path / "config.toml").read_text()
     assert f'rdma_control = "{control}"' in text
+    assert 'rdma_mtu = "1000 B"' in text
+    assert 'rdma_nak_interval = "500 us"' in text
     assert (DCQCN in text) == (control == "dcqcn_hpcc")
     assert 'min = { "25 Gbps" = "100 KB", "100 Gbps" = "400 KB" }' in text
     assert 'max = { "25 Gbps" = "400 KB", "100 Gbps" = "1600 KB" }, p_max = 0.2' in text

@@ -180,10 +180,12 @@ pub struct RdmaCounts {
     pub cnps_sent: u64,
     /// Congestion notifications received.
     pub cnps_received: u64,
-    /// Packets retransmitted after a NAK.
+    /// Packets retransmitted after a NAK, a trimmed packet, or a repeated request for a response.
     pub repeats_by_nak: u64,
     /// Packets retransmitted after a timeout.
     pub repeats_by_timeout: u64,
+    /// Time without progress that ended with timeouts.
+    pub waited: Span,
 }
 
 impl RdmaCounts {
@@ -193,6 +195,7 @@ impl RdmaCounts {
         self.cnps_received += other.cnps_received;
         self.repeats_by_nak += other.repeats_by_nak;
         self.repeats_by_timeout += other.repeats_by_timeout;
+        self.waited += other.waited;
     }
 }
 

@@ -10,5 +10,5 @@ mod receiver;
 mod sender;
 
 pub use packet::{NamedPsn, Opcode, Packet, Syndrome, WIRE_OVERHEAD, rnr_delay};
-pub use queue_pair::{NotificationPoint, QueuePair, QueuePairSettings, Stats};
+pub use queue_pair::{NotificationPoint, QueuePair, QueuePairSettings, RetransmissionTimer, Stats};
 pub use sender::Failure;

@@ -81,6 +81,11 @@ impl Opcode {
         matches!(self, Opcode::SendFirst | Opcode::SendOnly)
     }
 
+    /// Whether the packet completes a posted receive.
+    pub(crate) fn ends_send(self) -> bool {
+        matches!(self, Opcode::SendLast | Opcode::SendOnly)
+    }
+
     /// Bytes of the headers between BTH and payload.
     pub fn extension(self) -> u32 {
         match self {

@@ -5,14 +5,19 @@ use crate::cc::{Control, Controller};
 use crate::packet::{Opcode, Packet, WIRE_OVERHEAD};
 use crate::receiver::Receiver;
 use crate::sender::{Failure, Sender, Verb};
+use pauseframe_schema::bounds::Above;
 use pauseframe_schema::reader::Table;
-use pauseframe_schema::table;
+use pauseframe_schema::{choices, table};
 use pauseframe_units::{Bytes, Span, Time};
 use std::mem::offset_of;
 use std::sync::Arc;
 
 /// A requester asks for an acknowledgement at least every 64 packets (Linux `rxe_param.h`).
 const ACK_REQUEST_EVERY: u32 = 64;
+/// The first adaptive retransmission timer, and how often it doubles: a ConnectX-5 sent again after 2, 4, 8 and 16 ms (linux-rdma/perftest
+/// issue 251).
+const ADAPTIVE_FIRST: Span = Span::from_ms(2);
+const ADAPTIVE_DOUBLINGS: u32 = 3;
 /// Upper limit of timers: an hour.
 const TIME_MAX: Span = Span::from_secs(3600);
 
@@ -20,29 +25,50 @@ table! {
     /// Settings of a queue pair; the host and the network give those that have no key
     #[derive(Copy)]
     pub struct QueuePairSettings {
-        /// Payload of a full packet of a queue pair: 256, 512, 1024, 2048 or 4096 bytes
-        #[source = "InfiniBand Architecture Specification §5.2.1"]
-        mtu as "rdma_mtu": u32 = by(path_mtu);
+        /// Payload of a full packet, bytes
+        mtu: u32 = from(1024);
         /// Send messages as SENDs, which consume a posted receive; off: WRITEs
         uses_send as "rdma_send": bool = or(false);
         /// READs of a queue pair that are under way at once
         #[source = "ConnectX: 16"]
         max_reads as "rdma_max_rd_atomic": u32 = or_in(16, 1..=255);
-        /// In-order packets per acknowledgement; the last packet of a message is acknowledged at once
-        ack_every as "rdma_ack_every": u32 = or_in(1, 1..=1024);
+        /// In-order packets per acknowledgement; the last packet of a message is acknowledged at once. Packets of a
+        /// congestion control with a window are acknowledged one by one
+        #[source = "no vendor documents it; ns-3 forks: 1"]
+        ack_every as "rdma_ack_every": u32 = or_in(16, 1..=1024);
         /// The requester requests an acknowledgement at least every this many packets
         ack_request_every: u32 = from(ACK_REQUEST_EVERY);
-        /// Retransmission timeout of a queue pair
+        /// Time after which a NAK for the same gap is repeated while packets beyond it arrive (HPCC, SimAI: 500 us)
+        #[source = "ns-3 forks; by default once each time the requester has gone back"]
+        nak_interval as "rdma_nak_interval": Option<Span> = optional_in(Span(1)..=TIME_MAX, "after each return of the requester");
+        /// How the retransmission timer runs
+        #[source = "NVIDIA: ROCE_ACCL adaptive retransmission; InfiniBand Architecture Specification"]
+        timer as "rdma_timer": RetransmissionTimer = or(RetransmissionTimer::Adaptive);
+        /// ACK timeout of a queue pair: its retransmission timer, and the longest adaptive one
         #[source = "InfiniBand Architecture Specification: 4.096 us times 2^14"]
         timeout as "rdma_timeout": Span = or_in(Span(67_108_864_000), Span(1)..=TIME_MAX);
-        /// Timeouts in a row before a queue pair fails
+        /// A queue pair fails after this many ACK timeouts and one more without progress
         #[source = "InfiniBand Architecture Specification: three bits"]
         retry_count as "rdma_retry_count": u32 = or_in(7, 0..=7);
-        // Simulated applications post receives in time, so the responder is never unready (no RNR NAK).
-        /// RNR NAKs in a row before the queue pair fails; 7: unlimited
-        rnr_retry: u32 = from(7);
-        /// Timer code of an RNR NAK ([`crate::rnr_delay`])
-        rnr_timer: u8 = from(0);
+        /// With DCQCN: packets beyond a gap are answered with CNPs, as marked ones
+        #[source = "NVIDIA: ROCE_ACCL roce_slow_restart_en, whose counters say that it generates CNPs"]
+        slow_restart as "rdma_slow_restart": bool = or(true);
+        /// Maximum bytes in flight of a queue pair
+        #[source = "NVIDIA: ROCE_ACCL roce_tx_window_en, whose size is not documented"]
+        tx_window as "rdma_tx_window": Option<Bytes> = optional_in(Bytes(256)..=Bytes(1_000_000_000), "unlimited");
+        /// Receives that the destination posts for the SENDs of a queue pair; a SEND without one gets an RNR NAK
+        #[source = "InfiniBand Architecture Specification, chapter 9"]
+        receives as "rdma_receives": Option<u32> = optional_in(1..=1_000_000, "unlimited");
+        /// Time from the arrival of a SEND until its receive is posted again
+        repost as "rdma_repost_delay": Span = or_in(Span::from_us(1), Span::ZERO..=TIME_MAX);
+        /// Timer code of RNR NAKs: 0 is 655.36 ms, 1 to 31 are 10 us to 491.52 ms
+        #[source = "InfiniBand Architecture Specification; perftest and NCCL: 12, 0.64 ms"]
+        rnr_timer as "rdma_rnr_timer": u8 = or_in(12, 0..=31);
+        /// RNR NAKs in a row before a queue pair fails; 7: unlimited
+        #[source = "InfiniBand Architecture Specification: three bits"]
+        rnr_retry as "rdma_rnr_retry": u32 = or_in(7, 0..=7);
+        /// Time to set a queue pair up before its first packet
+        connect as "rdma_connect_time": Span = or_in(Span::ZERO, Span::ZERO..=TIME_MAX);
         /// Retransmit only lost packets (IRN); off: go-back-N
         #[source = "Mittal et al., SIGCOMM 2018"]
         selective_repeat as "rdma_selective_repeat": bool = or(false);
@@ -50,6 +76,9 @@ table! {
         unordered: bool = from(false);
         /// Answers to marked packets
         notification: Option<NotificationPoint> = part(notification_point);
+        /// Share of its link from which on the receiving card counts its own input as congested, and answers data packets as marked ones
+        #[source = "measured on a ConnectX-5 (simllm), whose rule is not documented"]
+        cnp_on_ingress as "rdma_cnp_on_ingress": Option<f64> = optional_in(Above(0.0, 1.0, ""), "never");
         /// Bytes of telemetry in data packets and acknowledgements; 0: none
         telemetry_bytes: u32 = from(0);
         /// Bytes on the wire beyond the IP packet, for pacing
@@ -60,6 +89,16 @@ table! {
         control: Control = from(Control::None);
     }
     pub fn part(t);
+}
+
+choices! {
+    /// How the retransmission timer of a queue pair runs
+    pub enum RetransmissionTimer {
+        /// First 2 ms, doubled up to 16 ms, reset by progress, at most rdma_timeout; an expiry counts as a CNP
+        Adaptive = "adaptive",
+        /// Always rdma_timeout
+        Ibta = "ibta",
+    }
 }
 
 table! {
@@ -80,18 +119,26 @@ fn notification_point(t: &mut Table) -> Option<NotificationPoint> {
     Some(NotificationPoint::read(t))
 }
 
-fn path_mtu(t: &mut Table, key: &'static str, doc: &str) -> u32 {
-    let mtu = t.or_in(key, Bytes(1024), Bytes(256)..=Bytes(4096), doc);
-    let message = || format!("{mtu} is not a path MTU");
-    t.check(mtu.0.is_power_of_two(), key, message, "256, 512, 1024, 2048 or 4096 B");
-    mtu.0 as u32
-}
-
 impl QueuePairSettings {
     /// Bytes of a packet from the IP header on.
     pub fn ip_size(&self, packet: &Packet) -> u32 {
         let telemetry = if packet.opcode == Opcode::Cnp { 0 } else { self.telemetry_bytes };
         packet.ip_size() + telemetry
+    }
+
+    /// The retransmission timer after this many expiries in a row.
+    pub(crate) fn timer_after(&self, expiries: u32) -> Span {
+        match self.timer {
+            RetransmissionTimer::Ibta => self.timeout,
+            RetransmissionTimer::Adaptive => {
+                self.timeout.min(Span(ADAPTIVE_FIRST.0 << expiries.min(ADAPTIVE_DOUBLINGS)))
+            }
+        }
+    }
+
+    /// Time without progress after which a queue pair fails.
+    pub(crate) fn patience(&self) -> Span {
+        self.timeout * u64::from(self.retry_count + 1)
     }
 
     /// Bytes of a full packet on the wire.
@@ -133,12 +180,14 @@ impl QueuePairSettings {
 pub struct Stats {
     /// Retransmitted packets, of responses too.
     pub retransmits: u32,
-    /// Packets retransmitted after a NAK.
+    /// Of these, packets retransmitted after a NAK, a trimmed packet, or a repeated request for a response.
     pub retransmits_by_nak: u64,
-    /// Packets retransmitted after a timeout.
+    /// Of these, packets retransmitted after a timeout.
     pub retransmits_by_timeout: u64,
     /// Retransmission timeouts.
     pub timeouts: u32,
+    /// Time without progress that ended with these timeouts.
+    pub waited: Span,
     /// Sequence errors reported.
     pub naks_sent: u64,
     /// Sequence errors received.
@@ -181,7 +230,7 @@ impl QueuePair {
         QueuePair {
             control: Controller::new(&settings),
             sender: Sender::new(),
-            receiver: Receiver::default(),
+            receiver: Receiver::new(&settings),
             stats: Stats::default(),
             has_responded: false,
             settings,
@@ -199,14 +248,14 @@ impl QueuePair {
         self.sender.post(bytes, Verb::Read, self.settings.mtu);
     }
 
-    /// Only retransmissions are sent.
+    /// Sends retransmissions only, and one packet that requests the acknowledgement of those before it.
     pub fn stop_sending(&mut self) {
         self.sender.stop(self.settings.mtu);
     }
 
-    /// Limits the receives for SENDs; without this call they are unlimited.
-    pub fn post_receives(&mut self, count: u64) {
-        *self.receiver.receives.get_or_insert_default() += count;
+    /// Sets the connection up from this time on; nothing is sent before that is done.
+    pub fn connect(&mut self, from: Time) {
+        self.sender.connect_at(from + self.settings.connect);
     }
 
     /// Handles a packet; `is_marked`: with CE.
@@ -238,10 +287,24 @@ impl QueuePair {
             opcode if opcode.is_response() => {
                 let Self { sender, receiver, control, settings, stats, .. } = self;
                 receiver.on_mark(is_marked, settings, stats, now);
-                sender.on_response(packet, control, settings, stats, now);
+                let is_beyond_gap = sender.on_response(packet, control, settings, stats, now);
+                if is_beyond_gap && settings.slow_restart {
+                    receiver.notify(settings, now);
+                }
             }
             _ => self.receiver.on_data(packet, is_marked, &self.settings, &mut self.stats, now),
         }
+    }
+
+    /// Share of its link from which on the input of this card counts as congested; `None`: never.
+    #[inline]
+    pub fn input_limit(&self) -> Option<f64> {
+        self.settings.cnp_on_ingress
+    }
+
+    /// A data packet has come while the input of this card is congested.
+    pub fn on_congested_input(&mut self, now: Time) {
+        self.receiver.notify(&self.settings, now);
     }
 
     /// The next acknowledgement, NAK or CNP to send at `now`.

@@ -15,6 +15,14 @@ fn settings() -> QueuePairSettings {
         retry_count: 3,
         rnr_retry: 7,
         rnr_timer: 1,
+        nak_interval: None,
+        timer: RetransmissionTimer::Adaptive,
+        slow_restart: true,
+        tx_window: None,
+        receives: None,
+        repost: Span::from_us(1),
+        connect: Span::ZERO,
+        cnp_on_ingress: None,
         selective_repeat: false,
         unordered: false,
         max_reads: 16,
@@ -134,11 +142,17 @@ fn retries_run_out() {
 
 #[test]
 fn a_receiver_that_is_not_ready_is_tried_again() {
-    let send = QueuePairSettings { uses_send: true, rnr_retry: 2, ..settings() };
+    // The only receive is posted again too late.
+    let repost = Span::from_us(1000);
+    let send = QueuePairSettings { uses_send: true, rnr_retry: 2, receives: Some(1), repost, ..settings() };
     let mut ends = [QueuePair::new(send), QueuePair::new(send)];
-    ends[1].post_receives(0);
     ends[0].send(100);
-    let mut now = Time::ZERO;
+    ends[0].send(100);
+    let first = ends[0].poll_transmit(Time::ZERO).expect("it sends");
+    ends[1].on_packet(&first, false, Time::ZERO);
+    let ack = ends[1].poll_transmit(Time::ZERO).expect("it answers");
+    ends[0].on_packet(&ack, false, Time::ZERO);
+    let mut now = Time(1_000_000);
     for retry in 0..3 {
         let request = ends[0].poll_transmit(now).expect("it tries again");
         ends[1].on_packet(&request, false, now);
@@ -274,8 +288,7 @@ fn unordered_delivery_is_whole_whatever_happens_to_packets() {
         assert_eq!((sink.delivered(), source.acked(), source.failure()), (300_000, 300_000, None), "{seed}");
         assert!(source.stats().timeouts > 0 && source.is_quiescent() && sink.is_quiescent(), "{seed}");
         let Stats { retransmits, retransmits_by_nak, retransmits_by_timeout, .. } = *source.stats();
-        // What is found to have arrived before its turn is not sent again.
-        assert!(u64::from(retransmits) <= retransmits_by_nak + retransmits_by_timeout, "{seed}");
+        assert_eq!(u64::from(retransmits), retransmits_by_nak + retransmits_by_timeout, "{seed}");
     }
 }
 
@@ -420,5 +433,247 @@ fn what_is_posted_completes_whatever_is_lost() {
         assert_eq!((source.failure(), source.acked()), (None, written + read), "{seed} {selective_repeat}");
         assert_eq!((sink.delivered(), source.delivered()), (written, read), "{seed} {selective_repeat}");
         assert!(source.is_quiescent() && sink.is_quiescent());
+        for end in [source, sink] {
+            let Stats { retransmits, retransmits_by_nak, retransmits_by_timeout, .. } = *end.stats();
+            assert_eq!(u64::from(retransmits), retransmits_by_nak + retransmits_by_timeout, "{seed}");
+        }
     }
+}
+
+/// Loses packet 10 this often; the NAKs or repeated requests for it, and the timeouts.
+fn lose_the_same_packet(settings: QueuePairSettings, times: u32, reads: bool) -> (u64, u32) {
+    let (mut lost, mut requests) = (0, 0);
+    let [source, sink] = exchange(
+        settings,
+        |source| if reads { source.read(100 * 1024) } else { source.send(100 * 1024) },
+        |packet, _| {
+            requests += u64::from(packet.opcode == Opcode::ReadRequest);
+            let is_lost = packet.opcode.is_data() && packet.psn == 10 && lost < times;
+            lost += u32::from(is_lost);
+            (is_lost, false)
+        },
+    );
+    assert_eq!((source.acked(), source.failure()), (100 * 1024, None));
+    (if reads { requests - 1 } else { sink.stats().naks_sent }, source.stats().timeouts)
+}
+
+#[test]
+fn a_packet_that_is_lost_again_is_requested_again_without_the_timer() {
+    for times in 1..=4 {
+        for reads in [false, true] {
+            assert_eq!(lose_the_same_packet(settings(), times, reads), (times.into(), 0), "{times} {reads}");
+        }
+    }
+}
+
+#[test]
+fn selective_repeat_finds_a_packet_that_is_lost_again() {
+    for times in 1..=4 {
+        let mut lost = 0;
+        let irn = QueuePairSettings { selective_repeat: true, ..settings() };
+        let [source, sink] = exchange(
+            irn,
+            |source| source.send(300 * 1024),
+            |packet, _| {
+                let is_lost =
+                    packet.opcode.is_data() && (packet.psn == 10 || packet.psn == 12) && lost < 2 * times;
+                lost += u32::from(is_lost);
+                (is_lost, false)
+            },
+        );
+        let Stats { retransmits, timeouts, .. } = *source.stats();
+        assert_eq!((sink.delivered(), retransmits, timeouts), (300 * 1024, 2 * times, 0), "{times}");
+    }
+}
+
+#[test]
+fn a_nak_interval_repeats_naks_by_time_alone() {
+    let every = |interval| QueuePairSettings { nak_interval: Some(interval), ..settings() };
+    let (naks, timeouts) = lose_the_same_packet(every(Span::from_us(5)), 2, false);
+    assert!(naks >= 2 && timeouts == 0, "{naks} {timeouts}");
+    assert_eq!(lose_the_same_packet(every(Span::from_secs(3600)), 2, false), (1, 1));
+}
+
+/// The last departure of a data packet if one is lost.
+fn last_departure(settings: QueuePairSettings, bytes: u64, lost: Option<u64>) -> Time {
+    let (mut turn, mut last) = (0, Time::ZERO);
+    exchange(
+        settings,
+        |source| source.send(bytes),
+        |packet, now| {
+            if !packet.opcode.is_data() {
+                return (false, false);
+            }
+            turn += 1;
+            last = now;
+            (Some(turn - 1) == lost, false)
+        },
+    );
+    last
+}
+
+#[test]
+fn a_lost_packet_costs_a_round_trip_and_a_lost_tail_the_timer() {
+    for mtu in [256, 1024, 4096] {
+        let pair = QueuePairSettings { mtu, timeout: Span::from_ms(67), ack_every: 16, ..settings() };
+        let packet = Span(pair.full_packet() * 80);
+        let bytes = 100 * u64::from(mtu);
+        let whole = last_departure(pair, bytes, None);
+        let extra = last_departure(pair, bytes, Some(10)) - whole;
+        // The next packet shows the gap after a round trip of 2 us, and everything since is sent again.
+        assert!(extra.0.abs_diff(Span::from_us(2).0) <= 2 * packet.0, "{extra}");
+        // The acknowledgement of the first 96 packets starts the timer, after which three others go before the last.
+        let tail = last_departure(pair, bytes, Some(99));
+        let expected = Time::ZERO + packet * (95 + 3) + Span::from_us(2) + Span::from_ms(2);
+        assert!(tail.0.abs_diff(expected.0) <= packet.0, "{tail} {expected}");
+    }
+}
+
+#[test]
+fn the_adaptive_timer_doubles_and_both_give_up_after_the_same_time() {
+    for (timer, gaps) in [
+        (RetransmissionTimer::Adaptive, [2, 4, 8, 16, 16, 16]),
+        (RetransmissionTimer::Ibta, [67, 67, 67, 67, 67, 67]),
+    ] {
+        let pair = QueuePairSettings { timer, timeout: Span::from_ms(67), retry_count: 7, ..settings() };
+        let mut sent = Vec::new();
+        let [source, _] = exchange(
+            pair,
+            |source| source.send(1),
+            |_, now| {
+                sent.push(now);
+                (true, false)
+            },
+        );
+        let found: Vec<_> =
+            sent.windows(2).take(6).map(|pair| (pair[1] - pair[0]).0 / 1_000_000_000).collect();
+        assert_eq!(found, gaps);
+        assert_eq!(
+            (source.failure(), source.stats().waited >= Span::from_ms(8 * 67)),
+            (Some(Failure::RetriesExhausted), true)
+        );
+    }
+}
+
+#[test]
+fn losses_cut_the_rate_by_slow_restart_and_by_the_adaptive_timer() {
+    use RetransmissionTimer::{Adaptive, Ibta};
+    let line = settings().line;
+    let dcqcn = crate::cc::dcqcn::DcqcnSettings::of(crate::cc::dcqcn::Preset::Paper, line);
+    let rate = |slow_restart, timer, lost| {
+        let notification = Some(NotificationPoint { interval: Span::from_us(50), delay: Span::ZERO });
+        let control = Control::Dcqcn(dcqcn);
+        let pair = QueuePairSettings { control, notification, slow_restart, timer, ..settings() };
+        run(pair, 20 * 1024, |turn| (turn == lost, false))[0].rate()
+    };
+    let (middle, tail) = (10, 19);
+    assert!(rate(true, Ibta, middle) < line && rate(false, Adaptive, tail) < line);
+    assert_eq!(
+        [rate(false, Ibta, middle), rate(false, Ibta, tail), rate(false, Adaptive, middle)],
+        [line; 3]
+    );
+}
+
+#[test]
+fn a_transmit_window_bounds_what_is_in_flight_and_never_waits_for_the_timer() {
+    for (packets, selective_repeat) in [(1, false), (3, false), (8, true), (40, false)] {
+        let tx_window = Some(Bytes(packets * 1024));
+        let pair = QueuePairSettings { tx_window, ack_every: 16, selective_repeat, ..settings() };
+        let (mut sent, mut acked, mut most) = (0, 0, 0);
+        let [source, sink] = exchange(
+            pair,
+            |source| source.send(300 * 1024),
+            |packet, _| {
+                if packet.opcode.is_data() {
+                    sent = u64::from(packet.psn) + 1;
+                } else {
+                    acked = u64::from(packet.psn) + 1;
+                }
+                most = most.max(sent - acked);
+                (false, false)
+            },
+        );
+        assert_eq!((sink.delivered(), source.stats().timeouts), (300 * 1024, 0));
+        assert!(most <= packets, "{most} {packets}");
+    }
+}
+
+/// Acknowledgements for 64 packets of a message.
+fn acknowledgements(settings: QueuePairSettings) -> u64 {
+    let mut count = 0;
+    exchange(
+        settings,
+        |source| source.send(64 * 1024),
+        |packet, _| {
+            count += u64::from(packet.opcode == Opcode::Acknowledge);
+            (false, false)
+        },
+    );
+    count
+}
+
+#[test]
+fn slow_senders_get_acknowledgements_by_time() {
+    let pair = QueuePairSettings { ack_every: 16, ..settings() };
+    assert_eq!(acknowledgements(pair), 4);
+    // A packet takes 0.9 ms.
+    assert_eq!(acknowledgements(QueuePairSettings { line: 10_000_000, ..pair }), 64);
+}
+
+#[test]
+fn a_stopped_message_is_acknowledged_without_a_timeout() {
+    let mut ends = [0; 2].map(|_| QueuePair::new(QueuePairSettings { ack_every: 16, ..settings() }));
+    ends[0].send(u64::MAX);
+    let mut now = Time::ZERO;
+    for turn in 0.. {
+        if turn == 21 {
+            ends[0].stop_sending();
+        }
+        let packet = ends[0].poll_transmit(now);
+        let Some(packet) = packet else { break };
+        ends[1].on_packet(&packet, false, now);
+        while let Some(answer) = ends[1].poll_transmit(now) {
+            ends[0].on_packet(&answer, false, now);
+        }
+        now = now.max(ends[0].deadline(now));
+        assert!(turn < 30);
+    }
+    assert!(ends[0].is_quiescent());
+    assert_eq!(ends[0].stats().timeouts, 0);
+}
+
+#[test]
+fn sends_wait_for_posted_receives() {
+    for (selective_repeat, lost) in [(false, u64::MAX), (true, u64::MAX), (false, 5), (true, 5)] {
+        let pair = QueuePairSettings {
+            uses_send: true,
+            receives: Some(2),
+            repost: Span::from_us(20),
+            selective_repeat,
+            ..settings()
+        };
+        let mut turn = 0;
+        let [source, sink] = exchange(
+            pair,
+            |source| (0..50).for_each(|_| source.send(3000)),
+            |packet, _| {
+                turn += u64::from(packet.opcode.is_data());
+                (packet.opcode.is_data() && turn == lost, false)
+            },
+        );
+        assert_eq!((sink.delivered(), source.failure(), source.stats().timeouts), (150_000, None, 0));
+        assert!(sink.stats().rnr_naks_sent >= 20, "{}", sink.stats().rnr_naks_sent);
+        let Stats { retransmits, retransmits_by_nak, .. } = *source.stats();
+        assert_eq!(u64::from(retransmits), retransmits_by_nak);
+    }
+}
+
+#[test]
+fn nothing_is_sent_before_the_connection_stands() {
+    let mut pair = QueuePair::new(QueuePairSettings { connect: Span::from_us(7), ..settings() });
+    pair.connect(Time::ZERO);
+    pair.send(1);
+    assert!(pair.poll_transmit(Time::ZERO).is_none());
+    assert_eq!(pair.deadline(Time::ZERO), Time::ZERO + Span::from_us(7));
+    assert!(pair.poll_transmit(Time::ZERO + Span::from_us(7)).is_some());
 }

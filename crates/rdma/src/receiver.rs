@@ -2,18 +2,21 @@
 
 use crate::packet::{NamedPsn, Opcode, Packet, Syndrome, psn, unwrap_psn};
 use crate::queue_pair::{NotificationPoint, QueuePairSettings, Stats};
-use pauseframe_units::Time;
+use pauseframe_units::{Span, Time};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes for one acknowledgement of unordered delivery (htsim `uec.cpp`).
 const UNORDERED_ACK_BYTES: u32 = 16_384;
 
+/// A slow sender gets its acknowledgements this often, so that coalescing never lets its timer expire: an eighth of the first one.
+const ACK_INTERVAL: Span = Span::from_us(250);
+
 /// A packet that has arrived beyond a gap.
 #[derive(Clone, Copy, Debug)]
 enum Early {
-    /// With this payload.
-    Data(u16),
+    /// With this payload; whether it begins and ends a SEND.
+    Data(u16, [bool; 2]),
     /// A READ of this length.
     Read(u32),
 }
@@ -36,6 +39,11 @@ pub(crate) struct Receiver {
     replies: VecDeque<Reply>,
     /// Whether a NAK for the expected packet has been sent.
     nak_sent: bool,
+    /// The number of the last packet beyond the gap.
+    last_beyond: u64,
+    /// When the last acknowledgement was sent, and the last NAK.
+    acked_at: Time,
+    nak_at: Time,
     /// Packets since the last acknowledgement; bytes with unordered delivery.
     unacknowledged: u32,
     /// With unordered delivery: packets that have arrived, modulo 2^16.
@@ -47,8 +55,9 @@ pub(crate) struct Receiver {
     /// With selective repeat and unordered delivery: packets beyond the gap, and their payload.
     early: BTreeMap<u64, Early>,
     last_cnp: Option<Time>,
-    /// Receives available to SENDs; `None`: unlimited.
-    pub(crate) receives: Option<u64>,
+    /// Receives available to SENDs, and when others are posted again; `None`: unlimited.
+    receives: Option<u32>,
+    reposts: VecDeque<Time>,
     /// One past the last packet of all responses so far; before it a response is a retransmission.
     responded: u64,
 }
@@ -57,7 +66,7 @@ impl Early {
     fn of(packet: &Packet) -> Early {
         match packet.opcode {
             Opcode::ReadRequest => Early::Read(packet.length()),
-            _ => Early::Data(packet.payload),
+            opcode => Early::Data(packet.payload, [opcode.begins_send(), opcode.ends_send()]),
         }
     }
 }
@@ -68,6 +77,10 @@ fn response_packets(bytes: u32, mtu: u32) -> u64 {
 }
 
 impl Receiver {
+    pub(crate) fn new(settings: &QueuePairSettings) -> Receiver {
+        Receiver { receives: settings.receives, ..Receiver::default() }
+    }
+
     #[inline]
     pub(crate) fn delivered(&self) -> u64 {
         self.delivered
@@ -95,42 +108,57 @@ impl Receiver {
                     self.respond_again(number, packet.length(), settings);
                 } else {
                     // Its acknowledgement may have been lost.
-                    self.reply(Syndrome::Ack, None);
+                    self.acknowledge(now);
                 }
             }
-            Ordering::Greater => {
-                let early = Early::of(packet);
-                let is_new = settings.selective_repeat && self.early.insert(number, early).is_none();
-                if !self.nak_sent || is_new {
-                    self.nak_sent = true;
-                    stats.naks_sent += 1;
-                    self.reply(
-                        Syndrome::SequenceError,
-                        settings.selective_repeat.then(|| NamedPsn::of(number)),
-                    );
-                }
-            }
-            Ordering::Equal => self.take(packet, settings, stats),
+            Ordering::Greater => self.on_gap(number, packet, settings, stats, now),
+            Ordering::Equal => self.take(packet, settings, stats, now),
+        }
+    }
+
+    /// Handles a packet beyond the expected one.
+    fn on_gap(
+        &mut self,
+        number: u64,
+        packet: &Packet,
+        settings: &QueuePairSettings,
+        stats: &mut Stats,
+        now: Time,
+    ) {
+        if settings.slow_restart {
+            self.notify(settings, now);
+        }
+        let early = Early::of(packet);
+        let is_new = settings.selective_repeat && self.early.insert(number, early).is_none();
+        // The requester has gone back, and the packet that it went back to is lost again.
+        let has_gone_back = number <= self.last_beyond;
+        self.last_beyond = number;
+        let is_due = match settings.nak_interval {
+            Some(interval) => now >= self.nak_at + interval,
+            None => has_gone_back,
+        };
+        if !self.nak_sent || is_new || is_due {
+            (self.nak_sent, self.nak_at) = (true, now);
+            stats.naks_sent += 1;
+            let selective = (settings.selective_repeat && is_new).then(|| NamedPsn::of(number));
+            self.reply(Syndrome::SequenceError, selective);
         }
     }
 
     /// Handles the expected packet.
-    fn take(&mut self, packet: &Packet, settings: &QueuePairSettings, stats: &mut Stats) {
-        if packet.opcode.begins_send()
-            && let Some(receives) = &mut self.receives
-        {
-            if *receives == 0 {
-                stats.rnr_naks_sent += 1;
-                self.reply(Syndrome::ReceiverNotReady, None);
-                return;
-            }
-            *receives -= 1;
+    fn take(&mut self, packet: &Packet, settings: &QueuePairSettings, stats: &mut Stats, now: Time) {
+        if !self.may_accept(Early::of(packet), settings, stats, now) {
+            return;
         }
         self.nak_sent = false;
         self.accept(Early::of(packet), settings.mtu);
         let mut filled = false;
         while let Some(early) = self.early.remove(&self.expected) {
             filled = true;
+            if !self.may_accept(early, settings, stats, now) {
+                self.early.clear();
+                return;
+            }
             self.accept(early, settings.mtu);
         }
         if packet.opcode == Opcode::ReadRequest && !filled {
@@ -139,9 +167,40 @@ impl Receiver {
             return;
         }
         self.unacknowledged += 1;
-        if filled || packet.ack_request || self.unacknowledged >= settings.ack_every {
-            self.reply(Syndrome::Ack, None);
+        let is_due = self.unacknowledged >= settings.ack_every || now >= self.acked_at + ACK_INTERVAL;
+        if filled || packet.ack_request || is_due {
+            self.acknowledge(now);
         }
+    }
+
+    /// Whether a receive is posted for the expected packet, if it begins a SEND; otherwise the requester learns that none is.
+    fn may_accept(
+        &mut self,
+        early: Early,
+        settings: &QueuePairSettings,
+        stats: &mut Stats,
+        now: Time,
+    ) -> bool {
+        let (Early::Data(_, [begins, ends]), Some(receives)) = (early, &mut self.receives) else {
+            return true;
+        };
+        if begins {
+            while self.reposts.pop_front_if(|at| *at <= now).is_some() {
+                *receives += 1;
+            }
+            if *receives == 0 {
+                stats.rnr_naks_sent += 1;
+                // What follows is dropped without a word until the requester has gone back.
+                (self.nak_sent, self.nak_at, self.last_beyond) = (true, now, self.expected);
+                self.reply(Syndrome::ReceiverNotReady, None);
+                return false;
+            }
+            *receives -= 1;
+        }
+        if ends {
+            self.reposts.push_back(now + settings.repost);
+        }
+        true
     }
 
     /// A packet that may have overtaken others. A trimmed one is requested again. Acknowledged are the first packet, every
@@ -163,7 +222,7 @@ impl Receiver {
         let is_first = self.received == 0;
         self.is_ack_due |= packet.ack_request;
         if is_new {
-            self.early.insert(number, Early::Data(packet.payload));
+            self.early.insert(number, Early::of(packet));
             self.received = self.received.wrapping_add(1);
             self.unacknowledged += u32::from(packet.payload);
         } else {
@@ -192,10 +251,12 @@ impl Receiver {
         self.replies.push_back(Reply::Answer(answer));
     }
 
+    fn acknowledge(&mut self, now: Time) {
+        (self.unacknowledged, self.acked_at) = (0, now);
+        self.reply(Syndrome::Ack, None);
+    }
+
     fn reply(&mut self, syndrome: Syndrome, selective: Option<NamedPsn>) {
-        if syndrome == Syndrome::Ack {
-            self.unacknowledged = 0;
-        }
         let number = if syndrome == Syndrome::Ack { self.expected.wrapping_sub(1) } else { self.expected };
         let answer = Packet { syndrome, selective, ..Packet::new(Opcode::Acknowledge, psn(number)) };
         self.replies.push_back(Reply::Answer(answer));
@@ -218,7 +279,7 @@ impl Receiver {
     /// The expected packet is in.
     fn accept(&mut self, early: Early, mtu: u32) {
         match early {
-            Early::Data(payload) => {
+            Early::Data(payload, _) => {
                 self.expected += 1;
                 self.delivered += u64::from(payload);
             }
@@ -269,12 +330,14 @@ impl Receiver {
         }
         if number < self.responded {
             stats.retransmits += 1;
+            stats.retransmits_by_nak += 1;
         }
         self.responded = self.responded.max(number + 1);
         Some(Packet { payload: payload as u16, ..Packet::new(opcode, psn(number)) })
     }
 
-    fn notify(&mut self, settings: &QueuePairSettings, now: Time) {
+    /// Sends a CNP, unless the last one was sent too short a time ago.
+    pub(crate) fn notify(&mut self, settings: &QueuePairSettings, now: Time) {
         let Some(NotificationPoint { interval, delay }) = settings.notification else { return };
         if self.last_cnp.is_none_or(|last| now.0 >= last.0 + interval.0) {
             self.last_cnp = Some(now);

@@ -6,7 +6,7 @@ mod unordered;
 use crate::cc::hpcc::Telemetry;
 use crate::cc::{Acknowledgement, Controller};
 use crate::packet::{Opcode, Packet, Syndrome, psn, rnr_delay, unwrap_psn};
-use crate::queue_pair::{QueuePairSettings, Stats};
+use crate::queue_pair::{QueuePairSettings, RetransmissionTimer, Stats};
 use pauseframe_units::{BitRate, Bytes, Span, Time};
 use reads::Reads;
 use std::collections::{BTreeSet, VecDeque};
@@ -17,7 +17,7 @@ use unordered::Unordered;
 /// Why a queue pair has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failure {
-    /// No acknowledgement after `retry_count` timeouts in a row.
+    /// No progress during `retry_count` ACK timeouts and one more.
     RetriesExhausted,
     /// The receiver was still not ready after `rnr_retry` retries.
     RnrRetriesExhausted,
@@ -29,6 +29,13 @@ pub(crate) enum Verb {
     Write,
     Send,
     Read,
+}
+
+/// What a packet is sent again for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Cause {
+    Nak,
+    Timeout,
 }
 
 /// A message that is not completely acknowledged.
@@ -72,8 +79,14 @@ pub(crate) struct Sender {
     /// Selective repeat: the end of this recovery, and the next hole to fill.
     recover: u64,
     hole: u64,
+    /// When the last sent of the packets that have arrived beyond a gap was sent.
+    evidence: Time,
+    /// Expiries of the timer without progress, and the time that they took.
     retries: u32,
+    waited: Span,
     rnr_retries: u32,
+    /// Why the requester has gone back.
+    cause: Cause,
     /// For packets from `unacknowledged` on: the time of their last transmission.
     sent_at: VecDeque<Time>,
     messages: VecDeque<Message>,
@@ -103,10 +116,13 @@ impl Sender {
             pacing_gap: Span::ZERO,
             timer_at: Time::MAX,
             retries: 0,
+            waited: Span::ZERO,
             rnr_retries: 0,
+            cause: Cause::Nak,
             selected: BTreeSet::new(),
             recover: 0,
             hole: 0,
+            evidence: Time::ZERO,
             unordered: Unordered::default(),
             reads: Reads::default(),
             failure: None,
@@ -125,14 +141,23 @@ impl Sender {
         self.end = self.end.saturating_add(packets);
     }
 
-    /// Drops unsent packets; the current message ends with the last packet sent.
+    /// Drops unsent packets. The current message ends with the last packet sent, or if that is not acknowledged with the
+    /// next one, because the last packet of a message requests an acknowledgement.
     pub(crate) fn stop(&mut self, mtu: u32) {
         let highest = self.highest;
         self.messages.retain(|message| message.first < highest);
-        if let Some(last) = self.messages.back_mut().filter(|last| last.end > highest) {
-            (last.bytes, last.end) = ((highest - last.first) * u64::from(mtu), highest);
-        }
         self.end = highest;
+        if let Some(last) = self.messages.back_mut().filter(|last| last.end > highest) {
+            self.end = if self.unacknowledged < highest { highest + 1 } else { highest };
+            if last.end > self.end {
+                (last.bytes, last.end) = ((self.end - last.first) * u64::from(mtu), self.end);
+            }
+        }
+    }
+
+    /// Nothing is sent before this time.
+    pub(crate) fn connect_at(&mut self, at: Time) {
+        self.pace_at = self.pace_at.max(at);
     }
 
     #[inline]
@@ -215,8 +240,9 @@ impl Sender {
         }
         // A window opens with acknowledgements only and may shrink below the data in flight, so every packet requests
         // one, unless unordered delivery answers by bytes.
-        let asks =
-            cc.window().is_some() && (!settings.unordered || !is_new || self.fills_window(cc, settings));
+        let asks = cc.window().is_some()
+            && (!settings.unordered || !is_new || self.fills_window(cc, settings))
+            || settings.tx_window.is_some_and(|window| self.asks_for_quarter(number, window, settings));
         let (is_first, is_last) = (number == message.first, number + 1 == message.end);
         let of = if message.verb == Verb::Send { Opcode::of_send } else { Opcode::of_write };
         let length = u32::try_from(message.bytes).unwrap_or(u32::MAX);
@@ -255,10 +281,22 @@ impl Sender {
         self.pace_at.0 = self.pace_at.0.saturating_sub(1);
     }
 
+    /// Whether a packet requests an acknowledgement because of a constant window: the last of each quarter of it does, and the one that closes
+    /// it.
+    fn asks_for_quarter(&self, number: u64, window: Bytes, settings: &QueuePairSettings) -> bool {
+        let mtu = u64::from(settings.mtu);
+        let quarter = (window.0 / mtu / 4).max(1);
+        (number + 1).is_multiple_of(quarter) || (number + 1 - self.unacknowledged) * mtu >= window.0
+    }
+
     /// Whether the window lets a packet go.
     #[inline]
     fn is_open(&self, number: u64, cc: &Controller, settings: &QueuePairSettings) -> bool {
-        let Some(window) = cc.window() else { return true };
+        let limit = settings.tx_window.map(|window| window.0);
+        let Some(window) = cc.window().map_or(limit, |window| Some(window.min(limit.unwrap_or(window))))
+        else {
+            return true;
+        };
         if settings.unordered {
             let Unordered { in_flight, is_forced, .. } = self.unordered;
             return in_flight == 0 || is_forced || (in_flight + 1) * settings.full_packet() <= window;
@@ -277,7 +315,7 @@ impl Sender {
     /// What was lost of unordered delivery, the hole that selective repeat fills next, or the next packet in order.
     fn next_number(&mut self, settings: &QueuePairSettings) -> Option<u64> {
         if settings.unordered
-            && let Some(lost) = self.unordered.lost.first()
+            && let Some((lost, _)) = self.unordered.lost.first_key_value()
         {
             return Some(*lost);
         }
@@ -286,7 +324,9 @@ impl Sender {
             if hole >= last {
                 break;
             }
-            let is_lost = hole >= self.unacknowledged && !self.selected.contains(&hole);
+            let is_lost = hole >= self.unacknowledged
+                && !self.selected.contains(&hole)
+                && self.sent_at(hole) <= self.evidence;
             let read = Some(hole).filter(|_| self.reads.posted > 0).and_then(|hole| self.read_of(hole));
             if is_lost && read.is_none_or(|read| read.first == hole) {
                 return Some(hole);
@@ -310,7 +350,10 @@ impl Sender {
             self.highest = end;
             self.sent_bytes += u64::from(packet.payload);
         } else {
+            let cause = self.cause_of(number, settings);
             stats.retransmits += 1;
+            stats.retransmits_by_nak += u64::from(cause == Cause::Nak);
+            stats.retransmits_by_timeout += u64::from(cause == Cause::Timeout);
         }
         let place = (number - self.unacknowledged) as usize;
         if self.sent_at.len() == place {
@@ -322,7 +365,7 @@ impl Sender {
         if settings.unordered {
             self.unordered.in_flight += 1;
             self.unordered.is_forced = false;
-            if self.unordered.lost.remove(&number) {
+            if self.unordered.lost.remove(&number).is_some() {
                 self.unordered.resent.insert(number);
             }
         }
@@ -332,8 +375,25 @@ impl Sender {
             self.hole = end;
         }
         if self.timer_at == Time::MAX {
-            self.timer_at = now + settings.timeout;
+            self.start_timer(settings, now);
         }
+    }
+
+    /// Why a packet is sent again: holes are filled because of NAKs, the rest because of what the requester went back for.
+    fn cause_of(&self, number: u64, settings: &QueuePairSettings) -> Cause {
+        if settings.unordered {
+            return self.unordered.lost.get(&number).copied().unwrap_or(Cause::Timeout);
+        }
+        if number == self.next { self.cause } else { Cause::Nak }
+    }
+
+    fn start_timer(&mut self, settings: &QueuePairSettings, now: Time) {
+        let left = Span(settings.patience().0.saturating_sub(self.waited.0));
+        self.timer_at = now + settings.timer_after(self.retries).min(left.max(Span(1)));
+    }
+
+    fn go_back(&mut self, cause: Cause) {
+        (self.next, self.cause) = (self.unacknowledged, cause);
     }
 
     /// Handles an acknowledgement or a NAK.
@@ -361,7 +421,7 @@ impl Sender {
             self.advance(reached, telemetry, cc, settings, now);
         }
         if reached < answered {
-            self.on_missing_responses(answered, settings, stats);
+            self.on_missing_responses(answered, settings);
         }
         match packet.syndrome {
             Syndrome::Ack => {}
@@ -374,7 +434,9 @@ impl Sender {
                 if settings.rnr_retry < 7 && self.rnr_retries > settings.rnr_retry {
                     self.failure = Some(Failure::RnrRetriesExhausted);
                 }
-                self.next = self.unacknowledged;
+                self.go_back(Cause::Nak);
+                self.recover = 0;
+                self.hole = 0;
                 self.pace_at = self.pace_at.max(now + rnr_delay(settings.rnr_timer));
                 self.timer_at = Time::MAX;
             }
@@ -438,8 +500,11 @@ impl Sender {
         if (settings.selective_repeat || settings.unordered) && !self.selected.is_empty() {
             self.selected = self.selected.split_off(&self.unacknowledged);
         }
-        (self.retries, self.rnr_retries) = (0, 0);
-        self.timer_at = if self.unacknowledged < self.next { now + settings.timeout } else { Time::MAX };
+        (self.retries, self.waited, self.rnr_retries) = (0, Span::ZERO, 0);
+        self.timer_at = Time::MAX;
+        if self.unacknowledged < self.next {
+            self.start_timer(settings, now);
+        }
         sent_at
     }
 
@@ -461,19 +526,26 @@ impl Sender {
         stats.naks_received += 1;
         cc.on_loss(now);
         if !settings.selective_repeat {
-            stats.retransmits_by_nak += self.packets_under_way();
-            self.next = self.unacknowledged;
+            self.go_back(Cause::Nak);
             return;
         }
         if let Some(selective) = packet.selective {
             let number = unwrap_psn(selective.psn(), self.unacknowledged);
             if number >= self.unacknowledged && number < self.highest {
                 self.selected.insert(number);
+                self.evidence = self.evidence.max(self.sent_at(number));
             }
         }
-        if missing >= self.recover {
+        // What was sent again before a packet that has arrived since is lost again.
+        if missing >= self.recover || missing < self.hole && self.sent_at(missing) <= self.evidence {
             (self.hole, self.recover) = (missing, self.next);
         }
+    }
+
+    /// When a packet that is not acknowledged was last sent.
+    fn sent_at(&self, number: u64) -> Time {
+        let place = number.checked_sub(self.unacknowledged);
+        place.and_then(|place| self.sent_at.get(place as usize)).copied().unwrap_or(Time::MAX)
     }
 
     /// When the retransmission timer expires; `Time::MAX` if it does not run.
@@ -503,22 +575,28 @@ impl Sender {
         stats.timeouts += 1;
         // Packets of unordered delivery expire one by one: those of one timeout are one retry.
         if !settings.unordered || now >= self.unordered.retry_at {
+            let interval =
+                if settings.unordered { settings.timeout } else { settings.timer_after(self.retries) };
+            self.waited += interval;
+            stats.waited += interval;
             self.retries += 1;
             self.unordered.retry_at = now + settings.timeout;
         }
         self.timer_at = Time::MAX;
-        if self.retries > settings.retry_count {
+        if self.waited >= settings.patience() {
             self.failure = Some(Failure::RetriesExhausted);
             return;
         }
         if settings.unordered {
-            self.on_unordered_timeout(cc, settings, stats, now);
+            self.on_unordered_timeout(cc, settings, now);
             return;
         }
-        stats.retransmits_by_timeout += self.packets_under_way();
         cc.on_loss(now);
+        if settings.timer == RetransmissionTimer::Adaptive {
+            cc.on_cnp(now);
+        }
         self.reads.forget_requests();
-        self.next = self.unacknowledged;
+        self.go_back(Cause::Timeout);
         self.selected.clear();
         self.recover = 0;
         self.hole = 0;

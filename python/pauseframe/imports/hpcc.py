@@ -108,7 +108,7 @@ def read_config(path: Path) -> Imported:
         raise InputError(f"{path}: CC_MODE {mode} is not supported; supported are {known}")
     notes = list(_notes(values, CONTROLS[mode]))
     payload = int(_one(path, values, "PACKET_PAYLOAD_SIZE", "1000"))
-    mtu = next((size for size in (256, 512, 1024, 2048, 4096) if size >= payload), 4096)
+    mtu = next((size for size in (256, 512, 1000, 1024, 2048, 4096) if size >= payload), 4096)
     if mtu != payload:
         notes.append(f"PACKET_PAYLOAD_SIZE {payload}: packets have {mtu} bytes of payload, a path MTU of RoCEv2")
     text = json.dumps
@@ -137,6 +137,9 @@ def read_config(path: Path) -> Imported:
         f"rdma_control = {text(CONTROLS[mode])}",
         f'rdma_mtu = "{mtu} B"',
         f"rdma_ack_every = {max(1, int(_one(path, values, 'L2_ACK_INTERVAL', '1')))}",
+        'rdma_nak_interval = "500 us"',
+        "rdma_slow_restart = false",
+        'rdma_timer = "ibta" # the simulator has no timer; this one is long',
         'rdma_cnp_interval = "0 s" # every marked packet is answered',
     ]
     if mode == "3":

@@ -10,7 +10,7 @@ use pauseframe_rdma::cc::dcqcn::{DcqcnChanges, Preset};
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::swift::SwiftSettings;
 use pauseframe_rdma::cc::{Control, ControlChoice, NsccNetwork};
-use pauseframe_rdma::{NotificationPoint, QueuePairSettings};
+use pauseframe_rdma::{NotificationPoint, QueuePairSettings, RetransmissionTimer};
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{fat_tree, star, xgft};
 use pauseframe_units::{Bytes, Span, Time};
@@ -32,6 +32,14 @@ pub(crate) fn pair() -> QueuePairSettings {
         retry_count: 7,
         rnr_retry: 7,
         rnr_timer: 14,
+        nak_interval: None,
+        timer: RetransmissionTimer::Adaptive,
+        slow_restart: true,
+        tx_window: None,
+        receives: None,
+        repost: Span::from_us(1),
+        connect: Span::ZERO,
+        cnp_on_ingress: None,
         selective_repeat: false,
         unordered: false,
         max_reads: 16,

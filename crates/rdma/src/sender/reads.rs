@@ -4,7 +4,7 @@
 //! Specification, chapter 9). A response is never acknowledged: a requester that sees a gap requests the rest of the READ again, from the
 //! first missing PSN, or with selective repeat the missing packets only.
 
-use super::{Message, Sender, Verb};
+use super::{Cause, Message, Sender, Verb};
 use crate::cc::Controller;
 use crate::cc::hpcc::Telemetry;
 use crate::packet::{Packet, psn, unwrap_psn};
@@ -32,6 +32,8 @@ pub(super) struct Reads {
     pub(super) early: BTreeSet<u64>,
     /// Go-back-N: the missing packet that has been requested again.
     pub(super) requested_again: Option<u64>,
+    /// The packet of the last response.
+    last: u64,
 }
 
 impl Reads {
@@ -110,12 +112,6 @@ impl Sender {
         reads.fold((0, 0), |(count, sum), psns| (count + 1, sum + psns))
     }
 
-    /// Packets that this end has sent and that are not acknowledged; a READ is one.
-    pub(super) fn packets_under_way(&self) -> u64 {
-        let (reads, psns) = self.reads_under_way();
-        self.next - self.unacknowledged - psns + reads as u64
-    }
-
     /// The READ that a packet belongs to.
     pub(super) fn read_of(&self, number: u64) -> Option<Message> {
         Some(self.message(number)).filter(|message| message.verb == Verb::Read)
@@ -132,7 +128,7 @@ impl Sender {
         numbers.find(|number| !self.reads.early.contains(number)).unwrap_or(end)
     }
 
-    /// A packet of the response to a READ; it also acknowledges all requests before it.
+    /// A packet of the response to a READ; it also acknowledges all requests before it. Returns whether responses before it are missing.
     pub(crate) fn on_response(
         &mut self,
         packet: &Packet,
@@ -140,12 +136,16 @@ impl Sender {
         settings: &QueuePairSettings,
         stats: &mut Stats,
         now: Time,
-    ) {
+    ) -> bool {
         let number = unwrap_psn(packet.psn, self.unacknowledged);
+        // The responder has gone back, and the packet that it went back to is lost again.
+        if number <= std::mem::replace(&mut self.reads.last, number) {
+            self.reads.requested_again = None;
+        }
         let is_known = number < self.unacknowledged || self.reads.early.contains(&number);
         if is_known || number >= self.highest || self.read_of(number).is_none() {
             stats.duplicates += 1;
-            return;
+            return false;
         }
         let is_next = self.first_missing_response(number + 1) == number;
         if is_next || settings.selective_repeat {
@@ -157,17 +157,17 @@ impl Sender {
             self.advance(reached, &Telemetry::EMPTY, cc, settings, now);
         }
         if !is_next {
-            self.on_missing_responses(number, settings, stats);
+            self.on_missing_responses(number, settings);
         }
+        !is_next
     }
 
     /// Responses before `end` are missing, which is an implied NAK: requests the rest again, or with selective repeat the missing packets.
-    pub(super) fn on_missing_responses(&mut self, end: u64, settings: &QueuePairSettings, stats: &mut Stats) {
+    pub(super) fn on_missing_responses(&mut self, end: u64, settings: &QueuePairSettings) {
         if !settings.selective_repeat {
             if self.reads.requested_again != Some(self.unacknowledged) {
                 self.reads.requested_again = Some(self.unacknowledged);
-                stats.retransmits_by_nak += self.packets_under_way();
-                self.next = self.unacknowledged;
+                self.go_back(Cause::Nak);
             }
             return;
         }

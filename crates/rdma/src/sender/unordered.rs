@@ -1,18 +1,18 @@
 //! Unordered delivery (NSCC): packets may overtake each other, and only a trimmed packet or a timeout counts as a loss.
 
-use super::Sender;
+use super::{Cause, Sender};
 use crate::cc::Controller;
 use crate::cc::nscc::Sample;
 use crate::packet::{NamedPsn, Packet, Syndrome, unwrap_psn};
 use crate::queue_pair::{QueuePairSettings, Stats};
 use pauseframe_units::{Span, Time};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What unordered delivery keeps beside [`Sender::selected`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unordered {
     /// Packets to send again, and packets that were, which give no round trip.
-    pub(super) lost: BTreeSet<u64>,
+    pub(super) lost: BTreeMap<u64, Cause>,
     pub(super) resent: BTreeSet<u64>,
     /// Packets that the receiver has, modulo 2^16; packets under way.
     pub(super) received: u16,
@@ -60,9 +60,8 @@ impl Sender {
             }
             self.forget_arrived();
             cc.on_unordered_ack(&sample);
-        } else if !is_known && self.unordered.lost.insert(answered) {
-            (stats.naks_received, stats.retransmits_by_nak) =
-                (stats.naks_received + 1, stats.retransmits_by_nak + 1);
+        } else if !is_known && self.unordered.lost.insert(answered, Cause::Nak).is_none() {
+            stats.naks_received += 1;
             sample.bytes = full;
             cc.on_trimmed(&sample);
             self.unordered.in_flight = self.unordered.in_flight.saturating_sub(1);
@@ -85,7 +84,7 @@ impl Sender {
         let Unordered { lost, resent, in_flight, .. } = &mut self.unordered;
         *resent = resent.split_off(&self.unacknowledged);
         self.selected = self.selected.split_off(&self.unacknowledged);
-        lost.retain(|number| *number >= self.unacknowledged && !self.selected.contains(number));
+        lost.retain(|number, _| *number >= self.unacknowledged && !self.selected.contains(number));
         *in_flight = (*in_flight).min(self.next - self.unacknowledged - lost.len() as u64);
     }
 
@@ -94,19 +93,17 @@ impl Sender {
         &mut self,
         cc: &mut Controller,
         settings: &QueuePairSettings,
-        stats: &mut Stats,
         now: Time,
     ) {
-        let under_way = |number: &u64| !self.is_arrived(*number) && !self.unordered.lost.contains(number);
+        let under_way = |number: &u64| !self.is_arrived(*number) && !self.unordered.lost.contains_key(number);
         let sent = self.sent_at.iter().map(|sent| *sent + settings.timeout);
         let waits = (self.unacknowledged..).zip(sent).filter(|(number, _)| under_way(number));
         let (expired, waits): (Vec<_>, Vec<_>) = waits.partition(|(_, until)| *until <= now);
         let next = waits.iter().map(|(_, until)| *until).min();
         self.timer_at = next.unwrap_or(now + settings.timeout);
         self.unordered.is_forced = true;
-        self.unordered.lost.extend(expired.iter().map(|(number, _)| number));
+        self.unordered.lost.extend(expired.iter().map(|(number, _)| (*number, Cause::Timeout)));
         let count = expired.len() as u64;
-        stats.retransmits_by_timeout += count;
         self.unordered.in_flight = self.unordered.in_flight.saturating_sub(count);
         cc.on_unordered_timeout(count * settings.full_packet());
     }

@@ -14,7 +14,7 @@ use pauseframe_rdma::cc::{Control, ControlChoice, NsccNetwork};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
 use pauseframe_transport::{EcnMode, OffloadConfig, TcpConfig};
-use pauseframe_units::{BitRate, NodeId, Span};
+use pauseframe_units::{BitRate, Bytes, NodeId, Span};
 use std::sync::Arc;
 
 /// Size of the IPv4 and TCP headers without options, in bytes.
@@ -63,12 +63,12 @@ fn transport(spec: &TransportSpec, scenario: &Scenario) -> TransportSettings {
         ..tcp.clone()
     };
     let trims = scenario.switch.queue_of(spec.priority) == QueueDiscipline::Trim;
-    let rdma = (spec.kind == TransportKindName::Rdma).then(|| rdma(spec, trims));
+    let rdma = (spec.kind == TransportKindName::Rdma).then(|| rdma(spec, host.mtu, trims));
     TransportSettings { config: Arc::new(config), priority: spec.priority, datagrams: None, rdma }
 }
 
 /// `trims`: switches trim packets of this transport.
-fn rdma(spec: &TransportSpec, trims: bool) -> RdmaSettings {
+fn rdma(spec: &TransportSpec, mtu: Bytes, trims: bool) -> RdmaSettings {
     let is_nscc = spec.rdma_control == RdmaControlName::Nscc;
     let dcqcn = |preset| ControlChoice::Dcqcn(preset, spec.dcqcn);
     let control = match spec.rdma_control {
@@ -81,11 +81,14 @@ fn rdma(spec: &TransportSpec, trims: bool) -> RdmaSettings {
         RdmaControlName::Nscc => ControlChoice::Nscc(NsccNetwork { base_rtt: Span::ZERO, trims }),
         RdmaControlName::Hpcc => ControlChoice::Hpcc { max_stage: spec.hpcc_max_stage, base_rtt: Span::ZERO },
     };
+    let telemetry_bytes = if spec.rdma_control == RdmaControlName::Hpcc { TELEMETRY_BYTES } else { 0 };
     let pair = QueuePairSettings {
+        mtu: spec.rdma_mtu.of(mtu, telemetry_bytes).0 as u32,
         unordered: is_nscc,
         // Acknowledgements of NSCC echo marks.
         notification: spec.pair.notification.filter(|_| !is_nscc),
-        telemetry_bytes: if spec.rdma_control == RdmaControlName::Hpcc { TELEMETRY_BYTES } else { 0 },
+        telemetry_bytes,
+        slow_restart: spec.pair.slow_restart && matches!(control, ControlChoice::Dcqcn(..)),
         ..spec.pair
     };
     RdmaSettings { pair, control, ecn: spec.tcp.ecn != EcnMode::Off, cnp_priority: spec.rdma_cnp_priority }

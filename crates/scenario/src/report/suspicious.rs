@@ -5,10 +5,11 @@
 //! that rank packets, a higher priority in use) and flows with unknown paths (spraying, forwarding tables
 //! with VLANs).
 
-use crate::spec::{Clocks, QueueDiscipline, Scenario, TransportSpec, WorkloadKind};
+use crate::spec::{Clocks, QueueDiscipline, Scenario, TransportKindName, TransportSpec, WorkloadKind};
 use pauseframe_fabric::{FlowRecord, FlowStatus, IdealFctCalculator, Network, PortPriorityReport};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, capacities};
 use pauseframe_results::Names;
+use pauseframe_schema::value::Choice;
 use pauseframe_units::{Span, Time};
 
 /// A flow is starved if it got less than this fraction of its max-min share.
@@ -19,6 +20,11 @@ const TIMEOUTS: u64 = 5;
 const ROUND_TRIPS: u64 = 100;
 /// Minimum duration of a judged flow.
 const LEAST: Span = Span::from_ms(10);
+/// Queue pairs wait too long for timers if all together, or one of them, spend more than this part of their time on it.
+const WAITING_ALL: f64 = 0.05;
+const WAITING_ONE: f64 = 0.2;
+/// Fewer packets sent again are no collapse.
+const REPEATED_LEAST: u64 = 1000;
 /// Maximum number of flows in a checked run; the shares of more flows would take too long to compute.
 const FLOWS_MAX: usize = 20_000;
 /// Weight of datagram flows, which do not give way to connections (weight 1).
@@ -44,12 +50,69 @@ pub(super) fn needless_timeouts(
         return None;
     }
     let count: u64 = network.packed_flow_records(now).iter().map(|record| u64::from(record.timeouts)).sum();
+    let has_queue_pairs = scenario.transport_specs().any(|spec| spec.kind == TransportKindName::Rdma);
+    let advice = if has_queue_pairs {
+        "transport.rdma_timer: ACKs took longer than the retransmission timer; set it to \"ibta\", or shorten queues and pauses"
+    } else {
+        "transport.rto_min: ACKs took longer than the RTO; raise it above transport.delayed_ack_timeout and the delay in \
+         queues and pauses"
+    };
     (count > 0).then(|| {
-        format!(
-            "transport.rto_min: {count} timeouts although no packet was lost: ACKs took longer than the RTO; raise it above \
-             transport.delayed_ack_timeout and the delay in queues and pauses"
-        )
+        let (key, advice) = advice.split_once(": ").unwrap_or((advice, ""));
+        format!("{key}: {count} timeouts although no packet was lost: {advice}")
     })
+}
+
+/// Warns if queue pairs sent more packets again than they delivered, or spent much of their time without progress until a
+/// retransmission timer expired.
+pub(super) fn waits_for_timers(
+    scenario: &Scenario,
+    network: &mut Network,
+    names: &Names,
+    now: Time,
+) -> Option<String> {
+    if !scenario.transport_specs().any(|spec| spec.kind == TransportKindName::Rdma) {
+        return None;
+    }
+    let (mut waited, mut lived, mut longest) = (Span::ZERO, Span::ZERO, None::<(f64, usize, FlowRecord)>);
+    let (mut repeated, mut delivered, mut mtu) = (0, 0, 0);
+    for (flow, record) in network.flow_records(now).into_iter().enumerate() {
+        if transport(scenario, &record).kind != TransportKindName::Rdma || record.failure.is_some() {
+            continue;
+        }
+        let life = record.end.saturating_since(record.spec.start);
+        (waited, lived) = (waited.saturating_add(record.rdma.waited), lived.saturating_add(life));
+        (repeated, delivered) = (repeated + u64::from(record.retransmits), delivered + record.delivered);
+        mtu = mtu.max(transport(scenario, &record).rdma_mtu.of(scenario.host.mtu, 0).0);
+        let share = record.rdma.waited.0 as f64 / life.0.max(1) as f64;
+        if longest.as_ref().is_none_or(|(most, ..)| share > *most) {
+            longest = Some((share, flow, record));
+        }
+    }
+    let (share, flow, record) = longest?;
+    if repeated * mtu > delivered && repeated > REPEATED_LEAST {
+        return Some(format!(
+            "transport.rdma_control: queue pairs sent {repeated} packets again, more than they delivered: go-back-N without a \
+             reaction to losses fills queues with packets that receivers drop; use one of DCQCN, lossless = true, \
+             rdma_selective_repeat or rdma_tx_window"
+        ));
+    }
+    let of_all = waited.0 as f64 / lived.0.max(1) as f64;
+    if of_all <= WAITING_ALL && share <= WAITING_ONE {
+        return None;
+    }
+    let spec = transport(scenario, &record);
+    Some(format!(
+        "transport.rdma_timer: queue pairs spent {:.0} % of their time without progress until a retransmission timer expired \
+         (rdma_timer = \"{}\", rdma_timeout = {}), flow {flow} from {} to {} {:.0} %: avoid the losses (lossless, \
+         switch.marker, switch.buffer), or lose less by each (rdma_selective_repeat, rdma_timer = \"adaptive\", rdma_tx_window)",
+        of_all * 100.0,
+        spec.pair.timer.name(),
+        spec.pair.timeout,
+        names.node(record.spec.source),
+        names.node(record.spec.destination),
+        share.min(1.0) * 100.0,
+    ))
 }
 
 /// Warns of starved flows.

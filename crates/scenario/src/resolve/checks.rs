@@ -278,13 +278,42 @@ pub(crate) fn queue_pairs(ledger: &mut Ledger, host: &HostSpec, transports: &[Na
     for Named { path, spec, .. } in transports {
         let path = format!("{path}.rdma_mtu");
         let telemetry = if spec.rdma_control == RdmaControlName::Hpcc { TELEMETRY_BYTES } else { 0 };
-        let mtu = Bytes(u64::from(spec.pair.mtu));
+        let mtu = spec.rdma_mtu.of(host.mtu, telemetry);
         let needed = Bytes(mtu.0 + RDMA_HEADERS + u64::from(telemetry));
         let is_rdma = spec.kind == TransportKindName::Rdma;
         if is_rdma && needed > host.mtu && !ledger.failed(&path) && !ledger.failed("host.mtu") {
             let message =
                 format!("{} and {} bytes of headers are more than host.mtu", mtu.plain(), needed.0 - mtu.0);
             ledger.problem(&path, message, "lower it, or raise host.mtu");
+        }
+        if is_rdma {
+            idle_keys_of_queue_pairs(ledger, path.trim_end_matches(".rdma_mtu"), spec);
+        }
+    }
+}
+
+/// Refuses keys of queue pairs that another key leaves without an effect.
+fn idle_keys_of_queue_pairs(ledger: &mut Ledger, path: &str, spec: &TransportSpec) {
+    let (pair, is_nscc) = (&spec.pair, spec.rdma_control == RdmaControlName::Nscc);
+    let unordered = "NSCC delivers in any order by rules of its own";
+    let no_cnps = "only DCQCN has CNPs; rdma_control is another";
+    let is_dcqcn = matches!(
+        spec.rdma_control,
+        RdmaControlName::DcqcnPaper | RdmaControlName::DcqcnConnectx | RdmaControlName::DcqcnHpcc
+    );
+    for (key, is_idle, why) in [
+        (
+            "rdma_receives",
+            pair.receives.is_some() && !pair.uses_send,
+            "messages are WRITEs; set rdma_send = true",
+        ),
+        ("rdma_receives", pair.receives.is_some() && is_nscc, unordered),
+        ("rdma_tx_window", pair.tx_window.is_some() && is_nscc, unordered),
+        ("rdma_nak_interval", pair.nak_interval.is_some() && is_nscc, unordered),
+        ("rdma_cnp_on_ingress", pair.cnp_on_ingress.is_some() && !is_dcqcn, no_cnps),
+    ] {
+        if is_idle {
+            ledger.problem(&format!("{path}.{key}"), format!("has no effect: {why}"), "leave it out");
         }
     }
 }

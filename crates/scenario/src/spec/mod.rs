@@ -52,7 +52,7 @@ pub use switch::SwitchSpec;
 pub use topology::custom::CustomLink;
 pub use topology::file::FabricFile;
 pub use topology::*;
-pub use transport::{InitialWindow, RdmaControlName, TransportKindName, TransportSpec};
+pub use transport::{InitialWindow, PathMtu, RdmaControlName, TransportKindName, TransportSpec};
 
 /// A repeatable run: the same scenario, seed and version give the same bytes.
 #[derive(Clone, PartialEq, Debug)]

@@ -48,6 +48,10 @@ table! {
         /// Additive steps of HPCC before the next multiplicative one: 0 in the simulator's scripts, 5 in the paper's text
         #[source = "Li et al., SIGCOMM 2019: maxStage"]
         hpcc_max_stage: u32 = or_in(0, 0..=1000);
+        /// Payload of a full packet of a queue pair: 256, 512, 1024, 2048 or 4096 bytes, 1000 as in ns-3 forks, or "auto", the largest
+        /// path MTU that host.mtu less 80 bytes of headers holds
+        #[source = "InfiniBand Architecture Specification §5.2.1; Linux: rxe_param.h"]
+        rdma_mtu: PathMtu = or(PathMtu::Auto);
         /// Queue pairs
         pair: QueuePairSettings = part(QueuePairSettings::read);
         /// 802.1p priority of CNPs
@@ -89,6 +93,61 @@ choices! {
         Hpcc = "hpcc",
         /// NSCC as htsim has it: unordered delivery, for sprayed packets, with and without trimming (switch.queue)
         Nscc = "nscc",
+    }
+}
+
+/// Payload of a full packet of a queue pair.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PathMtu {
+    /// The largest path MTU of `InfiniBand` that fits the MTU of hosts.
+    Auto,
+    /// This many bytes.
+    Bytes(Bytes),
+}
+
+impl PathMtu {
+    /// What Linux leaves for headers (`rxe_param.h`).
+    pub(crate) const HEADERS: u64 = 80;
+    pub(crate) const SMALLEST: u64 = 256;
+    /// Path MTUs of `InfiniBand`, and the payload of the HPCC simulator.
+    const SIZES: [u64; 6] = [PathMtu::SMALLEST, 512, 1000, 1024, 2048, 4096];
+
+    /// Bytes in a network of this MTU whose packets carry this much telemetry.
+    pub(crate) fn of(self, mtu: Bytes, telemetry: u32) -> Bytes {
+        let room = mtu.0.saturating_sub(PathMtu::HEADERS + u64::from(telemetry));
+        match self {
+            PathMtu::Bytes(bytes) => bytes,
+            PathMtu::Auto => {
+                let powers = PathMtu::SIZES.into_iter().filter(|size| size.is_power_of_two());
+                Bytes(powers.rev().find(|size| *size <= room).unwrap_or(PathMtu::SMALLEST))
+            }
+        }
+    }
+}
+
+impl Setting for PathMtu {
+    fn shape() -> Shape {
+        Shape::Any("\"auto\" or a size", vec![Shape::Pattern(r"^\s*auto\s*$"), Bytes::shape()])
+    }
+    fn read(item: &Item) -> Result<PathMtu, Mistake> {
+        const EXPECTED: &str = "\"auto\" or a size such as \"4096 B\"";
+        let Value::Text(text) = &item.value else { return wrong_sort(item, EXPECTED) };
+        if text.trim() == "auto" {
+            return Ok(PathMtu::Auto);
+        }
+        match text.trim().parse::<Bytes>() {
+            Ok(bytes) if PathMtu::SIZES.contains(&bytes.0) => Ok(PathMtu::Bytes(bytes)),
+            _ => {
+                let message = format!("{} is not a path MTU", item.show());
+                Err(Mistake { message, hint: "\"auto\", 256, 512, 1000, 1024, 2048 or 4096 B".to_owned() })
+            }
+        }
+    }
+    fn toml(&self) -> String {
+        match self {
+            PathMtu::Auto => "\"auto\"".to_owned(),
+            PathMtu::Bytes(bytes) => bytes.toml(),
+        }
     }
 }
 

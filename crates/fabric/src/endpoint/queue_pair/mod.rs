@@ -34,6 +34,34 @@ pub(crate) struct QueuePairs {
     settings: BTreeMap<(u16, u64), Arc<QueuePairSettings>>,
     /// Congestion notifications sent and received, by host and class.
     notifications: BTreeMap<(HostId, u8), [u64; 2]>,
+    /// The load of the inputs of cards that answer it with CNPs.
+    inputs: BTreeMap<HostId, InputMeter>,
+}
+
+/// The load of a card's input, by intervals.
+#[derive(Debug, Default)]
+struct InputMeter {
+    /// Begin of this interval, and the bytes on the wire since.
+    since: Time,
+    bytes: u64,
+    /// Bytes of the interval before.
+    before: u64,
+}
+
+impl InputMeter {
+    const INTERVAL: Span = Span::from_us(50);
+
+    /// Counts a packet; bits per second during the last complete interval.
+    fn count(&mut self, bytes: u64, now: Time) -> f64 {
+        let elapsed = now.saturating_since(self.since);
+        if elapsed >= InputMeter::INTERVAL {
+            self.before = if elapsed.0 < 2 * InputMeter::INTERVAL.0 { self.bytes } else { 0 };
+            self.since.0 += elapsed.0 / InputMeter::INTERVAL.0 * InputMeter::INTERVAL.0;
+            self.bytes = 0;
+        }
+        self.bytes += bytes;
+        self.before as f64 * 8e12 / InputMeter::INTERVAL.0 as f64
+    }
 }
 
 /// One end of a queue pair. What every packet touches comes first.
@@ -238,6 +266,7 @@ impl QueuePairEnd {
                 cnps_received: stats.cnps_received - before.cnps_received,
                 repeats_by_nak: stats.retransmits_by_nak - before.retransmits_by_nak,
                 repeats_by_timeout: stats.retransmits_by_timeout - before.retransmits_by_timeout,
+                waited: stats.waited - before.waited,
             },
             ..EndpointCounters::default()
         })

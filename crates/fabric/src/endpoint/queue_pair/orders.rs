@@ -41,7 +41,8 @@ impl BorrowedHost<'_> {
                 ..rdma.pair
             })
         });
-        let pair = QueuePair::new(Arc::clone(settings));
+        let mut pair = QueuePair::new(Arc::clone(settings));
+        pair.connect(spec.start.max(now));
         let classes = [picked.class, ctx.plan.class_index_of_priority(rdma.cnp_priority)];
         let nic_queues = classes.map(|class| self.host_mut().nic_queue_of_flow(endpoint_key, to, class));
         let mut end = QueuePairEnd {

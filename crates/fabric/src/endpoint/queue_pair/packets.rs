@@ -25,6 +25,13 @@ impl BorrowedHost<'_> {
             let key = (self.own_host_id(), self.pair_end_mut(place).classes[1]);
             self.queue_pairs_mut().notifications.entry(key).or_default()[1] += 1;
         }
+        if self.is_silent(frame.to, ctx) {
+            ctx.packets.remove_packet(index);
+            return;
+        }
+        if frame.packet.opcode.is_data() {
+            self.watch_input(place, index, ctx);
+        }
         let end = self.pair_end_mut(place);
         let before = end.pair.delivered();
         let telemetry = ctx.packets.telemetry_of_packet(frame.telemetry);
@@ -38,6 +45,24 @@ impl BorrowedHost<'_> {
             self.count_goodput(workload, received, ctx);
         }
         self.update_queue_pair_after_event(place, ctx);
+    }
+
+    /// Whether a packet is for the passive end of a host that never answers.
+    fn is_silent(&self, endpoint_key: u32, ctx: &Context) -> bool {
+        !ctx.settings.silent.is_empty()
+            && endpoint_key & 1 == 1
+            && ctx.settings.silent.contains(&self.own_topology_node(ctx))
+    }
+
+    /// A data packet may find the input of this card congested.
+    fn watch_input(&mut self, place: EndpointId, index: PacketId, ctx: &Context) {
+        let Some(limit) = self.pair_end_mut(place).pair.input_limit() else { return };
+        let (host, now) = (self.own_host_id(), ctx.now());
+        let line = self.ports.port_state(self.port).rate.rate().0 as f64;
+        let bytes = u64::from(ctx.packets[index].size) + u64::from(ctx.hot.gap);
+        if self.queue_pairs_mut().inputs.entry(host).or_default().count(bytes, now) >= limit * line {
+            self.pair_end_mut(place).pair.on_congested_input(now);
+        }
     }
 
     /// A deadline. It may have moved on since the event was planned: then only the event is renewed.

@@ -1,0 +1,107 @@
+"""Queue pairs that lose packets, what acknowledgements cost, and hosts that do not answer."""
+
+import pauseframe as pf
+import polars as pl
+import pytest
+from pauseframe import ScenarioError
+from pauseframe.sweep.plan import Source
+
+TWO_TO_ONE = """
+stop = { time = "1 s", when_finished = true }
+topology = { kind = "star", hosts = 3, link = { rate = "100 Gbps", delay = "1 us" } }
+switch = { buffer = { policy = "per_port", size = "100 KB" }, marker = "none" }
+transport = { preset = "roce_dcqcn", lossless = false, rdma_control = "none" }
+[[workload]]
+kind = "flows"
+flows = [ { src = "host1", dst = "host0", size = "1 MB" }, { src = "host2", dst = "host0", size = "1 MB" } ]
+"""
+LONG = """
+stop = { time = "1 ms", when_finished = false }
+topology = { kind = "star", hosts = 2, link = { rate = "100 Gbps", delay = "1 us" } }
+transport = { preset = "roce_dcqcn", rdma_control = "none" }
+[[workload]]
+kind = "long_flows"
+flows = [ { src = "host0", dst = "host1" } ]
+"""
+
+
+def run(text: str, **changes: str | float | bool) -> pf.Run:
+    return pf.run(Source.read(text).resolve_with(changes, seed=1), progress=False)
+
+
+def flows_of(done: pf.Run) -> pl.DataFrame:
+    return pl.DataFrame(done.flows)
+
+
+def goodput(done: pf.Run, seconds: float) -> list[float]:
+    return [delivered * 8e-9 / seconds for delivered in flows_of(done)["delivered_bytes"]]
+
+
+@pytest.mark.parametrize("buffer", ["30 KB", "100 KB", "1 MB"])
+@pytest.mark.parametrize("rate", ["10 Gbps", "400 Gbps"])
+def test_no_queue_pair_waits_for_the_timer_of_67_ms(buffer: str, rate: str) -> None:
+    done = run(TWO_TO_ONE, **{"switch.buffer.size": buffer, "topology.link.rate": rate})
+    assert done.summary["drops"] > 0
+    # Without a reaction to losses, both senders keep the queue full.
+    assert float(flows_of(done)["finish_us"].to_numpy().max()) < 60_000
+    assert int(flows_of(done)["timeouts"].sum()) == 0
+
+
+def test_causes_of_retransmissions_add_up() -> None:
+    for selective in (False, True):
+        flows = flows_of(run(TWO_TO_ONE, **{"transport.rdma_selective_repeat": selective}))
+        causes = int(flows["repeats_by_nak"].sum() + flows["repeats_by_timeout"].sum())
+        assert int(flows["retransmits"].sum()) == causes > 0
+        assert int(flows["repeats_by_nak"].sum()) > 0
+
+
+def test_a_run_warns_of_queue_pairs_that_wait_for_timers() -> None:
+    def warned(**changes: str) -> bool:
+        return any(
+            "flow 0" in text or "flow 1" in text for text in run(TWO_TO_ONE, **changes).warnings if "rdma_timer" in text
+        )
+
+    never = {"transport.rdma_timer": "ibta", "transport.rdma_nak_interval": "1 h"}
+    assert warned(**never)
+    assert not warned(**{"switch.buffer.size": "10 MB"})
+
+
+def test_acknowledgements_leave_the_link_to_data() -> None:
+    both = LONG + '[[workload]]\nname = "back"\nkind = "long_flows"\nflows = [ { src = "host1", dst = "host0" } ]\n'
+    assert min(goodput(run(both), 1e-3)) > 91.0
+    assert max(goodput(run(both, **{"transport.rdma_ack_every": 1}), 1e-3)) < 86.0
+
+
+def test_a_path_mtu_of_1024_costs_what_its_headers_say() -> None:
+    def of(mtu: str) -> float:
+        return goodput(run(LONG, **{"transport.rdma_mtu": mtu, "host.mtu": "9000 B"}), 1e-3)[0]
+
+    assert of("auto") == of("4096 B")
+    # 82 bytes of headers, preamble and gap.
+    assert of("1024 B") / of("4096 B") == pytest.approx((1024 / 1106) / (4096 / 4178), rel=3e-3)
+    with pytest.raises(ScenarioError, match="not a path MTU"):
+        of("1500 B")
+
+
+def test_a_silent_host_fails_a_queue_pair_after_its_retries() -> None:
+    changes = {"host.silent": ["host0"], "transport.rdma_timeout": "3 ms", "transport.rdma_retry_count": 2}
+    flows = flows_of(run(TWO_TO_ONE, **changes))  # type: ignore[arg-type]
+    assert flows["failure"].cast(pl.String).to_list() == ["retries_exhausted"] * 2
+    assert float(flows["finish_us"].to_numpy().max()) == pytest.approx(9000, abs=1)
+
+
+def test_a_receiving_card_slows_senders_when_its_input_is_full() -> None:
+    changes = {"transport.rdma_control": "dcqcn_paper", "transport.rdma_cnp_on_ingress": 0.9}
+    plain = run(LONG, **{"transport.rdma_control": "dcqcn_paper"})
+    slowed = run(LONG, **changes)
+    assert int(flows_of(plain)["cnps_sent"].sum()) == 0 < int(flows_of(slowed)["cnps_sent"].sum())
+    assert goodput(slowed, 1e-3)[0] < 0.9 * goodput(plain, 1e-3)[0]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("rdma_receives", 3), ("rdma_cnp_on_ingress", 0.5)],
+)
+def test_keys_without_an_effect_are_refused(key: str, value: float) -> None:
+    with pytest.raises(ScenarioError, match=f"{key}.*no effect"):
+        run(LONG, **{f"transport.{key}": value})
