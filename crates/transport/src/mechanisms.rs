@@ -22,6 +22,8 @@ mechanisms! {
     AlphaOfRequest = "alpha_of_request", "An ACK of nothing new ends DCTCP's window too, as a request does (`tcp_in_ack_event`)";
     DctcpLoss = "dctcp_loss", "A loss halves DCTCP's window as it is now, after a cut for ECE too (`dctcp_react_to_loss`)";
     FinWithData = "fin_with_data", "A FIN goes out with or behind data that are not acknowledged (`tcp_send_fin`)";
+    DuplicatesDelivered = "duplicates_delivered", "Without SACK a duplicate ACK stands for a delivered packet (`tcp_add_reno_sack`)";
+    EmptyProbe = "empty_probe", "The probe of a closed window carries no data (`tcp_xmit_probe_skb`)";
     Frto = "frto", "A timeout is taken back when the originals arrive (`tcp_process_loss`)";
     GroCe = "gro_ce", "GRO merges no frame with CE with one without (`inet_gro_receive`)";
     GroPush = "gro_push", "PSH ends what GRO merges (`tcp_gro_receive`)";

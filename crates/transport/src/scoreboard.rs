@@ -441,6 +441,17 @@ impl Scoreboard {
         }
     }
 
+    /// Whether the first segment is presumed lost, retransmitted or not.
+    pub(crate) fn is_first_segment_lost(&self) -> bool {
+        self.queue.front().is_some_and(|head| head.has_any_state_bit(LOST))
+    }
+
+    /// Whether a segment that ends at or below `to` was sent more than once.
+    pub(crate) fn was_any_sent_twice_below(&self, to: u64) -> bool {
+        let mut below = self.queue.iter().take_while(|segment| segment.end <= to);
+        below.any(|segment| segment.has_any_state_bit(AMBIGUOUS))
+    }
+
     /// Marks all segments lost after a timeout, except sacked ones, also retransmissions (RFC 6675 §5.1). If the first segment is sacked, the
     /// receiver has discarded it, and all SACKs are forgotten (RFC 2018 §8). Segments behind the first that were sent after `recent` are not marked.
     pub(crate) fn mark_all_lost(&mut self, una: u64, recent: Option<Time>) {
