@@ -34,6 +34,7 @@ mechanisms! {
     RecoveryAgain = "recovery_again", "A recovery ends into another one while a loss found during it is not repaired, even if it was sent again (`tcp_time_to_recover`)";
     RttOfSack = "rtt_of_sack", "Where the cumulative ACK gives no round-trip time, SACK does, and restarts the timer (`tcp_ack_update_rtt`, `tcp_clean_rtx_queue`)";
     RttOfTimestamp = "rtt_of_timestamp", "The ACK of a retransmission is timed by the echoed timestamp (`tcp_ack_update_rtt`)";
+    SackOfOldAck = "sack_of_old_ack", "The SACK option of an ACK that was overtaken counts (`tcp_ack`, `old_ack`)";
     SmallQueues = "small_queues", "A socket keeps a millisecond of its rate in its host (`tcp_small_queue_check`)";
     TsoAutosize = "tso_autosize", "A super-packet holds a millisecond of the flow's rate (`tcp_tso_autosize`)";
     TsoDefer = "tso_defer", "A small super-packet waits for the next ACK (`tcp_tso_should_defer`)";

@@ -107,6 +107,11 @@ impl RttEstimator {
         self.rto = self.compute_rto(config).min(config.max);
     }
 
+    /// Doublings of the timeout.
+    pub(crate) fn backoff(&self) -> u8 {
+        self.backoff
+    }
+
     /// The smoothed mean deviation.
     pub(crate) fn rttvar(&self) -> Span {
         self.rttvar

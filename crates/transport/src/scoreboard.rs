@@ -154,6 +154,11 @@ impl Scoreboard {
         u64::from(self.resent)
     }
 
+    /// Bytes whose retransmission has not been reported as arrived (Linux `retrans_out`).
+    pub(crate) fn copies_in_flight(&self) -> u64 {
+        u64::from(self.resent) + u64::from(self.doubled)
+    }
+
     /// Bytes sacked.
     pub(crate) fn sacked_bytes(&self) -> u64 {
         self.sacked
@@ -315,7 +320,7 @@ impl Scoreboard {
             if !segment.has_any_state_bit(SACKED) {
                 if segment.end <= to {
                     delivery.bytes += self.window_space_of_segment(segment.end - start);
-                    delivery.record_segment_delivered(
+                    delivery.record_segment_acked(
                         segment.sent_at,
                         start,
                         segment.end,

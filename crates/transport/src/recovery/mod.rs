@@ -201,6 +201,31 @@ impl Sender {
         }
     }
 
+    /// An ACK below `snd_una` that was overtaken: in Linux its SACK option counts, but PRR is not told (`tcp_ack`, `old_ack`).
+    #[cold]
+    pub(crate) fn on_old_ack_with_sack(
+        &mut self,
+        segment: &Segment,
+        ece: bool,
+        now: Time,
+        config: &TcpConfig,
+        stats: &mut ConnectionStats,
+    ) {
+        let counts = self.scoreboard.counts_packets() && config.is_mechanism_enabled(Mechanism::SackOfOldAck);
+        if !counts || self.snd_una == self.snd_nxt {
+            return;
+        }
+        self.prepare_recovery_for_ack(self.snd_una, now);
+        self.on_sack_option(segment);
+        self.process_sack_evidence(segment, false, ece, now, config, stats);
+        let detected =
+            if self.uses_rack(config) { self.run_rack(now, config, stats) } else { Default::default() };
+        if let Some(refined) = self.refined.as_deref_mut() {
+            refined.delivery.bytes = 0;
+        }
+        self.finish_ack_with_prr_and_timer(false, detected, now, config);
+    }
+
     /// A duplicate ACK outside recovery.
     fn count_duplicate_ack(&mut self, config: &TcpConfig, stats: &mut ConnectionStats) {
         let counted = self.counts_duplicates();

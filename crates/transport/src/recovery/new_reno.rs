@@ -95,6 +95,15 @@ impl Sender {
         }
     }
 
+    /// Linux `reordering`; `None`: SACK has shown reordering, whose degree is not modelled.
+    pub(crate) fn reordering_as_linux(&self, config: &TcpConfig) -> Option<u32> {
+        if self.counts_duplicates() {
+            return Some(self.duplicates_that_show_loss(config));
+        }
+        let seen = self.refined.as_deref().is_some_and(|refined| refined.rack.has_seen_reordering());
+        (!seen).then_some(config.dup_thresh)
+    }
+
     /// §3.2 step 2: no second fast retransmit for data of the last recovery. Duplicate ACKs that its needless
     /// retransmissions cause would otherwise start one.
     pub(super) fn may_enter_new_reno_recovery(&self) -> bool {

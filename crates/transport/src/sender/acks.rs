@@ -53,6 +53,8 @@ impl Sender {
         if acked <= 0 {
             if acked == 0 {
                 self.on_ack_without_progress::<REFINES>(segment, ece, now, config, stats);
+            } else if REFINES && self.sack && matches!(segment.options, TcpOptions::Sack(_)) {
+                self.on_old_ack_with_sack(segment, ece, now, config, stats);
             }
             return true;
         }
