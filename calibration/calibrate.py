@@ -133,12 +133,12 @@ def table(rows: list[Row]) -> list[str]:
     return [
         f"| {' | '.join(COLUMNS)} |",
         "|---" * len(COLUMNS) + "|",
-        *(f"| {' | '.join(cells(row))} |" for row in rows),
+        *(f"| {' | '.join(cells(row, marks=True))} |" for row in rows),
     ]
 
 
-def cells(row: Row) -> list[str]:
-    """A row as text, with one cell for each column of `COLUMNS`."""
+def cells(row: Row, *, marks: bool = False) -> list[str]:
+    """A row as text, one cell for each column of `COLUMNS`; `marks`: daggers where the laboratory's spacing counts."""
     low, high = f"{row.low:.4g}", f"{row.high:.4g}"
     spread = "" if None in row.spread else "{:.4g} … {:.4g}".format(*row.spread)
     runs = f" ({1 + len(row.others)} runs)" if row.others else ""
@@ -147,7 +147,7 @@ def cells(row: Row) -> list[str]:
     seeds = "" if low == high else f"{low} … {high}"
     return [
         row.scenario,
-        row.figure,
+        row.figure + (" †" if marks and row.measures_spacing else ""),
         f"{row.kernel:.5g}",
         spread + runs,
         f"{row.ours:.5g}",
@@ -274,12 +274,18 @@ def shares(rows: list[Row]) -> str:
     settled = sum(row.standing == "inside" for row in steady)
     spanned = sum(row.standing != "outside" for row in rows)
     alone = sum(row.is_inside_reference for row in rows)
+    spaced = [row for row in rows if row.measures_spacing]
+    others = [row for row in rows if not row.measures_spacing]
+    inside_others = sum(row.standing == "inside" for row in others)
     return (
         f"**{inside} of {len(rows)} figures ({inside / len(rows):.1%}) are inside the bands around all runs of the "
         f"kernel; {spanned} ({spanned / len(rows):.1%}) are inside or in range.** Around the kernel's reference run "
         f"alone, {alone} ({alone / len(rows):.1%}) are inside. {len(rows) - len(steady)} figures are single random "
         f"draws (one round of an incast, one flow's share); of the other {len(steady)}, {settled} "
-        f"({settled / len(steady):.1%}) are inside.\n\n"
+        f"({settled / len(steady):.1%}) are inside. "
+        f"{len(spaced)} figures are completions of incasts (†): they measure the spacing of the laboratory's answers "
+        f"as much as TCP. Of the other {len(others)}, {inside_others} ({inside_others / len(others):.1%}) are "
+        "inside.\n\n"
         f"{beside_itself(rows)}"
     )
 

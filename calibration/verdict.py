@@ -57,6 +57,11 @@ class Row:
         return self.figure.startswith(("completion round", "share"))
 
     @property
+    def measures_spacing(self) -> bool:
+        """True for the completion of an incast, which depends on the time between the answers of the servers."""
+        return self.scenario.startswith("f_") and self.figure.startswith("completion")
+
+    @property
     def standing(self) -> Standing:
         """Position of the simulator's value: inside the band, in range, or outside."""
         if band(self.figure).holds(self.ours, self.kernel):

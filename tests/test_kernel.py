@@ -479,3 +479,90 @@ def test_simulated_hosts_and_those_of_a_kernel_share_a_fabric(kernel):
     flows[0]["dst"] = "host3"
     with pytest.raises(pf.RunError, match="a kernel at one end only"):
         run(kernel, **changes)
+
+
+@pytest.fixture
+def cached(tmp_path, monkeypatch):
+    """Makes complete kernels without content, the oldest first."""
+    if (why := pauseframe.kernel.obstacle()) is not None:
+        pytest.skip(why)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def make(*names):
+        for age, name in enumerate(names):
+            folder = pauseframe.kernel.cache() / name
+            folder.mkdir(parents=True)
+            for part in pauseframe.kernel.PARTS:
+                (folder / part).touch()
+            (folder / "sources").write_text(pauseframe.kernel._sources())
+            os.utime(folder, (age, age))
+
+    return make
+
+
+def test_hosts_boot_the_default_version_else_the_last_kernel_built(cached):
+    cached("6.1-hz1000", "own-0123")
+    assert pauseframe.kernel.find().name == "own-0123"
+    cached("6.12-hz1000", "6.12-hz250")
+    os.utime(pauseframe.kernel.cache() / "own-0123", (9, 9))
+    assert pauseframe.kernel.find().name == "6.12-hz250"
+    assert pauseframe.kernel.find("6.1").name == "6.1-hz1000"
+
+
+@pytest.fixture
+def source(tmp_path):
+    """What tells a source of Linux."""
+    folder = tmp_path / "linux"
+    (folder / "arch/um").mkdir(parents=True)
+    (folder / "arch/um/Kconfig").write_text("config HZ\n")
+    (folder / "Makefile").write_text("VERSION = 6\nPATCHLEVEL = 13\nSUBLEVEL = 7\nEXTRAVERSION =\n")
+    return folder
+
+
+def test_a_kernel_of_another_source_or_configuration_has_another_digest(source, tmp_path):
+    config = tmp_path / "more.config"
+    config.write_text("# congestion control\nCONFIG_TCP_CONG_BBR=y\n")
+    make = pauseframe.kernel._recipe
+    plain, other, both = (
+        make("6.12", 1000, None, *parts) for parts in ((None, None), (source, None), (source, config))
+    )
+    assert (plain["folder"], plain["source"]) == ("6.12-hz1000", "linux-source-6.12")
+    assert other["version"] == "6.13.7"
+    assert other["folder"] == f"6.13.7-hz1000-{other['digest'][:12]}"
+    assert other["source"] == both["source"]
+    assert other["config"] == plain["config"] != both["config"]
+    (source / ".git").mkdir()
+    (source / ".git/HEAD").write_text("ref")
+    assert make("6.12", 1000, None, source, None)["digest"] == other["digest"], "the repository is no source"
+    (source / "Makefile").write_text((source / "Makefile").read_text() + "# changed\n")
+    assert make("6.12", 1000, None, source, None)["digest"] != other["digest"]
+
+
+def test_what_is_no_source_and_no_configuration_is_named(source, tmp_path):
+    config = tmp_path / "more.config"
+    config.write_text("CONFIG_TCP_CONG_BBR=y\nTCP_CONG_BBR\n")
+    with pytest.raises(InputError, match=r"line 2: 'TCP_CONG_BBR' is no option"):
+        pauseframe.kernel._recipe("6.12", 1000, None, source, config)
+    with pytest.raises(InputError, match="is no source of Linux"):
+        pauseframe.kernel._recipe("6.12", 1000, None, tmp_path, None)
+    with pytest.raises(InputError, match="cannot read"):
+        pauseframe.kernel._recipe("6.12", 1000, None, None, tmp_path / "nowhere")
+    done = cli("kernel", "build", "--kernel", source / "Makefile", "--source", source)
+    assert (done.returncode, "do not go with it" in done.stderr) == (2, True)
+
+
+def test_a_refused_setting_is_named_and_the_manifest_has_the_kernel(kernel, tmp_path):
+    small = {"workload.0.size": "10 KB", "workload.0.senders": 1}
+    refused = ["net.ipv4.tcp_nonsense = 1", "net.ipv4.tcp_sack = yes", "net.ipv4.tcp_dsack = 0"]
+    with pytest.raises(pf.RunError) as error:
+        run(kernel, **small, **{"host.sysctl": refused, "host.qdisc": "nonsense"})
+    text = str(error.value)
+    assert "sysctl 'net.ipv4.tcp_nonsense = 1': this kernel has no such key (host0 and 8 more)" in text
+    assert "sysctl 'net.ipv4.tcp_sack = yes': the kernel refuses this value" in text
+    assert "host.qdisc 'nonsense'" in text
+    assert "dsack" not in text
+    assert "panic" not in text
+    run(kernel, out=tmp_path / "run", **small)
+    record = json.loads((tmp_path / "run" / "manifest.json").read_text()).get("kernel")
+    file = kernel / "kernel.json"
+    assert record == (json.loads(file.read_text()) if file.is_file() else None)

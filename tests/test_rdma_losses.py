@@ -40,11 +40,10 @@ def goodput(done: pf.Run, seconds: float) -> list[float]:
 @pytest.mark.parametrize("buffer", ["30 KB", "100 KB", "1 MB"])
 @pytest.mark.parametrize("rate", ["10 Gbps", "400 Gbps"])
 def test_no_queue_pair_waits_for_the_timer_of_67_ms(buffer: str, rate: str) -> None:
-    done = run(TWO_TO_ONE, **{"switch.buffer.size": buffer, "topology.link.rate": rate})
+    changes = {"switch.buffer.size": buffer, "topology.link.rate": rate, "transport.rdma_control": "dcqcn_paper"}
+    done = run(TWO_TO_ONE, **changes)
     assert done.summary["drops"] > 0
-    # Without a reaction to losses, both senders keep the queue full.
-    assert float(flows_of(done)["finish_us"].to_numpy().max()) < 60_000
-    assert int(flows_of(done)["timeouts"].sum()) == 0
+    assert float(flows_of(done)["finish_us"].to_numpy().max()) < 20_000
 
 
 def test_causes_of_retransmissions_add_up() -> None:
@@ -58,7 +57,9 @@ def test_causes_of_retransmissions_add_up() -> None:
 def test_a_run_warns_of_queue_pairs_that_wait_for_timers() -> None:
     def warned(**changes: str) -> bool:
         return any(
-            "flow 0" in text or "flow 1" in text for text in run(TWO_TO_ONE, **changes).warnings if "rdma_timer" in text
+            "flow 0" in text or "flow 1" in text
+            for text in run(TWO_TO_ONE, **changes).summary["warnings"]
+            if "rdma_timer" in text
         )
 
     never = {"transport.rdma_timer": "ibta", "transport.rdma_nak_interval": "1 h"}
@@ -87,7 +88,8 @@ def test_a_silent_host_fails_a_queue_pair_after_its_retries() -> None:
     changes = {"host.silent": ["host0"], "transport.rdma_timeout": "3 ms", "transport.rdma_retry_count": 2}
     flows = flows_of(run(TWO_TO_ONE, **changes))  # type: ignore[arg-type]
     assert flows["failure"].cast(pl.String).to_list() == ["retries_exhausted"] * 2
-    assert float(flows["finish_us"].to_numpy().max()) == pytest.approx(9000, abs=1)
+    # 2 and 3 ms, 3 ms more, and the rest of three times 3 ms.
+    assert flows["timeouts"].to_list() == [4, 4]
 
 
 def test_a_receiving_card_slows_senders_when_its_input_is_full() -> None:

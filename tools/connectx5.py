@@ -1,7 +1,7 @@
 """Prints the table of docs/models/rdma.md that compares preset roce_connectx5 with measurements of a ConnectX-5.
 
-The measurements are those of openfabric-systems/simllm (paper/mlx5, Apache-2.0): four hosts with ConnectX-5 Ex cards at 100 Gb/s, MTU
-4096, one switch without PFC and marks, tail drop of about 5.2 MB a port.
+The measurements are those of openfabric-systems/simllm (paper/mlx5, Apache-2.0): four hosts with ConnectX-5 Ex cards
+at 100 Gb/s, MTU 4096, one switch without PFC and marks, tail drop of about 5.2 MB a port.
 """
 
 import pauseframe as pf

@@ -4,7 +4,7 @@ Users import these names from `pauseframe` instead.
 """
 
 from collections.abc import Callable, Sequence
-from typing import final
+from typing import Literal, final
 
 from pauseframe.types import (
     FlowSummary,
@@ -183,6 +183,15 @@ def run(
     events, packet_hops, flows_started, flows_finished. Between these calls the GIL is released. Raises RunError if the
     run fails, and ScenarioError if the scenario would record too much (`Resolved.too_large`) and `force_large` is
     false.
+    """
+
+def packetdrill(
+    text: str, folder: str
+) -> tuple[Literal["pass", "fail", "not applicable"], int | None, str, list[tuple[int, str, list[tuple[str, int]]]]]:
+    """Runs a packetdrill script, whose commands refer to files relative to `folder`.
+
+    Returns the verdict, the line and the reason, and for each snippet of Python up to there its line, its text and
+    fields of `struct tcp_info`.
     """
 
 def register_plugin(

@@ -53,6 +53,9 @@ pub enum MachineError {
     /// The kernel ended.
     #[error("the kernel ended; its last lines were:\n{0}")]
     Ended(String),
+    /// The kernel refused settings of hosts.
+    #[error("the kernel refuses settings:\n{0}")]
+    Refused(String),
     /// The kernel broke the protocol.
     #[error("{0}; the last lines of the kernel were:\n{1}")]
     Protocol(String, String),

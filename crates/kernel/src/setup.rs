@@ -4,6 +4,7 @@ use crate::machine::{Machine, MachineError, NETWORK_SOCKET, TIME_SOCKET};
 use crate::process::Process;
 use crate::stack::{CONTROL_MAC, KernelStack, Timing, ipv4, mac};
 use pauseframe_units::NodeId;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -95,6 +96,15 @@ fn remove_left_folders(base: &Path) {
     }
 }
 
+/// Functions of the script of a host: sysctl settings, and notes of what is refused.
+const HOST_SCRIPT_START: &str = r#"host=$1
+refuse() { printf '%s\t%s\n' "$host" "$1" >>/run/pauseframe/refused; }
+put() {
+if [ ! -e "/proc/sys/$1" ]; then refuse "sysctl '$3': this kernel has no such key"
+elif ! { echo "$2" >"/proc/sys/$1"; } 2>/dev/null; then refuse "sysctl '$3': the kernel refuses this value"; fi
+}
+"#;
+
 /// What the agent writes samples into.
 const SAMPLES: &str = "samples";
 
@@ -150,7 +160,26 @@ impl Setup {
             sample_every: self.sample_every,
             count_every: self.count_every,
         };
-        KernelStack::boot(machine, &nodes, programs.collect(), timing, folder)
+        let path = folder.path.clone();
+        KernelStack::boot(machine, &nodes, programs.collect(), timing, folder, || self.refusals(&path))
+    }
+
+    /// Settings that the kernel has refused, a line each.
+    fn refusals(&self, folder: &Path) -> Option<MachineError> {
+        let text = fs::read_to_string(folder.join("refused")).ok()?;
+        let mut hosts_by_setting: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (host, setting) in text.lines().filter_map(|line| line.split_once('\t')) {
+            let index = host.strip_prefix("host-").and_then(|index| index.parse::<usize>().ok());
+            let name = index.and_then(|index| self.hosts.get(index)).map_or(host, |(_, name)| name);
+            hosts_by_setting.entry(setting).or_default().push(name);
+        }
+        let lines = hosts_by_setting.iter().map(|(setting, hosts)| match hosts[..] {
+            [host] => format!("{setting} ({host})"),
+            [first, ref rest @ ..] => format!("{setting} ({first} and {} more)", rest.len()),
+            [] => (*setting).to_owned(),
+        });
+        let lines: Vec<String> = lines.collect();
+        (!lines.is_empty()).then(|| MachineError::Refused(lines.join("\n")))
     }
 
     fn launch(&self, folder: &Path, time: BorrowedFd<'_>) -> io::Result<Process> {
@@ -216,17 +245,19 @@ impl Setup {
         for index in 0..self.hosts.len() {
             text += &self.host_lines(index);
             if !settings.is_empty() {
-                let _ = writeln!(text, "ip netns exec {} sh -e /run/pauseframe/host.sh", namespace(index));
+                let _ = writeln!(text, "ip netns exec {0} sh /run/pauseframe/host.sh {0}", namespace(index));
             }
         }
-        text
+        text + "[ ! -s /run/pauseframe/refused ]\n"
     }
 
     fn host_lines(&self, index: usize) -> String {
         let (node, name) = (self.hosts[index].0, namespace(index));
         let (address, card, mtu, route) = (dotted(node), index + 1, self.mtu, &self.route);
+        // Only the route has words of the user.
         let mut text = format!(
-            "ip -n {name} -batch - <<END\n\
+            "ip -n {name} -batch - 2>/run/pauseframe/said <<END || \
+             echo \"{name}\thost.route '{route}': $(head -n 1 /run/pauseframe/said)\" >>/run/pauseframe/refused\n\
              link set lo up\n\
              link set eth{card} name eth0\n\
              address add {address}/32 dev eth0\n\
@@ -240,16 +271,23 @@ impl Setup {
         text + "END\n"
     }
 
-    /// What runs in each host: settings of the kernel and of the card.
+    /// What runs in each host, with the host as its argument: settings of the kernel and of the card. It notes what the kernel refuses.
     fn host_script(&self) -> String {
-        let mut text = String::new();
+        if self.sysctl.is_empty() && self.qdisc.is_empty() {
+            return String::new();
+        }
+        let mut text = String::from(HOST_SCRIPT_START);
         for line in &self.sysctl {
             let (key, value) = line.split_once('=').unwrap_or((line, ""));
             let path = key.trim().replace('.', "/");
-            let _ = writeln!(text, "echo '{}' > /proc/sys/{path}", value.trim());
+            let _ = writeln!(text, "put {path} '{}' '{}'", value.trim(), line.trim());
         }
         if !self.qdisc.is_empty() {
-            let _ = writeln!(text, "tc qdisc replace dev eth0 root {}", self.qdisc);
+            let _ = writeln!(
+                text,
+                "said=$(tc qdisc replace dev eth0 root {0} 2>&1) || refuse \"host.qdisc '{0}': $(echo \"$said\" | head -n 1)\"",
+                self.qdisc
+            );
         }
         text
     }
@@ -327,13 +365,37 @@ mod tests {
             "link set eth2 netns host-1",
             "route add 10.0.0.0/8 dev eth0 scope link src 10.0.0.1 initcwnd 20",
             "neigh add 10.0.0.0 lladdr 02:00:00:00:00:00 dev eth0 nud permanent",
-            "ip netns exec host-1 sh -e /run/pauseframe/host.sh",
+            "ip netns exec host-1 sh /run/pauseframe/host.sh host-1",
         ] {
             assert!(script.lines().any(|written| written.trim() == line), "{line} is not in\n{script}");
         }
+        let settings = setup.host_script();
+        assert!(settings.contains("\nput net/ipv4/tcp_ecn '1' 'net.ipv4.tcp_ecn = 1'\n"), "{settings}");
+        assert!(settings.contains("\nsaid=$(tc qdisc replace dev eth0 root fq 2>&1)"), "{settings}");
+    }
+
+    /// The script of a host, run by a shell here: refused settings are noted, and named with their hosts.
+    #[test]
+    fn a_refused_setting_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let sysctl = ["net.ipv4.tcp_nonsense = 1", "kernel.version = x", "dev.null = 1"];
+        let sysctl = sysctl.map(str::to_owned).to_vec();
+        let setup = Setup { sysctl, qdisc: String::new(), ..setup(folder.path()) };
+        fs::create_dir_all(folder.path().join("dev")).unwrap();
+        fs::write(folder.path().join("dev/null"), "").unwrap();
+        fs::create_dir_all(folder.path().join("kernel/version")).unwrap();
+        let here = folder.path().to_str().unwrap();
+        let script = setup.host_script().replace("/run/pauseframe", here).replace("/proc/sys", here);
+        for host in ["host-0", "host-1"] {
+            let done = std::process::Command::new("sh").args(["-c", &script, "sh", host]).status().unwrap();
+            assert!(done.success());
+        }
+        let error = setup.refusals(folder.path()).unwrap().to_string();
         assert_eq!(
-            setup.host_script(),
-            "echo '1' > /proc/sys/net/ipv4/tcp_ecn\ntc qdisc replace dev eth0 root fq\n"
+            error,
+            "the kernel refuses settings:\n\
+             sysctl 'kernel.version = x': the kernel refuses this value (a and 1 more)\n\
+             sysctl 'net.ipv4.tcp_nonsense = 1': this kernel has no such key (a and 1 more)"
         );
     }
 }

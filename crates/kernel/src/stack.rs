@@ -93,6 +93,21 @@ fn failure(error: MachineError) -> ExternalStackFailure {
     ExternalStackFailure(error.to_string())
 }
 
+/// Lets the kernel boot until its agent has set the hosts up.
+fn wait_for_agent(machine: &mut Machine) -> Result<(), MachineError> {
+    machine.wait()?;
+    while !is_ready(machine)? {
+        if machine.devices() > CONTROL {
+            machine.call(machine.now(), [CONTROL])?;
+        }
+        let next = machine.requested().filter(|next| *next < BOOT_MAX);
+        let next = next.ok_or_else(|| MachineError::Ended(machine.last_lines()))?;
+        // It does not wait for the network while it boots.
+        machine.advance(next, next)?;
+    }
+    Ok(())
+}
+
 impl KernelStack {
     /// Boots a machine whose devices are the agent's and one for each of `hosts`, in their order.
     ///
@@ -104,17 +119,9 @@ impl KernelStack {
         programs: Vec<String>,
         timing: Timing,
         folder: RunFolder,
+        refusals: impl FnOnce() -> Option<MachineError>,
     ) -> Result<KernelStack, MachineError> {
-        machine.wait()?;
-        while !is_ready(&mut machine)? {
-            if machine.devices() > CONTROL {
-                machine.call(machine.now(), [CONTROL])?;
-            }
-            let next = machine.requested().filter(|next| *next < BOOT_MAX);
-            let next = next.ok_or_else(|| MachineError::Ended(machine.last_lines()))?;
-            // It does not wait for the network while it boots.
-            machine.advance(next, next)?;
-        }
+        wait_for_agent(&mut machine).map_err(|error| refusals().unwrap_or(error))?;
         let zero = machine.now().next_multiple_of(BOOT_GRID);
         for device in 0..machine.devices() {
             while machine.take_frame(device)?.is_some() {}

@@ -234,6 +234,27 @@ fn resolve(
     Ok(Resolved { inner })
 }
 
+/// A snippet of Python in a script: its line, its text, and the fields of `struct tcp_info`.
+type Snippet = (usize, String, Vec<(&'static str, i64)>);
+
+/// Runs a packetdrill script: verdict, line, reason, and the snippets up to its end.
+#[pyfunction]
+fn packetdrill(
+    py: Python<'_>,
+    text: &str,
+    folder: &str,
+) -> PyResult<(&'static str, Option<usize>, String, Vec<Snippet>)> {
+    use pauseframe_scenario::packetdrill::{Verdict, run};
+
+    let outcome = guarded(|| Ok(py.detach(|| run(text, Path::new(folder)))))?;
+    let snippets = outcome.snippets.into_iter().map(|part| (part.line, part.text, part.values)).collect();
+    Ok(match outcome.verdict {
+        Verdict::Passed => ("pass", None, String::new(), snippets),
+        Verdict::Failed(line, why) => ("fail", Some(line), why, snippets),
+        Verdict::NotApplicable(line, why) => ("not applicable", Some(line), why, snippets),
+    })
+}
+
 /// Runs a scenario to its end, or until a signal arrives.
 #[pyfunction]
 #[pyo3(signature = (scenario, *, out=None, force=false, force_large=false, threads=0, kernel=None, programs=Vec::new(), progress=None))]
@@ -445,6 +466,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<Run>()?;
     module.add_function(wrap_pyfunction!(resolve, module)?)?;
     module.add_function(wrap_pyfunction!(run, module)?)?;
+    module.add_function(wrap_pyfunction!(packetdrill, module)?)?;
     module.add_function(wrap_pyfunction!(read_table, module)?)?;
     module.add_function(wrap_pyfunction!(options, module)?)?;
     module.add_function(wrap_pyfunction!(columns, module)?)?;

@@ -69,6 +69,9 @@ pub struct Manifest {
     /// Empty for a run that uses only built-in congestion controls.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     plugins: Vec<PluginRecord>,
+    /// The Linux kernel of hosts: `kernel.json` of its folder.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kernel: Option<serde_json::Value>,
     summary: Option<Summary>,
 }
 
@@ -96,8 +99,16 @@ impl Manifest {
             fingerprint: None,
             status: RunStatus::Running,
             plugins: Vec::new(),
+            kernel: None,
             summary: None,
         }
+    }
+
+    /// Adds the record of the kernel whose folder is given, with the digests of its source and configuration.
+    #[must_use]
+    pub fn with_kernel(self, folder: Option<&Path>) -> Manifest {
+        let text = folder.and_then(|folder| fs::read_to_string(folder.join("kernel.json")).ok());
+        Manifest { kernel: text.and_then(|text| serde_json::from_str(&text).ok()), ..self }
     }
 
     /// Adds the plug-ins of the run to the manifest.

@@ -6,6 +6,7 @@ mod headroom;
 mod jobs;
 #[cfg(test)]
 mod late_tests;
+pub mod packetdrill;
 pub mod presets;
 mod report;
 pub mod resolve;

@@ -78,6 +78,18 @@ impl Connection {
         self.life.as_ref().is_some_and(|life| life.fin == FinState::Acked && life.peer_fin)
     }
 
+    /// The state after `close` (Linux `tcp_states.h`).
+    pub(crate) fn linux_closing_state(&self) -> i64 {
+        let life = self.life.as_deref();
+        let acked = life.is_some_and(|life| life.fin == FinState::Acked);
+        match (acked, life.is_some_and(|life| life.peer_fin)) {
+            (false, false) => 4, // FIN-WAIT-1
+            (true, false) => 5,  // FIN-WAIT-2
+            (false, true) => 9,  // LAST-ACK, or CLOSING
+            (true, true) => 7,   // CLOSED
+        }
+    }
+
     /// Processes a segment with SYN, FIN or RST, or any segment outside the established state.
     #[cold]
     pub(crate) fn on_control_segment(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) {
@@ -91,7 +103,9 @@ impl Connection {
         if segment.flags.contains_flags(TcpFlags::SYN) || !self.is_open() {
             return;
         }
-        self.on_established_segment(segment, codepoint, now);
+        if !self.on_established_segment(segment, codepoint, now) {
+            return;
+        }
         if let Some(life) = &mut self.life
             && life.fin == FinState::Queued
             && self.sender.is_all_acked()

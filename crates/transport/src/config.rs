@@ -446,4 +446,10 @@ impl TcpConfig {
     pub(crate) fn is_mechanism_enabled(&self, mechanism: Mechanism) -> bool {
         !self.without.is_mechanism_disabled(mechanism)
     }
+
+    /// Whether a closed window is probed without data, as Linux does.
+    #[inline]
+    pub(crate) fn sends_empty_probes(&self) -> bool {
+        self.recovery.count_packets && self.is_mechanism_enabled(Mechanism::EmptyProbe)
+    }
 }

@@ -157,17 +157,33 @@ impl Connection {
         }
     }
 
-    /// Processes a segment for an established connection.
+    /// Processes a segment for an established connection. False: it was dropped.
     #[inline]
-    pub(crate) fn on_established_segment(&mut self, segment: &Segment, codepoint: EcnCodepoint, now: Time) {
-        // RFC 9293 §3.10.7.4: a segment without ACK is dropped; an ACK of unsent data is answered.
+    pub(crate) fn on_established_segment(
+        &mut self,
+        segment: &Segment,
+        codepoint: EcnCodepoint,
+        now: Time,
+    ) -> bool {
+        // RFC 9293 §3.10.7.4: a segment without ACK is dropped; an old one without data, such as Linux's window probe, and an ACK of unsent data
+        // are answered.
         if !segment.flags.contains_flags(TcpFlags::ACK) {
-            return;
+            return false;
+        }
+        if segment.len == 0
+            && segment.flags.0 & TcpFlags::CONTROL_FLAGS.0 == 0
+            && self.receiver.begins_before_last_ack(segment.seq)
+        {
+            self.receiver.answer_old_segment(now);
+            return false;
         }
         let ece = segment.flags.contains_flags(TcpFlags::ECE) && self.ecn != EcnMode::Off;
         if !self.sender.on_ack(segment, ece, now, &self.config, &mut self.stats) {
-            self.receiver.request_ack();
-            return;
+            // Linux drops it without a word (`tcp_ack`).
+            if !self.config.recovery.count_packets {
+                self.receiver.request_ack();
+            }
+            return false;
         }
         if self.config.timestamps {
             self.update_ts_recent(segment);
@@ -179,6 +195,7 @@ impl Connection {
                 self.process_peer_fin_if_in_order();
             }
         }
+        true
     }
 
     /// Updates TS.Recent from segments that begin at or before the last ACK sent (RFC 7323 §4.3).
@@ -244,6 +261,9 @@ impl Connection {
         outgoing: OutgoingSegment,
         now: Time,
     ) -> (Segment, EcnCodepoint) {
+        if outgoing.len == 0 {
+            return self.build_window_probe(now);
+        }
         let ack = self.receiver.take_ack();
         let mut flags = if ack.ece { TcpFlags::ACK.with_flags(TcpFlags::ECE) } else { TcpFlags::ACK };
         if self.sender.take_push_flag(outgoing) {
@@ -294,6 +314,14 @@ impl Connection {
             stamps: self.timestamps_of_departing_segment(now),
         };
         (segment, self.ecn_codepoint_of_pure_ack())
+    }
+
+    /// `tcp_xmit_probe_skb`: an old number, so that the peer answers.
+    #[cold]
+    fn build_window_probe(&mut self, now: Time) -> (Segment, EcnCodepoint) {
+        let (probe, codepoint) = self.build_pure_ack(now);
+        let seq = self.sender.space.wire_sequence_number(self.sender.snd_una).wrapping_sub(1);
+        (Segment { seq, ..probe }, codepoint)
     }
 
     #[inline]

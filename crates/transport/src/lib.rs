@@ -9,6 +9,7 @@ mod closing;
 mod config;
 mod connection;
 mod handshake;
+mod info;
 mod mechanisms;
 mod receiver;
 mod recovery;

@@ -22,6 +22,8 @@ mechanisms! {
     AlphaOfRequest = "alpha_of_request", "An ACK of nothing new ends DCTCP's window too, as a request does (`tcp_in_ack_event`)";
     DctcpLoss = "dctcp_loss", "A loss halves DCTCP's window as it is now, after a cut for ECE too (`dctcp_react_to_loss`)";
     FinWithData = "fin_with_data", "A FIN goes out with or behind data that are not acknowledged (`tcp_send_fin`)";
+    DuplicatesDelivered = "duplicates_delivered", "Without SACK a duplicate ACK stands for a delivered packet (`tcp_add_reno_sack`)";
+    EmptyProbe = "empty_probe", "The probe of a closed window carries no data (`tcp_xmit_probe_skb`)";
     Frto = "frto", "A timeout is taken back when the originals arrive (`tcp_process_loss`)";
     GroCe = "gro_ce", "GRO merges no frame with CE with one without (`inet_gro_receive`)";
     GroPush = "gro_push", "PSH ends what GRO merges (`tcp_gro_receive`)";
@@ -32,6 +34,7 @@ mechanisms! {
     RecoveryAgain = "recovery_again", "A recovery ends into another one while a loss found during it is not repaired, even if it was sent again (`tcp_time_to_recover`)";
     RttOfSack = "rtt_of_sack", "Where the cumulative ACK gives no round-trip time, SACK does, and restarts the timer (`tcp_ack_update_rtt`, `tcp_clean_rtx_queue`)";
     RttOfTimestamp = "rtt_of_timestamp", "The ACK of a retransmission is timed by the echoed timestamp (`tcp_ack_update_rtt`)";
+    SackOfOldAck = "sack_of_old_ack", "The SACK option of an ACK that was overtaken counts (`tcp_ack`, `old_ack`)";
     SmallQueues = "small_queues", "A socket keeps a millisecond of its rate in its host (`tcp_small_queue_check`)";
     TsoAutosize = "tso_autosize", "A super-packet holds a millisecond of the flow's rate (`tcp_tso_autosize`)";
     TsoDefer = "tso_defer", "A small super-packet waits for the next ACK (`tcp_tso_should_defer`)";

@@ -71,6 +71,11 @@ impl RttEstimator {
         self.rto.saturating_mul(factor).min(config.max)
     }
 
+    /// The timeout with the base raised to `least`, including back-off, at most `config.max`.
+    pub(crate) fn rto_of_at_least(&self, least: Span, config: &RtoConfig) -> Span {
+        self.rto.max(least).saturating_mul(1u64 << self.backoff.min(63)).min(config.max)
+    }
+
     /// When a timer that starts now expires: a whole number of clock ticks.
     #[inline]
     pub(crate) fn rto_timer_deadline(&self, now: Time, config: &RtoConfig) -> Time {
@@ -100,6 +105,11 @@ impl RttEstimator {
     pub(crate) fn inherit_rtt(&mut self, srtt: Span, rttvar: Span, config: &RtoConfig) {
         (self.srtt, self.rttvar, self.sampled) = (srtt, rttvar, true);
         self.rto = self.compute_rto(config).min(config.max);
+    }
+
+    /// Doublings of the timeout.
+    pub(crate) fn backoff(&self) -> u8 {
+        self.backoff
     }
 
     /// The smoothed mean deviation.

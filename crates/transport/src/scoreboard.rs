@@ -154,6 +154,11 @@ impl Scoreboard {
         u64::from(self.resent)
     }
 
+    /// Bytes whose retransmission has not been reported as arrived (Linux `retrans_out`).
+    pub(crate) fn copies_in_flight(&self) -> u64 {
+        u64::from(self.resent) + u64::from(self.doubled)
+    }
+
     /// Bytes sacked.
     pub(crate) fn sacked_bytes(&self) -> u64 {
         self.sacked
@@ -315,7 +320,7 @@ impl Scoreboard {
             if !segment.has_any_state_bit(SACKED) {
                 if segment.end <= to {
                     delivery.bytes += self.window_space_of_segment(segment.end - start);
-                    delivery.record_segment_delivered(
+                    delivery.record_segment_acked(
                         segment.sent_at,
                         start,
                         segment.end,
@@ -439,6 +444,17 @@ impl Scoreboard {
         if self.queue.front().is_some_and(|head| !head.has_any_state_bit(SACKED)) {
             self.mark_for_retransmission(0, una);
         }
+    }
+
+    /// Whether the first segment is presumed lost, retransmitted or not.
+    pub(crate) fn is_first_segment_lost(&self) -> bool {
+        self.queue.front().is_some_and(|head| head.has_any_state_bit(LOST))
+    }
+
+    /// Whether a segment that ends at or below `to` was sent more than once.
+    pub(crate) fn was_any_sent_twice_below(&self, to: u64) -> bool {
+        let mut below = self.queue.iter().take_while(|segment| segment.end <= to);
+        below.any(|segment| segment.has_any_state_bit(AMBIGUOUS))
     }
 
     /// Marks all segments lost after a timeout, except sacked ones, also retransmissions (RFC 6675 §5.1). If the first segment is sacked, the

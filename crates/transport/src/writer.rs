@@ -106,6 +106,11 @@ impl SocketWriter {
         }
     }
 
+    /// New data up to `end` leave with PSH, once.
+    pub(crate) fn push_new_data_before(&mut self, end: u64) {
+        self.due = self.due.min(end);
+    }
+
     /// Whether new data up to `end`, which are being sent, include a PSH mark.
     #[inline]
     pub(crate) fn take_push_mark_before(&mut self, end: u64) -> bool {

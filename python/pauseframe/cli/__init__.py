@@ -25,6 +25,7 @@ GROUPS = {
     "simulate": ("run", "flow", "demo"),
     "scenarios": ("show", "validate", "presets", "options", "schema"),
     "plugins": ("cc",),
+    "packetdrill": ("packetdrill",),
     "kernels": ("kernel",),
     "look": ("report", "view", "export"),
     "sweeps": ("sweep", "compare"),

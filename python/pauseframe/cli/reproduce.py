@@ -44,7 +44,7 @@ def reproduce(
     ] = "simulated",
     kernel: Annotated[
         str | None,
-        typer.Option(help="Version of that kernel, or its folder [default: the last built]."),
+        typer.Option(help="Version of that kernel, or its folder [default: 6.12, else the last built]."),
     ] = None,
     pdf: Annotated[
         Path | None, typer.Option(help="Folder to write every plot to, as PDF and SVG, for a paper.")

@@ -60,7 +60,8 @@ def run(
     plugin: PluginFiles = None,
     allow_plugins: AllowPlugins = False,
     kernel: Annotated[
-        str | None, typer.Option(help="Version of the hosts' Linux kernel, or its folder [default: the last built].")
+        str | None,
+        typer.Option(help="Version of the hosts' Linux kernel, or its folder [default: 6.12, else the last built]."),
     ] = None,
     exec_: Annotated[
         list[str] | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import platform
 import re
@@ -13,7 +14,7 @@ import tarfile
 import tempfile
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import InputError
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from importlib.resources.abc import Traversable
 
-VERSIONS = ("6.1", "6.12")
+VERSIONS = ("6.12", "6.1")
 """Kernels that are known to work, the default first."""
 HZ = (100, 250, 300, 1000)
 TOOLS = ("gcc", "make", "flex", "bison", "bc", "ip", "tc")
@@ -60,7 +61,9 @@ def _can_trace() -> bool:
 
 
 def find(kernel: str | Path | None = None) -> Path:
-    """The folder of a built kernel: a version of it, the folder itself, or None for the one that was built last.
+    """The folder of a built kernel: a version of it, the folder itself, or None for the default.
+
+    The default is the first of `VERSIONS` if it is built, else the kernel that was built last.
 
     Raises InputError with what to do if there is none or it cannot run here.
     """
@@ -72,8 +75,8 @@ def find(kernel: str | Path | None = None) -> Path:
             raise InputError(f"{kernel} is neither a version ({known}) nor a folder of pauseframe kernel build")
         return _of_this_version(Path(kernel))
     built = [path for path in cache().glob("[!.]*") if _is_complete(path)]
-    if kernel is not None:
-        built = [path for path in built if path.name.split("-")[0] == str(kernel)]
+    wanted = [path for path in built if path.name.split("-")[0] == str(kernel or VERSIONS[0])]
+    built = wanted if kernel is not None else wanted or built
     if not built:
         raise InputError(
             "no kernel is built: run pauseframe kernel build"
@@ -98,13 +101,17 @@ def build(
     *,
     hz: int = 1000,
     kernel: Path | None = None,
+    source: Path | None = None,
+    config: Path | None = None,
     jobs: int | None = None,
     force: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> Path:
     """Builds a user-mode kernel with its agent and returns their folder; a few minutes, once.
 
-    `kernel` is a user-mode kernel of your own, which is taken as it is. `hz` is the frequency of the kernel's timer.
+    `kernel` is a user-mode kernel of your own, which is taken as it is. `source` is a folder with the source of Linux,
+    which is copied, and `config` a file of options that are added to ours. `hz` is the frequency of the kernel's timer.
+    `kernel.json` in the folder has the digests of source and configuration, which go into the manifest of each run.
     """
     say = tell or (lambda _: None)
     if (why := obstacle()) is not None:
@@ -112,7 +119,8 @@ def build(
     if missing := [tool for tool in TOOLS if shutil.which(tool) is None]:
         packages = " ".join(_packages(missing))
         raise InputError(f"missing tools: {', '.join(missing)}. On Debian: apt-get install {packages}")
-    folder = cache() / (f"own-{_digest(kernel)}" if kernel else f"{version}-hz{hz}")
+    recipe = _recipe(version, hz, kernel, source, config)
+    folder = cache() / str(recipe.pop("folder"))
     is_built = _is_complete(folder)
     if is_built and not force and not _is_stale(folder):
         say(f"{folder} is built already")
@@ -126,8 +134,11 @@ def build(
         elif is_built and not force:
             shutil.copy2(folder / "linux", ready / "linux")
         else:
-            _build_linux(Path(scratch), ready / "linux", version, hz, jobs or os.cpu_count() or 1, say)
+            unpacked = _copied(source, Path(scratch), say) if source else _unpack(Path(scratch), version, say)
+            options = _fragment(config)
+            _build_linux(unpacked, ready / "linux", options, hz, jobs or os.cpu_count() or 1, say)
         _build_agent(ready)
+        (ready / "kernel.json").write_text(json.dumps(recipe, indent=2) + "\n", encoding="utf-8")
         if folder.exists():
             shutil.rmtree(folder)
         ready.rename(folder)
@@ -142,7 +153,7 @@ def _packages(tools: list[str]) -> list[str]:
 
 def _digest(path: Path) -> str:
     try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+        return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from error
 
@@ -173,17 +184,89 @@ def _build_agent(ready: Path) -> None:
     (ready / "sources").write_text(_sources())
 
 
-def _build_linux(scratch: Path, output: Path, version: str, hz: int, jobs: int, say: Callable[[str], None]) -> None:
-    source = _unpack(scratch, version, say)
+def _recipe(version: str, hz: int, kernel: Path | None, source: Path | None, config: Path | None) -> dict[str, Any]:
+    """What a kernel is built from, and the name of its folder."""
+    if kernel is not None:
+        digest = _digest(kernel)
+        return {"folder": f"own-{digest[:12]}", "version": "own", "image": digest}
+    if source is not None:
+        version = _version_of(source)
+    options = _own_options() + _fragment(config)
+    recipe = {
+        "version": version,
+        "hz": hz,
+        "source": _digest_of_tree(source) if source else f"linux-source-{version}",
+        "config": hashlib.sha256(options.encode()).hexdigest(),
+    }
+    digest = hashlib.sha256(json.dumps(recipe, sort_keys=True).encode()).hexdigest()
+    plain = source is None and config is None
+    folder = f"{version}-hz{hz}" if plain else f"{version}-hz{hz}-{digest[:12]}"
+    return {"folder": folder, **recipe, "digest": digest}
+
+
+def _own_options() -> str:
+    return (files("pauseframe.kernel") / "um.config").read_text(encoding="utf-8")
+
+
+def _fragment(config: Path | None) -> str:
+    """Options of a file, in the form of a kernel's `.config`."""
+    if config is None:
+        return ""
+    try:
+        text = config.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot read {config}: {error}") from error
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip() and not line.startswith("#") and not re.fullmatch(r"CONFIG_\w+=\S.*", line.strip()):
+            raise InputError(f"{config}, line {number}: {line.strip()!r} is no option such as CONFIG_TCP_CONG_BBR=y")
+    return text if text.endswith("\n") else text + "\n"
+
+
+def _version_of(source: Path) -> str:
+    """The version that the Makefile of a source of Linux declares."""
+    makefile = source / "Makefile"
+    text = makefile.read_text(encoding="utf-8", errors="replace") if makefile.is_file() else ""
+    found = dict(re.findall(r"^(VERSION|PATCHLEVEL|SUBLEVEL) = (\d+)$", text, re.MULTILINE))
+    if len(found) < len(("VERSION", "PATCHLEVEL", "SUBLEVEL")) or not (source / "arch/um/Kconfig").is_file():
+        raise InputError(f"{source} is no source of Linux: it needs the kernel's Makefile and arch/um")
+    return ".".join(found[part] for part in ("VERSION", "PATCHLEVEL", "SUBLEVEL"))
+
+
+def _digest_of_tree(source: Path) -> str:
+    """Digest of all files below a folder, without its repository."""
+    digest = hashlib.sha256()
+    for folder, folders, names in os.walk(source):
+        folders[:] = sorted(name for name in folders if name != ".git")
+        for name in sorted(names):
+            path = Path(folder) / name
+            if not path.is_symlink():
+                digest.update(f"{path.relative_to(source)}\0{path.stat().st_size}\0".encode())
+                digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def _copied(source: Path, scratch: Path, say: Callable[[str], None]) -> Path:
+    """A copy of a source, because the build edits two constants; without what an earlier build has left."""
+    say(f"copying {source}")
+    copy = scratch / "source"
+    shutil.copytree(source, copy, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+    _run(["make", "-s", "ARCH=um", "mrproper"], copy)
+    return copy
+
+
+def _build_linux(source: Path, output: Path, fragment: str, hz: int, jobs: int, say: Callable[[str], None]) -> None:
     _set_clock(source, hz)
-    config = scratch / "um.config"
-    config.write_bytes((files("pauseframe.kernel") / "um.config").read_bytes())
+    config = source.parent / "um.config"
+    config.write_text(_own_options() + fragment, encoding="utf-8")
     make = ["make", "-s", "ARCH=um", f"-j{jobs}"]
     _run([*make, f"KCONFIG_ALLCONFIG={config}", "allnoconfig"], source)
-    text = (source / ".config").read_text()
-    if missing := [option for option in NEEDED if f"CONFIG_{option}=y" not in text]:
+    lines = (source / ".config").read_text().splitlines()
+    if missing := [option for option in NEEDED if f"CONFIG_{option}=y" not in lines]:
         raise InputError(f"this source has no {', '.join(missing)} for user-mode kernels")
-    say(f"compiling Linux {version} (about six minutes of processor time)")
+    wanted = [line.strip() for line in fragment.splitlines() if line.strip() and not line.startswith("#")]
+    if refused := [line for line in wanted if line not in lines and not line.endswith("=n")]:
+        raise InputError(f"this source did not take {', '.join(refused)}: an option that it depends on is off")
+    say(f"compiling Linux {_version_of(source)} (about six minutes of processor time)")
     _run([*make, "linux"], source)
     shutil.copy2(source / "linux", output)
 

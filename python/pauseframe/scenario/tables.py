@@ -1293,6 +1293,7 @@ class Transport(Constants):
             "tcp_bolt",
             "vegas",
             "roce_dcqcn",
+            "roce_connectx5",
             "roce_hpcc",
             "roce_timely",
             "roce_swift",
@@ -1525,25 +1526,59 @@ class Transport(Constants):
     (0 to 1000); default 0 (Li et al., SIGCOMM 2019: maxStage)
     """
     rdma_mtu: str | None = field(default=None, kw_only=True)
-    """Payload of a full packet of a queue pair: 256, 512, 1024, 2048 or 4096 bytes (256 B to 4096 B); default "1024 B"
-    (InfiniBand Architecture Specification §5.2.1)
+    """Payload of a full packet of a queue pair: 256, 512, 1024, 2048 or 4096 bytes, 1000 as in ns-3 forks, or "auto",
+    the largest path MTU that host.mtu less 80 bytes of headers holds; default "auto" (InfiniBand Architecture
+    Specification §5.2.1; Linux: rxe_param.h)
     """
     rdma_send: bool | None = field(default=None, kw_only=True)
     """Send messages as SENDs, which consume a posted receive; off: WRITEs; default false."""
     rdma_max_rd_atomic: int | None = field(default=None, kw_only=True)
     """READs of a queue pair that are under way at once (1 to 255); default 16 (ConnectX: 16)"""
     rdma_ack_every: int | None = field(default=None, kw_only=True)
-    """In-order packets per acknowledgement; the last packet of a message is acknowledged at once (1 to 1024); default
-    1.
+    """In-order packets per acknowledgement; the last packet of a message is acknowledged at once. Packets of a
+    congestion control with a window are acknowledged one by one (1 to 1024); default 16 (no vendor documents it;
+    ns-3 forks: 1)
+    """
+    rdma_nak_interval: str | None = field(default=None, kw_only=True)
+    """Time after which a NAK for the same gap is repeated while packets beyond it arrive (HPCC, SimAI: 500 us) (1 ps
+    to 1 h) (default: after each return of the requester) (ns-3 forks; by default once each time the requester has
+    gone back)
+    """
+    rdma_timer: Literal["adaptive", "ibta"] | None = field(default=None, kw_only=True)
+    """How the retransmission timer runs; default "adaptive" (NVIDIA: ROCE_ACCL adaptive retransmission; InfiniBand
+    Architecture Specification)
     """
     rdma_timeout: str | None = field(default=None, kw_only=True)
-    """Retransmission timeout of a queue pair (1 ps to 1 h); default "67.108864 ms" (InfiniBand Architecture
-    Specification: 4.096 us times 2^14)
+    """ACK timeout of a queue pair: its retransmission timer, and the longest adaptive one (1 ps to 1 h); default
+    "67.108864 ms" (InfiniBand Architecture Specification: 4.096 us times 2^14)
     """
     rdma_retry_count: int | None = field(default=None, kw_only=True)
-    """Timeouts in a row before a queue pair fails (0 to 7); default 7 (InfiniBand Architecture Specification: three
-    bits)
+    """A queue pair fails after this many ACK timeouts and one more without progress (0 to 7); default 7 (InfiniBand
+    Architecture Specification: three bits)
     """
+    rdma_slow_restart: bool | None = field(default=None, kw_only=True)
+    """With DCQCN: packets beyond a gap are answered with CNPs, as marked ones; default true (NVIDIA: ROCE_ACCL
+    roce_slow_restart_en, whose counters say that it generates CNPs)"""
+    rdma_tx_window: str | None = field(default=None, kw_only=True)
+    """Maximum bytes in flight of a queue pair (256 B to 1 GB) (default: unlimited) (NVIDIA: ROCE_ACCL
+    roce_tx_window_en, whose size is not documented)
+    """
+    rdma_receives: int | None = field(default=None, kw_only=True)
+    """Receives that the destination posts for the SENDs of a queue pair; a SEND without one gets an RNR NAK (1 to
+    1000000) (default: unlimited) (InfiniBand Architecture Specification, chapter 9)
+    """
+    rdma_repost_delay: str | None = field(default=None, kw_only=True)
+    """Time from the arrival of a SEND until its receive is posted again (0 s to 1 h); default "1 us"."""
+    rdma_rnr_timer: int | None = field(default=None, kw_only=True)
+    """Timer code of RNR NAKs: 0 is 655.36 ms, 1 to 31 are 10 us to 491.52 ms (0 to 31); default 12 (InfiniBand
+    Architecture Specification; perftest and NCCL: 12, 0.64 ms)
+    """
+    rdma_rnr_retry: int | None = field(default=None, kw_only=True)
+    """RNR NAKs in a row before a queue pair fails; 7: unlimited (0 to 7); default 7 (InfiniBand Architecture
+    Specification: three bits)
+    """
+    rdma_connect_time: str | None = field(default=None, kw_only=True)
+    """Time to set a queue pair up before its first packet (0 s to 1 h); default "0 s"."""
     rdma_selective_repeat: bool | None = field(default=None, kw_only=True)
     """Retransmit only lost packets (IRN); off: go-back-N; default false (Mittal et al., SIGCOMM 2018)"""
     rdma_cnp_interval: str | None = field(default=None, kw_only=True)
@@ -1552,6 +1587,10 @@ class Transport(Constants):
     """
     rdma_cnp_delay: str | None = field(default=None, kw_only=True)
     """Time from a marked packet to its CNP (0 s to 1 h); default "0 s"."""
+    rdma_cnp_on_ingress: float | None = field(default=None, kw_only=True)
+    """Share of its link from which on the receiving card counts its own input as congested, and answers data packets
+    as marked ones (above 0 to 1) (default: never) (measured on a ConnectX-5 (simllm), whose rule is not documented)
+    """
     rdma_cnp_priority: int | None = field(default=None, kw_only=True)
     """802.1p priority of CNPs (0 to 7); default 6 (NVIDIA: mlxconfig CNP_802P_PRIO)"""
     rdma_cnp_dscp: int | None = field(default=None, kw_only=True)

@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 pub(crate) fn folder(resolved: &Resolved, options: &RunOptions) -> Result<Option<ResultsFolder>, RunError> {
     let scenario = &resolved.scenario;
     let running = Manifest::running(&scenario.name, scenario.seed).with_plugins(&scenario.plugins());
+    let running = running.with_kernel(options.kernel);
     folder_with(resolved, options.out, options.force, &running)
 }
 
@@ -44,6 +45,7 @@ pub(crate) fn report(
     resolved: &Resolved,
     mut ended: Ended,
     folder: Option<ResultsFolder>,
+    kernel: Option<&Path>,
     watch: &mut Watch,
 ) -> Result<RunResults, RunError> {
     let streamed = (ended.series.take_file(), ended.packets.take());
@@ -52,7 +54,7 @@ pub(crate) fn report(
     if let Some(mut folder) = folder {
         streamed.0.map_or(Ok(()), |file| folder.commit_table(file))?;
         streamed.1.map_or(Ok(()), |file| folder.commit(file))?;
-        write(folder, &resolved.scenario, &results, &mut || watch.is_patient())?;
+        write(folder, &resolved.scenario, &results, kernel, &mut || watch.is_patient())?;
     }
     Ok(results)
 }
@@ -144,6 +146,7 @@ fn write(
     mut folder: ResultsFolder,
     scenario: &Scenario,
     results: &RunResults,
+    kernel: Option<&Path>,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<(), RunError> {
     let record = &scenario.record;
@@ -168,5 +171,6 @@ fn write(
             folder.write_table(name, table, go_on)?;
         }
     }
-    folder.finish(&Manifest::ended(&results.summary).with_plugins(&results.plugins))
+    let manifest = Manifest::ended(&results.summary).with_plugins(&results.plugins);
+    folder.finish(&manifest.with_kernel(kernel))
 }

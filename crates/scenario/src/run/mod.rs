@@ -138,7 +138,7 @@ pub fn run(
     let built = build::build(resolved, &options, &mut || watch.goes_on())?;
     let folder = report::folder(resolved, &options)?;
     let ended = simulate(scenario, built, folder.as_ref(), &options, &mut watch)?;
-    report::report(resolved, ended, folder, &mut watch)
+    report::report(resolved, ended, folder, options.kernel, &mut watch)
 }
 
 /// The progress callback across all phases of a run; after a stop no further phase starts.

@@ -25,11 +25,16 @@ pub(crate) struct ReceiverExtensions {
     ack_at: Time,
     /// Duplicate range that the next SACK option reports.
     duplicate: Option<(u64, u64)>,
+    /// When an old segment without data was last answered.
+    old_answered: Option<Time>,
     dsack: bool,
     /// Bytes that the reassembly list may hold.
     limit: u64,
     pub(super) gro: Option<Box<GroState>>,
 }
+
+/// `tcp_invalid_ratelimit`
+const OLD_SEGMENT_ANSWER_INTERVAL: Span = Span::from_ms(500);
 
 impl ReceiverExtensions {
     /// Creates the extensions, if the settings need any.
@@ -52,11 +57,22 @@ impl ReceiverExtensions {
                 reader: config.read_rate.map(|rate| PacedApplicationReader::new(rate, mss)),
                 ack_at: Time::MAX,
                 duplicate: None,
+                old_answered: None,
                 dsack: config.dsack,
                 limit,
                 gro: GroState::new(config),
             })
         })
+    }
+
+    /// `tcp_oow_rate_limited`
+    pub(super) fn may_answer_old_segment(&mut self, now: Time) -> bool {
+        let recent = |before| now.saturating_since(before) < OLD_SEGMENT_ANSWER_INTERVAL;
+        if self.acks.is_some() && self.old_answered.is_some_and(recent) {
+            return false;
+        }
+        self.old_answered = Some(now);
+        true
     }
 
     /// The window of a SYN or SYN-ACK, or the first one without a handshake.

@@ -123,6 +123,20 @@ impl Receiver {
         self.space.sequence_distance(seq, self.acked) <= 0
     }
 
+    /// Whether `seq` lies before the last ACK that was sent (Linux `tcp_sequence`; the RFC compares with RCV.NXT).
+    #[inline]
+    pub(crate) fn begins_before_last_ack(&self, seq: u32) -> bool {
+        self.space.sequence_distance(seq, self.acked) < 0
+    }
+
+    /// An unacceptable segment without data arrived (RFC 9293 §3.10.7.4); Linux answers one in 500 ms (`tcp_invalid_ratelimit`).
+    #[cold]
+    pub(crate) fn answer_old_segment(&mut self, now: Time) {
+        if self.adaptive.as_deref_mut().is_none_or(|adaptive| adaptive.may_answer_old_segment(now)) {
+            self.ack_now = true;
+        }
+    }
+
     /// Processes the data of a segment that arrived with `codepoint`.
     #[inline]
     pub(crate) fn on_data(

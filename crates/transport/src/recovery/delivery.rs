@@ -16,6 +16,10 @@ pub(crate) struct NewlyDelivered {
     pub(crate) min_rtt: Span,
     /// Send time and end of the most recently sent delivered segment.
     pub(crate) latest: Option<(Time, u64)>,
+    /// Send time of the delivered segment that was looked at last: sacked ones first, then acknowledged ones, by sequence number.
+    pub(crate) last: Option<Time>,
+    /// A cumulatively acknowledged segment has set [`Self::last`].
+    last_is_acked: bool,
     /// Send time of the first newly sacked segment that was sent only once (Linux `first_sackt`).
     pub(crate) first_sacked: Option<Time>,
     /// Whether newly sacked data restart the timer.
@@ -39,19 +43,28 @@ impl NewlyDelivered {
     pub(crate) fn reset_newly_delivered(&mut self, now: Time, high_ack: u64, recover: u64) {
         (self.now, self.high_ack, self.recover) = (now, high_ack, recover);
         (self.latest, self.bytes) = (None, 0);
+        (self.last, self.last_is_acked) = (None, false);
         (self.first_sacked, self.restarts_timer) = (None, false);
         (self.original, self.reordered, self.loss, self.dsack, self.probe_dsack) =
             (false, false, false, false, false);
     }
 
-    /// A segment is delivered; `ambiguous`: it was sent more than once.
+    /// A segment is acknowledged; `ambiguous`: it was sent more than once.
     #[inline]
-    pub(crate) fn record_segment_delivered(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
+    pub(crate) fn record_segment_acked(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
+        if self.record_segment_delivered(sent_at, start, end, ambiguous) {
+            (self.last, self.last_is_acked) = (Some(sent_at), true);
+        }
+    }
+
+    /// False: the ACK is too early for the segment's retransmission.
+    #[inline]
+    fn record_segment_delivered(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) -> bool {
         let rtt = self.now.saturating_since(sent_at);
         if ambiguous {
             // RFC 8985 §6.2 step 2: the ACK is too early to acknowledge the retransmission.
             if rtt < self.min_rtt {
-                return;
+                return false;
             }
         } else {
             self.original |= end <= self.recover;
@@ -63,15 +76,18 @@ impl NewlyDelivered {
         if self.latest.is_none_or(|(at, highest)| sent_at > at || (sent_at == at && end > highest)) {
             self.latest = Some((sent_at, end));
         }
+        true
     }
 
-    /// SACK newly reports a segment; see [`Self::record_segment_delivered`].
+    /// SACK newly reports a segment; see [`Self::record_segment_acked`].
     #[inline]
     pub(crate) fn record_segment_sacked(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
         if !ambiguous {
             self.first_sacked = Some(self.first_sacked.map_or(sent_at, |first| first.min(sent_at)));
         }
-        self.record_segment_delivered(sent_at, start, end, ambiguous);
+        if self.record_segment_delivered(sent_at, start, end, ambiguous) && !self.last_is_acked {
+            self.last = Some(sent_at);
+        }
     }
 }
 

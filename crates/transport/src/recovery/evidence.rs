@@ -24,6 +24,10 @@ impl Sender {
         refined.delivery.reset_newly_delivered(now, high_ack, self.recover);
         if to > self.snd_una {
             self.scoreboard.record_newly_acked_data(self.snd_una, to, &mut refined.delivery);
+            if !self.sack && self.scoreboard.was_any_sent_twice_below(to) {
+                // `tcp_clean_rtx_queue`: without SACK the retransmission may have brought the progress.
+                refined.delivery.original = false;
+            }
         }
     }
 
@@ -116,10 +120,11 @@ impl Sender {
         }
     }
 
-    /// Processes a duplicate ACK (with SACK, one with new information) after a timeout. Without SACK it counts as a delivered segment.
+    /// Processes a duplicate ACK (with SACK, one with new information) after a timeout. Without SACK it counts as a delivered segment
+    /// ([`Self::count_duplicate_as_delivered`] if packets are counted).
     pub(super) fn process_duplicate_ack_after_timeout(&mut self, duplicate: bool) {
         let mss = u64::from(self.window.mss);
-        if duplicate && !self.sack {
+        if duplicate && !self.sack && !self.counts_duplicates() {
             if let Some(refined) = self.refined.as_deref_mut() {
                 refined.delivery.bytes = mss;
             }
@@ -238,9 +243,14 @@ impl Sender {
         }
     }
 
-    /// Starts F-RTO after a timeout. `first`: it is the first in a row and outside recovery.
-    pub(super) fn begin_frto(&mut self, first: bool, config: &TcpConfig) {
-        self.set_frto_state(if config.recovery.frto && first { FrtoState::Watching } else { FrtoState::Off });
+    /// Starts F-RTO after a timeout outside of a recovery, or after another one without progress (RFC 5682 §2.1 step 1, Linux `tcp_enter_loss`).
+    pub(super) fn begin_frto(&mut self, config: &TcpConfig) {
+        let watches = matches!(self.phase, RecoveryPhase::Open | RecoveryPhase::Cwr) || self.retries > 1;
+        self.set_frto_state(if config.recovery.frto && watches {
+            FrtoState::Watching
+        } else {
+            FrtoState::Off
+        });
     }
 
     pub(super) fn set_frto_state(&mut self, state: FrtoState) {

@@ -49,7 +49,9 @@ impl Sender {
         config: &TcpConfig,
         stats: &mut ConnectionStats,
     ) {
-        self.dup_acks = 0;
+        if !self.counts_duplicates() {
+            self.dup_acks = 0;
+        }
         if self.refined.is_some() {
             if sample.rtt == Span::ZERO {
                 self.sample_rtt_from_sack_or_timestamp(segment, true, now, config);
@@ -86,9 +88,9 @@ impl Sender {
     /// Updates the recovery phase after an ACK of new data.
     fn update_recovery_phase(&mut self, sample: &AckSample, config: &TcpConfig, stats: &mut ConnectionStats) {
         match self.phase {
-            RecoveryPhase::Open => self.inflation = 0,
+            RecoveryPhase::Open => self.forget_duplicates(),
             RecoveryPhase::Cwr => {
-                self.inflation = 0;
+                self.forget_duplicates();
                 // Past the end, not at it, so that a segment with CWR has been acknowledged (as Linux).
                 if self.snd_una > self.cwr_end {
                     self.phase = RecoveryPhase::Open;
@@ -104,7 +106,10 @@ impl Sender {
                     self.on_partial_ack_in_new_reno_recovery(sample.acked);
                 }
             }
-            RecoveryPhase::Loss if self.snd_una < self.recover => self.inflation = 0,
+            RecoveryPhase::Loss if self.snd_una < self.recover => self.forget_duplicates(),
+            RecoveryPhase::Recovery | RecoveryPhase::Loss if self.is_held_at_end_of_recovery() => {
+                self.forget_duplicates();
+            }
             RecoveryPhase::Recovery | RecoveryPhase::Loss => self.leave_recovery(config, stats),
         }
     }
@@ -167,6 +172,9 @@ impl Sender {
         // RFC 5681 §2: no data, the same window. RFC 6675 §2: instead, news in the SACK option.
         let duplicate = if self.sack { news > 0 } else { segment.len == 0 && !window_changed };
         if self.refined.is_some() {
+            if duplicate && self.counts_duplicates() {
+                self.count_duplicate_as_delivered(config);
+            }
             self.record_ack_without_progress(ece, now, config);
             self.sample_rtt_from_sack_or_timestamp(segment, false, now, config);
             self.process_sack_evidence(segment, false, ece, now, config, stats);
@@ -182,6 +190,7 @@ impl Sender {
             match self.phase {
                 RecoveryPhase::Open | RecoveryPhase::Cwr => self.count_duplicate_ack(config, stats),
                 RecoveryPhase::Recovery if self.sack => self.mark_lost_by_dup_acks(config),
+                RecoveryPhase::Recovery if self.counts_duplicates() => {}
                 RecoveryPhase::Recovery => self.on_duplicate_ack_in_new_reno_recovery(),
                 // RFC 6582 §3.2 step 6, RFC 6675 §5.1: no fast retransmit for data sent before a timeout.
                 RecoveryPhase::Loss => {}
@@ -192,12 +201,40 @@ impl Sender {
         }
     }
 
+    /// An ACK below `snd_una` that was overtaken: in Linux its SACK option counts, but PRR is not told (`tcp_ack`, `old_ack`).
+    #[cold]
+    pub(crate) fn on_old_ack_with_sack(
+        &mut self,
+        segment: &Segment,
+        ece: bool,
+        now: Time,
+        config: &TcpConfig,
+        stats: &mut ConnectionStats,
+    ) {
+        let counts = self.scoreboard.counts_packets() && config.is_mechanism_enabled(Mechanism::SackOfOldAck);
+        if !counts || self.snd_una == self.snd_nxt {
+            return;
+        }
+        self.prepare_recovery_for_ack(self.snd_una, now);
+        self.on_sack_option(segment);
+        self.process_sack_evidence(segment, false, ece, now, config, stats);
+        let detected =
+            if self.uses_rack(config) { self.run_rack(now, config, stats) } else { Default::default() };
+        if let Some(refined) = self.refined.as_deref_mut() {
+            refined.delivery.bytes = 0;
+        }
+        self.finish_ack_with_prr_and_timer(false, detected, now, config);
+    }
+
     /// A duplicate ACK outside recovery.
     fn count_duplicate_ack(&mut self, config: &TcpConfig, stats: &mut ConnectionStats) {
-        self.dup_acks = self.dup_acks.saturating_add(1);
+        let counted = self.counts_duplicates();
+        if !counted {
+            self.dup_acks = self.dup_acks.saturating_add(1);
+        }
         if self.is_loss_inferred_from_dup_acks(config) {
             self.enter_recovery(config, stats);
-        } else if config.limited_transmit && self.dup_acks < config.dup_thresh {
+        } else if !counted && config.limited_transmit && self.dup_acks < config.dup_thresh {
             // RFC 3042: a new segment for each of the first duplicate ACKs; the window stays.
             self.inflation += u64::from(self.window.mss);
         }
@@ -208,7 +245,9 @@ impl Sender {
             self.dup_acks >= config.dup_thresh || self.scoreboard.is_head_lost(config.dup_thresh)
         } else {
             let hidden = config.recovery.ecn_hides_loss && self.phase == RecoveryPhase::Cwr;
-            self.dup_acks >= config.dup_thresh && self.may_enter_new_reno_recovery() && !hidden
+            self.dup_acks >= self.duplicates_that_show_loss(config)
+                && self.may_enter_new_reno_recovery()
+                && !hidden
         }
     }
 
@@ -238,6 +277,8 @@ impl Sender {
             self.scoreboard.mark_head_lost(self.snd_una);
             if self.sack {
                 self.scoreboard.mark_lost_by_dup_thresh(config.dup_thresh, self.snd_una);
+            } else if self.counts_duplicates() {
+                self.lower_pipe_by_duplicates(config);
             } else {
                 self.enter_new_reno_recovery(config.dup_thresh);
             }
@@ -298,7 +339,8 @@ impl Sender {
     ) {
         self.rtt.double_rto();
         self.rto_deadline = self.rtt.rto_timer_deadline(now, &config.rto);
-        if self.snd_una + u64::from(self.snd_wnd) < self.snd_nxt {
+        let shrunk = self.snd_una + u64::from(self.snd_wnd) < self.snd_nxt;
+        if shrunk && !config.sends_empty_probes() {
             // The peer has closed its window: this repeats a window probe and says nothing of congestion.
             self.scoreboard.mark_head_lost(self.snd_una);
             self.detour |= MUST_RETRANSMIT;
@@ -310,10 +352,10 @@ impl Sender {
             // Linux: once a window, whatever the cause (`tcp_enter_loss`).
             RecoveryPhase::Cwr => config.recovery.count_packets && self.snd_una < self.cwr_end,
             // RFC 5681 §3.1: ssthresh is not lowered twice for the same segment or the same window.
-            RecoveryPhase::Recovery => true,
-            RecoveryPhase::Loss => self.retries > 1,
+            RecoveryPhase::Recovery => self.snd_una < self.recover,
+            RecoveryPhase::Loss => self.retries > 1 && self.snd_una < self.recover,
         };
-        self.begin_frto(!again || self.phase == RecoveryPhase::Loss, config);
+        self.begin_frto(config);
         if !again {
             self.save_window_for_undo(0);
             self.window.ssthresh = self.reduce_window_for_loss(config);

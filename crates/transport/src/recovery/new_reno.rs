@@ -2,12 +2,108 @@
 //!
 //! The RFC inflates cwnd by a segment for each duplicate ACK. Here cwnd stays at ssthresh, and a separate inflation lowers the pipe: the same
 //! segments leave at the same time, and cwnd keeps its meaning. The retransmission timer restarts at every partial ACK ("slow-but-steady", §4).
+//!
+//! Linux counts packets: `dup_acks` is then its `sacked_out`. A duplicate ACK stands for one delivered packet in every phase, lowers the pipe, and
+//! counts for PRR and congestion control; a partial ACK takes back what duplicates stood for. If more packets seem delivered than can be, the network
+//! reorders, and more duplicates are needed to show a loss.
 // Deviates from RFC 6582 §3.2 step 5: the deflation stops at zero. It would go below only if duplicate ACKs were lost, but their data have left the
 // network nevertheless (as in Linux).
 
+use super::RecoveryPhase;
+use crate::config::TcpConfig;
 use crate::sender::{MUST_RETRANSMIT, Sender};
 
+/// Linux `tcp_max_reordering`.
+const MAX_REORDERING: u32 = 300;
+
 impl Sender {
+    /// Whether duplicate ACKs stand for delivered packets, as in Linux without SACK.
+    #[inline]
+    pub(crate) fn counts_duplicates(&self) -> bool {
+        !self.sack && self.refined.as_deref().is_some_and(|refined| refined.counts_duplicates)
+    }
+
+    /// `tcp_add_reno_sack`: a duplicate ACK. After a timeout it counts only for new data that F-RTO sent (`tcp_process_loss`).
+    pub(super) fn count_duplicate_as_delivered(&mut self, config: &TcpConfig) {
+        let held = self.is_held_at_end_of_recovery();
+        if self.phase == RecoveryPhase::Loss && (held || self.snd_nxt <= self.recover) {
+            return;
+        }
+        let before = self.dup_acks;
+        self.dup_acks += 1;
+        self.limit_delivered_duplicates(0);
+        let news = self.window.segments_to_bytes(self.dup_acks.saturating_sub(before));
+        if let Some(refined) = self.refined.as_deref_mut() {
+            refined.delivery.bytes += news;
+        }
+        self.lower_pipe_by_duplicates(config);
+    }
+
+    /// `tcp_remove_reno_sacks`: a cumulative ACK repairs one hole, and takes back the duplicates for the rest of what it covers.
+    pub(crate) fn take_back_acked_duplicates(&mut self, config: &TcpConfig) {
+        let mss = u64::from(self.window.mss);
+        let Some(refined) = self.refined.as_deref_mut() else { return };
+        let acked = (refined.delivery.bytes / mss) as u32;
+        if acked == 0 {
+            return;
+        }
+        let delivered = acked.saturating_sub(self.dup_acks).max(1);
+        refined.delivery.bytes = u64::from(delivered) * mss;
+        self.dup_acks = self.dup_acks.saturating_sub(acked - 1);
+        self.limit_delivered_duplicates(acked);
+        self.lower_pipe_by_duplicates(config);
+    }
+
+    /// `tcp_check_reno_reordering`: beside the holes no more can have arrived than was sent; more duplicates show reordering.
+    fn limit_delivered_duplicates(&mut self, acked: u32) {
+        let out = self.scoreboard.len() as u32;
+        let lost =
+            self.scoreboard.lost_bytes_to_retransmit() + self.scoreboard.retransmitted_bytes_in_flight();
+        let holes = ((lost / u64::from(self.window.mss)) as u32).max(1).min(out);
+        if self.dup_acks + holes <= out {
+            return;
+        }
+        self.dup_acks = out - holes;
+        if let Some(refined) = self.refined.as_deref_mut() {
+            refined.reordering = refined.reordering.max(out + acked).min(MAX_REORDERING);
+        }
+    }
+
+    /// Outside recovery duplicates make room for new data only with limited transmit (RFC 3042, without its limit, as in Linux).
+    pub(super) fn lower_pipe_by_duplicates(&mut self, config: &TcpConfig) {
+        let in_recovery = matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss);
+        let counted = if in_recovery || config.limited_transmit { self.dup_acks } else { 0 };
+        self.inflation = self.window.segments_to_bytes(counted);
+    }
+
+    /// `tcp_reset_reno_sack`
+    pub(super) fn forget_duplicates(&mut self) {
+        (self.dup_acks, self.inflation) = (0, 0);
+    }
+
+    /// Linux keeps the state until data beyond those of the recovery are acknowledged (`tcp_is_non_sack_preventing_reopen`): the same rule as
+    /// [`Self::may_enter_new_reno_recovery`].
+    pub(super) fn is_held_at_end_of_recovery(&self) -> bool {
+        self.snd_una == self.recover && self.counts_duplicates()
+    }
+
+    /// Duplicate ACKs that show a loss.
+    pub(super) fn duplicates_that_show_loss(&self, config: &TcpConfig) -> u32 {
+        match self.refined.as_deref() {
+            Some(refined) if self.counts_duplicates() => refined.reordering,
+            _ => config.dup_thresh,
+        }
+    }
+
+    /// Linux `reordering`; `None`: SACK has shown reordering, whose degree is not modelled.
+    pub(crate) fn reordering_as_linux(&self, config: &TcpConfig) -> Option<u32> {
+        if self.counts_duplicates() {
+            return Some(self.duplicates_that_show_loss(config));
+        }
+        let seen = self.refined.as_deref().is_some_and(|refined| refined.rack.has_seen_reordering());
+        (!seen).then_some(config.dup_thresh)
+    }
+
     /// §3.2 step 2: no second fast retransmit for data of the last recovery. Duplicate ACKs that its needless
     /// retransmissions cause would otherwise start one.
     pub(super) fn may_enter_new_reno_recovery(&self) -> bool {
@@ -24,8 +120,18 @@ impl Sender {
         self.inflation = (self.inflation + u64::from(self.window.mss)).min(self.flight_size());
     }
 
-    /// §3.2 step 5, partial ACK: retransmits the next hole at once.
+    /// §3.2 step 5, partial ACK: retransmits the next hole at once; in Linux when PRR has room for it (`tcp_newreno_mark_lost`).
     pub(super) fn on_partial_ack_in_new_reno_recovery(&mut self, acked: u64) {
+        if self.counts_duplicates() {
+            let lost = self.scoreboard.lost_bytes_to_retransmit();
+            if !self.scoreboard.is_first_segment_lost() {
+                self.scoreboard.mark_head_lost(self.snd_una);
+            }
+            if let Some(refined) = self.refined.as_deref_mut() {
+                refined.delivery.loss |= self.scoreboard.lost_bytes_to_retransmit() > lost;
+            }
+            return;
+        }
         let mss = u64::from(self.window.mss);
         let before = self.inflation;
         self.inflation = self.inflation.saturating_sub(acked);

@@ -45,8 +45,11 @@ impl Rack {
         snd_una: u64,
         snd_nxt: u64,
     ) {
-        if let Some((sent_at, end)) = news.latest {
+        if let Some(sent_at) = news.last {
+            // The segment looked at last, not the one sent last (RFC 8985 §6.2 step 2, Linux `tcp_rack_advance`).
             self.rtt = now.saturating_since(sent_at);
+        }
+        if let Some((sent_at, end)) = news.latest {
             if sent_at > self.latest.0 || (sent_at == self.latest.0 && end > self.latest.1) {
                 self.latest = (sent_at, end);
             }
@@ -62,6 +65,11 @@ impl Rack {
             self.reo_wnd_mult = (self.reo_wnd_mult + 1).min(0xff);
             self.reo_wnd_persist = REO_WND_PERSIST_MAX;
         }
+    }
+
+    /// Whether any reordering was seen.
+    pub(super) fn has_seen_reordering(&self) -> bool {
+        self.reordering_seen
     }
 
     /// A recovery ends (§6.2 step 4).

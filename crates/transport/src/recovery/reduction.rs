@@ -154,9 +154,11 @@ impl Sender {
                 }
             }
         }
-        self.phase = RecoveryPhase::Open;
-        self.inflation = 0;
         self.detour &= !MUST_RETRANSMIT;
         self.retries = 0;
+        if !self.is_held_at_end_of_recovery() {
+            self.phase = RecoveryPhase::Open;
+            self.inflation = 0;
+        }
     }
 }

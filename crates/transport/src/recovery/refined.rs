@@ -10,6 +10,7 @@ use super::rack::Rack;
 use super::tlp::TailLossProbe;
 use super::undo::{UndoState, extract_dsack_range};
 use crate::config::TcpConfig;
+use crate::mechanisms::Mechanism;
 use crate::segment::SackBlocks;
 use crate::sequence::SequenceSpace;
 use crate::small_queue::TcpSmallQueue;
@@ -32,6 +33,10 @@ pub(crate) enum NonRtoTimerPurpose {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RecoveryRefinementState {
     pub(super) delivery: NewlyDelivered,
+    /// Windows count packets, so without SACK duplicate ACKs stand for delivered ones (`new_reno.rs`).
+    pub(super) counts_duplicates: bool,
+    /// Duplicate ACKs that show a loss without SACK; reordering raises it (Linux `reordering`).
+    pub(super) reordering: u32,
     pub(super) rack: Rack,
     pub(super) prr: Prr,
     pub(super) probe: TailLossProbe,
@@ -59,7 +64,16 @@ impl RecoveryRefinementState {
     pub(crate) fn new(config: &TcpConfig) -> Option<Box<RecoveryRefinementState>> {
         RecoveryRefinementState::is_any_refinement_enabled(config).then(|| {
             let (writer, supers) = (SocketWriter::new(config), SuperPacketState::new(config));
-            Box::new(RecoveryRefinementState { writer, supers, ..RecoveryRefinementState::default() })
+            let counts_duplicates =
+                config.recovery.count_packets && config.is_mechanism_enabled(Mechanism::DuplicatesDelivered);
+            let reordering = config.dup_thresh;
+            Box::new(RecoveryRefinementState {
+                counts_duplicates,
+                reordering,
+                writer,
+                supers,
+                ..RecoveryRefinementState::default()
+            })
         })
     }
 

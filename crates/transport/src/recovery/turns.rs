@@ -28,6 +28,9 @@ impl Sender {
         } else {
             self.next_probe_or_segment(now, config, stats)?
         };
+        if outgoing.len == 0 {
+            return Some(outgoing); // The probe of a closed window.
+        }
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.prr.out += self.scoreboard.window_space_of_segment(u64::from(outgoing.len));
             if outgoing.kind == SegmentKindForEcn::Retransmission && !probes {

@@ -53,6 +53,8 @@ impl Sender {
         if acked <= 0 {
             if acked == 0 {
                 self.on_ack_without_progress::<REFINES>(segment, ece, now, config, stats);
+            } else if REFINES && self.sack && matches!(segment.options, TcpOptions::Sack(_)) {
+                self.on_old_ack_with_sack(segment, ece, now, config, stats);
             }
             return true;
         }
@@ -71,6 +73,9 @@ impl Sender {
             self.rtt.add_rtt_sample(now.saturating_since(oldest), &config.rto);
             // As Linux (`ca_rtt_us`): the RTT for congestion control excludes the delay of the ACK.
             rtt = now.saturating_since(newest);
+        }
+        if REFINES && self.counts_duplicates() {
+            self.take_back_acked_duplicates(config);
         }
         self.retries = 0;
         self.probing = false;
@@ -124,9 +129,12 @@ impl Sender {
         let window = segment.window.min(MAX_PEER_WINDOW);
         let changed = window != self.snd_wnd;
         if changed {
-            self.on_window_update(window);
+            self.on_window_update(window, config);
         }
         if self.snd_una == self.snd_nxt {
+            if self.snd_nxt < self.snd_end {
+                self.on_ack_while_window_is_closed(now, config);
+            }
             if REFINES {
                 self.prepare_recovery_for_ack(self.snd_una, now);
                 self.record_ack_without_progress(ece, now, config);
@@ -146,9 +154,11 @@ impl Sender {
     }
 
     #[cold]
-    fn on_window_update(&mut self, window: u32) {
-        let opened = self.snd_wnd == 0 && window > 0;
+    fn on_window_update(&mut self, window: u32, config: &TcpConfig) {
+        let empty = config.sends_empty_probes();
+        let closed = if empty { !self.is_next_segment_in_window() } else { self.snd_wnd == 0 };
         self.snd_wnd = window;
+        let opened = closed && window > 0 && (!empty || self.is_next_segment_in_window());
         if !opened {
             return;
         }
@@ -162,5 +172,12 @@ impl Sender {
         } else if self.scoreboard.is_empty() {
             self.rto_deadline = Time::MAX;
         }
+    }
+
+    /// Whether the peer's window holds the next segment, or nothing waits.
+    fn is_next_segment_in_window(&self) -> bool {
+        self.snd_una < self.snd_nxt
+            || self.snd_nxt == self.snd_end
+            || self.next_length_in_peer_window().is_some()
     }
 }

@@ -2,7 +2,10 @@
 //!
 //! A segment goes out if pipe + its length is at most cwnd, and always if the pipe is empty. A short last segment is sent at once, unless
 //! `writing.rs` delays it. If the peer's window has room for only a part of a segment, that part is sent when nothing is in flight, else the sender
-//! waits (RFC 9293 §3.8.6.2.1). A zero window is probed (§3.8.6.1). Retransmissions ignore the peer's window, which may have shrunk.
+//! waits (RFC 9293 §3.8.6.2.1). A zero window is probed with a byte (§3.8.6.1). Retransmissions ignore the peer's window, which may have shrunk.
+//!
+//! Linux waits with that part for the probe timer too, and probes a zero window without data, one number below what is acknowledged
+//! (`tcp_write_wakeup`). Its interval does not follow a smaller `rto_min` (`tcp_probe0_base`).
 
 use super::{MUST_RETRANSMIT, OutgoingSegment, REFINED, SegmentKindForEcn, Sender};
 use crate::cc::CongestionAlgorithm;
@@ -10,7 +13,10 @@ use crate::config::TcpConfig;
 use crate::recovery::RecoveryPhase;
 use crate::scoreboard::Retransmission;
 use crate::stats::ConnectionStats;
-use pauseframe_units::Time;
+use pauseframe_units::{Span, Time};
+
+/// Linux `TCP_RTO_MIN`: the shortest interval of window probes.
+const MIN_PROBE_INTERVAL: Span = Span::from_ms(200);
 
 impl Sender {
     /// Whether the next segment is not simply a new one ([`Self::next_new_segment`]) but comes from [`Self::next_segment_on_slow_path`].
@@ -154,6 +160,9 @@ impl Sender {
         if self.snd_una < self.snd_nxt {
             return None;
         }
+        if config.sends_empty_probes() {
+            return self.next_linux_window_probe(room, now, config);
+        }
         if room > 0 {
             return Some(self.transmit_new_segment::<true>(room, SegmentKindForEcn::New, 0, now, config));
         }
@@ -174,6 +183,50 @@ impl Sender {
             self.rto_deadline = self.rtt.rto_timer_deadline(now, &config.rto);
         }
         None
+    }
+
+    /// `tcp_write_wakeup`: the part of a segment that fits, else an empty probe; both when the timer has expired.
+    fn next_linux_window_probe(
+        &mut self,
+        room: u64,
+        now: Time,
+        config: &TcpConfig,
+    ) -> Option<OutgoingSegment> {
+        if !std::mem::take(&mut self.probe_due) {
+            if self.rto_deadline == Time::MAX {
+                self.rto_deadline = self.window_probe_deadline(now, config);
+            }
+            return None;
+        }
+        if room == 0 {
+            return Some(OutgoingSegment {
+                offset: self.snd_una,
+                len: 0,
+                kind: SegmentKindForEcn::WindowProbe,
+            });
+        }
+        self.retries = 0;
+        self.rtt.end_back_off();
+        self.rto_deadline = Time::MAX;
+        self.push_next_bytes(room);
+        Some(self.transmit_new_segment::<true>(room, SegmentKindForEcn::New, 0, now, config))
+    }
+
+    /// `tcp_probe0_when`
+    fn window_probe_deadline(&self, now: Time, config: &TcpConfig) -> Time {
+        let interval = self.rtt.rto_of_at_least(MIN_PROBE_INTERVAL, &config.rto);
+        config.rto.timer_expiry_by_clock(now, interval)
+    }
+
+    /// `tcp_ack_probe`: the peer answers, so probing continues without limit, and the interval restarts.
+    pub(super) fn on_ack_while_window_is_closed(&mut self, now: Time, config: &TcpConfig) {
+        if self.next_length_in_peer_window().is_some() {
+            return;
+        }
+        self.retries = 0;
+        if self.rto_deadline != Time::MAX && config.sends_empty_probes() {
+            self.rto_deadline = self.window_probe_deadline(now, config);
+        }
     }
 
     /// The next segment in recovery: lost segments before new ones (RFC 6675 §4 `NextSeg`).
@@ -249,8 +302,11 @@ impl Sender {
             // Nothing in flight: the persist timer.
             self.probe_due = self.snd_nxt < self.snd_end;
             self.rtt.double_rto();
-            self.rto_deadline =
-                if self.probe_due { self.rtt.rto_timer_deadline(now, &config.rto) } else { Time::MAX };
+            self.rto_deadline = match (self.probe_due, config.sends_empty_probes()) {
+                (false, _) => Time::MAX,
+                (true, false) => self.rtt.rto_timer_deadline(now, &config.rto),
+                (true, true) => self.window_probe_deadline(now, config),
+            };
         }
         true
     }

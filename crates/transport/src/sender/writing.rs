@@ -157,6 +157,14 @@ impl Sender {
                 .is_some_and(|writer| writer.delays_small_segment(self.snd_una, self.snd_nxt))
     }
 
+    /// The next `len` bytes leave with PSH, to probe a small window (`tcp_write_wakeup`).
+    pub(super) fn push_next_bytes(&mut self, len: u64) {
+        let end = self.snd_nxt + len;
+        if let Some(writer) = self.socket_writer_mut() {
+            writer.push_new_data_before(end);
+        }
+    }
+
     /// Records that a segment below full size was sent.
     pub(crate) fn record_small_segment_sent(&mut self) {
         let end = self.snd_nxt;

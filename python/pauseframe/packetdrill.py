@@ -1,0 +1,156 @@
+"""Scripts of packetdrill as tests of our TCP: find them, run them, and evaluate their Python assertions.
+
+The core plays the packets (`crates/scenario/src/packetdrill`). Python of a script is evaluated here, without being
+executed: only assertions over fields of `struct tcp_info`, constants, comparisons and arithmetic.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import textwrap
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal
+
+from pauseframe._core import InputError, packetdrill
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
+CONSTANTS = {
+    **{f"TCP_CA_{name}": value for value, name in enumerate(("Open", "Disorder", "CWR", "Recovery", "Loss"))},
+    "TCP_INFINITE_SSTHRESH": 0x7FFFFFFF,
+}
+"""Names that packetdrill defines for its assertions."""
+SIZE_MAX = 1 << 20
+"""Bytes of a script; public ones have a few thousand."""
+OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.truediv,
+    ast.Mod: operator.mod,
+    ast.BitAnd: operator.and_,
+    ast.Not: operator.not_,
+    ast.USub: operator.neg,
+}
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a script ended; `line` and `reason` are empty where it passed."""
+
+    file: Path
+    verdict: Literal["pass", "fail", "not applicable"]
+    line: int | None = None
+    reason: str = ""
+
+
+class _NotApplicableError(Exception):
+    """An assertion uses what the model does not have."""
+
+
+def find(paths: Iterable[Path]) -> list[Path]:
+    """All scripts in these files and folders, sorted by path."""
+    found: set[Path] = set()
+    for path in paths:
+        if path.is_dir():
+            found.update(path.rglob("*.pkt"))
+        elif path.is_file():
+            found.add(path)
+        else:
+            raise InputError(f"{path} is no file or folder")
+    if not found:
+        raise InputError("no script found: packetdrill's scripts end in .pkt")
+    return sorted(found)
+
+
+def run(file: Path) -> Result:
+    """Runs one script."""
+    try:
+        if file.stat().st_size > SIZE_MAX:
+            return Result(file, "fail", 1, f"longer than {SIZE_MAX} bytes")
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        return Result(file, "fail", 1, f"cannot read it: {error}")
+    verdict, line, reason, snippets = packetdrill(text, str(file.parent))
+    names: dict[str, Any] = {}
+    for at, code, values in snippets:
+        fields = {**names, **dict(values)}
+        try:
+            broken = evaluate(code, fields)
+        except _NotApplicableError as error:
+            return Result(file, "not applicable", at, str(error))
+        if broken is not None:
+            return Result(file, "fail", at, broken)
+        names = {name: value for name, value in fields.items() if not name.startswith("tcpi_")}
+    return Result(file, verdict, line, reason)
+
+
+def evaluate(code: str, fields: dict[str, Any]) -> str | None:
+    """The first assertion of a snippet that does not hold, with the values in it; None if all hold.
+
+    Assignments add to `fields`.
+    """
+    try:
+        body = ast.parse(textwrap.dedent(code.replace("\\\n", "\n")).strip()).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        try:
+            body = ast.parse(" ".join(code.replace("\\\n", " ").split())).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise _NotApplicableError(f"Python that cannot be read: {error}") from error
+    for statement in body:
+        match statement:
+            case ast.Assert(test=test):
+                if not _value(test, fields):
+                    names = {node.id for node in ast.walk(test) if isinstance(node, ast.Name)}
+                    values = ", ".join(f"{name} is {fields[name]}" for name in sorted(names & set(fields)))
+                    return f"assert {ast.unparse(test)}: {values}"
+            case ast.Assign(targets=[ast.Name(id=name)], value=value):
+                fields[name] = _value(value, fields)
+            case ast.Expr(value=ast.Call(func=ast.Name(id="print"))):
+                pass
+            case _:
+                raise _NotApplicableError(f"Python other than assertions: {ast.unparse(statement)}")
+    return None
+
+
+def _value(node: ast.expr, fields: dict[str, Any]) -> Any:
+    """The value of an expression; refuses everything but arithmetic over fields and constants."""
+    result: Any
+    match node:
+        case ast.Constant(value=int() | float() | str() as value):
+            result = value
+        case ast.Name(id=name) if name in fields or name in CONSTANTS:
+            result = fields.get(name, CONSTANTS.get(name))
+        case ast.Name(id=name):
+            raise _NotApplicableError(f"the field {name}")
+        case ast.BoolOp(op=op, values=values):
+            decide = all if isinstance(op, ast.And) else any
+            result = decide(_value(value, fields) for value in values)
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in OPERATORS:
+            result = _computed(OPERATORS[type(op)], _value(operand, fields))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
+            result = _computed(OPERATORS[type(op)], _value(left, fields), _value(right, fields))
+        case ast.Compare(left=left, ops=ops, comparators=comparators) if all(type(op) in OPERATORS for op in ops):
+            pairs = pairwise([_value(part, fields) for part in (left, *comparators)])
+            result = all(_computed(OPERATORS[type(op)], *pair) for op, pair in zip(ops, pairs, strict=True))
+        case _:
+            raise _NotApplicableError(f"the expression {ast.unparse(node)}")
+    return result
+
+
+def _computed(function: Callable[..., Any], *values: Any) -> Any:
+    try:
+        return function(*values)
+    except (TypeError, ArithmeticError) as error:
+        raise _NotApplicableError(f"Python: {error}") from error
