@@ -151,7 +151,8 @@ def _show(comparison: Comparison, as_json: bool) -> None:
 
     if as_json:
         notes = {"note": tables.note(comparison), "caution": tables.caution(comparison)}
-        print_json({"by": comparison.by, **notes, "cells": long_table(comparison)})
+        effective = {key: dict(zip(comparison.variants, values, strict=True)) for key, values in comparison.effective}
+        print_json({"by": comparison.by, **notes, "effective": effective, "cells": long_table(comparison)})
         return
     for table in tables.terminal_tables(comparison):
         print_table(table)
@@ -159,6 +160,8 @@ def _show(comparison: Comparison, as_json: bool) -> None:
     print(tables.note(comparison))
     if caution := tables.caution(comparison):
         print(caution)
+    if lines := tables.effective(comparison):
+        print("Settings of the network differ too:", *lines, sep="\n  ")
 
 
 def _plan(

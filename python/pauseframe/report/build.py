@@ -121,7 +121,7 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
         text=group.text,
         runs=[_run_header(run) for run in runs],
         players=[(run.label, link) for run in runs if out is not None and (link := _player(run, out))],
-        differing=data.differing_settings(runs) if len(runs) > 1 else [],
+        differing=data.differing([run.scenario_toml for run in runs]) if len(runs) > 1 else [],
         caution=_caution(runs),
         summaries=summaries,
         marks=explanation(text for table in summaries for _, _, cells in table.rows for text, _ in cells),

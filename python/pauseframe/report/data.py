@@ -342,16 +342,16 @@ def _short_entry(entry: str) -> str:
     return f'{key} = "a list of {count}, in scenario.resolved.toml; SHA-256 {digest}..."'
 
 
-def settings(run: RunData) -> dict[str, str]:
+def settings(scenario_toml: str) -> dict[str, str]:
     """The resolved scenario as dotted paths and values."""
     import tomllib
 
-    return dict(_flatten("", tomllib.loads(shortened(run.scenario_toml))))
+    return dict(_flatten("", tomllib.loads(shortened(scenario_toml))))
 
 
-def differing_settings(runs: Sequence[RunData]) -> list[tuple[str, list[str]]]:
-    """Keys that differ between the runs, with the value of each; names of the runs are excluded."""
-    tables = [settings(run) for run in runs]
+def differing(scenarios: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Keys that differ between resolved scenarios, with the value of each; names of the runs are excluded."""
+    tables = [settings(toml) for toml in scenarios]
     keys = dict.fromkeys(key for table in tables for key in table)
     rows = [(key, [table.get(key, "") for table in tables]) for key in keys if key != "name"]
     return [row for row in rows if len(set(row[1])) > 1]

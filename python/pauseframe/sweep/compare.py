@@ -55,6 +55,8 @@ METRICS = {
     "pfc_pauses": "pause frames",
     "switch_held_max_bytes": "most that a switch held",
 }
+ENVIRONMENT = {"clocks", "topology", "routing", "host", "switch", "qcn", "failure", "corruption", "pause_storm", "stop"}
+"""Tables of a scenario that variants of a transport or workload are expected to share."""
 SOURCE = "results"
 """Name that replaces an axis when several folders are compared."""
 VOLATILE = {"wall_s", "threads", "threads_reason", "packet_hops_per_s", "peak_rss_bytes", "seed"}
@@ -72,6 +74,7 @@ class Observation:
     """Fingerprint of the run: equal for two seeds if the seed has no effect."""
     conditions: Conditions
     """Conditions that may cause a difference besides the settings."""
+    scenario_toml: str
     samples: dict[str, int]
     """Number of samples by group of the summary (`fct_us`), or by metric of one flow size."""
 
@@ -131,6 +134,8 @@ class Comparison:
     folders: list[Path]
     conditions: list[Conditions]
     """The conditions of all runs of each variant."""
+    effective: list[tuple[str, list[str]]]
+    """Settings of the network, of hosts and of clocks that differ besides the axes, with the value of each variant."""
 
     def cell(self, metric: str, setting: tuple[str, ...], variant: str) -> Cell | None:
         """The cell of this metric, setting and variant, or None if it has no runs."""
@@ -206,7 +211,21 @@ def compare(
         level,
         [Path(f) for f in folders],
         [_conditions(table, variant) for variant in variants],
+        _effective(table, variants, axes),
     )
+
+
+def _effective(table: Table, variants: list[str], axes: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Settings of hosts, switches and clocks that differ between the first runs of the variants, without the axes."""
+    from pauseframe.report.data import differing
+
+    first = {variant: next(iter(seeds.values())) for (variant, _), seeds in reversed(table.items())}
+    rows = differing([first[variant].scenario_toml for variant in variants])
+    return [
+        (key, values)
+        for key, values in rows
+        if key.partition(".")[0] in ENVIRONMENT and not any(f"{key}.".startswith(f"{axis}.") for axis in axes)
+    ]
 
 
 def _conditions(table: Table, variant: str) -> Conditions:
@@ -266,6 +285,7 @@ def _observation(
         values,
         summary["fingerprint"],
         Conditions.of(summary["name"], summary, scenario_toml),
+        scenario_toml,
         samples | {name: count for name, (_, count) in by_size.items()},
     )
 

@@ -169,6 +169,12 @@ def caution(comparison: Comparison) -> str:
     return f"{DAGGER} {text}" if text else ""
 
 
+def effective(comparison: Comparison) -> list[str]:
+    """One line per setting of the network that differs between the variants and that no axis sets."""
+    pairs = [(key, zip(comparison.variants, values, strict=True)) for key, values in comparison.effective]
+    return [f"{key}: " + ", ".join(f"{value or 'none'} ({variant})" for variant, value in each) for key, each in pairs]
+
+
 def terminal_tables(comparison: Comparison) -> list[Any]:
     """One table per metric, and one for the p99 of all flow sizes."""
     tables = []
