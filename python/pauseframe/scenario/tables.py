@@ -1558,7 +1558,8 @@ class Transport(Constants):
     """
     rdma_slow_restart: bool | None = field(default=None, kw_only=True)
     """With DCQCN: packets beyond a gap are answered with CNPs, as marked ones; default true (NVIDIA: ROCE_ACCL
-    roce_slow_restart_en, whose counters say that it generates CNPs)"""
+    roce_slow_restart_en, whose counters say that it generates CNPs)
+    """
     rdma_tx_window: str | None = field(default=None, kw_only=True)
     """Maximum bytes in flight of a queue pair (256 B to 1 GB) (default: unlimited) (NVIDIA: ROCE_ACCL
     roce_tx_window_en, whose size is not documented)
