@@ -26,6 +26,9 @@ const STAMPS_BYTES: u32 = 12;
 /// MSS of a peer that does not name one (RFC 9293 §3.7.1).
 const DEFAULT_MSS: u16 = 536;
 
+/// `TCP_INIT_CWND`
+const INITIAL_SEGMENTS: u64 = 10;
+
 /// How a script ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
@@ -258,9 +261,8 @@ fn config(setup: &Setup, environment: Environment) -> Result<TcpConfig, Stop> {
     let transports = build::all_transports(&resolved.scenario);
     let [transport, ..] = transports.as_slice() else { return Err(Stop::Failed("no transport".to_owned())) };
     let mut config = TcpConfig::clone(&transport.config);
-    let segments = config.initial_window / u64::from(config.mss);
     config.mss = config.mss.min(setup.peer_mss);
-    config.initial_window = segments * u64::from(config.mss);
+    config.initial_window = INITIAL_SEGMENTS * u64::from(config.mss);
     config.handshake = true;
     config.small_queues = false;
     config.offload.gro = Span::ZERO;

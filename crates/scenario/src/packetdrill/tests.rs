@@ -65,7 +65,7 @@ fn a_wrong_expectation_fails_at_its_line() {
     }
 }
 
-/// PSH and lengths of single segments count only where the script says so.
+/// PSH and lengths of single segments count only where the script demands it.
 #[test]
 fn strict_segments_are_compared_in_full() {
     let text = script("+0 > . 1:1001(1000) ack 1\n+0 > . 1001:10001(9000) ack 1\n");
