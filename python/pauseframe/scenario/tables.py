@@ -501,13 +501,15 @@ class Host(Part):
     dependent flows or messages use several threads only if this is at least the lookahead of the network
     (docs/models/applications.md) (0 s to 1 s); default "0 s".
     """
-    nic_buffer: str | None = None
-    """Bytes that the stack and the NIC can hold; sockets wait for room instead of dropping (1 B to 4 GB); default "512
-    KB" (cee Table I: 512 KB a NIC)
+    nic_queue: Literal["per_flow", "per_destination", "fifo"] | None = None
+    """Queues of the NIC in front of its ring: one for each flow, in turn by frames, with tso by super-packets; one for
+    each destination; or a single one (docs/models/host-queues.md) (default: "per_flow"; "per_destination" with qcn)
     """
-    nic_queue: Literal["per_destination", "fifo"] | None = None
-    """Queues of the NIC: a single one, or one per destination with round-robin service (default: "fifo";
-    "per_destination" with qcn or queue pairs)
+    nic_buffer: str | None = None
+    """Bytes that the stack and the NIC hold before sockets wait for room. With queues for flows the largest share of a
+    flow (a TCP flow holds a millisecond of its rate, at least two frames or super-packets); otherwise of all flows
+    together (1 B to 4 GB) (default: "1 MiB" with queues for flows, otherwise "512 KB") (Linux:
+    tcp_limit_output_bytes; cee Table I: 512 KB a NIC)
     """
     tso: bool | None = None
     """Segmentation offload: TCP sends super-packets, which the NIC cuts into frames; default false (Linux:

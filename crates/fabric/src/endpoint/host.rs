@@ -105,6 +105,8 @@ struct HostQueue {
     blocked: Option<BlockedSocket>,
     /// The flow is over: nobody else gets the queue before it is empty.
     is_closed: bool,
+    /// Of a flow: it is in a list of turns.
+    in_line: bool,
 }
 
 impl HostQueue {
@@ -115,12 +117,15 @@ impl HostQueue {
         share: 0,
         blocked: None,
         is_closed: false,
+        in_line: false,
     };
 }
 
-/// The backlogged queues of a class in round-robin order, and the bytes in its ring if the NIC bounds those.
+/// The queues of a class in round-robin order, and the bytes in its ring if the NIC bounds those.
 #[derive(Debug, Default)]
 struct ClassTurns {
+    /// Flows that had nothing to send for a round: they go first, once (`new_flows` of `fq_codel_dequeue`).
+    new: VecDeque<NicQueueId>,
     queues: VecDeque<NicQueueId>,
     ring: u64,
 }
@@ -174,7 +179,7 @@ impl Host {
 
     fn free_queue_if_over(&mut self, queue: NicQueueId) {
         let state = &mut self.queues[queue];
-        if state.is_closed && state.held == 0 {
+        if state.is_closed && state.held == 0 && !state.in_line {
             *state = HostQueue::EMPTY;
             self.free_queues.push(queue);
         }
@@ -243,19 +248,29 @@ impl Host {
         }
     }
 
-    /// The queue of `class` that has the next turn.
+    /// The queue of `class` that has the next turn. A flow's queue that has stayed empty for a round leaves the line.
     #[inline(always)]
-    fn first_turn(&self, class: u8) -> Option<NicQueueId> {
-        self.turns.get(usize::from(class))?.queues.front().copied()
+    fn first_turn(&mut self, class: u8) -> Option<NicQueueId> {
+        loop {
+            let turns = self.turns.get_mut(usize::from(class))?;
+            let queue = *turns.new.front().or_else(|| turns.queues.front())?;
+            if !self.queues[queue].packets.is_empty() {
+                return Some(queue);
+            }
+            turns.queues.pop_front();
+            self.queues[queue].in_line = false;
+            self.free_queue_if_over(queue);
+        }
     }
 
-    /// Ends the turn of the first queue of `class`: it lines up again if it has more, and its socket may send if it waits and has room.
+    /// Ends the turn of the first queue of `class`: it lines up again, and its socket may send if it waits and has room.
     #[inline(always)]
     fn end_turn(&mut self, class: u8) {
-        let turns = &mut self.turns[usize::from(class)].queues;
-        let Some(queue) = turns.pop_front() else { return };
-        if !self.queues[queue].packets.is_empty() {
-            turns.push_back(queue);
+        let turns = &mut self.turns[usize::from(class)];
+        let Some(queue) = turns.new.pop_front().or_else(|| turns.queues.pop_front()) else { return };
+        // A flow's queue that is empty now lines up too, so that it does not count as new within the round.
+        if self.limits.per_flow || !self.queues[queue].packets.is_empty() {
+            turns.queues.push_back(queue);
         }
         self.wake_or_free(queue);
     }
@@ -268,7 +283,12 @@ impl Host {
         index: PacketId,
         pool: &mut PacketPool,
     ) {
-        if self.queues[nic_queue].packets.push_back(pool, index) {
+        let per_flow = self.limits.per_flow;
+        let state = &mut self.queues[nic_queue];
+        let was_empty = state.packets.push_back(pool, index);
+        if per_flow && !std::mem::replace(&mut state.in_line, true) {
+            self.class_turns(class).new.push_back(nic_queue);
+        } else if !per_flow && was_empty {
             self.class_turns(class).queues.push_back(nic_queue);
         }
     }
@@ -301,7 +321,7 @@ impl Host {
         if !self.limits.per_flow {
             return self.blocked.front().copied();
         }
-        let next = self.turns.iter().rev().find_map(|turns| turns.queues.front())?;
+        let next = self.turns.iter().rev().find_map(|turns| turns.new.front().or(turns.queues.front()))?;
         self.queues[*next].blocked
     }
 
