@@ -1,8 +1,8 @@
 //! The responder of a queue pair: in-order delivery, acknowledgements, NAKs, responses to READs, and DCQCN's notification point.
 
 use crate::packet::{NamedPsn, Opcode, Packet, Syndrome, psn, unwrap_psn};
-use crate::queue_pair::{NotificationPoint, QueuePairSettings, Stats};
-use pauseframe_units::Time;
+use crate::queue_pair::{CnpScope, NotificationPoint, QueuePairSettings, Stats};
+use pauseframe_units::{Span, Time};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -16,6 +16,21 @@ enum Early {
     Data(u16),
     /// A READ of this length.
     Read(u32),
+}
+
+/// When the last CNP of a queue pair or a port was due.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct CnpLimiter(Option<Time>);
+
+impl CnpLimiter {
+    /// Whether a CNP may be sent now, which then counts as sent.
+    fn admits(&mut self, interval: Span, now: Time) -> bool {
+        let may = self.0.is_none_or(|last| now.0 >= last.0 + interval.0);
+        if may {
+            self.0 = Some(now);
+        }
+        may
+    }
 }
 
 /// What a responder returns, in the order of PSNs.
@@ -46,7 +61,7 @@ pub(crate) struct Receiver {
     pub(crate) cnps: VecDeque<Time>,
     /// With selective repeat and unordered delivery: packets beyond the gap, and their payload.
     early: BTreeMap<u64, Early>,
-    last_cnp: Option<Time>,
+    limiter: CnpLimiter,
     /// Receives available to SENDs; `None`: unlimited.
     pub(crate) receives: Option<u64>,
     /// One past the last packet of all responses so far; before it a response is a retransmission.
@@ -80,9 +95,7 @@ impl Receiver {
         is_marked: bool,
         settings: &QueuePairSettings,
         stats: &mut Stats,
-        now: Time,
     ) {
-        self.on_mark(is_marked, settings, stats, now);
         let number = unwrap_psn(packet.psn, self.expected);
         if settings.unordered {
             self.take_unordered(number, packet, is_marked, settings, stats);
@@ -205,13 +218,14 @@ impl Receiver {
     pub(crate) fn on_mark(
         &mut self,
         is_marked: bool,
+        port: &mut CnpLimiter,
         settings: &QueuePairSettings,
         stats: &mut Stats,
         now: Time,
     ) {
         if is_marked {
             stats.marked_received += 1;
-            self.notify(settings, now);
+            self.notify(port, settings, now);
         }
     }
 
@@ -274,10 +288,10 @@ impl Receiver {
         Some(Packet { payload: payload as u16, ..Packet::new(opcode, psn(number)) })
     }
 
-    fn notify(&mut self, settings: &QueuePairSettings, now: Time) {
-        let Some(NotificationPoint { interval, delay }) = settings.notification else { return };
-        if self.last_cnp.is_none_or(|last| now.0 >= last.0 + interval.0) {
-            self.last_cnp = Some(now);
+    fn notify(&mut self, port: &mut CnpLimiter, settings: &QueuePairSettings, now: Time) {
+        let Some(NotificationPoint { interval, scope, delay }) = settings.notification else { return };
+        let limiter = if scope == CnpScope::Port { port } else { &mut self.limiter };
+        if limiter.admits(interval, now) {
             self.cnps.push_back(now + delay);
         }
     }

@@ -215,8 +215,8 @@ impl Sender {
         }
         // A window opens with acknowledgements only and may shrink below the data in flight, so every packet requests
         // one, unless unordered delivery answers by bytes.
-        let asks =
-            cc.window().is_some() && (!settings.unordered || !is_new || self.fills_window(cc, settings));
+        let asks = cc.window(settings).is_some()
+            && (!settings.unordered || !is_new || self.fills_window(cc, settings));
         let (is_first, is_last) = (number == message.first, number + 1 == message.end);
         let of = if message.verb == Verb::Send { Opcode::of_send } else { Opcode::of_write };
         let length = u32::try_from(message.bytes).unwrap_or(u32::MAX);
@@ -258,7 +258,7 @@ impl Sender {
     /// Whether the window lets a packet go.
     #[inline]
     fn is_open(&self, number: u64, cc: &Controller, settings: &QueuePairSettings) -> bool {
-        let Some(window) = cc.window() else { return true };
+        let Some(window) = cc.window(settings) else { return true };
         if settings.unordered {
             let Unordered { in_flight, is_forced, .. } = self.unordered;
             return in_flight == 0 || is_forced || (in_flight + 1) * settings.full_packet() <= window;
@@ -271,7 +271,7 @@ impl Sender {
     /// Unordered delivery: no packet may follow the next one before an acknowledgement comes.
     fn fills_window(&self, cc: &Controller, settings: &QueuePairSettings) -> bool {
         let behind = (self.unordered.in_flight + 2) * settings.full_packet();
-        cc.window().is_some_and(|window| behind > window)
+        cc.window(settings).is_some_and(|window| behind > window)
     }
 
     /// What was lost of unordered delivery, the hole that selective repeat fills next, or the next packet in order.

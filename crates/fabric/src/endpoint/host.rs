@@ -11,6 +11,7 @@ use crate::frame::{Cnm, FrameContent, PacketFifo, PacketId, PacketPool};
 use crate::ids::{EndpointId, NicQueueId};
 use crate::wire::counters::DropReason;
 use pauseframe_engine::Rng;
+use pauseframe_rdma::CnpLimiter;
 use pauseframe_units::{IndexVec, NodeId, PortId, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -33,6 +34,8 @@ pub(crate) struct Host {
     blocked: VecDeque<BlockedSocket>,
     /// When the last segment leaves the stack.
     last_through: Time,
+    /// CNPs of all queue pairs of the port.
+    pub(super) cnp_limiter: CnpLimiter,
     jitter: Rng,
 }
 
@@ -67,6 +70,7 @@ impl Host {
             turns: Vec::new(),
             blocked: VecDeque::new(),
             last_through: Time::ZERO,
+            cnp_limiter: CnpLimiter::default(),
             jitter,
         }
     }

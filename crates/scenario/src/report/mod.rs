@@ -3,7 +3,7 @@
 mod suspicious;
 mod warnings;
 
-use self::suspicious::{needless_timeouts, starved_flows};
+use self::suspicious::{needless_timeouts, starved_flows, tiny_windows};
 use self::warnings::{cut_short, dead_links, dropped_syns, unrecorded};
 use crate::build::Built;
 use crate::resolve::Resolved;
@@ -71,6 +71,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     let of_kernel = network.take_external_stack_samples();
     warnings.extend(dropped_syns(&network));
     warnings.extend(needless_timeouts(scenario, &mut network, &ports, ending.now));
+    warnings.extend(tiny_windows(scenario, (&mut network, &parts.ideal), &names, ending.now));
     warnings.extend(starved_flows(scenario, (&mut network, &parts.ideal), &names, &ports, ending.now));
     let deadlocks = network.detected_deadlocks();
     let ends = scenario.ends_at_deadlock();

@@ -7,6 +7,8 @@ use crate::spec::{
     WorkloadKind,
 };
 use pauseframe_fabric::all_ports_of_topology;
+use pauseframe_rdma::WindowKind;
+use pauseframe_rdma::cc::dcqcn::DcqcnChanges;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Setting;
@@ -285,6 +287,29 @@ pub(crate) fn queue_pairs(ledger: &mut Ledger, host: &HostSpec, transports: &[Na
             let message =
                 format!("{} and {} bytes of headers are more than host.mtu", mtu.plain(), needed.0 - mtu.0);
             ledger.problem(&path, message, "lower it, or raise host.mtu");
+        }
+    }
+}
+
+/// Checks that keys of one congestion control meet that control.
+pub(crate) fn controls(ledger: &mut Ledger, transports: &[Named]) {
+    use RdmaControlName::{DcqcnConnectx, DcqcnCx5Measured, DcqcnHpcc, DcqcnPaper, Hpcc, Nscc, Swift};
+    for Named { path, spec, .. } in
+        transports.iter().filter(|named| named.spec.kind == TransportKindName::Rdma)
+    {
+        let control = spec.rdma_control.plain();
+        let has_window = matches!(spec.rdma_control, Hpcc | Nscc | Swift);
+        let key = format!("{path}.rdma_window");
+        if has_window && spec.rdma_window != WindowKind::None && !ledger.failed(&key) {
+            let hint = "leave it out, or set rdma_control to one that steers a rate (dcqcn_*, timely, none)";
+            ledger.problem(&key, format!("{control} has a window already"), hint);
+        }
+        let is_dcqcn = matches!(spec.rdma_control, DcqcnPaper | DcqcnConnectx | DcqcnCx5Measured | DcqcnHpcc);
+        if !is_dcqcn && spec.dcqcn != DcqcnChanges::default() {
+            ledger.warn(format!("{path}: rdma_control is \"{control}\", so its dcqcn_ keys change nothing"));
+        }
+        if spec.rdma_control != Hpcc && (spec.hpcc_max_stage != 0 || spec.hpcc_flows.is_some()) {
+            ledger.warn(format!("{path}: rdma_control is \"{control}\", so its hpcc_ keys change nothing"));
         }
     }
 }

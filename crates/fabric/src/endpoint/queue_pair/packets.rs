@@ -24,10 +24,11 @@ impl BorrowedHost<'_> {
             let key = (self.own_host_id(), self.pair_end_mut(place).classes[1]);
             self.queue_pairs_mut().notifications.entry(key).or_default()[1] += 1;
         }
-        let end = self.pair_end_mut(place);
+        let (end, host) = self.pair_end_and_host_mut(place);
         let before = end.pair.delivered();
         let telemetry = ctx.packets.telemetry_of_packet(frame.telemetry);
-        end.pair.on_packet_with(&frame.packet, telemetry, frame.ecn == EcnCodepoint::Ce, ctx.now());
+        let is_marked = frame.ecn == EcnCodepoint::Ce;
+        end.pair.on_packet_with(&frame.packet, telemetry, is_marked, &mut host.cnp_limiter, ctx.now());
         if frame.telemetry != TelemetryId::NONE && frame.packet.opcode.is_data() {
             ctx.packets.swap_packet_telemetry(index, &mut end.telemetry);
         }
