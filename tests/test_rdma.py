@@ -192,7 +192,8 @@ def test_hpcc_is_fair_with_the_papers_increase_and_warns_of_small_windows() -> N
         return float(got.min() / got.mean())
 
     starved, even = run(SMALL_WINDOWS), run(SMALL_WINDOWS, **{"transport.hpcc_flows": 3})
-    assert share(starved) < 0.5 < 0.95 < share(even)
+    assert share(starved) < 0.5
+    assert share(even) > 0.95
     assert any("the mean window of" in warning for warning in starved.summary["warnings"])
     assert any("max-min share" in warning for warning in starved.summary["warnings"])
     assert not any("max-min share" in warning for warning in even.summary["warnings"])
