@@ -435,8 +435,7 @@ fn what_is_posted_completes_whatever_is_lost() {
 #[test]
 fn queue_pairs_of_a_port_share_one_limit_of_cnps() {
     for (scope, expected) in [(CnpScope::QueuePair, [2, 2]), (CnpScope::Port, [1, 1])] {
-        let notification =
-            Some(NotificationPoint { interval: Span::from_us(4), scope, delay: Span::ZERO });
+        let notification = Some(NotificationPoint { interval: Span::from_us(4), scope, delay: Span::ZERO });
         let mut sinks = [0, 1].map(|_| QueuePair::new(QueuePairSettings { notification, ..settings() }));
         let mut port = CnpLimiter::default();
         // Both at once, both too early, and the second one first when the interval is over.
