@@ -183,6 +183,8 @@ def _queue_pairs(rng: random.Random) -> Table:
     transport["rdma_timeout"] = f"{rng.choice([300, 5000])} us"
     if transport["preset"] == "roce_dcqcn":
         transport["rdma_control"] = rng.choice(["none", "none", "none", "dcqcn_paper", "dcqcn_connectx", "dcqcn_hpcc"])
+    if transport["preset"] in ("roce_dcqcn", "roce_timely") and rng.random() < 0.3:
+        transport["rdma_window"] = rng.choice(["fixed", "by_rate"])
     if rng.random() < 0.4:
         transport |= {"rdma_ack_every": 8, "rdma_cnp_interval": "4 us", "rdma_cnp_delay": "2 us"}
     if rng.random() < 0.3:

@@ -11,7 +11,7 @@ KINDS = {
     "routing": "ecmp spray up_down order_pair edst shortest_path dfsssp lash best_of_two least_loaded per_packet lanes",
     "control": "newreno dctcp cubic vegas pfabric aimd",
     "stack": "linux freebsd9 ns3",
-    "queue pairs": "none dcqcn timely swift hpcc nscc go_back_n delayed_cnp few_reads",
+    "queue pairs": "none dcqcn timely swift hpcc nscc go_back_n delayed_cnp port_cnps side_window few_reads",
     "transport": "lossless lossy two_transports no_sack rack pacing classic_ecn fin no_handshake cache impatient",
     "clocks": "real ideal",
     "host": (
@@ -84,6 +84,8 @@ def _transport(transport: Table) -> Iterator[str]:
         habits = _given(
             go_back_n=not transport["rdma_selective_repeat"],
             delayed_cnp=transport["rdma_cnp_delay"] != "0 s",
+            port_cnps=transport["rdma_cnp_scope"] == "port",
+            side_window=transport["rdma_window"] != "none",
             few_reads=transport["rdma_max_rd_atomic"] < 16,
             adaptive_timer=transport["rdma_timer"] == "adaptive",
             posted_receives="rdma_receives" in transport,

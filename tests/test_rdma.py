@@ -8,7 +8,7 @@ from pathlib import Path
 import pauseframe as pf
 import polars as pl
 import pytest
-from pauseframe._core import Resolved, resolve
+from pauseframe._core import Resolved, ScenarioError, resolve
 from pauseframe.report import data, summary
 from pauseframe.sweep.plan import Source
 from pauseframe.tune.formulas import facts_of, suggestions
@@ -24,6 +24,7 @@ link = { rate = "40 Gbps", delay = "1 us" }
 marker = { kind = "red", min = "5 KB", max = "200 KB", p_max = 0.01, at = "dequeue", not_ect = "queue" }
 [transport]
 preset = "roce_dcqcn"
+rdma_control = "dcqcn_paper"
 [[workload]]
 kind = "n_to_1"
 senders = 4
@@ -129,3 +130,70 @@ def measured(scenario: Resolved) -> tuple[float, float, int, int, float]:
     )
     queue = float(ports.filter(pl.col("port").cast(pl.String) == "switch:0")["backlog_mean_bytes"].to_numpy().sum())
     return roce, tcp, done.summary["drops"], done.summary["pfc_pauses"], queue / 1e3
+
+
+BIG_INCAST = """
+stop = { time = "40 ms", when_finished = true }
+topology = { kind = "star", hosts = 9, link = { rate = "100 Gbps", delay = "1 us" } }
+workload = [{ kind = "n_to_1", senders = 8, size = "1 MB" }]
+[switch]
+buffer = { policy = "shared", size = "4 MB", alpha = 1.0 }
+marker = { kind = "red", min = "100 KB", max = "400 KB", p_max = 0.2, w_q = 1.0, at = "dequeue", not_ect = "queue" }
+[transport]
+preset = "roce_dcqcn"
+"""
+
+
+@pytest.mark.parametrize("rate", [25, 100, 400])
+def test_an_incast_with_the_cards_registers_ends_within_twice_the_time_of_pfc_alone(rate: int) -> None:
+    link = {"topology.link.rate": f"{rate} Gbps"}
+    alone = last_flow(run(BIG_INCAST, **link, **{"transport.rdma_control": "none"}))
+    assert last_flow(run(BIG_INCAST, **link)) < 2 * alone
+
+
+def test_cnps_are_limited_as_the_control_has_it() -> None:
+    def limit(control: str) -> tuple[str, str]:
+        text = f'{BIG_INCAST}rdma_control = "{control}"\n'
+        transport = tomllib.loads(resolve(text).toml)["transport"]
+        return transport["rdma_cnp_interval"], transport["rdma_cnp_scope"]
+
+    assert limit("dcqcn_connectx") == limit("dcqcn_cx5_measured") == ("4 us", "port")
+    assert limit("dcqcn_hpcc") == ("0 s", "queue_pair")
+    assert limit("dcqcn_paper") == ("50 us", "queue_pair")
+
+
+@pytest.mark.parametrize(("control", "refuses"), [("hpcc", True), ("swift", True), ("timely", False), ("none", False)])
+def test_a_window_beside_a_control_that_has_one_is_refused(control: str, refuses: bool) -> None:
+    text = f'{BIG_INCAST}rdma_control = "{control}"\nrdma_window = "by_rate"\n'
+    if refuses:
+        with pytest.raises(ScenarioError, match=f"rdma_window: {control} has a window already"):
+            resolve(text)
+    else:
+        resolve(text)
+
+
+def test_keys_of_another_control_are_warned_of() -> None:
+    for key in ("dcqcn_gain = 0.5", "hpcc_flows = 3"):
+        done = run(f'{BIG_INCAST}rdma_control = "timely"\n{key}\n')
+        assert any("change" in warning and key.split("_")[0] in warning for warning in done.summary["warnings"])
+
+
+SMALL_WINDOWS = """
+stop = { time = "20 ms", when_finished = false }
+topology = { kind = "star", hosts = 4, link = { rate = "10 Gbps", delay = "1 us" } }
+transport = { preset = "roce_hpcc" }
+workload = [{ kind = "n_to_1", senders = 3, size = "100 GB" }]
+"""
+
+
+def test_hpcc_is_fair_with_the_papers_increase_and_warns_of_small_windows() -> None:
+    def share(done: pf.Run) -> float:
+        got = pl.DataFrame(done.flows)["delivered_bytes"].to_numpy()
+        return float(got.min() / got.mean())
+
+    starved, even = run(SMALL_WINDOWS), run(SMALL_WINDOWS, **{"transport.hpcc_flows": 3})
+    assert share(starved) < 0.5
+    assert share(even) > 0.95
+    assert any("the mean window of" in warning for warning in starved.summary["warnings"])
+    assert any("max-min share" in warning for warning in starved.summary["warnings"])
+    assert not any("max-min share" in warning for warning in even.summary["warnings"])

@@ -42,6 +42,8 @@ pub(crate) struct EndpointOpeningParameters {
     pub(crate) route: u32,
     pub(crate) picked: PickedVlanAndClass,
     pub(crate) exchange: EndpointExchange,
+    /// Links on a shortest path, for a control whose target delay follows from it; otherwise 0.
+    pub(crate) links: u32,
 }
 
 /// An order with its time, host and endpoint key.

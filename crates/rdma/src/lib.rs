@@ -10,5 +10,9 @@ mod receiver;
 mod sender;
 
 pub use packet::{NamedPsn, Opcode, Packet, Syndrome, WIRE_OVERHEAD, rnr_delay};
-pub use queue_pair::{NotificationPoint, QueuePair, QueuePairSettings, RetransmissionTimer, Stats};
+pub use queue_pair::{
+    CnpScope, NotificationPoint, QueuePair, QueuePairSettings, RetransmissionTimer, SideWindow, Stats,
+    WindowKind,
+};
+pub use receiver::CnpLimiter;
 pub use sender::Failure;

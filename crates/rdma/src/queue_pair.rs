@@ -3,10 +3,10 @@
 use crate::cc::hpcc::Telemetry;
 use crate::cc::{Control, Controller};
 use crate::packet::{Opcode, Packet, WIRE_OVERHEAD};
-use crate::receiver::Receiver;
+use crate::receiver::{CnpLimiter, Receiver};
 use crate::sender::{Failure, Sender, Verb};
 use pauseframe_schema::bounds::Above;
-use pauseframe_schema::reader::Table;
+use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::{choices, table};
 use pauseframe_units::{Bytes, Span, Time};
 use std::mem::offset_of;
@@ -75,7 +75,7 @@ table! {
         /// Packets may overtake each other: only a trimmed packet or a timeout counts as a loss
         unordered: bool = from(false);
         /// Answers to marked packets
-        notification: Option<NotificationPoint> = part(notification_point);
+        notification: Option<NotificationPoint> = from(None);
         /// Share of its link from which on the receiving card counts its own input as congested, and answers data packets as marked ones
         #[source = "measured on a ConnectX-5 (simllm), whose rule is not documented"]
         cnp_on_ingress as "rdma_cnp_on_ingress": Option<f64> = optional_in(Above(0.0, 1.0, ""), "never");
@@ -83,6 +83,8 @@ table! {
         telemetry_bytes: u32 = from(0);
         /// Bytes on the wire beyond the IP packet, for pacing
         link_overhead: u32 = from(0);
+        /// Window beside a control that steers a rate
+        window: SideWindow = from(SideWindow::NONE);
         /// Line rate of the host, bits per second
         line: u64 = from(1);
         /// Congestion control
@@ -105,18 +107,66 @@ table! {
     /// Which packets the receiver answers with CNPs, and when
     #[derive(Copy, Eq)]
     pub struct NotificationPoint {
-        /// Minimum time between two CNPs of a queue pair
-        #[source = "Zhu et al., SIGCOMM 2015: 50 us; NVIDIA: 4 us"]
-        interval as "rdma_cnp_interval": Span = or_in(Span::from_us(50), Span::ZERO..=TIME_MAX);
+        /// Minimum time between two CNPs of a queue pair or a port
+        #[source = "Zhu et al., SIGCOMM 2015: 50 us; NVIDIA: MIN_TIME_BETWEEN_CNPS 4 us; HPCC simulator: 0"]
+        interval as "rdma_cnp_interval": Span = or_because_in((default.0, origin.clone()), Span::ZERO..=TIME_MAX, BY_CONTROL);
+        /// What rdma_cnp_interval limits
+        #[source = "Zhu et al., SIGCOMM 2015; NVIDIA: MIN_TIME_BETWEEN_CNPS counts from the port"]
+        scope as "rdma_cnp_scope": CnpScope = or_because(default.1, origin.clone(), BY_CONTROL_SCOPE);
         /// Time from a marked packet to its CNP
         delay as "rdma_cnp_delay": Span = or_in(Span::ZERO, Span::ZERO..=TIME_MAX);
     }
-    pub fn part(t);
+    pub fn part(t, default: (Span, CnpScope), origin: Origin);
 }
 
-#[expect(clippy::unnecessary_wraps, reason = "the type of the field: NSCC has no notification point")]
-fn notification_point(t: &mut Table) -> Option<NotificationPoint> {
-    Some(NotificationPoint::read(t))
+const BY_CONTROL: &str = "by rdma_control: 50 us for dcqcn_paper, 0 for dcqcn_hpcc, otherwise 4 us";
+const BY_CONTROL_SCOPE: &str = "by rdma_control: queue_pair for dcqcn_paper and dcqcn_hpcc, otherwise port";
+
+choices! {
+    /// What shares one limit of CNPs
+    pub enum CnpScope {
+        /// Each queue pair of the receiver
+        QueuePair = "queue_pair",
+        /// All queue pairs of a port of the receiver
+        Port = "port",
+    }
+}
+
+choices! {
+    /// Windows beside controls that steer a rate
+    pub enum WindowKind {
+        /// None
+        None = "none",
+        /// Line rate times the idle round trip of the longest path
+        Fixed = "fixed",
+        /// The same times the rate over the line rate
+        ByRate = "by_rate",
+    }
+}
+
+/// A window beside a control that steers a rate (HPCC simulator: `HAS_WIN`, `VAR_WIN`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SideWindow {
+    /// How it follows the rate.
+    pub kind: WindowKind,
+    /// Idle round trip of the longest path.
+    pub base_rtt: Span,
+}
+
+impl SideWindow {
+    /// No window.
+    pub const NONE: SideWindow = SideWindow { kind: WindowKind::None, base_rtt: Span::ZERO };
+
+    /// Bytes that may be in flight at a rate of a line; `None`: any number.
+    pub(crate) fn bytes(self, rate: u64, line: u64) -> Option<u64> {
+        let rate = match self.kind {
+            WindowKind::None => return None,
+            WindowKind::Fixed => line,
+            WindowKind::ByRate => rate,
+        };
+        let full = u128::from(line) * u128::from(self.base_rtt.0) / 8_000_000_000_000;
+        Some((full * u128::from(rate) / u128::from(line)).max(1) as u64)
+    }
 }
 
 impl QueuePairSettings {
@@ -260,11 +310,18 @@ impl QueuePair {
 
     /// Handles a packet; `is_marked`: with CE.
     pub fn on_packet(&mut self, packet: &Packet, is_marked: bool, now: Time) {
-        self.on_packet_with(packet, &Telemetry::EMPTY, is_marked, now);
+        self.on_packet_with(packet, &Telemetry::EMPTY, is_marked, &mut CnpLimiter::default(), now);
     }
 
-    /// The same, with telemetry that an acknowledgement returns from its data packet.
-    pub fn on_packet_with(&mut self, packet: &Packet, telemetry: &Telemetry, is_marked: bool, now: Time) {
+    /// The same, with telemetry that an acknowledgement returns from its data packet, and the limiter of CNPs of the port.
+    pub fn on_packet_with(
+        &mut self,
+        packet: &Packet,
+        telemetry: &Telemetry,
+        is_marked: bool,
+        port: &mut CnpLimiter,
+        now: Time,
+    ) {
         self.control.on_timeout(now);
         match packet.opcode {
             Opcode::Acknowledge if self.settings.unordered => {
@@ -286,13 +343,17 @@ impl QueuePair {
             }
             opcode if opcode.is_response() => {
                 let Self { sender, receiver, control, settings, stats, .. } = self;
-                receiver.on_mark(is_marked, settings, stats, now);
+                receiver.on_mark(is_marked, port, settings, stats, now);
                 let is_beyond_gap = sender.on_response(packet, control, settings, stats, now);
                 if is_beyond_gap && settings.slow_restart {
-                    receiver.notify(settings, now);
+                    receiver.notify(port, settings, now);
                 }
             }
-            _ => self.receiver.on_data(packet, is_marked, &self.settings, &mut self.stats, now),
+            _ => {
+                let Self { receiver, settings, stats, .. } = self;
+                receiver.on_mark(is_marked, port, settings, stats, now);
+                receiver.on_data(packet, is_marked, port, settings, stats, now);
+            }
         }
     }
 
@@ -303,8 +364,8 @@ impl QueuePair {
     }
 
     /// A data packet has come while the input of this card is congested.
-    pub fn on_congested_input(&mut self, now: Time) {
-        self.receiver.notify(&self.settings, now);
+    pub fn on_congested_input(&mut self, port: &mut CnpLimiter, now: Time) {
+        self.receiver.notify(port, &self.settings, now);
     }
 
     /// The next acknowledgement, NAK or CNP to send at `now`.
@@ -407,7 +468,7 @@ impl QueuePair {
 
     /// Maximum bytes in flight; `None` without a window.
     pub fn window(&self) -> Option<u64> {
-        self.control.window()
+        self.control.window(&self.settings)
     }
 
     /// The reason of the failure, if the queue pair has failed.

@@ -29,6 +29,7 @@ fn settings() -> QueuePairSettings {
         notification: None,
         telemetry_bytes: 0,
         link_overhead: 38,
+        window: SideWindow::NONE,
         line: 100_000_000_000,
         control: Control::None,
     }
@@ -168,7 +169,11 @@ fn a_receiver_that_is_not_ready_is_tried_again() {
 
 #[test]
 fn marks_are_answered_once_an_interval_after_a_delay() {
-    let notification = Some(NotificationPoint { interval: Span::from_us(50), delay: Span::from_us(5) });
+    let notification = Some(NotificationPoint {
+        interval: Span::from_us(50),
+        scope: CnpScope::QueuePair,
+        delay: Span::from_us(5),
+    });
     let [source, sink] = run(QueuePairSettings { notification, ..settings() }, 1_000_000, |_| (false, true));
     // 977 packets of 1124 bytes take 88 us: notifications at about 1 and 51 us.
     assert_eq!((sink.stats().cnps_sent, source.stats().cnps_received), (2, 2));
@@ -389,7 +394,11 @@ fn selective_repeat_requests_missing_responses_only() {
 #[test]
 fn marks_of_responses_are_answered_by_the_requester_and_slow_the_responder() {
     let dcqcn = crate::cc::dcqcn::DcqcnSettings::of(crate::cc::dcqcn::Preset::Paper, settings().line);
-    let notification = Some(NotificationPoint { interval: Span::from_us(50), delay: Span::ZERO });
+    let notification = Some(NotificationPoint {
+        interval: Span::from_us(50),
+        scope: CnpScope::QueuePair,
+        delay: Span::ZERO,
+    });
     let controlled = QueuePairSettings { notification, control: Control::Dcqcn(dcqcn), ..settings() };
     let [source, sink] = exchange(
         controlled,
@@ -561,7 +570,11 @@ fn losses_cut_the_rate_by_slow_restart_and_by_the_adaptive_timer() {
     let line = settings().line;
     let dcqcn = crate::cc::dcqcn::DcqcnSettings::of(crate::cc::dcqcn::Preset::Paper, line);
     let rate = |slow_restart, timer, lost| {
-        let notification = Some(NotificationPoint { interval: Span::from_us(50), delay: Span::ZERO });
+        let notification = Some(NotificationPoint {
+            interval: Span::from_us(50),
+            scope: CnpScope::QueuePair,
+            delay: Span::ZERO,
+        });
         let control = Control::Dcqcn(dcqcn);
         let pair = QueuePairSettings { control, notification, slow_restart, timer, ..settings() };
         run(pair, 20 * 1024, |turn| (turn == lost, false))[0].rate()
@@ -676,4 +689,41 @@ fn nothing_is_sent_before_the_connection_stands() {
     assert!(pair.poll_transmit(Time::ZERO).is_none());
     assert_eq!(pair.deadline(Time::ZERO), Time::ZERO + Span::from_us(7));
     assert!(pair.poll_transmit(Time::ZERO + Span::from_us(7)).is_some());
+}
+#[test]
+fn queue_pairs_of_a_port_share_one_limit_of_cnps() {
+    for (scope, expected) in [(CnpScope::QueuePair, [2, 2]), (CnpScope::Port, [1, 1])] {
+        let notification = Some(NotificationPoint { interval: Span::from_us(4), scope, delay: Span::ZERO });
+        let mut sinks = [0, 1].map(|_| QueuePair::new(QueuePairSettings { notification, ..settings() }));
+        let mut port = CnpLimiter::default();
+        // Both at once, both too early, and the second one first when the interval is over.
+        for (number, at, order) in [(0, 0, [0, 1]), (1, 3999, [0, 1]), (2, 4000, [1, 0])] {
+            for sink in order {
+                let packet = Packet { payload: 1024, ..Packet::new(Opcode::of_write(true, true), number) };
+                let now = Time(at * 1000);
+                sinks[sink].on_packet_with(&packet, &Telemetry::EMPTY, true, &mut port, now);
+                while sinks[sink].poll_reply(now).is_some() {}
+            }
+        }
+        assert_eq!(sinks.map(|sink| sink.stats().cnps_sent), expected, "{scope:?}");
+    }
+}
+
+#[test]
+fn a_window_beside_a_rate_limits_what_is_in_flight() {
+    let line = 100_000_000_000;
+    for (kind, share, packets) in
+        [(WindowKind::None, 1, 200), (WindowKind::Fixed, 4, 51), (WindowKind::ByRate, 4, 13)]
+    {
+        // 52,000 bytes at the line rate, 13,000 at a quarter of it.
+        let window = SideWindow { kind, base_rtt: Span::from_ns(4160) };
+        let mut pair = QueuePair::new(QueuePairSettings { window, ..settings() });
+        pair.control = Controller::None(line / share);
+        pair.send(200 * 1024);
+        let mut sent = 0;
+        for step in 0..2000 {
+            sent += u64::from(pair.poll_data(Time(step * 100_000)).is_some());
+        }
+        assert_eq!(sent, packets, "{kind:?}");
+    }
 }

@@ -1,7 +1,7 @@
 //! The responder of a queue pair: in-order delivery, acknowledgements, NAKs, responses to READs, and DCQCN's notification point.
 
 use crate::packet::{NamedPsn, Opcode, Packet, Syndrome, psn, unwrap_psn};
-use crate::queue_pair::{NotificationPoint, QueuePairSettings, Stats};
+use crate::queue_pair::{CnpScope, NotificationPoint, QueuePairSettings, Stats};
 use pauseframe_units::{Span, Time};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
@@ -19,6 +19,21 @@ enum Early {
     Data(u16, [bool; 2]),
     /// A READ of this length.
     Read(u32),
+}
+
+/// When the last CNP of a queue pair or a port was due.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct CnpLimiter(Option<Time>);
+
+impl CnpLimiter {
+    /// Whether a CNP may be sent now, which then counts as sent.
+    fn admits(&mut self, interval: Span, now: Time) -> bool {
+        let may = self.0.is_none_or(|last| now.0 >= last.0 + interval.0);
+        if may {
+            self.0 = Some(now);
+        }
+        may
+    }
 }
 
 /// What a responder returns, in the order of PSNs.
@@ -54,7 +69,7 @@ pub(crate) struct Receiver {
     pub(crate) cnps: VecDeque<Time>,
     /// With selective repeat and unordered delivery: packets beyond the gap, and their payload.
     early: BTreeMap<u64, Early>,
-    last_cnp: Option<Time>,
+    limiter: CnpLimiter,
     /// Receives available to SENDs, and when others are posted again; `None`: unlimited.
     receives: Option<u32>,
     reposts: VecDeque<Time>,
@@ -91,11 +106,11 @@ impl Receiver {
         &mut self,
         packet: &Packet,
         is_marked: bool,
+        port: &mut CnpLimiter,
         settings: &QueuePairSettings,
         stats: &mut Stats,
         now: Time,
     ) {
-        self.on_mark(is_marked, settings, stats, now);
         let number = unwrap_psn(packet.psn, self.expected);
         if settings.unordered {
             self.take_unordered(number, packet, is_marked, settings, stats);
@@ -111,7 +126,12 @@ impl Receiver {
                     self.acknowledge(now);
                 }
             }
-            Ordering::Greater => self.on_gap(number, packet, settings, stats, now),
+            Ordering::Greater => {
+                if settings.slow_restart {
+                    self.notify(port, settings, now);
+                }
+                self.on_gap(number, packet, settings, stats, now);
+            }
             Ordering::Equal => self.take(packet, settings, stats, now),
         }
     }
@@ -125,9 +145,6 @@ impl Receiver {
         stats: &mut Stats,
         now: Time,
     ) {
-        if settings.slow_restart {
-            self.notify(settings, now);
-        }
         let early = Early::of(packet);
         let is_new = settings.selective_repeat && self.early.insert(number, early).is_none();
         // The requester has gone back, and the packet that it went back to is lost again.
@@ -266,13 +283,14 @@ impl Receiver {
     pub(crate) fn on_mark(
         &mut self,
         is_marked: bool,
+        port: &mut CnpLimiter,
         settings: &QueuePairSettings,
         stats: &mut Stats,
         now: Time,
     ) {
         if is_marked {
             stats.marked_received += 1;
-            self.notify(settings, now);
+            self.notify(port, settings, now);
         }
     }
 
@@ -337,10 +355,10 @@ impl Receiver {
     }
 
     /// Sends a CNP, unless the last one was sent too short a time ago.
-    pub(crate) fn notify(&mut self, settings: &QueuePairSettings, now: Time) {
-        let Some(NotificationPoint { interval, delay }) = settings.notification else { return };
-        if self.last_cnp.is_none_or(|last| now.0 >= last.0 + interval.0) {
-            self.last_cnp = Some(now);
+    pub(crate) fn notify(&mut self, port: &mut CnpLimiter, settings: &QueuePairSettings, now: Time) {
+        let Some(NotificationPoint { interval, scope, delay }) = settings.notification else { return };
+        let limiter = if scope == CnpScope::Port { port } else { &mut self.limiter };
+        if limiter.admits(interval, now) {
             self.cnps.push_back(now + delay);
         }
     }

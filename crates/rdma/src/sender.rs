@@ -240,7 +240,7 @@ impl Sender {
         }
         // A window opens with acknowledgements only and may shrink below the data in flight, so every packet requests
         // one, unless unordered delivery answers by bytes.
-        let asks = cc.window().is_some()
+        let asks = cc.window(settings).is_some()
             && (!settings.unordered || !is_new || self.fills_window(cc, settings))
             || settings.tx_window.is_some_and(|window| self.asks_for_quarter(number, window, settings));
         let (is_first, is_last) = (number == message.first, number + 1 == message.end);
@@ -293,7 +293,8 @@ impl Sender {
     #[inline]
     fn is_open(&self, number: u64, cc: &Controller, settings: &QueuePairSettings) -> bool {
         let limit = settings.tx_window.map(|window| window.0);
-        let Some(window) = cc.window().map_or(limit, |window| Some(window.min(limit.unwrap_or(window))))
+        let Some(window) =
+            cc.window(settings).map_or(limit, |window| Some(window.min(limit.unwrap_or(window))))
         else {
             return true;
         };
@@ -309,7 +310,7 @@ impl Sender {
     /// Unordered delivery: no packet may follow the next one before an acknowledgement comes.
     fn fills_window(&self, cc: &Controller, settings: &QueuePairSettings) -> bool {
         let behind = (self.unordered.in_flight + 2) * settings.full_packet();
-        cc.window().is_some_and(|window| behind > window)
+        cc.window(settings).is_some_and(|window| behind > window)
     }
 
     /// What was lost of unordered delivery, the hole that selective repeat fills next, or the next packet in order.

@@ -172,6 +172,7 @@ fn hpcc_decides_as_its_simulator_does() {
         utilisation: 0.95,
         max_stage: 0,
         additive: 40_000_000,
+        flows: None,
         minimum_rate: 1_000_000_000,
         base_rtt_ns: 4160,
         window: 52_000,

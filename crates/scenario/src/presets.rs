@@ -58,10 +58,10 @@ pub const PRESETS: &[Row] = &[
     },
     Row {
         name: "roce_dcqcn",
-        doc: "RoCEv2 queue pairs with DCQCN (SIGCOMM 2015) in a lossless class",
+        doc: "RoCEv2 queue pairs with DCQCN as ConnectX cards have it, in a lossless class",
         row: &[
             set("kind", "rdma", "InfiniBand Architecture Specification, annex A17"),
-            set("rdma_control", "dcqcn_paper", "SIGCOMM 2015"),
+            set("rdma_control", "dcqcn_connectx", "NVIDIA: DCQCN CC parameters, dumps of mlxconfig"),
             set("ecn", "classic", "SIGCOMM 2015 §3.1: data packets are ECN-capable"),
             set("lossless", "true", "SIGCOMM 2015 §2.2: a PFC class"),
         ],

@@ -1,9 +1,9 @@
-"""The commands `import`: input files of other simulators become scenarios."""
+"""The commands `import`: input files of other simulators and registers of cards become scenarios."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,8 +11,11 @@ from pauseframe._core import InputError
 from pauseframe.cli._common import AsJson, Force, name_file, out_option, say
 from pauseframe.cli._options import PlainTyper
 
+if TYPE_CHECKING:
+    from pauseframe.imports.hpcc import Imported
+
 commands = PlainTyper()
-imports = commands.group("import", "Turn inputs of other simulators into scenarios.")
+imports = commands.group("import", "Turn inputs of other simulators, and registers of cards, into scenarios.")
 
 
 @imports.command(epilog="Example: pauseframe import hpcc mix/config.txt && pauseframe run mix/config.toml")
@@ -30,10 +33,33 @@ def hpcc(
 
     imported = read_config(config)
     target = out or config.with_suffix(".toml")
-    if target.exists() and not force:
-        raise InputError(f"{target} exists: name another file, or replace it with --force")
     if target.parent.resolve() != config.parent.resolve():
         raise InputError(f"{target} must be beside {config}, because both name the same files")
+    _write(imported, target, force=force, as_json=as_json)
+
+
+@imports.command(
+    epilog="Example: mlxconfig -d /dev/mst/mt4125_pciconf0 query > card.txt; pauseframe import mlxconfig card.txt"
+)
+def mlxconfig(
+    dump: Annotated[Path, typer.Argument(help="The text that `mlxconfig -d DEVICE query` prints.")],
+    port: Annotated[int, typer.Option(min=1, help="Port of the card: its registers end with _P1, _P2.")] = 1,
+    out: Annotated[Path | None, out_option("The TOML file; beside the dump if left out.")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write the [transport] table of a ConnectX card from its registers.
+
+    Uses each register of DCQCN, shows why it changes nothing, or refuses it; notes list all other names of the dump.
+    """
+    from pauseframe.imports.mlxconfig import read_dump
+
+    _write(read_dump(dump, port), out or dump.with_suffix(".toml"), force=force, as_json=as_json)
+
+
+def _write(imported: Imported, target: Path, *, force: bool, as_json: bool) -> None:
+    if target.exists() and not force:
+        raise InputError(f"{target} exists: name another file, or replace it with --force")
     target.write_text(imported.toml, encoding="utf-8")
     for note in imported.notes:
         say(f"note: {note}")

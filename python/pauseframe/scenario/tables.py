@@ -1488,10 +1488,26 @@ class Transport(Constants):
     retries: int | None = field(default=None, kw_only=True)
     """Consecutive timeouts before giving up (0 to 255); default 15 (Linux: tcp_retries2)"""
     rdma_control: (
-        Literal["none", "dcqcn_paper", "dcqcn_connectx", "dcqcn_hpcc", "timely", "swift", "hpcc", "nscc"] | None
+        Literal[
+            "none",
+            "dcqcn_paper",
+            "dcqcn_connectx",
+            "dcqcn_cx5_measured",
+            "dcqcn_hpcc",
+            "timely",
+            "swift",
+            "hpcc",
+            "nscc",
+        ]
+        | None
     ) = field(default=None, kw_only=True)
-    """Congestion control of queue pairs; default "dcqcn_paper" (Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al.,
+    """Congestion control of queue pairs; default "dcqcn_connectx" (Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al.,
     SIGCOMM 2015; Kumar et al., SIGCOMM 2020; htsim)
+    """
+    dcqcn_cut_interval: str | None = field(default=None, kw_only=True)
+    """Time between two checks of DCQCN that may cut the rate; the first CNP starts them and cuts nothing (1 ps to 1 h)
+    (default: as rdma_control has it; dcqcn_paper: each CNP cuts at once) (NVIDIA: RATE_REDUCE_MONITOR_PERIOD; HPCC
+    simulator: RATE_DECREASE_INTERVAL)
     """
     dcqcn_alpha_interval: str | None = field(default=None, kw_only=True)
     """Time between two updates of DCQCN's alpha (1 ps to 1 h) (default: as rdma_control has it) (Zhu et al., SIGCOMM
@@ -1500,6 +1516,10 @@ class Transport(Constants):
     dcqcn_gain: float | None = field(default=None, kw_only=True)
     """Weight g of one update of DCQCN's alpha (above 0 to 1) (default: as rdma_control has it) (Zhu et al., SIGCOMM
     2015; NVIDIA: DCE_TCP_G)
+    """
+    dcqcn_initial_alpha: float | None = field(default=None, kw_only=True)
+    """DCQCN's alpha at the first CNP (above 0 to 1) (default: as rdma_control has it) (Zhu et al., SIGCOMM 2015;
+    NVIDIA: INITIAL_ALPHA_VALUE)
     """
     dcqcn_rise_interval: str | None = field(default=None, kw_only=True)
     """Time between two increases of DCQCN's rate (1 ps to 1 h) (default: as rdma_control has it) (Zhu et al., SIGCOMM
@@ -1523,9 +1543,18 @@ class Transport(Constants):
     """
     dcqcn_minimum_rate: str | None = field(default=None, kw_only=True)
     """Smallest rate of DCQCN (1 Kbps to 1 Tbps) (default: as rdma_control has it) (NVIDIA: RPG_MIN_RATE)"""
+    dcqcn_clamp_target: Literal["always", "after_increase"] | None = field(default=None, kw_only=True)
+    """When a cut of DCQCN also lowers the target rate to the rate before the cut (default: as rdma_control has it)
+    (NVIDIA: CLAMP_TGT_RATE, CLAMP_TGT_RATE_AFTER_TIME_INC)
+    """
     hpcc_max_stage: int | None = field(default=None, kw_only=True)
     """Additive steps of HPCC before the next multiplicative one: 0 in the simulator's scripts, 5 in the paper's text
     (0 to 1000); default 0 (Li et al., SIGCOMM 2019: maxStage)
+    """
+    hpcc_flows: int | None = field(default=None, kw_only=True)
+    """Flows N that share a link, for the paper's additive increase W_AI = W_init (1 - eta) / N; the window is then the
+    state (1 to 1000000) (default: 10 Mb/s for each 25 Gb/s of the line rate, as in the simulator's scripts: N =
+    125) (Li et al., SIGCOMM 2019: Algorithm 1)
     """
     rdma_mtu: str | None = field(default=None, kw_only=True)
     """Payload of a full packet of a queue pair: 256, 512, 1024, 2048 or 4096 bytes, 1000 as in ns-3 forks, or "auto",
@@ -1585,8 +1614,13 @@ class Transport(Constants):
     rdma_selective_repeat: bool | None = field(default=None, kw_only=True)
     """Retransmit only lost packets (IRN); off: go-back-N; default false (Mittal et al., SIGCOMM 2018)"""
     rdma_cnp_interval: str | None = field(default=None, kw_only=True)
-    """Minimum time between two CNPs of a queue pair (0 s to 1 h); default "50 us" (Zhu et al., SIGCOMM 2015: 50 us;
-    NVIDIA: 4 us)
+    """Minimum time between two CNPs of a queue pair or a port (0 s to 1 h) (default: by rdma_control: 50 us for
+    dcqcn_paper, 0 for dcqcn_hpcc, otherwise 4 us) (Zhu et al., SIGCOMM 2015: 50 us; NVIDIA: MIN_TIME_BETWEEN_CNPS 4
+    us; HPCC simulator: 0)
+    """
+    rdma_cnp_scope: Literal["queue_pair", "port"] | None = field(default=None, kw_only=True)
+    """What rdma_cnp_interval limits (default: by rdma_control: queue_pair for dcqcn_paper and dcqcn_hpcc, otherwise
+    port) (Zhu et al., SIGCOMM 2015; NVIDIA: MIN_TIME_BETWEEN_CNPS counts from the port)
     """
     rdma_cnp_delay: str | None = field(default=None, kw_only=True)
     """Time from a marked packet to its CNP (0 s to 1 h); default "0 s"."""

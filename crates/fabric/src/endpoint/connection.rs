@@ -214,7 +214,7 @@ impl<'n> BorrowedHost<'n> {
         opening: EndpointOpeningParameters,
         ctx: &mut Context,
     ) {
-        let EndpointOpeningParameters { spec, route, picked, exchange } = opening;
+        let EndpointOpeningParameters { spec, route, picked, exchange, .. } = opening;
         let (flow, side, now) = (endpoint_key / 2, endpoint_key & 1, ctx.now());
         let iss =
             |side: u32| mix_bits(ctx.settings.seed ^ mix_bits(u64::from(flow) * 2 + u64::from(side))) as u32;

@@ -14,6 +14,7 @@ use crate::plan::NetworkPlan;
 use crate::settings::{NicQueue, Settings};
 use crate::wire::counters::DropReason;
 use pauseframe_engine::Rng;
+use pauseframe_rdma::CnpLimiter;
 use pauseframe_units::{IndexVec, NodeId, PortId, Priority, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -42,6 +43,8 @@ pub(crate) struct Host {
     blocked: VecDeque<BlockedSocket>,
     /// When the last segment leaves the stack.
     last_through: Time,
+    /// CNPs of all queue pairs of the port.
+    pub(super) cnp_limiter: CnpLimiter,
     jitter: Rng,
 }
 
@@ -145,6 +148,7 @@ impl Host {
             turns: Vec::new(),
             blocked: VecDeque::new(),
             last_through: Time::ZERO,
+            cnp_limiter: CnpLimiter::default(),
             jitter,
         }
     }

@@ -4,6 +4,7 @@ use super::{OpenConnection, Traffic, source_and_destination_of_side};
 use crate::flow::{ApplicationMessage, FlowRecord, FlowSpec, KeptConnection};
 use crate::order::{EndpointExchange, EndpointOpeningParameters, EndpointOrder};
 use crate::vlan::PickedVlanAndClass;
+use pauseframe_rdma::cc::ControlChoice;
 use pauseframe_units::{Span, Time};
 use std::cmp::Reverse;
 
@@ -53,6 +54,13 @@ impl Traffic {
         self.open_both_endpoints_of_flow(flow, exchanges, now);
     }
 
+    /// Links between the hosts of a flow if its control has a target delay for each link (Swift), otherwise 0.
+    fn links_that_set_a_target(&self, spec: &FlowSpec) -> u32 {
+        let transport = &self.plan.settings.transports[usize::from(spec.transport)];
+        let is_swift = transport.rdma.is_some_and(|rdma| matches!(rdma.control, ControlChoice::Swift(_)));
+        if is_swift && self.vlans.is_none() { self.routes.distance(spec.source, spec.destination) } else { 0 }
+    }
+
     pub(super) fn open_both_endpoints_of_flow(
         &mut self,
         flow: u32,
@@ -71,6 +79,7 @@ impl Traffic {
             lost: 0,
             last_loss: Time::ZERO,
         };
+        let links = self.links_that_set_a_target(&spec);
         for (side, exchange) in (0..).zip(exchanges) {
             let ends = source_and_destination_of_side(&spec, side);
             let class = self.plan.class_of_transport[usize::from(spec.transport)];
@@ -85,7 +94,7 @@ impl Traffic {
             open.routes[side as usize] = route;
             open.vlans[side as usize] =
                 (self.vlans.is_some() && sends_data && !silent).then_some(picked.vlan);
-            let opening = Box::new(EndpointOpeningParameters { spec, route, picked, exchange });
+            let opening = Box::new(EndpointOpeningParameters { spec, route, picked, exchange, links });
             let order = if sends_datagrams {
                 EndpointOrder::OpenDatagrams(opening)
             } else {

@@ -125,7 +125,7 @@ fn draw_queue_pairs(rng: &mut Rng, settings: &mut Settings) {
                 ControlChoice::Dcqcn(Preset::Hpcc, DcqcnChanges::default()),
                 ControlChoice::Timely,
                 ControlChoice::Swift(4),
-                ControlChoice::Hpcc { max_stage: 0, base_rtt: Span::from_us(20) },
+                ControlChoice::Hpcc { max_stage: 0, flows: None, base_rtt: Span::from_us(20) },
                 ControlChoice::Nscc(NsccNetwork { base_rtt: Span::from_us(20), trims: true }),
             ],
         );

@@ -10,7 +10,7 @@ use pauseframe_rdma::cc::dcqcn::{DcqcnChanges, Preset};
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::swift::SwiftSettings;
 use pauseframe_rdma::cc::{Control, ControlChoice, NsccNetwork};
-use pauseframe_rdma::{NotificationPoint, QueuePairSettings, RetransmissionTimer};
+use pauseframe_rdma::{CnpScope, NotificationPoint, QueuePairSettings, RetransmissionTimer, SideWindow};
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{fat_tree, star, xgft};
 use pauseframe_units::{Bytes, Span, Time};
@@ -43,9 +43,14 @@ pub(crate) fn pair() -> QueuePairSettings {
         selective_repeat: false,
         unordered: false,
         max_reads: 16,
-        notification: Some(NotificationPoint { interval: Span::from_us(50), delay: Span::ZERO }),
+        notification: Some(NotificationPoint {
+            interval: Span::from_us(50),
+            scope: CnpScope::QueuePair,
+            delay: Span::ZERO,
+        }),
         telemetry_bytes: 0,
         link_overhead: 0,
+        window: SideWindow::NONE,
         line: 1,
         control: Control::None,
     }
@@ -334,7 +339,11 @@ fn incasts_end_as_in_the_hpcc_simulator() {
             if let Some(rdma) = &mut transport.rdma {
                 // A CNP for every marked packet; packets of 1000 bytes.
                 rdma.pair.mtu = 1000;
-                rdma.pair.notification = Some(NotificationPoint { interval: Span::ZERO, delay: Span::ZERO });
+                rdma.pair.notification = Some(NotificationPoint {
+                    interval: Span::ZERO,
+                    scope: CnpScope::QueuePair,
+                    delay: Span::ZERO,
+                });
             }
             let settings = Settings {
                 seed,
@@ -373,7 +382,8 @@ fn hpcc_keeps_queues_near_zero_as_in_its_simulator() {
         let flows: Vec<FlowSpec> = (1..=senders)
             .map(|sender| flow(&topology, &format!("host{sender}"), "host0", 4_000_000))
             .collect();
-        let mut transport = rdma(ControlChoice::Hpcc { max_stage: 0, base_rtt: Span::from_ns(4160) });
+        let mut transport =
+            rdma(ControlChoice::Hpcc { max_stage: 0, flows: None, base_rtt: Span::from_ns(4160) });
         if let Some(rdma) = &mut transport.rdma {
             (rdma.pair.mtu, rdma.pair.telemetry_bytes) = (1000, TELEMETRY_BYTES);
         }
@@ -411,7 +421,8 @@ fn hpcc_uses_fast_uplinks_as_in_its_simulator() {
     let flows: Vec<FlowSpec> = (0..8)
         .map(|i| flow(&topology, &format!("host{i}"), &format!("host{}", (i + 5) % 8), 4_000_000))
         .collect();
-    let mut transport = rdma(ControlChoice::Hpcc { max_stage: 0, base_rtt: Span::from_ns(12_240) });
+    let mut transport =
+        rdma(ControlChoice::Hpcc { max_stage: 0, flows: None, base_rtt: Span::from_ns(12_240) });
     if let Some(rdma) = &mut transport.rdma {
         (rdma.pair.mtu, rdma.pair.telemetry_bytes) = (1000, TELEMETRY_BYTES);
     }

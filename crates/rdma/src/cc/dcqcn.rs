@@ -4,17 +4,18 @@
 //! Rates are whole bits per second and truncated after each operation, as in the reference runs.
 
 use pauseframe_schema::bounds::Above;
-use pauseframe_schema::table;
+use pauseframe_schema::{choices, table};
 use pauseframe_units::{BitRate, Bytes, Span, Time};
 use std::ops::RangeInclusive;
 
-/// When a cut also lowers the target rate to the rate before the cut.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ClampTarget {
-    /// At every cut (SIGCOMM 2015 §3.3).
-    Always,
-    /// Only if the rate has increased since the last cut (`ConnectX`; forks of the HPCC simulator).
-    AfterIncrease,
+choices! {
+    /// When a cut also lowers the target rate to the rate before the cut
+    pub enum ClampTarget {
+        /// At every cut (SIGCOMM 2015 §3.3)
+        Always = "always",
+        /// Only if the rate has increased since the last cut (`ConnectX`; forks of the HPCC simulator)
+        AfterIncrease = "after_increase",
+    }
 }
 
 /// Time at which a CNP takes effect.
@@ -62,11 +63,19 @@ pub struct DcqcnSettings {
 pub enum Preset {
     /// SIGCOMM 2015: cut at each CNP, 55 us timers, 10 MB byte counter, five steps of recovery.
     Paper,
-    /// NVIDIA `ConnectX` firmware defaults ("DCQCN CC parameters" and a public dump of mlxconfig).
+    /// Registers of NVIDIA `ConnectX` cards ("DCQCN CC parameters" and public dumps of mlxconfig), the same at every line
+    /// rate. Two deviate: `RPG_BYTE_RESET` counts as off, and from 100 Gb/s on the smallest rate is 1 % of the line rate.
     ConnectX,
+    /// `ConnectX` with the increase timer that gives the recovery measured on a ConnectX-5: 447 ms from half the line rate of
+    /// 100 Gb/s to 95 % (openfabric-systems/simllm, paper/mlx5).
+    Cx5Measured,
     /// The HPCC simulator's `dcqcn`: `ConnectX` timers, increases that scale with the line rate.
     Hpcc,
 }
+
+/// Line rate from which `ConnectX` presets keep at least 1 % of it: the register's 1 Mb/s would take 17 cuts from
+/// 100 Gb/s, and one packet then 8 ms.
+const FLOOR_FROM: u64 = 100_000_000_000;
 
 impl DcqcnSettings {
     /// The constants of `preset` for a link of `line` bits per second.
@@ -82,11 +91,13 @@ impl DcqcnSettings {
             recovery_steps: 1,
             additive: 5 * MBPS,
             hyper: 50 * MBPS,
-            minimum_rate: MBPS,
+            // Deviates from the cards: the register is 1 Mb/s at every line rate.
+            minimum_rate: if line >= FLOOR_FROM { line / 100 } else { MBPS },
             clamp: ClampTarget::AfterIncrease,
         };
         match preset {
             Preset::ConnectX => connectx,
+            Preset::Cx5Measured => DcqcnSettings { rise_interval: Span::from_us(500), ..connectx },
             Preset::Hpcc => DcqcnSettings {
                 gain: 1.0 / 256.0,
                 initial_alpha: 1.0,
@@ -121,12 +132,18 @@ table! {
     /// Constants that replace those of a preset
     #[derive(Copy, Default)]
     pub struct DcqcnChanges {
+        /// Time between two checks of DCQCN that may cut the rate; the first CNP starts them and cuts nothing
+        #[source = "NVIDIA: RATE_REDUCE_MONITOR_PERIOD; HPCC simulator: RATE_DECREASE_INTERVAL"]
+        cut_interval as "dcqcn_cut_interval": Option<Span> = optional_in(TIMES, "as rdma_control has it; dcqcn_paper: each CNP cuts at once");
         /// Time between two updates of DCQCN's alpha
         #[source = "Zhu et al., SIGCOMM 2015; NVIDIA: DCE_TCP_RTT"]
         alpha_interval as "dcqcn_alpha_interval": Option<Span> = optional_in(TIMES, OF_PRESET);
         /// Weight g of one update of DCQCN's alpha
         #[source = "Zhu et al., SIGCOMM 2015; NVIDIA: DCE_TCP_G"]
         gain as "dcqcn_gain": Option<f64> = optional_in(Above(0.0, 1.0, ""), OF_PRESET);
+        /// DCQCN's alpha at the first CNP
+        #[source = "Zhu et al., SIGCOMM 2015; NVIDIA: INITIAL_ALPHA_VALUE"]
+        initial_alpha as "dcqcn_initial_alpha": Option<f64> = optional_in(Above(0.0, 1.0, ""), OF_PRESET);
         /// Time between two increases of DCQCN's rate
         #[source = "Zhu et al., SIGCOMM 2015; NVIDIA: RPG_TIME_RESET"]
         rise_interval as "dcqcn_rise_interval": Option<Span> = optional_in(TIMES, OF_PRESET);
@@ -145,6 +162,9 @@ table! {
         /// Smallest rate of DCQCN
         #[source = "NVIDIA: RPG_MIN_RATE"]
         minimum_rate as "dcqcn_minimum_rate": Option<BitRate> = optional_in(RATES, OF_PRESET);
+        /// When a cut of DCQCN also lowers the target rate to the rate before the cut
+        #[source = "NVIDIA: CLAMP_TGT_RATE, CLAMP_TGT_RATE_AFTER_TIME_INC"]
+        clamp as "dcqcn_clamp_target": Option<ClampTarget> = optional(OF_PRESET);
     }
     pub fn part(t);
 }
@@ -154,15 +174,19 @@ impl DcqcnSettings {
     #[must_use]
     pub fn with(self, changes: &DcqcnChanges) -> DcqcnSettings {
         DcqcnSettings {
+            reaction: changes
+                .cut_interval
+                .map_or(self.reaction, |cut_interval| Reaction::Periodic { cut_interval }),
             alpha_interval: changes.alpha_interval.unwrap_or(self.alpha_interval),
             gain: changes.gain.unwrap_or(self.gain),
+            initial_alpha: changes.initial_alpha.unwrap_or(self.initial_alpha),
             rise_interval: changes.rise_interval.unwrap_or(self.rise_interval),
             byte_counter: changes.byte_counter.map(|bytes| bytes.0).or(self.byte_counter),
             recovery_steps: changes.recovery_steps.unwrap_or(self.recovery_steps),
             additive: changes.additive.map_or(self.additive, |rate| rate.0),
             hyper: changes.hyper.map_or(self.hyper, |rate| rate.0),
             minimum_rate: changes.minimum_rate.map_or(self.minimum_rate, |rate| rate.0),
-            ..self
+            clamp: changes.clamp.unwrap_or(self.clamp),
         }
     }
 }
@@ -350,29 +374,106 @@ mod tests {
         let preset = DcqcnSettings::of(Preset::Paper, 40_000_000_000);
         assert_eq!(preset.with(&DcqcnChanges::default()), preset);
         let changes = DcqcnChanges {
+            cut_interval: Some(Span::from_us(8)),
             alpha_interval: Some(Span::from_us(1)),
             gain: Some(0.5),
+            initial_alpha: Some(0.25),
             rise_interval: Some(Span::from_us(2)),
             byte_counter: Some(Bytes(3)),
             recovery_steps: Some(4),
             additive: Some(BitRate(5)),
             hyper: Some(BitRate(6)),
             minimum_rate: Some(BitRate(7)),
+            clamp: Some(ClampTarget::AfterIncrease),
         };
-        let DcqcnSettings { reaction, initial_alpha, clamp, .. } = preset;
         let expected = DcqcnSettings {
-            reaction,
+            reaction: Reaction::Periodic { cut_interval: Span::from_us(8) },
             alpha_interval: Span::from_us(1),
             gain: 0.5,
-            initial_alpha,
+            initial_alpha: 0.25,
             rise_interval: Span::from_us(2),
             byte_counter: Some(3),
             recovery_steps: 4,
             additive: 5,
             hyper: 6,
             minimum_rate: 7,
-            clamp,
+            clamp: ClampTarget::AfterIncrease,
         };
         assert_eq!(preset.with(&changes), expected);
+    }
+
+    /// Milliseconds from half the line rate to 95 % after the last CNP, by the timer alone.
+    fn recovery(settings: DcqcnSettings, line: u64) -> f64 {
+        let settings = DcqcnSettings { byte_counter: None, ..settings };
+        let mut state = Dcqcn { rate: line / 2, target: line / 2, ..Dcqcn::new(settings, line) };
+        state.set(Timer::Rise, Time::ZERO + settings.rise_interval);
+        let mut now = Time::ZERO;
+        while state.rate < line / 20 * 19 {
+            now = state.next_timer().expect("the timer of increases runs").0;
+            state.fire(Timer::Rise, now);
+        }
+        now.0 as f64 / 1e9
+    }
+
+    /// The target rate has to rise by 45 % of the line rate. Further steps: F of fast recovery, one by which the rate stays
+    /// behind the target, and what the additive increase lacks to a hyper increase.
+    fn closed_form(settings: DcqcnSettings, line: u64) -> f64 {
+        let DcqcnSettings { additive, hyper, recovery_steps, rise_interval, .. } = settings;
+        let [line, additive, hyper] = [line, additive, hyper].map(|rate| rate as f64);
+        let steps = 0.45 * line / hyper + f64::from(recovery_steps) + 1.0 + (1.0 - additive / hyper);
+        steps * rise_interval.0 as f64 / 1e9
+    }
+
+    #[test]
+    fn recovery_takes_the_time_that_the_steps_imply() {
+        for (rate, in_ms) in [
+            (25, [68.0, 68.0, 16.0, 104.0]),
+            (100, [271.0, 68.0, 62.0, 408.0]),
+            (200, [541.0, 68.0, 124.0, 813.0]),
+            (400, [1081.0, 68.0, 248.0, 1623.0]),
+            (800, [2161.0, 68.0, 495.0, 3243.0]),
+        ] {
+            let line = rate * 1_000_000_000;
+            let hpcc = DcqcnSettings::of(Preset::Hpcc, line);
+            let simai = DcqcnSettings {
+                rise_interval: Span::from_us(900),
+                additive: 50_000_000,
+                hyper: 100_000_000,
+                ..hpcc
+            };
+            let [connectx, paper] =
+                [Preset::ConnectX, Preset::Paper].map(|preset| DcqcnSettings::of(preset, line));
+            for (settings, rounded) in [connectx, hpcc, paper, simai].into_iter().zip(in_ms) {
+                let (took, expected) = (recovery(settings, line), closed_form(settings, line));
+                assert!((took / expected - 1.0).abs() < 0.01, "{rate} Gb/s: {took} ms, {expected}");
+                assert!((took - rounded).abs() < 0.5 + took / 100.0, "{rate} Gb/s: {took} ms, {rounded}");
+            }
+        }
+    }
+
+    /// Measured on a ConnectX-5 at 100 Gb/s, after an incast of two: 447 ms, +- 10 (openfabric-systems/simllm).
+    #[test]
+    fn the_measured_preset_recovers_as_the_card_does() {
+        let line = 100_000_000_000;
+        let took = recovery(DcqcnSettings::of(Preset::Cx5Measured, line), line);
+        assert!((took - 447.0).abs() < 10.0, "{took} ms");
+    }
+
+    #[test]
+    fn only_the_floor_of_the_registers_follows_the_line_rate() {
+        for preset in [Preset::ConnectX, Preset::Cx5Measured] {
+            let slow = DcqcnSettings::of(preset, 10_000_000_000);
+            assert_eq!(slow.minimum_rate, 1_000_000);
+            for rate in [25, 50, 99] {
+                assert_eq!(DcqcnSettings::of(preset, rate * 1_000_000_000), slow);
+            }
+            for rate in [100, 200, 400, 800] {
+                let minimum_rate = rate * 10_000_000;
+                assert_eq!(
+                    DcqcnSettings::of(preset, rate * 1_000_000_000),
+                    DcqcnSettings { minimum_rate, ..slow }
+                );
+            }
+        }
     }
 }

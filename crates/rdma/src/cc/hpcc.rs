@@ -1,5 +1,5 @@
-//! HPCC (Li et al., SIGCOMM 2019) in the form of its simulator: it sets a rate and derives the window from it
-//! (docs/models/rdma.md lists the differences from the paper).
+//! HPCC (Li et al., SIGCOMM 2019), in the form of its simulator, which sets a rate and derives the window from it, or in
+//! the form of the paper, which sets the window (docs/models/rdma.md lists the differences).
 
 use pauseframe_units::Span;
 
@@ -120,8 +120,10 @@ pub struct HpccSettings {
     pub utilisation: f64,
     /// Additive steps before the next multiplicative one, maxStage: 5 in the paper's text, 0 in the simulator's scripts.
     pub max_stage: u32,
-    /// Additive increase `W_AI`, as a rate in bits per second.
+    /// Additive increase `W_AI`, as a rate in bits per second; not in the form of the paper.
     pub additive: u64,
+    /// N of the paper's `W_AI`, W_init (1 - eta) / N; `None`: the form of the simulator.
+    pub flows: Option<u32>,
     /// Lower bound of the rate, bits per second.
     pub minimum_rate: u64,
     /// Base round trip T, nanoseconds.
@@ -134,10 +136,17 @@ pub struct HpccSettings {
 
 impl HpccSettings {
     /// The constants of the paper and its scripts for a line rate in bits per second, a base round trip and a unit of telemetry.
-    pub fn for_line(line: u64, max_stage: u32, base_rtt: Span, quantum: Quantum) -> HpccSettings {
+    pub fn for_line(
+        line: u64,
+        max_stage: u32,
+        flows: Option<u32>,
+        base_rtt: Span,
+        quantum: Quantum,
+    ) -> HpccSettings {
         HpccSettings {
             utilisation: 0.95,
             max_stage,
+            flows,
             additive: line / 2500,
             minimum_rate: line / 100,
             base_rtt_ns: base_rtt.0 / 1000,
@@ -169,8 +178,10 @@ pub struct Hpcc {
     stage: u32,
     /// The telemetry of the last acknowledgement; empty before the first.
     last: Telemetry,
-    /// Maximum number of bytes in flight: follows from the rate.
+    /// Maximum number of bytes in flight: follows from the rate, or the rate from it.
     window: u64,
+    /// The form of the paper: `W_c`.
+    reference_window: f64,
     /// The reference rate follows at the first acknowledgement beyond this sequence number.
     update_beyond: u64,
 }
@@ -187,6 +198,7 @@ impl Hpcc {
             stage: 0,
             last: Telemetry::EMPTY,
             window: settings.window,
+            reference_window: settings.window as f64,
             update_beyond: 0,
         }
     }
@@ -283,6 +295,10 @@ impl Hpcc {
     }
 
     fn react(&mut self, is_due: bool) {
+        if let Some(flows) = self.settings.flows {
+            self.react_by_window(flows, is_due);
+            return;
+        }
         let HpccSettings { utilisation: wanted, max_stage, additive, minimum_rate, .. } = self.settings;
         let excess = self.utilisation / wanted;
         let (rate, stage) = if excess >= 1.0 || self.stage >= max_stage {
@@ -299,9 +315,51 @@ impl Hpcc {
     }
 }
 
+impl Hpcc {
+    /// The paper's Algorithm 1: the window is the state, and packets are paced at W / T.
+    fn react_by_window(&mut self, flows: u32, is_due: bool) {
+        let HpccSettings { utilisation: wanted, max_stage, minimum_rate, base_rtt_ns, window, .. } =
+            self.settings;
+        let most = window as f64;
+        let additive = most * (1.0 - wanted) / f64::from(flows);
+        let excess = self.utilisation / wanted;
+        let (next, stage) = if excess >= 1.0 || self.stage >= max_stage {
+            (self.reference_window / excess + additive, 0)
+        } else {
+            (self.reference_window + additive, self.stage + 1)
+        };
+        let least = most * minimum_rate.min(self.line) as f64 / self.line as f64;
+        let next = next.min(most).max(least);
+        self.window = next as u64;
+        self.rate = ((next * 8e9 / base_rtt_ns as f64) as u64).clamp(1, self.line);
+        if is_due {
+            (self.reference_window, self.reference, self.stage) = (next, self.rate, stage);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// At a constant utilisation u, W = W eta / u + W_AI has the fixed point W_AI / (1 - eta / u), whatever the start.
+    #[test]
+    fn windows_of_the_paper_meet_at_their_fixed_point() {
+        let quantum = Quantum::for_line(25_000_000_000);
+        let settings = HpccSettings::for_line(25_000_000_000, 0, Some(10), Span::from_us(8), quantum);
+        assert_eq!(settings.window, 25_000);
+        let additive = 25_000.0 * 0.05 / 10.0;
+        for start in [2_500.0, 12_500.0, 25_000.0] {
+            let mut state = Hpcc::new(settings, 25_000_000_000);
+            (state.reference_window, state.utilisation) = (start, 1.0);
+            (0..800).for_each(|_| state.react(true));
+            let fixed = additive / 0.05;
+            assert!((state.reference_window - fixed).abs() < 1e-3, "{}", state.reference_window);
+            // Both are truncated.
+            assert!(state.window().abs_diff(2_500) <= 1, "{}", state.window());
+            assert!(state.rate().abs_diff(2_500_000_000) <= 1, "{}", state.rate());
+        }
+    }
 
     #[test]
     fn stamps_wrap_and_long_queues_saturate() {

@@ -56,6 +56,8 @@ pub enum ControlChoice {
     Hpcc {
         /// Additive steps before the next multiplicative one.
         max_stage: u32,
+        /// N of the paper's additive increase; `None`: the form of the simulator.
+        flows: Option<u32>,
         /// Base round trip of the network.
         base_rtt: Span,
     },
@@ -69,6 +71,15 @@ impl ControlChoice {
         matches!(self, ControlChoice::Hpcc { .. } | ControlChoice::Fixed(Control::Hpcc(_)))
     }
 
+    /// The same on a path of so many links; 0: the longest path of the network.
+    #[must_use]
+    pub fn on_path(self, links: u32) -> ControlChoice {
+        match self {
+            ControlChoice::Swift(_) if links > 0 => ControlChoice::Swift(links),
+            other => other,
+        }
+    }
+
     /// The constants for a host with a line rate in bits per second, in a network with this unit of telemetry.
     pub fn resolve(self, line: u64, quantum: Quantum) -> Control {
         match self {
@@ -77,8 +88,8 @@ impl ControlChoice {
                 Control::Dcqcn(DcqcnSettings::of(preset, line).with(&changes))
             }
             ControlChoice::Timely => Control::Timely(TimelySettings::for_line(line)),
-            ControlChoice::Hpcc { max_stage, base_rtt } => {
-                Control::Hpcc(HpccSettings::for_line(line, max_stage, base_rtt, quantum))
+            ControlChoice::Hpcc { max_stage, flows, base_rtt } => {
+                Control::Hpcc(HpccSettings::for_line(line, max_stage, flows, base_rtt, quantum))
             }
             ControlChoice::Swift(hops) => Control::Swift(SwiftSettings::default(), hops),
             ControlChoice::Nscc(network) => Control::Nscc(network),
@@ -149,12 +160,14 @@ impl Controller {
         }
     }
 
-    pub(crate) fn window(&self) -> Option<u64> {
+    pub(crate) fn window(&self, settings: &QueuePairSettings) -> Option<u64> {
         match self {
             Controller::Swift { state, mtu, .. } => Some((state.window().max(1.0) * f64::from(*mtu)) as u64),
             Controller::Hpcc(state) => Some(state.window()),
             Controller::Nscc(state, _) => Some(state.window()),
-            _ => None,
+            Controller::None(_) | Controller::Dcqcn(_) | Controller::Timely(..) => {
+                settings.window.bytes(self.rate(), settings.line)
+            }
         }
     }
 

@@ -7,10 +7,10 @@ use crate::spec::{
 use pauseframe_fabric::{
     IdealFctCalculator, RdmaSettings, Settings, TransportSettings, UdpSettings, VlanRoutes,
 };
-use pauseframe_rdma::QueuePairSettings;
 use pauseframe_rdma::cc::dcqcn::Preset;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::{Control, ControlChoice, NsccNetwork};
+use pauseframe_rdma::{QueuePairSettings, SideWindow};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
 use pauseframe_transport::{EcnMode, OffloadConfig, TcpConfig};
@@ -75,18 +75,24 @@ fn rdma(spec: &TransportSpec, mtu: Bytes, trims: bool) -> RdmaSettings {
         RdmaControlName::None => ControlChoice::Fixed(Control::None),
         RdmaControlName::DcqcnPaper => dcqcn(Preset::Paper),
         RdmaControlName::DcqcnConnectx => dcqcn(Preset::ConnectX),
+        RdmaControlName::DcqcnCx5Measured => dcqcn(Preset::Cx5Measured),
         RdmaControlName::DcqcnHpcc => dcqcn(Preset::Hpcc),
         RdmaControlName::Timely => ControlChoice::Timely,
         RdmaControlName::Swift => ControlChoice::Swift(0),
         RdmaControlName::Nscc => ControlChoice::Nscc(NsccNetwork { base_rtt: Span::ZERO, trims }),
-        RdmaControlName::Hpcc => ControlChoice::Hpcc { max_stage: spec.hpcc_max_stage, base_rtt: Span::ZERO },
+        RdmaControlName::Hpcc => ControlChoice::Hpcc {
+            max_stage: spec.hpcc_max_stage,
+            flows: spec.hpcc_flows,
+            base_rtt: Span::ZERO,
+        },
     };
     let telemetry_bytes = if spec.rdma_control == RdmaControlName::Hpcc { TELEMETRY_BYTES } else { 0 };
     let pair = QueuePairSettings {
         mtu: spec.rdma_mtu.of(mtu, telemetry_bytes).0 as u32,
         unordered: is_nscc,
         // Acknowledgements of NSCC echo marks.
-        notification: spec.pair.notification.filter(|_| !is_nscc),
+        notification: (!is_nscc).then_some(spec.cnp),
+        window: SideWindow { kind: spec.rdma_window, base_rtt: Span::ZERO },
         telemetry_bytes,
         slow_restart: spec.pair.slow_restart && matches!(control, ControlChoice::Dcqcn(..)),
         ..spec.pair
@@ -119,6 +125,9 @@ pub(super) fn fit_to_network(
                 bytes.div_ceil(u64::from(packet)).max(1) * mss
             }
         };
+        if let Some(rdma) = &mut transport.rdma {
+            rdma.pair.window.base_rtt = rtt(Span(1));
+        }
         match transport.rdma.as_mut().map(|rdma| &mut rdma.control) {
             Some(
                 ControlChoice::Hpcc { base_rtt, .. } | ControlChoice::Nscc(NsccNetwork { base_rtt, .. }),

@@ -3,7 +3,7 @@
 mod suspicious;
 mod warnings;
 
-use self::suspicious::{needless_timeouts, starved_flows, waits_for_timers};
+use self::suspicious::{needless_timeouts, starved_flows, tiny_windows, waits_for_timers};
 use self::warnings::{cut_short, dead_links, dropped_syns, unrecorded};
 use crate::build::Built;
 use crate::resolve::Resolved;
@@ -74,6 +74,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     warnings.extend(dropped_syns(&network));
     warnings.extend(needless_timeouts(scenario, &mut network, &ports, ending.now));
     warnings.extend(waits_for_timers(scenario, &mut network, &names, ending.now));
+    warnings.extend(tiny_windows(scenario, (&mut network, &parts.ideal), &names, ending.now));
     warnings.extend(starved_flows(scenario, (&mut network, &parts.ideal), &names, &ports, ending.now));
     let deadlocks = network.detected_deadlocks();
     let ends = scenario.ends_at_deadlock();

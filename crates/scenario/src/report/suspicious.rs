@@ -1,19 +1,27 @@
-//! Warns of results that no real network is likely to give: timeouts without a loss, and long flows that got
-//! less than a tenth of their max-min fair share.
+//! Warns of results that no real network is likely to give: timeouts without a loss, long flows that got less than a
+//! tenth of their max-min fair share (queue pairs: a third), and windows of less than two packets.
 //!
 //! The check of shares skips flows that may starve for good reasons (failures, slow or silent hosts, queues
 //! that rank packets, a higher priority in use) and flows with unknown paths (spraying, forwarding tables
 //! with VLANs).
 
-use crate::spec::{Clocks, QueueDiscipline, Scenario, TransportKindName, TransportSpec, WorkloadKind};
+use crate::spec::{
+    Clocks, QueueDiscipline, RdmaControlName, Scenario, TransportKindName, TransportSpec, WorkloadKind,
+};
 use pauseframe_fabric::{FlowRecord, FlowStatus, IdealFctCalculator, Network, PortPriorityReport};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, capacities};
+use pauseframe_rdma::WindowKind;
+use pauseframe_rdma::cc::swift::SwiftSettings;
 use pauseframe_results::Names;
 use pauseframe_schema::value::Choice;
 use pauseframe_units::{Span, Time};
 
 /// A flow is starved if it got less than this fraction of its max-min share.
 const PART: f64 = 0.1;
+/// The same for queue pairs, whose controls converge to equal rates or are unfair by design.
+const PART_OF_PAIRS: f64 = 1.0 / 3.0;
+/// Packets in a window below which single packets in a queue decide about shares.
+const FEW_PACKETS: f64 = 2.0;
 /// Minimum duration of a judged flow, as a multiple of its minimum RTO.
 const TIMEOUTS: u64 = 5;
 /// Minimum duration of a judged flow, in round-trip times.
@@ -35,6 +43,7 @@ struct Starved {
     flow: usize,
     part: f64,
     time: Span,
+    limit: f64,
 }
 
 /// Warns of timeouts in a run without any lost packet, because all of these timeouts were spurious.
@@ -144,16 +153,19 @@ pub(super) fn starved_flows(
     let got = |flow: &usize| {
         let (record, time) = (&records[*flow], records[*flow].end - records[*flow].spec.start);
         let rate = record.delivered as f64 * 8.0 / (time.0 as f64 * 1e-12);
-        Starved { flow: *flow, part: rate / shares[*flow], time }
+        let is_pair = transport(scenario, record).kind == TransportKindName::Rdma;
+        let limit = if is_pair { PART_OF_PAIRS } else { PART };
+        Starved { flow: *flow, part: rate / shares[*flow], time, limit }
     };
-    let mut starved: Vec<Starved> = judged.iter().map(got).filter(|flow| flow.part < PART).collect();
+    let mut starved: Vec<Starved> = judged.iter().map(got).filter(|flow| flow.part < flow.limit).collect();
     starved.sort_by(|a, b| a.part.total_cmp(&b.part));
-    let Starved { flow, part, time } = starved.first()?;
+    let Starved { flow, part, time, .. } = starved.first()?;
     let spec = &records[*flow].spec;
+    let least = if starved.iter().any(|flow| flow.limit > PART) { "third" } else { "tenth" };
     let others = match starved.len() - 1 {
         0 => String::new(),
-        1 => ", and another flow less than a tenth".to_owned(),
-        n => format!(", and {n} other flows less than a tenth"),
+        1 => format!(", and another flow less than a {least}"),
+        n => format!(", and {n} other flows less than a {least}"),
     };
     Some(format!(
         "flow {flow} from {} to {} got {:.2} % of its max-min share in {time}{others}: {}",
@@ -182,7 +194,11 @@ fn is_backlogged(scenario: &Scenario, ideal: &IdealFctCalculator, record: &FlowR
     }
     let spec = &record.spec;
     let rtt = ideal.base_rtt_between_hosts(spec.source, spec.destination, spec.transport);
-    let long = (transport.tcp.rto.min * TIMEOUTS).max(rtt * ROUND_TRIPS).max(LEAST);
+    let timeouts = match transport.kind {
+        TransportKindName::Tcp => transport.tcp.rto.min * TIMEOUTS,
+        TransportKindName::Rdma => Span::ZERO,
+    };
+    let long = timeouts.max(rtt * ROUND_TRIPS).max(LEAST);
     record.end.saturating_since(record.spec.start) >= long
 }
 
@@ -212,6 +228,9 @@ fn advice(scenario: &Scenario, record: &FlowRecord, ports: &[PortPriorityReport]
     if scenario.clocks == Clocks::Ideal {
         return "with ideal clocks flows lock in phase; set clocks = \"real\"".to_owned();
     }
+    if let Some(reason) = unfair_control(transport(scenario, record)) {
+        return reason.to_owned();
+    }
     if ports.iter().any(|port| port.pauses_received > 0) {
         return "pauses share links by port, not by flow; look at switch.marker and at the pauses in the ports table".to_owned();
     }
@@ -220,5 +239,83 @@ fn advice(scenario: &Scenario, record: &FlowRecord, ports: &[PortPriorityReport]
         n => {
             format!("it waited for {n} timeouts; look at switch.buffer, transport.rto_min and transport.sack")
         }
+    }
+}
+
+/// Why a control of queue pairs shares links unequally (docs/models/rdma.md).
+fn unfair_control(spec: &TransportSpec) -> Option<&'static str> {
+    if spec.kind == TransportKindName::Tcp {
+        return None;
+    }
+    match spec.rdma_control {
+        RdmaControlName::Timely => Some(
+            "TIMELY has no fixed point: its gradient is zero at any division of the link (docs/models/rdma.md)",
+        ),
+        RdmaControlName::Swift => Some(
+            "Swift is fair only where target delays match the delays of paths: 3.05 us for each link, whatever its length \
+             (docs/models/rdma.md)",
+        ),
+        RdmaControlName::Hpcc => Some(
+            "HPCC shares unequally if windows are a few packets; set transport.hpcc_flows to the flows that share a link \
+             (docs/models/rdma.md)",
+        ),
+        _ => None,
+    }
+}
+
+/// Warns of queue pairs whose mean window was less than two packets: one packet more or less in a queue then decides
+/// who sends.
+pub(super) fn tiny_windows(
+    scenario: &Scenario,
+    (network, ideal): (&mut Network, &IdealFctCalculator),
+    names: &Names,
+    now: Time,
+) -> Option<String> {
+    if scenario.transport_specs().all(|spec| !has_window(spec)) {
+        return None;
+    }
+    let packets = |record: &FlowRecord| {
+        let (spec, time) = (&record.spec, record.end.saturating_since(record.spec.start));
+        let transport = transport(scenario, record);
+        let rtt = ideal.base_rtt_between_hosts(spec.source, spec.destination, spec.transport);
+        let is_plain = spec.reply == 0 && spec.kept.is_none() && spec.operation.is_none();
+        let is_long = time >= (rtt * ROUND_TRIPS).max(LEAST);
+        // What is in flight is rate times round trip; queues only add to it.
+        let per_time = record.delivered as f64 / time.0.max(1) as f64;
+        let in_flight = per_time * delay(transport, rtt).0 as f64 / f64::from(transport.pair.mtu);
+        (has_window(transport) && is_plain && is_long).then_some(in_flight)
+    };
+    let records = network.flow_records(now);
+    let small: Vec<(f64, usize)> = records
+        .iter()
+        .enumerate()
+        .filter_map(|(flow, record)| Some((packets(record)?, flow)))
+        .filter(|(packets, _)| *packets < FEW_PACKETS)
+        .collect();
+    let (packets, flow) = small.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0))?;
+    let spec = &records[flow].spec;
+    Some(format!(
+        "transport.rdma_control: the mean window of {} flows was below two packets (least: {packets:.2}, flow {flow} from {} to \
+         {}): single packets in a queue then decide about shares; use fewer flows for each link, a smaller rdma_mtu, or \
+         longer or faster links",
+        small.len(),
+        names.node(spec.source),
+        names.node(spec.destination),
+    ))
+}
+
+/// Whether queue pairs of a transport have a window.
+fn has_window(spec: &TransportSpec) -> bool {
+    use RdmaControlName::{Hpcc, Nscc, Swift};
+    let has_own = matches!(spec.rdma_control, Hpcc | Nscc | Swift);
+    spec.kind == TransportKindName::Rdma && (has_own || spec.rdma_window != WindowKind::None)
+}
+
+/// The round trip that a control holds on a path with this idle round trip.
+fn delay(spec: &TransportSpec, idle: Span) -> Span {
+    match spec.rdma_control {
+        RdmaControlName::Swift => idle.max(SwiftSettings::default().base_target),
+        RdmaControlName::Nscc => idle * 2,
+        _ => idle,
     }
 }

@@ -7,6 +7,8 @@ use crate::spec::{
     WorkloadKind,
 };
 use pauseframe_fabric::all_ports_of_topology;
+use pauseframe_rdma::WindowKind;
+use pauseframe_rdma::cc::dcqcn::DcqcnChanges;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::{Choice, Setting};
@@ -314,6 +316,29 @@ fn idle_keys_of_queue_pairs(ledger: &mut Ledger, path: &str, spec: &TransportSpe
     ] {
         if is_idle {
             ledger.problem(&format!("{path}.{key}"), format!("has no effect: {why}"), "leave it out");
+        }
+    }
+}
+
+/// Checks that keys of one congestion control meet that control.
+pub(crate) fn controls(ledger: &mut Ledger, transports: &[Named]) {
+    use RdmaControlName::{DcqcnConnectx, DcqcnCx5Measured, DcqcnHpcc, DcqcnPaper, Hpcc, Nscc, Swift};
+    for Named { path, spec, .. } in
+        transports.iter().filter(|named| named.spec.kind == TransportKindName::Rdma)
+    {
+        let control = spec.rdma_control.plain();
+        let has_window = matches!(spec.rdma_control, Hpcc | Nscc | Swift);
+        let key = format!("{path}.rdma_window");
+        if has_window && spec.rdma_window != WindowKind::None && !ledger.failed(&key) {
+            let hint = "leave it out, or set rdma_control to one that steers a rate (dcqcn_*, timely, none)";
+            ledger.problem(&key, format!("{control} has a window already"), hint);
+        }
+        let is_dcqcn = matches!(spec.rdma_control, DcqcnPaper | DcqcnConnectx | DcqcnCx5Measured | DcqcnHpcc);
+        if !is_dcqcn && spec.dcqcn != DcqcnChanges::default() {
+            ledger.warn(format!("{path}: rdma_control is \"{control}\", so its dcqcn_ keys change nothing"));
+        }
+        if spec.rdma_control != Hpcc && (spec.hpcc_max_stage != 0 || spec.hpcc_flows.is_some()) {
+            ledger.warn(format!("{path}: rdma_control is \"{control}\", so its hpcc_ keys change nothing"));
         }
     }
 }

@@ -123,6 +123,7 @@ impl Draft {
         routes::judge(ledger, routing, (graph, labels), switch, transports);
         checks::datagrams(ledger, host, workloads);
         checks::queue_pairs(ledger, host, transports);
+        checks::controls(ledger, transports);
         checks::reads(ledger, transports, workloads);
         checks::marks_of_datagrams(ledger, switch, workloads);
         checks::qcn(ledger, self.qcn.as_ref(), host, switch, routing);

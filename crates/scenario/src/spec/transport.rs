@@ -3,15 +3,16 @@
 
 use crate::presets::PRESETS;
 use crate::stacks::STACKS;
-use pauseframe_rdma::QueuePairSettings;
 use pauseframe_rdma::cc::dcqcn::DcqcnChanges;
+use pauseframe_rdma::{CnpScope, NotificationPoint, QueuePairSettings, WindowKind};
 use pauseframe_schema::document::{Item, Value};
+use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::shape::Shape;
 use pauseframe_schema::value::{Mistake, Setting, wrong_sort};
 use pauseframe_schema::{choices, table};
 use pauseframe_transport::TcpConfig;
-use pauseframe_units::{Bytes, Priority};
+use pauseframe_units::{Bytes, Priority, Span};
 
 const CNP_PRIORITY: Priority = Priority::new(6).expect("below 8");
 
@@ -42,7 +43,7 @@ table! {
         kind: TransportKindName = or(TransportKindName::Tcp);
         /// Congestion control of queue pairs
         #[source = "Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al., SIGCOMM 2015; Kumar et al., SIGCOMM 2020; htsim"]
-        rdma_control: RdmaControlName = or(RdmaControlName::DcqcnPaper);
+        rdma_control: RdmaControlName = or(RdmaControlName::DcqcnConnectx);
         /// Changed constants of DCQCN
         dcqcn: DcqcnChanges = part(DcqcnChanges::read);
         /// Additive steps of HPCC before the next multiplicative one: 0 in the simulator's scripts, 5 in the paper's text
@@ -52,8 +53,16 @@ table! {
         /// path MTU that host.mtu less 80 bytes of headers holds
         #[source = "InfiniBand Architecture Specification §5.2.1; Linux: rxe_param.h"]
         rdma_mtu: PathMtu = or(PathMtu::Auto);
+        /// Flows N that share a link, for the paper's additive increase W_AI = W_init (1 - eta) / N; the window is then the state
+        #[source = "Li et al., SIGCOMM 2019: Algorithm 1"]
+        hpcc_flows: Option<u32> = optional_in(1..=1_000_000, "10 Mb/s for each 25 Gb/s of the line rate, as in the simulator's scripts: N = 125");
         /// Queue pairs
         pair: QueuePairSettings = part(QueuePairSettings::read);
+        /// CNPs
+        cnp: NotificationPoint = part(NotificationPoint::read, cnp_limit(rdma_control), cnp_origin(rdma_control));
+        /// Window beside a control that steers a rate, in payload: "fixed" is the line rate times the idle round trip of the longest path
+        #[source = "HPCC simulator: HAS_WIN, VAR_WIN"]
+        rdma_window: WindowKind = or(WindowKind::None);
         /// 802.1p priority of CNPs
         #[source = "NVIDIA: mlxconfig CNP_802P_PRIO"]
         rdma_cnp_priority: Priority = or_in(CNP_PRIORITY, Priority::ALL);
@@ -81,9 +90,11 @@ choices! {
         None = "none",
         /// DCQCN as in the paper (SIGCOMM 2015)
         DcqcnPaper = "dcqcn_paper",
-        /// DCQCN with the defaults of NVIDIA `ConnectX` cards
+        /// DCQCN with the registers of NVIDIA `ConnectX` cards
         DcqcnConnectx = "dcqcn_connectx",
-        /// DCQCN as the HPCC simulator has it
+        /// The same with the increase timer that gives the recovery measured on a ConnectX-5
+        DcqcnCx5Measured = "dcqcn_cx5_measured",
+        /// DCQCN as the HPCC simulator has it: increases that scale with the line rate
         DcqcnHpcc = "dcqcn_hpcc",
         /// TIMELY (SIGCOMM 2015)
         Timely = "timely",
@@ -149,6 +160,19 @@ impl Setting for PathMtu {
             PathMtu::Bytes(bytes) => bytes.toml(),
         }
     }
+}
+
+/// How often a receiver may send CNPs, and what shares the limit.
+fn cnp_limit(control: RdmaControlName) -> (Span, CnpScope) {
+    match control {
+        RdmaControlName::DcqcnPaper => (Span::from_us(50), CnpScope::QueuePair),
+        RdmaControlName::DcqcnHpcc => (Span::ZERO, CnpScope::QueuePair),
+        _ => (Span::from_us(4), CnpScope::Port),
+    }
+}
+
+fn cnp_origin(control: RdmaControlName) -> Origin {
+    Origin::Computed(format!("by rdma_control = \"{}\"", control.plain()))
 }
 
 /// The initial congestion window.

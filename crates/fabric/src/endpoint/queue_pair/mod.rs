@@ -30,8 +30,8 @@ pub(crate) struct QueuePairs {
     free: Vec<EndpointId>,
     /// By flow: the places of its two ends.
     places: Vec<[EndpointId; 2]>,
-    /// The settings of queue pairs by transport and line rate.
-    settings: BTreeMap<(u16, u64), Arc<QueuePairSettings>>,
+    /// The settings of queue pairs by transport, line rate and the links that set a target delay.
+    settings: BTreeMap<(u16, u64, u32), Arc<QueuePairSettings>>,
     /// Congestion notifications sent and received, by host and class.
     notifications: BTreeMap<(HostId, u8), [u64; 2]>,
     /// The load of the inputs of cards that answer it with CNPs.

@@ -24,7 +24,7 @@ impl BorrowedHost<'_> {
         opening: &EndpointOpeningParameters,
         ctx: &mut Context,
     ) {
-        let EndpointOpeningParameters { spec, route, picked, exchange } = opening;
+        let EndpointOpeningParameters { spec, route, picked, exchange, links } = opening;
         let (side, now) = (endpoint_key & 1, ctx.now());
         let Some(rdma) = ctx.settings.transports[usize::from(spec.transport)].rdma else { return };
         let priority = ctx.settings.transports[usize::from(spec.transport)].priority;
@@ -32,15 +32,16 @@ impl BorrowedHost<'_> {
         let to = if side == 0 { spec.destination } else { spec.source };
         let overhead = ctx.settings.overhead;
         let quantum = ctx.plan.telemetry.map_or(Quantum::for_line(line), |telemetry| telemetry.quantum);
-        let settings = self.queue_pairs_mut().settings.entry((spec.transport, line)).or_insert_with(|| {
-            Arc::new(QueuePairSettings {
-                line,
-                link_overhead: overhead.frame_size_of_ip_packet(rdma.pair.mtu, priority) - rdma.pair.mtu
-                    + overhead.gap,
-                control: rdma.control.resolve(line, quantum),
-                ..rdma.pair
-            })
-        });
+        let settings =
+            self.queue_pairs_mut().settings.entry((spec.transport, line, *links)).or_insert_with(|| {
+                Arc::new(QueuePairSettings {
+                    line,
+                    link_overhead: overhead.frame_size_of_ip_packet(rdma.pair.mtu, priority) - rdma.pair.mtu
+                        + overhead.gap,
+                    control: rdma.control.on_path(*links).resolve(line, quantum),
+                    ..rdma.pair
+                })
+            });
         let mut pair = QueuePair::new(Arc::clone(settings));
         pair.connect(spec.start.max(now));
         let classes = [picked.class, ctx.plan.class_index_of_priority(rdma.cnp_priority)];

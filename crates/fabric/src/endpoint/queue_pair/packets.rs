@@ -32,10 +32,11 @@ impl BorrowedHost<'_> {
         if frame.packet.opcode.is_data() {
             self.watch_input(place, index, ctx);
         }
-        let end = self.pair_end_mut(place);
+        let (end, host) = self.pair_end_and_host_mut(place);
         let before = end.pair.delivered();
         let telemetry = ctx.packets.telemetry_of_packet(frame.telemetry);
-        end.pair.on_packet_with(&frame.packet, telemetry, frame.ecn == EcnCodepoint::Ce, ctx.now());
+        let is_marked = frame.ecn == EcnCodepoint::Ce;
+        end.pair.on_packet_with(&frame.packet, telemetry, is_marked, &mut host.cnp_limiter, ctx.now());
         if frame.telemetry != TelemetryId::NONE && frame.packet.opcode.is_data() {
             ctx.packets.swap_packet_telemetry(index, &mut end.telemetry);
         }
@@ -61,7 +62,8 @@ impl BorrowedHost<'_> {
         let line = self.ports.port_state(self.port).rate.rate().0 as f64;
         let bytes = u64::from(ctx.packets[index].size) + u64::from(ctx.hot.gap);
         if self.queue_pairs_mut().inputs.entry(host).or_default().count(bytes, now) >= limit * line {
-            self.pair_end_mut(place).pair.on_congested_input(now);
+            let (end, host) = self.pair_end_and_host_mut(place);
+            end.pair.on_congested_input(&mut host.cnp_limiter, now);
         }
     }
 
