@@ -34,7 +34,7 @@ table! {
         /// Weight of a new sample in the average (Floyd and Jacobson 1993; at dequeue the queue itself, as SONiC sets SAI_WRED_ATTR_WEIGHT to 0)
         w_q: f64 = or_because_in(default_weight(at), Above(0.0, 1.0, ""), "0.002; 1 with at = \"dequeue\"");
         /// Probability of a mark as the average comes to max
-        p_max: f64 = or_in(0.02, 0.0..=1.0);
+        p_max: ValueByPort<f64> = or_in(ValueByPort::All(0.02), PerPortBounds(0.0..=1.0));
         /// Above max the probability rises to 1 at twice max, instead of at once (Floyd 2000)
         gentle: bool = or(false);
         /// An idle period lowers the average as if so many packets of this size had met an empty queue
@@ -125,12 +125,14 @@ impl Marking for Red {
     }
 
     fn varies_by_port(&self) -> bool {
-        self.min.varies_by_port() || self.max.varies_by_port()
+        self.min.varies_by_port() || self.max.varies_by_port() || self.p_max.varies_by_port()
     }
 
     fn selectors_matching_no_port(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
-        let of = |key: &'static str, values: &ValueByPort<Bytes>| values.selectors_matching_no_port(ports).into_iter().map(move |s| (key, s));
-        of("min", &self.min).chain(of("max", &self.max)).collect()
+        let sizes = [("min", &self.min), ("max", &self.max)]
+            .into_iter()
+            .flat_map(|(key, values)| values.selectors_matching_no_port(ports).into_iter().map(move |s| (key, s)));
+        sizes.chain(self.p_max.selectors_matching_no_port(ports).into_iter().map(|s| ("p_max", s))).collect()
     }
 
     fn marker_for_port(&self, port: &str, rate: BitRate) -> Result<Red, (&'static str, String)> {
@@ -139,7 +141,8 @@ impl Marking for Red {
         if min.value_of_single_port() > max.value_of_single_port() {
             return Err(("min", format!("{} is above max ({}) at port {port}", min.value_of_single_port(), max.value_of_single_port())));
         }
-        Ok(Red { min, max, ..self.clone() })
+        let p_max = self.p_max.select_value_for_port(port, rate).map_err(|why| ("p_max", why))?;
+        Ok(Red { min, max, p_max, ..self.clone() })
     }
 }
 
@@ -152,12 +155,13 @@ impl Red {
     /// The marking probability `p_b`, before the count since the last mark is applied.
     fn marking_probability(&self, average: f64) -> f64 {
         let (min, max) = (self.min.value_of_single_port().0 as f64, self.max.value_of_single_port().0 as f64);
+        let p_max = self.p_max.value_of_single_port();
         if average < min {
             0.0
         } else if average < max {
-            self.p_max * (average - min) / (max - min)
+            p_max * (average - min) / (max - min)
         } else if self.gentle && average < 2.0 * max {
-            self.p_max + (1.0 - self.p_max) * (average - max) / max
+            p_max + (1.0 - p_max) * (average - max) / max
         } else {
             1.0
         }
@@ -235,7 +239,7 @@ mod tests {
         min: ValueByPort::All(Bytes(25_600)),
         max: ValueByPort::All(Bytes(76_800)),
         w_q: 0.002,
-        p_max: 0.02,
+        p_max: ValueByPort::All(0.02),
         gentle: false,
         average_packet: Bytes(1000),
         at: MarkAt::Enqueue,
