@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn gaps_between_marks_are_uniform() {
         // An average that stays half way: p_b = 1/8.
-        let red = Red { w_q: 1.0, p_max: 0.25, ..CEE };
+        let red = Red { w_q: 1.0, p_max: ValueByPort::All(0.25), ..CEE };
         let mut queue = queue();
         let (mut gaps, mut gap) = ([0u32; 9], 0);
         while !find(&mut queue, &red, 51_200, PACKET_TIME, Time::ZERO) {}
@@ -353,7 +353,7 @@ mod tests {
     /// The closed form of a queue that stays as long: a share `p_max (q - min) / (max - min)`, independently.
     #[test]
     fn at_dequeue_the_share_of_marks_is_that_of_the_queue_left_behind() {
-        let red = Red { at: MarkAt::Dequeue, spacing: MarkSpacing::Geometric, w_q: 1.0, p_max: 0.5, ..CEE };
+        let red = Red { at: MarkAt::Dequeue, spacing: MarkSpacing::Geometric, w_q: 1.0, p_max: ValueByPort::All(0.5), ..CEE };
         let mut queue = queue();
         for (waiting, p) in [(26, 0.0), (27, 0.5 * 400.0 / 51_200.0), (65, 0.5 * 38_400.0 / 51_200.0), (78, 1.0)] {
             const PACKETS: u32 = 40_000;
@@ -382,7 +382,7 @@ mod tests {
     /// Why such a marker need not inspect packets that find their port idle.
     #[test]
     fn with_a_weight_of_1_packets_at_an_idle_port_change_no_mark() {
-        let red = Red { at: MarkAt::Dequeue, spacing: MarkSpacing::Geometric, w_q: 1.0, p_max: 0.5, ..CEE };
+        let red = Red { at: MarkAt::Dequeue, spacing: MarkSpacing::Geometric, w_q: 1.0, p_max: ValueByPort::All(0.5), ..CEE };
         let (mut all, mut queued) = (queue(), queue());
         let mut marks = 0;
         for number in 1..4000_u64 {
