@@ -64,6 +64,8 @@ struct Naming {
 /// The counts of the first line.
 struct Counts {
     line: usize,
+    /// The form of `PowerTCP` or `SimAI`.
+    is_of_fork: bool,
     nodes: usize,
     nvswitches: usize,
     switches: usize,
@@ -97,7 +99,7 @@ impl Counts {
                 ),
             ));
         }
-        Ok(Counts { line, nodes, nvswitches, switches, links })
+        Ok(Counts { line, is_of_fork: form > 3, nodes, nvswitches, switches, links })
     }
 }
 
@@ -107,7 +109,7 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     let lines = || text.lines().enumerate().map(|(i, line)| (i + 1, line));
     let mut words = Words::of(lines());
     let counts = Counts::read(&mut words)?;
-    let Counts { line, nodes, nvswitches, switches, links } = counts;
+    let Counts { line, nodes, nvswitches, switches, links, .. } = counts;
     if nodes.max(links) > text.len() {
         return Err(Flaw::line(
             line,
@@ -136,7 +138,12 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     for id in &scale_up {
         draft.labels.mark_scale_up(NodeId(*id as u32));
     }
-    for _ in 0..links {
+    for read in 0..links {
+        // Headers of PowerTCP and SimAI that people adapt by hand often count wrongly.
+        if words.next == words.words.len() && counts.is_of_fork && read > 0 {
+            draft.notes.push(format!("the first line says {links} links, and the file has {read}"));
+            break;
+        }
         read_link(&mut words, nodes, &mut draft)?;
     }
     // The HPCC simulator never reads what follows.

@@ -109,6 +109,9 @@ fn first_lines_and_units_of_the_descendants_of_hpcc_are_read() {
     assert_eq!(channel(&topology, 1, 0), (25_000_000_000, 1_000_000));
     assert_eq!(channel(&topology, 2, 1), (100_000_000_000, 1_000_000));
 
+    let short = hpcc("4 2 2 5\n2 3\n0 2 25Gbps 1us 0\n1 3 25Gbps 1us 0\n2 3 25Gbps 1us 0\n").unwrap();
+    assert_eq!(short.notes, ["the first line says 5 links, and the file has 3"]);
+
     let simai = "5 2 1 2 4 H100\r\n2 3 4\r\n0 2 2880Gbps 0.000025ms 0 # NVLink\r\n1 2 2880Gbps 0.000025ms 0\r\n\
                  0 3 400Gbps 0.0005ms 0\r\n1 4 400Gbps 0.0005ms 0\r\n";
     let Import { topology, labels, notes } = hpcc(&format!("\u{feff}{simai}")).unwrap();
