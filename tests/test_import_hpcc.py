@@ -29,7 +29,13 @@ NIC_TOTAL_PAUSE_TIME 0
 """
 TOPOLOGY = "5 2 4\n3 4\n0 3 25Gbps 1us 0\n1 3 25Gbps 1us 0\n2 4 25Gbps 1us 0\n3 4 100Gbps 1us 0.001\n"
 FLOWS = "2\n1 0 3 100 400000 2.0\n2 0 3 100 400000 2.0\n"
-MODES = {"1": ("dcqcn_hpcc", "50Mb/s"), "3": ("hpcc", "10Mb/s"), "7": ("timely", "25Mbps"), "8": ("dctcp", "5Mb/s")}
+MODES = {
+    "1": ("dcqcn_hpcc", "50Mb/s"),
+    "3": ("hpcc", "10Mb/s"),
+    "7": ("timely", "25Mbps"),
+    "8": ("dctcp", "5Mb/s"),
+    "12": ("none", "5Mb/s"),
+}
 DCQCN = """dcqcn_alpha_interval = "1 us"
 dcqcn_rise_interval = "900 us"
 dcqcn_additive_increase = "50 Mbps"

@@ -45,7 +45,7 @@ class Config:
         self.fates[key] = f"no effect: {why}"
 
     def refuse(self, key: str, why: str) -> None:
-        """The key cannot be followed; `raise_refusals` says so."""
+        """The key cannot be followed, which `raise_refusals` reports."""
         self.refusals[key] = why
 
     def error(self, key: str, message: str) -> InputError:

@@ -20,8 +20,8 @@ from pauseframe.imports.config_file import Config, read_entries
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-CONTROLS = {"1": "dcqcn_hpcc", "3": "hpcc", "7": "timely", "8": "dctcp"}
-"""Congestion control by CC_MODE."""
+CONTROLS = {"1": "dcqcn_hpcc", "3": "hpcc", "7": "timely", "8": "dctcp", "12": "none"}
+"""Congestion control by CC_MODE; none reacts to 12, which astra-network-ns3 sets (rdma-hw.cc)."""
 NAMES_OF_MODES = {"10": "HPCC-PINT"}
 """Congestion controls that are not simulated."""
 BALANCERS = {"2": "DRILL", "3": "CONGA", "6": "LetFlow", "9": "ConWeave"}
@@ -341,12 +341,16 @@ def _transport(config: Config, fabric: Fabric) -> list[str]:
         name = f" ({NAMES_OF_MODES[mode]})" if mode in NAMES_OF_MODES else ""
         known = ", ".join(f"{number} ({name})" for number, name in CONTROLS.items())
         raise config.error("CC_MODE", f"{mode}{name} is not simulated; supported are {known}")
-    preset = {"1": "roce_dcqcn", "8": "tcp_bolt"}.get(mode, f"roce_{CONTROLS[mode]}")
+    preset = {"1": "roce_dcqcn", "8": "tcp_bolt", "12": "roce_dcqcn"}.get(mode, f"roce_{CONTROLS[mode]}")
     lossless = config.one("ENABLE_PFC", "1") != "0"
     lines = ["", "[transport]", f"preset = {json.dumps(preset)}"]
     lines += [] if lossless else ["lossless = false"]
     if "CC_MODE" in config.entries:
-        config.used("CC_MODE", f"preset {preset}" + ("; one segment more each round trip" if mode == "8" else ""))
+        config.used(
+            "CC_MODE",
+            f"preset {preset}"
+            + {"8": "; one segment more each round trip", "12": " without a congestion control"}.get(mode, ""),
+        )
     lines += _dctcp(config) if mode == "8" else _queue_pairs(config, mode)
     for key, (expected, why) in FLAGS_OF_HPCC.items():
         if key in config.entries and key not in config.fates and key not in config.refusals:
