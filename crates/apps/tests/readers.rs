@@ -216,6 +216,19 @@ fn simgrid() {
     std::fs::remove_dir_all(folder).unwrap();
 }
 
+/// Names with capitals, no tags, and a wait for the request that began last, as before `SimGrid` 3.20.
+#[test]
+fn old_simgrid() {
+    let old = "0 init\n1 init\n0 compute 5e3\n0 Isend 1 1000\n0 wait\n1 Irecv 0 1000\n1 wait\n0 allReduce 8 0\n1 allReduce 8 0\n\
+               0 finalize\n1 finalize\n";
+    let new = "0 init\n1 init\n0 compute 5e3\n0 isend 1 0 1000\n0 wait 0 1 0\n1 irecv 0 0 1000\n1 wait 0 1 0\n\
+               0 allreduce 8 0\n1 allreduce 8 0\n0 finalize\n1 finalize\n";
+    let [old, new] = [old, new].map(|text| read_text("ti-old.txt", text).unwrap());
+    assert_eq!(old.programs, new.programs);
+    let error = read_text("ti-old.txt", "0 init\n0 waitAll\n0 wait\n0 finalize\n").unwrap_err();
+    assert_eq!(error, "FILE:3: waits, but no isend or irecv is open");
+}
+
 #[test]
 fn simgrid_mistakes() {
     let wrong = |from: &str, to: &str| {

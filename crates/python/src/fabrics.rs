@@ -146,15 +146,15 @@ impl Topology {
         Some(self.graph.nodes().iter().map(|node| node.name.clone()).zip(levels).collect())
     }
 
-    fn with_single_ports(&self) -> Topology {
-        let (graph, labels, split) = self.labels.split_hosts(&self.graph);
+    fn with_single_ports(&self) -> PyResult<Topology> {
+        let (graph, labels, split) = self.labels.split_hosts(&self.graph).map_err(wrong)?;
         let mut notes = self.notes.clone();
         if split > 0 {
             notes.push(format!(
                 "{split} hosts have several links: the first keeps the name, each further port is a host of its own (\"NAME.PORT\")"
             ));
         }
-        Topology { graph: Arc::new(graph), labels: Arc::new(labels), notes }
+        Ok(Topology { graph: Arc::new(graph), labels: Arc::new(labels), notes })
     }
 
     #[pyo3(signature = (per_switch, *, rate="10 Gbps", delay="1 us"))]

@@ -33,6 +33,15 @@ pub enum TopologyError {
         /// The receiving node.
         to: String,
     },
+    /// No node is a host, so nothing can send.
+    #[error(
+        "none of the {nodes} nodes is a host: mark hosts in the file (kind \"host\"), or for routes give every switch \
+         some (--hosts-per-switch 4)"
+    )]
+    NoHosts {
+        /// Number of nodes.
+        nodes: usize,
+    },
     /// A host has no link.
     #[error("host {host:?} has no link: link it to a switch, or remove it")]
     HostWithoutLink {
@@ -65,6 +74,9 @@ pub enum TopologyError {
 /// Returns all mistakes in `topology`; the list is empty if the topology can be simulated.
 pub fn check(topology: &Topology) -> Vec<TopologyError> {
     let mut errors = duplicate_names(topology);
+    if topology.hosts().next().is_none() {
+        errors.push(TopologyError::NoHosts { nodes: topology.nodes().len() });
+    }
     errors.extend(bad_links(topology));
     errors.extend(bad_hosts(topology));
     errors.extend(parts(topology));
@@ -101,21 +113,33 @@ fn bad_links(topology: &Topology) -> Vec<TopologyError> {
 }
 
 fn bad_hosts(topology: &Topology) -> Vec<TopologyError> {
-    let mut errors = Vec::new();
-    for host in topology.hosts() {
-        let ports = &topology.nodes()[host].ports;
-        match ports.len() {
-            0 => errors.push(TopologyError::HostWithoutLink { host: name(topology, host) }),
-            1 => {}
-            count => {
-                let peers: Vec<_> =
-                    ports.iter().map(|p| format!("{:?}", name(topology, topology.peer(*p)))).collect();
-                let peers = peers.join(", ");
-                errors.push(TopologyError::HostWithSeveralLinks { host: name(topology, host), count, peers });
-            }
-        }
+    let of_host = |host: NodeId| match topology.nodes()[host].ports.len() {
+        0 => Some(TopologyError::HostWithoutLink { host: name(topology, host) }),
+        1 => None,
+        _ => Some(several_links(topology, host)),
+    };
+    topology.hosts().filter_map(of_host).collect()
+}
+
+fn several_links(topology: &Topology, host: NodeId) -> TopologyError {
+    let ports = &topology.nodes()[host].ports;
+    let peers: Vec<_> = ports.iter().map(|p| format!("{:?}", name(topology, topology.peer(*p)))).collect();
+    TopologyError::HostWithSeveralLinks {
+        host: name(topology, host),
+        count: ports.len(),
+        peers: peers.join(", "),
     }
-    errors
+}
+
+/// The first host with several links of which one leads to another host: its ports cannot act as separate hosts,
+/// because the link between the hosts would lead nowhere.
+pub(crate) fn host_wired_to_host(topology: &Topology) -> Option<TopologyError> {
+    let is_host = |node: NodeId| topology.nodes()[node].kind == NodeKind::Host;
+    let is_wired = |host: &NodeId| {
+        let ports = &topology.nodes()[*host].ports;
+        ports.len() > 1 && ports.iter().any(|port| is_host(topology.peer(*port)))
+    };
+    topology.hosts().find(is_wired).map(|host| several_links(topology, host))
 }
 
 /// Returns one error for each connected part of the graph beyond the first; [`bad_hosts`] reports hosts
@@ -185,7 +209,7 @@ mod tests {
         let hosts = nodes(&mut pair, NodeKind::Host, &["a", "b"]);
         pair.add_link(hosts[0], hosts[1], FAST);
         assert_eq!(check(&pair), []);
-        assert_eq!(check(&Topology::new()), []);
+        assert_eq!(check(&Topology::new()), [TopologyError::NoHosts { nodes: 0 }]);
     }
 
     #[test]

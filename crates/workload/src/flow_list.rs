@@ -3,8 +3,8 @@
 //! Further columns are ignored. Times are rounded to the nearest picosecond.
 //!
 //! `.txt` files are flow files of the HPCC simulator (Li et al., SIGCOMM 2019) or its descendants: the number
-//! of flows, then `src dst priority_group port bytes start_s` for each flow, with the node ids of its
-//! topology file.
+//! of flows, then `src dst priority_group port bytes start_s` for each flow (without `port` in those of
+//! `ConWeave`), with the node ids of its topology file.
 
 use super::context::{Context, SIZES, TIMES, host};
 use super::maker::Maker;
@@ -116,20 +116,28 @@ const HPCC_COLUMNS: [&str; 6] = ["src", "dst", "priority group", "port", "size i
 
 fn read_hpcc(path: &Path) -> Result<FlowList, String> {
     let text = files::read_text(path).map_err(|error| error.to_string())?;
-    let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
+    let data = text.trim_start_matches('\u{feff}').lines().map(|line| line.split('#').next().unwrap_or(""));
+    let mut lines = (1..).zip(data).filter(|(_, line)| !line.trim().is_empty());
     let count = lines.next().and_then(|(_, line)| line.trim().parse::<u64>().ok()).ok_or_else(|| {
         format!("this is no flow file of the HPCC simulator: its first line is the number of flows, then {} for each", HPCC_COLUMNS.join(", "))
     })?;
     let mut list = FlowList { unit: "line", ..FlowList::default() };
-    let mut read = 0;
+    let (mut read, mut width) = (0, None);
     for (number, line) in lines.by_ref().take(usize::try_from(count).unwrap_or(usize::MAX)) {
         read += 1;
         let words: Vec<&str> = line.split_whitespace().collect();
-        if let Ok(words) = <[&str; 6]>::try_from(words.as_slice()) {
-            list.add(number, hpcc_entry(words));
-        } else {
-            let message = format!("{} values; expected 6: {}", words.len(), HPCC_COLUMNS.join(", "));
-            list.mistakes.push((number, message));
+        // All rows have the form of the first, so that a row without its end is not taken for the other form.
+        let form = *width.get_or_insert(words.len());
+        match words[..] {
+            [src, dst, _, _, size, start] | [src, dst, _, size, start] if words.len() == form => {
+                list.add(number, hpcc_entry([src, dst, size, start]));
+            }
+            _ => {
+                let (columns, of_file) = (HPCC_COLUMNS.join(", "), if form == 5 { 5 } else { 6 });
+                let without = if form == 5 { ", without port" } else { "" };
+                let message = format!("{} values; expected {of_file}: {columns}{without}", words.len());
+                list.mistakes.push((number, message));
+            }
         }
     }
     if read < count {
@@ -151,7 +159,7 @@ fn read_hpcc(path: &Path) -> Result<FlowList, String> {
     Ok(list)
 }
 
-fn hpcc_entry([src, dst, _, _, size, start]: [&str; 6]) -> Result<FlowEntry, Problem> {
+fn hpcc_entry([src, dst, size, start]: [&str; 4]) -> Result<FlowEntry, Problem> {
     let size = size.parse().map_err(|_| (2, format!("{size:?} is not a whole number of bytes")))?;
     let start: f64 = start.parse().map_err(|_| (3, format!("{start:?} is not a number of seconds")))?;
     checked(src, dst, size, start * 1e6)
@@ -455,6 +463,11 @@ mod tests {
             (2, "column size_bytes: \"much\" is not a whole number of bytes".to_owned())
         );
         assert!(list.mistakes[1].1.contains("4 values; expected 6"), "{:?}", list.mistakes);
+        // ConWeave's files have no port; a row that is cut short is no row of that form.
+        let list = read("2 # flows\r\n2 1 3 200000000 2\r\n3 1 3 5000 2.000000001\r\n").unwrap();
+        assert_eq!(list.flows, expected);
+        let list = read("2\n2 1 3 100 200000000 2\n3 1 3 100 5000\n").unwrap();
+        assert_eq!((list.flows.len(), list.mistakes.len()), (1, 1));
         assert!(read("5\n2 1 3 100 1 2\n").unwrap_err().contains("says 5 flows, and there are 1"));
         assert!(read("src,dst\n").unwrap_err().contains("no flow file of the HPCC simulator"));
     }

@@ -22,19 +22,26 @@ imports = commands.group("import", "Turn inputs of other simulators, and registe
 def hpcc(
     config: Annotated[Path, typer.Argument(help="The simulator's config.txt.")],
     out: Annotated[Path | None, out_option("The scenario file; beside the config if left out.")] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Leave a key of the config out, which is refused otherwise. Repeatable."),
+    ] = None,
+    topology: Annotated[Path | None, typer.Option(help="Topology file, in place of TOPOLOGY_FILE.")] = None,
+    flows: Annotated[Path | None, typer.Option(help="Flow file, in place of FLOW_FILE.")] = None,
     force: Force = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write the scenario of a config.txt of the HPCC simulator.
+    """Write the scenario of a config.txt of the HPCC simulator or a fork: ConWeave, PowerTCP, SimAI.
 
-    Reads the topology and flow files unchanged; notes list the skipped parts.
+    Each key is used, shows why it changes nothing, or is refused; the scenario file lists them. The topology and flow
+    files are read unchanged.
     """
     from pauseframe.imports.hpcc import read_config
 
-    imported = read_config(config)
     target = out or config.with_suffix(".toml")
-    if target.parent.resolve() != config.parent.resolve():
-        raise InputError(f"{target} must be beside {config}, because both name the same files")
+    if target.exists() and not force:
+        raise InputError(f"{target} exists: name another file, or replace it with --force")
+    imported = read_config(config, folder=target.parent, without=without or (), topology=topology, flows=flows)
     _write(imported, target, force=force, as_json=as_json)
 
 

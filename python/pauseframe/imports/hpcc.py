@@ -1,230 +1,628 @@
 """Converts a `config.txt` of the HPCC simulator (Li et al., SIGCOMM 2019) and its forks to a scenario.
 
-A line is a key and its values. Settings that a scenario cannot express become notes, so that nobody assumes equal runs.
+Forks are ConWeave, PowerTCP, SimAI and astra-network-ns3. A line is a key and its values. Every key is used, has no
+effect here for a stated reason, or is refused, so that nobody assumes equal runs; `without` leaves a key out.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import re
+from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pauseframe import _core
 from pauseframe._core import InputError
+from pauseframe.imports.config_file import Config, read_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-CONTROLS = {"1": "dcqcn_hpcc", "3": "hpcc", "7": "timely"}
-"""Congestion control by CC_MODE."""
+CONTROLS = {"1": "dcqcn_hpcc", "3": "hpcc", "7": "timely", "8": "dctcp", "12": "none"}
+"""Congestion control by CC_MODE; none reacts to 12, which astra-network-ns3 sets (rdma-hw.cc)."""
+NAMES_OF_MODES = {"10": "HPCC-PINT"}
+"""Congestion controls that are not simulated."""
+BALANCERS = {"2": "DRILL", "3": "CONGA", "6": "LetFlow", "9": "ConWeave"}
+"""Load balancers of ConWeave that are not simulated, by LB_MODE."""
+OUTPUT = "the simulator's own output"
+UNREAD = "the simulator reads it and does not use it"
 SILENT = {
-    "ENABLE_QCN",
-    "USE_DYNAMIC_PFC_THRESHOLD",
-    "TRACE_FILE",
-    "TRACE_OUTPUT_FILE",
-    "FCT_OUTPUT_FILE",
-    "PFC_OUTPUT_FILE",
-    "ENABLE_TRACE",
-    "QLEN_MON_FILE",
-    "QLEN_MON_START",
-    "QLEN_MON_END",
-    "MULTI_RATE",
-    "SAMPLE_FEEDBACK",
-    "PINT_LOG_BASE",
-    "PINT_PROB",
-    "INT_MULTI",
-    "RATE_BOUND",
-    "GLOBAL_T",
-    "VAR_WIN",
-    "FAST_REACT",
-    "L2_CHUNK_SIZE",
-    "L2_BACK_TO_ZERO",
-    "DCTCP_RATE_AI",
-    "ACK_HIGH_PRIO",
-}
-"""Keys about output files, and keys whose value has no effect here."""
-USED = {
-    "TOPOLOGY_FILE",
-    "FLOW_FILE",
-    "CC_MODE",
-    "PACKET_PAYLOAD_SIZE",
-    "L2_ACK_INTERVAL",
-    "KMAX_MAP",
-    "KMIN_MAP",
-    "PMAX_MAP",
-    "BUFFER_SIZE",
-    "SIMULATOR_STOP_TIME",
-    "MI_THRESH",
-    "ERROR_RATE_PER_LINK",
-    "LINK_DOWN",
-    "HAS_WIN",
-}
+    "USE_DYNAMIC_PFC_THRESHOLD": "thresholds of PFC always follow the free buffer, as in the simulator",
+    "TRACE_FILE": "it names the nodes of the simulator's own trace",
+    "PAUSE_TIME": "a pause lasts until its resume frame",
+    "INT_MULTI": "the unit of HPCC's telemetry follows from the line rate",
+    "L2_CHUNK_SIZE": "it matters only with L2_BACK_TO_ZERO 1",
+    "DATA_RATE": UNREAD,
+    "LINK_DELAY": UNREAD,
+    "NIC_TOTAL_PAUSE_TIME": UNREAD,
+    "LOAD": "FLOW_FILE has the flows",
+    "FLOWGEN_START_TIME": "FLOW_FILE has the starts",
+    "PINT_LOG_BASE": "a key of HPCC-PINT",
+    "PINT_PROB": "a key of HPCC-PINT",
+} | dict.fromkeys(
+    (
+        "TRACE_OUTPUT_FILE",
+        "FCT_OUTPUT_FILE",
+        "PFC_OUTPUT_FILE",
+        "ENABLE_TRACE",
+        "QLEN_MON_FILE",
+        "QLEN_MON_START",
+        "QLEN_MON_END",
+        "QLEN_MON_INTERVAL",
+        "FLOW_INPUT_FILE",
+        "CNP_OUTPUT_FILE",
+        "VOQ_MON_FILE",
+        "VOQ_MON_DETAIL_FILE",
+        "UPLINK_MON_FILE",
+        "CONN_MON_FILE",
+        "EST_ERROR_MON_FILE",
+        "SW_MONITORING_INTERVAL",
+        "BW_MON_FILE",
+        "BW_MON_INTERVAL",
+        "RATE_MON_FILE",
+        "CNP_MON_FILE",
+        "MON_START",
+        "MON_END",
+        "QP_MON_INTERVAL",
+    ),
+    OUTPUT,
+)
+"""Keys without an effect here, whatever their value, with the reason."""
 DCQCN = {
-    "ALPHA_RESUME_INTERVAL": 'dcqcn_alpha_interval = "{} us"',
-    "RP_TIMER": 'dcqcn_rise_interval = "{} us"',
-    "EWMA_GAIN": "dcqcn_gain = {}",
-    "FAST_RECOVERY_TIMES": "dcqcn_recovery_steps = {}",
-    "RATE_AI": 'dcqcn_additive_increase = "{}"',
-    "RATE_HAI": 'dcqcn_hyper_increase = "{}"',
-    "MIN_RATE": 'dcqcn_minimum_rate = "{}"',
+    "ALPHA_RESUME_INTERVAL": ("dcqcn_alpha_interval", '"{} us"'),
+    "RP_TIMER": ("dcqcn_rise_interval", '"{} us"'),
+    "EWMA_GAIN": ("dcqcn_gain", "{}"),
+    "FAST_RECOVERY_TIMES": ("dcqcn_recovery_steps", "{}"),
+    "RATE_AI": ("dcqcn_additive_increase", '"{}"'),
+    "RATE_HAI": ("dcqcn_hyper_increase", '"{}"'),
+    "MIN_RATE": ("dcqcn_minimum_rate", '"{}"'),
 }
-"""Constants of DCQCN, with the lines for them."""
-FIXED: dict[str, dict[str, float]] = {
-    "dcqcn_hpcc": {"RATE_DECREASE_INTERVAL": 4, "CLAMP_TARGET_RATE": 0},
-    "hpcc": {"U_TARGET": 0.95},
-    "timely": {},
-}
-"""Constants without a key, as the scripts of the HPCC simulator set them."""
+"""Constants of DCQCN, with the keys of a scenario."""
 BY_LINE_RATE = {
-    "hpcc": {"RATE_AI": "10 Mb/s for each 25 Gb/s", "MIN_RATE": "1/100"},
-    "timely": {"RATE_AI": "10 Mb/s for each 10 Gb/s", "RATE_HAI": "50 Mb/s for each 10 Gb/s", "MIN_RATE": "1/100"},
+    "3": {"RATE_AI": ("10 Mb/s for each 25 Gb/s", 2500), "MIN_RATE": ("1/100", 100)},
+    "7": {
+        "RATE_AI": ("10 Mb/s for each 10 Gb/s", 1000),
+        "RATE_HAI": ("50 Mb/s for each 10 Gb/s", 200),
+        "MIN_RATE": ("1/100", 100),
+    },
 }
-"""Constants that follow from the line rate here, as in the scripts of the HPCC simulator."""
+"""Constants that follow from the line rate here, as in the scripts of the HPCC simulator: the rule and its divisor."""
+FLAGS_OF_HPCC = {
+    "MULTI_RATE": ("0", "HPCC has one rate for all hops here"),
+    "SAMPLE_FEEDBACK": ("0", "each packet carries telemetry here"),
+    "FAST_REACT": ("1", "HPCC reacts to each acknowledgement here"),
+    "VAR_WIN": ("1", "HPCC's window follows its rate here"),
+    "HAS_WIN": ("1", "HPCC always has a window here"),
+    "U_TARGET": ("0.95", "the target utilisation of HPCC is 0.95 here"),
+}
+"""Settings of HPCC without a key, with the value that is simulated."""
+LONGEST = 86_400.0
+"""Longest `stop.time`, in seconds."""
 
 
 @dataclass(frozen=True)
 class Imported:
-    """A scenario as TOML, and notes on the parts that it leaves out."""
+    """A scenario as TOML, and one note on what became of each key."""
 
     toml: str
     notes: list[str]
 
 
-def read_config(path: Path) -> Imported:
-    """The scenario of a `config.txt`, for a file beside it.
+@dataclass(frozen=True)
+class Fabric:
+    """The part of a topology file that a config refers to: names and kinds of nodes, ends and rates of links."""
+
+    nodes: list[tuple[str, str]]
+    links: list[tuple[str, str, int]]
+
+    @property
+    def switch_rates(self) -> set[int]:
+        """Rates of links at switches, in bits per second."""
+        kinds = dict(self.nodes)
+        return {rate for a, b, rate in self.links if "switch" in (kinds[a], kinds[b])}
+
+    @property
+    def host_rates(self) -> set[int]:
+        """Rates of links at hosts, in bits per second."""
+        kinds = dict(self.nodes)
+        return {rate for a, b, rate in self.links if "host" in (kinds[a], kinds[b])}
+
+
+def read_config(
+    path: Path,
+    *,
+    folder: Path | None = None,
+    without: Sequence[str] = (),
+    topology: Path | None = None,
+    flows: Path | None = None,
+) -> Imported:
+    """The scenario of a `config.txt`, for a file in `folder` (beside it if not given).
+
+    `without` names keys to leave out; `topology` and `flows` replace the files that the config names.
 
     Raises:
-        InputError: a key is missing, or the congestion control is not supported.
+        InputError: a line is damaged, a file or key is missing, or a key cannot be followed.
 
     """
-    values = _values(path)
-    if not values.keys() & USED:
+    config = Config(path, read_entries(path))
+    known = KNOWN & config.entries.keys()
+    if not known:
         raise InputError(f"{path} is no config.txt of the HPCC simulator: it has none of its keys, such as CC_MODE")
-    mode = _one(path, values, "CC_MODE")
-    if mode not in CONTROLS:
-        known = ", ".join(f"{number} ({name})" for number, name in CONTROLS.items())
-        raise InputError(f"{path}: CC_MODE {mode} is not supported; supported are {known}")
-    notes = list(_notes(values, CONTROLS[mode]))
-    payload = int(_one(path, values, "PACKET_PAYLOAD_SIZE", "1000"))
-    mtu = next((size for size in (256, 512, 1000, 1024, 2048, 4096) if size >= payload), 4096)
-    if mtu != payload:
-        notes.append(f"PACKET_PAYLOAD_SIZE {payload}: packets have {mtu} bytes of payload, a path MTU of RoCEv2")
-    text = json.dumps
-    lines = [
-        f"# From {path.name} of the HPCC simulator; `pauseframe import hpcc` lists the skipped parts.",
-        f"name = {text(path.stem)}",
-        f'stop = {{ time = "{_one(path, values, "SIMULATOR_STOP_TIME", "4")} s", when_finished = true }}',
+    if unknown := next((key for key in without if key not in config.entries), None):
+        raise InputError(f"--without {unknown}: {path} has no such key")
+    left = {key: f"left out, as --without asks: {key} {config.entries.pop(key).text}" for key in without}
+    base = folder or path.parent
+    wiring = _file(config, "TOPOLOGY_FILE", topology)
+    fabric = _fabric(wiring)
+    parts = [
+        _head(config, path.stem),
+        [
+            "",
+            "[topology]",
+            'kind = "file"',
+            f"path = {json.dumps(os.path.relpath(wiring, base))}",
+            'format = "hpcc"',
+        ],
+        _hosts(config),
+        _routing(config),
+        _switches(config, fabric),
+        _transport(config, fabric),
+        _faults(config, fabric, _read_topology(wiring)),
+        _flows(config, flows, base),
+    ]
+    for key, entry in config.entries.items():
+        if why := SILENT.get(key):
+            config.idle(key, why)
+        elif key not in config.fates and key not in config.refusals:
+            config.refuse(key, f"{entry.text}: this key is not known")
+    config.raise_refusals()
+    notes = [f"{key} {config.entries[key].text}: {fate}" for key, fate in config.fates.items() if key in config.entries]
+    notes += left.values()
+    head = [
+        f"# From {path.name} of the HPCC simulator or a fork; what became of each key:",
+        *(f"#   {n}" for n in notes),
+    ]
+    return Imported("\n".join([*head, *(line for part in parts for line in part), ""]), notes)
+
+
+def _file(config: Config, key: str, given: Path | None) -> Path:
+    """The file of a key: the simulator's names begin at the folder that it runs in, which is one above the config's."""
+    if given is not None:
+        if not given.is_file():
+            raise InputError(f"{given}: there is no such file")
+        if key in config.entries:
+            config.used(key, f"replaced by {given}")
+        return given
+    option = "--topology" if key == "TOPOLOGY_FILE" else "--flows"
+    try:
+        name = config.one(key)
+    except InputError as error:
+        raise InputError(f"{error}: name the file with {option}") from None
+    here = config.path.resolve().parent
+    places = [here, *list(here.parents)[:6], Path.cwd()]
+    for candidate in [*(folder / name for folder in places), here / Path(name).name]:
+        if candidate.is_file():
+            config.used(key, str(os.path.relpath(candidate, here)))
+            return candidate
+    raise config.error(key, f"{name}: no such file beside the config or in a folder above it; name it with {option}")
+
+
+def _read_topology(path: Path) -> _core.Topology:
+    return _core.Topology.read(str(path), format="hpcc")
+
+
+def _fabric(path: Path) -> Fabric:
+    read = _read_topology(path)
+    # Refuses NVSwitches and hosts that are wired to hosts, with the message of all other commands.
+    read.with_single_ports()
+    nodes = [(name, kind) for name, kind, _ in read.nodes()]
+    links = [(a, b, rate) for a, b, rate, _ in read.links()]
+    counts = Counter(end for a, b, _ in links for end in (a, b))
+    if host := next((name for name, kind in nodes if kind == "host" and counts[name] > 1), None):
+        raise InputError(
+            f"{path}: host {host} has {counts[host]} links, and a host has one port here: leave it one link"
+        )
+    return Fabric(nodes, links)
+
+
+def _head(config: Config, name: str) -> list[str]:
+    if "FLOWGEN_STOP_TIME" in config.entries and "SIMULATOR_STOP_TIME" not in config.entries:
+        key, seconds = "FLOWGEN_STOP_TIME", config.number("FLOWGEN_STOP_TIME", "") + 10
+    else:
+        key, seconds = "SIMULATOR_STOP_TIME", config.number("SIMULATOR_STOP_TIME", "3.01")
+        if "FLOWGEN_STOP_TIME" in config.entries:
+            config.idle("FLOWGEN_STOP_TIME", "SIMULATOR_STOP_TIME ends the run")
+    time = f'time = "{seconds:g} s", ' if 0 < seconds <= LONGEST else ""
+    ends = f"the run ends at {seconds:g} s, or when all flows have finished" if time else "it ends with the last flow"
+    config.used(key, ends)
+    seed = []
+    if "RANDOM_SEED" in config.entries:
+        seed = [f"seed = {config.whole('RANDOM_SEED', '')}"]
+        config.used("RANDOM_SEED", "seed")
+    return [
+        f"name = {json.dumps(name)}",
+        *seed,
+        f"stop = {{ {time}when_finished = true }}",
         'clocks = "ideal"',
-        "",
-        "[topology]",
-        'kind = "file"',
-        f"path = {text(_file(path, values, 'TOPOLOGY_FILE'))}",
-        'format = "hpcc"',
+    ]
+
+
+def _payload(config: Config) -> int:
+    """Payload of a packet: the next of the path MTUs that queue pairs have."""
+    payload = config.whole("PACKET_PAYLOAD_SIZE", "1000")
+    sizes = [256, 512, 1024, 2048, 4096]
+    if "1000" in OPTIONS.get("transport.rdma_mtu", ""):
+        sizes.insert(2, 1000)
+    mtu = next((size for size in sizes if size >= payload), sizes[-1])
+    if "PACKET_PAYLOAD_SIZE" in config.entries:
+        if abs(mtu - payload) <= 0.05 * payload:
+            config.used("PACKET_PAYLOAD_SIZE", f"packets carry {mtu} bytes, a path MTU of RoCEv2")
+        else:
+            choices = ", ".join(map(str, sizes))
+            config.refuse("PACKET_PAYLOAD_SIZE", f"{payload}: packets carry {choices} bytes; set one of them")
+    return mtu
+
+
+def _hosts(config: Config) -> list[str]:
+    return [
         "",
         "[host] # as in the simulator: no Ethernet headers and gaps, queue pairs take turns",
-        f'mtu = "{max(1500, mtu + 102)} B"',
+        f'mtu = "{max(1500, _payload(config) + 102)} B"',
         'wire_overhead = "none"',
         'nic_queue = "per_destination"',
+    ]
+
+
+def _routing(config: Config) -> list[str]:
+    mode = config.one("LB_MODE", "0")
+    if "LB_MODE" in config.entries:
+        if mode == "0":
+            config.used("LB_MODE", "ECMP by a hash of the flow")
+        else:
+            name = BALANCERS.get(mode, "this load balancer")
+            config.refuse("LB_MODE", f"{mode}: {name} is not simulated; 0 is ECMP by a hash of the flow")
+    for key in config.entries:
+        if key.startswith("CONWEAVE_"):
+            config.idle(key, "a key of ConWeave (LB_MODE 9)")
+    return ["", "[routing]", 'kind = "ecmp"', 'convergence = "0 s" # the simulator changes its routes at once']
+
+
+def _switches(config: Config, fabric: Fabric) -> list[str]:
+    size = config.number("BUFFER_SIZE", "16")
+    if size <= 0:
+        raise config.error("BUFFER_SIZE", f"{config.one('BUFFER_SIZE')}: give a size in MiB above 0")
+    if "BUFFER_SIZE" in config.entries:
+        config.used("BUFFER_SIZE", f"switches share {size:g} MiB; a port may take 1/8 of the free buffer")
+    lines = [
         "",
         "[switch]",
-        f'buffer = {{ policy = "shared", size = "{_one(path, values, "BUFFER_SIZE", "16")} MiB", alpha = 0.125 }}',
-        f"marker = {_marker(path, values)}",
-        "",
-        "[transport]",
-        'preset = "roce_dcqcn"' if mode == "1" else f'preset = "roce_{CONTROLS[mode]}"',
-        f"rdma_control = {text(CONTROLS[mode])}",
-        f'rdma_mtu = "{mtu} B"',
-        f"rdma_ack_every = {max(1, int(_one(path, values, 'L2_ACK_INTERVAL', '1')))}",
-        'rdma_nak_interval = "500 us"',
-        "rdma_slow_restart = false",
-        'rdma_timer = "ibta" # the simulator has no timer; this one is long',
-        'rdma_cnp_interval = "0 s" # every marked packet is answered',
+        f'buffer = {{ policy = "shared", size = "{size:g} MiB", alpha = 0.125 }}',
+        f"marker = {_marker(config, fabric)}",
     ]
-    if mode == "3":
-        lines.append(f"hpcc_max_stage = {_one(path, values, 'MI_THRESH', '0')}")
-    elif mode == "1":
-        lines += [line.format(_constant(path, key, values[key][0])) for key, line in DCQCN.items() if values.get(key)]
-    flows = text(_file(path, values, "FLOW_FILE"))
-    lines += ["", "[[workload]]", 'kind = "flows"', f"file = {flows}", ""]
-    return Imported("\n".join(lines), notes)
+    if "ENABLE_PFC" in config.entries:
+        on = config.one("ENABLE_PFC") != "0"
+        config.used("ENABLE_PFC", "PFC is on" if on else "PFC is off (switch.pfc), and no class is lossless")
+        lines += [] if on else ["pfc = false"]
+    return lines
 
 
-def _values(path: Path) -> dict[str, list[str]]:
-    lines = (line.split("#")[0].split() for line in path.read_text(encoding="utf-8").splitlines())
-    return {words[0]: words[1:] for words in lines if words}
-
-
-def _one(path: Path, values: dict[str, list[str]], key: str, default: str | None = None) -> str:
-    found = values.get(key)
-    if found:
-        return found[0]
-    if default is None:
-        raise InputError(f"{path}: {key} is missing")
-    return default
-
-
-def _file(path: Path, values: dict[str, list[str]], key: str) -> str:
-    """The name of a file for a scenario beside `path`: the simulator's names begin at the folder that it runs in."""
-    name = _one(path, values, key)
-    for folder in (path.parent, path.parent / os.pardir, Path.cwd()):
-        if (folder / name).is_file():
-            return os.path.relpath(folder / name, path.parent)
-    return name
-
-
-def _constant(path: Path, key: str, value: str) -> str:
-    """A constant of DCQCN in the notation of scenarios: rates of ns-3 are `40Mb/s` or `40Mbps`."""
-    if "RATE" not in key:
-        return value
-    rate = re.fullmatch(r"([0-9.]+)([kKMG]?)(?:bps|b/s)", value)
-    if rate is None:
-        raise InputError(f"{path}: {key} {value} is no rate in bits per second, such as 40Mb/s")
-    return f"{rate[1]} {rate[2].upper()}bps"
-
-
-def _by_rate(path: Path, values: dict[str, list[str]], key: str) -> dict[int, str]:
-    """The entries of a map (`KMAX_MAP count rate value rate value ...`) by link rate in bits per second."""
-    words = values.get(key, [])[1:]
-    pairs = dict(zip(map(int, words[::2]), words[1::2], strict=False))
-    if not pairs:
-        raise InputError(f"{path}: {key} is missing or has no entry")
-    return pairs
-
-
-def _marker(path: Path, values: dict[str, list[str]]) -> str:
-    """RED with a threshold for each link rate (values in kB)."""
-
-    def sizes(key: str) -> str:
-        pairs = _by_rate(path, values, key)
-        entries = (f'"{rate / 1e9:g} Gbps" = "{size} KB"' for rate, size in pairs.items())
-        return f"{{ {', '.join(entries)} }}"
-
-    shares = _by_rate(path, values, "PMAX_MAP")
+def _marker(config: Config, fabric: Fabric) -> str:
+    """RED with thresholds (kB) and a probability for each link rate in use."""
+    if config.one("ENABLE_QCN", "1") == "0":
+        config.used("ENABLE_QCN", "switches mark nothing")
+        for key in {"KMIN_MAP", "KMAX_MAP", "PMAX_MAP"} & config.entries.keys():
+            config.idle(key, "ENABLE_QCN 0 turns marks off")
+        return '"none"'
+    if "ENABLE_QCN" in config.entries:
+        config.used("ENABLE_QCN", "switches mark by the maps of KMIN, KMAX and PMAX")
+    tables = {}
+    for key, unit in (("KMIN_MAP", '"{:g} KB"'), ("KMAX_MAP", '"{:g} KB"'), ("PMAX_MAP", "{:g}")):
+        values = config.by_rate(key, float)
+        if missing := sorted(fabric.switch_rates - values.keys()):
+            raise config.error(key, f"has no value for {missing[0]}, the rate of a link in bit/s: add a pair for it")
+        if key == "PMAX_MAP" and (wrong := next((p for p in values.values() if not 0 <= p <= 1), None)) is not None:
+            raise config.error(key, f"has the probability {wrong:g}; it is 0 to 1")
+        rows = [f'"{rate / 1e9:.12g} Gbps" = {unit.format(values[rate])}' for rate in sorted(fabric.switch_rates)]
+        tables[key] = f"{{ {', '.join(rows)} }}"
+        config.used(
+            key, f"RED for ports of {', '.join(f'{rate / 1e9:g} Gb/s' for rate in sorted(fabric.switch_rates))}"
+        )
     return (
-        f'{{ kind = "red", min = {sizes("KMIN_MAP")}, max = {sizes("KMAX_MAP")}, '
-        f'p_max = {float(shares[max(shares)])}, w_q = 1.0, at = "dequeue", not_ect = "queue" }}'
+        f'{{ kind = "red", min = {tables["KMIN_MAP"]}, max = {tables["KMAX_MAP"]}, '
+        f'p_max = {tables["PMAX_MAP"]}, w_q = 1.0, at = "dequeue", not_ect = "queue" }}'
     )
 
 
-def _notes(values: dict[str, list[str]], control: str) -> Iterator[str]:
-    if values.get("ERROR_RATE_PER_LINK", ["0"])[0] not in ("0", "0.0", "0.0000"):
-        yield "ERROR_RATE_PER_LINK: links lose no packets; add a [[corruption]] table"
-    if any(word != "0" for word in values.get("LINK_DOWN", [])):
-        yield "LINK_DOWN: no link goes down; add a [[failure]] table"
-    if len(set(values.get("PMAX_MAP", [])[2::2])) > 1:
-        yield "PMAX_MAP: all ports have the value of the fastest rate"
-    if values.get("HAS_WIN", ["0"])[0] != "0" and control != "hpcc":
-        yield f"HAS_WIN: {control} has no window here"
-    for key, fixed in FIXED[control].items():
-        given = values.get(key)
-        if given and float(given[0]) != fixed:
-            yield f"{key} {given[0]}: {fixed} is used"
-    for key, rule in BY_LINE_RATE.get(control, {}).items():
-        if values.get(key):
-            yield f"{key} {values[key][0]}: {rule} of the line rate is used"
-    known = SILENT | USED | DCQCN.keys() | {key for keys in FIXED.values() for key in keys}
-    unused = sorted(key for key in values if key not in known)
-    if unused:
-        yield f"not used: {', '.join(unused)}"
+def _transport(config: Config, fabric: Fabric) -> list[str]:
+    mode = config.one("CC_MODE", "1")
+    if mode not in CONTROLS:
+        name = f" ({NAMES_OF_MODES[mode]})" if mode in NAMES_OF_MODES else ""
+        known = ", ".join(f"{number} ({name})" for number, name in CONTROLS.items())
+        raise config.error("CC_MODE", f"{mode}{name} is not simulated; supported are {known}")
+    preset = {"1": "roce_dcqcn", "8": "tcp_bolt", "12": "roce_dcqcn"}.get(mode, f"roce_{CONTROLS[mode]}")
+    lossless = config.one("ENABLE_PFC", "1") != "0"
+    lines = ["", "[transport]", f"preset = {json.dumps(preset)}"]
+    lines += [] if lossless else ["lossless = false"]
+    if "CC_MODE" in config.entries:
+        config.used(
+            "CC_MODE",
+            f"preset {preset}"
+            + {"8": "; one segment more each round trip", "12": " without a congestion control"}.get(mode, ""),
+        )
+    lines += _dctcp(config) if mode == "8" else _queue_pairs(config, mode)
+    for key, (expected, why) in FLAGS_OF_HPCC.items():
+        if key in config.entries and key not in config.fates and key not in config.refusals:
+            if mode != "3":
+                config.idle(key, "a key of HPCC (CC_MODE 3)")
+            elif config.number(key, "") == float(expected):
+                config.used(key, why)
+            else:
+                config.refuse(key, f"{config.one(key)}: {why}, as with {key} {expected}")
+    _constants(config, mode, fabric)
+    for key, expected, why in (
+        ("ACK_HIGH_PRIO", "0", "acknowledgements have the priority of the data here"),
+        ("RATE_BOUND", "1", "rates always bound the sender here"),
+        ("L2_BACK_TO_ZERO", "0", "lost packets are sent again from the gap on here (go-back-N)"),
+    ):
+        if key in config.entries:
+            if config.one(key) == expected:
+                config.used(key, why)
+            else:
+                config.refuse(key, f"{config.one(key)}: {why}")
+    _global_round_trip(config, mode)
+    return lines
+
+
+def _queue_pairs(config: Config, mode: str) -> list[str]:
+    payload = _payload(config)
+    every = max(1, -(-config.whole("L2_ACK_INTERVAL", "0") // payload))
+    if "L2_ACK_INTERVAL" in config.entries:
+        config.used("L2_ACK_INTERVAL", f"bytes: an acknowledgement for every {every} packets")
+    lines = [
+        f"rdma_control = {json.dumps(CONTROLS[mode])}",
+        f'rdma_mtu = "{payload} B"',
+        f"rdma_ack_every = {every}",
+        'rdma_cnp_interval = "0 s" # every marked packet is answered',
+        'rdma_cnp_scope = "queue_pair"',
+        'rdma_nak_interval = "500 us"',
+        "rdma_slow_restart = false",
+    ]
+    if mode == "3":
+        lines.append(f"hpcc_max_stage = {config.whole('MI_THRESH', '5')}")
+        if "MI_THRESH" in config.entries:
+            config.used("MI_THRESH", "hpcc_max_stage")
+    elif "MI_THRESH" in config.entries:
+        config.idle("MI_THRESH", "a key of HPCC (CC_MODE 3)")
+    return [*lines, *_windows(config, mode), *(_lines_of_dcqcn(config) if mode == "1" else [])]
+
+
+def _windows(config: Config, mode: str) -> list[str]:
+    """The window beside a rate (HAS_WIN, VAR_WIN, IRN), and the timer."""
+    is_irn = config.one("ENABLE_IRN", "0") != "0"
+    has_window = mode != "3" and config.one("HAS_WIN", "1") != "0"
+    window = "by_rate" if has_window and config.one("VAR_WIN", "0") != "0" else "fixed"
+    if mode != "3":
+        _judge_windows(config, mode, window if has_window else "none")
+    if not is_irn and "ENABLE_IRN" in config.entries:
+        config.used("ENABLE_IRN", "go-back-N")
+    elif is_irn and _is_known("rdma_window"):
+        config.used(
+            "ENABLE_IRN", "selective repeat, a window of one bandwidth-delay product, timeouts of 320 us (RTO_high)"
+        )
+    elif is_irn:
+        config.refuse("ENABLE_IRN", "1: the window of IRN is not simulated")
+    lines = ["rdma_selective_repeat = true", 'rdma_timeout = "320 us"'] if is_irn else []
+    if (has_window or is_irn) and _is_known("rdma_window"):
+        lines.append(f'rdma_window = "{window}"')
+    if _is_known("rdma_timer"):
+        lines.append('rdma_timer = "ibta" # without IRN the simulator has no timer; this one is long')
+    return lines
+
+
+def _judge_windows(config: Config, mode: str, window: str) -> None:
+    for key in {"HAS_WIN", "VAR_WIN"} & config.entries.keys():
+        if window == "none":
+            config.used(key, "no window")
+        elif _is_known("rdma_window"):
+            config.used(key, f'rdma_window = "{window}"')
+        elif key == "HAS_WIN":
+            config.refuse(key, f"{config.one(key)}: a window beside {CONTROLS[mode]} is not simulated")
+        else:
+            config.idle(key, "without HAS_WIN")
+
+
+def _dctcp(config: Config) -> list[str]:
+    """DCTCP is TCP's here; its window and increase are those of RFC 8257."""
+    if config.one("HAS_WIN", "1") == "0":
+        config.refuse("HAS_WIN", "0: DCTCP has a window here")
+    elif "HAS_WIN" in config.entries:
+        config.used("HAS_WIN", "TCP's window, which begins with one bandwidth-delay product")
+    if "VAR_WIN" in config.entries:
+        config.idle("VAR_WIN", "DCTCP steers a window here, not a rate")
+    if "DCTCP_RATE_AI" in config.entries:
+        config.idle("DCTCP_RATE_AI", "DCTCP adds one segment each round trip (RFC 8257)")
+    if config.one("ENABLE_IRN", "0") != "0":
+        config.refuse("ENABLE_IRN", "1: with DCTCP, TCP's own loss recovery runs")
+    elif "ENABLE_IRN" in config.entries:
+        config.used("ENABLE_IRN", "TCP's own loss recovery")
+    if "MI_THRESH" in config.entries:
+        config.idle("MI_THRESH", "a key of HPCC (CC_MODE 3)")
+    lines = ["delayed_ack_segments = 1"]
+    if "L2_ACK_INTERVAL" in config.entries:
+        config.used("L2_ACK_INTERVAL", "each segment is acknowledged")
+    if "EWMA_GAIN" in config.entries:
+        lines.append(f"dctcp_g = {config.number('EWMA_GAIN', ''):.12g}")
+        config.used("EWMA_GAIN", "dctcp_g")
+    return lines
+
+
+def _constants(config: Config, mode: str, fabric: Fabric) -> None:
+    """Constants of congestion controls that are not those of the scenario's own."""
+    rules = BY_LINE_RATE.get(mode, {})
+    for key in [*DCQCN, "RATE_DECREASE_INTERVAL", "CLAMP_TARGET_RATE", "DCTCP_RATE_AI"]:
+        if key not in config.entries or key in config.fates or key in config.refusals:
+            continue
+        if mode == "1" and key != "DCTCP_RATE_AI":
+            _constant_of_dcqcn(config, key)
+        elif key in rules:
+            rule, divisor = rules[key]
+            if {config.rate(key)} == {rate // divisor for rate in fabric.host_rates}:
+                config.used(key, f"{rule} of the line rate")
+            else:
+                config.refuse(key, f"{config.one(key)}: {CONTROLS[mode]} has {rule} of the line rate here")
+        else:
+            of = "DCTCP (CC_MODE 8)" if key == "DCTCP_RATE_AI" else "DCQCN (CC_MODE 1)"
+            config.idle(key, f"a key of {of}, or unused by {CONTROLS[mode]}")
+
+
+def _constant_of_dcqcn(config: Config, key: str) -> None:
+    if key in DCQCN:
+        config.used(key, DCQCN[key][0])
+    elif key == "RATE_DECREASE_INTERVAL":
+        if _is_known("dcqcn_cut_interval"):
+            config.used(key, "dcqcn_cut_interval")
+        elif config.number(key, "") == 4:
+            config.used(key, "dcqcn_hpcc cuts every 4 us at most")
+        else:
+            config.refuse(key, f"{config.one(key)}: dcqcn_hpcc cuts every 4 us at most")
+    elif _is_known("dcqcn_clamp_target"):
+        config.used(key, "dcqcn_clamp_target")
+    elif config.one(key) == "0":
+        config.used(key, "the target rate falls only if an increase came since the last cut")
+    else:
+        config.refuse(key, f"{config.one(key)}: the target rate falls only if an increase came since the last cut")
+
+
+def _lines_of_dcqcn(config: Config) -> list[str]:
+    lines = []
+    for key, (name, form) in DCQCN.items():
+        if key in config.entries:
+            value = f"{config.rate(key) / 1e6:.12g} Mbps" if "RATE" in key else f"{config.number(key, ''):.12g}"
+            lines.append(f"{name} = {form.format(value)}")
+    if "RATE_DECREASE_INTERVAL" in config.entries and _is_known("dcqcn_cut_interval"):
+        lines.append(f'dcqcn_cut_interval = "{config.number("RATE_DECREASE_INTERVAL", ""):.12g} us"')
+    if "CLAMP_TARGET_RATE" in config.entries and _is_known("dcqcn_clamp_target"):
+        clamp = "after_increase" if config.one("CLAMP_TARGET_RATE") == "0" else "always"
+        lines.append(f'dcqcn_clamp_target = "{clamp}"')
+    return lines
+
+
+def _global_round_trip(config: Config, mode: str) -> None:
+    if "GLOBAL_T" not in config.entries:
+        return
+    if config.one("GLOBAL_T") == "1":
+        config.used("GLOBAL_T", "windows and HPCC's round trip follow from the longest path")
+    elif mode == "3" or (mode != "8" and config.one("HAS_WIN", "1") != "0" and "HAS_WIN" not in config.refusals):
+        config.refuse("GLOBAL_T", f"{config.one('GLOBAL_T')}: the longest path sets the round trip of all pairs here")
+    else:
+        config.idle("GLOBAL_T", "without windows of queue pairs")
+
+
+def _faults(config: Config, fabric: Fabric, topology: _core.Topology) -> list[str]:
+    lines = []
+    entry = config.entries.get("LINK_DOWN")
+    if entry is not None:
+        lines += _link_down(config, entry.words, fabric)
+    ratio = config.number("ERROR_RATE_PER_LINK", "0")
+    if not 0 <= ratio <= 1:
+        raise config.error("ERROR_RATE_PER_LINK", f"{config.one('ERROR_RATE_PER_LINK')} is not from 0 to 1")
+    if "ERROR_RATE_PER_LINK" in config.entries:
+        config.used(
+            "ERROR_RATE_PER_LINK", f"corruption of {ratio:g} of all frames" if ratio else "no link damages frames"
+        )
+    if ratio:
+        lines += _corruption(['"*:*"'], ratio)
+        # The last column of the topology file, if above 0, precedes the rate for all links.
+        for ports, own in _own_errors(topology):
+            lines += _corruption(ports, own)
+    return lines
+
+
+def _corruption(ports: list[str], ratio: float) -> list[str]:
+    return ["", "[[corruption]]", f"ports = [{', '.join(ports)}]", f"fer = {ratio:.12g}"]
+
+
+def _own_errors(topology: _core.Topology) -> Iterator[tuple[list[str], float]]:
+    """Links with their own error rate: the names of their ports, and the rate."""
+    counts: dict[str, int] = {}
+    for edge in json.loads(topology.write("node-link"))["edges"]:
+        ports = []
+        for node in (edge["source"], edge["target"]):
+            ports.append(json.dumps(f"{node}:{counts.get(node, 0)}"))
+            counts[node] = counts.get(node, 0) + 1
+        if error := float(edge.get("frame_error", 0)):
+            yield ports, error
+
+
+def _link_down(config: Config, words: list[str], fabric: Fabric) -> list[str]:
+    if len(words) < 3:
+        raise config.error("LINK_DOWN", f"{' '.join(words)}: expected a time in us and two node ids")
+    try:
+        after, *ends = (int(word) for word in words[:3])
+    except ValueError:
+        raise config.error("LINK_DOWN", f"{' '.join(words)}: expected a time in us and two node ids") from None
+    if after == 0:
+        config.used("LINK_DOWN", "no link goes down")
+        return []
+    if any(not 0 <= end < len(fabric.nodes) for end in ends):
+        raise config.error("LINK_DOWN", f"{' '.join(words)}: the topology has the nodes 0 to {len(fabric.nodes) - 1}")
+    names = [fabric.nodes[end][0] for end in ends]
+    if not any({a, b} == set(names) for a, b, _ in fabric.links):
+        raise config.error(
+            "LINK_DOWN", f"{' '.join(words)}: the topology has no link between {names[0]} and {names[1]}"
+        )
+    start = config.number("FLOWGEN_START_TIME", "2")
+    down = f"{start + after * 1e-6:.12g} s"
+    config.used("LINK_DOWN", f"a failure at {down}: {start:g} s and {after} us")
+    return ["", "[[failure]]", f"link = {json.dumps(names)}", f'down = "{down}"']
+
+
+def _flows(config: Config, given: Path | None, base: Path) -> list[str]:
+    path = _file(config, "FLOW_FILE", given)
+    return ["", "[[workload]]", 'kind = "flows"', f"file = {json.dumps(os.path.relpath(path, base))}"]
+
+
+OPTIONS = {row["path"]: f"{row['type']} {row['doc']}" for row in _core.options()}
+"""Keys of a scenario, with their types and texts."""
+
+
+def _is_known(key: str) -> bool:
+    return f"transport.{key}" in OPTIONS
+
+
+KNOWN = (
+    SILENT.keys()
+    | DCQCN.keys()
+    | FLAGS_OF_HPCC.keys()
+    | {
+        "ACK_HIGH_PRIO",
+        "BUFFER_SIZE",
+        "CC_MODE",
+        "CLAMP_TARGET_RATE",
+        "DCTCP_RATE_AI",
+        "ENABLE_IRN",
+        "ENABLE_PFC",
+        "ENABLE_QCN",
+        "ERROR_RATE_PER_LINK",
+        "FLOWGEN_STOP_TIME",
+        "FLOW_FILE",
+        "GLOBAL_T",
+        "KMAX_MAP",
+        "KMIN_MAP",
+        "L2_ACK_INTERVAL",
+        "L2_BACK_TO_ZERO",
+        "LB_MODE",
+        "LINK_DOWN",
+        "MI_THRESH",
+        "PACKET_PAYLOAD_SIZE",
+        "PMAX_MAP",
+        "RANDOM_SEED",
+        "RATE_BOUND",
+        "RATE_DECREASE_INTERVAL",
+        "SIMULATOR_STOP_TIME",
+        "TOPOLOGY_FILE",
+    }
+)
+"""Keys of the HPCC simulator and its forks."""

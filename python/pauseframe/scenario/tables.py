@@ -977,7 +977,7 @@ class Red(Part):
     """Weight of a new sample in the average (Floyd and Jacobson 1993; at dequeue the queue itself, as SONiC sets
     SAI_WRED_ATTR_WEIGHT to 0) (above 0 to 1) (default: 0.002; 1 with at = "dequeue")
     """
-    p_max: float | None = None
+    p_max: float | Mapping[str, float] | None = None
     """Probability of a mark as the average comes to max (0.0 to 1.0); default 0.02."""
     gentle: bool | None = None
     """Above max the probability rises to 1 at twice max, instead of at once (Floyd 2000); default false."""

@@ -5,6 +5,9 @@
 //! last argument; without it, elements are bytes after a plain `init`, and doubles after `init` with an
 //! argument. A wait names (source, destination, tag), not a request. The reader skips tests: a later wait
 //! completes their requests.
+//!
+//! Traces before `SimGrid` 3.20 have capitals in their names (`allReduce`, `Isend`, `waitAll`), no tags, and a `wait`
+//! without arguments for the request that began last. One such name makes the whole trace an old one.
 
 use super::text::{Line, ReadError, at_file, text};
 use super::{ReadOptions, Source};
@@ -63,6 +66,10 @@ struct Reading {
     open: BTreeMap<(u32, u32, i32), VecDeque<Slot>>,
     free: Vec<Slot>,
     slots: u32,
+    /// The trace is older than `SimGrid` 3.20.
+    is_old: bool,
+    /// Keys of open requests of an old trace, in the order of their beginnings.
+    begun: Vec<(u32, u32, i32)>,
 }
 
 pub(super) fn read(sources: &[Source], options: ReadOptions) -> Result<Application, ReadError> {
@@ -71,14 +78,15 @@ pub(super) fn read(sources: &[Source], options: ReadOptions) -> Result<Applicati
     }
     let mut ranks: BTreeMap<u32, Reading> = BTreeMap::new();
     let size = count_ranks(sources)?;
+    let is_old = has_old_names(sources)?;
     let mut ignored = false;
     for source in sources {
         for (number, content) in (1..).zip(text(source)?.lines()) {
             let mut line = Line::new(&source.name, number, content);
             let Some(word) = line.next().filter(|word| !word.starts_with('#')) else { continue };
             let rank = rank_of(&line, word)?;
-            let reading = ranks.entry(rank).or_default();
-            let action = line.word("an action")?;
+            let reading = ranks.entry(rank).or_insert_with(|| Reading { is_old, ..Reading::default() });
+            let action = line.word("an action")?.to_ascii_lowercase();
             if reading.finished {
                 return Err(line.error(format!("is an action of rank {rank} after its 'finalize'")));
             }
@@ -86,7 +94,7 @@ pub(super) fn read(sources: &[Source], options: ReadOptions) -> Result<Applicati
                 return Err(line.error(format!("is an action of rank {rank} before its 'init'")));
             }
             ignored |= action == "comm_split" || action == "comm_dup";
-            reading.action(action, rank, size, options.flops, &mut line)?;
+            reading.action(&action, rank, size, options.flops, &mut line)?;
         }
     }
     let cut = ranks.iter().find(|(_, reading)| !reading.finished);
@@ -103,6 +111,21 @@ pub(super) fn read(sources: &[Source], options: ReadOptions) -> Result<Applicati
             .push("comm_split and comm_dup do nothing, as in SimGrid: all is on the world".to_owned());
     }
     Ok(application)
+}
+
+/// Whether an action has a name with capitals.
+fn has_old_names(sources: &[Source]) -> Result<bool, ReadError> {
+    for source in sources {
+        let actions = text(source)?.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let actions = actions.filter_map(|line| line.split_ascii_whitespace().nth(1));
+        if actions.into_iter().any(|action| {
+            action.chars().any(|c| c.is_ascii_uppercase())
+                && ACTIONS.contains(&action.to_ascii_lowercase().as_str())
+        }) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Counts the ranks of the trace, which must be numbered from 0 without gaps.
@@ -168,6 +191,7 @@ impl Reading {
             "compute" => self.compute(line.number("flops")?, flops, line)?,
             "sleep" => self.compute(line.number("seconds")?, 1.0, line)?,
             "send" | "isend" | "recv" | "irecv" => self.point(action, me, line)?,
+            "wait" if self.is_old => self.wait_last(line)?,
             "wait" => self.wait(line)?,
             "waitall" => self.wait_all(line.number),
             // These SimGrid actions do not affect the network.
@@ -180,6 +204,7 @@ impl Reading {
     /// Waits for all open requests.
     fn wait_all(&mut self, line: u32) {
         let slots: Vec<Slot> = std::mem::take(&mut self.open).into_values().flatten().collect();
+        self.begun.clear();
         if !slots.is_empty() {
             self.program.push_waits(&slots, line);
             self.free.extend(slots);
@@ -199,7 +224,7 @@ impl Reading {
 
     fn point(&mut self, action: &str, me: u32, line: &mut Line) -> Result<(), ReadError> {
         let peer: i64 = line.number("a rank")?;
-        let tag: i32 = line.number("a tag")?;
+        let tag: i32 = if self.is_old { 0 } else { line.number("a tag")? };
         let word = line.word("a size")?;
         let width = self.width(line)?;
         let send = action.ends_with("send");
@@ -233,7 +258,19 @@ impl Reading {
             self.slots - 1
         });
         self.open.entry(key).or_default().push_back(slot);
+        if self.is_old {
+            self.begun.push(key);
+        }
         slot
+    }
+
+    /// Waits for the request that began last, as old traces do.
+    fn wait_last(&mut self, line: &Line) -> Result<(), ReadError> {
+        let slot = self.begun.pop().and_then(|key| self.open.get_mut(&key)?.pop_back());
+        let slot = slot.ok_or_else(|| line.error("waits, but no isend or irecv is open".to_owned()))?;
+        self.program.push(Op::Wait(slot), line.number);
+        self.free.push(slot);
+        Ok(())
     }
 
     /// Reads `wait SOURCE DESTINATION TAG`.

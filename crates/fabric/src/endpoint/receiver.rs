@@ -12,7 +12,7 @@ use crate::frame::{PacketFifo, PacketId};
 use crate::ids::HostId;
 use crate::plan::NetworkPlan;
 use crate::settings::SlowReceiverSettings;
-use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, Time};
+use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, Span, Time};
 
 /// The receive buffer of a host.
 #[derive(Debug)]
@@ -89,11 +89,21 @@ impl SlowReceiver {
         index
     }
 
-    /// Schedules the drain of the first frame: at the host's own rate, or at the link rate (`line`) once the host is no longer slow.
+    /// Schedules the drain of the first frame: at the host's own rate until it is no longer slow, then at the link rate
+    /// (`line`), also for the part of the frame that is left.
     fn schedule_drain_of_first_frame(&self, host: HostId, index: PacketId, line: BitRate, ctx: &mut Context) {
-        let is_slow = self.stop.is_none_or(|stop| ctx.now() < stop);
-        let rate = if is_slow { self.rate } else { self.rate.max(line) };
+        let (now, line) = (ctx.now(), self.rate.max(line));
         let size = Bytes(u64::from(ctx.packets[index].size));
-        ctx.schedule_event(ctx.now() + rate.serialise(size), Event::HostDrain(host));
+        let slow = self.rate.serialise(size);
+        let at = match self.stop {
+            Some(stop) if stop <= now => now + line.serialise(size),
+            Some(stop) if stop < now + slow => {
+                let left = slow - (stop - now);
+                let rest = u128::from(left.0) * u128::from(self.rate.0);
+                stop + Span(rest.div_ceil(u128::from(line.0)) as u64)
+            }
+            _ => now + slow,
+        };
+        ctx.schedule_event(at, Event::HostDrain(host));
     }
 }

@@ -34,7 +34,7 @@ table! {
         #[source = "SONiC: SAI_WRED_ATTR_WEIGHT 0, a weight of 1"]
         w_q: f64 = or_in(1.0, Above(0.0, 1.0, ""));
         /// Probability of a mark as the average comes to max
-        p_max: f64 = or_in(0.02, 0.0..=1.0);
+        p_max: ValueByPort<f64> = or_in(ValueByPort::All(0.02), PerPortBounds(0.0..=1.0));
         /// Above max the probability rises to 1 at twice max, instead of at once (Floyd 2000)
         gentle: bool = or(false);
         /// An idle period lowers the average as if so many packets of this size had met an empty queue
@@ -110,12 +110,14 @@ impl Marking for Red {
     }
 
     fn varies_by_port(&self) -> bool {
-        self.min.varies_by_port() || self.max.varies_by_port()
+        self.min.varies_by_port() || self.max.varies_by_port() || self.p_max.varies_by_port()
     }
 
     fn selectors_matching_no_port(&self, ports: &[(String, BitRate)]) -> Vec<(&'static str, String)> {
-        let of = |key: &'static str, values: &ValueByPort<Bytes>| values.selectors_matching_no_port(ports).into_iter().map(move |s| (key, s));
-        of("min", &self.min).chain(of("max", &self.max)).collect()
+        let sizes = [("min", &self.min), ("max", &self.max)]
+            .into_iter()
+            .flat_map(|(key, values)| values.selectors_matching_no_port(ports).into_iter().map(move |s| (key, s)));
+        sizes.chain(self.p_max.selectors_matching_no_port(ports).into_iter().map(|s| ("p_max", s))).collect()
     }
 
     fn marker_for_port(&self, port: &str, rate: BitRate) -> Result<Red, (&'static str, String)> {
@@ -124,7 +126,8 @@ impl Marking for Red {
         if min.value_of_single_port() > max.value_of_single_port() {
             return Err(("min", format!("{} is above max ({}) at port {port}", min.value_of_single_port(), max.value_of_single_port())));
         }
-        Ok(Red { min, max, ..self.clone() })
+        let p_max = self.p_max.select_value_for_port(port, rate).map_err(|why| ("p_max", why))?;
+        Ok(Red { min, max, p_max, ..self.clone() })
     }
 }
 
@@ -137,12 +140,13 @@ impl Red {
     /// The marking probability `p_b`, before the count since the last mark is applied.
     fn marking_probability(&self, average: f64) -> f64 {
         let (min, max) = (self.min.value_of_single_port().0 as f64, self.max.value_of_single_port().0 as f64);
+        let p_max = self.p_max.value_of_single_port();
         if average < min {
             0.0
         } else if average < max {
-            self.p_max * (average - min) / (max - min)
+            p_max * (average - min) / (max - min)
         } else if self.gentle && average < 2.0 * max {
-            self.p_max + (1.0 - self.p_max) * (average - max) / max
+            p_max + (1.0 - p_max) * (average - max) / max
         } else {
             1.0
         }
@@ -220,7 +224,7 @@ mod tests {
         min: ValueByPort::All(Bytes(25_600)),
         max: ValueByPort::All(Bytes(76_800)),
         w_q: 0.002,
-        p_max: 0.02,
+        p_max: ValueByPort::All(0.02),
         gentle: false,
         average_packet: Bytes(1000),
         at: MarkAt::Enqueue,
@@ -295,7 +299,7 @@ mod tests {
     #[test]
     fn gaps_between_marks_are_uniform() {
         // An average that stays half way: p_b = 1/8.
-        let red = Red { w_q: 1.0, p_max: 0.25, ..CEE };
+        let red = Red { w_q: 1.0, p_max: ValueByPort::All(0.25), ..CEE };
         let mut queue = queue();
         let (mut gaps, mut gap) = ([0u32; 9], 0);
         while !find(&mut queue, &red, 51_200, PACKET_TIME, Time::ZERO) {}
@@ -334,7 +338,7 @@ mod tests {
     /// The closed form of a queue that stays as long: a share `p_max (q - min) / (max - min)`, independently.
     #[test]
     fn at_dequeue_the_share_of_marks_is_that_of_the_queue_left_behind() {
-        let red = Red { at: MarkAt::Dequeue, spacing: MarkSpacing::Geometric, w_q: 1.0, p_max: 0.5, ..CEE };
+        let red = Red { at: MarkAt::Dequeue, spacing: MarkSpacing::Geometric, w_q: 1.0, p_max: ValueByPort::All(0.5), ..CEE };
         let mut queue = queue();
         for (waiting, p) in [(26, 0.0), (27, 0.5 * 400.0 / 51_200.0), (65, 0.5 * 38_400.0 / 51_200.0), (78, 1.0)] {
             const PACKETS: u32 = 40_000;
@@ -363,7 +367,7 @@ mod tests {
     /// Why such a marker need not inspect packets that find their port idle.
     #[test]
     fn with_a_weight_of_1_packets_at_an_idle_port_change_no_mark() {
-        let red = Red { at: MarkAt::Dequeue, spacing: MarkSpacing::Geometric, w_q: 1.0, p_max: 0.5, ..CEE };
+        let red = Red { at: MarkAt::Dequeue, spacing: MarkSpacing::Geometric, w_q: 1.0, p_max: ValueByPort::All(0.5), ..CEE };
         let (mut all, mut queued) = (queue(), queue());
         let mut marks = 0;
         for number in 1..4000_u64 {

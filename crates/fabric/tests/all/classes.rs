@@ -324,7 +324,7 @@ fn red_without_memory_is_a_step() {
         min: ValueByPort::All(Bytes(3 * FRAME)),
         max: ValueByPort::All(Bytes(3 * FRAME + 1)),
         w_q: 1.0,
-        p_max: 1.0,
+        p_max: ValueByPort::All(1.0),
         gentle: false,
         average_packet: Bytes(1000),
         at: MarkAt::Enqueue,

@@ -157,6 +157,25 @@ fn a_slow_receiver_pauses_its_link() {
     assert!(report(&network, &ending, port(&topology, "a", "s")).pauses_received > 0);
 }
 
+/// The frame in service at its stop is finished at the rate of the link, and does not wait for the slow rate.
+#[test]
+fn a_slow_receiver_finishes_the_frame_in_service_at_the_rate_of_its_link() {
+    let topology = star(2);
+    let slow_for = Span::from_ms(5);
+    let receiver = SlowReceiverSettings {
+        stop: Some(Time::ZERO + slow_for),
+        ..slow(&topology, BitRate(1_000_000), 100_000)
+    };
+    let base = lossless(config(), 400_000);
+    let settings = Settings { receivers: vec![receiver], ..base };
+    let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "a", "b", MSS)]);
+    let record = network.flow_records(ending.now)[0];
+    // The drain begins after two serialisations and delays; 8 us a byte until the stop, 0.8 ns a byte for the rest.
+    let first = Span(2 * 1542 * 800) + Span::from_us(2);
+    let left = Span(TAGGED * 8_000_000) - (slow_for - first);
+    assert_eq!(fct(&record), slow_for + Span(left.0.div_ceil(10_000)));
+}
+
 /// After its stop it takes what waits, and what comes, at the rate of its link.
 #[test]
 fn a_slow_receiver_recovers() {

@@ -243,7 +243,7 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
         min: ValueByPort::All(Bytes(1 + rng.uniform_below(20_000))),
         max: ValueByPort::All(Bytes(20_001 + rng.uniform_below(40_000))),
         w_q: one_of(rng, &[0.002, 0.1, 1.0]),
-        p_max: one_of(rng, &[0.02, 1.0]),
+        p_max: ValueByPort::All(one_of(rng, &[0.02, 1.0])),
         gentle: coin(rng),
         average_packet: Bytes(1000),
         at: if settings.seed.is_multiple_of(2) { MarkAt::Enqueue } else { MarkAt::Dequeue },

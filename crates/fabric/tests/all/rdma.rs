@@ -76,7 +76,7 @@ fn red(min: u64, max: u64, p_max: f64) -> Marker {
         min: ValueByPort::All(Bytes(min)),
         max: ValueByPort::All(Bytes(max)),
         w_q: 1.0,
-        p_max,
+        p_max: ValueByPort::All(p_max),
         gentle: false,
         average_packet: Bytes::kb(1),
         at: MarkAt::Dequeue,

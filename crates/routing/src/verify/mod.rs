@@ -34,7 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use walk::{End, walk};
 
 /// Options of the verifier.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Options<'a> {
     /// Maximum number of table rows (VLAN, host) that a switch can hold.
     pub rows_budget: Option<u64>,

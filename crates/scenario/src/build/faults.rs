@@ -6,7 +6,7 @@ use pauseframe_fabric::{
     ErrorModel, Network, PauseStorm, PfcSettings, ScheduledFailure, ports_matching_globs,
 };
 use pauseframe_topology::Topology;
-use pauseframe_units::{Span, Time};
+use pauseframe_units::{PortId, Span, Time};
 
 /// Installs the failures, the watchdog and the deadlock detector in the network.
 pub(super) fn install(scenario: &Scenario, topology: &Topology, network: &mut Network) {
@@ -22,6 +22,14 @@ pub(super) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
         }));
     }
     network.schedule_link_and_node_failures(plan, scenario.routing.convergence);
+    // Rows of `[[corruption]]` replace what the topology file says of a port.
+    let labels = scenario.topology.kind.labels();
+    let of_link =
+        |(link, ratio)| [0, 1].map(|end| (PortId::of_link(link, end), ErrorModel::FrameErrors(ratio)));
+    let of_file: Vec<_> = labels.frame_errors().flat_map(of_link).collect();
+    if !of_file.is_empty() {
+        network.set_link_error_models(&of_file, None);
+    }
     for CorruptionSpec { ports, ber, fer, stop } in &scenario.corruption {
         let model = ber.map(ErrorModel::BitErrors).or(fer.map(ErrorModel::FrameErrors));
         let ports = ports_matching_globs(ports, topology);

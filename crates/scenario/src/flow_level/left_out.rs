@@ -30,6 +30,7 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
     let keys = [
         ("failure", !scenario.failure.is_empty()),
         ("corruption", !scenario.corruption.is_empty()),
+        ("the error rates of topology.path", scenario.topology.kind.labels().frame_errors().next().is_some()),
         ("pause_storm", !scenario.pause_storm.is_empty()),
         ("host.refusing", !host.refusing.is_empty()),
         ("host.silent", !host.silent.is_empty()),

@@ -2,7 +2,7 @@
 
 use crate::spec::Scenario;
 use crate::volume::SERIES_ROWS_MAX;
-use pauseframe_fabric::{FlowRecord, FlowStatus, Network, ports_matching_globs};
+use pauseframe_fabric::{FlowRecord, FlowStatus, Network, PortPriorityReport, ports_matching_globs};
 use pauseframe_results::{Names, Series};
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, PortId, Time};
@@ -28,6 +28,45 @@ pub(super) fn dead_links(network: &mut Network, names: &Names, now: Time) -> Opt
          is cut off cannot, which is no deadlock",
         some.join(", ")
     ))
+}
+
+/// Maximum number of flows whose paths are compared with the ports of storms.
+const PATHS_MAX: usize = 20_000;
+
+/// Warns of storms of pause frames towards ports that nothing used, unless `warnings` names the storm already.
+pub(super) fn idle_storms(
+    scenario: &Scenario,
+    (network, now): (&mut Network, Time),
+    names: &Names,
+    ports: &[PortPriorityReport],
+    warnings: &mut Vec<String>,
+) {
+    let Some(pfc) = scenario.switch.pfc.as_ref().filter(|_| !scenario.pause_storm.is_empty()) else { return };
+    let flows = network.packed_flow_records(now).len();
+    if flows > PATHS_MAX {
+        return;
+    }
+    let paths: Option<Vec<Vec<PortId>>> = (0..flows).map(|flow| network.path_of_flow(flow as u32)).collect();
+    let Some(paths) = paths else { return };
+    for (index, storm) in scenario.pause_storm.iter().enumerate() {
+        let of_storm =
+            |row: &PortPriorityReport| pfc.whole_link || storm.priorities(pfc).contains(&row.priority);
+        let is_used = |port: &PortId| {
+            let mut rows = ports.iter().filter(|row| row.port == *port && of_storm(row));
+            rows.any(|row| row.tx_packets + row.backlog_max > 0)
+                || paths.iter().any(|path| path.contains(port))
+        };
+        let paused: Vec<PortId> = storm.ports(names.topology).iter().map(|port| port.reverse()).collect();
+        let path = format!("pause_storm.{index}: nothing ");
+        let is_named = warnings.iter().any(|text| text.starts_with(&path));
+        let Some(first) = paused.first().filter(|_| !is_named && !paused.iter().any(is_used)) else {
+            continue;
+        };
+        warnings.push(format!(
+            "{path}was sent over the ports that it paused, such as {}: the storm had no effect",
+            names.topology.port_name(*first)
+        ));
+    }
 }
 
 /// Warns of dropped SYNs. A SYN is not ECN-capable (RFC 3168 §6.1.1), so a marker that drops packets which it

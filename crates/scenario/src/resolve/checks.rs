@@ -12,7 +12,7 @@ use pauseframe_rdma::cc::dcqcn::DcqcnChanges;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::{Choice, Setting};
-use pauseframe_topology::{NodeKind, Topology};
+use pauseframe_topology::{Link, NodeKind, Topology};
 use pauseframe_transport::EcnMode;
 use pauseframe_units::{BitRate, Bytes, PortId, Priority};
 use pauseframe_workload::hosts::Hosts;
@@ -88,6 +88,58 @@ pub(crate) fn end(ledger: &mut Ledger, stop: &Stop, workloads: &[Partial]) {
             ledger.warn(format!("workload {name}: {late} flows start after the end of the run ({end})"));
         }
     }
+}
+
+/// Warns of links so long that nothing comes back over them before the run ends: a typing error such as 10 s for 10 us.
+pub(crate) fn delays(ledger: &mut Ledger, stop: &Stop, graph: &Topology) {
+    let Some(end) = stop.time else { return };
+    let longest =
+        |link: &Link| link.channels.map(|channel| channel.delay).into_iter().max().unwrap_or_default();
+    let mut long = graph.links().iter().filter(|link| longest(link) * 2 >= end);
+    let Some(first) = long.next() else { return };
+    let [a, b] = first.ends.map(|end| &graph.nodes()[end].name);
+    let more = match long.count() {
+        0 => String::new(),
+        n => format!(" (and {n} more links)"),
+    };
+    ledger.warn(format!(
+        "topology: the link between {a} and {b}{more} has a delay of {}, and the run ends at {end} (stop.time): no answer \
+         comes back over it; check the delay and stop",
+        longest(first)
+    ));
+}
+
+/// Warns of slow receivers that are not slow.
+pub(crate) fn slow_receivers(ledger: &mut Ledger, host: &HostSpec, graph: &Topology) {
+    for (index, receiver) in host.slow_receivers.iter().enumerate() {
+        let port = graph.find(&receiver.host).and_then(|node| graph.nodes()[node].ports.first());
+        let Some(rate) = port.map(|port| graph.channel(port.reverse()).rate) else { continue };
+        if receiver.rate >= rate {
+            let path = format!("host.slow_receivers.{index}.rate");
+            ledger.warn(format!(
+                "{path}: {} is not below the rate of the link to {} ({rate}): this receiver is never slow",
+                receiver.rate, receiver.host
+            ));
+        }
+    }
+}
+
+/// Priorities in which hosts send, with answers and notifications; `None` if that is not known.
+pub(crate) fn carried(
+    host: &HostSpec,
+    routing: &RoutingSpec,
+    qcn: Option<&QcnSettings>,
+    transports: &[Named],
+    workloads: &[Partial],
+) -> Option<Vec<Priority>> {
+    if host.stack != HostStack::Simulated || routing.lanes() > 0 {
+        return None;
+    }
+    let used = || transports.iter().filter(|transport| transport.is_used).map(|transport| &transport.spec);
+    let pairs = used().filter(|spec| spec.kind == TransportKindName::Rdma);
+    let of_sources = workloads.iter().filter_map(|workload| udp_source(workload.kind.as_ref()));
+    let all = used().map(|spec| spec.priority).chain(pairs.map(|spec| spec.rdma_cnp_priority));
+    Some(all.chain(of_sources.map(|udp| udp.priority)).chain(qcn.map(|qcn| qcn.cnm_priority)).collect())
 }
 
 /// Checks that every buffer and queue has room for at least one frame.

@@ -111,7 +111,11 @@ impl Draft {
         checks::workloads(ledger, workloads, host);
         if let Some(graph) = graph {
             faults::check(ledger, graph, &self.failure, &self.corruption, stop);
+            let carried = checks::carried(host, routing, self.qcn.as_ref(), transports, workloads);
             faults::check_pauses(ledger, graph, &self.pause_storm, switch.pfc.as_ref(), stop);
+            faults::check_carried(ledger, &self.pause_storm, switch.pfc.as_ref(), carried.as_deref());
+            checks::delays(ledger, stop, graph);
+            checks::slow_receivers(ledger, host, graph);
             checks::places(ledger, graph, workloads, self.seed);
             checks::markers(ledger, switch, graph);
         }

@@ -170,6 +170,33 @@ pub(crate) fn check_pauses(
     }
 }
 
+/// Warns of storms in lossless priorities in which nothing is sent (`carried`: the priorities in use, if known).
+pub(crate) fn check_carried(
+    ledger: &mut Ledger,
+    storms: &[PauseStormSpec],
+    pfc: Option<&PfcSettings>,
+    carried: Option<&[Priority]>,
+) {
+    let (Some(pfc), Some(carried)) = (pfc.filter(|pfc| !pfc.whole_link), carried) else { return };
+    for (index, storm) in storms.iter().enumerate() {
+        let all = storm.priorities(pfc);
+        let idle = |priority: &&Priority| pfc.priorities.contains(priority) && !carried.contains(priority);
+        let unused: Vec<String> = all.iter().filter(idle).map(ToString::to_string).collect();
+        // By default a storm has all lossless priorities, of which some may be idle.
+        let is_meant = storm.priorities.is_some() || unused.len() == all.len();
+        if is_meant && !unused.is_empty() {
+            let mut used: Vec<String> = carried.iter().map(ToString::to_string).collect();
+            used.sort_unstable();
+            used.dedup();
+            ledger.warn(format!(
+                "pause_storm.{index}: nothing is sent in priority {}, so the storm has no effect on it; in use are {}",
+                unused.join(", "),
+                used.join(", ")
+            ));
+        }
+    }
+}
+
 pub(crate) fn failures(t: &mut Table) -> Vec<FailureSpec> {
     let doc = "Failures: each with link, port or node, down and up";
     t.rows("failure", "none", doc, FailureSpec::read).unwrap_or_default()

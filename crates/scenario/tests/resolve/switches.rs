@@ -83,7 +83,7 @@ fn schedulers_markers_and_classes_are_read() {
     // The parameters of cee Table I.
     let Marker::Red(Red { min, max, w_q, p_max, .. }) = &switch.marker else { panic!("{:?}", switch.marker) };
     assert_eq!((min, max), (&ValueByPort::All(Bytes(25_600)), &ValueByPort::All(Bytes(76_800))));
-    assert!((w_q - 0.002).abs() < 1e-12 && (p_max - 0.02).abs() < 1e-12);
+    assert!((w_q - 0.002).abs() < 1e-12 && *p_max == ValueByPort::All(0.02));
     let (name, class) = &switch.classes[0];
     assert_eq!(
         (name.as_str(), class.priorities.as_slice(), class.queue),

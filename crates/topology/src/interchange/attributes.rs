@@ -3,8 +3,8 @@
 //!
 //! Attributes of a node: `kind` ("host" or "switch") and `level`. Attributes of an edge: `rate` ("10 Gbps")
 //! and `delay` ("1 us"); `rate_back` and `delay_back` if the other direction differs; `source_port` and
-//! `target_port`; `link`, the index of the link, because `NetworkX` reorders edges; `from`, because
-//! `NetworkX` swaps the ends of edges. The reader also accepts `type` for the kind and `LinkSpeedRaw` (bits
+//! `target_port`; `frame_error`, the probability that a frame is damaged; `link`, the index of the link, because `NetworkX` reorders edges; `from`, because
+//! `NetworkX` swaps the ends of edges. The reader also accepts `type` or `role` for the kind and `LinkSpeedRaw` (bits
 //! per second, Topology Zoo) for the rate.
 
 use super::draft::{Draft, Partial, number};
@@ -12,6 +12,9 @@ use super::{Defaults, Flaw, Import, Labels};
 use crate::{Link, Node, NodeKind, Topology};
 use pauseframe_units::{BitRate, LinkId, PortId, Span};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// The attribute of an edge for the probability that a frame is damaged.
+pub(super) const FRAME_ERROR: &str = "frame_error";
 
 /// Values of attributes by their names.
 pub(super) type Attributes = BTreeMap<String, String>;
@@ -140,6 +143,7 @@ fn add_edge(draft: &mut Draft, edge: &RawEdge) -> Result<(), String> {
     }
     let nodes = [draft.find(&ends[0])?, draft.find(&ends[1])?];
     let link = draft.link(nodes, channels(&edge.attributes)?);
+    read_frame_error(draft, link, &edge.attributes)?;
     for (end, key) in ["source_port", "target_port"].into_iter().enumerate() {
         if let Some(name) = edge.attributes.get(key) {
             draft.name_port(PortId::of_link(link, end), name)?;
@@ -158,7 +162,7 @@ fn kind(attributes: &Attributes) -> Result<Option<NodeKind>, String> {
         Some(text) => known(text)
             .map(Some)
             .ok_or_else(|| format!("the kind {text:?} is not known: write \"host\" or \"switch\"")),
-        None => Ok(attributes.get("type").and_then(|text| known(text))),
+        None => Ok(["type", "role"].iter().find_map(|key| known(attributes.get(*key)?))),
     }
 }
 
@@ -177,6 +181,26 @@ pub(super) fn channels(attributes: &Attributes) -> Result<[Partial; 2], String> 
         delay: delay("delay_back").map_err(say)?.or(forth.delay),
     };
     Ok([forth, back])
+}
+
+/// Reads the probability that a frame on the link is damaged.
+pub(super) fn read_frame_error(
+    draft: &mut Draft,
+    link: LinkId,
+    attributes: &Attributes,
+) -> Result<(), String> {
+    let Some(text) = attributes.get(FRAME_ERROR) else { return Ok(()) };
+    let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
+    let ratio: f64 = ratio.ok_or_else(|| format!("{FRAME_ERROR} {text:?} is not a ratio from 0 to 1"))?;
+    if ratio > 0.0 {
+        draft.labels.set_frame_error(link, ratio);
+    }
+    Ok(())
+}
+
+/// The attribute for the probability that a frame on the link is damaged, if it is above 0.
+pub(super) fn of_frame_error(labels: &Labels, id: LinkId) -> Option<(&'static str, String)> {
+    labels.frame_error(id).map(|ratio| (FRAME_ERROR, ratio.to_string()))
 }
 
 pub(super) fn kind_name(kind: NodeKind) -> &'static str {
@@ -211,6 +235,7 @@ pub(super) fn of_link(topology: &Topology, labels: &Labels, id: LinkId) -> Vec<(
     let mut attributes = of_channels(link);
     attributes.push(("link", id.0.to_string()));
     attributes.push(("from", topology.nodes()[link.ends[0]].name.clone()));
+    attributes.extend(of_frame_error(labels, id));
     let ports = [0, 1].map(|end| labels.port(PortId::of_link(id, end)));
     for (key, port) in ["source_port", "target_port"].into_iter().zip(ports) {
         attributes.extend(port.map(|port| (key, port.to_owned())));

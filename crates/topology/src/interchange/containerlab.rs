@@ -8,7 +8,7 @@
 //! otherwise. Labels of a link contain rates and delays (`rate`, `delay`); files of other tools have none.
 //! The reader skips links to the machine that runs the lab, with a note.
 
-use super::attributes::{Attributes, channels, kind_name, of_channels};
+use super::attributes::{Attributes, channels, kind_name, of_channels, of_frame_error, read_frame_error};
 use super::draft::{Draft, number};
 use super::guard::{DEPTH_MAX, check_name};
 use super::{Defaults, Flaw, Import, Labels};
@@ -53,6 +53,9 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     let document = documents.first().ok_or_else(missing)?;
     // An exported file has nodes and links at its top level, and "type": "clab".
     let topology = get(document, "topology").unwrap_or(document);
+    if get(document, "topology").is_some() {
+        no_misplaced_keys(document)?;
+    }
     let nodes = get(topology, "nodes").map(entries).ok_or_else(missing)?;
     let mut left_out = 0;
     let mut links = Vec::new();
@@ -71,6 +74,20 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
         draft.notes.push(format!("{left_out} links lead out of the lab or nowhere: they were left out"));
     }
     Ok(draft.finish())
+}
+
+/// Keys of `topology:`, which have no meaning beside it.
+const KEYS_OF_TOPOLOGY: [&str; 5] = ["nodes", "links", "kinds", "groups", "defaults"];
+
+fn no_misplaced_keys(document: &Yaml<'_>) -> Result<(), Flaw> {
+    let misplaced = |key: &&str| KEYS_OF_TOPOLOGY.contains(key);
+    match entries(document).into_iter().find(|(key, _)| misplaced(key)) {
+        Some((key, value)) => Err(Flaw::line(
+            line(value),
+            format!("{key} belongs below topology: indent it as deep as the other keys of topology"),
+        )),
+        None => Ok(()),
+    }
 }
 
 /// Maximum number of nodes of a YAML document in which every alias is expanded.
@@ -241,6 +258,7 @@ fn add_nodes(
 fn add_link(draft: &mut Draft, link: &LinkEntry) -> Result<(), String> {
     let nodes = [draft.find(&link.ends[0].node)?, draft.find(&link.ends[1].node)?];
     let id = draft.link(nodes, channels(&link.labels)?);
+    read_frame_error(draft, id, &link.labels)?;
     for (end, entry) in link.ends.iter().enumerate() {
         if !entry.interface.is_empty() {
             draft.name_port(PortId::of_link(id, end), &entry.interface)?;
@@ -282,7 +300,7 @@ pub(super) fn write(topology: &Topology, labels: &Labels) -> String {
             }
         }
         text += "      labels:\n";
-        for (key, value) in of_channels(link) {
+        for (key, value) in of_channels(link).into_iter().chain(of_frame_error(labels, id)) {
             let _ = writeln!(text, "        {key}: {}", quoted(&value));
         }
     }

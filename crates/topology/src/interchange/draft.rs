@@ -21,6 +21,7 @@ pub(super) struct Draft {
     pub(super) labels: Labels,
     pub(super) notes: Vec<String>,
     names: BTreeMap<String, NodeId>,
+    interfaces: BTreeMap<(NodeId, String), PortId>,
     defaults: Defaults,
     without_rate: usize,
     without_delay: usize,
@@ -33,6 +34,7 @@ impl Draft {
             labels: Labels::default(),
             notes: Vec::new(),
             names: BTreeMap::new(),
+            interfaces: BTreeMap::new(),
             defaults,
             without_rate: 0,
             without_delay: 0,
@@ -68,9 +70,20 @@ impl Draft {
         self.topology.add_asymmetric_link(ends[0], ends[1], channels.map(full))
     }
 
-    /// Gives a port the name that it has in the file; returns a message if that name is not allowed.
+    /// Gives a port the name that it has in the file; returns a message if that name is not allowed, or if the node
+    /// has another port of this name.
     pub(super) fn name_port(&mut self, port: PortId, name: &str) -> Result<(), String> {
         check_name(name)?;
+        let node = self.topology.owner(port);
+        if let Some(earlier) = self.interfaces.insert((node, name.to_owned()), port) {
+            let of = |node: NodeId| &self.topology.nodes()[node].name;
+            let [one, other] = [earlier, port].map(|port| of(self.topology.peer(port)));
+            return Err(format!(
+                "interface {:?} is on two links, to {one:?} and to {other:?}: a port has one cable, so name another \
+                 interface",
+                format!("{}:{name}", of(node))
+            ));
+        }
         self.labels.name_port(port, name);
         Ok(())
     }

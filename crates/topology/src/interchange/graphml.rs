@@ -251,6 +251,11 @@ fn use_labels(graph: &mut RawGraph) {
     let label = |node: &RawNode| node.attributes.get("label").filter(|label| !label.is_empty()).cloned();
     let labels: Option<Vec<_>> = graph.nodes.iter().map(label).collect();
     let Some(labels) = labels.filter(|l| l.iter().collect::<BTreeSet<_>>().len() == l.len()) else { return };
+    // A second node of the same id is a mistake that names must not hide.
+    let ids: BTreeSet<&String> = graph.nodes.iter().map(|node| &node.name).collect();
+    if ids.len() < graph.nodes.len() {
+        return;
+    }
     let mut renamed = BTreeMap::new();
     for (node, label) in graph.nodes.iter_mut().zip(labels) {
         renamed.insert(std::mem::replace(&mut node.name, label.clone()), label);
@@ -263,13 +268,14 @@ fn use_labels(graph: &mut RawGraph) {
 }
 
 /// Keys that the writer declares: the element, the name and the type.
-const KEYS: [(&str, &str, &str); 10] = [
+const KEYS: [(&str, &str, &str); 11] = [
     ("node", "kind", "string"),
     ("node", "level", "int"),
     ("edge", "rate", "string"),
     ("edge", "delay", "string"),
     ("edge", "rate_back", "string"),
     ("edge", "delay_back", "string"),
+    ("edge", "frame_error", "double"),
     ("edge", "link", "int"),
     ("edge", "from", "string"),
     ("edge", "source_port", "string"),

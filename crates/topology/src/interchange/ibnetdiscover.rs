@@ -238,14 +238,16 @@ fn add_links<'a>(draft: &mut Draft, blocks: &[Block<'a>], nodes: &Nodes<'a>) -> 
     let mut known: BTreeMap<(&str, u16), (&str, u16)> = BTreeMap::new();
     for (block, port) in blocks.iter().flat_map(|block| block.ports.iter().map(move |port| (block, port))) {
         let (own, peer) = ((block.id, port.number), (port.peer, port.peer_number));
-        if let Some(other) = known.get(&own) {
-            if *other != peer {
+        for (at, here) in [(own, peer), (peer, own)] {
+            if let Some(above) = known.get(&at).filter(|above| **above != here) {
                 let message = format!(
                     "port {} of {} is linked to {}[{}] here and to {}[{}] above",
-                    own.1, own.0, peer.0, peer.1, other.0, other.1
+                    at.1, at.0, here.0, here.1, above.0, above.1
                 );
                 return Err(Flaw::line(port.line, message));
             }
+        }
+        if known.contains_key(&own) {
             continue;
         }
         let Some(to) = nodes.get(&peer) else {

@@ -1,18 +1,21 @@
-//! Names that other tools give to ports and nodes: interface names, InfiniBand port numbers, LIDs, GUIDs, MAC
-//! addresses.
+//! What a file says beyond the graph: interface names, InfiniBand port numbers, LIDs, GUIDs, MAC addresses,
+//! errors of links, and switches inside of servers.
 //!
 //! A [`Topology`] identifies ports by number only. Forwarding tables of real switches use the switches' own
 //! port names, so an import keeps those names beside the graph.
 
+use crate::check::host_wired_to_host;
 use crate::{NodeKind, Topology};
 use pauseframe_units::{LinkId, NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Names of ports and addresses of nodes.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+/// Names of ports, addresses of nodes, errors of links, and switches inside of servers.
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Labels {
     ports: BTreeMap<PortId, String>,
     addresses: BTreeMap<String, Address>,
+    frame_errors: BTreeMap<LinkId, f64>,
+    scale_up: BTreeSet<NodeId>,
 }
 
 /// The node that an address belongs to, and the path that the address selects.
@@ -64,6 +67,7 @@ impl Labels {
     pub fn without_links(&self, topology: &Topology, failed: &[LinkId]) -> (Topology, Labels) {
         let (mut graph, mut labels) = (Topology::new(), Labels::default());
         labels.addresses.clone_from(&self.addresses);
+        labels.scale_up.clone_from(&self.scale_up);
         for node in topology.nodes() {
             graph.add_node(node.name.clone(), node.kind, node.level);
         }
@@ -72,6 +76,7 @@ impl Labels {
             |node: NodeId| topology.nodes()[node].ports.iter().any(|port| failed.contains(&port.link()));
         for (id, link) in topology.links().iter_enumerated().filter(|(id, _)| !failed.contains(id)) {
             let kept = graph.add_asymmetric_link(link.ends[0], link.ends[1], link.channels);
+            labels.frame_errors.extend(self.frame_errors.get(&id).map(|ratio| (kept, *ratio)));
             for (end, node) in link.ends.into_iter().enumerate() {
                 let port = PortId::of_link(id, end);
                 let by_position = || loses(node).then(|| self.port_or_default(topology, port));
@@ -87,8 +92,23 @@ impl Labels {
     /// number of hosts that were split. The first port keeps the name of the host, so that flows which name
     /// the host still find it; further hosts are named "h1.eth2". A host does not forward, so its ports act
     /// as separate hosts. Bonds and second addresses are not modelled.
-    pub fn split_hosts(&self, topology: &Topology) -> (Topology, Labels, usize) {
+    ///
+    /// # Errors
+    /// If the topology has switches inside of servers, or a host with several links has one to another host.
+    pub fn split_hosts(&self, topology: &Topology) -> Result<(Topology, Labels, usize), String> {
+        if let Some(first) = self.scale_up.first() {
+            return Err(format!(
+                "{} NVSwitches, such as {:?}: the network inside of servers is not simulated; remove the NVSwitches \
+                 and their links",
+                self.scale_up.len(),
+                topology.nodes()[*first].name
+            ));
+        }
+        if let Some(error) = host_wired_to_host(topology) {
+            return Err(error.to_string());
+        }
         let (mut graph, mut labels, mut split) = (Topology::new(), Labels::default(), 0);
+        labels.frame_errors.clone_from(&self.frame_errors);
         // The node of each port; all ports of a switch belong to one node.
         let mut nodes: Vec<Vec<NodeId>> = Vec::new();
         for node in topology.nodes() {
@@ -122,7 +142,27 @@ impl Labels {
         for (text, address) in self.addresses() {
             labels.add_address(text, nodes[address.node.0 as usize][0], address.path);
         }
-        (graph, labels, split)
+        Ok((graph, labels, split))
+    }
+
+    /// Sets the probability that a frame on `link` is damaged, in either direction.
+    pub fn set_frame_error(&mut self, link: LinkId, ratio: f64) {
+        self.frame_errors.insert(link, ratio);
+    }
+
+    /// The probability that a frame on `link` is damaged, in either direction.
+    pub fn frame_error(&self, link: LinkId) -> Option<f64> {
+        self.frame_errors.get(&link).copied()
+    }
+
+    /// Links that damage frames, with the probability for each frame.
+    pub fn frame_errors(&self) -> impl Iterator<Item = (LinkId, f64)> {
+        self.frame_errors.iter().map(|(link, ratio)| (*link, *ratio))
+    }
+
+    /// Marks a switch as one inside of servers (`NVSwitch`), which is no part of the Ethernet.
+    pub fn mark_scale_up(&mut self, switch: NodeId) {
+        self.scale_up.insert(switch);
     }
 
     /// Gives `node` a further address. Addresses are case-insensitive.

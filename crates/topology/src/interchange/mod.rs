@@ -149,11 +149,11 @@ pub struct Defaults {
 }
 
 /// The result of reading a file.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Import {
     /// The graph, before the checks of [`crate::check()`].
     pub topology: Topology,
-    /// Port names in the file, and further addresses of nodes.
+    /// Port names in the file, further addresses of nodes, errors of links.
     pub labels: Labels,
     /// Assumptions and omissions, one sentence each.
     pub notes: Vec<String>,
@@ -228,7 +228,7 @@ pub fn write_labelled(
     let written = writable_names(topology).and_then(|()| match format {
         Format::GraphMl => graphml::write(topology, labels),
         Format::NodeLink => Ok(node_link::write(topology, labels)),
-        Format::Hpcc => hpcc::write(topology),
+        Format::Hpcc => hpcc::write(topology, labels),
         Format::Htsim => htsim_write::write(topology),
         Format::Containerlab => Ok(containerlab::write(topology, labels)),
         Format::IbNetDiscover => Err(Flaw::of_file("this format can be read only: use graphml or node-link")),

@@ -6,7 +6,7 @@ use pauseframe_topology::interchange::{
     Defaults, Format, Import, Labels, read, read_file, write, write_labelled,
 };
 use pauseframe_topology::{Channel, NodeKind, Topology};
-use pauseframe_units::{BitRate, NodeId, PortId, Span};
+use pauseframe_units::{BitRate, LinkId, NodeId, PortId, Span};
 use proptest::prelude::*;
 use std::path::Path;
 
@@ -84,18 +84,128 @@ fn a_directed_graph_with_edges_one_way_only_is_taken_for_undirected() {
 
 #[test]
 fn hpcc_topology() {
-    let Import { topology, notes, .. } = sample("dumbbell.txt");
+    let Import { topology, labels, notes } = sample("dumbbell.txt");
     // Hosts keep the ids of the file as names, because flow files use these ids.
     assert_eq!(names(&topology)[3..], ["3", "4", "5"]);
     assert_eq!(channel(&topology, 1, 0), (10_000_000_000, 1_000_000));
     assert_eq!(channel(&topology, 4, 1), (40_000_000_000, 1_500_000));
+    assert_eq!(notes, ["line 9 and all behind it were left out: the first line says 5 links"]);
+    assert_eq!(labels.frame_errors().collect::<Vec<_>>(), [(LinkId(4), 0.01)]);
+    let text = write_labelled(&topology, &labels, Format::Hpcc).unwrap();
+    assert_eq!(read(&text, Format::Hpcc, DEFAULTS).unwrap().labels, labels);
+}
+
+fn hpcc(text: &str) -> Result<Import, String> {
+    read(text, Format::Hpcc, DEFAULTS).map_err(|error| error.to_string())
+}
+
+#[test]
+fn first_lines_and_units_of_the_descendants_of_hpcc_are_read() {
+    let powertcp =
+        hpcc("4 2 2 3\n2 3 \n0 2 25000000000.0 1us 0\n1 3 25Gb/s 0.000001 0\n2 3 12.5GBps 1000ns 0\n");
+    let Import { topology, notes, .. } = powertcp.unwrap();
+    assert_eq!((kinds(&topology), notes), ("hhss".to_owned(), vec![]));
+    assert_eq!(channel(&topology, 0, 0), (25_000_000_000, 1_000_000));
+    assert_eq!(channel(&topology, 1, 0), (25_000_000_000, 1_000_000));
+    assert_eq!(channel(&topology, 2, 1), (100_000_000_000, 1_000_000));
+
+    let short = hpcc("4 2 2 5\n2 3\n0 2 25Gbps 1us 0\n1 3 25Gbps 1us 0\n2 3 25Gbps 1us 0\n").unwrap();
+    assert_eq!(short.notes, ["the first line says 5 links, and the file has 3"]);
+
+    let simai = "5 2 1 2 4 H100\r\n2 3 4\r\n0 2 2880Gbps 0.000025ms 0 # NVLink\r\n1 2 2880Gbps 0.000025ms 0\r\n\
+                 0 3 400Gbps 0.0005ms 0\r\n1 4 400Gbps 0.0005ms 0\r\n";
+    let Import { topology, labels, notes } = hpcc(&format!("\u{feff}{simai}")).unwrap();
     assert_eq!(
-        notes,
-        [
-            "line 9 and all behind it were left out: the first line says 5 links",
-            "1 of 5 links have an error rate above 0: it was left out"
-        ]
+        (names(&topology), kinds(&topology)),
+        (vec!["0", "1", "nvswitch2", "3", "4"], "hhsss".to_owned())
     );
+    assert_eq!(channel(&topology, 0, 0), (2_880_000_000_000, 25_000));
+    assert!(notes[0].starts_with("1 NVSwitches"), "{notes:?}");
+    let error = labels.split_hosts(&topology).unwrap_err();
+    assert!(error.starts_with("1 NVSwitches, such as \"nvswitch2\""), "{error}");
+
+    for (text, expected) in [
+        ("5 2 1 2 4\n", "hpcc, line 1: 5 words: the first line has 3"),
+        ("3 2 2\n1 1\n", "hpcc, line 2: switch 1 is listed twice"),
+        ("2 1 1\n1\n0 1 10Gbps 1parsec 0\n", "hpcc, line 3: \"1parsec\" is not a time of ns-3"),
+        ("2 1 1\n1\n0 1 10Gbps 1us 1.5\n", "hpcc, line 3: \"1.5\" is not an error rate from 0 to 1"),
+        ("2 1 1\n1\n0 1 -1Gbps 1us 0\n", "hpcc, line 3: \"-1Gbps\" is not a rate of ns-3"),
+    ] {
+        let error = hpcc(text).unwrap_err();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+#[test]
+fn an_interface_on_two_links_is_an_error_in_every_format_that_names_interfaces() {
+    let twice = "interface \"leaf:e1\" is on two links, to \"a\" and to \"b\"";
+    let cases = [
+        (
+            Format::Containerlab,
+            "topology:\n  nodes:\n    leaf: {}\n    a: {}\n    b: {}\n  links:\n    - endpoints: [\"leaf:e1\", \"a:e1\"]\n    - endpoints: [\"b:e1\", \"leaf:e1\"]\n",
+            "containerlab, line 8: ",
+        ),
+        (
+            Format::NodeLink,
+            "{\"nodes\": [{\"id\": \"leaf\"}, {\"id\": \"a\"}, {\"id\": \"b\"}], \"edges\": [{\"source\": \"leaf\", \
+             \"target\": \"a\", \"source_port\": \"e1\"}, {\"source\": \"leaf\", \"target\": \"b\", \"source_port\": \"e1\"}]}",
+            "node-link, edges[1]: ",
+        ),
+        (
+            Format::GraphMl,
+            "<graphml><graph><node id='leaf'/><node id='a'/><node id='b'/><edge source='leaf' target='a' sourceport='e1'/>\n\
+             <edge source='leaf' target='b' sourceport='e1'/></graph></graphml>",
+            "graphml, line 2: ",
+        ),
+    ];
+    for (format, text, place) in cases {
+        let error = read(text, format, DEFAULTS).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("{place}{twice}")), "{error}");
+    }
+    let discovery = "Switch 4 \"S-1\"\n[1] \"H-1\"[1]\nCa 1 \"H-1\"\nSwitch 4 \"S-2\"\n[3] \"H-1\"[1]\n";
+    let error = discovered(discovery).unwrap_err();
+    assert_eq!(error, "ibnetdiscover, line 5: port 1 of H-1 is linked to S-2[3] here and to S-1[1] above");
+}
+
+#[test]
+fn keys_of_topology_beside_it_and_a_second_node_of_an_id_are_errors() {
+    let outside = "topology:\n  nodes:\n    a: {}\nlinks:\n  - endpoints: [\"a:e1\", \"b:e1\"]\n";
+    let error = read(outside, Format::Containerlab, DEFAULTS).unwrap_err().to_string();
+    assert!(error.starts_with("containerlab, line 5: links belongs below topology"), "{error}");
+    let label = |text: &str| format!("<data key='label'>{text}</data>");
+    let text = format!(
+        "<graphml><key id='label' for='node' attr.name='label'/><graph><node id='a'>{}</node><node id='a'>{}</node></graph></graphml>",
+        label("one"),
+        label("two")
+    );
+    let error = read(&text, Format::GraphMl, DEFAULTS).unwrap_err().to_string();
+    assert!(error.contains("a second node is called \"a\""), "{error}");
+}
+
+#[test]
+fn hosts_wired_to_hosts_have_one_message() {
+    let text =
+        "5 2 5\n3 4\n0 3 1Gbps 1us 0\n1 3 1Gbps 1us 0\n2 4 1Gbps 1us 0\n3 4 1Gbps 1us 0\n0 1 1Gbps 1us 0\n";
+    let Import { topology, labels, .. } = hpcc(text).unwrap();
+    let error = labels.split_hosts(&topology).unwrap_err();
+    assert_eq!(error, pauseframe_topology::check(&topology)[0].to_string());
+    assert!(error.starts_with("host \"0\" has 2 links (to \"3\", \"1\")"), "{error}");
+    // A host with two links to switches becomes two hosts.
+    let text = "4 2 4\n2 3\n0 2 1Gbps 1us 0\n0 3 1Gbps 1us 0.5\n1 2 1Gbps 1us 0\n2 3 1Gbps 1us 0\n";
+    let Import { topology, labels, .. } = hpcc(text).unwrap();
+    let (split, labels, count) = labels.split_hosts(&topology).unwrap();
+    assert_eq!((names(&split)[1], count, labels.frame_error(LinkId(1))), ("0.eth2", 1, Some(0.5)));
+}
+
+#[test]
+fn a_graph_without_hosts_is_a_problem() {
+    let text = "<graphml><graph><node id='a'/><node id='b'/><edge source='a' target='b'/></graph></graphml>";
+    let without = read(text, Format::GraphMl, DEFAULTS).unwrap().topology;
+    let problems = pauseframe_topology::check(&without);
+    assert!(problems[0].to_string().starts_with("none of the 2 nodes is a host"), "{problems:?}");
+    let roles = text.replace("<graph>", "<key id='r' for='node' attr.name='role'/><graph>");
+    let roles = roles.replace("<node id='a'/>", "<node id='a'><data key='r'>server</data></node>");
+    assert_eq!(kinds(&read(&roles, Format::GraphMl, DEFAULTS).unwrap().topology), "hs");
 }
 
 #[test]
@@ -365,7 +475,7 @@ fn mistakes_are_named_with_their_place() {
         ),
         (Format::NodeLink, "[", "node-link: this is not node-link JSON: EOF"),
         (Format::Hpcc, "2 1 1\n0\n0 5 1Gbps 1us 0", "hpcc, line 3: there is no node 5"),
-        (Format::Hpcc, "2 1 1\n0\n0 1 1Gbit 1us 0", "hpcc, line 3: \"1Gbit\" has the unknown unit"),
+        (Format::Hpcc, "2 1 1\n0\n0 1 1Gbit 1us 0", "hpcc, line 3: \"1Gbit\" is not a rate of ns-3"),
         (
             Format::Hpcc,
             "2 1 2\n0\n0 1 1Gbps 1us 0",
@@ -444,13 +554,14 @@ fn graphs(symmetric: bool) -> impl Strategy<Value = (Topology, Labels)> {
             // Names that contain paths to other folders are rejected.
             topology.add_node(format!("{}{i}", name.replace("..", ".")), kind, *level);
         }
-        for (ends, forth, back, label) in links {
+        for (number, (ends, forth, back, label)) in links.into_iter().enumerate() {
             let ends = ends.map(|end| NodeId(end.index(nodes.len()) as u32));
             let back = if symmetric { forth } else { back };
             let link = topology.add_asymmetric_link(ends[0], ends[1], [forth, back]);
             if let Some(label) = label {
-                labels.name_port(PortId::of_link(link, 0), format!("p{label}"));
-                labels.name_port(PortId::of_link(link, 1), "q");
+                labels.name_port(PortId::of_link(link, 0), format!("p{label}{number}"));
+                labels.name_port(PortId::of_link(link, 1), format!("q{number}"));
+                labels.set_frame_error(link, 1e-3);
             }
         }
         (topology, labels)

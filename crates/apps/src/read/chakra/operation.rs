@@ -116,6 +116,12 @@ pub(super) fn collective(
         }
     };
     let given: u64 = if kind == Kind::Barrier { 0 } else { node.required("comm_size")? };
+    // astra-sim/astra-sim pull request 102: a collective operation of size zero is an error.
+    if given == 0 && kind != Kind::Barrier {
+        let reason = "has comm_size 0, which a collective operation cannot have: a converter wrote it for a size that \
+                      it did not know; remove the node, or set its size";
+        return Err(node.error(reason));
+    }
     let whole = matches!(kind, Kind::Alltoall | Kind::ReduceScatter);
     let bytes = if whole { given / size.max(1) as u64 } else { given };
     let root = node.number(&["root", "comm_root"])?.unwrap_or(0);
@@ -124,7 +130,7 @@ pub(super) fn collective(
 
 /// Names of collective operations in PyTorch and NCCL, without separators. Longer names come before names
 /// that they contain.
-const KINDS_IN_NAMES: [(&str, Kind); 9] = [
+const KINDS_IN_NAMES: [(&str, Kind); 10] = [
     ("reducescatter", Kind::ReduceScatter),
     ("allreduce", Kind::Allreduce),
     ("allgather", Kind::Allgather),
@@ -134,6 +140,9 @@ const KINDS_IN_NAMES: [(&str, Kind); 9] = [
     ("reduce", Kind::Reduce),
     ("gather", Kind::Gather),
     ("scatter", Kind::Scatter),
+    // NCCL's kernel of grouped sends and receives: as a collective node it is an all-to-all (Chakra's converter,
+    // mlcommons/chakra pull request 185).
+    ("sendrecv", Kind::Alltoall),
 ];
 
 /// The operation that a name such as `c10d::broadcast_` or `nccl:all_reduce` denotes.

@@ -217,6 +217,12 @@ fn collectives_without_a_type_do_what_their_names_say() {
             "2 collective nodes have no comm_size; they take their duration and send nothing",
         ]
     );
+    let kernel = "ncclDevKernel_SendRecv(ncclDevKernelArgsStorage<4096ul>)";
+    let kernels: Vec<Source> =
+        (0..2).map(|rank| encode(&format!("a.{rank}.et"), &[named(1, kernel, &[], Some(64))])).collect();
+    let application = read(&kernels).unwrap();
+    let call = &application.programs[0].calls[0];
+    assert_eq!((call.kind, call.bytes), (Kind::Alltoall, 32));
     let error = read(&[encode("a.0.et", &[named(1, "aten::mul", &[], Some(8))])]).unwrap_err().to_string();
     assert!(
         error.starts_with("a.0.et: node 1 (aten::mul): has no comm_type, and its name has none of"),
@@ -259,7 +265,13 @@ fn damaged_files_name_file_and_node() {
     let mut long = node(1, COMPUTE, &[], Vec::new());
     long.duration_micros = u64::MAX;
     let negative = all_reduce(1, &[], Value::Int64(-8));
-    let cases: [(&[&[Node]], &str); 9] = [
+    let empty = all_reduce(1, &[], Value::Int64(0));
+    let cases: [(&[&[Node]], &str); 10] = [
+        (
+            &[&[empty]],
+            "a.0.et: node 1 (n1): has comm_size 0, which a collective operation cannot have: a converter wrote it for a size \
+             that it did not know; remove the node, or set its size",
+        ),
         (&[&[negative]], "a.0.et: node 1 (n1): comm_size is Int64(-8)"),
         (&[&[sum(1, &[]), sum(1, &[])]], "a.0.et: node 1 (n1): has the number of another node"),
         (&[&[node(1, 99, &[], Vec::new())]], "a.0.et: node 1 (n1): has type 99; known are 0 to 7"),

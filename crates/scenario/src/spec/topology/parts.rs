@@ -72,11 +72,45 @@ fn parameter(error: &GenerateError) -> Flaw {
     }
 }
 
-/// The graph, unless hosts have no link or two, or it is disconnected.
+/// Maximum number of flaws in a message; a fabric with a systematic mistake has one at every host.
+const FLAWS_MAX: usize = 8;
+
+/// The graph, unless hosts have no link or two, it is disconnected, or rates and delays are implausible.
 pub(crate) fn sound(topology: Topology) -> Result<Topology, Vec<Flaw>> {
-    let errors = check(&topology);
+    let mut errors: Vec<String> = check(&topology).iter().map(ToString::to_string).collect();
+    errors.extend(implausible_channels(&topology));
     if errors.is_empty() {
         return Ok(topology);
     }
-    Err(errors.iter().map(|error| ("topology".to_owned(), error.to_string(), String::new())).collect())
+    if errors.len() > FLAWS_MAX {
+        let more = errors.len() - FLAWS_MAX;
+        errors.truncate(FLAWS_MAX);
+        errors.push(format!("{more} more mistakes like these; `pauseframe topo show` lists all"));
+    }
+    Err(errors.into_iter().map(|error| ("topology".to_owned(), error, String::new())).collect())
+}
+
+/// Links of a file whose rate or delay a scenario would not accept.
+fn implausible_channels(topology: &Topology) -> Vec<String> {
+    let mut errors = Vec::new();
+    for link in topology.links() {
+        let [a, b] = link.ends.map(|end| &topology.nodes()[end].name);
+        // The check of the graph reports rates of zero.
+        let ways = link.channels.iter().filter(|channel| channel.rate.0 > 0);
+        if let Some(channel) = ways.clone().find(|channel| !RATES.contains(&channel.rate)) {
+            let [least, most] = [RATES.start(), RATES.end()];
+            errors.push(format!(
+                "the link between {a:?} and {b:?} has a rate of {}: {least} to {most} are accepted",
+                channel.rate
+            ));
+        }
+        if let Some(channel) = ways.clone().find(|channel| !DELAYS.contains(&channel.delay)) {
+            let most = DELAYS.end();
+            errors.push(format!(
+                "the link between {a:?} and {b:?} has a delay of {}: at most {most} is accepted",
+                channel.delay
+            ));
+        }
+    }
+    errors
 }
