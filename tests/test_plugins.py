@@ -721,7 +721,7 @@ def test_a_sweep_takes_plugins_along(tmp_path, aimd, keep_runs):
 
 def test_tune_takes_plugins_along(tmp_path):
     """Workers load the plug-in, and the tuned parameter is its constant."""
-    pytest.importorskip("optuna")
+    pytest.importorskip("numpy")
     found = pf.tune(
         INCAST, plugins=[EXAMPLES / "swift.py"],
         set={"transport.congestion_control": "swift:swift"}, parameters={"transport.swift_ai": [0.5, 1.0]},

@@ -15,28 +15,31 @@ from importlib import import_module
 from pathlib import Path
 from random import Random
 from types import SimpleNamespace
+from typing import Any
 
 import pauseframe as pf
 import polars as pl
 import pytest
+from pauseframe._lock import locked
 from pauseframe.headroom import annex_o
 from pauseframe.lint import lint
 from pauseframe.sweep import incremental
 from pauseframe.sweep.batch import Batches
 from pauseframe.sweep.plan import Source
 from pauseframe.tune import tune
-from pauseframe.tune.answer import PredictionInterval, find_answer
+from pauseframe.tune.answer import KEEP_DEFAULT, NOTHING_KEEPS, NOTHING_MEASURED, RECOMMENDED, PredictionInterval
+from pauseframe.tune.chance import seeds_needed
 from pauseframe.tune.export import export_answer
 from pauseframe.tune.formulas import facts_of, suggestions
-from pauseframe.tune.metrics import Reading, format_metric, kaplan_meier, parse_metric
-from pauseframe.tune.parameters import read_parameter
+from pauseframe.tune.metrics import format_metric, kaplan_meier, parse_metric
+from pauseframe.tune.parameters import Space, read_parameter
 from pauseframe.tune.search import Search
-from pauseframe.tune.spec import Situation, spec_from_table
-from pauseframe.tune.study import prepare
-from pauseframe.tune.trials import Setting
+from pauseframe.tune.spec import spec_from_table
+from pauseframe.tune.study import Study, prepare, search
 from test_cli import cli
 from test_sweep import computed
 from test_view_browser import CHROMIUM, browser  # noqa: F401 - a fixture
+from tune_surfaces import SURFACES, Stub, number, searched
 
 SMALL = """
 name = "small"
@@ -78,78 +81,128 @@ constraints = { drops = 0 }
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples" / "tune").glob("*.toml"))
 
 
-class Stub:
-    """A laboratory whose metrics are closed forms of the parameters; `surfaces` gives one for each situation."""
-
-    def __init__(self, spec, *surfaces, shortened=1.0):
-        self.spec, self._known, self.runs, self.short_runs = spec, {}, 0, 0
-        self._surfaces = {f"stub {number}": surface for number, surface in enumerate(surfaces)}
-        self._shortened = shortened
-        spec.situations = [Situation(name, {}) for name in self._surfaces]
-
-    def prepare(self, changes):
-        setting = Setting(changes)
-        return self._known.setdefault(setting.name, setting)
-
-    def measure(self, wanted, short=False):
-        for setting, seeds in wanted:
-            for place in [(name, seed) for name in self._surfaces for seed in seeds]:
-                readings = setting.readings_of(short)
-                if place in readings:
-                    continue
-                self.runs += not short
-                self.short_runs += short
-                values = self._surfaces[place[0]](setting.changes)
-                factor = self._shortened if short else 1.0
-                readings[place] = {name: Reading(factor * value) for name, value in values.items()}
-
-
-def number(value):
-    return float(value.split()[0]) if isinstance(value, str) else float(value)
-
-
-def bowl(at):
-    return {"drops": 1 + math.log(number(at["a"]) / 60) ** 2}
-
-
-def valley(at):
-    x, y = math.log(number(at["a"]) / 40), math.log(number(at["b"]) / 3000)
-    return {"drops": 1 + 2 * (x + y) ** 2 + 0.3 * (x - y) ** 2}
-
-
-def edge(at):
-    k, w = number(at["a"]), at["w"]
-    return {"drops": 100 / k + ((w - 12) / 12) ** 2, "timeouts": k - 80}
-
-
 A = {"a": {"from": "5 KB", "to": "500 KB", "scale": "log"}}
-B = {"b": {"from": "100 us", "to": "100000 us", "scale": "log"}}
 W = {"w": {"from": 1, "to": 64}}
-SURFACES = {
-    "bowl": (bowl, A, {}, 1.0),
-    "valley": (valley, A | B, {}, 1.0),
-    "edge": (edge, A | W, {"timeouts": 0}, 1.25),
-}
-
-
-def searched(name, seed, sampler=None):
-    surface, parameters, constraints, _ = SURFACES[name]
-    table = {"parameters": parameters, "objectives": [{"minimize": "drops"}], "constraints": constraints}
-    spec = spec_from_table(table | {"trials": 60, "seeds": 1, "search_seed": seed})
-    assert spec.problems == []
-    lab = Stub(spec, surface)
-    found = Search(lab, list(spec.parameters.values()), [], [1], sampler=sampler).run()
-    return min(one.values[0] for one in found.complete), lab.runs
 
 
 @pytest.mark.parametrize("name", SURFACES)
-def test_known_optima_are_found_within_five_percent(name):
-    """The median of ten searches of at most 60 runs is near the optimum, and most of them beat random search."""
-    found = [searched(name, seed) for seed in range(1, 11)]
-    assert max(runs for _, runs in found) <= 60
-    assert statistics.median(best for best, _ in found) <= 1.05 * SURFACES[name][3]
-    random = [searched(name, seed, "random")[0] for seed in range(1, 11)]
-    assert sum(mine <= other for (mine, _), other in zip(found, random, strict=True)) >= 8
+def test_known_optima_are_found(name):
+    """Within 10 % of the optimum, kept in 19 of 20 unseen seeds, as good as random search at equal runs.
+
+    `tests/tune_surfaces.py --searches 10` repeats each search with ten seeds.
+    """
+    found = searched(name, 1)
+    assert found.excess <= 1.1
+    assert found.kept >= 19
+    assert found.excess <= 1.02 * found.random_excess
+    assert found.shown
+
+
+def study_of(spec, starts, default, seeds):
+    """A search without a scenario."""
+    source: Any = None
+    return Study(source, spec, "stub", list(spec.parameters.values()), starts, default, [], seeds)
+
+
+def answered(surface, **table):
+    """The answer of a search with a surface as the laboratory."""
+    spec = spec_from_table({"objectives": [{"minimize": "fct_us.mean"}], "trials": 20, **table})
+    assert spec.problems == []
+    seeds = {"search": [1, 2, 3], "check": [4, 5], "held_out": list(range(6, 26))}
+    return search(study_of(spec, [], {}, seeds), Stub(spec, surface))
+
+
+def drawn(at, seed):
+    """A standard normal number for a setting and a seed."""
+    return Random(f"{seed} {sorted(at.items())}").gauss(0.0, 1.0)
+
+
+def test_constraints_that_no_setting_keeps_name_the_nearest():
+    """Drops fall with a, and at 500 KB 40 % of the seeds still have some."""
+    surface = lambda at, seed: {  # noqa: E731
+        "fct_us.mean": number(at.get("a", "5 KB")),
+        "drops": max(0.0, drawn(at, seed) - 0.25 + math.log(500 / number(at.get("a", "5 KB")))),
+    }
+    found = answered(surface, parameters=A, constraints={"drops": 0})
+    assert (found.verdict, found.recommended) == (NOTHING_KEEPS, None)
+    assert number(found.nearest.changes["a"]) > 300
+    assert 0 < found.nearest.any_broken < found.nearest.seeds
+
+
+def test_rare_breaks_are_allowed_as_declared():
+    """Each seed drops with a chance of 1 %, whatever the setting: more than 95 % of the seeds keep the constraint."""
+    surface = lambda at, seed: {  # noqa: E731
+        "fct_us.mean": number(at.get("a", "5 KB")), "drops": 30.0 * (drawn(at, seed) > 2.33),
+    }  # fmt: skip
+    found = answered(surface, parameters=A, constraints={"drops": 0})
+    assert found.verdict in (RECOMMENDED, KEEP_DEFAULT)
+    assert found.recommended.seeds >= seeds_needed(found.recommended.any_broken, 0.95)
+
+
+def test_a_flat_objective_keeps_the_default():
+    found = answered(lambda at, seed: {"fct_us.mean": 1 + 0.1 * drawn(at, seed), "drops": 0}, parameters=A | W)
+    assert found.verdict == KEEP_DEFAULT
+
+
+def test_a_flat_parameter_is_shown_as_flat():
+    surface = lambda at, seed: {  # noqa: E731
+        "fct_us.mean": 1 + math.log(number(at.get("a", "5 KB")) / 60) ** 2 * (1 + 0.01 * drawn(at, seed))
+    }
+    found = answered(surface, parameters=A | W)
+    (flat,) = (one for one in found.sensitivity if one.path == "w")
+    assert (flat.open_low, flat.open_high) == (True, True)
+    assert [point.kept for point in flat.points].count(False) == 0
+
+
+def test_values_that_are_missing_in_some_seeds_count_as_bad():
+    """Small values of a have none in a third of the seeds; none anywhere is no measurement."""
+
+    def surface(at, seed):
+        a = number(at.get("a", "5 KB"))
+        return {"fct_us.mean": math.inf if a < 40 and drawn(at, seed) > -0.3 else a}
+
+    found = answered(surface, parameters=A)
+    assert found.verdict == RECOMMENDED
+    assert 40 <= number(found.recommended.changes["a"]) < 44
+    nothing = answered(lambda _at, _seed: {"fct_us.mean": math.inf}, parameters=A)
+    assert nothing.verdict == NOTHING_MEASURED
+    assert "fct_us.mean has no value" in nothing.notes[0]
+
+
+def test_several_constraints_hold_together():
+    def surface(at, seed):
+        a, w = number(at.get("a", "5 KB")), at.get("w", 64)
+        noise = 0.05 * drawn(at, seed)
+        return {"fct_us.mean": a + w, "drops": math.log(60 / a) + noise, "timeouts": math.log(20 / w) + noise}
+
+    found = answered(surface, parameters=A | W, constraints={"drops": 0, "timeouts": 0}, trials=40)
+    assert found.verdict == RECOMMENDED
+    assert 60 < number(found.recommended.changes["a"]) < 80
+    assert 20 < found.recommended.changes["w"] < 28
+
+
+def test_better_references_are_recommended_or_named():
+    """A reference that sets tuned keys is a candidate; one that sets others is named in a note."""
+    surface = lambda at, seed: {  # noqa: E731
+        "fct_us.mean": (0.5 if at.get("preset") else 0.7 if at.get("w") == 41 else 1.0) + 0.01 * drawn({}, seed)
+    }
+    named = [
+        {"name": "other", "set": {"preset": "x"}},
+        {"name": "paper", "set": {"w": 41}},
+    ]
+    found = answered(surface, parameters=W, references=named, trials=4, sensitivity=False)
+    assert found.recommended.changes == {"w": 41}
+    assert any("other is better, but sets keys that are not tuned: preset" in note for note in found.notes)
+
+
+def test_choices_of_numbers_are_ordered_and_others_not():
+    space = Space(
+        [read_parameter("n", [4, 1, 2]), read_parameter("t", ["5 ms", "200 us"]), read_parameter("c", ["x", "y"])]
+    )
+    assert space.categorical == [False, False, True]
+    assert space.point({"n": 4, "t": "200 us", "c": "y"}) == [1.0, 0.0, 1.0]
+    assert space.changes([0.5, 1.0, 0.2]) == {"n": 2, "t": "5 ms", "c": "x"}
+    assert space.size == 12
 
 
 FRONTS = {
@@ -160,116 +213,57 @@ FRONTS = {
 
 @pytest.mark.parametrize("name", FRONTS)
 def test_searches_for_fronts_beat_random_ones(name, evidence):
-    """The area that the front of 60 settings dominates, in ten searches; with one key, NSGA-II is a random search."""
+    """The area that the front of 60 settings dominates, in five searches."""
     parameters, surface = FRONTS[name]
     table = {"parameters": parameters, "objectives": [{"minimize": "drops"}, {"minimize": "timeouts"}], "seeds": 1}
 
-    def searched(seed, sampler):
+    def front(seed, random):
         spec = spec_from_table(table | {"search_seed": seed})
         names = ("drops", "timeouts")
-        lab = Stub(spec, lambda at: dict(zip(names, surface(number(at["a"]), at.get("w")), strict=True)))
-        return Search(lab, list(spec.parameters.values()), [], [1], sampler=sampler).run()
+        lab = Stub(spec, lambda at, _: dict(zip(names, surface(number(at["a"]), at.get("w")), strict=True)))
+        found = Search(lab, list(spec.parameters.values()), [], [1], random=random)
+        found.run()
+        return found
 
-    pairs = [(searched(seed, None), searched(seed, "random")) for seed in range(1, 11)]
+    pairs = [(front(seed, False), front(seed, True)) for seed in range(1, 6)]
     objectives = spec_from_table(table).objectives
     verdicts = [evidence.verdict(*pair) for pair in evidence.scores(pairs, objectives)]
-    assert verdicts.count("win") >= 8
+    assert verdicts.count("win") >= 4
     assert "loss" not in verdicts
-
-
-def test_several_objectives_and_halving():
-    table = {"parameters": A | W, "objectives": [{"minimize": "drops"}, {"minimize": "timeouts"}], "trials": 40}
-    lab = Stub(
-        spec_from_table(table), lambda at: {"drops": 100 / number(at["a"]), "timeouts": number(at["a"]) * at["w"]}
-    )
-    found = Search(lab, list(lab.spec.parameters.values()), [], [1, 2, 3]).run()
-    assert {one.state for one in found.trials} == {"complete"}
-    assert min(number(one.setting.changes["w"]) for one in found.trials) <= 4
-    halved = spec_from_table({"parameters": A, "objectives": [{"minimize": "drops"}], "trials": 30})
-    lab = Stub(halved, bowl)
-    states = [one.state for one in Search(lab, list(halved.parameters.values()), [], [1, 2, 3]).run().trials]
-    assert states.count("pruned") >= 10
-    assert lab.runs < 90 * 0.8
-
-
-def recommended(spec, lab, starts=()):
-    """The recommended setting and the search of a laboratory."""
-    seeds = {"search": [1, 2, 3], "check": [4, 5], "held_out": [6, 7]}
-    found = Search(lab, list(spec.parameters.values()), starts, seeds["search"]).run()
-    answer = find_answer(lab, found, list(spec.parameters.values()), [], seeds)
-    assert answer.recommended is not None
-    return answer.recommended.setting.changes, found.trials
-
-
-@pytest.mark.parametrize("sampler", ["random", "tpe"])
-def test_first_stop_prunes_and_finds_the_same(sampler):
-    """A shortened run gives a tenth of the values in the same order, so fewer full runs find the same answer."""
-    table = {"parameters": A | W, "objectives": [{"minimize": "drops"}], "sampler": sampler, "sensitivity": False}
-    valleys = [
-        lambda at: {"drops": 1 + math.log(number(at["a"]) / 60) ** 2 + ((at["w"] - 12) / 40) ** 2},
-    ]
-    plain, short = spec_from_table(table), spec_from_table(table | {"first_stop": "1 ms"})
-    labs = Stub(plain, *valleys), Stub(short, *valleys, shortened=0.1)
-    (one, _), (other, trials) = (recommended(lab.spec, lab) for lab in labs)
-    pruned = [trial for trial in trials if trial.state == "pruned"]
-    assert sum(trial.shortened for trial in pruned) >= 20
-    # At the steps after the shortened run, settings still fall behind the best and are pruned.
-    assert sum(trial.seeds == 1 and not trial.shortened for trial in pruned) >= 2
-    assert 55 <= labs[1].short_runs <= 60  # The search may propose a setting twice.
-    assert labs[1].runs < labs[0].runs * 0.8
-    if sampler == "random":  # The proposals do not depend on the results.
-        assert other == one
-    else:
-        assert valleys[0](other)["drops"] <= 1.05
 
 
 def test_the_front_reaches_from_end_to_end():
     """Of a front with many points, the search checks eight: both ends and points spread between them."""
     table = {"parameters": A, "objectives": [{"minimize": "drops"}, {"minimize": "timeouts"}], "sensitivity": False}
-    spec = spec_from_table(table)
-    lab = Stub(spec, lambda at: {"drops": -math.log(number(at["a"])), "timeouts": math.log(number(at["a"]))})
-    seeds = {"search": [1, 2, 3], "check": [4, 5], "held_out": [6, 7]}
-    found = Search(lab, list(spec.parameters.values()), [], seeds["search"]).run()
-    answer = find_answer(lab, found, list(spec.parameters.values()), [], seeds)
+
+    def surface(at, _):
+        x = math.log(number(at.get("a", "5 KB")))
+        return {"drops": -x, "timeouts": x}
+
+    found = answered(surface, **table, trials=60)
     tried = sorted(number(one.setting.changes["a"]) for one in found.trials)
-    front = sorted(number(one.setting.changes["a"]) for one in answer.front)
-    assert len(front) == 8
+    front = sorted(number(one.setting.changes["a"]) for one in found.front)
+    assert len(front) >= 8
     assert (front[0], front[-1]) == (tried[0], tried[-1])
     # The recommended setting is the middle of the logarithmic range.
-    assert answer.recommended is not None
-    assert 0.8 * math.sqrt(front[0] * front[-1]) < number(answer.recommended.setting.changes["a"])
-    assert number(answer.recommended.setting.changes["a"]) < 1.25 * math.sqrt(front[0] * front[-1])
+    assert found.recommended is not None
+    assert 0.8 * math.sqrt(front[0] * front[-1]) < number(found.recommended.changes["a"])
+    assert number(found.recommended.changes["a"]) < 1.25 * math.sqrt(front[0] * front[-1])
 
 
-def test_first_stop_with_several_scenarios():
+def test_several_scenarios():
     """The optimum of the worst ratio lies midway between two optima, even if one scale is 1000 times larger."""
-    table = {"parameters": A, "objectives": [{"minimize": "drops"}], "first_stop": "1 ms", "sensitivity": False}
-    spec = spec_from_table(table)
+    spec = spec_from_table({"parameters": A, "objectives": [{"minimize": "fct_us.mean"}], "sensitivity": False})
     lab = Stub(
         spec,
-        lambda at: {"drops": 1 + math.log(number(at["a"]) / 20) ** 2},
-        lambda at: {"drops": 1000 * (1 + math.log(number(at["a"]) / 180) ** 2)},
-        shortened=0.1,
+        lambda at, _: {"fct_us.mean": 1 + math.log(number(at.get("a", "60 KB")) / 20) ** 2},
+        lambda at, _: {"fct_us.mean": 1000 * (1 + math.log(number(at.get("a", "60 KB")) / 180) ** 2)},
     )
-    best, trials = recommended(spec, lab, [("default", {"a": "60 KB"})])
-    assert 55 <= number(best["a"]) <= 65
-    assert next(trial for trial in trials if trial.state == "complete").values == [1.0]
-
-
-def test_first_stop_shortens_runs(tmp_path):
-    """With the simulator: pruned settings have simulated only the shortened time."""
-    table = {"first_stop": "500 us", "trials": 10, "held_out": 2, "sensitivity": False}
-    done = tune(SMALL, out=tmp_path / "out", play=False, **table)
-    short = [one for one in done.record["trials"] if one["shortened"]]
-    assert short
-    assert {one["state"] for one in short} == {"pruned"}
-    runs = pf.load_sweep(tmp_path / "out" / "runs").summaries.with_columns(pl.col("scenario").cast(pl.String))
-    times = runs.filter(pl.col("scenario").str.contains("short"))["sim_time_s"]
-    assert len(times) == 10
-    assert max(times.to_list()) <= 0.0005
-    whole = runs.filter(~pl.col("scenario").str.contains("short"))["sim_time_s"]
-    assert min(whole.to_list()) > 0.0005
-    assert done.recommended is not None
+    seeds = {"search": [1, 2, 3], "check": [4, 5], "held_out": [6, 7]}
+    found = search(study_of(spec, [("default", {"a": "60 KB"})], {"a": "60 KB"}, seeds), lab)
+    assert found.recommended is not None
+    assert 55 <= number(found.recommended.changes["a"]) <= 65
+    assert found.trials[0].values == [1.0]
 
 
 def test_unfinished_flows_make_percentiles_longer_not_shorter():
@@ -346,9 +340,8 @@ WRONG = {
     'parameters = { "switch.buffer.alfa" = [1, 2] }': 'unknown key; did you mean "alpha"?',
     'parameters = { "switch.marker.k" = { from = "9 KB", to = "5 KB" } }': "from must be below to",
     'constraints = { cable = "long" }': "is not a length",
-    'first_stop = "5 parsecs"': "tune.first_stop = 5 parsecs",
-    'first_stop = "50 ms"': "must be below stop.time",
-    'first_stop = "1 ms"\nhalving = 1': "needs one objective and halving above 1",
+    "constraint_share = 1.0": "must be a share from 0.5 to 0.99",
+    "halving = 3": "the search has no such choice any more",
     'scenarios = [{ name = "x", set = { "switch.marker.k" = "9 KB" } }]': "sets a key that is tuned",
 }
 
@@ -419,6 +412,30 @@ def test_killed_and_resumed(tmp_path):
     assert again.record["cost"]["computed"] == 0
     with pytest.raises(pf.InputError, match="has another search"):
         tune(file, out=tmp_path / "a" / "out", play=False, seeds=2)
+
+
+def test_a_second_process_is_refused_by_name(tmp_path):
+    """The lock ends with its holder: a file that a killed search left does not stop the next one."""
+    out = tmp_path / "out"
+    out.mkdir()
+    (out / ".lock").write_text("process 1 on elsewhere\n")
+    small = {"trials": 1, "seeds": 1, "check_seeds": 1, "held_out": 2, "sensitivity": False, "constraints": {}}
+    tune(SMALL, out=out, play=False, **small)
+    with locked(out), pytest.raises(pf.InputError, match=f"in use by process {os.getpid()} on "):
+        tune(SMALL, out=out, play=False, **small)
+    tune(SMALL, out=out, play=False, **small)
+
+
+def test_nothing_measured_is_an_answer(tmp_path):
+    """Every flow is cut off: exit code 1, and the reason."""
+    file = tmp_path / "small.toml"
+    file.write_text(SMALL.replace('time = "50 ms"', 'time = "3 us"'))
+    done = cli("tune", file, "--out", tmp_path / "out", "--no-play", "--trials", "1")
+    assert done.returncode == 1
+    assert "Nothing was measured: fct_us.p99 has no value" in done.stderr
+    record = json.loads((tmp_path / "out" / "answer.json").read_text())
+    assert (record["verdict"], record["recommended"]) == ("nothing_was_measured", None)
+    assert "Nothing was measured" in (tmp_path / "out" / "report.html").read_text()
 
 
 def test_shards_share_the_runs_and_find_the_same(tmp_path):
@@ -551,7 +568,9 @@ def test_export_is_clean(tmp_path, target):
     text = SMALL.replace('"dctcp"', '"tcp_bolt"').replace(
         '"transport.delayed_ack_segments" = [1, 2]', '"switch.buffer.alpha" = [0.5, 2.0]'
     )
-    done = tune(text, out=tmp_path / "search", play=False, trials=4, sensitivity=False)
+    done = tune(text, out=tmp_path / "search", play=False, trials=2, sensitivity=False, constraints={})
+    assert done.answer.recommended is not None
+    done.answer.recommended.changes = {"switch.marker.k": "30 KB", "switch.buffer.alpha": 0.5}
     export_answer(done, target, tmp_path / "devices")
     assert [(str(one.place), one.message) for one in lint([tmp_path / "devices"]).findings] == []
     linted = cli("lint", tmp_path / "devices")
@@ -569,14 +588,17 @@ def test_export_is_clean(tmp_path, target):
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_studies_at_a_small_size(path, tmp_path):
     """The studies of docs/how-to/tune.md, with fewer settings and seeds and a shorter load."""
-    small = {"trials": 4, "seeds": 1, "check_seeds": 1, "held_out": 2, "sensitivity": False}
-    done = tune(path, out=tmp_path / "out", play=False, set={"workload.0.stop": "1 ms"}, **small)
-    assert len(done.answer.trials) == 4
-    assert done.recommended is not None
+    small = {"trials": 4, "seeds": 1, "check_seeds": 1, "held_out": 2, "finalists": 1, "sensitivity": False}
+    changes = {"workload.0.stop": "1 ms"} | ({"workload.0.rate": 2000.0} if "incast" in path.stem else {})
+    done = tune(path, out=tmp_path / "out", play=False, set=changes, **small)
+    assert len(done.answer.trials) >= 4
+    if "incast" not in path.stem:  # its few queries may all miss the end of the shortened load, or break the constraint
+        assert done.recommended is not None
+    assert done.verdict in (RECOMMENDED, KEEP_DEFAULT, NOTHING_KEEPS, NOTHING_MEASURED)
 
 
-def test_the_package_does_not_load_optuna():
-    code = "import sys, pauseframe; assert 'optuna' not in sys.modules"
+def test_the_package_does_not_load_numpy():
+    code = "import sys, pauseframe; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

@@ -19,10 +19,10 @@ from pathlib import Path
 from pauseframe.cli._common import changes_of
 from pauseframe.sweep.incremental import IncrementalSweep
 from pauseframe.sweep.plan import Source
-from pauseframe.tune.search import Outcome, Search
+from pauseframe.tune.search import Search, Trial
 from pauseframe.tune.spec import Objective, spec_from_table
 from pauseframe.tune.study import Study, carry_out, prepare
-from pauseframe.tune.trials import Simulations, per_seed, violations
+from pauseframe.tune.trials import Simulations, broken_seeds, per_seed
 
 FURTHER = 20
 REPETITIONS = 10
@@ -59,7 +59,7 @@ def unseen(study: Study, out: Path, jobs: int | None) -> None:
     chosen = tuning.answer.recommended
     if chosen is None:
         sys.exit(f"nothing recommended: {tuning.record['notes']}")
-    last = max(study.seeds["held_out"])
+    last = max(tuning.answer.seeds["held_out"]) + 10_000
     seeds = range(last + 1, last + 1 + FURTHER)
     runs = IncrementalSweep(out / "unseen", jobs=jobs)
     try:
@@ -74,7 +74,7 @@ def unseen(study: Study, out: Path, jobs: int | None) -> None:
         values = per_seed(setting, objective, tuning.answer.scale, study.spec)
         inside = sum(low <= values[seed] <= high for seed in seeds)
         print(f"  {objective.metric.text}: {inside} of {FURTHER} in {low:.6g} to {high:.6g}")
-    kept = sum(all(worst <= 0 for worst in violations(setting, study.spec, [seed]).values()) for seed in seeds)
+    kept = FURTHER - len(broken_seeds(setting, study.spec) & set(seeds))
     print(f"  constraints kept in {kept} of {FURTHER}, {len(setting.failures)} runs failed", flush=True)
 
 
@@ -87,9 +87,10 @@ def beside_random(study: Study, out: Path, jobs: int | None) -> None:
         for number in range(1, REPETITIONS + 1):
             study.spec.search_seed = number
             seeds = study.seeds["search"]
-            ours = Search(lab, study.parameters, study.starts, seeds).run()
-            trials = max(1, sum(one.seeds for one in ours.trials) // len(seeds))
-            other = Search(lab, study.parameters, [], seeds, sampler="random", trials=trials, halving=False).run()
+            ours = Search(lab, study.parameters, study.starts, seeds)
+            ours.run()
+            other = Search(lab, study.parameters, [], seeds, trials=len(ours.trials), random=True)
+            other.run()
             found.append((ours, other))
             print(f"{number}: {_best(ours, study)} | random {_best(other, study)}", flush=True)
     finally:
@@ -101,18 +102,23 @@ def beside_random(study: Study, out: Path, jobs: int | None) -> None:
     print(f"{study.name}: {counted['win']} wins, {counted['tie']} ties, {counted['loss']} losses", flush=True)
 
 
-def _best(found: Outcome, study: Study) -> object:
+def complete(found: Search) -> list[Trial]:
+    """The settings that keep the constraints in all seeds of the search, each once."""
+    return list({one.setting.name: one for one in found.trials if one.state == "complete"}.values())
+
+
+def _best(found: Search, study: Study) -> object:
     if len(study.spec.objectives) > 1:
-        return f"{len(found.complete)} settings that keep the constraints"
+        return f"{len(complete(found))} settings that keep the constraints"
     sign = study.spec.objectives[0].sign
-    best = min(found.complete, key=lambda one: sign * one.values[0], default=None)
+    best = min(complete(found), key=lambda one: sign * one.values[0], default=None)
     return best and (best.setting.changes, best.values)
 
 
-def scores(found: Sequence[tuple[Outcome, Outcome]], objectives: Sequence[Objective]) -> list[list[float]]:
+def scores(found: Sequence[tuple[Search, Search]], objectives: Sequence[Objective]) -> list[list[float]]:
     """The scores of each pair of outcomes: the negative of the best value, or the hypervolume; larger is better."""
     signs = [one.sign for one in objectives]
-    fronts = [[[_signed(one.values, signs) for one in outcome.complete] for outcome in pair] for pair in found]
+    fronts = [[[_signed(one.values, signs) for one in complete(outcome)] for outcome in pair] for pair in found]
     if len(signs) == 1:
         return [[-min((point[0] for point in front), default=float("inf")) for front in pair] for pair in fronts]
     everything = _front([point for pair in fronts for front in pair for point in front])

@@ -28,6 +28,8 @@ from pauseframe.cli._errors import NOT_DONE, wrong_values
 from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pauseframe.sweep.plan import Source
     from pauseframe.tune.study import Study, Tuning
 
@@ -48,6 +50,10 @@ def tune(
     maximize: Annotated[list[str] | None, typer.Option(metavar="METRIC", help="Larger is better. Repeatable.")] = None,
     constraint: Annotated[
         list[str] | None, typer.Option(metavar="METRIC<=N", help="Or buffer=SIZE, cable=LENGTH. Repeatable.")
+    ] = None,
+    constraint_share: Annotated[
+        float | None,
+        typer.Option(min=0.5, max=0.99, help="Share of all seeds that must keep the constraints [default: 0.95]."),
     ] = None,
     set_: Set = None,
     trials: Annotated[int | None, typer.Option(min=1, help="How many settings to try [default: 60].")] = None,
@@ -91,6 +97,8 @@ def tune(
     """Search for the best values of some keys, and show how certain the answer is.
 
     The file's [tune] table sets parameters, objectives and constraints; command-line options take precedence.
+    The answer is a setting, or to keep the default (exit code 0); no setting that keeps the constraints, or nothing
+    that could be measured (1).
     """
     from pauseframe.cli.sweeps import _shard
     from pauseframe.sweep.plan import Source
@@ -103,7 +111,13 @@ def tune(
         raise typer.BadParameter(f"{export[0]!r} is neither sonic nor linux", param_hint="--export")
     if export is not None and export[1].exists() and any(export[1].iterdir()):
         raise typer.BadParameter(f"{export[1]} is not empty: name another folder", param_hint="--export")
-    given = {"trials": trials, "seeds": seeds, "held_out": held_out, "search_seed": search_seed}
+    given: dict[str, int | float | None] = {
+        "trials": trials,
+        "seeds": seeds,
+        "held_out": held_out,
+        "search_seed": search_seed,
+    }
+    given["constraint_share"] = constraint_share
     source = Source.read(file)
     load_plugins(plugin, allow_plugins, source.text, source.base_dir)
     source.set(changes_of(set_ or []))
@@ -134,7 +148,7 @@ def _study(
     minimize: list[str],
     maximize: list[str],
     constraints: list[str],
-    given: dict[str, int | None],
+    given: Mapping[str, int | float | None],
 ) -> Study:
     """The search of a file, with the changes of the command line."""
     from pauseframe.tune.parameters import parse_parameter
@@ -166,8 +180,7 @@ def _show(result: Tuning, quiet: bool) -> None:
 
     record: dict[str, Any] = result.record
     if record["recommended"] is None:
-        for note in record["notes"]:
-            say(note)
+        say(text.verdict_text(record))
     elif not quiet:
         for table in text.tables(record):
             print_table(table)

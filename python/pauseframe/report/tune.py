@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pauseframe.report.figures import Figure, Trace
 
 INTERVALS = {"prediction interval": "prediction", "confidence interval": "confidence"}
-STATES = {"complete": "all seeds", "pruned": "fell behind", "violates": "breaks a constraint"}
+STATES = {"complete": "keeps the constraints", "violates": "breaks a constraint"}
 
 
 def build_tune_report(record: dict[str, Any], out: Path) -> Path:
@@ -34,7 +34,7 @@ def build_tune_report(record: dict[str, Any], out: Path) -> Path:
     scatter = [
         (one["path"], add(_scatter(one["path"], record)))
         for one in record["parameters"]
-        if any(trial["values"] for trial in record["trials"])
+        if any(_has_value(trial, 0) for trial in record["trials"])
     ]
     front = [("Pareto front", add(_front(record)))] if len(record["objectives"]) == 2 else []
     parts = {"beside": beside, "slices": slices, "progress": progress, "scatter": scatter, "front": front}
@@ -51,8 +51,7 @@ def _number(value: Any) -> float | None:
 
 
 def _has_value(trial: dict[str, Any], number: int) -> bool:
-    """True if a setting has a comparable objective value; values of shortened runs are not comparable."""
-    return bool(trial["values"]) and trial["values"][number] is not None and not trial["shortened"]
+    return bool(trial["values"]) and trial["values"][number] is not None
 
 
 def _values(record: dict[str, Any], number: int) -> list[float]:
@@ -70,6 +69,8 @@ def _x_axis(path: str, record: dict[str, Any]) -> figures.Axis:
 
 
 def _x(value: Any, axis: figures.Axis) -> Any:
+    if value is None:  # a setting that leaves this key as it is
+        return None
     return label(value) if axis.get("type") == "category" else _number(value)
 
 
@@ -151,6 +152,7 @@ def _dots(record: dict[str, Any], number: int, scale: float, x_of: Callable[[dic
     traces: list[Trace] = []
     for place, (state, name) in enumerate(STATES.items()):
         mine = [one for one in record["trials"] if one["state"] == state and _has_value(one, number)]
+        mine = [one for one in mine if x_of(one) is not None]
         if mine:
             y = figures.short([one["values"][number] * scale for one in mine])
             trace = figures._line(place, name, [x_of(one) for one in mine], y, "%{y:.4s}<br>%{customdata}")
@@ -180,7 +182,7 @@ def _scatter(path: str, record: dict[str, Any]) -> Figure:
     """The first objective over one parameter, for all settings."""
     axis = _x_axis(path, record)
     scale, y_axis = _value_axis(record, 0, _values(record, 0))
-    traces = _dots(record, 0, scale, lambda one: _x(one["settings"][path], axis))
+    traces = _dots(record, 0, scale, lambda one: _x(one["settings"].get(path), axis))
     return figures.plot(traces, axis, y_axis)
 
 

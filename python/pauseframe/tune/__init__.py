@@ -1,7 +1,7 @@
 """Searches for good settings of a scenario: parameters, objectives, constraints; the answer and its evidence.
 
-`study.py` reads and runs a search, `search.py` proposes settings (Optuna), `trials.py` runs them as a sweep,
-`answer.py` judges the best ones on held-out seeds.
+`study.py` reads and runs a search, `search.py` proposes settings by the model of `beliefs.py` and `surrogate.py`,
+`trials.py` runs them as a sweep, `finals.py` chooses among the best ones on held-out seeds.
 """
 
 from __future__ import annotations

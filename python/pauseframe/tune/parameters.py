@@ -15,7 +15,7 @@ from pauseframe._plain import to_plain
 from pauseframe.sweep.spec import label, number_and_unit, split_unit, split_values
 
 if TYPE_CHECKING:
-    from pauseframe._plain import Value
+    from pauseframe._plain import Settings, Value
 
 RANGE_KEYS = ("from", "to", "step", "scale")
 DIGITS = 3
@@ -117,6 +117,83 @@ class Parameter:
         least = self.low if low is None else max(self.low, _round_up(low))
         most = self.high if high is None else min(self.high, -_round_up(-high))
         return replace(self, low=least, high=most)
+
+
+class Space:
+    """The settings of a search as points of the unit cube."""
+
+    def __init__(self, parameters: Sequence[Parameter]) -> None:
+        self.parameters = list(parameters)
+        self._choices = {one.path: _in_order(one.choices) for one in parameters}
+        self.categorical = [bool(one.choices) and _numbers(one.choices) is None for one in parameters]
+        """True for parameters whose choices have no order."""
+
+    @property
+    def size(self) -> float:
+        """Number of different settings; infinite with a range of real numbers."""
+        return math.prod(_count(one) for one in self.parameters)
+
+    def point(self, changes: Mapping[str, Any]) -> list[float] | None:
+        """The point of a setting; None if a value is missing or has no place."""
+        found = []
+        for one in self.parameters:
+            value = changes.get(one.path)
+            if one.choices:
+                order = self._choices[one.path]
+                if value not in order:
+                    return None
+                found.append(order.index(value) / (len(order) - 1))
+                continue
+            number = one.number(value)
+            if number is None or (one.log and number <= 0):
+                return None
+            found.append(one.position(number))
+        return found
+
+    def changes(self, point: Sequence[float]) -> Settings:
+        """The setting nearest to a point."""
+        return {one.path: self._value(one, share) for one, share in zip(self.parameters, point, strict=True)}
+
+    def _value(self, one: Parameter, share: float) -> Value:
+        if not one.choices:
+            return one.value(one.at(share))
+        order = self._choices[one.path]
+        found: Value = order[round(min(max(share, 0.0), 1.0) * (len(order) - 1))]
+        return found
+
+    def spread(self, point: Sequence[float]) -> list[float]:
+        """A uniform point of the cube as one of the space, with equal chances for all choices and whole numbers."""
+        found = []
+        for one, share in zip(self.parameters, point, strict=True):
+            count = len(one.choices)
+            found.append(min(int(share * count), count - 1) / (count - 1) if count else share)
+        return found
+
+
+def _numbers(choices: Sequence[Any]) -> list[float] | None:
+    """The choices as numbers in one base unit; None if they are no numbers of one kind."""
+    if all(isinstance(one, int | float) and not isinstance(one, bool) for one in choices):
+        return [float(one) for one in choices]
+    found = [split_unit(one) if isinstance(one, str) else None for one in choices]
+    units = [None if one is None else one[1] for one in found]
+    if any(unit is None or not _same_kind(unit, units[0] or "") for unit in units):
+        return None
+    return [one[0] * UNITS.get(one[1], 1.0) for one in found if one is not None]
+
+
+def _in_order(choices: Sequence[Any]) -> list[Any]:
+    numbers = _numbers(choices)
+    return (
+        list(choices) if numbers is None else [choices[n] for n in sorted(range(len(numbers)), key=numbers.__getitem__)]
+    )
+
+
+def _count(one: Parameter) -> float:
+    if one.choices:
+        return len(one.choices)
+    if one.whole or one.step is not None:
+        return int((one.high - one.low) / (one.step or 1.0) + 1e-9) + 1
+    return math.inf
 
 
 def read_parameter(path: str, value: Any) -> Parameter:

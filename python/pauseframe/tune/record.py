@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
-from pauseframe.tune.search import optuna
-from pauseframe.tune.trials import violations
+from pauseframe.tune.chance import shown_share
+from pauseframe.tune.trials import seed_violations
 
 if TYPE_CHECKING:
     from pauseframe.sweep.statistics import Estimate
@@ -26,10 +26,11 @@ def as_record(study: Study, answer: Answer) -> dict[str, Any]:
     return {
         "program": "pauseframe tune",
         "version": _core.__version__,
-        "optuna": optuna().__version__,
         "name": study.name,
         "objectives": [{"metric": one.metric.text, "maximize": one.maximize} for one in spec.objectives],
         "constraints": [one.text for one in spec.limits],
+        "constraint_share": spec.constraint_share,
+        "verdict": answer.verdict,
         "checked_before_runs": _static(spec),
         "scenarios": [one.name for one in spec.situations],
         "seeds": answer.seeds,
@@ -42,9 +43,11 @@ def as_record(study: Study, answer: Answer) -> dict[str, Any]:
         "bounds": [asdict(one) for one in study.bounds],
         "tolerance": spec.sensitivity,
         "recommended": None if answer.recommended is None else _judged(answer.recommended, spec),
+        "nearest": None if answer.nearest is None else _judged(answer.nearest, spec),
         "front": [_judged(one, spec) for one in answer.front],
         "references": [_judged(one, spec) for one in answer.references],
         "rejected": [_judged(one, spec) for one in answer.rejected],
+        "around": answer.around,
         "sensitivity": [_slack(one) for one in answer.sensitivity],
         "trials": [_trial(one, spec) for one in answer.trials],
         "notes": answer.notes,
@@ -85,7 +88,7 @@ def _judged(one: Judged, spec: Spec) -> dict[str, Any]:
     return {
         "name": one.name,
         "source": one.source,
-        "settings": one.setting.changes,
+        "settings": one.changes,
         "refused": one.setting.refused,
         "failed": len(one.setting.failures),
         "objectives": objectives,
@@ -93,6 +96,9 @@ def _judged(one: Judged, spec: Spec) -> dict[str, Any]:
             {"constraint": text, "broken": count, "worst": _number(one.worst.get(text))}
             for text, count in one.broken.items()
         ],
+        "seeds": one.seeds,
+        "broken": one.any_broken,
+        "shown_share": shown_share(one.any_broken, one.seeds) if one.seeds else None,
         "unfinished": one.unfinished,
     }
 
@@ -111,15 +117,16 @@ def _slack(one: Slack) -> dict[str, Any]:
 
 
 def _trial(one: Trial, spec: Spec) -> dict[str, Any]:
-    broken = {text: _number(worst) for text, worst in violations(one.setting, spec).items() if worst > 0}
+    texts = [limit.text for limit in spec.limits]
+    worst = {text: max(seed_violations(one.setting, spec, text).values(), default=0.0) for text in texts}
+    broken = {text: _number(most) for text, most in worst.items() if most > 0}
     return {
         "number": one.number,
         "settings": one.setting.changes,
         "origin": one.origin,
         "state": one.state,
         "values": [_number(value) for value in one.values],
-        "seeds": one.seeds,
-        "shortened": one.shortened,
+        "seeds": len(one.setting.seeds),
         "refused": one.setting.refused,
         "broken": broken,
     }

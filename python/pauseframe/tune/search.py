@@ -1,45 +1,44 @@
-"""The search: Optuna proposes settings, runs evaluate them, and constraints and successive halving end bad ones early.
+"""The search: first settings spread over the ranges, then those of which a model of all runs expects most.
 
 A search depends only on the scenario, the specification and the versions, because batches have a fixed size, and
-results are reported in the order of trials. A resumed search is replayed: Optuna proposes the same settings again, and
-their runs are found in the folder. The journal in the folder is for other programs, such as optuna-dashboard.
+results are read in the order of trials. A resumed search is replayed: it proposes the same settings again, and their
+runs are found in the folder. It keeps no other state, so a kill loses only the runs that were going on.
 """
 
 from __future__ import annotations
 
 import math
 import statistics
-import time
 from dataclasses import dataclass, field
-from importlib import import_module
+from importlib.util import find_spec
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import InputError
-from pauseframe.tune.trials import Scale, Setting, keeps_all, per_seed, scale_from, violations
+from pauseframe.tune.parameters import Space
+from pauseframe.tune.trials import Scale, Setting, broken_seeds, per_seed, scale_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from pathlib import Path
 
     from pauseframe._plain import Settings
+    from pauseframe.tune.beliefs import Beliefs
     from pauseframe.tune.parameters import Parameter
     from pauseframe.tune.spec import Spec
     from pauseframe.tune.trials import Laboratory
 
-STARTUP = 10
-"""Number of random settings before TPE's model is used (Optuna's default)."""
-REFINE_FROM = 0.4
-"""Share of the trials after which three of four trials modify the best setting so far (with one objective)."""
-STEP_FIRST, STEP_LAST = 0.1, 0.01
-"""Standard deviation of a step from the best setting, as a share of each range, at the first and the last step."""
-POPULATION = 16
-"""Population of NSGA-II, small because a search of this size has few generations.
-
-With one parameter, NSGA-II is a random search.
-"""
-UNKNOWN = 1e18
-"""Finite value that replaces infinity for Optuna, because a journal cannot store infinity."""
+FIRST = 6
+"""Number of settings spread over the ranges before the model proposes, plus `FIRST_PER_KEY` for each parameter."""
+FIRST_PER_KEY = 3
+SPREAD_EVERY, SPREAD_UNTIL = 3, 0.75
+"""One of so many settings is spread over the ranges, up to this share of the trials: for optima far from the best."""
+POOL = 400
+"""Number of random points among which the model chooses."""
+NEAR, NEAR_STEPS = 40, (0.2, 0.05, 0.015)
+"""Number of points around each of the `BEST` best settings, for each standard deviation, as a share of the range."""
+BEST = 3
+SAME = 9
+"""Digits to which expected gains are rounded, so that machines with other arithmetic units choose the same."""
 
 
 @dataclass
@@ -51,50 +50,15 @@ class Trial:
     origin: str
     """"search", or the origin of a start point such as a formula."""
     state: str = ""
-    """"complete", "pruned" (halving), "violates" (a constraint), "failed", or "refused" before any run."""
+    """"complete", "violates" (a constraint, in a seed of the search), "failed", or "refused" before any run."""
     values: list[float] = field(default_factory=list)
-    """Median of each objective over the trial's seeds."""
-    seeds: int = 0
-    shortened: bool = False
-    """True if the trial ended after the run shortened by `first_stop`; its values then belong to that run."""
+    """Median of each objective over the seeds of the search."""
 
 
-@dataclass
-class Outcome:
-    """The result of a search."""
-
-    trials: list[Trial]
-    scale: Scale
-    search_s: float
-    """Wall-clock time of proposing and evaluating settings, without the runs."""
-
-    @property
-    def complete(self) -> list[Trial]:
-        """Trials with all seeds that meet all constraints, one per setting."""
-        return list({id(one.setting): one for one in reversed(self.trials) if one.state == "complete"}.values())[::-1]
-
-
-def optuna() -> Any:
-    """Imports Optuna when a search begins."""
-    try:
-        found = import_module("optuna")
-    except ImportError:
-        raise InputError("a search needs Optuna: pip install 'pauseframe[tune]'") from None
-    found.logging.set_verbosity(found.logging.ERROR)
-    return found
-
-
-def rungs(seeds: int, factor: int) -> list[int]:
-    """Numbers of seeds of a setting at the steps of successive halving.
-
-    >>> rungs(9, 3), rungs(4, 3), rungs(5, 1)
-    ([1, 3, 9], [1, 3, 4], [5])
-    """
-    steps, count = [], 1
-    while factor > 1 and count < seeds:
-        steps.append(count)
-        count *= factor
-    return [*steps, seeds]
+def need_numpy() -> None:
+    """Refuses a search without NumPy."""
+    if find_spec("numpy") is None:
+        raise InputError("a search needs NumPy: pip install 'pauseframe[tune]'")
 
 
 class Search:
@@ -107,199 +71,159 @@ class Search:
         starts: Sequence[tuple[str, Settings]],
         seeds: Sequence[int],
         *,
-        sampler: str | None = None,
         trials: int | None = None,
-        journal: Path | None = None,
-        halving: bool = True,
+        random: bool = False,
         told: Callable[[Trial], None] | None = None,
     ) -> None:
-        self._lab = lab
-        self._spec: Spec = lab.spec
-        self._parameters = list(parameters)
+        """With `random`, all settings are drawn at random: the search to compare with."""
+        need_numpy()
+        self.lab = lab
+        self.spec: Spec = lab.spec
+        self.space = Space(parameters)
+        self.seeds = list(seeds)
+        self.trials: list[Trial] = []
+        self.scale = Scale({})
+        self.caution = 1.0
+        """Factor on the distance that the model keeps to constraints; it grows with each setting that fails."""
         self._starts = list(starts)
-        self._seeds = list(seeds)
-        halves = halving and len(self._spec.objectives) == 1
-        self._rungs = [(count, False) for count in rungs(len(self._seeds), self._spec.halving if halves else 1)]
-        """Number of seeds at each step of successive halving, and whether the runs of that step are shortened."""
-        if halves and self._spec.first_stop:
-            self._rungs.insert(0, (1, True))
-        self._count = self._spec.trials if trials is None else trials
+        self._count = self.spec.trials if trials is None else trials
         self._told = told or (lambda _: None)
-        self._trials: list[Trial] = []
-        self._scale = self._first_scale = Scale({})
-        self._optuna = optuna()
-        self._random = Random(self._spec.search_seed)
-        self._steps_from_best = False
-        self._study = self._new_study(sampler or self._spec.sampler, journal)
+        self._random = Random(self.spec.search_seed)
+        self._is_random = random
+        self._offset = [self._random.random() for _ in parameters]
+        self._spread = 0
+        self._fits: dict[str, Any] = {}
 
-    def _new_study(self, sampler: str, journal: Path | None) -> Any:
-        library, seed = self._optuna, self._spec.search_seed
-        several = len(self._spec.objectives) > 1
-        if sampler == "random":
-            chosen = library.samplers.RandomSampler(seed=seed)
-        elif sampler == "nsga2":
-            chosen = library.samplers.NSGAIISampler(seed=seed, population_size=POPULATION)
-        else:
-            chosen = library.samplers.TPESampler(seed=seed, multivariate=True, n_startup_trials=STARTUP)
-            self._steps_from_best = not several
-        pruner = library.pruners.SuccessiveHalvingPruner(
-            min_resource=1, reduction_factor=max(2, self._spec.halving), min_early_stopping_rate=0
-        )
-        storage = None
-        if journal is not None:
-            journal.unlink(missing_ok=True)  # the replay writes the journal again
-            backend = library.storages.journal.JournalFileBackend(str(journal))
-            storage = library.storages.JournalStorage(backend)
-        directions = ["maximize" if one.maximize else "minimize" for one in self._spec.objectives]
-        return library.create_study(directions=directions, sampler=chosen, pruner=pruner, storage=storage)
+    def run(self) -> None:
+        """Tries as many settings as the search may have trials, or all that exist."""
+        while len(self.trials) < self._count:
+            size = min(self.spec.at_once, self._count - len(self.trials))
+            proposed = self._starting(size) or self.propose(size)
+            if not proposed:
+                return
+            self.measure(proposed)
 
-    def run(self) -> Outcome:
-        """Tries as many settings as the search may have trials."""
-        begun, waited = time.perf_counter(), _waited(self._lab)
-        for _, changes in self._starts[: self._count]:
-            self._study.enqueue_trial(self._numbers(changes))
-        while len(self._trials) < self._count:
-            self._batch(min(self._spec.at_once, self._count - len(self._trials)))
-        spent = time.perf_counter() - begun - (_waited(self._lab) - waited)
-        return Outcome(self._trials, self._scale, spent)
+    def _starting(self, size: int) -> list[tuple[str, Setting]]:
+        now, self._starts = self._starts[:size], self._starts[size:]
+        known = self._names()
+        found = {setting.name: (origin, setting) for origin, changes in now for setting in [self._prepared(changes)]}
+        return [pair for name, pair in found.items() if name not in known]
 
-    def _numbers(self, changes: Settings) -> dict[str, Any]:
-        """A start point in Optuna's format, inside the ranges; missing values are drawn."""
-        found: dict[str, Any] = {}
-        for one in self._parameters:
-            if one.path not in changes:
-                continue
-            value = changes[one.path]
-            if not one.is_range:
-                if value in one.choices:
-                    found[one.path] = one.choices.index(value)
-            elif (number := one.number(value)) is not None:
-                found[one.path] = min(max(number, one.low), one.high)
-                if one.whole or one.step is not None:
-                    step = one.step or 1.0
-                    found[one.path] = one.low + round((found[one.path] - one.low) / step) * step
-                if one.whole:
-                    found[one.path] = int(found[one.path])
-        return found
+    def _prepared(self, changes: Settings) -> Setting:
+        """A start point inside the ranges; missing values are drawn."""
+        drawn = self.space.changes(self.space.spread(self._next_spread())) if changes else {}
+        found: Settings = {}
+        for one in self.space.parameters if changes else ():
+            value = changes.get(one.path, drawn[one.path])
+            number = None if one.choices else one.number(value)
+            found[one.path] = value if number is None else one.value(one.at(one.position(max(number, one.low))))
+        return self.lab.prepare(found)
 
-    def _batch(self, size: int) -> None:
-        asked = [self._ask() for _ in range(size)]
-        alive = []
-        for trial, handle in asked:
-            if trial.setting.refused:
-                self._tell(trial, handle, "refused")
-            else:
-                alive.append((trial, handle))
-        for number in range(len(self._rungs)):
-            alive = self._rung(alive, number)
-        for trial, handle in alive:
-            self._tell(trial, handle, "complete")
+    def _names(self) -> set[str]:
+        return {one.setting.name for one in self.trials}
 
-    def _rung(self, alive: list[Any], number: int) -> list[Any]:
-        """Evaluates settings at a step; settings that violate a constraint or fall behind end at this step."""
-        count, short = self._rungs[number]
-        seeds = self._seeds[:count]
-        self._lab.measure([(trial.setting, seeds) for trial, _ in alive], short)
-        self._find_scale(short)
-        left = []
-        for trial, handle in alive:
-            trial.seeds, trial.shortened = count, short
-            trial.values = self._values(trial.setting, seeds, short)
-            if trial.setting.failures:
-                self._tell(trial, handle, "failed")
-            elif not short and not keeps_all(trial.setting, self._spec, seeds):
-                self._tell(trial, handle, "violates")
-            elif self._falls_behind(trial, handle, number):
-                self._tell(trial, handle, "pruned")
-            else:
-                left.append((trial, handle))
-        return left
+    def measure(self, proposed: Sequence[tuple[str, Setting]]) -> None:
+        """Runs settings with the seeds of the search, and records them as trials."""
+        self.lab.measure([(setting, self.seeds) for _, setting in proposed if not setting.refused])
+        new = [Trial(len(self.trials) + n, setting, origin) for n, (origin, setting) in enumerate(proposed)]
+        self.trials += new
+        if not self.scale.of:
+            self.scale = scale_from([one.setting for one in self.trials], self.spec)
+        for trial in new:
+            self._conclude(trial)
+            self._told(trial)
 
-    def _find_scale(self, short: bool) -> None:
-        settings = [one.setting for one in self._trials]
-        if short and not self._first_scale.of:
-            self._first_scale = scale_from(settings, self._spec, short)
-        elif not short and not self._scale.of:
-            self._scale = scale_from(settings, self._spec)
-
-    def _falls_behind(self, trial: Trial, handle: Any, number: int) -> bool:
-        """True if successive halving ends a setting, after a comparison with other settings at the same step."""
-        if number == len(self._rungs) - 1:
-            return False
-        handle.report(_finite(trial.values[0]), max(2, self._spec.halving) ** number)
-        return trial.origin == "search" and bool(handle.should_prune())
-
-    def _values(self, setting: Setting, seeds: Sequence[int], short: bool) -> list[float]:
-        found = []
-        for objective in self._spec.objectives:
-            values = per_seed(setting, objective, self._first_scale if short else self._scale, self._spec, short)
-            found.append(statistics.median(values[seed] for seed in seeds))
-        return found
-
-    def _step_from_best(self) -> None:
-        """Takes a small random step from the best setting.
-
-        TPE's model is too wide to follow the edge of a constraint or a narrow valley; small steps can.
-        """
-        number, begin = len(self._trials), max(len(self._starts) + STARTUP, int(REFINE_FROM * self._count))
-        complete = [one for one in self._trials if one.state == "complete"]
-        if not self._steps_from_best or number < begin or not number % 4 or not complete:
+    def _conclude(self, trial: Trial) -> None:
+        setting = trial.setting
+        if setting.refused:
+            trial.state = "refused"
             return
-        sign = self._spec.objectives[0].sign
-        best = min(complete, key=lambda one: sign * one.values[0]).setting.changes
-        share = (number - begin) / max(1, self._count - begin)
-        deviation = STEP_FIRST * (STEP_LAST / STEP_FIRST) ** share
-        point = dict(best)
-        ranges = [one for one in self._parameters if one.is_range]
-        moved = self._random.sample(ranges, self._random.randint(1, len(ranges))) if ranges else []
-        for one in moved:
-            here = one.position(one.number(best[one.path]) or one.low)
-            point[one.path] = one.value(one.at(here + self._random.gauss(0.0, deviation)))
-        self._study.enqueue_trial(self._numbers(point))
+        for objective in self.spec.objectives:
+            values = per_seed(setting, objective, self.scale, self.spec)
+            trial.values.append(statistics.median(values[seed] for seed in self.seeds))
+        broken = broken_seeds(setting, self.spec) & set(self.seeds)
+        trial.state = "failed" if setting.failures else "violates" if broken else "complete"
 
-    def _ask(self) -> tuple[Trial, Any]:
-        self._step_from_best()
-        handle = self._study.ask()
-        changes = {one.path: self._suggest(one, handle) for one in self._parameters}
-        number = len(self._trials)
-        origin = self._starts[number][0] if number < len(self._starts) else "search"
-        trial = Trial(number, self._lab.prepare(changes), origin)
-        self._trials.append(trial)
-        return trial, handle
+    def beliefs(self) -> Beliefs:
+        """The model of all runs so far."""
+        from pauseframe.tune.beliefs import Beliefs
 
-    @staticmethod
-    def _suggest(one: Parameter, handle: Any) -> Any:
-        if not one.is_range:
-            return one.choices[handle.suggest_categorical(one.path, list(range(len(one.choices))))]
-        if one.whole:
-            step = max(1, int(one.step or 1))
-            return one.value(
-                handle.suggest_int(one.path, math.ceil(one.low), math.floor(one.high), step=step, log=one.log)
-            )
-        return one.value(handle.suggest_float(one.path, one.low, one.high, step=one.step, log=one.log))
+        settings = [one.setting for one in self.trials]
+        return Beliefs(self.space, self.spec, settings, self.scale, self._fits, self.caution)
 
-    def _tell(self, trial: Trial, handle: Any, state: str) -> None:
-        """Reports a trial's end. A setting that violates a constraint is complete for Optuna, and infeasible."""
-        trial.state = state
-        broken = violations(trial.setting, self._spec) if state in ("complete", "violates", "pruned") else {}
-        handle.set_constraint("run", 1.0 if state in ("refused", "failed") else 0.0)
-        for limit in self._spec.limits:
-            handle.set_constraint(limit.text, _finite(broken.get(limit.text, 1.0)))
-        states = self._optuna.trial.TrialState
-        if state == "pruned":
-            self._study.tell(handle, state=states.PRUNED)
-        else:
-            worst = [UNKNOWN * one.sign for one in self._spec.objectives]
-            values = (
-                [_finite(value) for value in trial.values] if trial.values and not trial.setting.failures else worst
-            )
-            self._study.tell(handle, values)
-        self._told(trial)
+    def propose(self, size: int, *, wide: bool = False) -> list[tuple[str, Setting]]:
+        """The next settings to try; fewer if no others exist. `wide` orders by value and safety, without curiosity."""
+        taken = self._names()
+        proposed: list[tuple[str, Setting]] = []
+        beliefs = None
+        for _ in range(size):
+            number = len(self.trials) + len(proposed)
+            curious = number % SPREAD_EVERY == SPREAD_EVERY - 1 and number < SPREAD_UNTIL * self._count
+            first = number < FIRST + FIRST_PER_KEY * len(self.space.parameters)
+            if beliefs is None and not self._is_random and not (not wide and (first or curious)):
+                beliefs = self.beliefs()
+                beliefs = beliefs if beliefs.ready else None
+            by_model = beliefs is not None and (wide or not (first or curious))
+            found = self._by_model(beliefs, taken, wide) if beliefs is not None and by_model else None
+            setting = found or self._by_spread(taken)
+            if setting is None:
+                break
+            taken.add(setting.name)
+            proposed.append(("search", setting))
+        return proposed
+
+    def _by_spread(self, taken: set[str]) -> Setting | None:
+        """The next setting of a sequence that fills the ranges evenly; None if all settings were taken."""
+        for _ in range(200):
+            point = [self._random.random() for _ in self._offset] if self._is_random else self._next_spread()
+            setting = self.lab.prepare(self.space.changes(self.space.spread(point)))
+            if setting.name not in taken or self._is_random:
+                return setting
+        return None
+
+    def _next_spread(self) -> list[float]:
+        """A point of the additive recurrence with the generalised golden ratio (Roberts, 2018)."""
+        ratio, dimensions = 1.5, len(self._offset)
+        for _ in range(40):
+            ratio = (1 + ratio) ** (1 / (dimensions + 1))
+        self._spread += 1
+        return [(offset + self._spread * ratio ** -(n + 1)) % 1.0 for n, offset in enumerate(self._offset)]
+
+    def _by_model(self, beliefs: Beliefs, taken: set[str], wide: bool) -> Setting | None:
+        weights = [self._random.expovariate(1.0) for _ in self.spec.objectives]
+        if len(weights) > 1 or not beliefs.weighed:
+            beliefs.weigh([one / sum(weights) for one in weights])
+        pool = self._pool(beliefs)
+        gains = beliefs.gain(pool, wide=wide)
+        for place in sorted(range(len(pool)), key=lambda n: -float(f"{gains[n]:.{SAME}g}")):
+            setting = self.lab.prepare(self.space.changes(pool[place]))
+            if setting.name not in taken:
+                beliefs.believe(self.space.point(setting.changes) or pool[place])
+                return setting
+        return None
+
+    def _pool(self, beliefs: Beliefs) -> list[list[float]]:
+        """Random points, and points around the best settings."""
+        draw = self._random
+        found = [self.space.spread([draw.random() for _ in self._offset]) for _ in range(POOL)]
+        for center in beliefs.best(BEST):
+            for deviation in NEAR_STEPS:
+                for _ in range(NEAR):
+                    moved = [one + draw.gauss(0.0, deviation) * (draw.random() < 0.7) for one in center]
+                    found.append(self._inside(moved))
+        return found
+
+    def _inside(self, point: Sequence[float]) -> list[float]:
+        inside = [min(max(one, 0.0), 1.0) for one in point]
+        return [
+            round(one * (len(p.choices) - 1)) / (len(p.choices) - 1) if p.choices else one
+            for one, p in zip(inside, self.space.parameters, strict=True)
+        ]
 
 
-def _finite(value: float) -> float:
-    return min(max(value, -UNKNOWN), UNKNOWN)
-
-
-def _waited(lab: Laboratory) -> float:
-    return float(getattr(lab, "waited_s", 0.0))
+def median(setting: Setting, search: Search, number: int, seeds: Sequence[int]) -> float:
+    """Median of an objective over seeds; smaller is better, infinite without values."""
+    objective = search.spec.objectives[number]
+    values = per_seed(setting, objective, search.scale, search.spec)
+    found = [values[seed] for seed in seeds if seed in values]
+    return objective.sign * statistics.median(found) if found else math.inf

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from pauseframe._plain import Settings
     from pauseframe.types import Problem
 
-SAMPLERS = ("tpe", "nsga2", "random")
 COUNTS = {
     "trials": (60, 1),
     "seeds": (3, 1),
@@ -29,10 +28,10 @@ COUNTS = {
 """Keys with integer values: default, and smallest allowed value."""
 KEYS = (
     *COUNTS,
-    *("sampler", "halving", "first_stop", "sensitivity"),
+    *("constraint_share", "sensitivity"),
     *("parameters", "objectives", "constraints", "scenarios", "references"),
 )
-
+GONE = dict.fromkeys(("sampler", "halving", "first_stop"), "the search has no such choice any more: leave it out")
 
 PARAMETERS = (
     'add a line [tune.parameters] to the file, and "switch.marker.k" = { from = "10 KB", to = "90 KB" } under it'
@@ -114,11 +113,8 @@ class Spec:
     at_once: int = 4
     """Number of settings that are evaluated in parallel; the search depends on this number, not on the cores."""
     search_seed: int = 1
-    sampler: str = "tpe"
-    halving: int = 3
-    """Reduction factor of successive halving; 1 gives every setting all seeds."""
-    first_stop: str = ""
-    """Stop time of a first, shortened run of each setting; empty for none."""
+    constraint_share: float = 0.95
+    """Share of all seeds that must keep the constraints."""
     sensitivity: float = 0.05
     """Largest tolerated loss of an objective at the ends of a parameter's range; 0 skips the sensitivity analysis."""
     buffer: str = ""
@@ -144,14 +140,12 @@ class Spec:
             self.complain("parameters", "", "names no key to tune", PARAMETERS)
         if not self.objectives and not self.problems:
             self.complain("objectives", "", "names no metric", OBJECTIVES)
-        if self.first_stop and (len(self.objectives) > 1 or self.halving == 1):
-            self.complain("first_stop", self.first_stop, "needs one objective and halving above 1", "leave it out")
 
     def as_table(self) -> dict[str, Any]:
         """The specification in the form that the folder stores."""
         return {
             **{name: getattr(self, name) for name in COUNTS},
-            **{name: getattr(self, name) for name in ("sampler", "halving", "first_stop", "sensitivity")},
+            **{name: getattr(self, name) for name in ("constraint_share", "sensitivity")},
             **{name: getattr(self, name) for name in ("buffer", "cable", "may_deadlock")},
             "parameters": {path: vars(one) | {"choices": list(one.choices)} for path, one in self.parameters.items()},
             "objectives": [{"metric": one.metric.text, "maximize": one.maximize} for one in self.objectives],
@@ -184,9 +178,9 @@ def set_value(spec: Spec, name: str, value: Any) -> None:
     value = 0.0 if name == "sensitivity" and value is False else value
     rule = _rule(name, value)
     if rule is None:
-        spec.complain(name, "", "unknown key", _meant(name, KEYS))
+        spec.complain(name, "", "unknown key", GONE.get(name) or _meant(name, KEYS))
     elif not rule[0]:
-        spec.complain(name, value, rule[1], _meant(value, SAMPLERS) if name == "sampler" else "")
+        spec.complain(name, value, rule[1])
     else:
         setattr(spec, name, value)
 
@@ -198,10 +192,8 @@ def _rule(name: str, value: Any) -> tuple[bool, str] | None:
         return type(value) is int and value >= least, f"must be a whole number of at least {least}"
     number = isinstance(value, int | float) and not isinstance(value, bool)
     rules = {
-        "sampler": (value in SAMPLERS, f"must be one of {', '.join(SAMPLERS)}"),
-        "halving": (type(value) is int and 1 <= value <= 10, "must be a whole number from 1 (off) to 10"),
+        "constraint_share": (number and 0.5 <= value <= 0.99, "must be a share from 0.5 to 0.99, such as 0.95"),
         "sensitivity": (number and 0 <= value < 1, "must be a share from 0 to 1 such as 0.05, or false"),
-        "first_stop": (isinstance(value, str), 'must be a time such as "5 ms"'),
     }
     return rules.get(name)
 

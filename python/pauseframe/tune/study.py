@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe._core import InputError
-from pauseframe._files import read_object, write_text
+from pauseframe._files import read_object, refuse_file, write_text
+from pauseframe._lock import locked
 from pauseframe._problems import failure
 from pauseframe.sweep.incremental import IncrementalSweep
 from pauseframe.sweep.plan import Source
 from pauseframe.sweep.spec import label
-from pauseframe.tune.answer import Answer, find_answer
+from pauseframe.tune.finals import Finals
 from pauseframe.tune.formulas import Facts, Suggestion, facts_of, suggestions
 from pauseframe.tune.limits import refusal
-from pauseframe.tune.search import Search, optuna
+from pauseframe.tune.search import Search, need_numpy
 from pauseframe.tune.spec import Situation, Spec, spec_from_table
 from pauseframe.tune.trials import Simulations
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from distributed import Client
 
@@ -34,12 +35,13 @@ if TYPE_CHECKING:
     from pauseframe.run import Plugins
     from pauseframe.scenario import Scenario
     from pauseframe.sweep.task import Outcome as RunOutcome
+    from pauseframe.tune.answer import Answer
+    from pauseframe.tune.finals import Named
     from pauseframe.tune.parameters import Parameter
     from pauseframe.tune.search import Trial
-    from pauseframe.tune.trials import Laboratory, Setting
+    from pauseframe.tune.trials import Laboratory
 
 SEARCH = "search.json"
-JOURNAL = "study.journal"
 RUNS = "runs"
 ALONE = "scenario"
 """Name of the only scenario of a search without named ones."""
@@ -69,7 +71,7 @@ class Study:
         """A digest of the specification without the number of trials, so that more trials continue a search."""
         table = self.spec.as_table()
         del table["trials"]
-        text = json.dumps([_core.__version__, optuna().__version__, self.source.resolve().toml, table], default=label)
+        text = json.dumps([_core.__version__, self.source.resolve().toml, table], default=label)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
@@ -81,7 +83,6 @@ def prepare(source: Source, spec: Spec) -> Study:
     spec.situations = spec.situations or [Situation(ALONE, {})]
     base = source.resolve()
     _check_situations(source, spec)
-    _check_first_stop(source, spec)
     if spec.problems:
         raise failure(spec.problems)
     facts = facts_of(base)
@@ -130,20 +131,6 @@ def _check_situations(source: Source, spec: Spec) -> None:
         except _core.ScenarioError as error:
             for item in error.problems:
                 spec.complain(f"{place}.{item['path']}", item["value"], item["message"], item["hint"])
-
-
-def _check_first_stop(source: Source, spec: Spec) -> None:
-    """Checks that shortened runs are shorter than full runs."""
-    for one in spec.situations if spec.first_stop and not spec.problems else ():
-        try:
-            first = facts_of(source.resolve_with(one.changes | {"stop.time": spec.first_stop})).size("stop.time")
-            whole = facts_of(source.resolve_with(one.changes)).size("stop.time")
-        except _core.ScenarioError as error:
-            item = error.problems[0]
-            return spec.complain("first_stop", spec.first_stop, item["message"], item["hint"])
-        if whole is not None and first is not None and first >= whole:
-            return spec.complain("first_stop", spec.first_stop, "must be below stop.time, which ends the other runs")
-    return None
 
 
 def _check_values(source: Source, spec: Spec, parameters: Sequence[Parameter]) -> None:
@@ -312,9 +299,14 @@ class Tuning:
 
     @property
     def recommended(self) -> Settings | None:
-        """The recommended values by key; None if no setting met all constraints."""
+        """The recommended values by key, those of the scenario if it is best; None without an answer."""
         chosen = self.answer.recommended
-        return None if chosen is None else chosen.setting.changes
+        return None if chosen is None else chosen.changes
+
+    @property
+    def verdict(self) -> str:
+        """One of "recommended", "keep_default", "nothing_keeps_the_constraints" and "nothing_was_measured"."""
+        return self.answer.verdict
 
     def __repr__(self) -> str:
         return f"<pauseframe.Tuning {self.study.name!r}: {len(self.answer.trials)} settings tried, {self.recommended}>"
@@ -336,19 +328,38 @@ def carry_out(
 ) -> Tuning:
     """Runs a search; the arguments are those of `tune`. Workers load the plug-ins that this process has loaded."""
     from pauseframe.plugins.load import loaded_files
+
+    need_numpy()
+    folder = Path(out) if out is not None else Path("results") / f"{study.name}-tune"
+    refuse_file(folder)
+    _check_folder(folder, study, resume or shard is not None)
+    with locked(folder, shared=shard is not None):
+        _open(folder, study, resume or shard is not None)
+        display = Display(progress, study.spec.trials)
+        plugins = tuple(one for one in loaded_files() if one.is_file)
+        runs = IncrementalSweep(
+            folder / RUNS, store=store, jobs=jobs, on=on, threads=threads, shard=shard, plugins=plugins
+        )
+        return _carry_out(study, folder, runs, display, shard, beside_random, play)
+
+
+def _carry_out(
+    study: Study,
+    folder: Path,
+    runs: IncrementalSweep,
+    display: Display,
+    shard: tuple[int, int] | None,
+    beside_random: bool,
+    play: bool,
+) -> Tuning:
     from pauseframe.tune.record import ANSWER, as_record
     from pauseframe.tune.replay import record_decisive
 
-    folder = Path(out) if out is not None else Path("results") / f"{study.name}-tune"
-    _open(folder, study, resume or shard is not None)
     begun = time.perf_counter()
-    display = Display(progress, study.spec.trials)
-    plugins = tuple(one for one in loaded_files() if one.is_file)
-    runs = IncrementalSweep(folder / RUNS, store=store, jobs=jobs, on=on, threads=threads, shard=shard, plugins=plugins)
     lab = Simulations(study.source, study.spec, runs, display.run_ended)
     first = writes_answer(shard)
     try:
-        answer = _search(study, lab, folder / JOURNAL if first else None, beside_random, display)
+        answer = search(study, lab, beside_random, display.trial_ended)
         runs.finish(study.name, lab.axes())
     except KeyboardInterrupt:
         sys.stderr.write(f"interrupted; {len(runs.runs)} runs are kept in {folder}, --resume goes on with the search\n")
@@ -377,56 +388,60 @@ def writes_answer(shard: tuple[int, int] | None) -> bool:
     return shard is None or shard[0] == 1
 
 
-def _search(study: Study, lab: Laboratory, journal: Path | None, beside_random: bool, display: Display) -> Answer:
-    """Runs the search, the random search if requested, and the answer."""
-    spec = study.spec
-    search = Search(
-        lab, study.parameters, study.starts, study.seeds["search"], journal=journal, told=display.trial_ended
-    )
-    found = search.run()
-    named: list[tuple[str, str, Setting]] = [("default", "the scenario as it stands", lab.prepare({}))]
-    named += [(one.name, one.source, lab.prepare(one.changes)) for one in spec.references]
-    random_runs = 0
-    if beside_random:
-        spent = sum(one.seeds for one in found.trials)
-        trials = max(1, spent // spec.seeds)
-        other = Search(lab, study.parameters, [], study.seeds["search"], sampler="random", trials=trials, halving=False)
-        random = other.run()
-        random_runs = sum(one.seeds for one in random.trials)
-        if best := _best(random.complete, spec):
-            source = f"the best of {trials} random settings, {random_runs} seeds in all; the search had {spent}"
-            named.append((RANDOM, source, best.setting))
-    begun = time.perf_counter()
-    waited = getattr(lab, "waited_s", 0.0)
-    answer = find_answer(lab, found, study.parameters, named, study.seeds)
-    answer.cost["search_s"] = found.search_s
-    answer.cost["judge_s"] = time.perf_counter() - begun - (getattr(lab, "waited_s", 0.0) - waited)
-    answer.cost["seeds_of_search"] = sum(one.seeds for one in found.trials)
-    answer.cost["seeds_of_random"] = random_runs
+def search(
+    study: Study, lab: Laboratory, beside_random: bool = False, told: Callable[[Trial], None] | None = None
+) -> Answer:
+    """Runs a search in a laboratory, and a random search of as many runs if requested; returns the answer."""
+    spec, seeds = study.spec, study.seeds
+    begun, waited = time.perf_counter(), _waited(lab)
+    mine = Search(lab, study.parameters, study.starts, seeds["search"], told=told)
+    mine.run()
+    spent = [0, 0]
+
+    def random(runs: int) -> Named | None:
+        spent[0] = runs
+        if not beside_random:
+            return None
+        trials = max(1, runs // spec.seeds)
+        other = Search(lab, study.parameters, [], seeds["search"], trials=trials, random=True)
+        other.run()
+        spent[1] = trials * spec.seeds
+        complete = [one for one in other.trials if one.state == "complete"]
+        best = min(complete, key=lambda one: spec.objectives[0].sign * one.values[0], default=None)
+        source = f"the best of {trials} random settings, {spent[1]} runs; the search had {runs}"
+        return None if best is None else (RANDOM, source, best.setting)
+
+    named = [(one.name, one.source, lab.prepare(one.changes)) for one in spec.references]
+    answer = Finals(mine, study.default, named, {name: list(found) for name, found in seeds.items()}).find(random)
+    answer.cost["search_s"] = time.perf_counter() - begun - (_waited(lab) - waited)
+    answer.cost["runs_of_search"], answer.cost["runs_of_random"] = spent
     return answer
 
 
-def _best(trials: Sequence[Trial], spec: Spec) -> Trial | None:
-    return min(trials, key=lambda one: spec.objectives[0].sign * one.values[0], default=None)
+def _waited(lab: Laboratory) -> float:
+    return float(getattr(lab, "waited_s", 0.0))
 
 
-def _open(folder: Path, study: Study, may_exist: bool) -> None:
-    """Writes `search.json`, unless the folder has another search."""
-    path = folder / SEARCH
-    mine = {"program": "pauseframe tune", "name": study.name, "digest": study.digest(), "tune": study.spec.as_table()}
-    there = read_object(path)
+def _check_folder(folder: Path, study: Study, may_exist: bool) -> None:
+    """Refuses a folder that has something else, another search, or without `may_exist` any search."""
+    there = read_object(folder / SEARCH)
     if there is None:
         if folder.is_dir() and any(entry.name[0] != "." and entry.name != SEARCH for entry in folder.iterdir()):
             raise InputError(f"{folder} exists and is not a search; choose another --out")
     elif not may_exist:
         raise InputError(f"{folder} has a search; --resume goes on with it")
-    elif there.get("digest") != mine["digest"]:
+    elif there.get("digest") != study.digest():
         raise InputError(
             f"{folder} has another search: scenario, [tune] or a version differs; choose another --out (finished runs "
             "are taken from the store)"
         )
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(path, json.dumps(mine, indent=1, default=label) + "\n", sync=True)
+
+
+def _open(folder: Path, study: Study, may_exist: bool) -> None:
+    """Writes `search.json`, which says what the folder's search is."""
+    _check_folder(folder, study, may_exist)  # another process may have been quicker
+    mine = {"program": "pauseframe tune", "name": study.name, "digest": study.digest(), "tune": study.spec.as_table()}
+    write_text(folder / SEARCH, json.dumps(mine, indent=1, default=label) + "\n", sync=True)
 
 
 class Display:
@@ -456,7 +471,7 @@ class Display:
         every = 0.2 if self._live else SAY_EVERY_S
         if self._shown and time.monotonic() - self._said > every:
             self._said = time.monotonic()
-            line = f"{self._ended} of {self._trials} settings, {self._runs} runs"
+            line = f"{self._ended} of {max(self._trials, self._ended)} settings, {self._runs} runs"
             if self._live:
                 width = shutil.get_terminal_size().columns
                 sys.stderr.write(f"\r{line[: width - 1]:<{width - 1}}")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._text import MISSING, format_duration, format_number, terminal_table
 from pauseframe.sweep.spec import label
+from pauseframe.tune.answer import KEEP_DEFAULT, NOTHING_KEEPS, NOTHING_MEASURED
 from pauseframe.tune.metrics import format_metric
 
 if TYPE_CHECKING:
@@ -70,15 +72,44 @@ def settings_text(settings: dict[str, Any]) -> str:
 
 
 def kept_text(one: dict[str, Any]) -> str:
-    """States whether a setting meets the constraints, and the number of runs that violate one."""
+    """States whether a setting meets the constraints, and in how many seeds."""
     if one["refused"]:
         return f"refused: {one['refused']}"
-    if one["failed"]:
-        return f"{one['failed']} runs failed"
-    broken = [
-        f"{entry['constraint']}: broken in {entry['broken']} seeds" for entry in one["constraints"] if entry["broken"]
-    ]
-    return "; ".join(broken) or "kept"
+    failed = [f"{one['failed']} runs failed"] if one["failed"] else []
+    broken = [f"{entry['constraint']}: broken in {entry['broken']}" for entry in one["constraints"] if entry["broken"]]
+    seeds = f" of {one['seeds']} seeds" if broken else ""
+    return "; ".join([*failed, *broken]) + seeds or f"kept in {one['seeds']} seeds"
+
+
+def verdict_text(record: dict[str, Any]) -> str:
+    """The answer in a sentence or two."""
+    verdict, share = record["verdict"], record["constraint_share"]
+    if verdict == NOTHING_MEASURED:
+        why: str = record["notes"][0]
+        return f"{why[:1].upper()}{why[1:]}."
+    if verdict == NOTHING_KEEPS:
+        limits = " and ".join(record["constraints"]) or "the end of its runs"
+        found = f"No setting was shown to keep {limits} in {share * 100:g} % of all seeds."
+        if nearest := record["nearest"]:
+            kept = 1 - nearest["broken"] / nearest["seeds"]
+            worst = [f"{one['constraint']}: {_plain(one['worst'])} at worst" for one in nearest["constraints"]]
+            found += (
+                f" The nearest, {settings_text(nearest['settings'])}, keeps it in {kept * 100:.3g} % of "
+                f"{nearest['seeds']} seeds ({', '.join(worst)}). Widen the ranges or relax the constraint."
+            )
+        return found
+    if verdict == KEEP_DEFAULT:
+        found = "Keep the default: no setting is clearly better."
+        best = next((one for one in record["references"] if one["name"] == "best found"), None)
+        if best is not None:
+            parts = [f"{relative(one['ratio'])} in {one['metric']}" for one in best["objectives"]]
+            found += f" The best other one, {settings_text(best['settings'])}, differs by {', '.join(parts)}."
+        return found
+    return f"Recommended: {settings_text(record['recommended']['settings'])}."
+
+
+def _plain(value: float | None) -> str:
+    return "none" if value is None else f"{value:.6g}"
 
 
 def interval_text(record: dict[str, Any]) -> str:
@@ -97,16 +128,17 @@ def interval_text(record: dict[str, Any]) -> str:
 
 
 def safety_text(record: dict[str, Any]) -> str:
-    """A sentence about the constraints on held-out seeds: at 95 % confidence, at most 3/n of all seeds violate one."""
-    count = len(record["seeds"]["held_out"])
-    share = 1 - 0.05 ** (1 / count)
+    """A sentence about the constraints on held-out seeds, with the share of all seeds that they show."""
+    chosen = record["recommended"]
+    count, broken, shown = chosen["seeds"], chosen["broken"], chosen["shown_share"]
     limits = ", ".join(record["constraints"]) or "no constraint on a metric"
     checks = "; ".join(record["checked_before_runs"])
-    kept = (
-        f"kept in all {count} held-out seeds: with 95 % confidence fewer than {share * 100:.2g} % of seeds break one"
-        if record["constraints"]
-        else "every run came to its end"
-    )
+    kept = "every run came to its end"
+    if record["constraints"] or broken:
+        kept = (
+            f"kept in {count - broken} of {count} held-out seeds: with 95 % confidence at least "
+            f"{math.floor(shown * 1000) / 10:g} % of seeds keep it ({record['constraint_share'] * 100:g} % are wanted)"
+        )
     return f"{limits}: {kept}. Checked before every run: {checks}."
 
 
@@ -115,10 +147,9 @@ def cost_text(record: dict[str, Any]) -> str:
     cost = record["cost"]
     states = [trial["state"] for trial in record["trials"]]
     counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-    own = cost["search_s"] + cost["judge_s"]
     return (
         f"{len(states)} settings ({counted}), {cost['runs']:.0f} runs, {cost['computed']:.0f} of them computed now; "
-        f"{format_duration(cost['wall_s'])}, of which {format_duration(own)} for the search itself"
+        f"{format_duration(cost['wall_s'])}, of which {format_duration(cost['search_s'])} for the search itself"
     )
 
 
@@ -129,6 +160,17 @@ def slack_text(one: dict[str, Any]) -> str:
     low = f"{label(one['low'])}{' or less' if one['open_low'] else ''}"
     high = f"{label(one['high'])}{' or more' if one['open_high'] else ''}"
     return f"{low} to {high}"
+
+
+def short_name(record: dict[str, Any]) -> str:
+    """The name of the setting that others are compared with: "recommended" or "default"."""
+    return "default" if record["verdict"] == KEEP_DEFAULT else "recommended"
+
+
+def ranges(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The ranges of the parameters around the recommended setting; none if they were measured around another."""
+    shown = record["recommended"]["settings"]
+    return [one for one in record["sensitivity"] if shown.get(one["path"]) == one["value"]]
 
 
 def tables(record: dict[str, Any]) -> list[Table]:
@@ -143,7 +185,12 @@ def tables(record: dict[str, Any]) -> list[Table]:
 
 def lines(record: dict[str, Any]) -> list[str]:
     """Notes below the tables."""
-    found = [interval_text(record), safety_text(record), *(f"note: {note}" for note in record["notes"])]
+    found = [
+        verdict_text(record),
+        interval_text(record),
+        safety_text(record),
+        *(f"note: {note}" for note in record["notes"]),
+    ]
     if record["decisive"]:
         found.append("Runs that decided:")
         found += [f"  {one['command']}   # {one['why']}, seed {one['seed']}" for one in record["decisive"]]
@@ -158,18 +205,19 @@ def _table(title: str, heads: list[str], rows: Iterable[Sequence[str]]) -> Table
 
 def _recommended(record: dict[str, Any]) -> Table:
     chosen = record["recommended"]
-    starts = {one["path"]: one for one in record["sensitivity"]}
+    starts = {one["path"]: one for one in ranges(record)}
     bounds = {one["path"]: f"{one['role'].replace('_', ' ')}: {one['source']}" for one in record["bounds"]}
     rows = [
         (path, label(value), slack_text(starts[path]) if path in starts else MISSING, bounds.get(path, MISSING))
         for path, value in chosen["settings"].items()
     ]
-    return _table("Recommended", ["key", "value", f"within {record['tolerance'] * 100:g} % from", "bounded by"], rows)
+    title = "Keep the default" if record["verdict"] == KEEP_DEFAULT else "Recommended"
+    return _table(title, ["key", "value", f"within {record['tolerance'] * 100:g} % from", "bounded by"], rows)
 
 
 def _beside(record: dict[str, Any], number: int) -> Table:
     form = objective_form(record, number)
-    heads = ["setting", "median", "prediction interval", "to the recommended", "constraints"]
+    heads = ["setting", "median", "prediction interval", f"to the {short_name(record)}", "constraints"]
     rows = []
     for one in [record["recommended"], *record["references"]]:
         row = [MISSING] * 3
@@ -186,8 +234,9 @@ def _sensitivity(record: dict[str, Any]) -> Table:
         for one in record["sensitivity"]
     ]
     return _table(
-        f"Range of each parameter in which no objective worsens by {record['tolerance'] * 100:g} %, the others kept",
-        ["key", "recommended", "range", "measured: value (worst objective)"],
+        f"Range of each parameter in which no objective worsens by {record['tolerance'] * 100:g} %, the others kept, "
+        f"around {record['around']}",
+        ["key", "value", "range", "measured: value (worst objective)"],
         rows,
     )
 
@@ -195,7 +244,8 @@ def _sensitivity(record: dict[str, Any]) -> Table:
 def _point(one: dict[str, Any]) -> str:
     ratios = [ratio for ratio in one["ratios"] if ratio is not None]
     if not one["kept"] or len(ratios) < len(one["ratios"]) or not ratios:
-        return f"{label(one['value'])} ({'refused' if not one['ratios'] else one['why'] or 'no value'})"
+        why = "refused" if not one["ratios"] else one["why"] or "no value"
+        return f"{label(one['value'])} ({why})"
     return f"{label(one['value'])} ({(max(ratios) - 1) * 100:+.2g} %)"
 
 

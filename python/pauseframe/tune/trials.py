@@ -43,8 +43,6 @@ class Setting:
     """The reason why the setting is refused; empty if it may run."""
     readings: dict[tuple[str, int], dict[str, Reading]] = field(default_factory=dict)
     """Metrics of the setting's runs by scenario and seed."""
-    first_readings: dict[tuple[str, int], dict[str, Reading]] = field(default_factory=dict)
-    """Metrics of the runs shortened by `first_stop`."""
     sim_time_s: float = 0.0
     """Simulated duration of the setting's longest run, in seconds."""
     failures: dict[tuple[str, int], str] = field(default_factory=dict)
@@ -56,9 +54,10 @@ class Setting:
         """Name that identifies the setting."""
         return json.dumps(self.changes, sort_keys=True)
 
-    def readings_of(self, short: bool) -> dict[tuple[str, int], dict[str, Reading]]:
-        """Metrics of the setting's shortened or full runs."""
-        return self.first_readings if short else self.readings
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds with a run, or with a failed one."""
+        return sorted({seed for _, seed in [*self.readings, *self.failures]})
 
 
 @dataclass
@@ -78,7 +77,7 @@ class Laboratory(Protocol):
         """The setting with the given changes, refused if it cannot run; equal changes return the same object."""
         ...
 
-    def measure(self, wanted: Iterable[tuple[Setting, Sequence[int]]], short: bool = False) -> None:
+    def measure(self, wanted: Iterable[tuple[Setting, Sequence[int]]]) -> None:
         """Measures settings for the given seeds."""
         ...
 
@@ -120,16 +119,16 @@ class Simulations:
         setting.tomls[situation.name] = resolved.toml
         return refusal(resolved, self.spec)
 
-    def measure(self, wanted: Iterable[tuple[Setting, Sequence[int]]], short: bool = False) -> None:
+    def measure(self, wanted: Iterable[tuple[Setting, Sequence[int]]]) -> None:
         """Computes missing runs, and reads the metrics of each."""
         missing: dict[str, Wanted] = {}
         for setting, seeds in wanted:
             for situation in self.spec.situations:
                 for seed in seeds:
                     place = situation.name, seed
-                    if place in setting.readings_of(short) or place in setting.failures or setting.refused:
+                    if place in setting.readings or place in setting.failures or setting.refused:
                         continue
-                    run = self._planned(setting, situation, seed, short)
+                    run = self._planned(setting, situation, seed)
                     missing.setdefault(run.key, Wanted(run)).by.append((setting, place))
         begun = time.perf_counter()
         failures = {}
@@ -138,9 +137,9 @@ class Simulations:
                 failures[outcome.run.key] = outcome.error
             self._tell(outcome)
         self.waited_s += time.perf_counter() - begun
-        self._read(missing, failures, short)
+        self._read(missing, failures)
 
-    def _read(self, runs: Mapping[str, Wanted], failures: Mapping[str, str], short: bool) -> None:
+    def _read(self, runs: Mapping[str, Wanted], failures: Mapping[str, str]) -> None:
         batches = Batches(self._runs.folder / BATCHES)
         for key, wanted in runs.items():
             if key in failures:
@@ -152,16 +151,13 @@ class Simulations:
             self.run_s += float(summary["wall_s"])
             readings = read_metrics(self.spec.metrics, summary, record.section)
             for setting, place in wanted.by:
-                setting.readings_of(short)[place] = readings
+                setting.readings[place] = readings
                 setting.sim_time_s = max(setting.sim_time_s, float(summary["sim_time_s"]))
 
-    def _planned(self, setting: Setting, situation: Situation, seed: int, short: bool) -> PlannedRun:
-        changes = setting.changes | situation.changes
+    def _planned(self, setting: Setting, situation: Situation, seed: int) -> PlannedRun:
         toml = setting.tomls[situation.name]
-        if short:
-            toml = self._source.resolve_with(changes | {"stop.time": self.spec.first_stop}, seed=0).toml
         axes: dict[str, Value] = {path: label(setting.changes.get(path, "default")) for path in self.spec.parameters}
-        named = situation.name + (" (short)" if short else "")
+        named = situation.name
         if extra := {path: value for path, value in setting.changes.items() if path not in axes}:
             named += f", {label(extra)}"
         axes[SITUATION] = named
@@ -193,7 +189,7 @@ class Scale:
         return min(ratios) if objective.maximize else max(ratios)
 
 
-def scale_from(settings: Iterable[Setting], spec: Spec, short: bool = False) -> Scale:
+def scale_from(settings: Iterable[Setting], spec: Spec) -> Scale:
     """Divisors from the medians of the first setting with finite, non-zero values."""
     if len(spec.situations) < 2:
         return Scale({})
@@ -204,7 +200,7 @@ def scale_from(settings: Iterable[Setting], spec: Spec, short: bool = False) -> 
                 place = (situation.name, objective.metric.text)
                 values = [
                     one[objective.metric.text].value
-                    for (where, _), one in setting.readings_of(short).items()
+                    for (where, _), one in setting.readings.items()
                     if where == situation.name
                 ]
                 if place not in found and values and 0 < (middle := statistics.median(values)) < math.inf:
@@ -213,37 +209,35 @@ def scale_from(settings: Iterable[Setting], spec: Spec, short: bool = False) -> 
     return Scale(found | dict.fromkeys(wanted - set(found), 1.0))
 
 
-def per_seed(setting: Setting, objective: Objective, scale: Scale, spec: Spec, short: bool = False) -> dict[int, float]:
+def per_seed(setting: Setting, objective: Objective, scale: Scale, spec: Spec) -> dict[int, float]:
     """An objective by seed over all scenarios; infinitely bad if a run failed or has no value."""
     found: dict[int, float] = {}
-    readings, names = setting.readings_of(short), [one.name for one in spec.situations]
-    for seed in sorted({seed for _, seed in [*readings, *setting.failures]}):
-        if not all((name, seed) in readings or (name, seed) in setting.failures for name in names):
+    for seed in setting.seeds:
+        runs = [(one.name, seed) for one in spec.situations]
+        if not all(run in setting.readings or run in setting.failures for run in runs):
             continue
         values = {
-            name: readings[name, seed][objective.metric.text].value if (name, seed) in readings else math.inf
-            for name in names
+            name: setting.readings[name, seed][objective.metric.text].value
+            if (name, seed) in setting.readings
+            else math.inf
+            for name, _ in runs
         }
         value = math.inf if math.inf in values.values() else scale.combined(objective, values)
         found[seed] = -value if value == math.inf and objective.maximize else value
     return found
 
 
-def violations(setting: Setting, spec: Spec, seeds: Sequence[int] | None = None) -> dict[str, float]:
-    """The worst violation of each constraint over the runs, at most 0 if it holds; a failed run violates all."""
-    worst: dict[str, float] = {}
-    for limit in spec.limits:
-        found = [
-            limit.violation(one[limit.metric.text].value)
-            for (_, seed), one in setting.readings.items()
-            if seeds is None or seed in seeds
-        ]
-        failed = any(seeds is None or seed in seeds for _, seed in setting.failures)
-        worst[limit.text] = math.inf if failed else max(found, default=0.0)
-    return worst
+def seed_violations(setting: Setting, spec: Spec, text: str) -> dict[int, float]:
+    """A constraint's worst violation over the scenarios, by seed: at most 0 where it holds."""
+    limit = next(one for one in spec.limits if one.text == text)
+    worst = dict.fromkeys(setting.seeds, -math.inf)
+    for (_, seed), one in setting.readings.items():
+        worst[seed] = max(worst[seed], limit.violation(one[limit.metric.text].value))
+    return worst | {seed: math.inf for _, seed in setting.failures}
 
 
-def keeps_all(setting: Setting, spec: Spec, seeds: Sequence[int] | None = None) -> bool:
-    """True if a setting may run, and none of its runs failed or violated a constraint."""
-    kept = all(worst <= 0 for worst in violations(setting, spec, seeds).values())
-    return not setting.refused and not setting.failures and kept
+def broken_seeds(setting: Setting, spec: Spec, text: str = "") -> set[int]:
+    """The seeds in which a setting breaks the constraint with this text, or any constraint, or fails."""
+    texts = [text] if text else [one.text for one in spec.limits]
+    broken = {seed for one in texts for seed, worst in seed_violations(setting, spec, one).items() if worst > 0}
+    return broken | {seed for _, seed in setting.failures}

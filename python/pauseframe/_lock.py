@@ -1,0 +1,44 @@
+"""A lock on a folder that ends with its holder: the system releases it when the process ends, however it ends."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from pauseframe._core import InputError
+from pauseframe._files import HOST
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+LOCK = ".lock"
+
+
+@contextmanager
+def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
+    """Holds the lock of a folder (flock(2)); several holders may have it `shared`, such as the shards of a search.
+
+    Raises InputError that names the holder if another process has it.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / LOCK).open("a+", encoding="utf-8") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                holder = file.read().strip() or "another process"
+                raise InputError(
+                    f"{folder} is in use by {holder}: wait until it ends, or choose another --out"
+                ) from None
+        file.truncate(0)
+        file.write(f"process {os.getpid()} on {HOST}\n")
+        file.flush()
+        yield
