@@ -103,7 +103,9 @@ def test_pfc_changes_nothing_where_nothing_waits(clocks: str) -> None:
 @CLOCKS
 def test_rings_run_at_the_rate_of_the_link(clocks: str) -> None:
     text = star(8, 100) + 'transport = { preset = "roce_dcqcn", rdma_control = "none" }\n'
-    text += '[[workload]]\nkind = "application"\npattern = "all_reduce"\nranks = 8\nsize = "16 MB"\nalgorithm = "ring"\n'
+    text += (
+        '[[workload]]\nkind = "application"\npattern = "all_reduce"\nranks = 8\nsize = "16 MB"\nalgorithm = "ring"\n'
+    )
     # On top of the bytes come acknowledgements (0.5 %) and 14 round trips (3.5 %).
     bound_ms = 2 * 7 / 8 * 16e6 * 1110 / 1024 * 8 / 100e9 * 1000
     ranks = pl.DataFrame(run(text, clocks).ranks)
@@ -307,7 +309,8 @@ def test_the_queue_of_swift_is_its_target(senders: int, gbps: int, clocks: str) 
 
 @pytest.mark.parametrize("gbps", [10, 100])
 @pytest.mark.parametrize(
-    "other", ['preset = "dctcp"', 'preset = "tcp_bolt"', 'preset = "roce_dcqcn"', 'preset = "roce_hpcc"', 'preset = "vegas"']
+    "other",
+    ['preset = "dctcp"', 'preset = "tcp_bolt"', 'preset = "roce_dcqcn"', 'preset = "roce_hpcc"', 'preset = "vegas"'],
 )
 def test_a_message_between_other_hosts_changes_nothing(other: str, gbps: int) -> None:
     """No default depends on which other transports a scenario has."""
@@ -322,5 +325,7 @@ flows = [{{ src = "host0", dst = "host2" }}, {{ src = "host1", dst = "host2", st
     extra = '[[workload]]\nname = "one"\ntransport = "other"\nkind = "flows"\n'
     extra += 'flows = [{ src = "host4", dst = "host5", size = "1 KB", start = "100 us" }]\n'
     columns = ["delivered_bytes", "retransmits", "timeouts"]
-    alone, beside = (flows(run(case, "ideal")).filter(pl.col("workload").cast(pl.String) == "l") for case in (text, text + extra))
+    alone, beside = (
+        flows(run(case, "ideal")).filter(pl.col("workload").cast(pl.String) == "l") for case in (text, text + extra)
+    )
     assert alone.select(columns).rows() == beside.select(columns).rows()

@@ -127,7 +127,7 @@ def test_what_has_no_effect_is_warned_of(text: str, expected: str) -> None:
 def test_a_storm_that_stops_traffic_is_not_warned_of() -> None:
     storm = 'pause_storm = [{ senders = ["host0"], start = "0 s", stop = "1 ms" }]\n'
     stop = 'stop = { time = "10 ms", when_finished = true }\n'
-    assert _warnings(stop + storm + STAR + N_TO_1) == []
+    assert not [text for text in _warnings(stop + storm + STAR + N_TO_1) if "storm" in text]
 
 
 def test_a_slow_receiver_finishes_the_frame_in_service_as_fast_as_its_link() -> None:

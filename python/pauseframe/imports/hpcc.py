@@ -252,9 +252,7 @@ def _head(config: Config, name: str) -> list[str]:
 def _payload(config: Config) -> int:
     """Payload of a packet: the next of the path MTUs that queue pairs have."""
     payload = config.whole("PACKET_PAYLOAD_SIZE", "1000")
-    sizes = [256, 512, 1024, 2048, 4096]
-    if "1000" in OPTIONS.get("transport.rdma_mtu", ""):
-        sizes.insert(2, 1000)
+    sizes = [256, 512, 1000, 1024, 2048, 4096]
     mtu = next((size for size in sizes if size >= payload), sizes[-1])
     if "PACKET_PAYLOAD_SIZE" in config.entries:
         if abs(mtu - payload) <= 0.05 * payload:
@@ -404,33 +402,26 @@ def _windows(config: Config, mode: str) -> list[str]:
     has_window = mode != "3" and config.one("HAS_WIN", "1") != "0"
     window = "by_rate" if has_window and config.one("VAR_WIN", "0") != "0" else "fixed"
     if mode != "3":
-        _judge_windows(config, mode, window if has_window else "none")
+        _judge_windows(config, window if has_window else "none")
     if not is_irn and "ENABLE_IRN" in config.entries:
         config.used("ENABLE_IRN", "go-back-N")
-    elif is_irn and _is_known("rdma_window"):
+    elif is_irn:
         config.used(
             "ENABLE_IRN", "selective repeat, a window of one bandwidth-delay product, timeouts of 320 us (RTO_high)"
         )
-    elif is_irn:
-        config.refuse("ENABLE_IRN", "1: the window of IRN is not simulated")
     lines = ["rdma_selective_repeat = true", 'rdma_timeout = "320 us"'] if is_irn else []
-    if (has_window or is_irn) and _is_known("rdma_window"):
+    if has_window or is_irn:
         lines.append(f'rdma_window = "{window}"')
-    if _is_known("rdma_timer"):
-        lines.append('rdma_timer = "ibta" # without IRN the simulator has no timer; this one is long')
+    lines.append('rdma_timer = "ibta" # without IRN the simulator has no timer; this one is long')
     return lines
 
 
-def _judge_windows(config: Config, mode: str, window: str) -> None:
+def _judge_windows(config: Config, window: str) -> None:
     for key in {"HAS_WIN", "VAR_WIN"} & config.entries.keys():
         if window == "none":
             config.used(key, "no window")
-        elif _is_known("rdma_window"):
-            config.used(key, f'rdma_window = "{window}"')
-        elif key == "HAS_WIN":
-            config.refuse(key, f"{config.one(key)}: a window beside {CONTROLS[mode]} is not simulated")
         else:
-            config.idle(key, "without HAS_WIN")
+            config.used(key, f'rdma_window = "{window}"')
 
 
 def _dctcp(config: Config) -> list[str]:
@@ -481,18 +472,9 @@ def _constant_of_dcqcn(config: Config, key: str) -> None:
     if key in DCQCN:
         config.used(key, DCQCN[key][0])
     elif key == "RATE_DECREASE_INTERVAL":
-        if _is_known("dcqcn_cut_interval"):
-            config.used(key, "dcqcn_cut_interval")
-        elif config.number(key, "") == 4:
-            config.used(key, "dcqcn_hpcc cuts every 4 us at most")
-        else:
-            config.refuse(key, f"{config.one(key)}: dcqcn_hpcc cuts every 4 us at most")
-    elif _is_known("dcqcn_clamp_target"):
-        config.used(key, "dcqcn_clamp_target")
-    elif config.one(key) == "0":
-        config.used(key, "the target rate falls only if an increase came since the last cut")
+        config.used(key, "dcqcn_cut_interval")
     else:
-        config.refuse(key, f"{config.one(key)}: the target rate falls only if an increase came since the last cut")
+        config.used(key, "dcqcn_clamp_target")
 
 
 def _lines_of_dcqcn(config: Config) -> list[str]:
@@ -501,9 +483,9 @@ def _lines_of_dcqcn(config: Config) -> list[str]:
         if key in config.entries:
             value = f"{config.rate(key) / 1e6:.12g} Mbps" if "RATE" in key else f"{config.number(key, ''):.12g}"
             lines.append(f"{name} = {form.format(value)}")
-    if "RATE_DECREASE_INTERVAL" in config.entries and _is_known("dcqcn_cut_interval"):
+    if "RATE_DECREASE_INTERVAL" in config.entries:
         lines.append(f'dcqcn_cut_interval = "{config.number("RATE_DECREASE_INTERVAL", ""):.12g} us"')
-    if "CLAMP_TARGET_RATE" in config.entries and _is_known("dcqcn_clamp_target"):
+    if "CLAMP_TARGET_RATE" in config.entries:
         clamp = "after_increase" if config.one("CLAMP_TARGET_RATE") == "0" else "always"
         lines.append(f'dcqcn_clamp_target = "{clamp}"')
     return lines
@@ -582,14 +564,6 @@ def _link_down(config: Config, words: list[str], fabric: Fabric) -> list[str]:
 def _flows(config: Config, given: Path | None, base: Path) -> list[str]:
     path = _file(config, "FLOW_FILE", given)
     return ["", "[[workload]]", 'kind = "flows"', f"file = {json.dumps(os.path.relpath(path, base))}"]
-
-
-OPTIONS = {row["path"]: f"{row['type']} {row['doc']}" for row in _core.options()}
-"""Keys of a scenario, with their types and texts."""
-
-
-def _is_known(key: str) -> bool:
-    return f"transport.{key}" in OPTIONS
 
 
 KNOWN = (
