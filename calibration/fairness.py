@@ -4,10 +4,10 @@
 
 `linux/shares.csv` holds runs of 3 s on Linux 6.1 in virtual time: N hosts send one flow each over one switch to one 1
 Gb/s port; shares count from 0.5 s on. Modes: a without noise; b with rates that differ by some 82.6 ppm; d with 10 us
-of uniform jitter, in order, behind the NIC's queue; f with 37 us, which is our default at 1 Gb/s; c and e (c plus b)
+of uniform jitter, in order, behind the NIC's queue; f with 37 us; c and e (c plus b)
 with "1 us", which the laboratory's tc rounded down to none, as it has whole microseconds; j with 1 us, set without tc
 (seed: ten times the pattern of starts plus the seed of the jitter). A cell is compared with the kernel's median over c,
-d and e, as first decided; `--modes f` compares the cells that have runs at our default jitter. A run is locked if a
+d and e. A run is locked if a
 flow has less than a tenth of its fair share. A cell agrees if both sides are locked or neither is, and the medians of
 the smallest share differ by at most 15 percentage points of the fair share.
 """

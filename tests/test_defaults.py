@@ -37,7 +37,8 @@ def test_syns_of_the_default_host_pass_markers():
     p99 = run.summary["fct_us"]["p99"]
     assert p99 is not None
     assert p99 < 100_000
-    without = pf.run(text, set=settings | {"transport.ect_on_syn": False})
+    drops = {"transport.ect_on_syn": False, "switch.marker.not_ect": "drop"}
+    without = pf.run(text, set=settings | drops)
     assert without.summary["syn_drops_not_ect"] > 0
     p99 = without.summary["fct_us"]["p99"]
     assert p99 is not None

@@ -50,7 +50,7 @@ def test_nics_serve_flows_in_turn_and_switches_mark_by_the_queue_itself() -> Non
 
     assert of(INCAST) == ("per_flow", 1.0)
     assert of(INCAST + '[host]\nnic_queue = "fifo"\n') == ("fifo", 1.0)
-    assert of(INCAST.replace("roce_dcqcn", "dctcp").replace('at = "dequeue"', 'at = "enqueue"')) == ("per_flow", 0.002)
+    assert of(INCAST.replace("roce_dcqcn", "dctcp").replace('at = "dequeue"', 'at = "enqueue"')) == ("per_flow", 1.0)
 
 
 @pytest.mark.parametrize(

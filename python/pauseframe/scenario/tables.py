@@ -315,8 +315,11 @@ class Ets(Part):
     """Enhanced transmission selection (IEEE 802.1Qaz): the groups share what the priorities in no group leave."""
 
     _tag: ClassVar = ("kind", "ets")
-    groups: Sequence[EtsGroup]
-    """Bandwidth groups; priorities in no group are strict and precede all groups (IEEE 802.1Qaz)"""
+    groups: Sequence[EtsGroup] | None = None
+    """Bandwidth groups; priorities in no group are strict and precede all groups (default: 16 % for each of 0, 1, 2
+    and 5, 18 % for each of 3 and 4; 6 and 7 are strict) (SONiC: DWRR, weight 14 for lossy queues and 15 for queues
+    3 and 4; Cumulus: CNPs strict)
+    """
 
 
 @dataclass(frozen=True)
@@ -479,19 +482,13 @@ class Host(Part):
     round trips are as long (0 s to 1 s); default "0 s".
     """
     tx_jitter: str | None = None
-    """Maximum random delay added to tx_delay of each segment, in order, against phase locking. "auto": 1 us for
-    segments of lossless classes behind others in the stack or NIC, while at least two flows are active; default
-    "auto".
-    """
+    """Maximum random delay added to tx_delay of each segment, in order (0 s to 1 s); default "0 s"."""
     wire_burst: str | None = None
     """Size of the token bucket that models a host's link, in both directions; 0: store and forward (0 B to 1 MB);
     default "0 B" (Linux: TBF)
     """
     wire_jitters: Sequence[WireJitter] | None = None
-    """Random delays of the links of hosts; the first row that matches a host counts. Without a row: 8 frame times of
-    the mtu on the host's link (3 to 7 if 8 exceed 10 us), for TCP and RoCE frames of lossy classes directly behind
-    another frame, while at least two flows are active and clocks = "real"; default [].
-    """
+    """Random delays of the links of hosts; the first row that matches a host counts; default []."""
     ticks_apart: bool | None = None
     """Whether the clocks of hosts (transport.rto_granularity) tick at different times; default false."""
     rx_delay: str | None = None
@@ -828,8 +825,8 @@ class Pfc(Part):
     false (SONiC: shared headroom pool)
     """
     reaction: str | None = None
-    """Time from the last bit of a pause frame until the sender stops; default: the bound at 10 Gb/s (0 s to 1 ms);
-    default "3.072 us" (IEEE 802.3 31B.3.7)
+    """Time from the last bit of a pause frame until the sender stops (0 s to 1 ms) (default: automatic: the bound for
+    the rate of the link) (IEEE 802.3 31B.3.7)
     """
     quanta: int | None = None
     """Pause time of a pause frame, in quanta of 512 bit times (1 to 65535); default 65535 (IEEE 802.1Qbb)"""
@@ -972,10 +969,10 @@ class Red(Part):
     GB); default "76.8 KB".
     """
     at: Literal["enqueue", "dequeue"] | None = None
-    """When a packet is judged: on arrival, or on departure by the queue behind it; default "enqueue"."""
+    """When a packet is judged: on arrival, or on departure by the queue behind it; default "dequeue"."""
     w_q: float | None = None
-    """Weight of a new sample in the average (Floyd and Jacobson 1993; at dequeue the queue itself, as SONiC sets
-    SAI_WRED_ATTR_WEIGHT to 0) (above 0 to 1) (default: 0.002; 1 with at = "dequeue")
+    """Weight of a new sample in the average (Floyd and Jacobson 1993: 0.002); 1: the queue itself (above 0 to 1);
+    default 1.0 (SONiC: SAI_WRED_ATTR_WEIGHT 0, a weight of 1)
     """
     p_max: float | Mapping[str, float] | None = None
     """Probability of a mark as the average comes to max (0.0 to 1.0); default 0.02."""
@@ -986,7 +983,9 @@ class Red(Part):
     default "1 KB".
     """
     spacing: Literal["uniform", "geometric"] | None = None
-    """Distribution of the gaps between marks (default: "uniform"; "geometric" with at = "dequeue")"""
+    """Distribution of the gaps between marks; default "geometric" (SONiC's test plan of ECN: p (q - min) / (max - min)
+    of the packets)
+    """
     not_ect: Literal["drop", "queue"] | None = None
     """What happens to lossy packets above the threshold that are not ECN-capable; at dequeue they pass; default
     "drop".
@@ -1156,13 +1155,13 @@ class Step(Part):
 
     _tag: ClassVar = ("kind", "step")
     k: str | Mapping[str, str] | None = None
-    """Mark while the backlog of the queue exceeds this: a size, or "20 packets"; default "22.5 KB" (DCTCP (Alizadeh et
-    al. 2010) §3.1; bolt §IV-A2)
+    """Mark while the backlog of the queue exceeds this: a size, or "20 packets". Default: 22.5 KB up to 10 Gb/s, above
+    in proportion to the rate of the port; default "22.5 KB" (DCTCP (Alizadeh et al. 2010) §3.1; bolt §IV-A2)
     """
     at: Literal["enqueue", "dequeue"] | None = None
     """When a packet is judged: on arrival or on departure; default "enqueue"."""
     not_ect: Literal["drop", "queue"] | None = None
-    """What happens to lossy packets above the threshold that are not ECN-capable; default "drop"."""
+    """What happens to lossy packets above the threshold that are not ECN-capable; default "queue"."""
 
 
 @dataclass(frozen=True)
@@ -1551,15 +1550,15 @@ class Transport(Constants):
     """Additive steps of HPCC before the next multiplicative one: 0 in the simulator's scripts, 5 in the paper's text
     (0 to 1000); default 0 (Li et al., SIGCOMM 2019: maxStage)
     """
-    hpcc_flows: int | None = field(default=None, kw_only=True)
-    """Flows N that share a link, for the paper's additive increase W_AI = W_init (1 - eta) / N; the window is then the
-    state (1 to 1000000) (default: 10 Mb/s for each 25 Gb/s of the line rate, as in the simulator's scripts: N =
-    125) (Li et al., SIGCOMM 2019: Algorithm 1)
-    """
     rdma_mtu: str | None = field(default=None, kw_only=True)
     """Payload of a full packet of a queue pair: 256, 512, 1024, 2048 or 4096 bytes, 1000 as in ns-3 forks, or "auto",
     the largest path MTU that host.mtu less 80 bytes of headers holds; default "auto" (InfiniBand Architecture
     Specification §5.2.1; Linux: rxe_param.h)
+    """
+    hpcc_flows: int | None = field(default=None, kw_only=True)
+    """Flows N that share a link, for the paper's additive increase W_AI = W_init (1 - eta) / N; the window is then the
+    state (1 to 1000000) (default: 10 Mb/s for each 25 Gb/s of the line rate, as in the simulator's scripts: N =
+    125) (Li et al., SIGCOMM 2019: Algorithm 1)
     """
     rdma_send: bool | None = field(default=None, kw_only=True)
     """Send messages as SENDs, which consume a posted receive; off: WRITEs; default false."""
@@ -1613,6 +1612,10 @@ class Transport(Constants):
     """Time to set a queue pair up before its first packet (0 s to 1 h); default "0 s"."""
     rdma_selective_repeat: bool | None = field(default=None, kw_only=True)
     """Retransmit only lost packets (IRN); off: go-back-N; default false (Mittal et al., SIGCOMM 2018)"""
+    rdma_cnp_on_ingress: float | None = field(default=None, kw_only=True)
+    """Share of its link from which on the receiving card counts its own input as congested, and answers data packets
+    as marked ones (above 0 to 1) (default: never) (measured on a ConnectX-5 (simllm), whose rule is not documented)
+    """
     rdma_cnp_interval: str | None = field(default=None, kw_only=True)
     """Minimum time between two CNPs of a queue pair or a port (0 s to 1 h) (default: by rdma_control: 50 us for
     dcqcn_paper, 0 for dcqcn_hpcc, otherwise 4 us) (Zhu et al., SIGCOMM 2015: 50 us; NVIDIA: MIN_TIME_BETWEEN_CNPS 4
@@ -1624,9 +1627,9 @@ class Transport(Constants):
     """
     rdma_cnp_delay: str | None = field(default=None, kw_only=True)
     """Time from a marked packet to its CNP (0 s to 1 h); default "0 s"."""
-    rdma_cnp_on_ingress: float | None = field(default=None, kw_only=True)
-    """Share of its link from which on the receiving card counts its own input as congested, and answers data packets
-    as marked ones (above 0 to 1) (default: never) (measured on a ConnectX-5 (simllm), whose rule is not documented)
+    rdma_window: Literal["none", "fixed", "by_rate"] | None = field(default=None, kw_only=True)
+    """Window beside a control that steers a rate, in payload: "fixed" is the line rate times the idle round trip of
+    the longest path; default "none" (HPCC simulator: HAS_WIN, VAR_WIN)
     """
     rdma_cnp_priority: int | None = field(default=None, kw_only=True)
     """802.1p priority of CNPs (0 to 7); default 6 (NVIDIA: mlxconfig CNP_802P_PRIO)"""
@@ -1709,8 +1712,8 @@ class ScenarioKeys(Part):
     seed: int | None = None
     """Master seed of all named random streams; default 1."""
     clocks: Literal["real", "ideal"] | None = None
-    """real: frames that arrive at the same instant go in random order, and hosts have automatic jitter; ideal: the
-    smaller port goes first, and automatic jitter is zero; default "real".
+    """real: frames that arrive at the same instant, or compete for the last place of a queue, go in random order;
+    ideal: the smaller port goes first; default "real".
     """
     plugins: Plugins | None = None
     """Files of congestion controls that the scenario needs; loaded only if the command line allows it."""

@@ -170,9 +170,19 @@ def caution(comparison: Comparison) -> str:
 
 
 def effective(comparison: Comparison) -> list[str]:
-    """One line per setting of the network that differs between the variants and that no axis sets."""
-    pairs = [(key, zip(comparison.variants, values, strict=True)) for key, values in comparison.effective]
-    return [f"{key}: " + ", ".join(f"{value or 'none'} ({variant})" for variant, value in each) for key, each in pairs]
+    """One line per setting of the network that differs between the variants and that no axis sets.
+
+    A table that only some variants have is one line.
+    """
+    lines: dict[str, list[str]] = {}
+    for key, values in comparison.effective:
+        if "" in values:
+            key, values = key.rpartition(".")[0], ["off" if value == "" else "on" for value in values]
+        lines.setdefault(key, values)
+    return [
+        f"{key}: " + ", ".join(f"{value} ({name})" for name, value in zip(comparison.variants, values, strict=True))
+        for key, values in lines.items()
+    ]
 
 
 def terminal_tables(comparison: Comparison) -> list[Any]:

@@ -46,6 +46,12 @@ table! {
     pub fn try_read(t);
 }
 
+impl Default for Scheduler {
+    fn default() -> Scheduler {
+        Scheduler::Ets(Ets { groups: default_groups() })
+    }
+}
+
 impl Scheduler {
     /// The highest priority first.
     pub const STRICT: Scheduler = Scheduler::Strict(StrictPriorityScheduler {});

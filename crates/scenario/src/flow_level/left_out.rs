@@ -47,7 +47,7 @@ pub(super) fn warning(scenario: &Scenario, is_static: bool) -> Option<String> {
     let keys = [
         ("qcn", scenario.qcn.is_some()),
         ("host.stack", scenario.host.stack == HostStack::Kernel),
-        ("switch.scheduler", matches!(scenario.switch.scheduler, Scheduler::Ets(_))),
+        ("switch.scheduler", scenario.switch.scheduler != Scheduler::default()),
         ("transport.priority", priorities.len() > 1),
         ("record.series", record.series.is_some()),
         ("record.packets", record.packets.is_some()),

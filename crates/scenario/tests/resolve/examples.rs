@@ -52,7 +52,7 @@ fn tcp_bolt_brings_its_switches_along() {
     let step = Marker::StepMarker(StepMarker {
         k: ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(22_500))),
         at: MarkAt::Enqueue,
-        not_ect: NotEctAction::Drop,
+        not_ect: NotEctAction::Queue,
     });
     assert_eq!(scenario.switch.marker, step);
     assert_eq!(scenario.switch.buffer, BufferPolicy::PerPort(PerPortBuffer { size: Bytes::kb(225) }));
@@ -92,7 +92,7 @@ fn every_value_says_where_it_came_from() {
         ("stop.time", "\"50 ms\" (file)"),
         ("stop.when_finished", "true (default)"),
         ("topology.fabric_link.delay", "\"1 us\" (computed: as topology.link.delay)"),
-        ("switch.marker.kind", "\"step\" (computed: because transport.ecn = dctcp)"),
+        ("switch.marker.kind", "\"step\" (default)"),
         ("switch.marker.k", "\"40 KB\" (--set)"),
         ("switch.pfc.priorities", "[3] (computed: because transport.lossless = true)"),
         ("transport.ecn", "\"dctcp\" (preset tcp_bolt)"),

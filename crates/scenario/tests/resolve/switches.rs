@@ -4,7 +4,7 @@
 use crate::{GOOD, resolve_as};
 use pauseframe_scenario::Resolved;
 use pauseframe_scenario::spec::{
-    BufferPolicy, Marker, QueueDiscipline, QueueLengthThreshold, Scheduler, ValueByPort,
+    BufferPolicy, MarkAt, MarkSpacing, Marker, QueueDiscipline, QueueLengthThreshold, Scheduler, ValueByPort,
 };
 use pauseframe_scenario::spec::{Ets, IdealOutputQueuedBuffer, Red, SharedBuffer, StepMarker};
 use pauseframe_units::{Bytes, Priority};
@@ -80,10 +80,13 @@ fn schedulers_markers_and_classes_are_read() {
         (groups[0].priorities.as_slice(), groups[0].share, groups[1].share),
         ([0, 1].map(priority).as_slice(), 30, 70)
     );
-    // The parameters of cee Table I.
-    let Marker::Red(Red { min, max, w_q, p_max, .. }) = &switch.marker else { panic!("{:?}", switch.marker) };
+    // The thresholds of cee Table I; otherwise as switches have it.
+    let Marker::Red(Red { min, max, w_q, p_max, at, spacing, .. }) = &switch.marker else {
+        panic!("{:?}", switch.marker)
+    };
     assert_eq!((min, max), (&ValueByPort::All(Bytes(25_600)), &ValueByPort::All(Bytes(76_800))));
-    assert!((w_q - 0.002).abs() < 1e-12 && *p_max == ValueByPort::All(0.02));
+    assert!((w_q - 1.0).abs() < 1e-12 && *p_max == ValueByPort::All(0.02));
+    assert_eq!((*at, *spacing), (MarkAt::Dequeue, MarkSpacing::Geometric));
     let (name, class) = &switch.classes[0];
     assert_eq!(
         (name.as_str(), class.priorities.as_slice(), class.queue),
@@ -125,9 +128,9 @@ fn a_dscp_gives_the_priority() {
 /// judd's remedy: the marker of the DCTCP class drops TCP without ECN only if TCP is in that class.
 #[test]
 fn warnings_are_about_the_marker_of_the_transports_own_class() {
-    let shared = "[switch]\nmarker.k = \"20 KB\"\n";
+    let shared = "[switch]\nmarker = { k = \"20 KB\", not_ect = \"drop\" }\n";
     assert_eq!(good(shared, &[]).warnings.len(), 1);
-    let own = "[switch.classes.dctcp]\npriorities = [1]\nmarker.k = \"20 KB\"\n";
+    let own = "[switch.classes.dctcp]\npriorities = [1]\nmarker = { k = \"20 KB\", not_ect = \"drop\" }\n";
     assert_eq!(good(own, &[]).warnings, [""; 0]);
 }
 
@@ -137,7 +140,8 @@ fn warnings_are_about_the_marker_of_the_transports_own_class() {
 fn a_marker_that_drops_nothing_is_not_said_to_drop() {
     let told = |addition: &[(&str, &str)]| {
         let newreno = [("switch.marker.k", "20 KB"), ("transport.preset", "newreno")];
-        good("", &[&newreno[..], addition].concat()).warnings
+        let drop = [("switch.marker.not_ect", "drop")];
+        good("", &[&newreno[..], &drop, addition].concat()).warnings
     };
     let drops = "transport \"default\" has no ECN: switch.marker drops its packets above a backlog of 20 KB";
     assert_eq!(told(&[]), [drops]);
@@ -170,10 +174,36 @@ fn mistakes_are_named() {
     assert!(errors(twice).contains(
         "switch.classes.b.priorities: switch.classes.a has some of them too; a priority belongs to one class at most"
     ));
-    let groups = "[switch.scheduler]\nkind = \"ets\"\n";
-    assert!(errors(groups).contains("switch.scheduler.groups: is required"), "{}", errors(groups));
+    let groups = "[switch.scheduler]\nkind = \"ets\"\ngroups = []\n";
+    assert!(errors(groups).contains("switch.scheduler.groups: [] shares the link"), "{}", errors(groups));
     let twice = "[switch]\nscheduler.groups = [{ priorities = [0, 1], share = 40 }, { priorities = [1], share = 60 }]\n";
     assert!(errors(twice).contains("priority 1 is named twice; a priority belongs to one group, or to none"));
     let pool = "[switch]\nbuffer = { policy = \"shared\", size = \"1 MB\", egress_pool = \"1 MB\" }\n";
     assert!(errors(pool).contains("switch.buffer.egress_pool: 1 MB is not below size (1 MB); lower it"));
+}
+
+/// Thresholds and buffers follow the rates and delays of the links, whatever the transports are.
+#[test]
+fn defaults_of_switches_follow_the_links() {
+    for (rate, delay, k, size) in [
+        ("1 Gbps", "1 us", "\"22.5 KB\"", "\"225 KB\""),
+        ("10 Gbps", "1 us", "\"22.5 KB\"", "\"225 KB\""),
+        ("25 Gbps", "1 us", "\"56.25 KB\"", "\"250 KB\""),
+        ("40 Gbps", "1 us", "\"90 KB\"", "\"375 KB\""),
+        ("100 Gbps", "1 us", "\"225 KB\"", "\"1 MB\""),
+        ("400 Gbps", "1 us", "\"900 KB\"", "\"2 MB\""),
+        ("400 Gbps", "10 us", "\"900 KB\"", "\"2.098 MB\""),
+    ] {
+        for preset in ["cubic", "dctcp", "tcp_bolt", "roce_dcqcn"] {
+            let links = [("topology.link.rate", rate), ("topology.link.delay", delay)];
+            let resolved = good("", &[&links[..], &[("transport.preset", preset)]].concat());
+            let values = ["switch.marker.k", "switch.buffer.size"].map(|path| explained(&resolved, path).0);
+            assert_eq!(values, [k.to_owned(), size.to_owned()], "{rate} {delay} {preset}");
+        }
+    }
+    let text = GOOD.replace("kind = \"star\"\nhosts = 4", "kind = \"dumbbell\"\nleft = 2\nright = 2");
+    let mixed = resolve_as("s.toml", &text, &[("topology.fabric_link.rate", "100 Gbps")], None).unwrap();
+    let (k, why) = explained(&mixed, "switch.marker.k");
+    assert_eq!(k, "{ \"10 Gbps\" = \"22.5 KB\", \"100 Gbps\" = \"225 KB\" }");
+    assert!(why.contains("in proportion to the rate"), "{why}");
 }

@@ -19,7 +19,7 @@ pub(crate) struct NewlyDelivered {
     /// Send time of the delivered segment that was looked at last: sacked ones first, then acknowledged ones, by sequence number.
     pub(crate) last: Option<Time>,
     /// A cumulatively acknowledged segment has set [`Self::last`].
-    last_is_acked: bool,
+    pub(super) last_is_acked: bool,
     /// Send time of the first newly sacked segment that was sent only once (Linux `first_sackt`).
     pub(crate) first_sacked: Option<Time>,
     /// Whether newly sacked data restart the timer.
