@@ -30,7 +30,7 @@ def test_every_scenario_has_a_thumbnail_and_a_command():
 def test_what_the_page_says_without_a_number_holds(numbers):
     """The page states in words that lossless runs lose nothing, that a flow starves, and that a link halves."""
     assert numbers["incast"]["tcp_bolt_drops"] == 0
-    assert numbers["incast"]["cubic_ms"] == pytest.approx(numbers["incast"]["dctcp_ms"], rel=0.005)
+    assert min(numbers["incast"]["cubic_ms"], numbers["incast"]["dctcp_ms"]) > 200
     assert [numbers[name]["drops"] for name in ("storm", "victim", "roce", "all_reduce")] == [0, 0, 0, 0]
     lot = numbers["parking_lot"]
     # 1/2, 1/4, 1/8, 1/16, 1/16: each link is divided equally between the next switch and the next host.

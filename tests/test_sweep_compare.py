@@ -94,7 +94,8 @@ def test_syns_that_markers_dropped_are_told(tmp_path):
     base = (
         'stop = "5 ms"\nclocks = "ideal"\ntopology = { kind = "star", hosts = 4 }\nhost.nic_queue = "per_destination"\n'
     )
-    base += 'transport.preset = "dctcp"\ntransport.ect_on_syn = false\nswitch.marker.k = "5 KB"\n'
+    base += 'transport.preset = "dctcp"\ntransport.ect_on_syn = false\n'
+    base += 'switch.marker = { k = "5 KB", not_ect = "drop" }\n'
     base += 'workload = [{ kind = "n_to_1", size = "1 MB", senders = 2 }, '
     base += '{ kind = "n_to_1", size = "1 MB", start = "1 ms" }]\n'
     lost = pf.sweep(base, seeds=2, out=tmp_path / "lost")
@@ -265,7 +266,7 @@ def test_no_interval_where_the_seed_changes_nothing(tmp_path):
     assert all(cell.difference is None or cell.difference.low is None for cell in comparison.cells)
     shown = cli("compare", sweep.folder).stdout
     assert "The seed changes nothing in every row" in shown
-    assert "[" not in shown
+    assert "[" not in shown.replace("[3]", "")
 
 
 def test_intervals_stay_where_seeds_differ(done):
@@ -289,7 +290,7 @@ def test_no_text_is_a_formula(begin, done):
 
 
 def test_numbers_stay_numbers(done):
-    rows = list(csv.DictReader(io.StringIO(tables.csv_text(compare([done.folder], metrics=["fct_us.p99"])))))
+    rows = list(csv.DictReader(io.StringIO(tables.csv_text(compare([done.folder])))))
     differences = [float(row["difference_median"]) for row in rows if row["difference_median"]]
     assert min(differences) < 0  # A negative number keeps a minus sign and gets no apostrophe.
     assert {row["workload.arrivals.load"] for row in rows} == {"0.2", "0.5"}

@@ -42,6 +42,7 @@ __all__ = [
     "link_headroom",
     "loaded_plugins",
     "options",
+    "packetdrill",
     "plan_routes",
     "preset_docs",
     "presets",

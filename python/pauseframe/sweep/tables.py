@@ -177,8 +177,9 @@ def effective(comparison: Comparison) -> list[str]:
     lines: dict[str, list[str]] = {}
     for key, values in comparison.effective:
         if "" in values:
-            key, values = key.rpartition(".")[0], ["off" if value == "" else "on" for value in values]
-        lines.setdefault(key, values)
+            lines.setdefault(key.rpartition(".")[0], ["off" if value == "" else "on" for value in values])
+        else:
+            lines[key] = values
     return [
         f"{key}: " + ", ".join(f"{value} ({name})" for name, value in zip(comparison.variants, values, strict=True))
         for key, values in lines.items()
