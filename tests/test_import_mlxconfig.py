@@ -54,7 +54,8 @@ def dump(folder: Path, *, old: bool = False, **changes: str) -> Path:
 
 def transport(text: str) -> dict[str, object]:
     """The resolved transport of a scenario with the table."""
-    return tomllib.loads(resolve(STAR + text).toml)["transport"]
+    table: dict[str, object] = tomllib.loads(resolve(STAR + text).toml)["transport"]
+    return table
 
 
 @pytest.mark.parametrize("old", [False, True])
@@ -114,7 +115,7 @@ def test_ports_are_told_apart(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_simulated_is_refused_by_name(tmp_path: Path, name: str, value: str) -> None:
     with pytest.raises(InputError, match=f"{name}"):
-        read_dump(dump(tmp_path, **{name: value}))
+        read_dump(dump(tmp_path, old=False, **{name: value}))
 
 
 def test_without_priorities_the_control_is_off(tmp_path: Path) -> None:
