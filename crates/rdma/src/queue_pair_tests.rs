@@ -1,3 +1,8 @@
+#![expect(
+    clippy::large_types_passed_by_value,
+    reason = "each test makes its settings, and nothing here is hot"
+)]
+
 use super::*;
 use crate::cc::swift::SwiftSettings;
 use crate::cc::timely::TimelySettings;
@@ -576,7 +581,7 @@ fn losses_cut_the_rate_by_slow_restart_and_by_the_adaptive_timer() {
             delay: Span::ZERO,
         });
         let control = Control::Dcqcn(dcqcn);
-        let pair = QueuePairSettings { control, notification, slow_restart, timer, ..settings() };
+        let pair = QueuePairSettings { timer, slow_restart, notification, control, ..settings() };
         run(pair, 20 * 1024, |turn| (turn == lost, false))[0].rate()
     };
     let (middle, tail) = (10, 19);

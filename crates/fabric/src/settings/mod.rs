@@ -31,7 +31,6 @@ use std::sync::Arc;
 
 /// Settings of a network beyond its graph.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "switches of a scenario that do not depend on one another")]
 pub struct Settings {
     /// Master seed.
     pub seed: u64,

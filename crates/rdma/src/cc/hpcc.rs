@@ -122,7 +122,7 @@ pub struct HpccSettings {
     pub max_stage: u32,
     /// Additive increase `W_AI`, as a rate in bits per second; not in the form of the paper.
     pub additive: u64,
-    /// N of the paper's `W_AI`, W_init (1 - eta) / N; `None`: the form of the simulator.
+    /// N of the paper's `W_AI`, `W_init` (1 - eta) / N; `None`: the form of the simulator.
     pub flows: Option<u32>,
     /// Lower bound of the rate, bits per second.
     pub minimum_rate: u64,
@@ -342,7 +342,7 @@ impl Hpcc {
 mod tests {
     use super::*;
 
-    /// At a constant utilisation u, W = W eta / u + W_AI has the fixed point W_AI / (1 - eta / u), whatever the start.
+    /// At a constant utilisation u, W = W eta / u + `W_AI` has the fixed point `W_AI` / (1 - eta / u), whatever the start.
     #[test]
     fn windows_of_the_paper_meet_at_their_fixed_point() {
         let quantum = Quantum::for_line(25_000_000_000);

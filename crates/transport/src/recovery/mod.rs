@@ -218,8 +218,11 @@ impl Sender {
         self.prepare_recovery_for_ack(self.snd_una, now);
         self.on_sack_option(segment);
         self.process_sack_evidence(segment, false, ece, now, config, stats);
-        let detected =
-            if self.uses_rack(config) { self.run_rack(now, config, stats) } else { Default::default() };
+        let detected = if self.uses_rack(config) {
+            self.run_rack(now, config, stats)
+        } else {
+            RackLossDetectionResult::default()
+        };
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.delivery.bytes = 0;
         }

@@ -49,10 +49,10 @@ impl Rack {
             // The segment looked at last, not the one sent last (RFC 8985 §6.2 step 2, Linux `tcp_rack_advance`).
             self.rtt = now.saturating_since(sent_at);
         }
-        if let Some((sent_at, end)) = news.latest {
-            if sent_at > self.latest.0 || (sent_at == self.latest.0 && end > self.latest.1) {
-                self.latest = (sent_at, end);
-            }
+        if let Some((sent_at, end)) = news.latest
+            && (sent_at > self.latest.0 || (sent_at == self.latest.0 && end > self.latest.1))
+        {
+            self.latest = (sent_at, end);
         }
         // Linux `tcp_dsack_seen`: a copy that was needless for another reason than reordering widens nothing.
         let dsack = news.dsack && self.reordering_seen;

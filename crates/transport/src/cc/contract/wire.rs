@@ -36,7 +36,8 @@ pub(super) fn check_one_reduction_per_window(config: &CongestionControlConfig) -
         now = now.max(at + ROUND_TRIP);
         let before = sender.cwnd();
         let flags = TcpFlags::ACK.with_flags(TcpFlags::ECE);
-        let segment = Segment { ack, window: 1 << 30, flags, ..Segment::default() };
+        // The peer has sent its SYN and nothing else.
+        let segment = Segment { seq: 1, ack, window: 1 << 30, flags, ..Segment::default() };
         sender.on_segment(&segment, EcnCodepoint::NotEct, now);
         cuts += u64::from(sender.cwnd() < before);
         if sender.acked_bytes() >= end {
