@@ -243,6 +243,7 @@ def _switch(rng: random.Random, chosen: set[str], scenario: Table) -> Table:
             more = rng.choice([{"reserved": "3 KB"}, {"egress_pool": "300 KB"}])
             switch["buffer"] |= {"size": "2 MB"} | more
     markers: list[Table] = [
+        {"kind": "none"},
         {"kind": "red", "min": "10 KB", "max": "30 KB", "gentle": rng.random() < 0.5},
         {"kind": "red", "min": "5 KB", "max": "60 KB", "not_ect": "queue", "p_max": 0.3},
         {"kind": "red", "min": "5 KB", "max": {"*:0": "20 KB", "*": "9 KB"}, "at": "dequeue", "w_q": 1.0},

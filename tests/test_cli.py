@@ -185,7 +185,7 @@ def test_presets_say_what_vouches_for_them():
         "tcp_dcb",
         "tcp_bolt",
         "pfabric",
-        "roce_connectx5",
+        "roce_cx5",
         "roce_dcqcn",
         "roce_hpcc",
         "roce_timely",

@@ -35,15 +35,15 @@ def folder(tmp_path):
 def test_scripts_pass_fail_or_do_not_apply(folder):
     other, right, wrong = (run(file) for file in find([folder]))
     assert (right.verdict, right.line) == ("pass", None)
-    assert (wrong.verdict, wrong.line) == ("fail", 11)
+    assert (wrong.verdict, wrong.line) == ("fail", 12)
     assert wrong.reason == "assert tcpi_snd_cwnd < 10: tcpi_snd_cwnd is 10"
-    assert (other.verdict, other.line, other.reason) == ("not applicable", 11, "the field tcpi_rwnd_limited")
+    assert (other.verdict, other.line, other.reason) == ("not applicable", 12, "the field tcpi_rwnd_limited")
 
 
 def test_the_command_prints_a_table_and_fails_with_a_script(folder):
     done = cli("packetdrill", folder)
     assert done.returncode == 1
-    assert "line 11: assert tcpi_snd_cwnd < 10" in done.stdout
+    assert "line 12: assert tcpi_snd_cwnd < 10" in done.stdout
     assert done.stdout.splitlines()[-1] == "1 pass, 1 fail, 1 not applicable"
     done = cli("packetdrill", folder / "right.pkt", "--json")
     assert done.returncode == 0

@@ -484,7 +484,7 @@ def test_the_second_shard_prints_the_answer_too(tmp_path):
     tune(file, out=tmp_path / "out", play=False)
     shown = cli("tune", file, "--out", tmp_path / "out", "--shard", "2/2")
     assert shown.returncode == 0, shown.stderr
-    assert "Recommended" in shown.stdout
+    assert "Keep the default" in shown.stdout or "Recommended" in shown.stdout
 
 
 def test_on_a_cluster(tmp_path):
@@ -551,7 +551,7 @@ def test_the_first_screen_has_the_answer(tmp_path, browser):  # noqa: F811 - a f
     assert done.recommended is not None
     assert done.recommended["switch.marker.k"] in seen
     assert any(form(objective["confidence"]["low"]) in one and "prediction interval" in one for one in seen)
-    assert {"recommended", "default", "vendor"} <= set(seen)
+    assert all(any(name in one for one in seen) for name in ("default", "vendor"))
     assert any("prediction interval" in one and "vendor" in one for one in seen)  # The chart of the answer.
     page.set_viewport_size({"width": 390, "height": 844})
     page.reload()

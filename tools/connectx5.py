@@ -1,4 +1,4 @@
-"""Prints the table of docs/models/rdma.md that compares preset roce_connectx5 with measurements of a ConnectX-5.
+"""Prints the table of docs/models/rdma.md that compares preset roce_cx5 with measurements of a ConnectX-5.
 
 The measurements are those of openfabric-systems/simllm (paper/mlx5, Apache-2.0): four hosts with ConnectX-5 Ex cards
 at 100 Gb/s, MTU 4096, one switch without PFC and marks, tail drop of about 5.2 MB a port.
@@ -12,7 +12,7 @@ BASE = """
 topology = { kind = "star", hosts = 4, link = { rate = "100 Gbps", delay = "515 ns" } }
 host = { mtu = "4200 B" }
 switch = { buffer = { policy = "per_port", size = "5.2 MB" }, marker = "none", pfc = false }
-transport = { preset = "roce_connectx5" }
+transport = { preset = "roce_cx5" }
 """
 PAIRS = {
     "1 sender": [("host1", "host0")],

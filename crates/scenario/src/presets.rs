@@ -67,7 +67,7 @@ pub const PRESETS: &[Row] = &[
         ],
     },
     Row {
-        name: "roce_connectx5",
+        name: "roce_cx5",
         doc: "RoCEv2 queue pairs of a ConnectX-5 on a network that drops, as measured (docs/models/rdma.md), lossy",
         row: &[
             set("kind", "rdma", "InfiniBand Architecture Specification, annex A17"),

@@ -39,8 +39,6 @@ def hpcc(
     from pauseframe.imports.hpcc import read_config
 
     target = out or config.with_suffix(".toml")
-    if target.exists() and not force:
-        raise InputError(f"{target} exists: name another file, or replace it with --force")
     imported = read_config(config, folder=target.parent, without=without or (), topology=topology, flows=flows)
     _write(imported, target, force=force, as_json=as_json)
 

@@ -146,10 +146,9 @@ def read_config(
         InputError: a line is damaged, a file or key is missing, or a key cannot be followed.
 
     """
-    config = Config(path, read_entries(path))
-    known = KNOWN & config.entries.keys()
-    if not known:
+    if path.is_file() and not KNOWN & set(path.read_text("utf-8", "replace").split()):
         raise InputError(f"{path} is no config.txt of the HPCC simulator: it has none of its keys, such as CC_MODE")
+    config = Config(path, read_entries(path))
     if unknown := next((key for key in without if key not in config.entries), None):
         raise InputError(f"--without {unknown}: {path} has no such key")
     left = {key: f"left out, as --without asks: {key} {config.entries.pop(key).text}" for key in without}

@@ -1294,7 +1294,7 @@ class Transport(Constants):
             "tcp_bolt",
             "vegas",
             "roce_dcqcn",
-            "roce_connectx5",
+            "roce_cx5",
             "roce_hpcc",
             "roce_timely",
             "roce_swift",
