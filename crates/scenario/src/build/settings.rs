@@ -1,9 +1,7 @@
 //! The settings of the fabric: those that a scenario declares, with names of hosts and ports looked up in the topology.
 
 use crate::spec::{ChoiceName, WireJitterSpec};
-use crate::spec::{
-    Clocks, DemandEntry, HostSpec, HostStack, Per, RoutingKind, Scenario, VlanRoutingSpec, WireOverhead,
-};
+use crate::spec::{Clocks, DemandEntry, HostSpec, HostStack, Per, RoutingKind, Scenario, VlanRoutingSpec};
 use pauseframe_fabric::{
     FrameOverhead, HostLinkJitterSettings, Settings, SlowReceiverSettings, TransportSettings, VlanChoice,
     VlanRoutes, matches_glob,
@@ -70,11 +68,7 @@ fn stack_delays(host: &HostSpec) -> (Span, Span) {
 
 /// Header overhead of packets on the wire; in VLANs, each packet has an 802.1Q tag.
 pub(crate) fn overhead(scenario: &Scenario) -> FrameOverhead {
-    let plain = match scenario.host.wire_overhead {
-        WireOverhead::Ethernet => FrameOverhead::ETHERNET,
-        WireOverhead::None => FrameOverhead::NONE,
-    };
-    if scenario.routing.vlans.is_some() { plain.with_vlan_tag() } else { plain }
+    scenario.host.frame_overhead(scenario.routing.vlans.is_some())
 }
 
 /// The jitter of each host that a row matches, in the order of the hosts.

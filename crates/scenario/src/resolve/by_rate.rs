@@ -2,7 +2,7 @@
 //!
 //! They depend on the graph and the MTU alone, never on which transports a scenario has.
 
-use crate::spec::{BufferPolicy, HostSpec, SwitchSpec, WireOverhead};
+use crate::spec::{BufferPolicy, HostSpec, SwitchSpec};
 use pauseframe_fabric::{
     FrameOverhead, LinkHeadroom, Marker, PfcSettings, PortSelector, QueueLengthThreshold, StepMarker,
     ValueByPort, all_ports_of_topology,
@@ -38,7 +38,7 @@ pub(super) fn settle(
             settle_marker(ledger, graph, &format!("switch.classes.{name}.marker"), marker);
         }
     }
-    settle_buffer(ledger, graph, overhead(host, has_vlans), host.mtu, switch);
+    settle_buffer(ledger, graph, host.frame_overhead(has_vlans), host.mtu, switch);
 }
 
 /// Scales the default threshold with the rates of ports above 10 Gb/s.
@@ -114,14 +114,6 @@ fn settle_buffer(
         format!("that of switches with ports of {fastest}")
     };
     ledger.settle(PATH, size.toml(), Origin::Computed(why));
-}
-
-fn overhead(host: &HostSpec, has_vlans: bool) -> FrameOverhead {
-    let plain = match host.wire_overhead {
-        WireOverhead::Ethernet => FrameOverhead::ETHERNET,
-        WireOverhead::None => FrameOverhead::NONE,
-    };
-    if has_vlans { plain.with_vlan_tag() } else { plain }
 }
 
 /// All ports of switches.

@@ -389,6 +389,10 @@ pub(crate) fn controls(ledger: &mut Ledger, transports: &[Named]) {
         if !is_dcqcn && spec.dcqcn != DcqcnChanges::default() {
             ledger.warn(format!("{path}: rdma_control is \"{control}\", so its dcqcn_ keys change nothing"));
         }
+        let key = format!("{path}.rdma_slow_restart");
+        if !is_dcqcn && spec.pair.slow_restart && ledger.root.nearest(&key).1 {
+            ledger.warn(format!("{key}: {control} does not react to CNPs, so it changes nothing"));
+        }
         if spec.rdma_control != Hpcc && (spec.hpcc_max_stage != 0 || spec.hpcc_flows.is_some()) {
             ledger.warn(format!("{path}: rdma_control is \"{control}\", so its hpcc_ keys change nothing"));
         }

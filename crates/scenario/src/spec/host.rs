@@ -1,6 +1,6 @@
 //! `[host]`: hosts and their NICs.
 
-use pauseframe_fabric::{NicQueue, matches_glob};
+use pauseframe_fabric::{FrameOverhead, NicQueue, matches_glob};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
@@ -152,6 +152,17 @@ choices! {
         Ethernet = "ethernet",
         /// The IP packet alone, on the wire and in buffers, as the papers' simulators do
         None = "none",
+    }
+}
+
+impl HostSpec {
+    /// What a packet costs on the wire beyond its IP size; in VLANs each has an 802.1Q tag.
+    pub(crate) fn frame_overhead(&self, has_vlans: bool) -> FrameOverhead {
+        let plain = match self.wire_overhead {
+            WireOverhead::Ethernet => FrameOverhead::ETHERNET,
+            WireOverhead::None => FrameOverhead::NONE,
+        };
+        if has_vlans { plain.with_vlan_tag() } else { plain }
     }
 }
 
