@@ -297,6 +297,33 @@ fer = 0.001
     assert 0.9 * low <= segments <= 1.1 * high
 
 
+@pytest.mark.parametrize(("loss", "rtt_ms", "seconds"), [(1e-3, 20, 1200), (1e-4, 100, 2500)])
+def test_cubic_under_random_loss(loss: float, rtt_ms: int, seconds: int) -> None:
+    """RFC 9438 has 1.054 (RTT/p)^0.75 segments for periodic loss; under random loss it is 1.30."""
+    text = f'stop = {{ time = "{seconds} s", when_finished = false }}\n' + star(2, 10, f"{rtt_ms / 4} ms")
+    text += f"""[transport]
+preset = "cubic"
+cubic_friendly = false
+cubic_fast_convergence = false
+delayed_ack_segments = 1
+delayed_ack_form = "fixed"
+receive_buffer = "fixed"
+receive_window = "64 MB"
+[[workload]]
+kind = "long_flows"
+flows = [{{ src = "host0", dst = "host1" }}]
+[[corruption]]
+ports = ["switch:1"]
+fer = {loss}
+"""
+    results = run(text, "ideal")
+    flow = flows(results).row(0, named=True)
+    # Fewer losses make the mean a matter of chance.
+    assert flow["retransmits"] > 400
+    window = flow["delivered_bytes"] / 1448 / results.summary["sim_time_s"] * rtt_ms / 1000
+    assert window == pytest.approx(1.30 * (rtt_ms / 1000 / loss) ** 0.75, rel=0.1)
+
+
 @CLOCKS
 @pytest.mark.parametrize(("senders", "gbps"), [(8, 100), (4, 25)])
 def test_the_queue_of_swift_is_its_target(senders: int, gbps: int, clocks: str) -> None:

@@ -206,12 +206,12 @@ impl Host {
     }
 
     /// The queues of flows or destinations: packets in the NIC behind the ring.
-    pub(crate) fn iter_fifos_of_nic_queues(&self) -> impl Iterator<Item = PacketFifo> {
+    pub(crate) fn nic_fifos(&self) -> impl Iterator<Item = PacketFifo> {
         self.queues.iter().map(|queue| queue.packets)
     }
 
     /// Bytes that the queues of flows count as held; `None` if flows have none.
-    pub(crate) fn bytes_held_by_flow_queues(&self) -> Option<u64> {
+    pub(crate) fn flow_queue_bytes(&self) -> Option<u64> {
         self.limits.per_flow.then(|| self.queues.iter().map(|queue| queue.held).sum())
     }
 

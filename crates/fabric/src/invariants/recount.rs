@@ -138,9 +138,9 @@ impl<'a> PartitionRecount<'a> {
         {
             held += self.visit_and_count_fifo_packets(queue, port, "a rate limiter", |_| {}).1;
         }
-        let by_flow = host.bytes_held_by_flow_queues();
+        let by_flow = host.flow_queue_bytes();
         let mut waiting = [0; 8];
-        for queue in host.iter_fifos_of_nic_queues() {
+        for queue in host.nic_fifos() {
             self.visit_and_count_fifo_packets(queue, port, "the NIC", |packet| {
                 waiting[usize::from(packet.class)] += u64::from(packet.size);
             });

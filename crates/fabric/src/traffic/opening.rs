@@ -55,7 +55,7 @@ impl Traffic {
     }
 
     /// Links between the hosts of a flow if its control has a target delay for each link (Swift), otherwise 0.
-    fn links_that_set_a_target(&self, spec: &FlowSpec) -> u32 {
+    fn target_links(&self, spec: &FlowSpec) -> u32 {
         let transport = &self.plan.settings.transports[usize::from(spec.transport)];
         let is_swift = transport.rdma.is_some_and(|rdma| matches!(rdma.control, ControlChoice::Swift(_)));
         if is_swift && self.vlans.is_none() { self.routes.distance(spec.source, spec.destination) } else { 0 }
@@ -79,7 +79,7 @@ impl Traffic {
             lost: 0,
             last_loss: Time::ZERO,
         };
-        let links = self.links_that_set_a_target(&spec);
+        let links = self.target_links(&spec);
         for (side, exchange) in (0..).zip(exchanges) {
             let ends = source_and_destination_of_side(&spec, side);
             let class = self.plan.class_of_transport[usize::from(spec.transport)];
