@@ -38,7 +38,6 @@ def answers(gbps: int, *, bulk: bool, host: dict[str, Any] | None = None, preset
     run = run_of(
         {
             "stop": {"time": "300 ms" if gbps == 1 else "60 ms"},
-            "clocks": "ideal",
             "topology": star(3, gbps),
             "host": host or {},
             "transport": {"preset": preset},
@@ -75,7 +74,6 @@ def test_rings_over_tcp_on_an_idle_star_come_near_their_bound(gbps: int, preset:
     run = run_of(
         {
             "stop": {"time": "100 s"},
-            "clocks": "ideal",
             "topology": star(4, gbps),
             "host": {"mtu": "9000 B"},
             "transport": {"preset": preset},
@@ -109,27 +107,3 @@ def test_bulk_flows_of_a_host_share_its_link(tso: bool) -> None:
     shares = pl.DataFrame(run.flows)["delivered_bytes"].to_numpy().astype(float)
     assert shares.sum() ** 2 / (len(shares) * (shares**2).sum()) >= 0.99
     assert shares.sum() * 8 / 0.030 > 9.2e9 * 0.9
-
-
-@pytest.mark.parametrize("preset", ["roce_dcqcn", "dctcp", "tcp_bolt"])
-def test_another_transport_elsewhere_changes_no_queue(preset: str) -> None:
-    def nic(others: bool) -> tuple[str, float]:
-        other = {"name": "other", "kind": "flows", "transport": "q"}
-        run = run_of(
-            {
-                "stop": "20 ms",
-                "clocks": "ideal",
-                "topology": star(5, 10),
-                "switch": {"marker": "none", "pfc": False},
-                "transport": {"preset": "cubic"},
-                "transports": {"q": {"preset": preset, "lossless": False}},
-                "workload": [
-                    {"kind": "long_flows", "flows": [{"src": "host0", "dst": "host2"}]},
-                    *([other | {"flows": [{"src": "host3", "dst": "host4", "size": "1 KB"}]}] if others else []),
-                ],
-            }
-        )
-        return run.summary["nic_queue"], float(pl.DataFrame(run.flows)["delivered_bytes"][0])
-
-    assert nic(others=True) == nic(others=False)
-    assert nic(others=False)[0] == "per_flow"

@@ -261,7 +261,7 @@ impl Host {
             if !self.queues[queue].packets.is_empty() {
                 return Some(queue);
             }
-            turns.queues.pop_front();
+            turns.new.pop_front().or_else(|| turns.queues.pop_front());
             self.queues[queue].in_line = false;
             self.free_queue_if_over(queue);
         }
