@@ -589,12 +589,14 @@ def test_export_is_clean(tmp_path, target):
 def test_studies_at_a_small_size(path, tmp_path):
     """The studies of docs/how-to/tune.md, with fewer settings and seeds and a shorter load."""
     small = {"trials": 4, "seeds": 1, "check_seeds": 1, "held_out": 2, "finalists": 1, "sensitivity": False}
-    changes = {"workload.0.stop": "1 ms"} | ({"workload.0.rate": 2000.0} if "incast" in path.stem else {})
+    changes = {"workload.0.stop": "1 ms"} | ({"workload.0.rate": 200.0} if "incast" in path.stem else {})
     done = tune(path, out=tmp_path / "out", play=False, set=changes, **small)
     assert len(done.answer.trials) >= 4
-    if "incast" not in path.stem:  # its few queries may all miss the end of the shortened load, or break the constraint
-        assert done.recommended is not None
-    assert done.verdict in (RECOMMENDED, KEEP_DEFAULT, NOTHING_KEEPS, NOTHING_MEASURED)
+    # About ten queries to a host each, so that a setting may break the constraint.
+    assert done.verdict in (
+        (RECOMMENDED, KEEP_DEFAULT, NOTHING_KEEPS) if "incast" in path.stem else (RECOMMENDED, KEEP_DEFAULT)
+    )
+    assert (done.recommended is None) == (done.verdict == NOTHING_KEEPS)
 
 
 def test_the_package_does_not_load_numpy():

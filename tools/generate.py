@@ -205,7 +205,7 @@ def share_keys(union: str, kinds: list[Class], classes: dict[str, Class]) -> Non
 
 def constants_of_congestion_controls(options: Options) -> set[str]:
     """The keys that exist under only one congestion control."""
-    rows = [row for row in options if row["when"].startswith("transport.congestion_control = ")]
+    rows = [row for row in options if "transport.congestion_control = " in row["when"]]
     return {row["path"].removeprefix("transport.") for row in rows}
 
 
@@ -256,6 +256,8 @@ def type_of(value: dict[str, Any], schema: dict[str, Any]) -> str:
             hint = " | ".join(sorted(types, key=lambda one: one in {"str", "bool"} or "[" in one))
         case {"type": "array", "items": items}:
             hint = f"Sequence[{type_of(items, schema)}]"
+        case {"type": "object", "additionalProperties": False}:
+            hint = "Mapping[str, float | bool | str]"
         case {"type": "object", "additionalProperties": items}:
             hint = f"Mapping[str, {type_of(items, schema)}]"
         case _:

@@ -122,6 +122,11 @@ pub const PRESETS: &[Row] = &[
         ],
     },
     Row {
+        name: "udp",
+        doc: "UDP datagrams without congestion control, not ECN-capable, lossy: for workloads of kind udp",
+        row: &[set("kind", "udp", "RFC 768")],
+    },
+    Row {
         name: "pfabric",
         doc: "pFabric's rate control (Alizadeh et al. 2013), lossy, on no operating system; with switch.queue = \"pfabric\"",
         row: &[

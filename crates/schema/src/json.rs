@@ -303,6 +303,7 @@ fn scalar(shape: &Shape, range: Option<&Range>) -> Value {
         Shape::Pair(of) => {
             json!({ "type": "array", "items": scalar(of, None), "minItems": 2, "maxItems": 2 })
         }
+        Shape::Table => json!({ "type": "object" }),
         Shape::Switchable | Shape::Rows | Shape::Named { .. } => json!({}),
     }
 }

@@ -156,6 +156,16 @@ impl<'d> Ledger<'d> {
         self.warnings.push(text.into());
     }
 
+    /// Number of warnings so far, for [`Ledger::forget_warnings_after`].
+    pub(crate) fn warning_count(&self) -> usize {
+        self.warnings.len()
+    }
+
+    /// Drops later warnings: they are about keys that act on nothing.
+    pub(crate) fn forget_warnings_after(&mut self, count: usize) {
+        self.warnings.truncate(count);
+    }
+
     /// Records the value of a key with its origin.
     pub fn entry(&mut self, path: String, value: String, origin: Origin) {
         self.entries.push(Entry { path, value, origin, automatic: false });

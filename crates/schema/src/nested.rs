@@ -40,6 +40,22 @@ impl<'d> Table<'_, 'd> {
         result
     }
 
+    /// A table within this one whose keys act on nothing in this document: what is written is checked and recorded.
+    pub fn idle_section(&mut self, key: &'static str, doc: &str, f: impl FnOnce(&mut Table<'_, 'd>)) {
+        self.known.push(key);
+        if self.is_documenting() {
+            self.write_down(key, Shape::Table, "none", doc);
+            return;
+        }
+        let Some(item) = self.item.and_then(|item| item.get(key)) else { return };
+        let (path, warnings) = (self.at(key), self.ledger.warning_count());
+        let mut child = Table::new(self.ledger, Some(item), path, Origin::Default, self.when.clone());
+        child.is_idle = true;
+        f(&mut child);
+        child.finish();
+        self.ledger.forget_warnings_after(warnings);
+    }
+
     /// `false`, or a table: a feature that can be switched off.
     pub fn switchable<R>(
         &mut self,

@@ -36,6 +36,8 @@ pub struct Table<'a, 'd> {
     source: &'static str,
     /// Unknown keys are accepted: the kind that defines them is missing, or names are free.
     lenient: bool,
+    /// Given keys are checked and recorded; the others have no value here.
+    pub(crate) is_idle: bool,
 }
 
 /// What a reader makes of no document: every key has its default.
@@ -90,6 +92,7 @@ impl<'a, 'd> Table<'a, 'd> {
             chosen: "",
             source: "",
             lenient: !is_table,
+            is_idle: false,
         }
     }
 
@@ -228,6 +231,9 @@ impl<'a, 'd> Table<'a, 'd> {
     }
 
     fn settled<T: Setting>(&mut self, key: &str, default: T, origin: Origin) -> T {
+        if self.is_idle && !self.has(key) {
+            return default;
+        }
         let (value, origin) = self.given(key).unwrap_or((default, origin));
         self.ledger.entry(self.at(key), value.toml(), origin);
         value
@@ -293,7 +299,9 @@ impl<'a, 'd> Table<'a, 'd> {
 
     fn may<T: Setting>(&mut self, key: &str, stand_in: &str) -> Option<T> {
         let Some((value, origin)) = self.given::<T>(key) else {
-            self.ledger.automatic(self.at(key), stand_in, Origin::Default);
+            if !self.is_idle {
+                self.ledger.automatic(self.at(key), stand_in, Origin::Default);
+            }
             return None;
         };
         self.ledger.entry(self.at(key), value.toml(), origin);
@@ -374,6 +382,13 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
+    /// The keys of the document that no reader has asked for so far.
+    pub fn unknown_keys(&self) -> Vec<(&'d str, &'d Item)> {
+        let Some(Item { value: Value::Table(pairs), .. }) = self.item else { return Vec::new() };
+        let is_unknown = |(key, _): &&'d (String, Item)| !self.known.contains(&key.as_str());
+        pairs.iter().filter(is_unknown).map(|(key, item)| (key.as_str(), item)).collect()
+    }
+
     /// Reads keys that exist under a choice, in the notation of the reference: "transport.ecn = off".
     pub fn under(&mut self, choice: &str, f: impl FnOnce(&mut Self)) {
         let whole = self.when.clone();
@@ -437,15 +452,22 @@ impl<'a, 'd> Table<'a, 'd> {
 
     /// Records a mistake at `key` unless `ok`, or one is recorded there already.
     pub fn check(&mut self, ok: bool, key: &str, message: impl FnOnce() -> String, hint: &str) {
+        if !ok && !self.is_idle {
+            self.refuse(key, message(), hint);
+        }
+    }
+
+    /// Records a mistake at `key`, unless one is recorded there already.
+    fn refuse(&mut self, key: &str, message: String, hint: &str) {
         let path = self.at(key);
-        if !ok && !self.ledger.failed(&path) {
-            self.ledger.problem(&path, message(), hint);
+        if !self.ledger.failed(&path) {
+            self.ledger.problem(&path, message, hint);
         }
     }
 
     fn within<T>(&mut self, key: &str, value: &T, bounds: &impl Bounds<T>) {
         if let Some(complaint) = bounds.complaint(value) {
-            self.check(false, key, || complaint, &bounds.hint(value));
+            self.refuse(key, complaint, &bounds.hint(value));
         }
     }
 
@@ -544,11 +566,10 @@ impl<'a, 'd> Table<'a, 'd> {
 
     /// Reports every unread key as a mistake.
     pub fn finish(self) {
-        let Some(Item { value: Value::Table(pairs), .. }) = self.item else { return };
         if self.lenient || self.ledger.documentation.is_some() {
             return;
         }
-        for (key, item) in pairs.iter().filter(|(key, _)| !self.known.contains(&key.as_str())) {
+        for (key, item) in self.unknown_keys() {
             let hint = if self.ledger.is_full() { String::new() } else { self.suggestion(key) };
             let path = self.at(key);
             self.ledger.problem_with(item, &path, "unknown key".to_owned(), hint);

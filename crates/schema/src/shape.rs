@@ -37,6 +37,8 @@ pub enum Shape {
     Pair(Box<Shape>),
     /// false, or a table with its own keys.
     Switchable,
+    /// A table whose keys are documented elsewhere.
+    Table,
     /// A list of tables.
     Rows,
     /// Tables by free names.
@@ -60,6 +62,7 @@ impl Shape {
             Shape::Map(of) => format!("table of {}", of.plural()),
             Shape::Pair(of) => format!("two {}", of.plural()),
             Shape::Switchable => "false or a table".to_owned(),
+            Shape::Table => "table".to_owned(),
             Shape::Rows => "list of tables".to_owned(),
             Shape::Named { .. } => "tables by name".to_owned(),
         }

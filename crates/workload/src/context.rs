@@ -15,8 +15,10 @@ pub struct Context<'c> {
     pub stop: Option<Span>,
     /// The hosts; `None` if the topology is wrong, so that names cannot be checked.
     pub hosts: Option<&'c Hosts>,
-    /// The names of transports.
+    /// The names of transports of flows: TCP and queue pairs.
     pub transports: &'c [String],
+    /// The names of transports of datagrams.
+    pub of_datagrams: &'c [String],
 }
 
 /// The largest flow, 1000 TB: sums of sizes cannot overflow.

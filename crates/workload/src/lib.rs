@@ -64,7 +64,7 @@ registry! {
 pub struct WorkloadSpec {
     /// Unique name in the tables; by default the name of the kind.
     pub name: String,
-    /// Name of the transport: "default" stands for `[transport]`, "udp" for no transport.
+    /// Name of the transport: "default" stands for `[transport]`, "udp" for datagrams without one.
     pub transport: String,
     /// The kind and its keys.
     pub kind: WorkloadKind,
@@ -113,7 +113,11 @@ pub fn workload(
         "",
     );
     taken.push(name.clone());
-    let transport = if kind == "udp" { "udp".to_owned() } else { transport_name(t, context, is_preset) };
+    let transport = if kind == "udp" {
+        transport_of_datagrams(t, context)
+    } else {
+        transport_name(t, context, is_preset)
+    };
     let kind = chosen.and_then(|chosen| WorkloadKind::read_as(chosen, t, context));
     Partial { name, transport, kind }
 }
@@ -123,13 +127,31 @@ fn transport_name(t: &mut Table, context: &Context, is_preset: fn(&str) -> bool)
     let transport: String = t.or("transport", "default".to_owned(), doc);
     let message =
         || format!("there is no transport {transport:?}; there are {}", context.transports.join(", "));
-    let hint = if is_preset(&transport) {
+    let hint = if context.of_datagrams.contains(&transport) {
+        "its kind is \"udp\", which carries workloads of kind \"udp\" alone".to_owned()
+    } else if is_preset(&transport) {
         format!("for the preset add [transports.{transport}] with preset = {transport:?}")
     } else {
         did_you_mean(&transport, context.transports.iter().map(String::as_str))
     };
     t.check(context.transports.contains(&transport), "transport", message, &hint);
     transport
+}
+
+/// The transport of datagrams that the document names; by default `[transport]` if that is one.
+fn transport_of_datagrams(t: &mut Table, context: &Context) -> String {
+    let doc = "Name of its transport, of kind \"udp\": it sets priority and ecn";
+    let is_default = context.of_datagrams.iter().any(|name| name == "default");
+    let rule = "[transport] if that is of kind \"udp\", else one with ecn = false";
+    let given: Option<String> = t.optional_if_given("transport", rule, doc);
+    let Some(name) = given else { return if is_default { "default" } else { "udp" }.to_owned() };
+    let message = || match context.of_datagrams {
+        [] => format!("there is no transport {name:?} of kind \"udp\""),
+        names => format!("{name:?} is not a transport of kind \"udp\"; there are {}", names.join(", ")),
+    };
+    let hint = format!("add [transports.{name}] with preset = \"udp\", or leave transport out");
+    t.check(name == "udp" || context.of_datagrams.contains(&name), "transport", message, &hint);
+    name
 }
 
 /// Makes the workload that `spec` describes. `index` is the workload's position in the scenario, and

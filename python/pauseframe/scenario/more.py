@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @cache
 def _constants() -> frozenset[str]:
     """The keys that are constants of congestion controls."""
-    rows = [row for row in _core.options() if row["when"].startswith("transport.congestion_control = ")]
+    rows = [row for row in _core.options() if "transport.congestion_control = " in row["when"]]
     return frozenset(row["path"].removeprefix("transport.") for row in rows)
 
 

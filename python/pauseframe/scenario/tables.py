@@ -1276,14 +1276,12 @@ class Torus(TopologyKeys):
 
 @dataclass(frozen=True)
 class Transport(Constants):
-    """TCP: the values of a preset above those of a stack (`pauseframe presets`), with the changes of the file; other
-    keys have the defaults below.
+    """What carries flows: the values of a preset (`pauseframe presets`), with the changes of the file. Keys below that
+    name a kind exist for that kind alone.
     """
 
-    kind: Literal["tcp", "rdma"] | None = None
-    """TCP connections or RoCEv2 queue pairs. Queue pairs use the keys from rdma_control on and, of those above, only
-    ecn, lossless, priority and dscp; default "tcp".
-    """
+    kind: Literal["tcp", "rdma", "udp"] | None = None
+    """TCP connections, queue pairs of RoCEv2, or UDP datagrams (default: that of the preset)"""
     preset: (
         Literal[
             "cubic",
@@ -1299,15 +1297,12 @@ class Transport(Constants):
             "roce_timely",
             "roce_swift",
             "uec_nscc",
+            "udp",
             "pfabric",
         ]
         | None
     ) = field(default=None, kw_only=True)
-    """Named set of values; keys in the file override them; default "cubic"."""
-    stack: Literal["linux", "freebsd9", "ns3", "none"] | None = field(default=None, kw_only=True)
-    """Values of an operating system; preset and file override them. Preset pfabric uses none by default; default
-    "linux".
-    """
+    """Named set of values, which implies the kind; keys in the file override them; default "cubic"."""
     lossless: bool | None = field(default=None, kw_only=True)
     """Send in the first lossless priority of switch.pfc.priorities; default false (IEEE 802.1Qbb)"""
     priority: int | None = field(default=None, kw_only=True)
@@ -1317,6 +1312,10 @@ class Transport(Constants):
     dscp: int | None = field(default=None, kw_only=True)
     """Differentiated services code point of its packets; switch.priority_of_dscp can map it to a priority (0 to 63);
     default 0 (RFC 2474)
+    """
+    stack: Literal["linux", "freebsd9", "ns3", "none"] | None = field(default=None, kw_only=True)
+    """Values of an operating system; preset and file override them. Preset pfabric uses none by default; default
+    "linux".
     """
     initial_window: str | None = field(default=None, kw_only=True)
     """"10 segments", "bdp" (host link rate times the base RTT of the longest path) or a size; default "10 segments"
@@ -1635,6 +1634,12 @@ class Transport(Constants):
     """802.1p priority of CNPs (0 to 7); default 6 (NVIDIA: mlxconfig CNP_802P_PRIO)"""
     rdma_cnp_dscp: int | None = field(default=None, kw_only=True)
     """Differentiated services code point of CNPs (0 to 63); default 48 (NVIDIA: mlxconfig CNP_DSCP)"""
+    tcp: Mapping[str, float | bool | str] | None = field(default=None, kw_only=True)
+    """Keys of kind "tcp", which act if that is the kind: for sweeps and comparisons over kinds (default: none)"""
+    rdma: Mapping[str, float | bool | str] | None = field(default=None, kw_only=True)
+    """Keys of kind "rdma", which act if that is the kind: for sweeps and comparisons over kinds (default: none)"""
+    udp: Mapping[str, float | bool | str] | None = field(default=None, kw_only=True)
+    """Keys of kind "udp", which act if that is the kind: for sweeps and comparisons over kinds (default: none)"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1729,8 +1734,8 @@ class ScenarioKeys(Part):
     preset; default false.
     """
     transport: Transport | None = None
-    """TCP: the values of a preset above those of a stack (`pauseframe presets`), with the changes of the file; other
-    keys have the defaults below.
+    """What carries flows: the values of a preset (`pauseframe presets`), with the changes of the file. Keys below that
+    name a kind exist for that kind alone.
     """
     transports: Mapping[str, Transport] | None = None
     """Further transports, with the keys of [transport] (default: none)"""

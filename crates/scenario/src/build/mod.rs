@@ -31,7 +31,7 @@ pub(crate) struct Parts {
     pub(crate) settings: Arc<Settings>,
     /// Ideal completion times in the idle network.
     pub(crate) ideal: IdealFctCalculator,
-    /// Names of the transports by index: "default", then the names in `[transports]`, then "udp" for each datagram workload.
+    /// Names of the transports by index: "default", then the names in `[transports]`, then that of each datagram workload.
     pub(crate) transports: Vec<String>,
 }
 
@@ -72,7 +72,7 @@ impl Parts {
         let ideal =
             IdealFctCalculator::new(Arc::clone(&topology), Arc::clone(&routes), Arc::clone(&settings));
         let named = scenario.transports.iter().map(|(name, _)| name.clone());
-        let of_datagrams = transports::udp_workloads(scenario).map(|_| "udp".to_owned());
+        let of_datagrams = transports::udp_workloads(scenario).map(|(spec, _)| spec.transport.clone());
         let transports = std::iter::once("default".to_owned()).chain(named).chain(of_datagrams).collect();
         Ok(Parts { topology, routes, settings, ideal, transports })
     }

@@ -1,8 +1,9 @@
 //! The transports of a network: what a scenario declares, and what follows from the hosts, the switches and the paths.
 
+use crate::resolve::transports::default_tcp;
 use crate::spec::{
-    InitialWindow, QueueDiscipline, RdmaControlName, Scenario, TransportKindName, TransportSpec, UdpSpec,
-    WorkloadKind, WorkloadSpec,
+    EcnCapability, InitialWindow, QueueDiscipline, RdmaControlName, RdmaSpec, Scenario, TransportSpec,
+    UdpSpec, WorkloadKind, WorkloadSpec,
 };
 use pauseframe_fabric::{
     IdealFctCalculator, RdmaSettings, Settings, TransportSettings, UdpSettings, VlanRoutes,
@@ -13,7 +14,7 @@ use pauseframe_rdma::cc::{Control, ControlChoice, NsccNetwork};
 use pauseframe_rdma::{QueuePairSettings, SideWindow};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
-use pauseframe_transport::{EcnMode, OffloadConfig, TcpConfig};
+use pauseframe_transport::{OffloadConfig, TcpConfig};
 use pauseframe_units::{BitRate, Bytes, NodeId, Span};
 use std::sync::Arc;
 
@@ -51,7 +52,9 @@ fn datagrams(spec: &UdpSpec, like: &TransportSettings) -> TransportSettings {
 }
 
 fn transport(spec: &TransportSpec, scenario: &Scenario) -> TransportSettings {
-    let (host, tcp) = (&scenario.host, &spec.tcp);
+    let host = &scenario.host;
+    // The connections of another kind of transport are never made.
+    let tcp = spec.tcp().map_or_else(|| default_tcp().config, |tcp| tcp.config.clone());
     let options = if tcp.timestamps { TIMESTAMPS } else { 0 };
     let config = TcpConfig {
         mss: (host.mtu.0 - HEADERS - options) as u32,
@@ -60,18 +63,18 @@ fn transport(spec: &TransportSpec, scenario: &Scenario) -> TransportSettings {
             tso: if host.tso { host.tso_size.0 as u32 } else { 0 },
             gro: if host.gro { host.gro_timeout } else { Span::ZERO },
         },
-        ..tcp.clone()
+        ..tcp
     };
     let trims = scenario.switch.queue_of(spec.priority) == QueueDiscipline::Trim;
-    let rdma = (spec.kind == TransportKindName::Rdma).then(|| rdma(spec, host.mtu, trims));
+    let rdma = spec.rdma().map(|spec| rdma(spec, host.mtu, trims));
     TransportSettings { config: Arc::new(config), priority: spec.priority, datagrams: None, rdma }
 }
 
 /// `trims`: switches trim packets of this transport.
-fn rdma(spec: &TransportSpec, mtu: Bytes, trims: bool) -> RdmaSettings {
-    let is_nscc = spec.rdma_control == RdmaControlName::Nscc;
+fn rdma(spec: &RdmaSpec, mtu: Bytes, trims: bool) -> RdmaSettings {
+    let is_nscc = spec.control == RdmaControlName::Nscc;
     let dcqcn = |preset| ControlChoice::Dcqcn(preset, spec.dcqcn);
-    let control = match spec.rdma_control {
+    let control = match spec.control {
         RdmaControlName::None => ControlChoice::Fixed(Control::None),
         RdmaControlName::DcqcnPaper => dcqcn(Preset::Paper),
         RdmaControlName::DcqcnConnectx => dcqcn(Preset::ConnectX),
@@ -86,18 +89,19 @@ fn rdma(spec: &TransportSpec, mtu: Bytes, trims: bool) -> RdmaSettings {
             base_rtt: Span::ZERO,
         },
     };
-    let telemetry_bytes = if spec.rdma_control == RdmaControlName::Hpcc { TELEMETRY_BYTES } else { 0 };
+    let telemetry_bytes = if spec.control == RdmaControlName::Hpcc { TELEMETRY_BYTES } else { 0 };
     let pair = QueuePairSettings {
-        mtu: spec.rdma_mtu.of(mtu, telemetry_bytes).0 as u32,
+        mtu: spec.mtu.of(mtu, telemetry_bytes).0 as u32,
         unordered: is_nscc,
         // Acknowledgements of NSCC echo marks.
         notification: (!is_nscc).then_some(spec.cnp),
-        window: SideWindow { kind: spec.rdma_window, base_rtt: Span::ZERO },
+        window: SideWindow { kind: spec.window, base_rtt: Span::ZERO },
         telemetry_bytes,
         slow_restart: spec.pair.slow_restart && matches!(control, ControlChoice::Dcqcn(..)),
         ..spec.pair
     };
-    RdmaSettings { pair, control, ecn: spec.tcp.ecn != EcnMode::Off, cnp_priority: spec.rdma_cnp_priority }
+    let ecn = spec.ecn == EcnCapability::Classic;
+    RdmaSettings { pair, control, ecn, cnp_priority: spec.cnp_priority }
 }
 
 /// Sets what follows from the longest path: initial windows of one BDP, the round-trip time by which HPCC divides, and
@@ -115,7 +119,8 @@ pub(super) fn fit_to_network(
             |at_least| longest.map_or(at_least, |(a, b)| idle.base_rtt_between_hosts(a, b, index as u16));
         let transport = &mut settings.transports[index];
         let mss = u64::from(transport.config.mss);
-        Arc::make_mut(&mut transport.config).initial_window = match spec.initial_window {
+        let initial_window = spec.tcp().map_or(InitialWindow::Segments(10), |tcp| tcp.initial_window);
+        Arc::make_mut(&mut transport.config).initial_window = match initial_window {
             InitialWindow::Segments(n) => u64::from(n) * mss,
             InitialWindow::Bytes(bytes) => bytes.0,
             InitialWindow::Bdp => {

@@ -1,9 +1,9 @@
 //! Keys of a scenario that the flow-level model does not implement. A key that decides which flows finish
 //! causes an error; a key that changes only times or records causes a warning.
 
-use crate::spec::{HostStack, Scenario, Scheduler, WorkloadKind, WorkloadSpec};
+use crate::resolve::{Origin, Resolved};
+use crate::spec::{Scenario, WorkloadKind, WorkloadSpec};
 use pauseframe_results::RunError;
-use pauseframe_units::Priority;
 use std::collections::BTreeSet;
 
 /// # Errors
@@ -39,25 +39,55 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
     keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()
 }
 
-/// A warning about keys that have no effect at flow level, if the scenario sets any. A static demand also
-/// ignores the workloads.
-pub(super) fn warning(scenario: &Scenario, is_static: bool) -> Option<String> {
-    let record = &scenario.record;
-    let priorities: BTreeSet<Priority> = scenario.transport_specs().map(|spec| spec.priority).collect();
-    let keys = [
-        ("qcn", scenario.qcn.is_some()),
-        ("host.stack", scenario.host.stack == HostStack::Kernel),
-        ("switch.scheduler", scenario.switch.scheduler != Scheduler::default()),
-        ("transport.priority", priorities.len() > 1),
+/// Keys that the flow level obeys, or that name things. A path also stands for what is below it.
+const OBEYED: [&str; 12] = [
+    "name",
+    "seed",
+    "plugins",
+    "stop.time",
+    "stop.when_finished",
+    "topology",
+    "host.mtu",
+    "host.wire_overhead",
+    "host.slow_receivers",
+    "transport.read_rate",
+    "workload",
+    "record.flows",
+];
+/// Of these, those of a static demand.
+const OBEYED_BY_DEMANDS: [&str; 4] = ["name", "seed", "plugins", "topology"];
+/// Of the keys of `[routing]`, the one that needs failures; the others are those of engines and of choices among VLANs.
+const OF_FAILURES: &str = "routing.convergence";
+
+/// A warning about keys that a person has written and that have no effect at flow level. A static demand also ignores the workloads.
+pub(super) fn warning(resolved: &Resolved, is_static: bool) -> Option<String> {
+    let written =
+        resolved.explain().iter().filter(|entry| matches!(entry.origin, Origin::File | Origin::Set));
+    let Scenario { record, qcn, .. } = &resolved.scenario;
+    // Tables that may stand there without a key.
+    let tables = [
+        ("qcn", qcn.is_some()),
         ("record.series", record.series.is_some()),
         ("record.packets", record.packets.is_some()),
         ("record.pause_tree", record.pause_tree.is_some()),
         ("record.states", record.states.is_some()),
-        ("host.slow_receivers", is_static && !scenario.host.slow_receivers.is_empty()),
     ];
-    let mut named: Vec<&str> = keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect();
-    if is_static {
-        named.extend(deciding(scenario));
-    }
-    (!named.is_empty()).then(|| format!("at flow level these keys change nothing: {}", named.join(", ")))
+    let tables = tables.iter().filter(|(_, is_on)| *is_on).map(|(path, _)| *path);
+    let keys = written.map(|entry| entry.path.as_str()).filter(|path| !is_obeyed(path, is_static));
+    let idle: BTreeSet<&str> = keys.chain(tables).collect();
+    (!idle.is_empty()).then(|| {
+        let named: Vec<&str> = idle.into_iter().collect();
+        format!("at flow level these keys change nothing: {}", named.join(", "))
+    })
+}
+
+fn is_obeyed(path: &str, is_static: bool) -> bool {
+    // `[transports.NAME]` has the keys of `[transport]`.
+    let of_named = path.strip_prefix("transports.").and_then(|rest| rest.split_once('.'));
+    let plain = of_named.map_or_else(|| path.to_owned(), |(_, key)| format!("transport.{key}"));
+    let is_below =
+        |known: &str| plain.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let is_of_engine = plain.starts_with("routing.") && plain != OF_FAILURES;
+    let obeyed = if is_static { &OBEYED_BY_DEMANDS[..] } else { &OBEYED[..] };
+    is_of_engine || obeyed.iter().any(|known| is_below(known))
 }

@@ -134,7 +134,7 @@ pub fn run_flow_level(
         None => dynamic_results(resolved, topology, ways, watch)?,
     };
     results.summary.out = options.out.map(|path| path.display().to_string());
-    results.summary.warnings.extend(left_out::warning(scenario, options.demand.is_some()));
+    results.summary.warnings.extend(left_out::warning(resolved, options.demand.is_some()));
     if let Some(mut folder) = folder {
         let was_stopped = results.summary.status == RunStatus::Interrupted;
         // After a stop of the simulation, the partial results are still written.

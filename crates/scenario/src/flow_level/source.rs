@@ -50,7 +50,8 @@ impl Sender {
             let rate = udp.rate.0 as f64 * f64::from(payload) / f64::from(wire);
             return Sender::Datagrams { rate: BitRate((rate.round() as u64).max(1)) };
         }
-        Sender::Connection { read: scenario.transport_named(&workload.transport).tcp.read_rate }
+        let tcp = scenario.transport_named(&workload.transport).tcp();
+        Sender::Connection { read: tcp.and_then(|tcp| tcp.config.read_rate) }
     }
 
     /// The fluid flow of one direction. A datagram flow ends when its last datagram is sent, not when the

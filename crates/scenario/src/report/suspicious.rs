@@ -6,7 +6,7 @@
 //! with VLANs).
 
 use crate::spec::{
-    Clocks, QueueDiscipline, RdmaControlName, Scenario, TransportKindName, TransportSpec, WorkloadKind,
+    Clocks, QueueDiscipline, RdmaControlName, RdmaSpec, Scenario, TransportSpec, WorkloadKind,
 };
 use pauseframe_fabric::{FlowRecord, FlowStatus, IdealFctCalculator, Network, PortPriorityReport};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, capacities};
@@ -59,7 +59,7 @@ pub(super) fn needless_timeouts(
         return None;
     }
     let count: u64 = network.packed_flow_records(now).iter().map(|record| u64::from(record.timeouts)).sum();
-    let has_queue_pairs = scenario.transport_specs().any(|spec| spec.kind == TransportKindName::Rdma);
+    let has_queue_pairs = scenario.transport_specs().any(|spec| spec.rdma().is_some());
     let advice = if has_queue_pairs {
         "transport.rdma_timer: ACKs took longer than the retransmission timer; set it to \"ibta\", or shorten queues and pauses"
     } else {
@@ -80,19 +80,19 @@ pub(super) fn waits_for_timers(
     names: &Names,
     now: Time,
 ) -> Option<String> {
-    if !scenario.transport_specs().any(|spec| spec.kind == TransportKindName::Rdma) {
+    if !scenario.transport_specs().any(|spec| spec.rdma().is_some()) {
         return None;
     }
     let (mut waited, mut lived, mut longest) = (Span::ZERO, Span::ZERO, None::<(f64, usize, FlowRecord)>);
     let (mut repeated, mut delivered, mut mtu) = (0, 0, 0);
     for (flow, record) in network.flow_records(now).into_iter().enumerate() {
-        if transport(scenario, &record).kind != TransportKindName::Rdma || record.failure.is_some() {
+        let Some(pairs) = transport(scenario, &record).rdma().filter(|_| record.failure.is_none()) else {
             continue;
-        }
+        };
         let life = record.end.saturating_since(record.spec.start);
         (waited, lived) = (waited.saturating_add(record.rdma.waited), lived.saturating_add(life));
         (repeated, delivered) = (repeated + u64::from(record.retransmits), delivered + record.delivered);
-        mtu = mtu.max(transport(scenario, &record).rdma_mtu.of(scenario.host.mtu, 0).0);
+        mtu = mtu.max(pairs.mtu.of(scenario.host.mtu, 0).0);
         let share = record.rdma.waited.0 as f64 / life.0.max(1) as f64;
         if longest.as_ref().is_none_or(|(most, ..)| share > *most) {
             longest = Some((share, flow, record));
@@ -110,7 +110,7 @@ pub(super) fn waits_for_timers(
     if of_all <= WAITING_ALL && share <= WAITING_ONE {
         return None;
     }
-    let spec = transport(scenario, &record);
+    let spec = transport(scenario, &record).rdma()?;
     Some(format!(
         "transport.rdma_timer: queue pairs spent {:.0} % of their time without progress until a retransmission timer expired \
          (rdma_timer = \"{}\", rdma_timeout = {}), flow {flow} from {} to {} {:.0} %: avoid the losses (lossless, \
@@ -153,7 +153,7 @@ pub(super) fn starved_flows(
     let got = |flow: &usize| {
         let (record, time) = (&records[*flow], records[*flow].end - records[*flow].spec.start);
         let rate = record.delivered as f64 * 8.0 / (time.0 as f64 * 1e-12);
-        let is_pair = transport(scenario, record).kind == TransportKindName::Rdma;
+        let is_pair = transport(scenario, record).rdma().is_some();
         let limit = if is_pair { PART_OF_PAIRS } else { PART };
         Starved { flow: *flow, part: rate / shares[*flow], time, limit }
     };
@@ -194,10 +194,7 @@ fn is_backlogged(scenario: &Scenario, ideal: &IdealFctCalculator, record: &FlowR
     }
     let spec = &record.spec;
     let rtt = ideal.base_rtt_between_hosts(spec.source, spec.destination, spec.transport);
-    let timeouts = match transport.kind {
-        TransportKindName::Tcp => transport.tcp.rto.min * TIMEOUTS,
-        TransportKindName::Rdma => Span::ZERO,
-    };
+    let timeouts = transport.tcp().map_or(Span::ZERO, |tcp| tcp.config.rto.min * TIMEOUTS);
     let long = timeouts.max(rtt * ROUND_TRIPS).max(LEAST);
     record.end.saturating_since(record.spec.start) >= long
 }
@@ -208,9 +205,12 @@ fn shares(scenario: &Scenario, network: &Network, names: &Names, records: &[Flow
     let (mut paths, mut weights, mut caps) = (Paths::new(), Vec::new(), Vec::new());
     for (flow, record) in records.iter().enumerate() {
         paths.push(network.path_of_flow(flow as u32)?);
-        let (weight, cap) = match &scenario.workload[usize::from(record.spec.workload)].kind {
-            WorkloadKind::Udp(udp) => (UNRESPONSIVE, udp.rate.0 as f64),
-            _ => (1.0, transport(scenario, record).tcp.read_rate.map_or(f64::INFINITY, |rate| rate.0 as f64)),
+        let workload = &scenario.workload[usize::from(record.spec.workload)];
+        let (weight, cap) = if let WorkloadKind::Udp(udp) = &workload.kind {
+            (UNRESPONSIVE, udp.rate.0 as f64)
+        } else {
+            let read_rate = transport(scenario, record).tcp().and_then(|tcp| tcp.config.read_rate);
+            (1.0, read_rate.map_or(f64::INFINITY, |rate| rate.0 as f64))
         };
         weights.push(weight);
         caps.push(cap);
@@ -244,10 +244,7 @@ fn advice(scenario: &Scenario, record: &FlowRecord, ports: &[PortPriorityReport]
 
 /// Why a control of queue pairs shares links unequally (docs/models/rdma.md).
 fn unfair_control(spec: &TransportSpec) -> Option<&'static str> {
-    if spec.kind == TransportKindName::Tcp {
-        return None;
-    }
-    match spec.rdma_control {
+    match spec.rdma()?.control {
         RdmaControlName::Timely => Some(
             "TIMELY has no fixed point: its gradient is zero at any division of the link (docs/models/rdma.md)",
         ),
@@ -271,7 +268,7 @@ pub(super) fn tiny_windows(
     names: &Names,
     now: Time,
 ) -> Option<String> {
-    if scenario.transport_specs().all(|spec| !has_window(spec)) {
+    if scenario.transport_specs().filter_map(TransportSpec::rdma).all(|pairs| !has_window(pairs)) {
         return None;
     }
     let packets = |record: &FlowRecord| {
@@ -282,8 +279,9 @@ pub(super) fn tiny_windows(
         let is_long = time >= (rtt * ROUND_TRIPS).max(LEAST);
         // What is in flight is rate times round trip; queues only add to it.
         let per_time = record.delivered as f64 / time.0.max(1) as f64;
-        let in_flight = per_time * delay(transport, rtt).0 as f64 / f64::from(transport.pair.mtu);
-        (has_window(transport) && is_plain && is_long).then_some(in_flight)
+        let pairs = transport.rdma().filter(|pairs| has_window(pairs))?;
+        let in_flight = per_time * delay(pairs, rtt).0 as f64 / f64::from(pairs.pair.mtu);
+        (is_plain && is_long).then_some(in_flight)
     };
     let records = network.flow_records(now);
     let small: Vec<(f64, usize)> = records
@@ -305,15 +303,13 @@ pub(super) fn tiny_windows(
 }
 
 /// Whether queue pairs of a transport have a window.
-fn has_window(spec: &TransportSpec) -> bool {
-    use RdmaControlName::{Hpcc, Nscc, Swift};
-    let has_own = matches!(spec.rdma_control, Hpcc | Nscc | Swift);
-    spec.kind == TransportKindName::Rdma && (has_own || spec.rdma_window != WindowKind::None)
+fn has_window(spec: &RdmaSpec) -> bool {
+    spec.control.has_window() || spec.window != WindowKind::None
 }
 
 /// The round trip that a control holds on a path with this idle round trip.
-fn delay(spec: &TransportSpec, idle: Span) -> Span {
-    match spec.rdma_control {
+fn delay(spec: &RdmaSpec, idle: Span) -> Span {
+    match spec.control {
         RdmaControlName::Swift => idle.max(SwiftSettings::default().base_target),
         RdmaControlName::Nscc => idle * 2,
         _ => idle,

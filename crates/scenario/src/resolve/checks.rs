@@ -3,17 +3,16 @@
 
 use crate::spec::{
     BufferPolicy, ClassSettings, HostSpec, HostStack, NicQueue, PfcSettings, QcnSettings, RdmaControlName,
-    RoutingSpec, SharedBuffer, Stop, SwitchSpec, TransportKindName, TransportSpec, UdpSpec, WireOverhead,
+    RdmaSpec, RoutingSpec, SharedBuffer, Stop, SwitchSpec, TransportSpec, UdpSpec, WireOverhead,
     WorkloadKind,
 };
 use pauseframe_fabric::all_ports_of_topology;
 use pauseframe_rdma::WindowKind;
-use pauseframe_rdma::cc::dcqcn::DcqcnChanges;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
+use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::{Choice, Setting};
 use pauseframe_topology::{Link, NodeKind, Topology};
-use pauseframe_transport::EcnMode;
 use pauseframe_units::{BitRate, Bytes, PortId, Priority};
 use pauseframe_workload::hosts::Hosts;
 use pauseframe_workload::{Partial, application};
@@ -136,9 +135,9 @@ pub(crate) fn carried(
         return None;
     }
     let used = || transports.iter().filter(|transport| transport.is_used).map(|transport| &transport.spec);
-    let pairs = used().filter(|spec| spec.kind == TransportKindName::Rdma);
+    let pairs = used().filter_map(TransportSpec::rdma);
     let of_sources = workloads.iter().filter_map(|workload| udp_source(workload.kind.as_ref()));
-    let all = used().map(|spec| spec.priority).chain(pairs.map(|spec| spec.rdma_cnp_priority));
+    let all = used().map(|spec| spec.priority).chain(pairs.map(|pairs| pairs.cnp_priority));
     Some(all.chain(of_sources.map(|udp| udp.priority)).chain(qcn.map(|qcn| qcn.cnm_priority)).collect())
 }
 
@@ -158,9 +157,10 @@ pub(crate) fn room_for_frames(
     };
     at_least("host.nic_buffer", host.nic_buffer, frame, "one frame");
     at_least("switch.buffer.size", switch.buffer.buffer_size(), frame, "one frame");
-    for Named { path, spec, .. } in transports {
+    let of_tcp = transports.iter().filter_map(|named| Some((&named.path, named.spec.tcp()?)));
+    for (path, tcp) in of_tcp {
         let segment = Bytes(host.mtu.0.saturating_sub(40));
-        let window = Bytes(u64::from(spec.tcp.receive_window));
+        let window = Bytes(u64::from(tcp.config.receive_window));
         at_least(&format!("{path}.receive_window"), window, segment, "one segment");
     }
 }
@@ -233,12 +233,12 @@ pub(crate) fn transports(
             ledger.problem("switch.pfc", message, "remove it, or set lossless = false there");
         }
         let marker = switch.marker_of(spec.priority);
-        match (marker.marking_threshold_text(), spec.tcp.ecn) {
-            (None, EcnMode::Classic | EcnMode::Dctcp) => ledger.warn(format!(
+        match (marker.marking_threshold_text(), spec.is_ecn_capable()) {
+            (None, true) => ledger.warn(format!(
                 "transport {name:?} has ECN, but nothing is marked: switch.marker is {:?}",
                 marker.name()
             )),
-            (Some(backlog), EcnMode::Off) if !spec.lossless && marker.drops_not_ect_packets() => ledger.warn(
+            (Some(backlog), false) if !spec.lossless && marker.drops_not_ect_packets() => ledger.warn(
                 format!("transport {name:?} has no ECN: switch.marker drops its packets above {backlog}"),
             ),
             _ => {}
@@ -329,32 +329,31 @@ pub(crate) fn datagrams(ledger: &mut Ledger, host: &HostSpec, workloads: &[Parti
 
 /// Checks that packets of queue pairs fit the MTU.
 pub(crate) fn queue_pairs(ledger: &mut Ledger, host: &HostSpec, transports: &[Named]) {
-    for Named { path, spec, .. } in transports {
-        let path = format!("{path}.rdma_mtu");
-        let telemetry = if spec.rdma_control == RdmaControlName::Hpcc { TELEMETRY_BYTES } else { 0 };
-        let mtu = spec.rdma_mtu.of(host.mtu, telemetry);
+    for (table, spec) in rdma_of(transports) {
+        let path = format!("{table}.rdma_mtu");
+        let telemetry = if spec.control == RdmaControlName::Hpcc { TELEMETRY_BYTES } else { 0 };
+        let mtu = spec.mtu.of(host.mtu, telemetry);
         let needed = Bytes(mtu.0 + RDMA_HEADERS + u64::from(telemetry));
-        let is_rdma = spec.kind == TransportKindName::Rdma;
-        if is_rdma && needed > host.mtu && !ledger.failed(&path) && !ledger.failed("host.mtu") {
+        if needed > host.mtu && !ledger.failed(&path) && !ledger.failed("host.mtu") {
             let message =
                 format!("{} and {} bytes of headers are more than host.mtu", mtu.plain(), needed.0 - mtu.0);
             ledger.problem(&path, message, "lower it, or raise host.mtu");
         }
-        if is_rdma {
-            idle_keys_of_queue_pairs(ledger, path.trim_end_matches(".rdma_mtu"), spec);
-        }
+        idle_keys_of_queue_pairs(ledger, table, spec);
     }
 }
 
+/// The transports with queue pairs: path of the table and settings.
+fn rdma_of(transports: &[Named]) -> impl Iterator<Item = (&str, &RdmaSpec)> {
+    transports.iter().filter_map(|named| Some((named.path.as_str(), named.spec.rdma()?)))
+}
+
 /// Refuses keys of queue pairs that another key leaves without an effect.
-fn idle_keys_of_queue_pairs(ledger: &mut Ledger, path: &str, spec: &TransportSpec) {
-    let (pair, is_nscc) = (&spec.pair, spec.rdma_control == RdmaControlName::Nscc);
+fn idle_keys_of_queue_pairs(ledger: &mut Ledger, path: &str, spec: &RdmaSpec) {
+    let (pair, is_nscc) = (&spec.pair, spec.control == RdmaControlName::Nscc);
     let unordered = "NSCC delivers in any order by rules of its own";
     let no_cnps = "only DCQCN has CNPs; rdma_control is another";
-    let is_dcqcn = matches!(
-        spec.rdma_control,
-        RdmaControlName::DcqcnPaper | RdmaControlName::DcqcnConnectx | RdmaControlName::DcqcnHpcc
-    );
+    let is_dcqcn = spec.control.is_dcqcn();
     for (key, is_idle, why) in [
         (
             "rdma_receives",
@@ -374,43 +373,48 @@ fn idle_keys_of_queue_pairs(ledger: &mut Ledger, path: &str, spec: &TransportSpe
 
 /// Checks that keys of one congestion control meet that control.
 pub(crate) fn controls(ledger: &mut Ledger, transports: &[Named]) {
-    use RdmaControlName::{DcqcnConnectx, DcqcnCx5Measured, DcqcnHpcc, DcqcnPaper, Hpcc, Nscc, Swift};
-    for Named { path, spec, .. } in
-        transports.iter().filter(|named| named.spec.kind == TransportKindName::Rdma)
-    {
-        let control = spec.rdma_control.plain();
-        let has_window = matches!(spec.rdma_control, Hpcc | Nscc | Swift);
+    for (path, spec) in rdma_of(transports) {
+        let control = spec.control.plain();
         let key = format!("{path}.rdma_window");
-        if has_window && spec.rdma_window != WindowKind::None && !ledger.failed(&key) {
+        if spec.control.has_window() && spec.window != WindowKind::None && !ledger.failed(&key) {
             let hint = "leave it out, or set rdma_control to one that steers a rate (dcqcn_*, timely, none)";
             ledger.problem(&key, format!("{control} has a window already"), hint);
         }
-        let is_dcqcn = matches!(spec.rdma_control, DcqcnPaper | DcqcnConnectx | DcqcnCx5Measured | DcqcnHpcc);
-        if !is_dcqcn && spec.dcqcn != DcqcnChanges::default() {
-            ledger.warn(format!("{path}: rdma_control is \"{control}\", so its dcqcn_ keys change nothing"));
+        let (is_dcqcn, is_hpcc) = (spec.control.is_dcqcn(), spec.control == RdmaControlName::Hpcc);
+        for key in keys_at(ledger, path) {
+            let is_idle = match key.as_str() {
+                "rdma_slow_restart" => !is_dcqcn,
+                key if key.starts_with("dcqcn_") || key.starts_with("rdma_cnp_") => !is_dcqcn,
+                key if key.starts_with("hpcc_") => !is_hpcc,
+                _ => false,
+            };
+            if is_idle {
+                ledger.warn(format!("{path}.{key}: rdma_control is \"{control}\", so it changes nothing"));
+            }
         }
-        let key = format!("{path}.rdma_slow_restart");
-        if !is_dcqcn && spec.pair.slow_restart && ledger.root.nearest(&key).1 {
-            ledger.warn(format!("{key}: {control} does not react to CNPs, so it changes nothing"));
-        }
-        if spec.rdma_control != Hpcc && (spec.hpcc_max_stage != 0 || spec.hpcc_flows.is_some()) {
-            ledger.warn(format!("{path}: rdma_control is \"{control}\", so its hpcc_ keys change nothing"));
-        }
+    }
+}
+
+/// The keys that a document writes into the table at a path.
+fn keys_at(ledger: &Ledger, path: &str) -> Vec<String> {
+    match &ledger.root.nearest(path) {
+        (Item { value: Value::Table(pairs), .. }, true) => pairs.iter().map(|(key, _)| key.clone()).collect(),
+        _ => Vec::new(),
     }
 }
 
 /// Checks that the congestion control of READs needs no acknowledgements: a responder gets none, so it learns no round-trip
 /// time and no telemetry.
 pub(crate) fn reads(ledger: &mut Ledger, transports: &[Named], workloads: &[Partial]) {
-    use RdmaControlName::{Hpcc, Nscc, Swift, Timely};
     for (index, Partial { transport, kind, .. }) in workloads.iter().enumerate() {
         let Some(WorkloadKind::Storage(storage)) = kind else { continue };
-        let Some(Named { path, spec, .. }) = transports.iter().find(|named| named.name == *transport) else {
+        let named = transports.iter().find(|named| named.name == *transport);
+        let Some((path, spec)) = named.and_then(|named| Some((&named.path, named.spec.rdma()?))) else {
             continue;
         };
-        let needs_answers = matches!(spec.rdma_control, Hpcc | Nscc | Swift | Timely);
-        if spec.kind == TransportKindName::Rdma && needs_answers && storage.read_share > 0.0 {
-            let control = spec.rdma_control.plain();
+        let needs_answers = spec.control.has_window() || spec.control == RdmaControlName::Timely;
+        if needs_answers && storage.read_share > 0.0 {
+            let control = spec.control.plain();
             let message = format!(
                 "reads, but {control} needs acknowledgements, and RoCEv2 does not acknowledge the responses to a READ"
             );

@@ -3,13 +3,13 @@
 //! Switches depend on the transports in use, and the transports in use on the workloads.
 
 use super::checks::{self, Named};
-use super::{by_rate, kernel, routes, transports};
+use super::{by_rate, idle, kernel, routes, transports};
 use crate::presets;
 use crate::spec::switch::Demands;
 use crate::spec::{
-    Clocks, CorruptionSpec, Fabric, FailureSpec, HostSpec, PauseStormSpec, PluginsSpec, QcnSettings,
-    RecordSpec, RoutingSpec, Scenario, Stop, SwitchSpec, TopologySpec, WorkloadKind, WorkloadSpec, faults,
-    graph, routing, topology,
+    Clocks, CorruptionSpec, Fabric, FailureSpec, HostSpec, PauseStormSpec, PluginsSpec, Protocol,
+    QcnSettings, RecordSpec, RoutingSpec, Scenario, Stop, SwitchSpec, TopologySpec, WorkloadKind,
+    WorkloadSpec, faults, graph, routing, topology,
 };
 use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::{Ledger, Origin};
@@ -102,6 +102,7 @@ impl Draft {
     pub(super) fn settle_and_check(&mut self, ledger: &mut Ledger) {
         self.plugins.settle(ledger, self.transports.iter().map(|transport| &transport.spec));
         settle_transports(ledger, &mut self.transports, &self.switch, &self.workloads);
+        settle_datagrams(ledger, &self.transports, &mut self.workloads);
         if let Some(graph) = &self.graph {
             by_rate::settle(ledger, graph, &self.host, self.routing.vlans.is_some(), &mut self.switch);
         }
@@ -124,6 +125,7 @@ impl Draft {
         checks::thresholds(ledger, switch, graph);
         checks::transports(ledger, switch, transports, workloads);
         checks::classes(ledger, switch);
+        idle::check(ledger, (host, switch, routing), transports, workloads);
         routes::judge(ledger, routing, (graph, labels), switch, transports);
         checks::datagrams(ledger, host, workloads);
         checks::queue_pairs(ledger, host, transports);
@@ -172,7 +174,7 @@ fn settle_transports(
     for Named { path, spec, priority, is_used, .. } in transports.iter_mut() {
         transports::settle_priority(ledger, path, spec, *priority, (lossless, switch), *is_used);
     }
-    for transport in transports {
+    for transport in transports.iter_mut() {
         let runs_on_it = |workload: &&Partial| {
             workload.transport == transport.name
                 && matches!(workload.kind, Some(WorkloadKind::Application(_)))
@@ -180,6 +182,31 @@ fn settle_transports(
         if let Some(application) = workloads.iter().find(runs_on_it) {
             transports::settle_small_segments(ledger, transport, &application.name);
         }
+    }
+}
+
+/// Gives workloads of datagrams the priority and ECN of the transport that they name.
+fn settle_datagrams(ledger: &mut Ledger, transports: &[Named], workloads: &mut [Partial]) {
+    for (index, workload) in workloads.iter_mut().enumerate() {
+        let Some(WorkloadKind::Udp(udp)) = &mut workload.kind else { continue };
+        let Some(named) = transports.iter().find(|named| named.name == workload.transport) else { continue };
+        let (priority, ecn) = (named.spec.priority, named.spec.is_ecn_capable());
+        let own = [
+            ("priority", udp.priority.toml(), priority.toml()),
+            ("ecn", udp.ecn.to_string(), ecn.to_string()),
+        ];
+        for (key, given, of_transport) in own {
+            let path = format!("workload.{index}.{key}");
+            let (_, is_written) = ledger.root.nearest(&path);
+            if is_written && given != of_transport {
+                let message = format!("{given}, but its transport has {of_transport} ({})", named.path);
+                ledger.problem(&path, message, "leave one of the two out");
+            } else if !is_written {
+                let origin = Origin::Computed(format!("that of {}", named.path));
+                ledger.settle(&path, of_transport, origin);
+            }
+        }
+        (udp.priority, udp.ecn) = (priority, ecn);
     }
 }
 
@@ -235,19 +262,19 @@ fn read_workloads(
     hosts: Option<&Hosts>,
     transports: &mut [Named],
 ) -> Vec<Partial> {
-    let names: Vec<String> = transports.iter().map(|transport| transport.name.clone()).collect();
+    let is_udp = |transport: &&Named| matches!(transport.spec.protocol, Protocol::Udp(_));
+    let (udp, others): (Vec<&Named>, Vec<&Named>) = transports.iter().partition(is_udp);
+    let [of_datagrams, names] =
+        [udp, others].map(|list| list.iter().map(|transport| transport.name.clone()).collect::<Vec<_>>());
     // A mistake in `stop` is reported once, and not again for each workload.
     let stop = stop.time.or_else(|| is_stop_given(t.ledger.root).then_some(TIME_MAX));
-    let context = Context { base_dir, stop, hosts, transports: &names };
+    let context = Context { base_dir, stop, hosts, transports: &names, of_datagrams: &of_datagrams };
     let mut taken = given_names(t.ledger.root);
     let workloads = t.tables("workload", "Who sends what to whom, and when", |t| {
         workload::workload(t, &context, &mut taken, |name| presets::find(name).is_some())
     });
     for transport in transports {
-        let names_it = |workload: &Partial| {
-            workload.transport == transport.name && !matches!(workload.kind, Some(WorkloadKind::Udp(_)))
-        };
-        transport.is_used = workloads.iter().any(names_it);
+        transport.is_used = workloads.iter().any(|workload| workload.transport == transport.name);
     }
     workloads
 }

@@ -4,9 +4,7 @@ use super::checks::Named;
 use super::draft::Draft;
 use super::kernel_keys::{conflicts, unreached};
 use crate::spec::lookup::no_such_node;
-use crate::spec::{
-    HostSpec, HostStack, INTERRUPT_DELAY, NicQueue, TransportKindName, TransportSpec, WorkloadKind,
-};
+use crate::spec::{HostSpec, HostStack, INTERRUPT_DELAY, NicQueue, TransportSpec, WorkloadKind};
 use pauseframe_fabric::matches_glob;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::Topology;
@@ -136,31 +134,34 @@ fn check_transports(ledger: &mut Ledger, host: &HostSpec, transports: &[Named]) 
     let used: Vec<&Named> =
         transports.iter().enumerate().filter(used).map(|(_, transport)| transport).collect();
     for Named { path, spec, .. } in &used {
-        if spec.kind != TransportKindName::Tcp {
+        let Some(tcp) = spec.tcp().map(|tcp| &tcp.config) else {
             ledger.problem(
                 &format!("{path}.kind"),
                 "the kernel has TCP only",
                 "use \"tcp\", or host.stack = \"simulated\"",
             );
-        } else if name_in_linux(&spec.tcp.congestion_control).is_none() {
+            continue;
+        };
+        if name_in_linux(&tcp.congestion_control).is_none() {
             let known: Vec<&str> = IN_LINUX.iter().map(|(ours, _)| *ours).collect();
-            let message = format!("Linux has no {}", spec.tcp.congestion_control.name());
+            let message = format!("Linux has no {}", tcp.congestion_control.name());
             ledger.problem(
                 &format!("{path}.congestion_control"),
                 message,
                 format!("one of {}", known.join(", ")),
             );
-        } else if spec.tcp.ecn == EcnMode::Dctcp && spec.tcp.congestion_control.name() != "dctcp" {
+        } else if tcp.ecn == EcnMode::Dctcp && tcp.congestion_control.name() != "dctcp" {
             let hint = "use \"off\", \"classic\", or congestion_control = \"dctcp\"";
             ledger.problem(&format!("{path}.ecn"), "Linux echoes marks as DCTCP only for dctcp", hint);
         } else {
             warn_of_unreached_keys(ledger, path, spec);
         }
     }
-    let Some((first, others)) = used.split_first() else { return };
-    for other in others {
+    let mut of_tcp = used.iter().filter_map(|named| Some((named, named.spec.tcp()?)));
+    let Some((first, of_first)) = of_tcp.next() else { return };
+    for (other, tcp) in of_tcp {
         let mut keys = conflicts(&first.spec, &other.spec);
-        if other.spec.initial_window != first.spec.initial_window && !host.route.contains("initcwnd") {
+        if tcp.initial_window != of_first.initial_window && !host.route.contains("initcwnd") {
             keys.push("initial_window");
         }
         for key in keys {

@@ -48,10 +48,16 @@ const fn route(keys: &'static [&'static str], words: fn(&TcpConfig) -> Option<St
 }
 
 /// Keys that reach the kernel otherwise, or that name a set of values.
-const ELSEWHERE: [&str; 7] =
-    ["preset", "lossless", "priority", "dscp", "initial_window", "congestion_control", "small_segments"];
-/// Keys of queue pairs, which a TCP connection never has.
-const OF_QUEUE_PAIRS: [&str; 4] = ["kind", "rdma_", "dcqcn_", "hpcc_"];
+const ELSEWHERE: [&str; 8] = [
+    "preset",
+    "kind",
+    "lossless",
+    "priority",
+    "dscp",
+    "initial_window",
+    "congestion_control",
+    "small_segments",
+];
 
 const KEYS: &[Reach] = &[
     // DCTCP negotiates ECN whatever this says.
@@ -176,9 +182,14 @@ const ADVICE: [(&[&str], &str); 5] = [
 ];
 const NO_ADVICE: &str = "use host.stack = \"simulated\" to have it";
 
+/// The settings of a TCP transport: `check_transports` refuses others for kernel hosts.
+fn tcp_of(spec: &TransportSpec) -> &TcpConfig {
+    &spec.tcp().expect("kernel hosts have TCP only").config
+}
+
 /// A transport as the kernel has it by itself, with every key and its value; `None` if Linux lacks the congestion control.
 fn of_linux(spec: &TransportSpec) -> Option<(TransportSpec, Vec<Entry>)> {
-    presets::find(spec.tcp.congestion_control.name()).map(|preset| read_row(preset, "linux"))
+    presets::find(tcp_of(spec).congestion_control.name()).map(|preset| read_row(preset, "linux"))
 }
 
 /// What the kernel must be given.
@@ -199,13 +210,13 @@ impl KernelSettings {
         for spec in transports {
             let Some((linux, _)) = of_linux(spec) else { continue };
             for reach in KEYS {
-                let words = (reach.words)(&spec.tcp);
+                let words = (reach.words)(tcp_of(spec));
                 let list = match reach.place {
                     Place::Sysctl => &mut settings.sysctl,
                     Place::Route => &mut settings.route,
                     Place::Parameter => &mut settings.parameters,
                 };
-                if words != (reach.words)(&linux.tcp)
+                if words != (reach.words)(tcp_of(&linux))
                     && let Some(words) = words
                     && !list.contains(&words)
                 {
@@ -221,14 +232,10 @@ impl KernelSettings {
 /// of the transport, without the path of its table.
 pub(super) fn unreached(spec: &TransportSpec, entries: &[(&str, &str)]) -> Vec<[String; 4]> {
     let Some((_, linux)) = of_linux(spec) else { return Vec::new() };
-    let is_other = |key: &str| {
-        ELSEWHERE.contains(&key)
-            || key == "stack"
-            || OF_QUEUE_PAIRS.iter().any(|start| key.starts_with(start))
-    };
+    let is_other = |key: &str| ELSEWHERE.contains(&key) || key == "stack";
     let reaches = |key: &str| {
         let mut of_key = KEYS.iter().filter(|reach| reach.keys.contains(&key)).peekable();
-        of_key.peek().is_some() && of_key.all(|reach| (reach.words)(&spec.tcp).is_some())
+        of_key.peek().is_some() && of_key.all(|reach| (reach.words)(tcp_of(spec)).is_some())
     };
     let mut found = Vec::new();
     for (key, value) in entries.iter().filter(|(key, _)| !is_other(key) && !reaches(key)) {
@@ -245,7 +252,7 @@ pub(super) fn unreached(spec: &TransportSpec, entries: &[(&str, &str)]) -> Vec<[
 
 /// Settings of which the kernel has one for all flows, and on which two transports disagree: the keys.
 pub(super) fn conflicts(one: &TransportSpec, other: &TransportSpec) -> Vec<&'static str> {
-    let differ = |reach: &&Reach| match ((reach.words)(&one.tcp), (reach.words)(&other.tcp)) {
+    let differ = |reach: &&Reach| match ((reach.words)(tcp_of(one)), (reach.words)(tcp_of(other))) {
         (Some(first), Some(second)) => first != second,
         _ => false,
     };

@@ -9,10 +9,12 @@ mod by_rate;
 mod checks;
 mod draft;
 mod explain;
+mod idle;
 mod kernel;
 mod kernel_keys;
+mod kinds;
 mod routes;
-mod transports;
+pub(crate) mod transports;
 
 pub use explain::{Explained, expanded, explained, stack_of};
 #[cfg(target_os = "linux")]
@@ -23,7 +25,7 @@ pub use pauseframe_schema::docs::OptionDoc;
 pub use pauseframe_schema::document::Input;
 pub use pauseframe_schema::ledger::{Entry, Origin};
 
-use crate::spec::{Scenario, TransportKindName, TransportSpec};
+use crate::spec::{Scenario, TransportSpec};
 use crate::volume::{self, Asked};
 use draft::Draft;
 use pauseframe_schema::document;
@@ -119,6 +121,7 @@ pub const SCHEMA_URL: &str =
 /// A JSON Schema (draft 2020-12) of scenario files, for editors and validators.
 pub fn schema() -> serde_json::Value {
     let mut schema = json::schema(&SCENARIO, SCHEMA_URL);
+    kinds::restrict(&mut schema["$defs"]["Transport"]);
     let tables = [
         ("sweep", "Varies the scenario: for `pauseframe sweep`"),
         ("tune", "Searches for settings: for `pauseframe tune`"),
@@ -178,9 +181,11 @@ impl Resolved {
 /// All mistakes in the scenario. A TOML syntax error hides the other mistakes.
 pub fn resolve(input: &Input) -> Result<Resolved, ScenarioError> {
     let refused = |problems| ScenarioError { problems };
-    let (root, problems) = document::load(input, SHORTS).map_err(refused)?;
+    let (mut root, problems) = document::load(input, SHORTS).map_err(refused)?;
+    let twice = kinds::take_keys_of_kinds(&mut root);
     let mut ledger = Ledger::new(&root, input.file_name, &SCENARIO);
     ledger.extend(problems);
+    kinds::refuse_keys_written_twice(&mut ledger, twice);
     let stem = Path::new(input.file_name).file_stem().and_then(|stem| stem.to_str());
     let mut draft = read(&mut ledger, input.base_dir, stem.unwrap_or("scenario"));
     draft.settle_and_check(&mut ledger);
@@ -211,8 +216,7 @@ fn too_large(scenario: &Scenario, topology: &Topology, file_name: &str) -> Optio
     let lossless = scenario.switch.pfc.as_ref().map_or(&[][..], |pfc| &pfc.priorities);
     let lanes = scenario.routing.vlans.as_ref().map_or(0, |vlans| vlans.tables.0.lanes());
     let lanes = &lossless[..lanes.min(lossless.len())];
-    let of_cnps =
-        |spec: &TransportSpec| (spec.kind == TransportKindName::Rdma).then_some(spec.rdma_cnp_priority);
+    let of_cnps = |spec: &TransportSpec| spec.rdma().map(|pairs| pairs.cnp_priority);
     let transports = scenario.transport_specs().map(|spec| spec.priority);
     let transports = transports.chain(scenario.transport_specs().filter_map(of_cnps));
     let cnm = scenario.qcn.as_ref().map(|qcn| qcn.cnm_priority);

@@ -3,7 +3,11 @@
 
 use super::SCENARIO;
 use super::checks::Named;
-use crate::spec::{SwitchSpec, TransportSpec};
+use super::explain::stack_of;
+use super::kinds;
+use crate::presets::PRESETS;
+use crate::spec::transport::kind_of;
+use crate::spec::{Protocol, SwitchSpec, TcpSpec, TransportKindName, TransportSpec};
 use pauseframe_schema::document::{Item, Place, parse_word};
 use pauseframe_schema::ledger::{Entry, Ledger, Origin};
 use pauseframe_schema::reader::Table;
@@ -17,6 +21,7 @@ pub(super) fn read(t: &mut Table, reorders: Option<&str>) -> Vec<Named> {
     let transport = |t: &mut Table, name: &str| {
         let mut given = None;
         let spec = TransportSpec::read(t, reorders, &mut given);
+        kinds::refuse_keys_of_other_kinds(t, &spec);
         let keeps_small_segments = t.has("small_segments");
         let (name, path) = (name.to_owned(), t.path.clone());
         Named { name, path, spec, priority: given, keeps_small_segments, is_used: false }
@@ -98,8 +103,9 @@ pub(super) fn settle_priority(
 /// takes precedence.
 pub(super) fn settle_small_segments(ledger: &mut Ledger, transport: &mut Named, application: &str) {
     let Named { path, spec, keeps_small_segments, .. } = transport;
-    if !*keeps_small_segments && spec.tcp.small_segments == SmallSegments::Nagle {
-        spec.tcp.small_segments = SmallSegments::AtOnce;
+    let Protocol::Tcp(tcp) = &mut spec.protocol else { return };
+    if !*keeps_small_segments && tcp.config.small_segments == SmallSegments::Nagle {
+        tcp.config.small_segments = SmallSegments::AtOnce;
         let origin = Origin::Computed(format!("workload {application:?} is an application: TCP_NODELAY"));
         ledger.settle(&format!("{path}.small_segments"), SmallSegments::AtOnce.toml(), origin);
     }
@@ -113,9 +119,19 @@ pub(super) fn row(preset: &'static Row, stack: &'static str) -> Vec<Entry> {
 /// The settings that `preset` above `stack` gives, and every key with its value.
 pub(super) fn read_row(preset: &Row, stack: &str) -> (TransportSpec, Vec<Entry>) {
     let mut root = Item::table(Place::Nowhere);
-    root.insert("stack", parse_word(stack, Place::Nowhere));
+    if kind_of(preset.name) == TransportKindName::Tcp {
+        root.insert("stack", parse_word(stack, Place::Nowhere));
+    }
     root.insert("preset", parse_word(preset.name, Place::Nowhere));
     let mut ledger = Ledger::new(&root, "", &SCENARIO);
     let spec = TransportSpec::read(&mut Table::root(&mut ledger), None, &mut None);
     (spec, ledger.close().map_or_else(|_| Vec::new(), |(entries, _)| entries))
+}
+
+/// TCP's default settings: those of the first preset, above its stack.
+pub(crate) fn default_tcp() -> TcpSpec {
+    let preset = &PRESETS[0];
+    let (spec, _) = read_row(preset, stack_of(preset).name);
+    let Protocol::Tcp(tcp) = spec.protocol else { unreachable!("the first preset is TCP") };
+    *tcp
 }

@@ -76,8 +76,9 @@ fn used_transports(scenario: &Scenario) -> impl Iterator<Item = &TransportSpec> 
 #[cfg(target_os = "linux")]
 fn socket(spec: &TransportSpec) -> String {
     // One that no workload uses may be unknown to the kernel.
-    let control = crate::resolve::name_in_linux(&spec.tcp.congestion_control).unwrap_or("reno");
-    format!("{control} {}", spec.tcp.small_segments.name())
+    let Some(tcp) = spec.tcp().map(|tcp| &tcp.config) else { return "reno nagle".to_owned() };
+    let control = crate::resolve::name_in_linux(&tcp.congestion_control).unwrap_or("reno");
+    format!("{control} {}", tcp.small_segments.name())
 }
 
 /// Attributes of routes: those of the scenario, and of the transports in use. `resolve` has checked that these agree.

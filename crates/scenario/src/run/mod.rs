@@ -254,7 +254,7 @@ impl<'a> Recording<'a> {
         let topology = names.topology;
         let transports = settings.transports.iter().zip(scenario.transport_specs());
         let agreement = |(transport, spec): (&TransportSettings, &TransportSpec)| Agreement {
-            cnp_dscp: spec.rdma_cnp_dscp,
+            cnp_dscp: spec.rdma().map_or(0, |pairs| pairs.cnp_dscp),
             ..Agreement::of(&transport.config, spec.dscp)
         };
         if let Some(spec) = &scenario.record.series {

@@ -52,7 +52,10 @@ pub use switch::SwitchSpec;
 pub use topology::custom::CustomLink;
 pub use topology::file::FabricFile;
 pub use topology::*;
-pub use transport::{InitialWindow, PathMtu, RdmaControlName, TransportKindName, TransportSpec};
+pub use transport::{
+    DatagramsSpec, EcnCapability, InitialWindow, PathMtu, Protocol, RdmaControlName, RdmaSpec, TcpSpec,
+    TransportKindName, TransportSpec,
+};
 
 /// A repeatable run: the same scenario, seed and version give the same bytes.
 #[derive(Clone, PartialEq, Debug)]

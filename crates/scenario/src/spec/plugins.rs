@@ -80,7 +80,7 @@ impl PluginsSpec {
 }
 
 fn plugin_of(spec: &TransportSpec) -> Option<&'static LoadedPlugin> {
-    match spec.tcp.congestion_control {
+    match spec.tcp()?.config.congestion_control {
         CongestionControlConfig::Plugin(config) => Some(config.loaded_plugin_of_config()),
         _ => None,
     }

@@ -121,11 +121,15 @@ choices! {
 impl RoutingSpec {
     /// The key that causes packets of a flow to overtake each other, if any.
     pub fn reorders(&self) -> Option<&'static str> {
-        let per_packet = self.vlans.as_ref().is_some_and(|vlans| vlans.use_of.per == Per::Packet);
         match self.kind {
             RoutingKind::Spray => Some("routing.kind = spray"),
-            _ => per_packet.then_some("routing.per = packet"),
+            _ => self.picks_a_vlan_per_packet().then_some("routing.per = packet"),
         }
+    }
+
+    /// Whether senders pick a VLAN for every packet.
+    pub(crate) fn picks_a_vlan_per_packet(&self) -> bool {
+        self.vlans.as_ref().is_some_and(|vlans| vlans.use_of.per == Per::Packet)
     }
 
     /// Virtual lanes of the tables, each a lossless priority; 0 without tables.

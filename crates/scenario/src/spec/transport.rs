@@ -1,5 +1,5 @@
-//! `[transport]` and `[transports.NAME]`: the values of a stack, those of a preset above it, and the changes of the
-//! file.
+//! `[transport]` and `[transports.NAME]`: TCP, queue pairs or datagrams. TCP has the values of a stack, those of a preset above it, and the
+//! changes of the file.
 
 use crate::presets::PRESETS;
 use crate::stacks::STACKS;
@@ -9,21 +9,21 @@ use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::shape::Shape;
-use pauseframe_schema::value::{Mistake, Setting, wrong_sort};
+use pauseframe_schema::value::{Choice, Mistake, Setting, wrong_sort};
 use pauseframe_schema::{choices, table};
-use pauseframe_transport::TcpConfig;
+use pauseframe_transport::{EcnMode, TcpConfig};
 use pauseframe_units::{Bytes, Priority, Span};
 
 const CNP_PRIORITY: Priority = Priority::new(6).expect("below 8");
 
 table! {
-    /// TCP: the values of a preset above those of a stack (`pauseframe presets`), with the changes of the file; other
-    /// keys have the defaults below
+    /// What carries flows: the values of a preset (`pauseframe presets`), with the changes of the file. Keys below that name a kind exist
+    /// for that kind alone
     pub struct TransportSpec {
-        /// Named set of values; keys in the file override them
-        preset: String = or_row(PRESETS, PRESETS[0].name);
-        /// Values of an operating system; preset and file override them. Preset pfabric uses none by default
-        stack: String = or_row_below(STACKS, STACKS[0].name);
+        /// Named set of values, which implies the kind; keys in the file override them
+        preset: String = by(preset);
+        /// TCP connections, queue pairs of RoCEv2, or UDP datagrams
+        kind: TransportKindName = by(kind, &preset);
         /// Send in the first lossless priority of switch.pfc.priorities
         #[source = "IEEE 802.1Qbb"]
         lossless: bool = or(false);
@@ -33,42 +33,8 @@ table! {
         /// Differentiated services code point of its packets; switch.priority_of_dscp can map it to a priority
         #[source = "RFC 2474"]
         dscp: u8 = or_in(0, 0..=63);
-        /// "10 segments", "bdp" (host link rate times the base RTT of the longest path) or a size
-        #[source = "RFC 6928"]
-        initial_window: InitialWindow = or(InitialWindow::Segments(10));
-        /// TCP
-        tcp: TcpConfig = part(TcpConfig::read, &stack, reorders);
-        /// TCP connections or RoCEv2 queue pairs. Queue pairs use the keys from rdma_control on and, of those above,
-        /// only ecn, lossless, priority and dscp
-        kind: TransportKindName = or(TransportKindName::Tcp);
-        /// Congestion control of queue pairs
-        #[source = "Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al., SIGCOMM 2015; Kumar et al., SIGCOMM 2020; htsim"]
-        rdma_control: RdmaControlName = or(RdmaControlName::DcqcnConnectx);
-        /// Changed constants of DCQCN
-        dcqcn: DcqcnChanges = part(DcqcnChanges::read);
-        /// Additive steps of HPCC before the next multiplicative one: 0 in the simulator's scripts, 5 in the paper's text
-        #[source = "Li et al., SIGCOMM 2019: maxStage"]
-        hpcc_max_stage: u32 = or_in(0, 0..=1000);
-        /// Payload of a full packet of a queue pair: 256, 512, 1024, 2048 or 4096 bytes, 1000 as in ns-3 forks, or "auto", the largest
-        /// path MTU that host.mtu less 80 bytes of headers holds
-        #[source = "InfiniBand Architecture Specification §5.2.1; Linux: rxe_param.h"]
-        rdma_mtu: PathMtu = or(PathMtu::Auto);
-        /// Flows N that share a link, for the paper's additive increase W_AI = W_init (1 - eta) / N; the window is then the state
-        #[source = "Li et al., SIGCOMM 2019: Algorithm 1"]
-        hpcc_flows: Option<u32> = optional_in(1..=1_000_000, "10 Mb/s for each 25 Gb/s of the line rate, as in the simulator's scripts: N = 125");
-        /// Queue pairs
-        pair: QueuePairSettings = part(QueuePairSettings::read);
-        /// CNPs
-        cnp: NotificationPoint = part(NotificationPoint::read, cnp_limit(rdma_control), cnp_origin(rdma_control));
-        /// Window beside a control that steers a rate, in payload: "fixed" is the line rate times the idle round trip of the longest path
-        #[source = "HPCC simulator: HAS_WIN, VAR_WIN"]
-        rdma_window: WindowKind = or(WindowKind::None);
-        /// 802.1p priority of CNPs
-        #[source = "NVIDIA: mlxconfig CNP_802P_PRIO"]
-        rdma_cnp_priority: Priority = or_in(CNP_PRIORITY, Priority::ALL);
-        /// Differentiated services code point of CNPs
-        #[source = "NVIDIA: mlxconfig CNP_DSCP"]
-        rdma_cnp_dscp: u8 = or_in(48, 0..=63);
+        /// What only its kind has
+        protocol: Protocol = part(Protocol::read, kind, reorders);
     }
     pub fn read(t, reorders: Option<&str>, given: &mut Option<Priority>);
 }
@@ -80,7 +46,192 @@ choices! {
         Tcp = "tcp",
         /// Queue pairs of `RoCEv2`
         Rdma = "rdma",
+        /// UDP datagrams without congestion control
+        Udp = "udp",
     }
+}
+
+/// What only one kind of transport has.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Protocol {
+    /// TCP connections.
+    Tcp(Box<TcpSpec>),
+    /// Queue pairs.
+    Rdma(Box<RdmaSpec>),
+    /// Datagrams.
+    Udp(DatagramsSpec),
+}
+
+table! {
+    /// TCP above an operating system's values
+    pub struct TcpSpec {
+        /// Values of an operating system; preset and file override them. Preset pfabric uses none by default
+        stack: String = or_row_below(STACKS, STACKS[0].name);
+        /// "10 segments", "bdp" (host link rate times the base RTT of the longest path) or a size
+        #[source = "RFC 6928"]
+        initial_window: InitialWindow = or(InitialWindow::Segments(10));
+        /// Its connections
+        config: TcpConfig = part(TcpConfig::read, &stack, reorders);
+    }
+    pub fn part(t, reorders: Option<&str>);
+}
+
+table! {
+    /// Queue pairs of RoCEv2
+    pub struct RdmaSpec {
+        /// Whether data packets are ECN-capable
+        #[source = "RFC 3168"]
+        ecn: EcnCapability = or(EcnCapability::Off);
+        /// Congestion control of queue pairs
+        #[source = "Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al., SIGCOMM 2015; Kumar et al., SIGCOMM 2020; htsim"]
+        control as "rdma_control": RdmaControlName = or(RdmaControlName::DcqcnConnectx);
+        /// Changed constants of DCQCN
+        dcqcn: DcqcnChanges = part(DcqcnChanges::read);
+        /// Additive steps of HPCC before the next multiplicative one: 0 in the simulator's scripts, 5 in the paper's text
+        #[source = "Li et al., SIGCOMM 2019: maxStage"]
+        hpcc_max_stage: u32 = or_in(0, 0..=1000);
+        /// Payload of a full packet of a queue pair: 256, 512, 1024, 2048 or 4096 bytes, 1000 as in ns-3 forks, or "auto", the largest
+        /// path MTU that host.mtu less 80 bytes of headers holds
+        #[source = "InfiniBand Architecture Specification §5.2.1; Linux: rxe_param.h"]
+        mtu as "rdma_mtu": PathMtu = or(PathMtu::Auto);
+        /// Flows N that share a link, for the paper's additive increase W_AI = W_init (1 - eta) / N; the window is then the state
+        #[source = "Li et al., SIGCOMM 2019: Algorithm 1"]
+        hpcc_flows: Option<u32> = optional_in(1..=1_000_000, "10 Mb/s for each 25 Gb/s of the line rate, as in the simulator's scripts: N = 125");
+        /// Queue pairs
+        pair: QueuePairSettings = part(QueuePairSettings::read);
+        /// CNPs
+        cnp: NotificationPoint = part(NotificationPoint::read, cnp_limit(control), cnp_origin(control));
+        /// Window beside a control that steers a rate, in payload: "fixed" is the line rate times the idle round trip of the longest path
+        #[source = "HPCC simulator: HAS_WIN, VAR_WIN"]
+        window as "rdma_window": WindowKind = or(WindowKind::None);
+        /// 802.1p priority of CNPs
+        #[source = "NVIDIA: mlxconfig CNP_802P_PRIO"]
+        cnp_priority as "rdma_cnp_priority": Priority = or_in(CNP_PRIORITY, Priority::ALL);
+        /// Differentiated services code point of CNPs
+        #[source = "NVIDIA: mlxconfig CNP_DSCP"]
+        cnp_dscp as "rdma_cnp_dscp": u8 = or_in(48, 0..=63);
+    }
+    pub fn part(t);
+}
+
+table! {
+    /// Datagrams
+    #[derive(Copy, Eq)]
+    pub struct DatagramsSpec {
+        /// Whether datagrams are ECN-capable
+        #[source = "RFC 8085 §3.1.7"]
+        ecn: EcnCapability = or(EcnCapability::Off);
+    }
+    pub fn part(t);
+}
+
+choices! {
+    /// Whether packets say that they may be marked
+    pub enum EcnCapability {
+        /// Not ECN-capable
+        Off = "off",
+        /// ECT(0)
+        Classic = "classic",
+    }
+}
+
+impl Protocol {
+    /// Reads the keys of `kind`; tables with those of other kinds are checked and act on nothing.
+    fn read(t: &mut Table, kind: TransportKindName, reorders: Option<&str>) -> Protocol {
+        let read = |t: &mut Table, kind: TransportKindName| match kind {
+            TransportKindName::Tcp => Protocol::Tcp(Box::new(TcpSpec::read(t, reorders))),
+            TransportKindName::Rdma => Protocol::Rdma(Box::new(RdmaSpec::read(t))),
+            TransportKindName::Udp => Protocol::Udp(DatagramsSpec::read(t)),
+        };
+        if t.is_documenting() {
+            for (name, kind) in TransportKindName::NAMES {
+                t.under(&format!("transport.kind = {name}"), |t| {
+                    read(t, *kind);
+                });
+            }
+        }
+        for (name, other) in TransportKindName::NAMES {
+            let doc = format!(
+                "Keys of kind {name:?}, which act if that is the kind: for sweeps and comparisons over kinds"
+            );
+            t.idle_section(name, &doc, |t| {
+                read(t, *other);
+            });
+        }
+        if t.is_documenting() {
+            Protocol::Udp(DatagramsSpec { ecn: EcnCapability::Off })
+        } else {
+            read(t, kind)
+        }
+    }
+}
+
+impl TransportSpec {
+    /// Its TCP settings, if it is TCP.
+    pub fn tcp(&self) -> Option<&TcpSpec> {
+        if let Protocol::Tcp(tcp) = &self.protocol { Some(tcp) } else { None }
+    }
+
+    /// The settings of its queue pairs, if it has them.
+    pub fn rdma(&self) -> Option<&RdmaSpec> {
+        if let Protocol::Rdma(rdma) = &self.protocol { Some(rdma) } else { None }
+    }
+
+    /// Whether its packets may be marked.
+    pub fn is_ecn_capable(&self) -> bool {
+        match &self.protocol {
+            Protocol::Tcp(tcp) => tcp.config.ecn != EcnMode::Off,
+            Protocol::Rdma(rdma) => rdma.ecn == EcnCapability::Classic,
+            Protocol::Udp(udp) => udp.ecn == EcnCapability::Classic,
+        }
+    }
+}
+
+/// The preset of a kind if the file names none.
+const fn preset_of(kind: TransportKindName) -> &'static str {
+    match kind {
+        TransportKindName::Tcp => PRESETS[0].name,
+        TransportKindName::Rdma => "roce_dcqcn",
+        TransportKindName::Udp => "udp",
+    }
+}
+
+/// The kind that a preset implies; TCP presets do not name it.
+pub(crate) fn kind_of(preset: &str) -> TransportKindName {
+    let row = PRESETS.iter().find(|row| row.name == preset);
+    let name = row.and_then(|row| row.value("kind")).unwrap_or("tcp");
+    choose_kind(name).unwrap_or(TransportKindName::Tcp)
+}
+
+fn choose_kind(name: &str) -> Option<TransportKindName> {
+    TransportKindName::NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+}
+
+/// The kind of the transport in this table of a document.
+pub(crate) fn kind_of_table(table: &Item) -> TransportKindName {
+    let text = |key| match table.get(key).map(|item| &item.value) {
+        Some(Value::Text(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    text("kind")
+        .and_then(choose_kind)
+        .or_else(|| text("preset").map(kind_of))
+        .unwrap_or(TransportKindName::Tcp)
+}
+
+fn preset(t: &mut Table, key: &'static str, doc: &str) -> String {
+    let kind = t.item.map_or(TransportKindName::Tcp, kind_of_table);
+    t.or_row(key, PRESETS, preset_of(kind), doc)
+}
+
+fn kind(t: &mut Table, key: &'static str, doc: &str, preset: &str) -> TransportKindName {
+    let of_preset = kind_of(preset);
+    let origin = Origin::Computed(format!("preset {preset:?}"));
+    let kind = t.or_because(key, of_preset, origin, "that of the preset", doc);
+    let message = || format!("{:?}, but preset {preset:?} is of kind {:?}", kind.plain(), of_preset.plain());
+    let hint = format!("leave one of them out, or set preset = {:?}", preset_of(kind));
+    t.check(kind == of_preset, key, message, &hint);
+    kind
 }
 
 choices! {
@@ -104,6 +255,20 @@ choices! {
         Hpcc = "hpcc",
         /// NSCC as htsim has it: unordered delivery, for sprayed packets, with and without trimming (switch.queue)
         Nscc = "nscc",
+    }
+}
+
+impl RdmaControlName {
+    /// Whether it is a form of DCQCN, the only one that reacts to CNPs.
+    pub(crate) fn is_dcqcn(self) -> bool {
+        use RdmaControlName::{DcqcnConnectx, DcqcnCx5Measured, DcqcnHpcc, DcqcnPaper};
+        matches!(self, DcqcnPaper | DcqcnConnectx | DcqcnCx5Measured | DcqcnHpcc)
+    }
+
+    /// Whether it limits the bytes in flight by itself.
+    pub(crate) fn has_window(self) -> bool {
+        use RdmaControlName::{Hpcc, Nscc, Swift};
+        matches!(self, Hpcc | Nscc | Swift)
     }
 }
 

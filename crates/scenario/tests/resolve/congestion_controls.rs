@@ -54,9 +54,9 @@ fn every_one_runs_with_every_constant_set() {
             writeln!(lines, "{} = {shown}", parameter.key).unwrap();
         }
         let plain = resolved(&text(&format!("congestion_control = \"{name}\"\n")));
-        assert_eq!(plain.scenario.transport.tcp.congestion_control, *config);
+        assert_eq!(plain.scenario.transport.tcp().expect("TCP").config.congestion_control, *config);
         let set = resolved(&text(&lines));
-        assert_eq!(set.scenario.transport.tcp.congestion_control, expected, "{name}");
+        assert_eq!(set.scenario.transport.tcp().expect("TCP").config.congestion_control, expected, "{name}");
         assert!(set.warnings.iter().all(|warning| !warning.contains("uses it")));
         assert_eq!(resolved(&set.to_toml()).scenario, set.scenario);
         for scenario in [&plain, &set] {

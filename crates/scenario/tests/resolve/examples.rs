@@ -46,8 +46,8 @@ fn tcp_bolt_brings_its_switches_along() {
     let resolved = good("incast.toml");
     let scenario = &resolved.scenario;
     assert_eq!((scenario.name.as_str(), scenario.seed), ("incast", 7));
-    assert_eq!(scenario.transport.tcp.congestion_control.name(), "dctcp");
-    assert_eq!(scenario.transport.initial_window, InitialWindow::Bdp);
+    assert_eq!(scenario.transport.tcp().expect("TCP").config.congestion_control.name(), "dctcp");
+    assert_eq!(scenario.transport.tcp().expect("TCP").initial_window, InitialWindow::Bdp);
     assert_eq!((scenario.transport.priority.code_point(), scenario.transport.lossless), (3, true));
     let step = Marker::StepMarker(StepMarker {
         k: ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(22_500))),
@@ -115,7 +115,8 @@ fn two_transports_share_the_switches() {
     let resolved = good("coexistence.toml");
     let scenario = &resolved.scenario;
     let [(name, reno)] = &scenario.transports[..] else { panic!("{:?}", scenario.transports) };
-    assert_eq!((name.as_str(), reno.tcp.ecn, reno.tcp.sack), ("reno", EcnMode::Off, false));
+    let tcp = &reno.tcp().expect("TCP").config;
+    assert_eq!((name.as_str(), tcp.ecn, tcp.sack), ("reno", EcnMode::Off, false));
     assert_eq!(reno.priority, Priority::default());
     assert_eq!(scenario.switch.pfc, None);
     let shared = BufferPolicy::Shared(SharedBuffer {

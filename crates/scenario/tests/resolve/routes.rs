@@ -46,7 +46,10 @@ fn files_become_part_of_the_scenario() {
     assert_eq!((resolved.scenario.routing.kind, resolved.scenario.routing.lanes()), (RoutingKind::Vlans, 2));
     let lossless = [3, 4].map(|lane| Priority::new(lane).unwrap());
     assert_eq!(resolved.scenario.switch.pfc.as_ref().unwrap().priorities, lossless);
-    assert!(!resolved.scenario.transport.tcp.fast_retransmit, "packets that choose a VLAN each overtake");
+    assert!(
+        !resolved.scenario.transport.tcp().expect("TCP").config.fast_retransmit,
+        "packets that choose a VLAN each overtake"
+    );
     // The resolved scenario is self-contained: it resolves without the files.
     let alone = resolved.to_toml();
     let elsewhere = resolve(&Input {

@@ -1,0 +1,100 @@
+//! Keys of `[host]`, `[switch]` and `[routing]` that act on some kinds of transport only: where those in use are of another kind, they are
+//! refused or warned of.
+
+use super::checks::Named;
+use crate::spec::{HostSpec, QueueDiscipline, RoutingSpec, SwitchSpec, TransportKindName, WorkloadKind};
+use TransportKindName::{Rdma, Tcp, Udp};
+use pauseframe_schema::ledger::Ledger;
+use pauseframe_schema::value::Choice;
+use pauseframe_workload::Partial;
+
+/// Keys of `[host]` that act on TCP alone.
+const OF_TCP: [&str; 5] = ["tso", "tso_size", "gro", "gro_timeout", "ticks_apart"];
+
+/// The kinds of transport in use.
+struct Kinds(Vec<TransportKindName>);
+
+impl Kinds {
+    fn of(transports: &[Named], workloads: &[Partial]) -> Kinds {
+        let used = transports.iter().filter(|named| named.is_used).map(|named| named.spec.kind);
+        let is_udp = |workload: &&Partial| matches!(workload.kind, Some(WorkloadKind::Udp(_)));
+        Kinds(used.chain(workloads.iter().filter(is_udp).map(|_| Udp)).collect())
+    }
+
+    fn has(&self, kind: TransportKindName) -> bool {
+        self.0.contains(&kind)
+    }
+
+    /// The first one in use of these, in words.
+    fn first(&self, kinds: &[TransportKindName]) -> Option<&'static str> {
+        kinds.iter().find(|kind| self.has(**kind)).map(|kind| match kind {
+            Tcp => "TCP",
+            Rdma => "queue pairs",
+            Udp => "datagrams",
+        })
+    }
+}
+
+/// Checks keys that not every kind of transport in use obeys.
+pub(super) fn check(
+    ledger: &mut Ledger,
+    (host, switch, routing): (&HostSpec, &SwitchSpec, &RoutingSpec),
+    transports: &[Named],
+    workloads: &[Partial],
+) {
+    let kinds = Kinds::of(transports, workloads);
+    if workloads.is_empty() {
+        return;
+    }
+    for key in OF_TCP {
+        let path = format!("host.{key}");
+        if !kinds.has(Tcp) && ledger.root.nearest(&path).1 {
+            ledger.warn(format!("{path}: it acts on TCP alone, which no workload uses: it changes nothing"));
+        }
+    }
+    refusing_and_silent(ledger, host, &kinds);
+    queues(ledger, switch, transports, workloads);
+    let one_path = kinds.first(&[Rdma, Udp]).filter(|_| routing.picks_a_vlan_per_packet());
+    if let Some(kind) = one_path {
+        let message =
+            format!("\"packet\", but {kind} keep one path: TCP alone picks a VLAN for every packet");
+        let hint =
+            "use per = \"flow\", or routing.kind = \"spray\", which spreads the packets of all transports";
+        ledger.problem("routing.per", message, hint);
+    }
+}
+
+/// A host without a listener refuses TCP's connections; one that is down answers nobody.
+fn refusing_and_silent(ledger: &mut Ledger, host: &HostSpec, kinds: &Kinds) {
+    if let Some(kind) = kinds.first(&[Rdma, Udp]).filter(|_| !host.refusing.is_empty()) {
+        ledger.warn(format!("host.refusing: {kind} are not refused: only TCP asks a listener"));
+    }
+    if kinds.has(Udp) && !host.silent.is_empty() {
+        ledger.warn("host.silent: datagrams need no answer and count as delivered there, if the host is a destination");
+    }
+}
+
+/// A queue that serves by what a sender has left needs TCP, which says so in its packets.
+fn queues(ledger: &mut Ledger, switch: &SwitchSpec, transports: &[Named], workloads: &[Partial]) {
+    let of_transports = transports.iter().filter(|named| named.is_used && named.spec.kind != Tcp);
+    let of_transports = of_transports.map(|named| (named.spec.priority, named.spec.kind.name()));
+    let of_sources = workloads.iter().filter_map(|workload| match &workload.kind {
+        Some(WorkloadKind::Udp(udp)) => Some((udp.priority, Udp.name())),
+        _ => None,
+    });
+    for (priority, kind) in of_transports.chain(of_sources) {
+        if switch.queue_of(priority) != QueueDiscipline::Pfabric {
+            continue;
+        }
+        let class = switch.classes.iter().find(|(_, class)| class.priorities.contains(&priority));
+        let class = class.filter(|(_, class)| class.queue.is_some());
+        let path =
+            class.map_or("switch.queue".to_owned(), |(name, _)| format!("switch.classes.{name}.queue"));
+        if !ledger.failed(&path) {
+            let message = format!(
+                "\"pfabric\" serves by the bytes that a flow has left, which packets of kind {kind:?} (priority {priority}) do not say"
+            );
+            ledger.problem(&path, message, "use \"fifo\" for their priority (switch.classes), or TCP");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Keys that only one kind of transport has. They stand in the transport's table, or in a table of their kind inside of it, which acts for that
+//! kind alone: `[transport.tcp]`, `[transport.rdma]`, `[transport.udp]`.
+
+use super::SCENARIO;
+use crate::presets::PRESETS;
+use crate::spec::transport::{kind_of, kind_of_table};
+use crate::spec::{TransportKindName, TransportSpec};
+use pauseframe_schema::document::{self, Item};
+use pauseframe_schema::ledger::Ledger;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::value::Choice;
+use serde_json::{Map, Value, json};
+use std::collections::BTreeSet;
+
+/// Keys of TCP and of queue pairs that do the same.
+const SAME: [(&str, &str); 8] = [
+    ("congestion_control", "rdma_control"),
+    ("delayed_ack_segments", "rdma_ack_every"),
+    ("rto_min", "rdma_timeout"),
+    ("rto_initial", "rdma_timeout"),
+    ("rto_max", "rdma_timeout"),
+    ("retries", "rdma_retry_count"),
+    ("handshake", "rdma_connect_time"),
+    ("sack", "rdma_selective_repeat"),
+];
+
+/// Moves the keys in tables of the chosen kinds up into the tables of their transports. Returns the paths of keys that stand in both.
+pub(super) fn take_keys_of_kinds(root: &mut Item) -> Vec<String> {
+    let mut twice = Vec::new();
+    if let Some(table) = root.get_mut("transport") {
+        take(table, "transport", &mut twice);
+    }
+    if let Some(Item { value: document::Value::Table(named), .. }) = root.get_mut("transports") {
+        for (name, table) in named {
+            take(table, &format!("transports.{name}"), &mut twice);
+        }
+    }
+    twice
+}
+
+fn take(table: &mut Item, path: &str, twice: &mut Vec<String>) {
+    let kind = kind_of_table(table).name();
+    let document::Value::Table(pairs) = &mut table.value else { return };
+    let Some(at) =
+        pairs.iter().position(|(key, item)| key == kind && matches!(item.value, document::Value::Table(_)))
+    else {
+        return;
+    };
+    let document::Value::Table(of_kind) = pairs.remove(at).1.value else { return };
+    for (key, item) in of_kind {
+        if pairs.iter().any(|(known, _)| *known == key) {
+            twice.push(format!("{path}.{key}"));
+        } else {
+            pairs.push((key, item));
+        }
+    }
+}
+
+/// Reports keys that stand in the table of their kind too.
+pub(super) fn refuse_keys_written_twice(ledger: &mut Ledger, twice: Vec<String>) {
+    for path in twice {
+        let (table, kind) = path.rsplit_once('.').unwrap_or(("transport", ""));
+        let message = format!("stands in the table of its kind inside of [{table}] too");
+        let hint = format!("leave one of the two {kind} out");
+        ledger.problem(&path, message, hint);
+    }
+}
+
+/// Reports keys of `[transport]` that another kind has.
+pub(super) fn refuse_keys_of_other_kinds(t: &mut Table, spec: &TransportSpec) {
+    if t.is_documenting() {
+        return;
+    }
+    for (key, item) in t.unknown_keys() {
+        let Some(kind) = kind_with(key) else { continue };
+        let message = format!(
+            "is a key of kind {:?}; preset {:?} is of kind {:?}",
+            kind,
+            spec.preset,
+            spec.kind.name()
+        );
+        let instead = match same(key, spec.kind) {
+            Some(same) => format!("use {same}"),
+            None => "leave it out".to_owned(),
+        };
+        let path = t.at(key);
+        let hint = format!("{instead}, or write it into [{}.{kind}], which acts for that kind alone", t.path);
+        t.ledger.problem_with(item, &path, message, hint);
+        t.excuse(key);
+    }
+}
+
+/// The kind of transports that has a key.
+fn kind_with(key: &str) -> Option<&'static str> {
+    kinds_of_keys().find(|(known, _)| *known == key).map(|(_, kind)| kind)
+}
+
+/// Keys of `[transport]` that kinds have, each with a kind.
+fn kinds_of_keys() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SCENARIO.options().iter().filter_map(|option| {
+        let kind = option.when.strip_prefix("transport.kind = ")?.split(" and ").next()?;
+        Some((option.path.strip_prefix("transport.")?, kind))
+    })
+}
+
+/// Adds to the JSON Schema of a transport that keys of one kind exist for that kind alone.
+pub(super) fn restrict(table: &mut serde_json::Value) {
+    let mut rules = Vec::new();
+    for (kind, name) in TransportKindName::NAMES.iter().map(|(name, kind)| (kind, *name)) {
+        let own: Vec<&str> = kinds_of_keys().filter(|(_, of)| *of == name).map(|(key, _)| key).collect();
+        let foreign: BTreeSet<&str> =
+            kinds_of_keys().map(|(key, _)| key).filter(|key| !own.contains(key)).collect();
+        let presets: Vec<&str> =
+            PRESETS.iter().map(|row| row.name).filter(|preset| kind_of(preset) == *kind).collect();
+        let mut chosen = vec![
+            json!({ "properties": { "kind": { "const": name } }, "required": ["kind"] }),
+            json!({ "properties": { "preset": { "enum": presets } }, "required": ["preset"], "not": { "required": ["kind"] } }),
+        ];
+        if *kind == TransportKindName::Tcp {
+            chosen
+                .push(json!({ "not": { "anyOf": [{ "required": ["kind"] }, { "required": ["preset"] }] } }));
+        }
+        let only_own = json!({ "propertyNames": { "not": { "enum": foreign } } });
+        rules.push(json!({ "if": { "anyOf": chosen }, "then": only_own }));
+        let keys: Map<String, Value> =
+            own.iter().map(|key| ((*key).to_owned(), table["properties"][*key].clone())).collect();
+        table["properties"][name]["properties"] = Value::Object(keys);
+        table["properties"][name]["additionalProperties"] = json!(false);
+    }
+    table["allOf"] = json!(rules);
+}
+
+/// The key of another kind that does the same.
+fn same(key: &str, kind: TransportKindName) -> Option<&'static str> {
+    match kind {
+        TransportKindName::Rdma => SAME.iter().find(|(tcp, _)| *tcp == key).map(|(_, rdma)| *rdma),
+        TransportKindName::Tcp => SAME.iter().find(|(_, rdma)| *rdma == key).map(|(tcp, _)| *tcp),
+        TransportKindName::Udp => None,
+    }
+}
