@@ -267,11 +267,12 @@ def test_bolts_incast_of_47_drops_nothing_and_takes_as_long_as_in_the_model(kern
 
 
 def test_a_panic_ends_the_run_with_the_last_lines(kernel, tmp_path):
-    wrong = 'stack = "kernel", sysctl = ["net.no.such = 1"]'
-    (tmp_path / "s.toml").write_text(INCAST.replace('stack = "kernel"', wrong))
-    done = cli("run", tmp_path / "s.toml", "--kernel", kernel, cwd=tmp_path)
+    """A program overwrites the code of the kernel's first process, which a kernel does not survive."""
+    (tmp_path / "s.toml").write_text(INCAST)
+    crash = "host0=dd if=/bin/sh of=/proc/1/mem bs=4096 seek=1025 conv=notrunc"
+    done = cli("run", tmp_path / "s.toml", "--kernel", kernel, "--exec", crash, cwd=tmp_path)
     assert done.returncode == 1
-    for text in ("the kernel ended", "Kernel panic", "net/no/such"):
+    for text in ("the kernel ended", "Kernel panic", "Attempted to kill init"):
         assert text in done.stderr
     assert len(done.stderr.splitlines()) <= 22
 
@@ -507,6 +508,17 @@ def test_hosts_boot_the_default_version_else_the_last_kernel_built(cached):
     os.utime(pauseframe.kernel.cache() / "own-0123", (9, 9))
     assert pauseframe.kernel.find().name == "6.12-hz250"
     assert pauseframe.kernel.find("6.1").name == "6.1-hz1000"
+
+
+def test_a_kernel_with_older_options_is_built_again(cached):
+    cached("6.12-hz1000")
+    file = pauseframe.kernel.cache() / "6.12-hz1000" / "kernel.json"
+    recipe = pauseframe.kernel._recipe("6.12", 1000, None, None, None)
+    file.write_text(json.dumps(recipe))
+    assert pauseframe.kernel.find().name == "6.12-hz1000"
+    file.write_text(json.dumps(recipe | {"config": "0"}))
+    with pytest.raises(InputError, match="run pauseframe kernel build again"):
+        pauseframe.kernel.find()
 
 
 @pytest.fixture

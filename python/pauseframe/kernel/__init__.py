@@ -26,7 +26,7 @@ VERSIONS = ("6.12", "6.1")
 """Kernels that are known to work, the default first."""
 HZ = (100, 250, 300, 1000)
 TOOLS = ("gcc", "make", "flex", "bison", "bc", "ip", "tc")
-NEEDED = ("UML_TIME_TRAVEL_SUPPORT", "VIRTIO_UML", "VIRTIO_NET", "TCP_CONG_DCTCP", "NET_SCH_FQ")
+NEEDED = ("UML_TIME_TRAVEL_SUPPORT", "VIRTIO_UML", "VIRTIO_NET", "TCP_CONG_DCTCP", "NET_SCH_FQ", "BQL")
 """Options without which a kernel is of no use here."""
 PARTS = ("linux", "agent", "shim.so")
 """What a folder of a kernel has."""
@@ -131,7 +131,7 @@ def build(
         ready.mkdir()
         if kernel is not None:
             shutil.copy2(kernel, ready / "linux")
-        elif is_built and not force:
+        elif is_built and not force and not _has_other_options(folder):
             shutil.copy2(folder / "linux", ready / "linux")
         else:
             unpacked = _copied(source, Path(scratch), say) if source else _unpack(Path(scratch), version, say)
@@ -159,9 +159,17 @@ def _digest(path: Path) -> str:
 
 
 def _is_stale(folder: Path) -> bool:
-    """Whether the agent was built from other sources than these."""
+    """Whether the agent was built from other sources than these, or the kernel with other options."""
     mark = folder / "sources"
-    return not mark.is_file() or mark.read_text() != _sources()
+    return not mark.is_file() or mark.read_text() != _sources() or _has_other_options(folder)
+
+
+def _has_other_options(folder: Path) -> bool:
+    """Whether a kernel that was built without `--config` has other options than ours."""
+    file = folder / "kernel.json"
+    recipe = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {"version": "own"}
+    is_plain = folder.name == f"{recipe['version']}-hz{recipe.get('hz')}"
+    return is_plain and recipe["config"] != hashlib.sha256(_own_options().encode()).hexdigest()
 
 
 def _sources() -> str:

@@ -2,9 +2,9 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, FailedElement, FlowSpec, FlowStatus, FrameOverhead, IdealOutputQueuedBuffer, MarkAt,
-    MarkSpacing, Marker, NotEctAction, QueueDiscipline, RdmaSettings, Red, ScheduledFailure, Settings,
-    TransportSettings, ValueByPort,
+    BufferPolicy, FailedElement, FlowRecord, FlowSpec, FlowStatus, FrameOverhead, IdealOutputQueuedBuffer,
+    MarkAt, MarkSpacing, Marker, NotEctAction, QueueDiscipline, RdmaSettings, Red, ScheduledFailure,
+    Settings, TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::cc::dcqcn::{DcqcnChanges, Preset};
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
@@ -467,18 +467,20 @@ fn swift_keeps_the_queue_that_its_target_delay_asks_for() {
 }
 
 /// NSCC in htsim's network: a three-tier fat tree of 16 hosts at 100 Gb/s with 1 us a hop, packets of 4,150 bytes of which 4,086 are
-/// payload, a queue of a BDP that trims and marks between 0.2 and 0.8 BDP, and sprayed packets.
+/// payload, a queue of a BDP that trims and marks between 0.2 and 0.8 BDP, and sprayed packets. Without
+/// trimming the queue has 5 BDP. htsim's timeout is 15 us and the time of six full queues (`main_uec.cpp`: `_min_rto`).
 fn htsim(seed: u64, trims: bool) -> (Topology, Settings) {
     let channel = link(100, Span::from_us(1));
     let topology = fat_tree(4, channel, channel).unwrap();
     let network = NsccNetwork { base_rtt: Span(14_022_720), trims };
+    let queue = if trims { 178_450 } else { 892_250 };
     let mut transport = rdma(ControlChoice::Nscc(network));
     transport.priority = priority(0);
     if let Some(rdma) = &mut transport.rdma {
         rdma.pair = QueuePairSettings {
             mtu: 4086,
             unordered: true,
-            timeout: Span::from_us(100),
+            timeout: Span::from_us(15) + Span(6 * queue * 80),
             notification: None,
             ..rdma.pair
         };
@@ -487,7 +489,7 @@ fn htsim(seed: u64, trims: bool) -> (Topology, Settings) {
         seed,
         overhead: FrameOverhead { frame: 18, tag: 0, min_frame: 64, gap: 0 },
         marker: red(37_350, 145_250, 1.0),
-        buffer: per_port(if trims { 178_450 } else { 892_250 }),
+        buffer: per_port(queue),
         queue: if trims { QueueDiscipline::Trim } else { QueueDiscipline::Fifo },
         spray: true,
         transports: vec![transport],
@@ -512,7 +514,7 @@ fn trimming_keeps_ingress_accounts() {
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
 }
 
-/// Last completions of htsim's runs, microseconds (one seed each).
+/// Last completions of htsim's runs, microseconds (one seed each). There a flow ends when its last acknowledgement arrives.
 #[test]
 fn nscc_ends_as_in_htsim() {
     let incast = |senders: usize| (1..=senders).map(|sender| (sender, 0)).collect::<Vec<_>>();
@@ -540,8 +542,25 @@ fn nscc_ends_as_in_htsim() {
             if trims {
                 assert_eq!((drops(&network, &ending), repeats), ([0; 4], trimmed), "{} flows", pairs.len());
             }
-            last += records.iter().map(|record| record.end.0).max().unwrap() as f64 / 5e6;
+            let acknowledged = |(record, pair): (&FlowRecord, &(usize, usize))| {
+                record.end.0 + fat_tree_links(pair.0, pair.1) * (1_000_000 + ACK_WIRE * 80)
+            };
+            let ends = records.iter().zip(&pairs).map(acknowledged);
+            last += ends.max().unwrap() as f64 / 5e6;
         }
-        assert!((last / end - 1.0).abs() < 0.15, "{} flows: end at {last} us, {end} there", pairs.len());
+        // Without trimming timeouts decide, and all flows lose packets here, while htsim's nearest one loses none (docs/models/rdma.md).
+        let tolerance = if trims { 0.05 } else { 0.15 };
+        assert!((last / end - 1.0).abs() < tolerance, "{} flows: end at {last} us, {end} there", pairs.len());
+    }
+}
+
+/// Links between two hosts of a three-tier fat tree with two hosts an edge switch and four a pod.
+fn fat_tree_links(from: usize, to: usize) -> u64 {
+    if from / 2 == to / 2 {
+        2
+    } else if from / 4 == to / 4 {
+        4
+    } else {
+        6
     }
 }
