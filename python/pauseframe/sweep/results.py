@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pauseframe.types import Manifest
 
 MANIFEST = "sweep.json"
-AGAIN = "pauseframe sweep --resume computes its run again"
+AGAIN = "the same pauseframe sweep computes its run again"
 PART_BYTES = 1 << 23
 """Maximum bytes of packed tables that are decoded at a time."""
 TABLES = ("runs.parquet", "flows.parquet", "queries.parquet", "ports.parquet", "jobs.parquet", "ranks.parquet")
