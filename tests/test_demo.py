@@ -168,7 +168,7 @@ def test_the_first_screen_is_the_answer(quick, width, height):
         assert re.match(r"\d+ queues are paused", player.locator(".story").inner_text())
         page.locator("details.fold > summary", has_text="Leaf-spine").click()
         page.locator("#g1 [data-figure]").first.scroll_into_view_if_needed()
-        page.wait_for_selector("#g1 .js-plotly-plot")
+        page.wait_for_selector("#g1 .uplot")
         browser.close()
     assert said == []
 

@@ -53,7 +53,7 @@ def label(settings: Sequence[str]) -> str:
 
 
 def is_free(folder: Path) -> bool:
-    """True if a run may write to a folder: there is none, it is empty, or it holds a run that did not end."""
+    """True if a run may write to a folder: it does not exist, it is empty, or it holds a run that did not end."""
     if not folder.is_dir():
         return not folder.exists()
     return is_abandoned(folder) or all(entry.name[0] == "." for entry in folder.iterdir())

@@ -15,8 +15,8 @@ from pauseframe._percentiles import EXPLANATION, SHARES, TITLES, explanation, ma
 from pauseframe._text import MISSING, format_bytes, format_count, format_duration, format_us
 from pauseframe.report import applications, data, figures, operations, pauses, summary
 from pauseframe.report.figures import Figures
+from pauseframe.report.html import render, script_json
 from pauseframe.report.page import GroupPage, Queries, RunHeader, SizeBin
-from pauseframe.report.plotly import render, script_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

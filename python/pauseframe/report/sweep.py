@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pauseframe._files import write_text
 from pauseframe._text import is_number
 from pauseframe.report import figures
-from pauseframe.report.plotly import render
+from pauseframe.report.html import render
 from pauseframe.sweep import tables
 from pauseframe.sweep.results import MANIFEST, load_sweep
 

@@ -1,11 +1,9 @@
-"""HTML pages from templates and pages of one figure, with plotly.js for two-dimensional charts, compressed."""
+"""HTML pages from templates, and pages of one figure. uPlot draws axes; templates/figures.js paints the figures."""
 
 from __future__ import annotations
 
-import base64
 import json
 import math
-import zlib
 from html import escape
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -17,12 +15,11 @@ if TYPE_CHECKING:
 
     from markupsafe import Markup
 
-BUNDLE = "plotly-cartesian-4.1.1"
-# The title is not Plotly's, which does not break lines.
+UPLOT = "uPlot-1.6.32"
+# The title breaks lines, and the figure fills the window.
 PAGE = """
-body { display: flex; flex-direction: column; height: 100vh; margin: 0; }
-#canvas { flex: 1; min-height: 0; }
-h1 { font: 600 1.1rem system-ui, sans-serif; margin: 1rem 1.25rem 0; overflow-wrap: anywhere; }
+body { margin: 0; padding: 0 1rem; }
+h1 { font: 600 1.1rem system-ui, sans-serif; margin: 1rem .25rem; overflow-wrap: anywhere; }
 """
 
 
@@ -34,46 +31,43 @@ def render(template: str, figures: Sequence[Mapping[str, Any]], **context: Any) 
     environment = Environment(
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals["load_plotly"] = library
-    html: str = environment.get_template(template).render(version=__version__, figures=script_json(figures), **context)
+    scripts = figure_scripts(figures)
+    html: str = environment.get_template(template).render(version=__version__, figure_scripts=scripts, **context)
     return html
 
 
-def library() -> Markup:
-    """Script elements that load plotly.js. Other scripts of the page wait for the promise `plotlyLoaded`."""
+def asset(name: str) -> str:
+    """The text of a JavaScript library or its style sheet."""
+    return files("pauseframe.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def figure_scripts(figures: Sequence[Mapping[str, Any]]) -> Markup:
+    """The elements that draw figures: uPlot, the figures as JSON, and the scripts of this package."""
     from markupsafe import Markup
 
-    text = files("pauseframe.report").joinpath("assets", f"{BUNDLE}.min.js").read_bytes()
-    packed = base64.b64encode(zlib.compress(text, 9)).decode("ascii")
-    loader = files("pauseframe.report").joinpath("templates", "load_plotly.js").read_text(encoding="utf-8")
-    head = f"plotly.js {BUNDLE.rpartition('-')[2]}, MIT License, Copyright 2012-2026 Plotly, Inc.; deflate, base64"
+    own = "\n".join(_template(name) for name in ("figures.js", "report.js"))
     return Markup(
-        f'<!-- {head} -->\n<script type="application/zlib" id="plotly">{packed}</script>\n<script>{loader}</script>'
+        f"<style>{asset(f'{UPLOT}.min.css')}</style>\n<script>{asset(f'{UPLOT}.min.js')}</script>\n"
+        f'<script type="application/json" id="figures">{script_json(figures)}</script>\n<script>{own}</script>'
     )
 
 
-def page(traces: Sequence[Mapping[str, Any]], layout: Mapping[str, Any], *, title: str = "", style: str = "") -> str:
+def page(figure: Mapping[str, Any], *, title: str = "") -> str:
     """A page of one figure: one file that needs no network."""
-    figure = script_json({"data": traces, "layout": layout})
     return f"""<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
 <title>{escape(title or "pauseframe")}</title>
 <link rel="icon" href="data:,">
-<style>{PAGE}{style}</style>
+<style>{_template("report.css")}{PAGE}</style>
 </head>
 <body>
 {f"<h1>{escape(title)}</h1>" if title else ""}
-<div id="canvas"></div>
-<script type="application/json" id="figure">{figure}</script>
-{library()}
-<script>
-const figure = JSON.parse(document.getElementById("figure").textContent);
-const config = {{ responsive: true, displaylogo: false }};
-plotlyLoaded.then(() => Plotly.newPlot("canvas", figure.data, figure.layout, config));
-</script>
+<div class="canvas" data-figure="0"></div>
+{figure_scripts([figure])}
 </body>
 </html>
 """
@@ -85,6 +79,10 @@ def script_json(value: Any) -> Markup:
 
     text = json.dumps(_finite(value), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return Markup(text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"))
+
+
+def _template(name: str) -> str:
+    return files("pauseframe.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
 def _finite(value: Any) -> Any:
