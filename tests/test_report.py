@@ -1,5 +1,6 @@
 """The report: self-contained, with correct numbers, also for empty, interrupted and large results."""
 
+import dataclasses
 import itertools
 import json
 import math
@@ -365,3 +366,62 @@ def test_a_million_flows_give_a_small_report(tmp_path):
 
 def test_natural_order():
     assert sorted(["edge10", "edge2", "2", "agg1"], key=data.natural) == ["agg1", "edge2", "edge10", "2"]
+
+
+def test_every_axis_has_a_title(folders, tmp_path):
+    """Axes of numbers state what they show, with a unit unless it is a share or a number; categories need no title."""
+    _, _, page = report(tmp_path / "r.html", folders["tcp_bolt"], folders["dctcp"])
+    axes = [plot["layout"][axis] for plot in json.loads(page.scripts["figures"]) for axis in ("xaxis", "yaxis")]
+    shown = [axis for axis in axes if axis.get("type") != "category" and axis.get("visible") is not False]
+    assert len(shown) > 20
+    assert [axis for axis in shown if not axis.get("title")] == []
+    units = {title: match[1] for axis in shown if (match := re.search(r"\((.+)\)$", title := axis["title"]))}
+    assert {"s", "B", "b/s", "Gb/s", "× ideal"} <= {*units.values()}
+    assert {axis["title"] for axis in shown} - {*units} <= {
+        "simulated time", "ports paused", "Paused share of each interval", "DCTCP alpha"
+    }  # fmt: skip
+
+
+def test_one_dot_a_run_is_no_figure(tmp_path):
+    """Flows of one size make tables; with two sizes, the figures are there."""
+
+    def titles(*sizes):
+        flows = [
+            f'{{ src = "host{number % 4 + 1}", dst = "host0", size = "{size}" }}'
+            for size in sizes
+            for number in range(8)
+        ]
+        text = f"""
+        topology = {{ kind = "star", hosts = 5, link = {{ rate = "10 Gbps", delay = "1 us" }} }}
+        workload = [{{ kind = "flows", flows = [{", ".join(flows)}] }}]
+        """
+        out = tmp_path / "-".join(sizes)
+        pf.run(text, out=out)
+        _, own, page = report(tmp_path / "r.html", out)
+        plots = json.loads(page.scripts["figures"])
+        single = [plot for plot in plots if all(len(trace.get("x", [0, 0])) == 1 for trace in plot["data"])]
+        assert [plot for plot in single if plot["data"][0]["type"] != "bar"] == []
+        return "p99 of FCT" in own, "p99 of slowdown" in own
+
+    assert titles("20 KB") == (False, False)
+    assert titles("20 KB", "2 MB") == (True, True)
+
+
+def test_what_differs_is_what_was_set(tmp_path):
+    """Keys that somebody set come first; what follows from them is folded. Old folders show all keys."""
+    text = """
+    topology = { kind = "star", hosts = 5, link = { rate = "10 Gbps", delay = "1 us" } }
+    workload = [{ kind = "n_to_1", name = "burst", size = "20 KB" }]
+    """
+    for name, more in {"one": {}, "two": {"transport.preset": "tcp_bolt", "workload.0.size": "30 KB"}}.items():
+        pf.run(text, set=more, out=tmp_path / name)
+    runs = [from_folder(tmp_path / name) for name in ("one", "two")]
+    given, others = data.split_by_origin(runs)
+    assert given == [("transport.preset", ["cubic", "tcp_bolt"]), ("workload.burst.size", ["20 KB", "30 KB"])]
+    assert {"transport.congestion_control", "switch.pfc"} <= {key for key, _ in others}
+    _, own, _ = report(tmp_path / "r.html", tmp_path / "one", tmp_path / "two")
+    assert f"<summary>{len(others)} other keys differ" in own
+    assert data.split_by_origin([runs[0], dataclasses.replace(runs[1], given=None)]) == (
+        data.differing([run.scenario_toml for run in runs]),
+        [],
+    )

@@ -229,3 +229,13 @@ def test_groups_of_samples_keep_the_numbers(
 
 def test_the_page_of_the_readme_is_small(folders: dict[str, Path]) -> None:
     assert folders["readme"].with_suffix(".html").stat().st_size < 300_000
+
+
+def test_no_two_of_many_runs_look_alike(browser: Any, folders: dict[str, Path]) -> None:
+    """32 runs: each has its own pair of hue and dash, hue and shape, and its own swatch."""
+    page = visit(browser, folders["readme"].with_suffix(".html"))
+    looks = page.evaluate("""() => Array.from({ length: 32 }, (_, run) => [
+        [hue(run), DASHES[texture(run)].join()].join(" "), [hue(run), SHAPES[texture(run)]].join(" "), swatchStyle(run),
+    ])""")
+    page.close()
+    assert [len({*kind}) for kind in zip(*looks, strict=True)] == [32, 32, 32]

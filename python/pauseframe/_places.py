@@ -92,8 +92,8 @@ def summary_of(folder: Path) -> Any:
     return (read_object(folder / MANIFEST) or {})["summary"]
 
 
-def keep_key(folder: Path, key: str, summary: Mapping[str, Any]) -> None:
-    """Writes the key of a run into the manifest of its folder, unless another process has replaced the run."""
+def keep_inputs(folder: Path, key: str, given: list[str], summary: Mapping[str, Any]) -> None:
+    """Writes the key and the given keys of a run into its manifest, unless another process has replaced the run."""
     import json
 
     from pauseframe._lock import LOCK, locked
@@ -101,7 +101,9 @@ def keep_key(folder: Path, key: str, summary: Mapping[str, Any]) -> None:
     with suppress(InputError), locked(folder):
         manifest = read_object(folder / MANIFEST) or {}
         if (manifest.get("summary") or {}).get("wall_s") == summary["wall_s"]:
-            write_text(folder / MANIFEST, json.dumps(manifest | {"key": key}, indent=2) + "\n", sync=True)
+            write_text(
+                folder / MANIFEST, json.dumps(manifest | {"key": key, "given": given}, indent=2) + "\n", sync=True
+            )
         (folder / LOCK).unlink()
 
 

@@ -55,6 +55,7 @@ class Run:
         status: str,
         scenario_toml: str,
         folder: Path | None,
+        given: list[str] | None = None,
     ) -> None:
         self.summary = summary
         """The object that `pauseframe run --json` prints."""
@@ -64,6 +65,8 @@ class Run:
         """The scenario with every default; running this scenario again gives the same results."""
         self.folder = folder
         """Path of the results folder, or None for a run in memory."""
+        self.given = given
+        """Keys that the scenario file or `set` gave; None for a folder that does not list them."""
         self._core_table = table
 
     @property
@@ -174,7 +177,13 @@ def from_core(run: _core.Run, scenario: _core.Resolved) -> Run:
         status=run.summary["status"],
         scenario_toml=scenario.toml,
         folder=Path(folder) if folder else None,
+        given=given_keys(scenario),
     )
+
+
+def given_keys(scenario: _core.Resolved) -> list[str]:
+    """The keys of a scenario that its file or `--set` gave."""
+    return [path for path, _, origin in scenario.explain() if origin in ("file", "--set")]
 
 
 def load(folder: str | Path) -> Run:
@@ -191,4 +200,5 @@ def load(folder: str | Path) -> Run:
         status=results.manifest["status"],
         scenario_toml=results.scenario_toml,
         folder=folder,
+        given=results.manifest.get("given"),
     )

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pauseframe import _core
 from pauseframe._files import refuse_file
-from pauseframe._places import is_whole, keep_key, may_replace, touched
+from pauseframe._places import is_whole, keep_inputs, may_replace, touched
 from pauseframe._run_key import run_key
 from pauseframe._scenario_text import overrides, resolve_text, source_of
-from pauseframe.results import Run, from_core, load
+from pauseframe.results import Run, from_core, given_keys, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -116,7 +116,7 @@ def run(
         if display is not None:
             display.close()
     if folder is not None:
-        keep_key(folder, key, core.summary)
+        keep_inputs(folder, key, given_keys(resolved), core.summary)
     if core.interrupted:
         sys.stderr.write(
             f"interrupted at {core.summary['sim_time_s']:g} s of simulated time; what was recorded is kept\n"

@@ -189,10 +189,11 @@ def flow(
     Active flows share the links max-min fairly.
     """
     import pauseframe as pf
-    from pauseframe._places import is_whole, keep_key, may_replace, place, summary_of
+    from pauseframe._places import is_whole, keep_inputs, may_replace, place, summary_of
     from pauseframe._results_folder import FLOW_LEVEL
     from pauseframe._run_key import run_key
     from pauseframe.flow import run_flows, summary_text
+    from pauseframe.results import given_keys
 
     if bound and demand is None:
         raise typer.BadParameter("a bound needs a static demand: add --demand", param_hint="--bound")
@@ -213,7 +214,7 @@ def flow(
             scenario, routes=routes, choice=choice, slack=slack, demand=demand, bound=gap if bound else None,
             out=folder, force=force or may_replace(folder, key), progress=False if quiet or as_json else None,
         )  # fmt: skip
-        keep_key(folder, key, run.summary)
+        keep_inputs(folder, key, given_keys(scenario), run.summary)
         summary, interrupted = run.summary, run.interrupted
     if as_json:
         print_json(summary)

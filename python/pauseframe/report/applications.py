@@ -240,7 +240,7 @@ def reference_figure(found: Sequence[Job], key: Reference) -> Figure | None:
     one = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1, "line": {"width": 1, "dash": "dot"}}
     x_axis: Axis = {"type": "category", "categoryorder": "array", "categoryarray": names}
     layout: Layout = {"barmode": "group", "shapes": [one]}
-    return figures.plot(traces, x_axis, {"rangemode": "tozero", "title": key}, layout, 300)
+    return figures.plot(traces, x_axis, {"rangemode": "tozero", "title": f"{key} (×)"}, layout, 300)
 
 
 def clock_figure(mine: Sequence[Job], until_us: float) -> Figure:

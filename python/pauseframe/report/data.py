@@ -13,7 +13,7 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import polars as pl
 
@@ -64,6 +64,8 @@ class RunData:
     ranks: pl.LazyFrame | None = None
     timeline: pl.LazyFrame | None = None
     """The following six tables are None if the folder does not have them."""
+    given: list[str] | None = None
+    """Keys that the scenario file or `--set` gave; None if they are not known."""
 
     def check_unchanged(self) -> None:
         """Raises RunError if the folder's results have changed, because the data may then mix two runs."""
@@ -81,7 +83,8 @@ def from_folder(folder: Path) -> RunData:
     tables = {name: results.scan(name) for name in TABLES}
     tables |= {name: results.scan(name) for name in LATER_TABLES if results.has_table(name)}
     summary, status = results.summary, results.manifest["status"]
-    return RunData(summary["name"], status, summary, results.scenario_toml, folder, **tables)
+    given = results.manifest.get("given")
+    return RunData(summary["name"], status, summary, results.scenario_toml, folder, **tables, given=given)
 
 
 def from_run(run: Run) -> RunData:
@@ -89,7 +92,7 @@ def from_run(run: Run) -> RunData:
     if run.folder is not None:
         return from_folder(run.folder)
     tables = {name: pl.DataFrame(getattr(run, name)).lazy() for name in (*TABLES, *LATER_TABLES)}
-    return RunData(run.summary["name"], run.status, run.summary, run.scenario_toml, None, **tables)
+    return RunData(run.summary["name"], run.status, run.summary, run.scenario_toml, None, **tables, given=run.given)
 
 
 def conditions_of(run: RunData) -> Conditions:
@@ -395,6 +398,38 @@ def differing(scenarios: Sequence[str]) -> list[tuple[str, list[str]]]:
     keys = dict.fromkeys(key for table in tables for key in table)
     rows = [(key, [table.get(key, "") for table in tables]) for key in keys if key != "name"]
     return [row for row in rows if len(set(row[1])) > 1]
+
+
+Rows: TypeAlias = list[tuple[str, list[str]]]
+"""Keys, each with its value in each run."""
+
+
+def split_by_origin(runs: Sequence[RunData]) -> tuple[Rows, Rows]:
+    """The keys that differ between runs: those that somebody set in one of them, and all others.
+
+    If a run does not know which keys were set, all count as set.
+    """
+    rows = differing([run.scenario_toml for run in runs])
+    if any(run.given is None for run in runs):
+        return rows, []
+    given = {_by_name(run.scenario_toml, key) for run in runs for key in run.given or ()}
+    return [row for row in rows if row[0] in given], [row for row in rows if row[0] not in given]
+
+
+def _by_name(scenario_toml: str, key: str) -> str:
+    """A key with the names of list items, as `settings` has it: "workload.incast.size" for "workload.0.size"."""
+    import tomllib
+
+    at: Any = tomllib.loads(scenario_toml)
+    parts = []
+    for part in key.split("."):
+        at = at[int(part)] if isinstance(at, list) and part.isdigit() and int(part) < len(at) else _entry(at, part)
+        parts.append(str(at["name"]) if part.isdigit() and isinstance(at, dict) and "name" in at else part)
+    return ".".join(parts)
+
+
+def _entry(table: Any, name: str) -> Any:
+    return table.get(name) if isinstance(table, dict) else None
 
 
 def _flatten(path: str, value: Any) -> list[tuple[str, str]]:

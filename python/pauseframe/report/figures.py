@@ -232,6 +232,7 @@ LINES_A_FIGURE = 8
 """Number of ports or flows shown at first; the others of a figure are one click away."""
 LINES_IN_FIGURE = 64
 MUCH_LONGER = 4
+SLOWDOWN: Axis = {"type": "log", "title": "slowdown (× ideal)"}
 PALE = 0.35
 """Opacity of values from too few samples."""
 FIRST_KIND_COLOUR = 5  # the colour differs from those of the first runs
@@ -249,8 +250,8 @@ def cdf_figure(columns: Sequence[tuple[int, str, pl.Series]]) -> Figure:
         traces[-1]["line"] = {"shape": "hv"}
         if len(x) == 1:
             traces[-1]["mode"] = "markers"
-    x_axis: Axis = {"type": "log", "title": "FCT", "ticksuffix": "s"}
-    return plot(traces, x_axis, {"range": [0, 1.02], "tickformat": ".0%"})
+    x_axis: Axis = {"type": "log", "title": "FCT (s)", "ticksuffix": "s"}
+    return plot(traces, x_axis, {"range": [0, 1.02], "tickformat": ".0%", "title": "flows (share)"})
 
 
 def percentile_figure(
@@ -272,7 +273,7 @@ def percentile_figure(
         traces.append(trace | _dots(number, len(columns), unsure))
     categories = [name(key) for key in bins]
     x_axis: Axis = {"type": "category", "categoryorder": "array", "categoryarray": categories}
-    y_axis: Axis = {"type": "log", "ticksuffix": "s"} if is_time else {"type": "log", "title": "slowdown"}
+    y_axis: Axis = {"type": "log", "ticksuffix": "s", "title": "time (s)"} if is_time else SLOWDOWN
     return plot(traces, x_axis, y_axis)
 
 
@@ -296,7 +297,7 @@ def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic:
         counts = table["n"].to_list()
         unsure = [is_unsure(count, SHARES[statistic]) for count in counts]
         traces.append(trace | _dots(number, len(columns), unsure) | {"customdata": counts})
-    return plot(traces, {"type": "log", "title": "flow size", "ticksuffix": "B"}, {"type": "log", "title": "slowdown"})
+    return plot(traces, {"type": "log", "title": "flow size (B)", "ticksuffix": "B"}, SLOWDOWN)
 
 
 def throughput_figures(runs: Sequence[RunData]) -> list[tuple[str, Figure]]:
@@ -338,24 +339,24 @@ def time_axis(end: float) -> Axis:
     return {"title": "simulated time", "time": True, "range": [0, end]}
 
 
-def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]]) -> Figure:
-    """Stacked bars of counts, one bar per run; `kinds` has one list per colour."""
+def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]], kind: str) -> Figure:
+    """Stacked bars of counts of a `kind`, one bar per run; `kinds` has one list per colour."""
     labels = [run.label for run in runs]
     traces: list[Trace] = [
         {
             "type": "bar",
             "orientation": "h",
-            "name": kind.replace("_", " "),
+            "name": name.replace("_", " "),
             "y": labels,
             "x": counts,
             "meta": {"run": FIRST_KIND_COLOUR + index},
             "hovertemplate": "%{x:,d}",
         }
-        for index, (kind, counts) in enumerate(kinds.items())
+        for index, (name, counts) in enumerate(kinds.items())
     ]
     y_axis: Axis = {"autorange": "reversed", "automargin": True, "type": "category"}
     layout: Layout = {"barmode": "stack", "showlegend": True}
-    return plot(traces, {"rangemode": "tozero", "title": "count"}, y_axis, layout, 130 + 34 * len(runs))
+    return plot(traces, {"rangemode": "tozero", "title": f"{kind} (number)"}, y_axis, layout, 130 + 34 * len(runs))
 
 
 def line_figures(runs: Sequence[RunData], pattern: str | None = None) -> list[TimeLines]:

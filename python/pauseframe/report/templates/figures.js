@@ -6,7 +6,7 @@ const colour = name => getComputedStyle(document.documentElement).getPropertyVal
 const narrow = () => innerWidth < 600;
 const make = (tag, className, text = "") => Object.assign(document.createElement(tag), { className, textContent: text });
 const HUES = 8;
-const DASHES = [[], [7, 4], [2, 3]];
+const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
 const SHAPES = ["circle", "square", "triangle", "diamond"];
 const TIME_UNITS = [[1, "s"], [1e3, "ms"], [1e6, "µs"], [1e9, "ns"]];
 
@@ -139,13 +139,13 @@ function fillOf(ctx, trace) {
   pen.fillStyle = paint;
   pen.fillRect(0, 0, 8, 8);
   pen.fillStyle = colour("card");
-  kind === 1 ? pen.fillRect(0, 0, 8, 3) : pen.fillRect(2, 2, 4, 4);
+  pen.fillRect(...[[], [0, 0, 8, 3], [2, 2, 4, 4], [0, 0, 3, 8]][kind]);
   return ctx.createPattern(tile, "repeat");
 }
 
 function swatchStyle(number) {
-  const card = colour("card"), paint = hue(number);
-  return [paint, `repeating-linear-gradient(${paint} 0 3px, ${card} 3px 5px)`, `repeating-linear-gradient(90deg, ${paint} 0 2px, ${card} 2px 4px)`][texture(number)];
+  const card = colour("card"), paint = hue(number), dashed = (angle, on, off) => `repeating-linear-gradient(${angle}deg, ${paint} 0 ${on}px, ${card} ${on}px ${on + off}px)`;
+  return [paint, dashed(90, 5, 2), dashed(90, 2, 2), dashed(45, 2, 2)][texture(number)];
 }
 
 function paintSwatches() {
