@@ -166,7 +166,7 @@ def draw(result: Result, path: Path) -> None:
         return
     from pauseframe.report.html import page
 
-    path.write_text(page(_histogram(result.headroom, result.shipped), title=title), encoding="utf-8")
+    path.write_text(page([("", _histogram(result.headroom, result.shipped))], title=title), encoding="utf-8")
 
 
 def _histogram(headroom: int, shipped: Shipped) -> Figure:

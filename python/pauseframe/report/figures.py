@@ -17,7 +17,7 @@ from pauseframe._text import format_bytes, format_duration
 from pauseframe.report import data
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     import numpy as np
     import polars as pl
@@ -359,8 +359,10 @@ def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]], kind: st
     return plot(traces, {"rangemode": "tozero", "title": f"{kind} (number)"}, y_axis, layout, 130 + 34 * len(runs))
 
 
-def line_figures(runs: Sequence[RunData], pattern: str | None = None) -> list[TimeLines]:
-    """The figures of each metric that the runs sampled.
+def line_figures(
+    runs: Sequence[RunData], pattern: str | None = None, metrics: Iterable[str] = LINES
+) -> list[TimeLines]:
+    """The figures of each of the `metrics` that the runs sampled.
 
     All runs show the same entities with the same colours and axes: those with the highest peaks in any run, among names
     that match the glob `pattern`. All but a few are hidden at first. The page holds all samples, or where they are too
@@ -368,7 +370,7 @@ def line_figures(runs: Sequence[RunData], pattern: str | None = None) -> list[Ti
     """
     sampled = [data.metrics(run) for run in runs]
     chosen = {}
-    for metric in LINES:
+    for metric in metrics:
         if mine := [run for run, table in zip(runs, sampled, strict=True) if metric in table]:
             chosen[metric] = mine, data.highest(mine, metric, LINES_IN_FIGURE, pattern)
     notes = {

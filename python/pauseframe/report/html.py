@@ -52,8 +52,12 @@ def figure_scripts(figures: Sequence[Mapping[str, Any]]) -> Markup:
     )
 
 
-def page(figure: Mapping[str, Any], *, title: str = "") -> str:
-    """A page of one figure: one file that needs no network."""
+def page(parts: Sequence[tuple[str, Mapping[str, Any]]], *, title: str = "") -> str:
+    """A page of figures with their captions: one file that needs no network."""
+    body = "\n".join(
+        f'{f"<h3>{escape(caption)}</h3>" if caption else ""}<div class="canvas" data-figure="{number}"></div>'
+        for number, (caption, _) in enumerate(parts)
+    )
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -66,8 +70,8 @@ def page(figure: Mapping[str, Any], *, title: str = "") -> str:
 </head>
 <body>
 {f"<h1>{escape(title)}</h1>" if title else ""}
-<div class="canvas" data-figure="0"></div>
-{figure_scripts([figure])}
+{body}
+{figure_scripts([figure for _, figure in parts])}
 </body>
 </html>
 """
