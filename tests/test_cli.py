@@ -68,7 +68,7 @@ def test_set_and_force(scenario_file, tmp_path):
     (tmp_path / "out" / "arrow" / "mine.txt").write_text("not ours")
     forced = cli("run", scenario_file, "--force", "--quiet", "--out", tmp_path / "out")
     assert (forced.returncode, forced.stdout) == (0, "")
-    assert forced.stderr == "note: --force removed report.html, csv, arrow with the results of the old run\n"
+    assert forced.stderr == "note: the new run removed report.html, csv, arrow with the results of the old run\n"
     assert not any((tmp_path / "out" / name).exists() for name in ("report.html", "csv"))
     assert [path.name for path in (tmp_path / "out" / "arrow").iterdir()] == ["mine.txt"]
     assert 'rto_min = "7 ms"' not in pf.load(tmp_path / "out").scenario_toml

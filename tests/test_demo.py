@@ -132,9 +132,12 @@ def test_quick_demo(quick):
     folders = {f"{fabric}/{variant}" for fabric in FABRICS for variant in VARIANTS}
     runs = {name: pf.load(out / name) for name in folders}
     assert {run.status for run in runs.values()} == {"complete"}
+    foreign = out / "foreign"
+    foreign.mkdir()
+    (foreign / "report.html").write_text("not ours")
     with pytest.raises(pf.RunError, match="--force"):
-        run_demo(out, quick=True)
-    again = cli("demo", "--quick", "--force", "--out", out, "--json")
+        run_demo(foreign, quick=True)
+    again = cli("demo", "--quick", "--out", out, "--json")
     said = json.loads(again.stdout)
     assert [claim["id"] for claim in said["claims"]] == list(CLAIMS)
     assert said["answer"]["sentence"].startswith("TCP-Bolt finishes incasts")
@@ -165,7 +168,7 @@ def test_the_first_screen_is_the_answer(quick, width, height):
         assert re.match(r"\d+ queues are paused", player.locator(".story").inner_text())
         page.locator("details.fold > summary", has_text="Leaf-spine").click()
         page.locator("#g1 [data-figure]").first.scroll_into_view_if_needed()
-        page.wait_for_selector("#g1 .js-plotly-plot")
+        page.wait_for_selector("#g1 .uplot")
         browser.close()
     assert said == []
 

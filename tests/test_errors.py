@@ -46,7 +46,7 @@ MISTAKES = {
     "nearly options": ("options tranport", "did you mean transport"),
     "a metric": ("compare out --metric p9999", "did you mean fct_us.p999"),
     "an axis": ("compare out --by seed", "--by seed is no axis: there are none"),
-    "a folder that is taken": ("run incast.toml --out out", "--force"),
+    "a folder that is taken": ("run incast.toml --seed 9 --out out", "--force"),
     "a folder of others": ("run incast.toml --out . --force", "no manifest of pauseframe"),
     "a report of nothing": ("report nothing", "not a results folder"),
     "an experiment": (f"reproduce bolt/fig122 --experiments {EXPERIMENTS}", "did you mean bolt/fig12"),
@@ -115,7 +115,7 @@ def test_arguments_in_python(folder):
     with pytest.raises(pf.ScenarioError, match="pauseframe sweep"):
         pf.run(folder / "sweep.toml")
     with pytest.raises(pf.InputError, match="--force"):
-        pf.run(file, out=folder / "out")
+        pf.run(file, seed=9, out=folder / "out")
     assert issubclass(pf.InputError, pf.RunError)
 
 

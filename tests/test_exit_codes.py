@@ -22,7 +22,7 @@ WRONG = """
 run none.toml
 run broken.toml
 run ok.toml --out taken
-run ok.toml --out done
+run ok.toml --seed 9 --out done
 run ok.toml --set nope=1
 run ok.toml --set nope
 run ok.toml --seed x

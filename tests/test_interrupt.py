@@ -79,7 +79,7 @@ WHILE_LOADING = [
 IN_THE_COMMAND = [
     "import|polars",
     "import|jinja2",
-    "open|plotly-cartesian",
+    "open|uPlot-1.6",
     "open|.report.html.",
     "os.rename|.report.html.",
 ]

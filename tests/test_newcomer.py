@@ -270,7 +270,7 @@ COMMANDS = {
     "report uot": ("uot", "there is no such folder", "did you mean out?"),
     "run out": ("out", "is a folder, not a scenario file", "out/scenario.resolved.toml"),
     "run goob.toml": ("goob.toml", "there is no such file", "did you mean good.toml?"),
-    "run good.toml --out out": ("out", "not empty", "--force"),
+    "run good.toml --seed 9 --out out": ("out", "not empty", "--force"),
     "good.toml": ("good.toml", "is not a command", "pauseframe run good.toml"),
     "simulate good.toml": ("simulate", "is not a command", "did you mean run?"),
     "run good.toml --set transport.preset dctcp": ("(dctcp)", "unexpected extra argument", "PATH=VALUE"),

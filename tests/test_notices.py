@@ -27,7 +27,7 @@ def test_direct_dependencies_are_named():
 
 @pytest.mark.parametrize(
     ("folder", "named", "owner"),
-    [("report", "HTML report", "Plotly Technologies"), ("view", "page of the player", "Leon Sorokin")],
+    [("report", "HTML report and page of the player", "Leon Sorokin")],
 )
 def test_javascript_is_named_in_the_version_that_is_there(folder, named, owner):
     (script,) = (ROOT / "python" / "pauseframe" / folder / "assets").glob("*.min.js")

@@ -177,15 +177,18 @@ def test_a_page_without_scripts_of_others_is_painted(tmp_path):
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.goto((tmp_path / "r.html").as_uri())
+        page.locator("figure.plot:has(.canvas)", has_text="Rank by rank").first.scroll_into_view_if_needed()
+        page.wait_for_function("[...plots].some(plot => plot.figure.data[0].type === 'image')")
         pixels = page.evaluate(
-            """() => {
-                const trace = figures.flatMap(figure => figure.data).find(trace => trace.type === "image");
-                const { z, text } = painted(trace);
-                return [z[0][0], rgb(colour("compute")), text[0][0], z.length];
+            """async () => {
+                const plot = [...plots].find(plot => plot.figure.data[0].type === "image"), { ctx } = plot.chart;
+                await new Promise(requestAnimationFrame);
+                const { rect, lines } = plot.hits[0], middle = [rect[0] + rect[2] / 2, rect[1] + rect[3] / 2];
+                const pixel = ctx.getImageData(...middle.map(side => side * devicePixelRatio), 1, 1).data;
+                const { names } = plot.figure.data[0].meta;
+                return [[...pixel.slice(0, 3)], rgb(colour("compute")), lines().join(" "), names.length];
             }"""
         )
-        page.locator("figure.plot:has(.canvas)", has_text="Rank by rank").first.scroll_into_view_if_needed()
-        page.wait_for_selector(".js-plotly-plot .imagelayer image, .js-plotly-plot .im image")
         browser.close()
     assert pixels[0] == pixels[1]
     assert pixels[2].startswith("rank 0 on host0")
@@ -207,20 +210,18 @@ def test_a_time_pointed_at_is_shown_in_every_figure_of_time(tmp_path):
         page = browser.new_page(viewport={"width": 1400, "height": 900})
         page.goto((tmp_path / "r.html").as_uri())
         shown, timed = page.evaluate(
-            """() => {
+            """async () => {
                 redraw(true);
-                const all = [...document.querySelectorAll("[data-figure]")].filter(canvas => canvas.clientWidth);
-                const timed = all.filter(canvas => secondsPerStep(figures[+canvas.dataset.figure]));
-                const first = timed.find(canvas => canvas.closest(".lines"));
-                const half = figures[+first.dataset.figure].layout.xaxis.range[1] / 2;
-                first.emit("plotly_hover", { points: [{ x: half }] });
-                const seconds = half * secondsPerStep(figures[+first.dataset.figure]);
-                const shown = timed.filter(canvas => canvas.cursor && !canvas.cursor.hidden).map(canvas => {
-                    const { xaxis } = canvas._fullLayout, at = parseFloat(canvas.cursor.style.left) - xaxis._offset;
-                    return xaxis.p2l(at) * secondsPerStep(figures[+canvas.dataset.figure]) / seconds;
-                });
-                first.emit("plotly_unhover", {});
-                return [shown, [all.length, timed.length, timed.filter(canvas => canvas.cursor.hidden).length]];
+                await new Promise(requestAnimationFrame);
+                const drawn = [...plots].filter(plot => plot.element.clientWidth);
+                const timed = drawn.filter(plot => plot.isTime);
+                const first = timed.find(plot => plot.element.closest(".lines")).chart;
+                const half = first.scales.x.max / 2;
+                first.setCursor({ left: first.valToPos(half, "x"), top: 20 }, true, true);
+                const seen = timed.filter(({ chart }) => chart.cursor.left >= 0);
+                const shown = seen.map(({ chart }) => chart.posToVal(chart.cursor.left, "x") / half);
+                first.setCursor({ left: -10, top: -10 }, true, true);
+                return [shown, [drawn.length, timed.length, timed.filter(({ chart }) => chart.cursor.left < 0).length]];
             }"""
         )
         browser.close()

@@ -347,7 +347,7 @@ def test_another_seed_scenario_or_version_is_another_run(monkeypatch):
 def test_a_folder_is_not_taken_without_being_asked(sweep_file, tmp_path):
     out = tmp_path / "out"
     pf.sweep(TINY, seeds=1, out=out)
-    with pytest.raises(pf.RunError, match="--resume"):
+    with pytest.raises(pf.RunError, match="resume=True"):
         pf.sweep(TINY, seeds=1, out=out, resume=False)
     assert len(pf.sweep(TINY, seeds=2, out=out).finished) == 2
     with pytest.raises(pf.RunError, match="another sweep"):
@@ -540,9 +540,9 @@ def test_damaged_records_are_not_read(tmp_path):
     (path,) = batch_files(sweep.folder / BATCHES)
     flip(path, path.stat().st_size - 1)
     sweep = pf.load_sweep(sweep.folder)
-    with pytest.raises(pf.DamagedResultsError, match=r"is not what was written.*--resume"):
+    with pytest.raises(pf.DamagedResultsError, match=r"is not what was written.*same pauseframe sweep"):
         sweep.flows.collect()
-    with pytest.raises(pf.DamagedResultsError, match=r"is not what was written.*--resume"):
+    with pytest.raises(pf.DamagedResultsError, match=r"is not what was written.*same pauseframe sweep"):
         sweep.run(1)
 
 
@@ -552,7 +552,7 @@ def test_the_command_line_names_damaged_records(tmp_path):
     flip(path, path.stat().st_size - 1)
     done = cli("compare", sweep.folder)
     assert done.returncode == 2, done.stderr
-    assert "is not what was written: pauseframe sweep --resume computes its run again" in done.stderr
+    assert "is not what was written: the same pauseframe sweep computes its run again" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -569,7 +569,7 @@ def test_an_old_report_beside_new_runs_is_said(tmp_path, capsys):
 def test_damaged_tables_are_not_read(tmp_path):
     sweep = pf.sweep(TINY, out=tmp_path / "out", keep_runs=True)
     flip_a_byte(sweep.folder / sweep.planned[0]["path"] / "flows.parquet")
-    with pytest.raises(pf.DamagedResultsError, match=r"flows\.parquet is not what was written.*--resume"):
+    with pytest.raises(pf.DamagedResultsError, match=r"flows\.parquet is not what was written.*same pauseframe sweep"):
         _ = pf.load_sweep(sweep.folder).flows
 
 

@@ -542,7 +542,7 @@ def test_the_first_screen_has_the_answer(tmp_path, browser):  # noqa: F811 - a f
     errors = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.goto((done.folder / "report.html").as_uri())
-    page.wait_for_selector(".answer .canvas .main-svg")
+    page.wait_for_selector(".answer .canvas .uplot")
     seen = page.evaluate(
         "[...document.querySelectorAll('.answer :is(th, td, .found, .canvas)')]"
         ".filter(one => one.getBoundingClientRect().bottom <= 900).map(one => one.textContent.trim())"
@@ -555,7 +555,7 @@ def test_the_first_screen_has_the_answer(tmp_path, browser):  # noqa: F811 - a f
     assert any("prediction interval" in one and "vendor" in one for one in seen)  # The chart of the answer.
     page.set_viewport_size({"width": 390, "height": 844})
     page.reload()
-    page.wait_for_selector(".answer .canvas .main-svg")
+    page.wait_for_selector(".answer .canvas .uplot")
     assert page.evaluate("document.documentElement.scrollWidth") == 390
     top = page.evaluate("document.querySelector('.answer .found').getBoundingClientRect().bottom")
     assert top <= 844

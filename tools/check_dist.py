@@ -11,7 +11,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "python" / "pauseframe"
 FORBIDDEN = re.compile(r"__pycache__|\.pyc$|(^|/)(\.venv|target|results|site|tests)/|\.o$")
 LARGEST_WHEEL = 15_000_000
-"""Bytes. The compiled module and plotly.js are most of it."""
+"""Bytes. The compiled module is most of it."""
 IN_SDIST = (
     "pyproject.toml",
     "Cargo.lock",

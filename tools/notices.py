@@ -1,7 +1,7 @@
 """Writes THIRD_PARTY_NOTICES.txt: the third-party software in a wheel, with its licences. `make dist` runs this script.
 
-The crates that are compiled in, as Cargo.lock has them, with the licence texts of their folders; and the two
-JavaScript libraries in the package: plotly.js, part of every report, and uPlot, part of every page of the player.
+The crates that are compiled in, as Cargo.lock has them, with the licence texts of their folders; and the JavaScript
+library in the package: uPlot, part of every report and of every page of the player.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ PACKAGE = "pauseframe-python"
 PLATFORM = "x86_64-unknown-linux-gnu"
 LINE = "-" * 100
 LICENCE_NAMES = ("LICEN", "COPY", "UNLICEN")
-PAGES = {"report": "HTML report", "view": "page of the player"}
+PAGES = {"report": "HTML report and page of the player"}
 """By the folder in the package that holds the JavaScript library: the pages that contain it."""
 HEAD = """Third-party notices of pauseframe
 
 The compiled extension module contains the Rust crates below and parts of the Rust standard library (MIT OR Apache-2.0,
 Copyright (c) The Rust Project Contributors). Where a crate offers the MIT licence among others, it is used under that.
-HTML reports contain plotly.js, pages of the player uPlot.
+HTML reports and pages of the player contain uPlot.
 
 """
 MIT = """Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated

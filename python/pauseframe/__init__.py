@@ -111,6 +111,11 @@ OF_PLUGINS = {
 """The names of the module `plugins`; a plug-in file needs only these names."""
 
 
+def __dir__() -> list[str]:
+    """All public names, also those that load on first access."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> object:
     """Loads a name of `_later.py` on first access (PEP 562)."""
     if name not in __all__:

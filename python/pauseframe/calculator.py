@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import Counter
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,11 @@ from pauseframe.headroom import FRAME, Term, annex_o, mellanox
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from pauseframe.report.figures import Axis, Figure, Trace
+
 SHIPPED = "shipped_headroom.csv"
+BARS = 24
+"""Bars of the histogram."""
 _RATES = (
     dict.fromkeys(("", "m", "mb", "mbps", "mbit"), 1)
     | dict.fromkeys(("g", "gb", "gbps", "gbit"), 1000)
@@ -159,17 +164,34 @@ def draw(result: Result, path: Path) -> None:
     if path.suffix == ".svg":
         path.write_text(_svg(result, result.shipped, title), encoding="utf-8")
         return
-    from pauseframe.report.plotly import page
+    from pauseframe.report.html import page
 
-    histogram = {"type": "histogram", "x": list(result.shipped.values), "name": "shipped"}
-    at = result.headroom
-    layout = {
-        "xaxis": {"title": {"text": "bytes"}},
-        "yaxis": {"title": {"text": "tables"}},
-        "shapes": [{"type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1}],
-        "annotations": [{"x": at, "y": 1, "yref": "paper", "text": f"{at:,} B", "showarrow": False, "xanchor": "left"}],
+    path.write_text(page([("", _histogram(result.headroom, result.shipped))], title=title), encoding="utf-8")
+
+
+def _histogram(headroom: int, shipped: Shipped) -> Figure:
+    """Bars of the number of shipped tables by their headroom, and a line at the result."""
+    from pauseframe.report.figures import plot
+
+    low = min(shipped.values[0], headroom)
+    width = max((max(shipped.values[-1], headroom) - low) / BARS, 1)
+    counts = Counter(int((value - low) / width) for value in shipped.values)
+    bars: Trace = {
+        "type": "bar",
+        "name": "shipped",
+        "x": [low + (place + 0.5) * width for place in counts],
+        "y": list(counts.values()),
+        "width": width,
+        "meta": {"run": 0},
+        "hovertemplate": "%{y} tables around %{x:.4s}B",
     }
-    path.write_text(page([histogram], layout, title=title), encoding="utf-8")
+    line = {"yref": "paper", "x0": headroom, "x1": headroom, "y0": 0, "y1": 1, "line": {"width": 2}}
+    x_axis: Axis = {
+        "title": f"headroom (bytes); the line: {headroom:,} B",
+        "ticksuffix": "B",
+        "range": [low - width, low + (BARS + 1) * width],
+    }
+    return plot([bars], x_axis, {"rangemode": "tozero", "title": "tables"}, {"shapes": [line]}, 420)
 
 
 def _svg(result: Result, shipped: Shipped, title: str) -> str:

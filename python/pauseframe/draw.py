@@ -11,17 +11,15 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 from xml.etree import ElementTree as ET
 
 from pauseframe import _core
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
-    Trace = dict[str, Any]
-    Annotation = dict[str, Any]
 
 Layout = Literal["auto", "levels", "circle", "spring"]
 HOSTS_DRAWN = 300
@@ -31,8 +29,31 @@ HALO = {"paint-order": "stroke", "stroke": "white", "stroke-width": "3", "stroke
 LINK, MARKED, HOST, SWITCH = "#8a94a6", "#d62728", "#7fa8cc", "#3a78b5"
 NAMES_DRAWN = 60
 STYLE = """
-text { paint-order: stroke; stroke: white; stroke-width: 3; }
+:root { color-scheme: light dark; }
+body { margin: 0; display: flex; flex-direction: column; height: 100vh; }
+h1 { font: 600 1.1rem system-ui, sans-serif; margin: 1rem 1.25rem 0; overflow-wrap: anywhere; }
+svg { flex: 1; min-height: 0; cursor: grab; touch-action: none; }
+svg :is(line, circle) { pointer-events: all; }
 @media (prefers-color-scheme: dark) { h1 { color: #e8eaed; } }
+"""
+ZOOM = """
+"use strict";
+// The wheel zooms about the pointer, dragging moves, a double click shows everything.
+const svg = document.querySelector("svg"), whole = svg.getAttribute("viewBox");
+const box = () => svg.getAttribute("viewBox").split(" ").map(Number);
+const at = event => new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+svg.addEventListener("wheel", event => {
+  event.preventDefault();
+  const [x, y, width, height] = box(), point = at(event), scale = event.deltaY < 0 ? 0.8 : 1.25;
+  const [left, top] = [point.x + (x - point.x) * scale, point.y + (y - point.y) * scale];
+  svg.setAttribute("viewBox", [left, top, width * scale, height * scale].join(" "));
+}, { passive: false });
+svg.addEventListener("pointermove", event => {
+  if (!event.buttons) return;
+  const [x, y, width, height] = box(), scale = svg.getScreenCTM().a;
+  svg.setAttribute("viewBox", [x - event.movementX / scale, y - event.movementY / scale, width, height].join(" "));
+});
+svg.addEventListener("dblclick", () => svg.setAttribute("viewBox", whole));
 """
 DARK = """
 @media (prefers-color-scheme: dark) {
@@ -43,8 +64,6 @@ DARK = """
 }
 """
 """Dark-mode colours; LaTeX and word processors ignore them."""
-NARROW = "@media (max-width: 700px) { .textpoint { display: none; } }"
-"""On a phone, names would overlap, so they are shown only on hover."""
 
 
 @dataclass(frozen=True)
@@ -267,74 +286,20 @@ def _draw_arrow(
 
 def to_html(drawing: Drawing, title: str = "") -> str:
     """One self-contained page, to zoom and point at."""
-    from pauseframe.report.plotly import page
-
-    plain = [number for number in range(len(drawing.links)) if number not in drawing.marked]
-    traces = [*_lines(drawing, plain, LINK, 0.6), *_lines(drawing, sorted(drawing.marked), MARKED, 3)]
-    for kind, colour, size in (("host", HOST, 6), ("switch", SWITCH, 10)):
-        names = [name for name, own in drawing.kinds.items() if own == kind]
-        if names:
-            places = [drawing.places[name] for name in names]
-            traces.append(_points(places, [_tooltip(drawing, name) for name in names], {"color": colour, "size": size}))
-    if len(drawing.places) <= NAMES_DRAWN:
-        traces.append(_names(drawing))
-    if note := _hidden(drawing):
-        title = f"{title} ({note})"
-    layout = {
-        "showlegend": False,
-        "hovermode": "closest",
-        "xaxis": {"visible": False},
-        "yaxis": {"visible": False},
-        "margin": {"l": 20, "r": 20, "t": 30, "b": 30},
-        "paper_bgcolor": "rgba(0,0,0,0)",
-        "plot_bgcolor": "rgba(0,0,0,0)",
-        "annotations": _arrows(drawing),
-    }
-    return page(traces, layout, title=title, style=f"{STYLE}{DARK}{NARROW}")
-
-
-def _arrows(drawing: Drawing) -> list[Annotation]:
-    """Heads and captions of the marked links."""
-    result: list[Annotation] = []
-    for number, arrows in drawing.marked.items():
-        a, b, _ = drawing.links[number]
-        for arrow in arrows:
-            (x1, y1), (x2, y2) = (drawing.places[end] for end in ((b, a) if arrow.backwards else (a, b)))
-            head = {"x": (x1 + 2 * x2) / 3, "y": (y1 + 2 * y2) / 3, "ax": x1, "ay": y1, "axref": "x", "ayref": "y"}
-            result.append(head | {"text": "", "arrowhead": 2, "arrowcolor": MARKED, "arrowwidth": 2})
-            # Before its head, so that those of two directions stand apart.
-            x, y = x1 + (x2 - x1) * 0.4, y1 + (y2 - y1) * 0.4
-            result.append({"x": x, "y": y, "text": arrow.caption, "showarrow": False, "yshift": 9})
-    return result
-
-
-def _points(places: Sequence[tuple[float, float]], texts: Sequence[str], marker: dict[str, Any]) -> Trace:
-    xs, ys = ([place[axis] for place in places] for axis in (0, 1))
-    return {
-        "type": "scatter",
-        "x": xs,
-        "y": ys,
-        "mode": "markers",
-        "marker": marker,
-        "text": texts,
-        "hoverinfo": "text",
-    }
-
-
-def _names(drawing: Drawing) -> Trace:
-    # Unseen markers keep the names at a distance from the nodes.
-    unseen = _points(list(drawing.places.values()), list(drawing.places), {"size": 14, "opacity": 0})
-    return unseen | {"mode": "markers+text", "textposition": "top center", "hoverinfo": "skip", "cliponaxis": False}
-
-
-def _lines(drawing: Drawing, numbers: Sequence[int], colour: str, width: float) -> list[Trace]:
-    """Links, each with an invisible point in its middle that shows its description on hover."""
-    ends = [[drawing.places[end] for end in drawing.links[number][:2]] for number in numbers]
-    xs, ys = ([value for a, b in ends for value in (a[axis], b[axis], None)] for axis in (0, 1))
-    line = {"color": colour, "width": width}
-    middles = [((a[0] + b[0]) / 2, (a[1] + b[1]) / 2) for a, b in ends]
-    texts = [drawing.links[number][2] for number in numbers]
-    return [
-        {"type": "scatter", "x": xs, "y": ys, "mode": "lines", "line": line, "hoverinfo": "skip"},
-        _points(middles, texts, {"color": colour, "size": 12, "opacity": 0}),
-    ]
+    head = escape(title or "topology")
+    return f"""<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{head}</title>
+<link rel="icon" href="data:,">
+<style>{STYLE}</style>
+</head>
+<body>
+<h1>{head}</h1>
+{to_svg(drawing, title)}
+<script>{ZOOM}</script>
+</body>
+</html>
+"""

@@ -6,13 +6,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
+from pauseframe import _core
 from pauseframe._results_folder import FINISHED, open_results
 from pauseframe._table import Table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
-    from pauseframe import _core
+    from pauseframe.report.inline import InlinePage
     from pauseframe.types import Summary
 
 TableName = Literal[
@@ -55,6 +56,7 @@ class Run:
         status: str,
         scenario_toml: str,
         folder: Path | None,
+        given: list[str] | None = None,
     ) -> None:
         self.summary = summary
         """The object that `pauseframe run --json` prints."""
@@ -64,6 +66,8 @@ class Run:
         """The scenario with every default; running this scenario again gives the same results."""
         self.folder = folder
         """Path of the results folder, or None for a run in memory."""
+        self.given = given
+        """Keys that the scenario file or `set` gave; None for a folder that does not list them."""
         self._core_table = table
 
     @property
@@ -109,14 +113,43 @@ class Run:
     @overload
     def report(self, out: str | Path) -> Path: ...
     @overload
-    def report(self, out: None = None) -> InlineReport: ...
-    def report(self, out: str | Path | None = None) -> Path | InlineReport:
+    def report(self, out: None = None) -> InlinePage: ...
+    def report(self, out: str | Path | None = None) -> Path | InlinePage:
         """Writes the HTML report of this run to the file `out`; without `out`, a notebook shows the report inline."""
         from pauseframe.report import Group, build_report, from_run
         from pauseframe.report.build import render_report
+        from pauseframe.report.inline import InlinePage
 
         groups = [Group("", [from_run(self)])]
-        return InlineReport(render_report(groups)) if out is None else build_report(groups, Path(out))
+        return InlinePage(render_report(groups), "report") if out is None else build_report(groups, Path(out))
+
+    def plot(self, metric: str = "received_bps", lines: str | None = None, *, beside: Iterable[Run] = ()) -> InlinePage:
+        """A metric over time, shown in a notebook: mean, minimum and maximum, and the samples when zoomed in.
+
+        "received_bps" is what all hosts receive together, in bits per second. The metrics of the series
+        (docs/reference/results.md) are sampled at ports and flows: "backlog_bytes", "throughput_gbps", "cwnd_bytes" and
+        others; `lines` chooses ports or flows by a glob such as "leaf0:*". `beside` are further runs.
+
+        Raises InputError for an unknown metric, or one that the run did not record (`record.series`).
+        """
+        from pauseframe.report import from_run
+        from pauseframe.report.inline import plot_runs
+
+        return plot_runs([from_run(run) for run in (self, *beside)], metric, lines)
+
+    def view(self) -> InlinePage:
+        """The player of this run, shown in a notebook.
+
+        Raises InputError if the run has no results folder, or did not record states (`record.states`).
+        """
+        from pauseframe.report.inline import InlinePage
+        from pauseframe.view import from_folder, view_page
+
+        if self.folder is None:
+            raise _core.InputError(
+                'a run in memory cannot be played back: give it a folder, as in run(..., out="results/one")'
+            )
+        return InlinePage(view_page([from_folder(self.folder)]), "player", 900)
 
     def __repr__(self) -> str:
         summary = self.summary
@@ -149,22 +182,6 @@ def has_deadlock(summary: Summary) -> bool:
     return bool(summary["deadlocks"]) and not broken
 
 
-class InlineReport:
-    """A report that a notebook shows in a frame."""
-
-    def __init__(self, html: str) -> None:
-        self.html = html
-
-    def __repr__(self) -> str:
-        return f"<report of {len(self.html) / 1e6:.1f} MB: shown in a notebook; run.report(PATH) writes it to a file>"
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        # An iframe separates the styles of report and notebook, and its srcdoc attribute needs no server.
-        return f'<iframe srcdoc="{escape(self.html)}" style="width: 100%; height: 800px; border: 0"></iframe>'
-
-
 def from_core(run: _core.Run, scenario: _core.Resolved) -> Run:
     """The `Run` for a run that the core has just finished."""
     folder = run.summary.get("out")
@@ -174,7 +191,13 @@ def from_core(run: _core.Run, scenario: _core.Resolved) -> Run:
         status=run.summary["status"],
         scenario_toml=scenario.toml,
         folder=Path(folder) if folder else None,
+        given=given_keys(scenario),
     )
+
+
+def given_keys(scenario: _core.Resolved) -> list[str]:
+    """The keys of a scenario that its file or `--set` gave."""
+    return [path for path, _, origin in scenario.explain() if origin in ("file", "--set")]
 
 
 def load(folder: str | Path) -> Run:
@@ -191,4 +214,5 @@ def load(folder: str | Path) -> Run:
         status=results.manifest["status"],
         scenario_toml=results.scenario_toml,
         folder=folder,
+        given=results.manifest.get("given"),
     )

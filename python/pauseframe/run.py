@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pauseframe import _core
 from pauseframe._files import refuse_file
+from pauseframe._places import is_whole, keep_inputs, may_replace, touched
+from pauseframe._run_key import run_key
 from pauseframe._scenario_text import overrides, resolve_text, source_of
-from pauseframe.results import Run, from_core
+from pauseframe.results import Run, from_core, given_keys, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -51,9 +53,10 @@ def run(
     """Runs a scenario to its end and returns its tables and summary.
 
     `scenario` is a `Scenario`, the path of a scenario file, or the text of a scenario (a str with line breaks). `set`
-    changes keys, given by path: `set={"switch.pfc.xoff": "96 KB"}`. `out` names a results folder to write as well; an
-    existing one is replaced only with `force=True`. A series or a capture that would fill memory or disk is an error
-    with its estimated size, unless `force_large=True`.
+    changes keys, given by path: `set={"switch.pfc.xoff": "96 KB"}`. `out` names a results folder to write as well. If
+    it has the results of equal inputs (scenario and its files, plug-ins, kernel, programs, version), they are returned
+    and nothing runs. Only `force=True` runs again, or replaces results of other inputs. A series or a capture that
+    would fill memory or disk is an error with its estimated size, unless `force_large=True`.
 
     `threads` threads run the network, at most one for each switch with hosts. None and "auto" use at most the idle
     cores that this process may use, and fewer if more would not help; `summary["threads_reason"]` explains the choice.
@@ -73,7 +76,8 @@ def run(
     KeyboardInterrupt, and the folder is marked as incomplete. Ctrl-C is handled only in the main thread, where Python
     handles signals.
 
-    Raises ScenarioError with every mistake in the scenario, RunError if the run failed.
+    Raises ScenarioError with every mistake in the scenario, InputError if `out` has other results or another process
+    writes there, RunError if the run failed.
 
     >>> import pauseframe as pf
     >>> text = '''
@@ -84,8 +88,16 @@ def run(
     0
     """
     resolved = resolve(scenario, seed=seed, set=set, plugins=plugins)
-    if out is not None:
-        refuse_file(out)
+    programs = list(programs)
+    kernel_folder = kernel_for(resolved, kernel)
+    folder = None if out is None else Path(out)
+    key = "" if folder is None else key_of(resolved, kernel_folder, programs)
+    if folder is not None:
+        refuse_file(folder)
+        if not force and is_whole(folder, key):
+            sys.stderr.write(f"{folder} has the results of these inputs already; --force runs again\n")
+            return load(touched(folder))
+        force = force or may_replace(folder, key)
     display = automatic_display(resolved) if progress is None or progress is True else None
     report = progress if callable(progress) else display
     try:
@@ -96,18 +108,26 @@ def run(
                 force=force,
                 force_large=force_large,
                 threads=thread_count(threads),
-                kernel=kernel_for(resolved, kernel),
-                programs=list(programs),
+                kernel=kernel_folder,
+                programs=programs,
                 progress=report,
             )
     finally:
         if display is not None:
             display.close()
+    if folder is not None:
+        keep_inputs(folder, key, given_keys(resolved), core.summary)
     if core.interrupted:
         sys.stderr.write(
             f"interrupted at {core.summary['sim_time_s']:g} s of simulated time; what was recorded is kept\n"
         )
     return from_core(core, resolved)
+
+
+def key_of(scenario: _core.Resolved, kernel: str | None, programs: Sequence[tuple[str, str]]) -> str:
+    """The digest of all inputs of a run; `kernel` is the folder of its Linux kernel."""
+    more = [(Path(kernel) / "kernel.json").read_text(encoding="utf-8")] if kernel is not None else []
+    return run_key(scenario.toml, scenario.seed, *more, *("=".join(program) for program in programs))
 
 
 def kernel_for(scenario: _core.Resolved, kernel: str | Path | None) -> str | None:

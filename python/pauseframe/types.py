@@ -101,6 +101,9 @@ class Manifest(TypedDict):
     """The congestion controls loaded for the run; absent without plug-ins."""
     summary: Summary
     key: NotRequired[str]
+    """The digest of all inputs of the run."""
+    given: NotRequired[list[str]]
+    """The keys that the scenario file or `--set` gave; the others are defaults, or follow from these."""
     files: NotRequired[dict[str, SealedFile]]
     seal: NotRequired[str]
 

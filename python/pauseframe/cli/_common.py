@@ -65,6 +65,9 @@ PluginFiles = Annotated[
 AllowPlugins = Annotated[
     bool, typer.Option("--allow-plugins", help="Load the plug-ins that the scenario names. This runs their code.")
 ]
+Last = Annotated[
+    int | None, typer.Option("--last", min=1, metavar="N", help="Take the last N results in place of named folders.")
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time [default: one per core].")]
 On = Annotated[
@@ -138,6 +141,21 @@ def refuse_existing(path: Path, force: bool) -> None:
     """Raises InputError if a file exists that --force does not allow to overwrite."""
     if path.exists() and not force:
         raise InputError(f"{path} exists: name another file, or overwrite it with --force")
+
+
+def named_or_last(
+    folders: list[Path] | None, count: int | None, *, sweeps: bool = True, default: int = 1
+) -> list[Path]:
+    """The folders that a command names; else the last `count` results, with a line that names them."""
+    if folders and count is not None:
+        raise typer.BadParameter("name folders, or take the last ones, not both", param_hint="--last")
+    if folders:
+        return folders
+    from pauseframe._places import last
+
+    found = last(count or default, sweeps=sweeps)
+    say(f"taking {', '.join(map(str, found))}")
+    return found
 
 
 def read_only_once(files: list[Path]) -> list[Path]:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from pauseframe.cli._common import AsJson, Force, Open, name_file, out_option, print_json
+from pauseframe.cli._common import AsJson, Force, Last, Open, name_file, named_or_last, out_option, print_json
 from pauseframe.cli._options import PlainTyper
 
 commands = PlainTyper()
@@ -19,9 +19,13 @@ RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Results folder o
 @commands.command(epilog="Example: pauseframe report results/dctcp-7 results/tcp_bolt-7 --out compare.html --open")
 def report(
     folders: Annotated[
-        list[Path],
-        typer.Argument(metavar="DIR...", help="Folders of runs or sweeps; the others are compared to the first."),
-    ],
+        list[Path] | None,
+        typer.Argument(
+            metavar="DIR...",
+            help="Folders of runs or sweeps; the others are compared to the first [default: the last run or sweep].",
+        ),
+    ] = None,
+    last: Last = None,
     out: Annotated[Path | None, out_option("File [default: report.html in the first folder].")] = None,
     lines: Annotated[
         str | None,
@@ -38,6 +42,7 @@ def report(
     """
     from pauseframe.report import Group, build_report, from_folder
 
+    folders = named_or_last(folders, last)
     target = out or folders[0] / "report.html"
     if any((folder / "sweep.json").is_file() for folder in folders):
         from pauseframe.report.sweep import build_sweep_report
@@ -51,10 +56,14 @@ def report(
 
 @commands.command(epilog="Example: pauseframe view results/incast-1 --open")
 def view(
-    folder: RunFolder,
-    beside: Annotated[
-        Path | None, typer.Argument(metavar="RUN2", help="A second run, played beside it on the same clock.")
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="RUN...",
+            help="A run, and a second one to play beside it on the same clock [default: the last run].",
+        ),
     ] = None,
+    last: Last = None,
     out: Annotated[Path | None, out_option("File [default: view.html in the first folder].")] = None,
     open_: Open = False,
     as_json: AsJson = False,
@@ -65,7 +74,11 @@ def view(
     """
     from pauseframe.view import build_view, from_folder
 
-    runs = [from_folder(path) for path in (folder, beside) if path is not None]
+    folders = named_or_last(folders, last, sweeps=False)
+    if len(folders) > 2:
+        raise typer.BadParameter(f"{len(folders)} runs do not fit beside each other: name two", param_hint="RUN")
+    folder = folders[0]
+    runs = [from_folder(path) for path in folders]
     target = out or folder / "view.html"
     report = folder / "report.html"
     beside_it = report.is_file() and target.resolve().parent == folder.resolve()

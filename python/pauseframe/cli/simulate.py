@@ -53,7 +53,9 @@ def run(
     file: ScenarioFile,
     set_: Set = None,
     seed: Seed = None,
-    out: Annotated[Path | None, out_option("Results folder [default: results/NAME-SEED].")] = None,
+    out: Annotated[
+        Path | None, out_option("Results folder [default: results/NAME-SEED, with the settings of --set].")
+    ] = None,
     force: Force = False,
     force_large: ForceLarge = False,
     threads: Threads = None,
@@ -72,11 +74,16 @@ def run(
 ) -> None:
     """Run a scenario and write its results folder."""
     import pauseframe as pf
+    from pauseframe._places import is_whole, place
+    from pauseframe.run import kernel_for, key_of
 
     scenario = resolve_file(file, set_, seed, plugin, allow_plugins)
     for warning in scenario.warnings:
         say(f"warning: {warning}")
-    folder = out or Path("results") / f"{scenario.name}-{scenario.seed}"
+    programs = [_program(text) for text in exec_ or ()]
+    key = key_of(scenario, kernel_for(scenario, kernel), programs)
+    folder = out or place(f"{scenario.name}-{scenario.seed}", _named(set_), key, force=force)
+    is_there = not force and is_whole(folder, key)
     pages = [name.partition("/")[0] for name in PAGES if any(folder.glob(name))]
     result = pf.run(
         scenario,
@@ -85,18 +92,19 @@ def run(
         force_large=force_large,
         threads=threads,
         kernel=kernel,
-        programs=[_program(text) for text in exec_ or ()],
+        programs=programs,
         progress=False if quiet else None,
     )
-    if pages:
-        say(f"note: --force removed {', '.join(pages)} with the results of the old run")
+    if pages and not is_there:
+        say(f"note: the new run removed {', '.join(pages)} with the results of the old run")
     if as_json:
         print_json(result.summary)
     elif not quiet:
         from pauseframe._text import jobs_table, summary_rows, two_columns
 
         # Only runs with applications count the flows' completion times, because connections of applications have none.
-        completed = result.flows.to_polars()["fct_us"].count() if len(result.jobs) else None
+        has_flows = (folder / "flows.parquet").is_file()
+        completed = result.flows.to_polars()["fct_us"].count() if len(result.jobs) and has_flows else None
         print(two_columns(summary_rows(result.summary, completed), f"{scenario.name}, seed {scenario.seed}"))
         print(f"threads: {result.summary['threads']} ({result.summary['threads_reason']})")
         if len(result.jobs):
@@ -105,12 +113,19 @@ def run(
         if exec_:
             print(f"\noutput of the programs: {folder / 'kernel'}")
         # A user who recorded states probably wants to view them; the report only counts them.
-        next_step = "view" if len(result.states) else "report"
-        print(f"\nresults in {folder}; next: pauseframe {next_step} {folder}")
+        next_step = "view" if (folder / "states.parquet").is_file() else "report"
+        there = " (they were there already)" if is_there else ""
+        print(f"\nresults in {folder}{there}; next: pauseframe {next_step} {folder}")
     for warning in result.summary["warnings"]:
         if warning not in scenario.warnings:
             say(f"warning: {warning}")
     _end(result, folder)
+
+
+def _named(settings: list[str] | None) -> list[str]:
+    """The settings that name a results folder: none if they have a name themselves, and no seed, which it has."""
+    keys = {item: item.partition("=")[0].strip() for item in settings or ()}
+    return [] if "name" in keys.values() else [item for item, key in keys.items() if key != "seed"]
 
 
 def _program(text: str) -> tuple[str, str]:
@@ -174,7 +189,11 @@ def flow(
     Active flows share the links max-min fairly.
     """
     import pauseframe as pf
+    from pauseframe._places import is_whole, keep_inputs, may_replace, place, summary_of
+    from pauseframe._results_folder import FLOW_LEVEL
+    from pauseframe._run_key import run_key
     from pauseframe.flow import run_flows, summary_text
+    from pauseframe.results import given_keys
 
     if bound and demand is None:
         raise typer.BadParameter("a bound needs a static demand: add --demand", param_hint="--bound")
@@ -182,17 +201,27 @@ def flow(
     routes: Routes | None = None
     if tables is not None:
         routes = pf.read_routes(str(tables), pf.Topology.of_scenario(scenario))
-    folder = out or Path("results") / f"{scenario.name}-{scenario.seed}-flow"
-    run = run_flows(
-        scenario, routes=routes, choice=choice, slack=slack, demand=demand, bound=gap if bound else None,
-        out=folder, force=force, progress=False if quiet or as_json else None,
-    )  # fmt: skip
+    given = {"demand": demand, "bound": gap if bound else None, "tables": tables, "choice": choice, "slack": slack}
+    text = routes.write("csv") if routes is not None else ""
+    key = run_key(scenario.toml, scenario.seed, FLOW_LEVEL, text, *map(str, given.values()))
+    named = [f"{name}={value}" for name, value in given.items() if value not in (None, "random", 0)]
+    folder = out or place(f"{scenario.name}-{scenario.seed}-flow", [*_named(set_), *named], key, force=force)
+    if not force and is_whole(folder, key):
+        say(f"{folder} has the results of these inputs already; --force runs again")
+        summary, interrupted = summary_of(folder), False
+    else:
+        run = run_flows(
+            scenario, routes=routes, choice=choice, slack=slack, demand=demand, bound=gap if bound else None,
+            out=folder, force=force or may_replace(folder, key), progress=False if quiet or as_json else None,
+        )  # fmt: skip
+        keep_inputs(folder, key, given_keys(scenario), run.summary)
+        summary, interrupted = run.summary, run.interrupted
     if as_json:
-        print_json(run.summary)
+        print_json(summary)
     elif not quiet:
-        print(summary_text(run.summary))
+        print(summary_text(summary))
         print(f"\nresults in {folder}")
-    if run.interrupted:
+    if interrupted:
         raise typer.Exit(_interrupt.EXIT_CODE)
 
 

@@ -12,12 +12,14 @@ from pauseframe.cli._common import (
     AllowPlugins,
     AsJson,
     Jobs,
+    Last,
     On,
     PluginFiles,
     Quiet,
     RunThreads,
     ScenarioFile,
     load_plugins,
+    named_or_last,
     out_option,
     print_json,
     print_table,
@@ -54,7 +56,7 @@ def sweep(
     ] = None,
     out: Annotated[Path | None, out_option("Folder of the sweep [default: results/NAME-sweep].")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with a sweep that was begun: do the runs that are missing.")
+        bool, typer.Option("--resume", help="Go on in the folder of the sweep; an error if it has another sweep.")
     ] = False,
     jobs: Jobs = None,
     on: On = None,
@@ -77,6 +79,7 @@ def sweep(
     quiet: Quiet = False,
 ) -> None:
     """Run a scenario for every combination of values and seeds."""
+    from pauseframe._places import RESULTS
     from pauseframe.sweep.run import carry_out
 
     plan = _plan(file, set_ or [], seeds, (plugin, allow_plugins))
@@ -87,8 +90,9 @@ def sweep(
             "warning: nothing is varied, so this sweep has one run: vary a key with --set PATH=V1,V2 or [sweep.axes], "
             "or the seed with --seeds N (pauseframe run does a single run)"
         )
+    place = RESULTS / f"{plan.name}-sweep" if resume and out is None else out
     result = carry_out(
-        plan, out=out, store=store, resume=resume, jobs=jobs, on=on, shard=_shard(shard), keep_runs=keep_runs,
+        plan, out=place, store=store, jobs=jobs, on=on, shard=_shard(shard), keep_runs=keep_runs,
         threads=threads, progress=not quiet,
     )  # fmt: skip
     done, planned, failed = len(result.finished), len(result.planned), len(result.failures)
@@ -99,7 +103,7 @@ def sweep(
     if dead := result.deadlocked:
         say(f"DEADLOCK: {len(dead)} of {done} runs have one, such as {result.folder / dead[0]}")
     if failed:
-        say(f"{failed} runs failed; each has an error.json, and --resume tries them again")
+        say(f"{failed} runs failed; each has an error.json, and the same command tries them again")
         raise typer.Exit(NOT_DONE)
 
 
@@ -108,9 +112,14 @@ def sweep(
 )
 def compare(
     folders: Annotated[
-        list[Path],
-        typer.Argument(metavar="DIR...", help="Folders of sweeps or runs; the others are compared to the first."),
-    ],
+        list[Path] | None,
+        typer.Argument(
+            metavar="DIR...",
+            help="Folders of sweeps or runs; the others are compared to the first "
+            "[default: the last sweep, or the last two runs].",
+        ),
+    ] = None,
+    last: Last = None,
     by: Annotated[
         str | None, typer.Option(metavar="AXIS", help="Axis whose values are compared [default: the first].")
     ] = None,
@@ -131,6 +140,7 @@ def compare(
     from pauseframe.sweep import tables
     from pauseframe.sweep.compare import compare as compare_folders
 
+    folders = named_or_last(folders, last) if folders else _last_compared(last)
     comparison = compare_folders(folders, by=by, metrics=metric or None, level=level)
     if comparison.runs == 1 and not as_json:
         say(f"warning: {folders[0]} is a single run: name a second folder to compare it with")
@@ -143,6 +153,14 @@ def compare(
 
         build_sweep_report(comparison, report)
     _show(comparison, as_json)
+
+
+def _last_compared(count: int | None) -> list[Path]:
+    """The last results to compare: the last sweep alone, or a run with the one before it."""
+    from pauseframe._places import SWEEP, last
+
+    is_sweep = count is None and (last(1)[0] / SWEEP).is_file()
+    return named_or_last(None, count, default=1 if is_sweep else 2)
 
 
 def _show(comparison: Comparison, as_json: bool) -> None:

@@ -69,7 +69,9 @@ def tune(
         ),
     ] = False,
     out: Annotated[Path | None, out_option("Folder of the search [default: results/NAME-tune].")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with a search that was begun.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on in the folder of the search; an error if it has another one.")
+    ] = False,
     jobs: Jobs = None,
     on: On = None,
     shard: Annotated[
@@ -100,6 +102,7 @@ def tune(
     The answer is a setting, or to keep the default (exit code 0); no setting that keeps the constraints, or nothing
     that could be measured (1).
     """
+    from pauseframe._places import RESULTS
     from pauseframe.cli.sweeps import _shard
     from pauseframe.sweep.plan import Source
     from pauseframe.tune.export import TARGETS, export_answer
@@ -122,8 +125,9 @@ def tune(
     load_plugins(plugin, allow_plugins, source.text, source.base_dir)
     source.set(changes_of(set_ or []))
     study = _study(source, parameter or [], minimize or [], maximize or [], constraint or [], given)
+    place = RESULTS / f"{study.name}-tune" if resume and out is None else out
     result = carry_out(
-        study, out=out, store=store, resume=resume, jobs=jobs, on=on, shard=own, threads=threads,
+        study, out=place, store=store, jobs=jobs, on=on, shard=own, threads=threads,
         beside_random=beside_random, play=play, progress=not quiet,
     )  # fmt: skip
     exported = None

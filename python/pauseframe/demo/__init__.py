@@ -117,12 +117,12 @@ class Demo:
 def run_demo(out: Path, *, quick: bool = False, force: bool = False, jobs: int | None = None) -> Demo:
     """Runs the demo in the folder `out` and writes its report there; does not repeat finished runs.
 
-    Raises InputError if a report exists and `force` is not set, RunError if a run fails, and KeyboardInterrupt on
-    Ctrl-C; finished runs are kept.
+    Raises InputError if another program's report is there and `force` is not set, RunError if a run fails, and
+    KeyboardInterrupt on Ctrl-C; finished runs are kept.
     """
     path = out / "report.html"
-    if path.exists() and not force:
-        raise InputError(f"{path} exists; --force overwrites it")
+    if path.exists() and not force and not (out / STORE).is_dir():
+        raise InputError(f"{path} exists and no demo wrote it; --force overwrites it")
     path.unlink(missing_ok=True)  # the report describes runs that will be replaced
     size: Size = "quick" if quick else "full"
     plans = experiments()

@@ -240,7 +240,7 @@ def reference_figure(found: Sequence[Job], key: Reference) -> Figure | None:
     one = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": 1, "y1": 1, "line": {"width": 1, "dash": "dot"}}
     x_axis: Axis = {"type": "category", "categoryorder": "array", "categoryarray": names}
     layout: Layout = {"barmode": "group", "shapes": [one]}
-    return figures.plot(traces, x_axis, {"rangemode": "tozero", "title": key}, layout, 300)
+    return figures.plot(traces, x_axis, {"rangemode": "tozero", "title": f"{key} (×)"}, layout, 300)
 
 
 def clock_figure(mine: Sequence[Job], until_us: float) -> Figure:
@@ -249,8 +249,7 @@ def clock_figure(mine: Sequence[Job], until_us: float) -> Figure:
     `until_us`, the end of the axis, is the same for all runs of a page.
     """
     mine = mine[:BARS]
-    scale, x_axis = figures.time_axis(until_us / 1e6)
-    per_us = scale / 1e6
+    x_axis, per_us = figures.time_axis(until_us / 1e6), 1e-6
     names = [job.name for job in mine]
     bars: Trace = {
         "type": "bar",
@@ -278,7 +277,7 @@ def clock_figure(mine: Sequence[Job], until_us: float) -> Figure:
                     "x": [(job.start_us + time) * per_us for job, time in known],
                     "marker": {"symbol": symbol, "size": 22 if symbol == "line-ns-open" else 9, "line": {"width": 3}},
                     "meta": {"paint": "ink"},
-                    "hovertemplate": f"{name}: ends at %{{x:.4~g}}<extra>%{{y}}</extra>",
+                    "hovertemplate": f"{name}: ends at %{{x}}<extra>%{{y}}</extra>",
                 }
             )
     y_axis: Axis = {"autorange": "reversed", "automargin": True, "type": "category"}
@@ -402,11 +401,10 @@ def _shares(job: Job, found: Sequence[Job]) -> Figure:
 
 
 def _axis(job: Job, found: Sequence[Job]) -> tuple[float, Axis]:
-    """Intervals per microsecond, and the axis; equal for all runs of a job unless one run is far longer."""
+    """Seconds per microsecond, and the axis; equal for all runs of a job unless one run is far longer."""
     same = [other for other in found if other.name == job.name and len(other.timeline)]
     spans = [other.end_us - other.start_us for other in same]
     if max(spans) > SPREAD * max(min(spans), 1e-9):
         same = [job]
     begin, end = min(other.start_us for other in same), max(other.end_us for other in same)
-    scale, x_axis = figures.time_axis(end / 1e6)
-    return scale / 1e6, x_axis | {"range": [begin * scale / 1e6, end * scale / 1e6]}
+    return 1e-6, figures.time_axis(end / 1e6) | {"range": [begin / 1e6, end / 1e6]}

@@ -15,11 +15,11 @@ from pauseframe._percentiles import EXPLANATION, SHARES, TITLES, explanation, ma
 from pauseframe._text import MISSING, format_bytes, format_count, format_duration, format_us
 from pauseframe.report import applications, data, figures, operations, pauses, summary
 from pauseframe.report.figures import Figures
+from pauseframe.report.html import render, script_json
 from pauseframe.report.page import GroupPage, Queries, RunHeader, SizeBin
-from pauseframe.report.plotly import render, script_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence, Sized
     from typing import Unpack
 
     from pauseframe.report.data import RunData
@@ -114,6 +114,7 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
     ]
     heat = figures.heat_maps(runs)
     of_operations = operations.operations_table(runs)
+    given, others = data.split_by_origin(runs) if len(runs) > 1 else ([], [])
     summaries = summary.tables(runs) + ([of_operations] if of_operations else [])
     return GroupPage(
         id=f"g{number}",
@@ -121,7 +122,8 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
         text=group.text,
         runs=[_run_header(run) for run in runs],
         players=[(run.label, link) for run in runs if out is not None and (link := _player(run, out))],
-        differing=data.differing([run.scenario_toml for run in runs]) if len(runs) > 1 else [],
+        given=given,
+        differing=others,
         caution=_caution(runs),
         summaries=summaries,
         marks=explanation(text for table in summaries for _, _, cells in table.rows for text, _ in cells),
@@ -129,7 +131,7 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
         percentiles=[
             (PERCENTILE_TITLES[key], page.add(figures.percentile_figure(by_bin, key, figures.bin_label)))
             for key in ("p50", "p99", "p999")
-            if any(table for _, _, table in by_bin)
+            if _has_lines(table for _, _, table in by_bin)
         ],
         slowdown=_slowdown(runs, finished, page),
         queries=_queries(runs, page),
@@ -140,8 +142,8 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
             for one in figures.line_figures(runs, lines)
         ],
         pauses=_pauses(runs, page),
-        drops=_counts(runs, page, lambda run: dict[str, int](**run.summary["drops_by_reason"])),
-        timeouts=_counts(runs, page, lambda run: {"timeouts": run.summary["timeouts"]}),
+        drops=_counts(runs, page, "packets dropped", lambda run: dict[str, int](**run.summary["drops_by_reason"])),
+        timeouts=_counts(runs, page, "timeouts", lambda run: {"timeouts": run.summary["timeouts"]}),
         heat=None if heat is None else script_json(heat),
         busiest=[(run.label, _busiest(run)) for run in runs],
     )
@@ -233,7 +235,8 @@ def _bins(
         if parts:
             tables = [(number, label, table.get(index)) for number, label, table in by_bin]
             rows = _percentile_rows(tables, [of_run.get(index, 0) for of_run in left])
-            result.append(SizeBin(name, page.add(figures.cdf_figure(parts)), rows))
+            drawn = _has_lines(part[2] for part in parts)
+            result.append(SizeBin(name, page.add(figures.cdf_figure(parts)) if drawn else None, rows))
     return result
 
 
@@ -263,7 +266,8 @@ def _slowdown(runs: Sequence[RunData], finished: Sequence[Any], page: Figures) -
         for number, (run, frame) in enumerate(zip(runs, finished, strict=True))
     ]
     tables = [table for table in tables if len(table[2])]
-    return [(key, page.add(figures.slowdown_figure(tables, key))) for key in ("p50", "p99") if tables]
+    drawn = _has_lines(table for _, _, table in tables)
+    return [(key, page.add(figures.slowdown_figure(tables, key))) for key in ("p50", "p99") if drawn]
 
 
 def _queries(runs: Sequence[RunData], page: Figures) -> Queries | None:
@@ -284,6 +288,7 @@ def _queries(runs: Sequence[RunData], page: Figures) -> Queries | None:
                 page.add(figures.percentile_figure(tables, key, figures.size_label)),
             )
             for key in ("p50", "p99", "p999", "p999_slowdown")
+            if _has_lines(table for _, _, table in tables)
         ],
         sizes=[
             (
@@ -298,11 +303,16 @@ def _queries(runs: Sequence[RunData], page: Figures) -> Queries | None:
     )
 
 
-def _counts(runs: Sequence[RunData], page: Figures, of: Callable[[RunData], dict[str, int]]) -> int | None:
+def _has_lines(tables: Iterable[Sized]) -> bool:
+    """True if a run has two points or more; one dot a run is a table, not a figure."""
+    return any(len(table) > 1 for table in tables)
+
+
+def _counts(runs: Sequence[RunData], page: Figures, kind: str, of: Callable[[RunData], dict[str, int]]) -> int | None:
     """A figure of counts by kind, or None if all are zero."""
-    kinds = {kind: [of(run).get(kind, 0) for run in runs] for run in runs for kind in of(run)}
-    kinds = {kind: counts for kind, counts in kinds.items() if any(counts)}
-    return page.add(figures.counts_figure(runs, kinds)) if kinds else None
+    kinds = {name: [of(run).get(name, 0) for run in runs] for run in runs for name in of(run)}
+    kinds = {name: counts for name, counts in kinds.items() if any(counts)}
+    return page.add(figures.counts_figure(runs, kinds, kind)) if kinds else None
 
 
 def _pauses(runs: Sequence[RunData], page: Figures) -> list[tuple[str, int, int]]:

@@ -13,7 +13,7 @@ import re
 from bisect import bisect_left
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import polars as pl
 
@@ -35,6 +35,8 @@ PERCENTILES = {name: SHARES[name] for name in ("p50", "p95", "p99", "p999")}
 CDF_POINTS = 400
 THROUGHPUT_POINTS = 200
 SHORTEST_INTERVAL = 20e-6
+POINTS_OF_SHORT_LINES = 600
+"""Points that a grouped line has at least."""
 LONGEST_ENTRY = 2000
 """Maximum length of an entry in a displayed scenario, in characters; lists of flows are longer."""
 ENTRY = re.compile(r"^\S+ = \[\n(?:[ \t].*\n)*\]$|^.+$", re.MULTILINE)
@@ -62,6 +64,8 @@ class RunData:
     ranks: pl.LazyFrame | None = None
     timeline: pl.LazyFrame | None = None
     """The following six tables are None if the folder does not have them."""
+    given: list[str] | None = None
+    """Keys that the scenario file or `--set` gave; None if they are not known."""
 
     def check_unchanged(self) -> None:
         """Raises RunError if the folder's results have changed, because the data may then mix two runs."""
@@ -79,7 +83,8 @@ def from_folder(folder: Path) -> RunData:
     tables = {name: results.scan(name) for name in TABLES}
     tables |= {name: results.scan(name) for name in LATER_TABLES if results.has_table(name)}
     summary, status = results.summary, results.manifest["status"]
-    return RunData(summary["name"], status, summary, results.scenario_toml, folder, **tables)
+    given = results.manifest.get("given")
+    return RunData(summary["name"], status, summary, results.scenario_toml, folder, **tables, given=given)
 
 
 def from_run(run: Run) -> RunData:
@@ -87,7 +92,7 @@ def from_run(run: Run) -> RunData:
     if run.folder is not None:
         return from_folder(run.folder)
     tables = {name: pl.DataFrame(getattr(run, name)).lazy() for name in (*TABLES, *LATER_TABLES)}
-    return RunData(run.summary["name"], run.status, run.summary, run.scenario_toml, None, **tables)
+    return RunData(run.summary["name"], run.status, run.summary, run.scenario_toml, None, **tables, given=run.given)
 
 
 def conditions_of(run: RunData) -> Conditions:
@@ -285,30 +290,68 @@ def whose(entity: str) -> str:
     return entity.partition("/")[0]
 
 
-def lines(
-    run: RunData, metric: str, until: float, entities: Sequence[str], points: int
-) -> dict[str, tuple[list[float], list[float]]]:
-    """Time series of the `entities` in this run, thinned to about `points` with all peaks: (s, value)."""
-    shown = (pl.col("metric").cast(pl.String) == metric) & (pl.col("time_us") <= until * 1e6)
-    samples = (
-        run.series.filter(shown)
+@dataclass(frozen=True)
+class Line:
+    """The samples of a port or flow; of groups of `per` samples their mean, minimum and maximum."""
+
+    times: list[float]
+    """In seconds; of a group its first."""
+    parts: list[pl.Series]
+    """The samples; with `per` > 1 the means, the minima and the maxima."""
+    per: int
+    count: int
+    """Number of samples."""
+
+    @property
+    def peak(self) -> float:
+        """The highest sample."""
+        return float(self.parts[-1].max() or 0.0)  # type: ignore[arg-type]
+
+    def grid(self) -> Grid:
+        """The times as `first` and `step` if they are evenly spaced, else all `times`."""
+        first = self.times[0]
+        step = self.times[1] - first if len(self.times) > 1 else 0.0
+        even = (abs(time - first - number * step) < 1e-3 * step for number, time in enumerate(self.times))
+        return {"first": first, "step": step} if len(self.times) == 1 or all(even) else {"times": self.times}
+
+
+class Grid(TypedDict, total=False):
+    """Times of samples, in seconds."""
+
+    first: float
+    step: float
+    times: list[float]
+
+
+def _samples(run: RunData, metric: str, entities: Sequence[str]) -> pl.LazyFrame:
+    return (
+        run.series.filter(pl.col("metric").cast(pl.String) == metric)
         .with_columns(pl.col("entity").cast(pl.String))
-        .filter(pl.col("entity").is_in(list(entities)))
-        .select("entity", "time_us", "value")
-        .collect()
+        .filter(pl.col("entity").is_in(list(entities)) & pl.col("value").is_not_null())
     )
+
+
+def sample_count(run: RunData, metric: str, entities: Sequence[str]) -> int:
+    """Number of samples of a metric of these entities."""
+    return int(_samples(run, metric, entities).select(pl.len()).collect().item())
+
+
+def lines(run: RunData, metric: str, entities: Sequence[str], per: int) -> dict[str, Line]:
+    """Time series of the `entities` in this run, in groups of `per` samples, or fewer where a line is short."""
+    samples = _samples(run, metric, entities).select("entity", "time_us", "value").collect()
     parts = samples.partition_by("entity", as_dict=True)
-    result = {}
-    for entity in entities:
-        if (line := parts.get((entity,))) is None:
-            continue
-        line = line.sort("time_us")
-        width = max(1, -(-len(line) // points))
-        thin = line.group_by(pl.int_range(pl.len()) // width, maintain_order=True).agg(
-            pl.col("time_us").first(), pl.col("value").max()
-        )
-        result[entity] = ((thin["time_us"] / 1e6).to_list(), thin["value"].to_list())
-    return result
+    return {one: _line(parts[one,].sort("time_us"), per) for one in entities if (one,) in parts}
+
+
+def _line(samples: pl.DataFrame, per: int) -> Line:
+    width = max(1, min(per, len(samples) // POINTS_OF_SHORT_LINES))
+    time, value = pl.col("time_us") / 1e6, pl.col("value")
+    if width == 1:
+        return Line(samples.select(time).to_series().to_list(), [samples["value"]], 1, len(samples))
+    groups = samples.group_by(pl.int_range(pl.len()) // width, maintain_order=True).agg(
+        time.first(), value.mean().alias("mean"), value.min().alias("low"), value.max().alias("high")
+    )
+    return Line(groups["time_us"].to_list(), [groups["mean"], groups["low"], groups["high"]], width, len(samples))
 
 
 def metrics(run: RunData) -> dict[str, int]:
@@ -355,6 +398,38 @@ def differing(scenarios: Sequence[str]) -> list[tuple[str, list[str]]]:
     keys = dict.fromkeys(key for table in tables for key in table)
     rows = [(key, [table.get(key, "") for table in tables]) for key in keys if key != "name"]
     return [row for row in rows if len(set(row[1])) > 1]
+
+
+Rows: TypeAlias = list[tuple[str, list[str]]]
+"""Keys, each with its value in each run."""
+
+
+def split_by_origin(runs: Sequence[RunData]) -> tuple[Rows, Rows]:
+    """The keys that differ between runs: those that somebody set in one of them, and all others.
+
+    If a run does not know which keys were set, all count as set.
+    """
+    rows = differing([run.scenario_toml for run in runs])
+    if any(run.given is None for run in runs):
+        return rows, []
+    given = {_by_name(run.scenario_toml, key) for run in runs for key in run.given or ()}
+    return [row for row in rows if row[0] in given], [row for row in rows if row[0] not in given]
+
+
+def _by_name(scenario_toml: str, key: str) -> str:
+    """A key with the names of list items, as `settings` has it: "workload.incast.size" for "workload.0.size"."""
+    import tomllib
+
+    at: Any = tomllib.loads(scenario_toml)
+    parts = []
+    for part in key.split("."):
+        at = at[int(part)] if isinstance(at, list) and part.isdigit() and int(part) < len(at) else _entry(at, part)
+        parts.append(str(at["name"]) if part.isdigit() and isinstance(at, dict) and "name" in at else part)
+    return ".".join(parts)
+
+
+def _entry(table: Any, name: str) -> Any:
+    return table.get(name) if isinstance(table, dict) else None
 
 
 def _flatten(path: str, value: Any) -> list[tuple[str, str]]:

@@ -1,12 +1,14 @@
-"""Figures as plotly's JSON: traces and axes only.
+"""Figures as JSON: traces and axes only, in seconds, bytes and bits per second.
 
-Colours, fonts and grid lines follow the reader's theme and are set in the page (templates/report.js); a trace refers to
-its run by the number `meta.run`.
+Colours, fonts and grid lines follow the reader's theme and are set in the page (templates/figures.js); a trace refers
+to its run by the number `meta.run`.
 """
 
 from __future__ import annotations
 
+import base64
 import re
+import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
@@ -15,8 +17,9 @@ from pauseframe._text import format_bytes, format_duration
 from pauseframe.report import data
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
+    import numpy as np
     import polars as pl
 
     from pauseframe.report.data import RunData
@@ -35,7 +38,7 @@ class ErrorBars(TypedDict):
 
 
 class Meta(TypedDict, total=False):
-    """Data from which report.js chooses colours."""
+    """Data from which figures.js chooses colours."""
 
     run: int
     paint: str
@@ -47,7 +50,12 @@ class Meta(TypedDict, total=False):
 
 
 class Trace(TypedDict, total=False):
-    """A line, bars or a heat map in a figure."""
+    """A line, bars or a heat map in a figure, or the samples of a time line.
+
+    Samples stand in the figure's `blob` from the value number `at` on: `size` values, or with `per` > 1 the `size`
+    means, minima and maxima of `per` samples each; `count` is the number of samples. Their times are `times`, or
+    `first` and multiples of `step` later.
+    """
 
     type: str
     mode: str
@@ -82,8 +90,13 @@ class Trace(TypedDict, total=False):
     cliponaxis: bool
     hoverinfo: str
     hovertemplate: str
-    xgap: float
-    ygap: float
+    at: int
+    size: int
+    per: int
+    count: int
+    first: float
+    step: float
+    times: Sequence[float]
 
 
 class Axis(TypedDict, total=False):
@@ -91,6 +104,14 @@ class Axis(TypedDict, total=False):
 
     title: str
     type: str
+    time: bool
+    """True for simulated time in seconds; all such axes of a page have one range and one crosshair."""
+    end: float
+    """The end of the run, beyond the range that a time axis shows at first."""
+    unit: str
+    """The unit of values whose ticks have none, for the legend."""
+    overhang: bool
+    """True if texts may extend beyond the right end."""
     range: list[float]
     rangemode: str
     autorange: str
@@ -107,7 +128,7 @@ class Axis(TypedDict, total=False):
     showgrid: bool
     scaleanchor: bool
     span: list[float]
-    """The range of a logarithmic axis, which report.js applies."""
+    """Lowest and highest value of a logarithmic axis."""
 
 
 class Layout(TypedDict, total=False):
@@ -123,11 +144,13 @@ class Layout(TypedDict, total=False):
 
 
 class Figure(TypedDict):
-    """A plotly figure of a page."""
+    """A figure of a page."""
 
     data: list[Trace]
     layout: Layout
     height: NotRequired[int]
+    blob: NotRequired[str]
+    """Samples: Float32 values, their first bytes first, then their second bytes and so on; deflated, in base64."""
 
 
 class Figures(list[Figure]):
@@ -184,7 +207,7 @@ class HeatMaps(TypedDict):
 
 
 HEAT_METRICS: dict[str, tuple[str, str]] = {
-    # label and plotly number format of each column
+    # label and number format of each column
     "utilisation": ("utilisation", ".0%"),
     "backlog_max_bytes": ("largest backlog (bytes)", ".3s"),
     "paused": ("share of time paused", ".1%"),
@@ -209,10 +232,13 @@ LINES_A_FIGURE = 8
 """Number of ports or flows shown at first; the others of a figure are one click away."""
 LINES_IN_FIGURE = 64
 MUCH_LONGER = 4
+SLOWDOWN: Axis = {"type": "log", "title": "slowdown (× ideal)"}
 PALE = 0.35
 """Opacity of values from too few samples."""
 FIRST_KIND_COLOUR = 5  # the colour differs from those of the first runs
-LINE_POINTS_IN_ALL = 90_000
+SAMPLES_IN_PAGE = 8_000_000
+SAMPLE_BYTES_IN_PAGE = 4_000_000
+"""Samples of time lines in a page, and their size when compressed; beyond, the page has groups of samples."""
 
 
 def cdf_figure(columns: Sequence[tuple[int, str, pl.Series]]) -> Figure:
@@ -224,8 +250,8 @@ def cdf_figure(columns: Sequence[tuple[int, str, pl.Series]]) -> Figure:
         traces[-1]["line"] = {"shape": "hv"}
         if len(x) == 1:
             traces[-1]["mode"] = "markers"
-    x_axis: Axis = {"type": "log", "title": "FCT", "ticksuffix": "s"}
-    return plot(traces, x_axis, {"range": [0, 1.02], "tickformat": ".0%"})
+    x_axis: Axis = {"type": "log", "title": "FCT (s)", "ticksuffix": "s"}
+    return plot(traces, x_axis, {"range": [0, 1.02], "tickformat": ".0%", "title": "flows (share)"})
 
 
 def percentile_figure(
@@ -247,7 +273,7 @@ def percentile_figure(
         traces.append(trace | _dots(number, len(columns), unsure))
     categories = [name(key) for key in bins]
     x_axis: Axis = {"type": "category", "categoryorder": "array", "categoryarray": categories}
-    y_axis: Axis = {"type": "log", "ticksuffix": "s"} if is_time else {"type": "log", "title": "slowdown"}
+    y_axis: Axis = {"type": "log", "ticksuffix": "s", "title": "time (s)"} if is_time else SLOWDOWN
     return plot(traces, x_axis, y_axis)
 
 
@@ -271,7 +297,7 @@ def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic:
         counts = table["n"].to_list()
         unsure = [is_unsure(count, SHARES[statistic]) for count in counts]
         traces.append(trace | _dots(number, len(columns), unsure) | {"customdata": counts})
-    return plot(traces, {"type": "log", "title": "flow size", "ticksuffix": "B"}, {"type": "log", "title": "slowdown"})
+    return plot(traces, {"type": "log", "title": "flow size (B)", "ticksuffix": "B"}, SLOWDOWN)
 
 
 def throughput_figures(runs: Sequence[RunData]) -> list[tuple[str, Figure]]:
@@ -287,13 +313,13 @@ def throughput_figures(runs: Sequence[RunData]) -> list[tuple[str, Figure]]:
 
 
 def _throughput_figure(runs: Sequence[RunData], until: float) -> Figure:
-    scale, x_axis = time_axis(until)
     traces: list[Trace] = []
     for number, run in enumerate(runs):
         x, y = data.throughput(run, until)
-        trace = _line(number, run.label, short([value * scale for value in x], 6), short(y), "%{y:.4s}b/s")
+        trace = _line(number, run.label, short(x, 6), short(y), "%{y:.4s}b/s<br>at %{x}")
         traces.append(trace | {"line": {"shape": "hv"}})
-    return plot(traces, x_axis, {"rangemode": "tozero", "ticksuffix": "b/s"})
+    y_axis: Axis = {"rangemode": "tozero", "ticksuffix": "b/s", "title": "throughput (b/s)"}
+    return plot(traces, time_axis(until), y_axis)
 
 
 def view(runs: Sequence[RunData]) -> float:
@@ -308,57 +334,75 @@ def time_unit(seconds: float) -> tuple[float, str]:
     return next((row for row in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")) if seconds * row[0] >= 2), (1e6, "µs"))
 
 
-def time_axis(end: float) -> tuple[float, Axis]:
-    """A factor for seconds, and the axis in the resulting unit."""
-    scale, unit = time_unit(end)
-    return scale, {"title": f"simulated time ({unit})", "range": [0, end * scale]}
+def time_axis(end: float) -> Axis:
+    """The axis of simulated time; the page adds the unit."""
+    return {"title": "simulated time", "time": True, "range": [0, end]}
 
 
-def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]]) -> Figure:
-    """Stacked bars of counts, one bar per run; `kinds` has one list per colour."""
+def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]], kind: str) -> Figure:
+    """Stacked bars of counts of a `kind`, one bar per run; `kinds` has one list per colour."""
     labels = [run.label for run in runs]
     traces: list[Trace] = [
         {
             "type": "bar",
             "orientation": "h",
-            "name": kind.replace("_", " "),
+            "name": name.replace("_", " "),
             "y": labels,
             "x": counts,
             "meta": {"run": FIRST_KIND_COLOUR + index},
             "hovertemplate": "%{x:,d}",
         }
-        for index, (kind, counts) in enumerate(kinds.items())
+        for index, (name, counts) in enumerate(kinds.items())
     ]
     y_axis: Axis = {"autorange": "reversed", "automargin": True, "type": "category"}
     layout: Layout = {"barmode": "stack", "showlegend": True}
-    return plot(traces, {"rangemode": "tozero", "title": "count"}, y_axis, layout, 130 + 34 * len(runs))
+    return plot(traces, {"rangemode": "tozero", "title": f"{kind} (number)"}, y_axis, layout, 130 + 34 * len(runs))
 
 
-def line_figures(runs: Sequence[RunData], pattern: str | None = None) -> list[TimeLines]:
-    """The figures of each metric that the runs sampled.
+def line_figures(
+    runs: Sequence[RunData], pattern: str | None = None, metrics: Iterable[str] = LINES
+) -> list[TimeLines]:
+    """The figures of each of the `metrics` that the runs sampled.
 
     All runs show the same entities with the same colours and axes: those with the highest peaks in any run, among names
-    that match the glob `pattern`. All but a few are hidden at first.
+    that match the glob `pattern`. All but a few are hidden at first. The page holds all samples, or where they are too
+    many the mean, minimum and maximum of groups of them, which the note states.
     """
     sampled = [data.metrics(run) for run in runs]
-    known = [metric for metric in LINES if any(metric in table for table in sampled)]
-    count = sum(min(table.get(metric, 0), LINES_IN_FIGURE) for table in sampled for metric in known)
-    points = max(60, min(600, LINE_POINTS_IN_ALL // max(count, 1)))
-    until, shown = max(map(data.busy_until, runs)), view(runs)
-    result = []
-    for metric in known:
-        mine = [run for run, table in zip(runs, sampled, strict=True) if metric in table]
-        entities = data.highest(mine, metric, LINES_IN_FIGURE, pattern)
-        parts = [(run.label, _line_figure(run, metric, until, entities, points)) for run in mine]
-        _share_range([figure for _, figure in parts])
-        for _, figure in parts:
-            figure["layout"]["xaxis"] |= {"range": [0, shown * time_axis(until)[0]]}
-        there = max(table.get(metric, 0) for table in sampled)
-        note = _line_note(len(entities), there, pattern)
-        if shown < until:
-            note = f"the first {format_duration(shown)}: drag or double-click a figure for more. {note}"
-        result.append(TimeLines(LINES[metric][0], note, parts))
-    return result
+    chosen = {}
+    for metric in metrics:
+        if mine := [run for run, table in zip(runs, sampled, strict=True) if metric in table]:
+            chosen[metric] = mine, data.highest(mine, metric, LINES_IN_FIGURE, pattern)
+    notes = {
+        metric: _line_note(len(names), max(table.get(metric, 0) for table in sampled), pattern)
+        for metric, (_, names) in chosen.items()
+    }
+    total = sum(data.sample_count(run, metric, names) for metric, (mine, names) in chosen.items() for run in mine)
+    per = -(-total // SAMPLES_IN_PAGE)
+    while True:
+        result = [_time_lines(metric, *chosen[metric], notes[metric], per, runs) for metric in chosen]
+        size = sum(len(figure["blob"]) for lines in result for _, figure in lines.parts)
+        if size <= SAMPLE_BYTES_IN_PAGE or per > total:
+            return result
+        per *= 2
+
+
+def _time_lines(
+    metric: str, mine: Sequence[RunData], entities: Sequence[str], note: str, per: int, runs: Sequence[RunData]
+) -> TimeLines:
+    """The figures of a metric, with groups of `per` samples."""
+    shown, end = view(runs), max(run.summary["sim_time_s"] for run in runs)
+    lines = [data.lines(run, metric, entities, per) for run in mine]
+    peak = max((line.peak for of_run in lines for line in of_run.values()), default=0.0)
+    parts = [
+        (run.label, _line_figure(metric, entities, of_run, peak, (shown, end)))
+        for run, of_run in zip(mine, lines, strict=True)
+    ]
+    if shown < max(map(data.busy_until, runs)):
+        note = f"the first {format_duration(shown)}: drag or double-click a figure for more. {note}"
+    if per > 1:
+        note = f"a point stands for up to {per} samples, the band for their range. {note}"
+    return TimeLines(LINES[metric][0], note, parts)
 
 
 def _line_note(kept: int, there: int, pattern: str | None) -> str:
@@ -369,35 +413,45 @@ def _line_note(kept: int, there: int, pattern: str | None) -> str:
     return f"{kept} lines" if kept > LINES_A_FIGURE else ""
 
 
-def _line_figure(run: RunData, metric: str, until: float, entities: Sequence[str], points: int) -> Figure:
-    unit = LINES[metric][1]
-    time_scale, x_axis = time_axis(until)
+def _line_figure(
+    metric: str, entities: Sequence[str], lines: dict[str, data.Line], peak: float, ends: tuple[float, float]
+) -> Figure:
+    """The lines of one run; `peak` is the highest value of all runs, `ends` the ends of the first view and the run."""
+    name, unit = LINES[metric]
     scale = 1e-6 if metric.endswith("_us") else 1.0
-    y_axis: Axis = (
-        {"rangemode": "tozero", "title": unit} if unit == "Gb/s" else {"rangemode": "tozero", "ticksuffix": unit}
-    )
-    places = {name: place for place, name in enumerate(dict.fromkeys(map(data.whose, entities)))}
-    number = {entity: places[data.whose(entity)] for entity in entities}
-    traces: list[Trace] = [
-        _line(
-            number[entity],
-            entity,
-            short([value * time_scale for value in x], 6),
-            short([value * scale for value in y]),
-            f"%{{y:.4s}}{unit}",
-        )
-        | {"visible": True if number[entity] < LINES_A_FIGURE else "legendonly"}
-        for entity, (x, y) in data.lines(run, metric, until, entities, points).items()
-    ]
-    return plot(traces, x_axis, y_axis, {"showlegend": True})
-
-
-def _share_range(figures: list[Figure]) -> None:
-    """Gives all figures the same y axis, so that readers can compare runs by eye."""
-    peak = max((value for figure in figures for trace in figure["data"] for value in trace["y"]), default=0)
+    places = {one: place for place, one in enumerate(dict.fromkeys(map(data.whose, entities)))}
+    traces: list[Trace] = []
+    values: list[np.ndarray] = []
+    for entity, line in lines.items():
+        number = places[data.whose(entity)]
+        trace: Trace = {
+            "type": "samples",
+            "name": entity,
+            "meta": {"run": number},
+            "visible": True if number < LINES_A_FIGURE else "legendonly",
+            "at": sum(map(len, values)),
+            "size": len(line.times),
+            "per": line.per,
+            "count": line.count,
+        }
+        trace.update(line.grid())  # type: ignore[typeddict-item]
+        traces.append(trace)
+        values += [part.to_numpy() * scale for part in line.parts]
+    y_axis: Axis = {"title": f"{name} ({unit})" if unit else name, "rangemode": "tozero"}
+    y_axis |= {"unit": unit} if unit in ("Gb/s", "") else {"ticksuffix": unit}
     if peak > 0:
-        for figure in figures:
-            figure["layout"]["yaxis"]["range"] = [0, peak * 1.05]
+        y_axis["range"] = [0, peak * scale * 1.05]
+    figure = plot(traces, time_axis(ends[0]) | {"end": ends[1]}, y_axis, {"showlegend": True})
+    return figure | {"blob": _packed(values)}
+
+
+def _packed(parts: Sequence[np.ndarray]) -> str:
+    """The `blob` of a figure."""
+    import numpy as np
+
+    values = np.concatenate([np.empty(0, "<f4"), *(part.astype("<f4") for part in parts)])
+    planes = values.view(np.uint8).reshape(-1, 4).T.tobytes()
+    return base64.b64encode(zlib.compress(planes, 9)).decode("ascii")
 
 
 def heat_maps(runs: Sequence[RunData]) -> HeatMaps | None:

@@ -87,7 +87,8 @@ class SizeBin:
     """Completion times of the flows in a size bin."""
 
     name: str
-    cdf: int
+    cdf: int | None
+    """None if no run has two flows."""
     rows: list[PercentileRow]
 
 
@@ -109,8 +110,10 @@ class GroupPage:
     runs: list[RunHeader]
     players: list[tuple[str, str]]
     """Labels of runs, and links to their players."""
+    given: list[tuple[str, list[str]]]
+    """Keys that somebody set and that differ between the runs, with the value of each."""
     differing: list[tuple[str, list[str]]]
-    """Keys that differ between the runs, with the value of each."""
+    """Other keys that differ."""
     caution: str
     summaries: list[SummaryTable]
     marks: str

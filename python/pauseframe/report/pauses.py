@@ -16,7 +16,7 @@ from pauseframe.report.data import natural
 
 if TYPE_CHECKING:
     from pauseframe.report.data import RunData
-    from pauseframe.report.figures import Figure, Layout, Trace
+    from pauseframe.report.figures import Axis, Figure, Layout, Trace
 
 POINTS = 300
 TREE_NODES = 200
@@ -82,7 +82,6 @@ def depth_figure(run: RunData, until: float) -> Figure | None:
     if pauses.is_empty():
         return None
     times, counts = depths_over_time(pauses, until)
-    scale, x_axis = figures.time_axis(until)
     traces: list[Trace] = [
         {
             "type": "scatter",
@@ -90,14 +89,15 @@ def depth_figure(run: RunData, until: float) -> Figure | None:
             "stackgroup": "depth",
             "line": {"shape": "hv"},
             "name": f"depth {depth}",
-            "x": figures.short([t * scale for t in times], 6),
+            "x": figures.short(times, 6),
             "y": values,
             "meta": {"run": FIRST_DEPTH_COLOUR + depth},
-            "hovertemplate": f"%{{y}} paused at depth {depth}<extra></extra>",
+            "hovertemplate": f"%{{y}} paused at depth {depth}, at %{{x}}",
         }
         for depth, values in counts.items()
     ]
-    return figures.plot(traces, x_axis, {"rangemode": "tozero", "title": "ports paused"}, {"showlegend": True})
+    y_axis: Axis = {"rangemode": "tozero", "title": "ports paused"}
+    return figures.plot(traces, figures.time_axis(until), y_axis, {"showlegend": True})
 
 
 def tree_figure(run: RunData) -> Figure | None:
@@ -145,7 +145,7 @@ def tree_figure(run: RunData) -> Figure | None:
             "title": f"depth, at {at * 1e3:.6g} ms",
             "dtick": 1,
             "range": [-0.15, deepest + 0.9],
-            "zeroline": False,
+            "overhang": True,
         },
         "yaxis": {"visible": False, "range": [len(nodes) - 0.3, -0.7]},
         "showlegend": False,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pauseframe._files import write_text
 from pauseframe._text import is_number
 from pauseframe.report import figures
-from pauseframe.report.plotly import render
+from pauseframe.report.html import render
 from pauseframe.sweep import tables
 from pauseframe.sweep.results import MANIFEST, load_sweep
 
@@ -104,7 +104,9 @@ def _panel(comparison: Comparison, metric: str, cells: list[Cell], x_name: str |
     x_axis: figures.Axis = {"title": x_name or comparison.by}
     if not numeric:
         x_axis |= {"tickvals": places, "ticktext": categories, "range": [-0.5, len(categories) - 0.5]}
-    return figures.plot(traces, x_axis, {"rangemode": "tozero", "ticksuffix": suffix})
+    unit = f" ({suffix})" if suffix else ""
+    y_axis: figures.Axis = {"rangemode": "tozero", "ticksuffix": suffix, "title": f"{tables.title(metric)}{unit}"}
+    return figures.plot(traces, x_axis, y_axis)
 
 
 def _unit(metric: str, relative: bool) -> tuple[float, str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe._files import write_text
 from pauseframe.report import figures
-from pauseframe.report.plotly import render
+from pauseframe.report.html import render
 from pauseframe.report.sweep import LOG_FROM, _unit
 from pauseframe.sweep.spec import label, split_unit
 from pauseframe.tune import text

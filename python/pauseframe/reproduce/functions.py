@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, get_args
 
 from pauseframe._core import RunError
 from pauseframe._files import write_text
+from pauseframe._run_key import core_build
 from pauseframe.reproduce.points import Point
 from pauseframe.reproduce.spec import Size
 from pauseframe.sweep.local import core_count
-from pauseframe.sweep.plan import core_build
 from pauseframe.sweep.progress import SweepDisplay
 
 if TYPE_CHECKING:

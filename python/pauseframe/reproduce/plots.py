@@ -1,4 +1,4 @@
-"""Plots of an experiment from its points, as plotly figures for the page and as PDF or SVG for a paper.
+"""Plots of an experiment from its points, as figures for the page and as PDF or SVG for a paper.
 
 A `[[plots]]` table names a metric and its kind: `bars` and `line` over the key or axis `x`, `time` over the key
 `time_us`, `cdf` of all values. Each variant (and each value of the key `line`) has one trace: the median over seeds
@@ -151,6 +151,8 @@ def _x_axis(plot: Plot, points: Sequence[Point]) -> Axis:
         places = dict.fromkeys(_key(point, _x(plot)) for point in points)
         order = plot.order or [_shown_x(place, plot, as_category=True) for place in places]
         return {"type": "category", "categoryorder": "array", "categoryarray": order, "title": title}
+    if plot.kind == "time":
+        return {"title": title.removesuffix(" (s)"), "time": True, "rangemode": "tozero"}
     return {"title": title, "type": "log"} if plot.log_x else {"title": title, "rangemode": "tozero"}
 
 

@@ -13,7 +13,7 @@ from pauseframe._core import RunError
 from pauseframe._files import write_text
 from pauseframe._text import format_number
 from pauseframe.report.figures import Figures
-from pauseframe.report.plotly import render
+from pauseframe.report.html import render
 from pauseframe.reproduce import expected, plots, scan
 from pauseframe.reproduce.judge import VERDICTS
 from pauseframe.reproduce.spec import flat_settings

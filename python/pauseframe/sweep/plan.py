@@ -9,28 +9,26 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass, field
-from functools import cache
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import quote
 
 from pauseframe import _core
 from pauseframe._plain import Settings, Value, toml_value
 from pauseframe._problems import failure
+from pauseframe._run_key import run_key
 from pauseframe._scenario_text import resolve_text, source_of
 from pauseframe.sweep.spec import Spec, label, set_rule, spec_from_table, split_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from pauseframe.plugins.load import LoadedFile
     from pauseframe.scenario import Scenario
     from pauseframe.sweep.spec import Values
     from pauseframe.types import Problem
 
-NT_GNU_BUILD_ID = rb"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0(.{20})"
-"""Pattern of the build ID note in elf(5): lengths of name and contents, type, name, contents."""
 NAME_BYTES = 240
 """Maximum length of a folder's name; common file systems allow 255."""
 
@@ -203,25 +201,6 @@ def _plugins_of(texts: Sequence[str]) -> tuple[LoadedFile, ...]:
                 "class into a file, and name that in plugins"
             )
     return used
-
-
-def run_key(toml: str, seed: int) -> str:
-    """The digest of a resolved scenario (without its seed), the seed, the version and the build of the core."""
-    text = "\n".join((_core.__version__, core_build(), str(seed), toml))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
-
-
-@cache
-def core_build() -> str:
-    """The digest of the compiled core, so that a changed simulator of the same version computes new results.
-
-    The linker's build ID in an ELF file serves as the digest if it exists, because reading the whole library takes as
-    long as thirty small runs.
-    """
-    path = Path(str(_core.__file__))
-    with path.open("rb") as file:
-        note = re.search(NT_GNU_BUILD_ID, file.read(1 << 16), re.DOTALL)
-    return note[1].hex() if note else hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def run_folder(combination: Mapping[str, Any], seed: int) -> str:

@@ -24,12 +24,13 @@ if TYPE_CHECKING:
 
     from pauseframe import _core
     from pauseframe._plain import Settings, Value
+    from pauseframe.report.inline import InlinePage
     from pauseframe.results import TableName
     from pauseframe.sweep.plan import PlannedRow, SweepManifest
     from pauseframe.types import Manifest
 
 MANIFEST = "sweep.json"
-AGAIN = "pauseframe sweep --resume computes its run again"
+AGAIN = "the same pauseframe sweep computes its run again"
 PART_BYTES = 1 << 23
 """Maximum bytes of packed tables that are decoded at a time."""
 TABLES = ("runs.parquet", "flows.parquet", "queries.parquet", "ports.parquet", "jobs.parquet", "ranks.parquet")
@@ -257,6 +258,15 @@ class Sweep:
         from pauseframe.sweep.compare import compare
 
         return build_sweep_report(compare([self.folder]), Path(out))
+
+    def plot(self, metric: str = "fct_us.p99") -> InlinePage:
+        """Medians of a metric over the axes, with intervals over the seeds, shown in a notebook.
+
+        `metric` is named as in the summary. Raises InputError if no run has it.
+        """
+        from pauseframe.report.inline import plot_sweep
+
+        return plot_sweep(self, metric)
 
     def _typed_axes(self) -> dict[str, type]:
         return {axis: _kind(values) for axis, values in self.axes.items()}

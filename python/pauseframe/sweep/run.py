@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError, RunError
 from pauseframe._files import read_object, write_text
+from pauseframe._lock import locked
+from pauseframe._places import RESULTS, first_that
 from pauseframe.sweep.batch import BATCHES, Batches, batch_files, link_batches, remove_runs
 from pauseframe.sweep.progress import SweepDisplay
 from pauseframe.sweep.results import MANIFEST, TABLES, Sweep, load_sweep, write_tables
@@ -51,16 +53,33 @@ def carry_out(
     progress: bool | None = None,
 ) -> Sweep:
     """Computes the missing runs of a plan; the arguments are those of `sweep`."""
-    folder = Path(out) if out is not None else Path("results") / f"{plan.name}-sweep"
+    folder = Path(out) if out is not None else _folder_for(plan)
     index, count = shard or (1, 1)
     if not 1 <= index <= count:
         raise InputError(f"shard {index}/{count}: the first number is from 1 to the second")
     if jobs is not None and jobs < 1:
         raise InputError(f"jobs = {jobs}: at least one")
-    _open(folder, plan, resume or shard is not None)
+    _check(folder, plan, resume or shard is not None)
+    with locked(folder, shared=shard is not None):
+        _open(folder, plan, resume or shard is not None)
+        return _fill(plan, folder, store, jobs, on, (index, count), keep_runs, threads, progress)
+
+
+def _fill(
+    plan: Plan,
+    folder: Path,
+    store: str | Path | None,
+    jobs: int | None,
+    on: str | Client | None,
+    shard: tuple[int, int],
+    keep_runs: bool,
+    threads: int | None,
+    progress: bool | None,
+) -> Sweep:
+    """Computes the missing runs of a plan in its folder."""
     keep = Store(Path(store) if store is not None else folder.absolute().parent / STORE_NAME)
     keep.clean()
-    runs = plan.shard(index, count)
+    runs = plan.shard(*shard)
     as_folders = keep_runs or any(CAPTURE in run.toml for run in runs)
     target = Target(
         keep.root if as_folders else None, None if as_folders else folder / BATCHES, threads or 1, plan.plugins
@@ -75,7 +94,7 @@ def carry_out(
     except KeyboardInterrupt:
         done = len(load_sweep(folder).finished)
         sys.stderr.write(
-            f"interrupted; {done} of {len(plan.runs)} runs are kept in {folder}, --resume does the others\n"
+            f"interrupted; {done} of {len(plan.runs)} runs are kept in {folder}; the same command does the others\n"
         )
         raise
     finally:
@@ -91,27 +110,50 @@ def carry_out(
     return sweep
 
 
+def _folder_for(plan: Plan) -> Path:
+    """The folder of a sweep whose command names none: results/NAME-sweep, or a numbered one if others are there."""
+    wanted = RESULTS / f"{plan.name}-sweep"
+    folder = first_that(wanted, lambda folder: _obstacle(folder, plan) is None)
+    if folder != wanted:
+        sys.stderr.write(f"note: {wanted} has another sweep, so this one goes to {folder}\n")
+    return folder
+
+
 def _open(folder: Path, plan: Plan, may_exist: bool) -> None:
     """Writes `sweep.json`, unless the folder has a sweep with another plan."""
+    _check(folder, plan, may_exist)  # another process may have been quicker
+    if read_object(folder / MANIFEST) != plan.manifest():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(folder / MANIFEST, json.dumps(plan.manifest()) + "\n", sync=True)
+    else:
+        (folder / MANIFEST).touch()  # the last sweep
+
+
+def _check(folder: Path, plan: Plan, may_exist: bool) -> None:
+    """Refuses a folder that has something else, another sweep, or without `may_exist` any sweep."""
+    if not may_exist and (folder / MANIFEST).exists():
+        raise InputError(f"{folder} has a sweep; resume=True does what is missing in it")
+    if (why := _obstacle(folder, plan)) is not None:
+        raise InputError(f"{folder} {why}")
+
+
+def _obstacle(folder: Path, plan: Plan) -> str | None:
+    """The reason why a folder cannot have this sweep, or None; a sweep of which this one has all runs may grow."""
     old = read_object(folder / MANIFEST)
     if old is None:
         if folder.is_dir() and any(entry.name != MANIFEST for entry in folder.iterdir() if entry.name[0] != "."):
-            raise InputError(f"{folder} exists and is not a sweep; choose another --out")
-    elif not may_exist:
-        raise InputError(f"{folder} has a sweep; --resume does what is missing in it")
-    elif old.get("version") != plan.manifest()["version"]:
-        raise InputError(f"{folder} was begun with pauseframe {old.get('version')}; choose another --out")
-    else:
-        now = {run.path: run.key for run in plan.runs}
-        lost = [row["path"] for row in load_sweep(folder).planned if now.get(row["path"]) != row["key"]]
-        if lost:
-            raise InputError(
-                f"{folder} has another sweep: {len(lost)} of its runs, such as {lost[0]}, are different or not in this "
-                "one; choose another --out (what was computed is taken from the store)"
-            )
-    if old != plan.manifest():
-        folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / MANIFEST, json.dumps(plan.manifest()) + "\n", sync=True)
+            return "exists and is not a sweep; choose another --out"
+        return None
+    if old.get("version") != plan.manifest()["version"]:
+        return f"was begun with pauseframe {old.get('version')}; choose another --out"
+    now = {run.path: run.key for run in plan.runs}
+    lost = [row["path"] for row in load_sweep(folder).planned if now.get(row["path"]) != row["key"]]
+    if not lost:
+        return None
+    return (
+        f"has another sweep: {len(lost)} of its runs, such as {lost[0]}, are different or not in this one; choose "
+        "another --out (what was computed is taken from the store)"
+    )
 
 
 def _reuse_folders(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list[PlannedRun], int]:
@@ -214,9 +256,11 @@ def settle(outcome: Outcome, folder: Path, target: Target, failed: set[str]) -> 
                 forget_failure(folder, run.path)
             return None
         if is_disk_full(error):
-            raise RunError(f"no room left for results: {error}; what is finished is kept, --resume does the rest")
+            raise RunError(
+                f"no room left for results: {error}; what is finished is kept, the same command does the rest"
+            )
         entry = record_failure(folder / run.path, scenario_of(run), run, error)
     except OSError as problem:
-        text = f"{folder / run.path}: {problem}; what is finished is kept, --resume does the rest"
+        text = f"{folder / run.path}: {problem}; what is finished is kept, the same command does the rest"
         raise RunError(text) from problem
     return f"{run.path} failed: {error}\n  to see it again: {entry['command']}"

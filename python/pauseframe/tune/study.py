@@ -15,6 +15,7 @@ from pauseframe import _core
 from pauseframe._core import InputError
 from pauseframe._files import read_object, refuse_file, write_text
 from pauseframe._lock import locked
+from pauseframe._places import RESULTS, first_that
 from pauseframe._problems import failure
 from pauseframe.sweep.incremental import IncrementalSweep
 from pauseframe.sweep.plan import Source
@@ -330,7 +331,7 @@ def carry_out(
     from pauseframe.plugins.load import loaded_files
 
     need_numpy()
-    folder = Path(out) if out is not None else Path("results") / f"{study.name}-tune"
+    folder = Path(out) if out is not None else _folder_for(study)
     refuse_file(folder)
     _check_folder(folder, study, resume or shard is not None)
     with locked(folder, shared=shard is not None):
@@ -362,7 +363,7 @@ def _carry_out(
         answer = search(study, lab, beside_random, display.trial_ended)
         runs.finish(study.name, lab.axes())
     except KeyboardInterrupt:
-        sys.stderr.write(f"interrupted; {len(runs.runs)} runs are kept in {folder}, --resume goes on with the search\n")
+        sys.stderr.write(f"interrupted; {len(runs.runs)} runs are kept in {folder}; the same command goes on\n")
         raise
     finally:
         runs.close()
@@ -422,19 +423,37 @@ def _waited(lab: Laboratory) -> float:
     return float(getattr(lab, "waited_s", 0.0))
 
 
+def _folder_for(study: Study) -> Path:
+    """The folder of a search whose command names none: results/NAME-tune, or a numbered one if others are there."""
+    wanted = RESULTS / f"{study.name}-tune"
+    digest = study.digest()
+    folder = first_that(wanted, lambda folder: _obstacle(folder, digest) is None)
+    if folder != wanted:
+        sys.stderr.write(f"note: {wanted} has another search, so this one goes to {folder}\n")
+    return folder
+
+
 def _check_folder(folder: Path, study: Study, may_exist: bool) -> None:
     """Refuses a folder that has something else, another search, or without `may_exist` any search."""
+    if not may_exist and (folder / SEARCH).exists():
+        raise InputError(f"{folder} has a search; resume=True goes on with it")
+    if (why := _obstacle(folder, study.digest())) is not None:
+        raise InputError(f"{folder} {why}")
+
+
+def _obstacle(folder: Path, digest: str) -> str | None:
+    """The reason why a folder cannot have the search with this digest, or None."""
     there = read_object(folder / SEARCH)
     if there is None:
         if folder.is_dir() and any(entry.name[0] != "." and entry.name != SEARCH for entry in folder.iterdir()):
-            raise InputError(f"{folder} exists and is not a search; choose another --out")
-    elif not may_exist:
-        raise InputError(f"{folder} has a search; --resume goes on with it")
-    elif there.get("digest") != study.digest():
-        raise InputError(
-            f"{folder} has another search: scenario, [tune] or a version differs; choose another --out (finished runs "
-            "are taken from the store)"
-        )
+            return "exists and is not a search; choose another --out"
+        return None
+    if there.get("digest") == digest:
+        return None
+    return (
+        "has another search: scenario, [tune] or a version differs; choose another --out (finished runs are taken from "
+        "the store)"
+    )
 
 
 def _open(folder: Path, study: Study, may_exist: bool) -> None:

@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pauseframe import _core
+from pauseframe._run_key import run_key
 from pauseframe._text import printable
 from pauseframe.sweep.batch import BATCHES, Batches
-from pauseframe.sweep.plan import PlannedRun, run_folder, run_key
+from pauseframe.sweep.plan import PlannedRun, run_folder
 from pauseframe.sweep.spec import label
 from pauseframe.tune.limits import refusal
 from pauseframe.tune.metrics import Reading, read_metrics

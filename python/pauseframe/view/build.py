@@ -14,6 +14,7 @@ import polars as pl
 
 from pauseframe._core import InputError, __version__
 from pauseframe._files import write_text
+from pauseframe.report.html import UPLOT, asset
 from pauseframe.view.layout import Graph, arrange
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 
     from pauseframe.view.data import DeadlockedPorts, Playback
 
-UPLOT = "uPlot-1.6.32"
 SCRIPTS = ("run.js", "causes.js", "map.js", "charts.js", "details.js", "player.js")
 RUNS_MAX = 2
 TICKS = 2**32 - 1
@@ -53,8 +53,8 @@ def view_page(runs: Sequence[Playback], *, report: str | None = None) -> str:
         runs=[run.name for run in runs],
         report=report,
         data=Markup(text.replace("<", "\\u003c")),
-        uplot_css=Markup(_asset(f"{UPLOT}.min.css")),
-        scripts=Markup("\n".join([_asset(f"{UPLOT}.min.js"), *map(_script, SCRIPTS)])),
+        uplot_css=Markup(asset(f"{UPLOT}.min.css")),
+        scripts=Markup("\n".join([asset(f"{UPLOT}.min.js"), *map(_script, SCRIPTS)])),
     )
     return html
 
@@ -64,10 +64,6 @@ def _told_apart(runs: Sequence[Playback]) -> Sequence[Playback]:
     if len({run.name for run in runs}) == len(runs):
         return runs
     return [replace(run, name=f"{run.name} ({run.folder.resolve().name})") for run in runs]
-
-
-def _asset(name: str) -> str:
-    return files("pauseframe.view").joinpath("assets", name).read_text(encoding="utf-8")
 
 
 def _script(name: str) -> str:

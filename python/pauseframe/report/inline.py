@@ -1,0 +1,83 @@
+"""Figures and pages that a notebook shows in a frame: `run.plot`, `run.view`, `run.report`, `sweep.plot`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pauseframe._core import InputError
+from pauseframe._text import none_of
+from pauseframe.report import figures
+from pauseframe.report.html import page
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from pauseframe.report.data import RunData
+    from pauseframe.report.figures import Figure
+    from pauseframe.sweep.results import Sweep
+
+RECEIVED = "received_bps"
+"""The metric of `run.plot` that every run has."""
+LEGEND = 130
+"""Pixels for captions, titles and legend of a figure."""
+HEADING = 80
+"""Pixels for the heading of a page."""
+
+
+class InlinePage:
+    """A page that a notebook shows in a frame, and that `save` writes to a file."""
+
+    def __init__(self, html: str, title: str, height: int = 800) -> None:
+        self.html = html
+        self.title = title
+        self.height = height
+
+    def save(self, path: str | Path) -> Path:
+        """Writes the page to a file and returns its path."""
+        from pathlib import Path
+
+        from pauseframe._files import write_text
+
+        return write_text(Path(path), self.html)
+
+    def __repr__(self) -> str:
+        return f"<{self.title}, {len(self.html) / 1e6:.1f} MB: shown in a notebook; .save(PATH) writes it to a file>"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        # An iframe separates the styles of page and notebook, and its srcdoc attribute needs no server.
+        style = f"width: 100%; height: {self.height}px; border: 0"
+        return f'<iframe srcdoc="{escape(self.html)}" style="{style}"></iframe>'
+
+
+def plot_runs(runs: Sequence[RunData], metric: str, lines: str | None) -> InlinePage:
+    """A metric of runs over time."""
+    if metric == RECEIVED:
+        return _inline(figures.throughput_figures(runs), metric)
+    if metric not in figures.LINES:
+        raise InputError(none_of(metric, [RECEIVED, *figures.LINES]))
+    found = figures.line_figures(runs, lines, [metric])
+    if not found or not any(figure["data"] for _, figure in found[0].parts):
+        names = "" if lines is None else f" for a name like {lines}"
+        raise InputError(
+            f'the run has no samples of {metric}{names}: record them with record.series = {{ every = "10 us", '
+            'ports = ["*"], flows = ["*"] }'
+        )
+    return _inline(found[0].parts, found[0].title)
+
+
+def plot_sweep(sweep: Sweep, metric: str) -> InlinePage:
+    """The medians of a metric over the axes of a sweep."""
+    from pauseframe.report.sweep import multiples
+    from pauseframe.sweep.compare import compare
+    from pauseframe.sweep.tables import title
+
+    panels = multiples(compare([sweep.folder], metrics=[metric]), metric, relative=False)
+    return _inline(panels, title(metric))
+
+
+def _inline(parts: Sequence[tuple[str, Figure]], title: str) -> InlinePage:
+    height = HEADING + sum(figure.get("height", 300) + LEGEND for _, figure in parts)
+    return InlinePage(page(parts, title=title), f"figure of {title}", height)

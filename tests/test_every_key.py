@@ -1,0 +1,632 @@
+"""Every key of the schema, changed: it changes a result, or somebody says that it does not.
+
+The keys come from the declarations, so a new key is covered on the day it is declared. Each is changed in the scenarios below (SCENARIOS),
+for each kind of transport, in packets and at flow level, until one shows a difference: in the fingerprint, the summary or a table, or in a
+warning or an error that names the key.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pauseframe import _core
+
+Tables = dict[str, Any]
+FABRIC = {
+    "kind": "leaf_spine",
+    "leaves": 2,
+    "spines": 2,
+    "hosts_per_leaf": 2,
+    "link": {"rate": "10 Gbps", "delay": "1 us"},
+}
+STAR = {"kind": "star", "hosts": 4, "link": {"rate": "10 Gbps", "delay": "1 us"}}
+LOSSY = {"preset": "dctcp"}
+LOSSLESS = {"preset": "tcp_bolt"}
+INCAST = {"kind": "n_to_1", "size": "200 KB"}
+
+SCENARIOS: dict[str, Tables] = {
+    "incast": {
+        "topology": STAR,
+        "switch": {"buffer": {"size": "40 KB"}, "marker": {"kind": "step", "k": "20 KB"}},
+        "transport": LOSSY,
+        "workload": [INCAST],
+    },
+    "lossless": {
+        "stop": {"time": "3 ms"},
+        "topology": STAR,
+        "switch": {
+            "buffer": {"size": "60 KB"},
+            "pfc": {"watchdog": {"detection": "300 us", "restoration": "300 us"}, "ports": [{"ports": ["host3:*"]}]},
+        },
+        "host": {"slow_receivers": [{"host": "host1", "rate": "1 Gbps", "buffer": "30 KB"}]},
+        "pause_storm": [{"senders": ["host2"], "start": "100 us", "stop": "1500 us", "frames_per_second": 20000.0}],
+        "transport": LOSSLESS,
+        "workload": [INCAST, {"kind": "permutation", "size": "300 KB"}],
+    },
+    "shared": {
+        "topology": FABRIC,
+        "switch": {
+            "buffer": {"policy": "shared", "size": "150 KB", "alpha": 0.5},
+            "marker": {"kind": "red", "min": "5 KB", "max": "30 KB", "p_max": 0.5},
+            "pfc": {"headroom_pool": {"over_subscription": 2.0}},
+            "classes": {
+                "NAME": {"priorities": [3], "marker": {"kind": "red", "min": "3 KB", "max": "20 KB", "p_max": 0.5}}
+            },
+        },
+        "transport": LOSSY,
+        "transports": {"other": LOSSLESS},
+        "workload": [
+            INCAST,
+            {"name": "two", "transport": "other", "kind": "n_to_1", "size": "300 KB"},
+            {
+                "kind": "udp",
+                "rate": "4 Gbps",
+                "sources": ["host1"],
+                "destinations": ["host0"],
+                "priority": 3,
+                "stop": "300 us",
+            },
+        ],
+    },
+    "planned": {
+        "stop": {"time": "3 ms"},
+        "topology": FABRIC,
+        "routing": {"kind": "order_pair", "vlans": 4},
+        "transport": LOSSLESS,
+        "workload": [INCAST, {"kind": "permutation", "size": "100 KB"}],
+    },
+    "failing": {
+        "stop": {"time": "5 ms"},
+        "topology": FABRIC,
+        "routing": {"kind": "ecmp", "convergence": "300 us"},
+        "failure": [{"link": ["leaf0", "spine0"], "down": "50 us", "up": "1 ms"}],
+        "corruption": [{"ports": ["leaf*:*"], "ber": 1e-6}],
+        "transport": LOSSY,
+        "workload": [INCAST, {"kind": "permutation", "size": "300 KB"}],
+    },
+    "qcn": {
+        "stop": {"time": "3 ms"},
+        "topology": STAR,
+        "qcn": {"q_eq": "6 KB", "sample": "15 KB", "byte_counter": "15 KB", "timer": "100 us"},
+        "transport": LOSSLESS,
+        "workload": [{"kind": "n_to_1", "size": "1 MB"}],
+    },
+    "timeouts": {
+        "stop": {"time": "3 s"},
+        "topology": STAR,
+        "switch": {"buffer": {"size": "12 KB"}, "marker": {"kind": "none"}},
+        "host": {"rx_delay": "20 us", "wire_jitters": [{"host": "*", "to_switch": "1 us", "to_host": "1 us"}]},
+        "transport": {"preset": "newreno", "rdma": {"rdma_send": True, "rdma_receives": 1}},
+        "workload": [
+            INCAST,
+            {
+                "kind": "requests",
+                "client": "host0",
+                "servers": ["host2"],
+                "count": 5,
+                "response": "40 KB",
+                "pause": "400 ms",
+            },
+        ],
+    },
+    "offloads": {
+        "topology": {**STAR, "link": {"rate": "1 Gbps", "delay": "1 us"}},
+        "host": {"tso": True, "gro": True, "tx_delay": "3 us", "nic_queue": "fifo", "nic_buffer": "200 KB"},
+        "transport": {"preset": "cubic"},
+        "workload": [INCAST, {"kind": "permutation", "size": "500 KB"}],
+    },
+    "old": {
+        "stop": {"time": "2 s"},
+        "topology": STAR,
+        "switch": {"buffer": {"size": "30 KB"}},
+        "host": {"rx_delay": "50 us"},
+        "transport": {"preset": "newreno", "stack": "freebsd9", "ecn": "classic", "sack": False},
+        "workload": [
+            {"kind": "n_to_1", "size": "600 KB"},
+            {
+                "kind": "requests",
+                "client": "host1",
+                "server": "host2",
+                "count": 20,
+                "persistent": False,
+                "response": "90 KB",
+            },
+        ],
+    },
+    "overtaking": {
+        "topology": {**FABRIC, "fabric_link": {"rate": "10 Gbps", "delay": "9 us"}},
+        "routing": {"kind": "spray"},
+        "transport": {"preset": "newreno", "fast_retransmit": True},
+        "workload": [{"kind": "permutation", "size": "2 MB"}],
+    },
+    "hasty": {
+        "stop": {"time": "100 ms"},
+        "topology": STAR,
+        "host": {"rx_delay": "100 us"},
+        "transport": {
+            "preset": "newreno",
+            "rto_min": "120 us",
+            "rto_initial": "1 ms",
+            "rto_granularity": "10 us",
+            "rto_form": "rfc",
+            "timer_wheel": False,
+        },
+        "workload": [INCAST, {"kind": "permutation", "size": "2 MB"}],
+    },
+    "cut off": {
+        "stop": {"time": "1500 ms"},
+        "topology": STAR,
+        "host": {"silent": ["host3"]},
+        "failure": [{"link": ["host0", "switch"], "down": "50 us"}],
+        "transport": {"preset": "newreno", "rto_min": "1 ms", "rto_max": "2 s"},
+        "workload": [INCAST, {"kind": "n_to_1", "receiver": "host3", "size": "10 KB"}],
+    },
+    "long": {
+        "topology": STAR,
+        "switch": {"buffer": {"size": "60 KB"}, "marker": {"kind": "step", "k": "30 KB"}},
+        "host": {"rx_delay": "40 us"},
+        "transport": {"preset": "cubic", "rdma": {"dcqcn_rise_interval": "3 us", "dcqcn_recovery_steps": 1}},
+        "workload": [{"kind": "n_to_1", "size": "8 MB"}],
+    },
+    "deadlock": {
+        "stop": {"time": "3 ms"},
+        "topology": {"kind": "ring", "switches": 5, "hosts_per_switch": 1},
+        "switch": {"buffer": {"size": "100 KB"}},
+        "transport": {"preset": "tcp_bolt", "tcp": {"initial_window": "4 MB"}},
+        "workload": [
+            {
+                "kind": "flows",
+                "flows": [{"src": f"host{i}", "dst": f"host{(i + 2) % 5}", "size": "6 MB"} for i in range(5)],
+            }
+        ],
+    },
+    "recorded": {
+        "stop": {"time": "200 us"},
+        "topology": FABRIC,
+        "switch": {"buffer": {"size": "40 KB"}},
+        "record": {
+            "series": {"every": "20 us", "flows": ["*"]},
+            "packets": {"limit": 2000},
+            "pause_tree": {"limit": 1000},
+            "states": {"every": "20 us"},
+        },
+        "transport": LOSSLESS,
+        "workload": [INCAST],
+    },
+}
+
+# What selects a kind of table, and the table's other keys.
+KINDS: dict[tuple[str, str], Tables] = {
+    ("topology.kind", "fat_tree"): {"k": 2},
+    ("topology.kind", "xgft"): {"m": [2, 2], "w": [1, 2]},
+    ("topology.kind", "pgft"): {"m": [2, 2], "w": [1, 2], "p": [1, 1]},
+    ("topology.kind", "leaf_spine"): {"leaves": 2, "spines": 2, "hosts_per_leaf": 2},
+    ("topology.kind", "dumbbell"): {"left": 2, "right": 2},
+    ("topology.kind", "star"): {"hosts": 4},
+    ("topology.kind", "line"): {"switches": 2, "hosts_per_switch": 2},
+    ("topology.kind", "ring"): {"switches": 3, "hosts_per_switch": 1},
+    ("topology.kind", "jellyfish"): {"switches": 6, "network_ports": 3, "hosts_per_switch": 1},
+    ("topology.kind", "torus"): {"lengths": [2, 2], "hosts_per_switch": 1},
+    ("topology.kind", "dragonfly"): {"p": 1, "a": 2, "h": 1, "g": 3},
+    ("topology.kind", "custom"): {
+        "hosts": ["host0", "host1", "host2", "host3"],
+        "switches": ["leaf0"],
+        "links": [{"ends": [f"host{i}", "leaf0"], "rate": "10 Gbps", "delay": "1 us"} for i in range(4)],
+    },
+    ("routing.kind", "auto"): {},
+    ("switch.buffer.policy", "per_port"): {"size": "40 KB"},
+    ("switch.buffer.policy", "shared"): {"size": "150 KB", "alpha": 0.5},
+    ("switch.buffer.policy", "ideal_output_queued"): {"size": "100 KB"},
+    ("switch.marker.kind", "step"): {"k": "20 KB"},
+    ("switch.marker.kind", "red"): {"min": "5 KB", "max": "30 KB", "p_max": 0.5},
+    ("switch.classes.NAME.marker.kind", "step"): {"k": "10 KB"},
+    ("switch.classes.NAME.marker.kind", "red"): {"min": "3 KB", "max": "20 KB", "p_max": 0.5},
+    ("switch.scheduler.kind", "ets"): {"groups": [{"priorities": [0], "share": 30}, {"priorities": [3], "share": 70}]},
+    ("workload.kind", "flows"): {
+        "flows": [
+            {"src": "host1", "dst": "host0", "size": "100 KB", "id": "a"},
+            {"src": "host2", "dst": "host0", "size": "100 KB", "id": "b"},
+        ]
+    },
+    ("workload.kind", "permutation"): {"size": "200 KB"},
+    ("workload.kind", "n_to_1"): {"size": "200 KB"},
+    ("workload.kind", "long_flows"): {"flows": [{"src": "host1", "dst": "host0"}, {"src": "host2", "dst": "host0"}]},
+    ("workload.kind", "incast"): {"rate": 2000.0, "fan_in": 3, "stop": "1 ms"},
+    ("workload.kind", "requests"): {
+        "client": "host0",
+        "servers": ["host1", "host2"],
+        "count": 6,
+        "reply_delay": "5 us",
+    },
+    ("workload.kind", "background"): {
+        "arrivals": {"kind": "load", "load": 0.4},
+        "sizes": {"kind": "fixed", "size": "30 KB"},
+        "stop": "1 ms",
+    },
+    ("workload.kind", "scatter_gather"): {
+        "aggregators": ["host0"],
+        "stop": "3 ms",
+        "gaps": {"kind": "exponential", "mean": "300 us"},
+    },
+    ("workload.kind", "hotspot"): {"burst_start": "100 us", "burst": "200 us", "stop": "1 ms"},
+    ("workload.kind", "storage"): {
+        "targets": ["host0"],
+        "sizes": {"kind": "fixed", "size": "20 KB"},
+        "count": 8,
+        "read_share": 0.5,
+    },
+    ("workload.kind", "udp"): {"rate": "6 Gbps", "stop": "300 us"},
+    ("workload.kind", "application"): {"pattern": "all_reduce", "ranks": 4, "size": "200 KB", "compute": "10 us"},
+    ("workload.sizes.kind", "fixed"): {"size": "20 KB"},
+    ("workload.sizes.kind", "uniform"): {"min": "10 KB", "max": "30 KB"},
+    ("workload.sizes.kind", "log_uniform"): {"min": "10 KB", "max": "30 KB"},
+    ("workload.sizes.kind", "list"): {"sizes": ["10 KB", "20 KB"]},
+    ("workload.sizes.kind", "cdf"): {"points": [[1000, 0.5], [30000, 1.0]]},
+    ("workload.burst.sizes.kind", "fixed"): {"size": "20 KB"},
+    ("workload.burst.sizes.kind", "uniform"): {"min": "10 KB", "max": "30 KB"},
+    ("workload.burst.sizes.kind", "log_uniform"): {"min": "10 KB", "max": "30 KB"},
+    ("workload.burst.sizes.kind", "list"): {"sizes": ["10 KB", "20 KB"]},
+    ("workload.burst.sizes.kind", "cdf"): {"points": [[1000, 0.5], [30000, 1.0]]},
+    ("workload.arrivals.kind", "load"): {"load": 0.4},
+    ("workload.arrivals.kind", "rate"): {"per_host": 3000.0},
+    ("workload.arrivals.kind", "concurrency"): {"per_host": 2},
+    ("workload.gaps.kind", "exponential"): {"mean": "300 us"},
+    ("workload.gaps.kind", "log_normal"): {"mean": "300 us", "sigma": 1.0},
+}
+
+# Values for keys whose type does not say what they are.
+VALUES: dict[str, list[Any]] = {
+    "host.wire_jitters": [[{"host": "*", "to_switch": "3 us"}]],
+    "host.slow_receivers": [[{"host": "host0", "rate": "1 Gbps", "buffer": "20 KB"}]],
+    "host.refusing": [["host0"]],
+    "host.silent": [["host0"]],
+    "host.kernel_hosts": [["host0"]],
+    "host.sysctl": [["net.ipv4.tcp_sack = 0"]],
+    "host.qdisc": ["fq"],
+    "host.route": ["initcwnd 20"],
+    "switch.priority_of_dscp": [[[0, 3]], [[0, 5]]],
+    "switch.pfc.priorities": [[4], [0]],
+    "switch.pfc.ports": [[{"ports": ["*:*"], "sends": False}]],
+    "switch.scheduler.groups": [[{"priorities": [0], "share": 90}, {"priorities": [3], "share": 10}]],
+    "qcn.priorities": [[1]],
+    "topology.m": [[3, 2]],
+    "topology.w": [[1, 1]],
+    "topology.p": [[1, 2], 2],
+    "topology.lengths": [[3, 2]],
+    "routing.root": ["leaf1"],
+    "routing.demand": [[{"src": "host1", "dst": "host0", "rate": "1 Gbps"}]],
+    "workload.servers": [["host3"]],
+    "workload.targets": [["host1"]],
+    "workload.initiators": [["host3"]],
+    "workload.aggregators": [["host2"]],
+    "workload.hosts": [["host0", "host1"], ["host3", "host2", "host1", "host0"]],
+    "workload.sources": [["host2"]],
+    "workload.destinations": [["host1"]],
+    "workload.response": [["9 KB"], "9 KB"],
+    "workload.receiver": ["host2"],
+    "workload.client": ["host3"],
+    "workload.server": ["host3"],
+    "workload.transport": ["other"],
+    "workload.algorithm": ["ring", "rabenseifner"],
+    "workload.algorithms": [["all_reduce:ring"], ["all_reduce=ring"]],
+    "workload.grid": [[2, 2]],
+    "workload.flows": [[{"src": "host2", "dst": "host0", "size": "10 KB"}], [{"src": "host3", "dst": "host0"}]],
+    "workload.burst": [{"sizes": {"kind": "fixed", "size": "10 KB"}, "idle": "30 us"}],
+    "workload.sizes.points": [[[5000, 1.0]]],
+    "workload.burst.sizes.points": [[[5000, 1.0]]],
+    "workload.sizes.sizes": [["5 KB"]],
+    "workload.burst.sizes.sizes": [["5 KB"]],
+    "failure.link": [["leaf1", "spine1"]],
+    "failure.port": ["leaf1:0"],
+    "failure.node": ["spine1"],
+    "host.slow_receivers.host": ["host0"],
+    "host.wire_jitters.host": ["host1"],
+    "pause_storm.frames_per_second": [300.0, 1e6],
+    "switch.pfc.ports.ports": [["host1:*"], ["switch:*"]],
+    "switch.scheduler.groups.priorities": [[1]],
+    "switch.classes.NAME.priorities": [[0], [4]],
+    "workload.flows.src": ["host3"],
+    "workload.flows.dst": ["host3"],
+    "workload.flows.after": [["b"]],
+    "workload.flows.id": ["z"],
+    "workload.name": ["other"],
+    "topology.links.ends": [["host0", "leaf0"]],
+    "record.series.ports": [["leaf0:*"]],
+    "record.series.flows": [[]],
+    "record.packets.ports": [["leaf0:*"]],
+    "corruption.ports": [["spine*:*"]],
+    "pause_storm.senders": [["host3"]],
+    "pause_storm.priorities": [[0], [3, 4]],
+    "topology.hosts": [3, ["host0", "host1"]],
+    "transport.initial_window": ["2 segments", "bdp"],
+    "transport.rdma_mtu": ["256 B"],
+    "transport.congestion_control": ["newreno", "vegas"],
+    "name": ["other"],
+}
+LISTS = {
+    "host.slow_receivers",
+    "host.wire_jitters",
+    "failure",
+    "corruption",
+    "pause_storm",
+    "workload",
+    "workload.flows",
+    "switch.pfc.ports",
+    "switch.scheduler.groups",
+    "topology.links",
+}
+
+# Keys that change no result, or only one that this test does not see, each with the reason.
+EXCEPTIONS: dict[str, str] = {
+    "workload.name": "names rows of tables, which are compared without names",
+    "workload.flows[].id": "a name for `after`",
+}
+
+
+def toml(value: Any) -> str:
+    """A value as TOML."""
+    match value:
+        case dict():
+            return "{ " + ", ".join(f"{key} = {toml(one)}" for key, one in value.items()) + " }"
+        case list():
+            return "[" + ", ".join(toml(one) for one in value) + "]"
+        case bool():
+            return str(value).lower()
+        case str():
+            return json.dumps(value)
+        case _:
+            return repr(value)
+
+
+def text_of(tables: Tables) -> str:
+    return "".join(f"{key} = {toml(value)}\n" for key, value in tables.items())
+
+
+@cache
+def resolved(text: str) -> tuple[Any, str, tuple[str, ...]]:
+    """The scenario, the mistakes, and the warnings."""
+    try:
+        scenario = _core.resolve(text)
+    except _core.ScenarioError as error:
+        return None, "; ".join(f"{one['path']}: {one['message']}; {one['hint']}" for one in error.problems), ()
+    return scenario, "", tuple(scenario.warnings)
+
+
+@cache
+def outcome(text: str, level: str, folder: str) -> tuple[str, str, tuple[str, ...]]:
+    """A digest of all results, the mistakes, and the warnings."""
+    scenario, mistakes, warnings = resolved(text)
+    if scenario is None:
+        return "", mistakes, warnings
+    out = (
+        str(Path(folder) / hashlib.sha256((level + text).encode()).hexdigest())
+        if "packets" in text and folder
+        else None
+    )
+    try:
+        run: Any = _core.run_flows(scenario, out=out) if level == "flow" else _core.run(scenario, out=out, threads=1)
+    except _core.RunError as error:
+        return "", str(error), warnings
+    summary = {
+        key: value
+        for key, value in run.summary.items()
+        if not key.startswith(("wall", "peak", "out", "packet_hops_per", "thread"))
+    }
+    digest = hashlib.sha256(json.dumps(summary, default=str, sort_keys=True).encode())
+    if level == "packets":
+        for name, part in run.packed():
+            digest.update(name.encode() + part)
+    else:
+        for table in (run.flows, run.links):
+            digest.update(repr(rows(table)).encode())
+    for file in sorted(Path(out).glob("*.pcapng")) if out else ():
+        digest.update(file.read_bytes())
+    return digest.hexdigest(), "", (*warnings, *run.summary["warnings"])
+
+
+def rows(table: Any) -> Any:
+    import polars as pl
+
+    return pl.DataFrame(table).rows()
+
+
+def spread(tables: Tables, path: str, value: Any) -> None:
+    """Sets a key by its path in the reference; lists of tables get it in their first row."""
+    at: Any = tables
+    *above, last = path.replace("[]", "").split(".")
+    so_far: list[str] = []
+    for name in above:
+        so_far.append(name)
+        at = at.setdefault(name, [{}] if ".".join(so_far) in LISTS else {})
+        at = at[0] if isinstance(at, list) else at
+    at[last] = value
+
+
+def looked_up(tables: Tables, path: str) -> Any:
+    at: Any = tables
+    for name in path.replace("[]", "").split("."):
+        at = at[0] if isinstance(at, list) and at else at
+        at = at.get(name) if isinstance(at, dict) else None
+    return at
+
+
+def chosen(tables: Tables, when: str) -> Tables:
+    """The scenario with the kinds of tables that a condition names."""
+    tables = copy.deepcopy(tables)
+    for condition in when.split(" and "):
+        path, _, kind = condition.partition(" = ")
+        if not kind or looked_up(tables, path) == kind:
+            continue
+        above = path.rpartition(".")[0]
+        extra = KINDS.get((path, kind), {})
+        if above == "workload":
+            spread(tables, "workload", [{"kind": kind, **copy.deepcopy(extra)}])
+        elif above == "topology":
+            tables["topology"] = {"link": FABRIC["link"], "kind": kind, **copy.deepcopy(extra)}
+        elif path.startswith("transport."):
+            spread(tables, path, kind)
+        else:
+            spread(tables, above, {path.rpartition(".")[2]: kind, **copy.deepcopy(extra)})
+    return tables
+
+
+def of_kind(tables: Tables, kind: str) -> Tables:
+    """The scenario with all transports of one kind."""
+    tables = copy.deepcopy(tables)
+    everywhere = [tables["transport"], *tables.get("transports", {}).values()]
+    is_lossless = [one["preset"] == "tcp_bolt" for one in everywhere]
+    if kind == "rdma":
+        for one, lossless in zip(everywhere, is_lossless, strict=True):
+            of_kind = {"rdma": one["rdma"]} if "rdma" in one else {}
+            one.clear()
+            one.update({"preset": "roce_dcqcn", "lossless": lossless, **of_kind})
+    elif kind == "udp":
+        priority = 3 if any(is_lossless) else 0
+        source = {"kind": "udp", "rate": "6 Gbps", "destinations": ["host0"], "stop": "500 us"}
+        tables["workload"] = [
+            {**source, "sources": ["host1"], "priority": priority, "ecn": True},
+            {**source, "sources": ["host2"], "priority": 0, "name": "other"},
+        ]
+        tables["transport"] = {"preset": "cubic"}
+        tables.pop("transports", None)
+        if any(is_lossless):
+            tables.setdefault("switch", {}).setdefault("pfc", {})
+    return tables
+
+
+def numbers(doc: str) -> list[float]:
+    """Numbers inside of the range that a description ends with."""
+    found = re.search(r"\(([\d.]+) to ([\d.]+)\)$", doc)
+    if not found:
+        return []
+    low, high = float(found[1]), float(found[2])
+    return [high, low, (low + high) / 2]
+
+
+def candidates(row: dict[str, str], current: Any) -> Iterator[Any]:
+    """Other values of a key."""
+    path, kind = row["path"].replace("[]", ""), row["type"]
+    if path in VALUES:
+        yield from VALUES[path]
+    elif kind == "true or false":
+        yield from (True, False)
+    elif kind.startswith("one of "):
+        yield from (
+            name.strip()
+            for name in kind.removeprefix("one of ").replace(", or MODULE:NAME of a plug-in", "").split(",")
+        )
+    elif kind == "whole number" and path.startswith(("topology.", "routing.")):
+        yield from (1, 2, 3, 4, 5, 6, 8)
+    elif kind == "whole number":
+        yield from (1, 3, 0, 2, 5, 7, 12, 40, *(int(one) for one in numbers(row["doc"])))
+    elif kind == "number":
+        yield from (0.5, 0.1, 0.9, 2.0, 0.01, 8.0, 20.0, 1000.0, *numbers(row["doc"]))
+    elif kind == "time":
+        yield from ("1 us", "30 us", "200 us", "2 ms", "1 ns", "0 s", "50 ms")
+    elif kind in ("size", '"auto" or a size') or kind.startswith("a value, or"):
+        yield from ("3 KB", "20 KB", "64 B", "100 KB", "1 MB", "1 KB", "9000 B", 0.9)
+    elif kind == "rate":
+        yield from ("1 Gbps", "4 Gbps", "100 Mbps", "100 Gbps")
+    elif kind == "false or a table":
+        yield from (True, False, {})
+
+
+Row = dict[str, str]
+SKIPPED_TYPES = {"tables by name", "list of tables", "table"}
+
+
+def rows_of_schema() -> list[Row]:
+    """The keys, without tables that other keys fill and texts that name files."""
+    files = {"path", "text", "digest", "format", "file", "trace", "packed", "program", "hosts_file", "source", "flops"}
+    return [
+        row
+        for row in _core.options()
+        if row["path"].split(".")[-1] not in files
+        and not row["path"].startswith("plugins.")
+        and (row["type"] not in SKIPPED_TYPES or row["path"] in VALUES)
+        and "kind = file" not in row["when"]
+        and "kind = plan" not in row["when"]
+    ]
+
+
+def kinds_for(row: Row) -> list[str]:
+    """The kinds of transport that a key is tried with."""
+    found = re.search(r"transport\.kind = (\w+)", row["when"])
+    if found:
+        return [found[1]]
+    if row["path"].startswith(("transport.", "workload.", "topology.", "stop", "name", "seed", "clocks")):
+        return ["tcp", "rdma"] if "kind = udp" not in row["when"] else ["udp"]
+    return ["tcp", "rdma", "udp"]
+
+
+def says(words: str, path: str) -> bool:
+    """Whether a text names a key or its table."""
+    plain = path.replace("[]", "")
+    last = plain.rpartition(".")[2]
+    return bool(re.search(rf"(?<![a-z_]){re.escape(last)}(?![a-z_])", words)) or plain in words
+
+
+def shows(row: Row, kind: str, level: str, folder: str) -> bool:
+    """Whether some scenario shows that the key was changed."""
+    refused = False
+    for tables in SCENARIOS.values():
+        base = chosen(of_kind(tables, kind), row["when"])
+        before, mistakes, said = outcome(text_of(base), level, folder)
+        if mistakes:
+            refused = refused or says(mistakes, row["path"])
+            continue
+        current = looked_up(base, row["path"])
+        for value in candidates(row, current):
+            if value == current:
+                continue
+            changed = copy.deepcopy(base)
+            spread(changed, row["path"], value)
+            after, mistakes, now = outcome(text_of(changed), level, folder)
+            if mistakes:
+                refused = refused or says(mistakes, row["path"])
+            elif after != before or any(says(one, row["path"]) for one in now if one not in said):
+                return True
+    return refused
+
+
+def unseen(level: str, part: str, folder: str) -> list[str]:
+    """Keys whose change nobody shows."""
+    missing = []
+    for row in rows_of_schema():
+        if row["path"].split(".")[0].split("[")[0] not in PARTS[part]:
+            continue
+        for kind in kinds_for(row):
+            if not shows(row, kind, level, folder):
+                missing.append(f"{row['path']} ({row['when']}) with {kind}")
+    return missing
+
+
+PARTS = {
+    "transport": {"transport"},
+    "workload": {"workload"},
+    "switch": {"switch", "qcn"},
+    "routing": {"routing", "topology"},
+    "rest": {"name", "seed", "clocks", "stop", "host", "failure", "corruption", "pause_storm", "record"},
+}
+
+
+@pytest.mark.parametrize("level", ["packets", "flow"])
+@pytest.mark.parametrize("part", PARTS)
+def test_every_key_shows(level, part, tmp_path):
+    missing = [one for one in unseen(level, part, str(tmp_path)) if one.split(" ")[0] not in EXCEPTIONS]
+    assert missing == []
+
+
+def test_exceptions_are_few_and_exist():
+    known = {row["path"] for row in _core.options()}
+    assert set(EXCEPTIONS) <= known
+    assert len(EXCEPTIONS) <= 10
