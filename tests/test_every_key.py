@@ -45,7 +45,7 @@ SCENARIOS: dict[str, Tables] = {
         "topology": STAR,
         "switch": {
             "buffer": {"size": "60 KB"},
-            "pfc": {"watchdog": {"detection": "300 us", "restoration": "300 us"}, "ports": [{"ports": ["host3:*"]}]},
+            "pfc": {"watchdog": {"detection": "300 us", "restoration": "300 us"}, "ports": [{"ports": ["switch:*"]}]},
         },
         "host": {"slow_receivers": [{"host": "host1", "rate": "1 Gbps", "buffer": "30 KB"}]},
         "pause_storm": [{"senders": ["host2"], "start": "100 us", "stop": "1500 us", "frames_per_second": 20000.0}],
@@ -59,7 +59,7 @@ SCENARIOS: dict[str, Tables] = {
             "marker": {"kind": "red", "min": "5 KB", "max": "30 KB", "p_max": 0.5},
             "pfc": {"headroom_pool": {"over_subscription": 2.0}},
             "classes": {
-                "NAME": {"priorities": [3], "marker": {"kind": "red", "min": "3 KB", "max": "20 KB", "p_max": 0.5}}
+                "NAME": {"priorities": [1, 3], "marker": {"kind": "red", "min": "3 KB", "max": "20 KB", "p_max": 0.5}}
             },
         },
         "transport": LOSSY,
@@ -72,7 +72,7 @@ SCENARIOS: dict[str, Tables] = {
                 "rate": "4 Gbps",
                 "sources": ["host1"],
                 "destinations": ["host0"],
-                "priority": 3,
+                "priority": 1,
                 "stop": "300 us",
             },
         ],
@@ -174,14 +174,18 @@ SCENARIOS: dict[str, Tables] = {
         "topology": STAR,
         "switch": {"buffer": {"size": "60 KB"}, "marker": {"kind": "step", "k": "30 KB"}},
         "host": {"rx_delay": "40 us"},
-        "transport": {"preset": "cubic", "rdma": {"dcqcn_rise_interval": "3 us", "dcqcn_recovery_steps": 1}},
+        "transport": {
+            "preset": "cubic",
+            "tcp": {"cubic_friendly": False},
+            "rdma": {"dcqcn_rise_interval": "3 us", "dcqcn_recovery_steps": 1},
+        },
         "workload": [{"kind": "n_to_1", "size": "8 MB"}],
     },
     "deadlock": {
         "stop": {"time": "3 ms"},
         "topology": {"kind": "ring", "switches": 5, "hosts_per_switch": 1},
         "switch": {"buffer": {"size": "100 KB"}},
-        "transport": {"preset": "tcp_bolt", "tcp": {"initial_window": "4 MB"}},
+        "transport": {"preset": "tcp_bolt", "tcp": {"initial_window": "4 MB"}, "rdma": {"rdma_control": "none"}},
         "workload": [
             {
                 "kind": "flows",
@@ -200,7 +204,10 @@ SCENARIOS: dict[str, Tables] = {
             "states": {"every": "20 us"},
         },
         "transport": LOSSLESS,
-        "workload": [INCAST],
+        "workload": [
+            INCAST,
+            {"kind": "requests", "client": "host1", "server": "host2", "count": 10, "response": "8 KB"},
+        ],
     },
 }
 
@@ -219,8 +226,17 @@ KINDS: dict[tuple[str, str], Tables] = {
     ("topology.kind", "dragonfly"): {"p": 1, "a": 2, "h": 1, "g": 3},
     ("topology.kind", "custom"): {
         "hosts": ["host0", "host1", "host2", "host3"],
-        "switches": ["leaf0"],
-        "links": [{"ends": [f"host{i}", "leaf0"], "rate": "10 Gbps", "delay": "1 us"} for i in range(4)],
+        "switches": ["leaf0", "leaf1"],
+        "links": [
+            {"ends": ends, "rate": "10 Gbps", "delay": "1 us"}
+            for ends in (
+                ["host0", "leaf0"],
+                ["host1", "leaf0"],
+                ["host2", "leaf1"],
+                ["host3", "leaf1"],
+                ["leaf0", "leaf1"],
+            )
+        ],
     },
     ("routing.kind", "auto"): {},
     ("switch.buffer.policy", "per_port"): {"size": "40 KB"},
@@ -339,7 +355,8 @@ VALUES: dict[str, list[Any]] = {
     "workload.flows.after": [["b"]],
     "workload.flows.id": ["z"],
     "workload.name": ["other"],
-    "topology.links.ends": [["host0", "leaf0"]],
+    "topology.links.ends": [["host0", "leaf1"]],
+    "topology.switches": [["leaf1", "leaf0"], 4],
     "record.series.ports": [["leaf0:*"]],
     "record.series.flows": [[]],
     "record.packets.ports": [["leaf0:*"]],
@@ -365,10 +382,18 @@ LISTS = {
     "topology.links",
 }
 
+# What a key needs beside its kinds.
+BESIDE: dict[str, tuple[str, Any]] = {
+    "workload.grid": ("workload.pattern", "stencil"),
+    "switch.marker.not_ect": ("switch.marker.at", "enqueue"),
+    "switch.classes.NAME.marker.not_ect": ("switch.classes.NAME.marker.at", "enqueue"),
+}
+
 # Keys that change no result, or only one that this test does not see, each with the reason.
 EXCEPTIONS: dict[str, str] = {
     "workload.name": "names rows of tables, which are compared without names",
     "workload.flows[].id": "a name for `after`",
+    "routing.effort": "on a fabric of four switches all efforts find the same routes",
 }
 
 
@@ -494,7 +519,7 @@ def of_kind(tables: Tables, kind: str) -> Tables:
         source = {"kind": "udp", "rate": "6 Gbps", "destinations": ["host0"], "stop": "500 us"}
         tables["workload"] = [
             {**source, "sources": ["host1"], "priority": priority, "ecn": True},
-            {**source, "sources": ["host2"], "priority": 0, "name": "other"},
+            {**source, "sources": ["host2", "host3"], "priority": 0, "name": "other"},
         ]
         tables["transport"] = {"preset": "cubic"}
         tables.pop("transports", None)
@@ -580,6 +605,8 @@ def shows(row: Row, kind: str, level: str, folder: str) -> bool:
     refused = False
     for tables in SCENARIOS.values():
         base = chosen(of_kind(tables, kind), row["when"])
+        if beside := BESIDE.get(row["path"]):
+            spread(base, *beside)
         before, mistakes, said = outcome(text_of(base), level, folder)
         if mistakes:
             refused = refused or says(mistakes, row["path"])

@@ -69,6 +69,14 @@ pub(crate) trait Marking: Clone {
     }
 }
 
+/// Warns of a key that a document writes although another one leaves it without an effect.
+fn warn_of_idle_key(t: &mut Table, key: &str, is_idle: bool, why: &str) {
+    if is_idle && t.has(key) {
+        let path = t.at(key);
+        t.ledger.warn(format!("{path}: it changes nothing: {why}"));
+    }
+}
+
 /// Which packets a marker inspects. Others cost nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum InspectedPackets {

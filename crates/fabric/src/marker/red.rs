@@ -9,7 +9,7 @@
 //! RED would drop even ECT packets above its maximum, this one marks all of them.
 
 use super::by_port::PerPortBounds;
-use super::{PacketArrival, InspectedPackets, BUFFER_MAX, ValueByPort, PacketDeparture, MarkAt, Marking, NotEctAction, MarkerRandomStreams};
+use super::{PacketArrival, warn_of_idle_key, InspectedPackets, BUFFER_MAX, ValueByPort, PacketDeparture, MarkAt, Marking, NotEctAction, MarkerRandomStreams};
 use pauseframe_engine::Rng;
 use pauseframe_schema::bounds::Above;
 use pauseframe_schema::value::Setting;
@@ -38,12 +38,16 @@ table! {
         /// Above max the probability rises to 1 at twice max, instead of at once (Floyd 2000)
         gentle: bool = or(false);
         /// An idle period lowers the average as if so many packets of this size had met an empty queue
-        average_packet: Bytes = or_in(Bytes::kb(1), Bytes(1)..=BUFFER_MAX);
+        average_packet: Bytes = or_in(Bytes::kb(1), Bytes(1)..=BUFFER_MAX) => {
+            warn_of_idle_key(t, "average_packet", w_q >= 1.0, "w_q is 1, so nothing is averaged");
+        };
         /// Distribution of the gaps between marks
         #[source = "SONiC's test plan of ECN: p (q - min) / (max - min) of the packets"]
         spacing: MarkSpacing = or(MarkSpacing::Geometric);
         /// What happens to lossy packets above the threshold that are not ECN-capable; at dequeue they pass
-        not_ect: NotEctAction = or(NotEctAction::Drop);
+        not_ect: NotEctAction = or(NotEctAction::Drop) => {
+            warn_of_idle_key(t, "not_ect", at == MarkAt::Dequeue, "at is \"dequeue\", where every packet passes");
+        };
     }
     pub fn read(t);
 }

@@ -52,8 +52,12 @@ pub(super) fn check(
             ledger.warn(format!("{path}: it acts on TCP alone, which no workload uses: it changes nothing"));
         }
     }
+    if !kinds.has(Tcp) && !kinds.has(Rdma) && ledger.root.nearest("host.reaction").1 {
+        ledger.warn("host.reaction: nothing reacts to datagrams: it changes nothing");
+    }
     refusing_and_silent(ledger, host, &kinds);
     queues(ledger, switch, transports, workloads);
+    markers_of_lossless_classes(ledger, switch);
     let one_path = kinds.first(&[Rdma, Udp]).filter(|_| routing.picks_a_vlan_per_packet());
     if let Some(kind) = one_path {
         let message =
@@ -71,6 +75,18 @@ fn refusing_and_silent(ledger: &mut Ledger, host: &HostSpec, kinds: &Kinds) {
     }
     if kinds.has(Udp) && !host.silent.is_empty() {
         ledger.warn("host.silent: datagrams need no answer and count as delivered there, if the host is a destination");
+    }
+}
+
+/// Nothing lossless is dropped for want of ECN.
+fn markers_of_lossless_classes(ledger: &mut Ledger, switch: &SwitchSpec) {
+    let lossless = switch.pfc.as_ref().map_or(&[][..], |pfc| &pfc.priorities);
+    for (name, class) in &switch.classes {
+        let path = format!("switch.classes.{name}.marker.not_ect");
+        if class.priorities.iter().all(|priority| lossless.contains(priority)) && ledger.root.nearest(&path).1
+        {
+            ledger.warn(format!("{path}: it changes nothing: the priorities of this class are lossless"));
+        }
     }
 }
 
