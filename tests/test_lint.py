@@ -9,7 +9,8 @@ from pathlib import Path
 
 import lint_fabrics
 import pytest
-from pauseframe.devices.files import LARGEST
+from pauseframe._core import limit
+from pauseframe.devices.files import SHARE
 from pauseframe.devices.read import DeviceFileError, read_fabric
 from pauseframe.lint import lint, output
 from pauseframe.lint.engine import rules
@@ -335,8 +336,8 @@ def test_hostile_files_are_one_clear_sentence(tmp_path, name):
 def test_large_files_and_bytes_that_are_no_text(tmp_path):
     path = tmp_path / "large.json"
     with path.open("wb") as file:
-        file.truncate(LARGEST + 1)
-    with pytest.raises(DeviceFileError, match="split the file"):
+        file.truncate(limit("bytes") // SHARE + 1)
+    with pytest.raises(DeviceFileError, match="--limit bytes="):
         read_fabric([path])
     path.write_bytes(b'{"PORT": "\xff\xfe"}')
     with pytest.raises(DeviceFileError, match="UTF-8"):
