@@ -9,7 +9,9 @@ STAMP  := $(VENV)/.stamps
 # A test that hangs fails with its name: after so many seconds here, by pytest's own limits (pyproject.toml) in Python.
 LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/tools/limit_test_time.py', '300']
 
-.PHONY: help build demo test test-papers test-kernel changed check docs gallery dist platforms generate bench bench-growth calibrate pitfalls recount switches clean
+MUTANTS ?= 100000
+
+.PHONY: help build demo test test-papers test-kernel night changed check docs gallery dist platforms generate bench bench-growth calibrate pitfalls recount switches clean
 
 help:
 	@echo "make demo    TCP-Bolt beside four transports on the paper's fat tree: results/demo/report.html"
@@ -17,6 +19,7 @@ help:
 	@echo "make changed  checks and tests of what differs from main, or of one crate: CRATE=rdma"
 	@echo "make test-papers  the papers' experiments: a changed verdict fails"
 	@echo "make test-kernel  hosts with a Linux kernel, which it builds first (minutes, once)"
+	@echo "make night   what takes hours: 100,000 mutated inputs of all readers (MUTANTS=N)"
 	@echo "make build   $(BIN)/pauseframe"
 	@echo "make check   formatting, lints, English, types, stubs"
 	@echo "make docs    the documentation site: site/index.html"
@@ -46,6 +49,11 @@ test-papers: $(STAMP)/dev
 test-kernel: $(STAMP)/dev
 	$(BIN)/pauseframe kernel build
 	$(BIN)/python -m pytest tests/test_kernel.py
+
+# Another seed each night, so that nights add up.
+night: $(STAMP)/dev
+	MUTANTS=$(MUTANTS) MUTANTS_SEED=$$(date +%Y%m%d) $(BIN)/python -m pytest tests/test_readers.py --timeout 0 -k mutant
+	$(BIN)/python tests/test_damaged_results.py 10000
 
 changed:
 	$(PYTHON) tools/changed.py $(CRATE)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -150,6 +151,39 @@ def other_columns(file: Path, draw: random.Random) -> str:
     return f"column {column} {how}"
 
 
+def other_cell(file: Path, draw: random.Random) -> str:
+    """A table with one value that no run writes; digests in the manifest are those of this table."""
+    tables = sorted(file.parent.glob("*.parquet"))
+    file = draw.choice([path for path in tables if len(pl.read_parquet(path))])
+    frame = pl.read_parquet(file)
+    column = draw.choice(frame.columns)
+    kind, row = frame.schema[column], draw.randrange(len(frame))
+    values = frame[column].cast(pl.String).to_list() if kind == pl.Categorical else frame[column].to_list()
+    odd: list[object] = [None, "nohost", "", "host0:99", "flow x", "7"]
+    if kind.is_numeric():
+        odd = [None, 0, 255, 2**31, *([float("nan"), float("inf"), -1.0, 1e300] if kind.is_float() else [])]
+    elif isinstance(kind, pl.List):
+        odd = [None, [], [2**32 - 1], [None]]
+    value = draw.choice(odd)
+    try:
+        changed = pl.Series(column, [*values[:row], value, *values[row + 1 :]], strict=True, dtype=kind)
+    except (TypeError, OverflowError, pl.exceptions.PolarsError):  # too large for the type
+        value, changed = None, pl.Series(column, [*values[:row], None, *values[row + 1 :]], dtype=kind)
+    frame.with_columns(changed).write_parquet(file)
+    reseal(file.parent)
+    return f"{file.name} {column} {value!r}, resealed"
+
+
+def reseal(folder: Path) -> None:
+    """Puts the digests of the files into the manifest, as someone may who changes a table on purpose."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for name, seal in manifest.get("files", {}).items():
+        content = (folder / name).read_bytes()
+        seal |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    path.write_text(json.dumps(manifest))
+
+
 def other_json(file: Path, draw: random.Random) -> str:
     """The manifest with an entry removed, or with another type, size or sign."""
     file = file.with_name("manifest.json")
@@ -203,6 +237,7 @@ DAMAGES: list[Damage] = [
     unreadable,
     other_columns,
     other_columns,
+    *[other_cell] * 5,
     other_json,
     other_json,
 ]
@@ -304,8 +339,6 @@ def test_tables_are_checked_against_the_manifest(run: Path, tmp_path: Path, dama
 
 
 def test_the_digest_is_that_of_the_file(run: Path) -> None:
-    import hashlib
-
     files = json.loads((run / "manifest.json").read_text())["files"]
     assert set(files) == {path.name for path in run.iterdir()} - {"manifest.json", ".lock"}
     for name, seal in files.items():

@@ -1,8 +1,8 @@
 """Every key of the schema, changed: it changes a result, or somebody says that it does not.
 
-The keys come from the declarations, so a new key is covered on the day it is declared. Each is changed in the scenarios below (SCENARIOS),
-for each kind of transport, in packets and at flow level, until one shows a difference: in the fingerprint, the summary or a table, or in a
-warning or an error that names the key.
+The keys come from the declarations, so a new key is covered on the day it is declared. Each is changed in the
+scenarios below (SCENARIOS), for each kind of transport, in packets and at flow level, until one shows a difference: in
+the fingerprint, the summary or a table, or in a warning or an error that names the key.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import copy
 import hashlib
 import json
 import re
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
-
 from pauseframe import _core
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 Tables = dict[str, Any]
 FABRIC = {
@@ -537,32 +538,32 @@ def numbers(doc: str) -> list[float]:
     return [high, low, (low + high) / 2]
 
 
-def candidates(row: dict[str, str], current: Any) -> Iterator[Any]:
+BY_TYPE: dict[str, tuple[Any, ...]] = {
+    "true or false": (True, False),
+    "whole number": (1, 3, 0, 2, 5, 7, 12, 40),
+    "number": (0.5, 0.1, 0.9, 2.0, 0.01, 8.0, 20.0, 1000.0),
+    "time": ("1 us", "30 us", "200 us", "2 ms", "1 ns", "0 s", "50 ms"),
+    "size": ("3 KB", "20 KB", "64 B", "100 KB", "1 MB", "1 KB", "9000 B"),
+    "rate": ("1 Gbps", "4 Gbps", "100 Mbps", "100 Gbps"),
+    "false or a table": (True, False, {}),
+}
+
+
+def candidates(row: dict[str, str]) -> Iterator[Any]:
     """Other values of a key."""
     path, kind = row["path"].replace("[]", ""), row["type"]
     if path in VALUES:
         yield from VALUES[path]
-    elif kind == "true or false":
-        yield from (True, False)
     elif kind.startswith("one of "):
-        yield from (
-            name.strip()
-            for name in kind.removeprefix("one of ").replace(", or MODULE:NAME of a plug-in", "").split(",")
-        )
+        yield from (name.strip() for name in kind.removeprefix("one of ").split(","))
     elif kind == "whole number" and path.startswith(("topology.", "routing.")):
         yield from (1, 2, 3, 4, 5, 6, 8)
-    elif kind == "whole number":
-        yield from (1, 3, 0, 2, 5, 7, 12, 40, *(int(one) for one in numbers(row["doc"])))
-    elif kind == "number":
-        yield from (0.5, 0.1, 0.9, 2.0, 0.01, 8.0, 20.0, 1000.0, *numbers(row["doc"]))
-    elif kind == "time":
-        yield from ("1 us", "30 us", "200 us", "2 ms", "1 ns", "0 s", "50 ms")
-    elif kind in ("size", '"auto" or a size') or kind.startswith("a value, or"):
-        yield from ("3 KB", "20 KB", "64 B", "100 KB", "1 MB", "1 KB", "9000 B", 0.9)
-    elif kind == "rate":
-        yield from ("1 Gbps", "4 Gbps", "100 Mbps", "100 Gbps")
-    elif kind == "false or a table":
-        yield from (True, False, {})
+    elif kind.startswith("a value, or"):
+        yield from (*BY_TYPE["size"], 0.9)
+    else:
+        yield from BY_TYPE.get(kind, ())
+        inside = numbers(row["doc"]) if "number" in kind else []
+        yield from (int(one) for one in inside) if kind == "whole number" else inside
 
 
 Row = dict[str, str]
@@ -612,7 +613,7 @@ def shows(row: Row, kind: str, level: str, folder: str) -> bool:
             refused = refused or says(mistakes, row["path"])
             continue
         current = looked_up(base, row["path"])
-        for value in candidates(row, current):
+        for value in candidates(row):
             if value == current:
                 continue
             changed = copy.deepcopy(base)
@@ -627,14 +628,13 @@ def shows(row: Row, kind: str, level: str, folder: str) -> bool:
 
 def unseen(level: str, part: str, folder: str) -> list[str]:
     """Keys whose change nobody shows."""
-    missing = []
-    for row in rows_of_schema():
-        if row["path"].split(".")[0].split("[")[0] not in PARTS[part]:
-            continue
-        for kind in kinds_for(row):
-            if not shows(row, kind, level, folder):
-                missing.append(f"{row['path']} ({row['when']}) with {kind}")
-    return missing
+    here = [row for row in rows_of_schema() if row["path"].split(".")[0].split("[")[0] in PARTS[part]]
+    return [
+        f"{row['path']} ({row['when']}) with {kind}"
+        for row in here
+        for kind in kinds_for(row)
+        if not shows(row, kind, level, folder)
+    ]
 
 
 PARTS = {

@@ -134,5 +134,5 @@ def test_other_texts_are_no_dump(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="none of the registers"):
             read_dump(path)
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(InputError, match="no text"):
+    with pytest.raises(InputError, match="is not UTF-8"):
         read_dump(path)

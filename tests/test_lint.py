@@ -9,7 +9,8 @@ from pathlib import Path
 
 import lint_fabrics
 import pytest
-from pauseframe.devices.files import LARGEST
+from pauseframe._core import limit
+from pauseframe.devices.files import SHARE
 from pauseframe.devices.read import DeviceFileError, read_fabric
 from pauseframe.lint import lint, output
 from pauseframe.lint.engine import rules
@@ -208,6 +209,59 @@ def test_wiring_by_minigraph_and_topology(tmp_path):
     assert [str(link.b) for link in reading.fabric.links] == ["B:Ethernet4"]
 
 
+def fabric_of(tmp_path, *names):
+    for name in names:
+        save(tmp_path, f"{name}/config_db.json", {"DEVICE_METADATA": {"localhost": {"hostname": name}}, "PORT": PORTS})
+
+
+def minigraph(folder, *links):
+    ends = ("StartDevice", "StartPort", "EndDevice", "EndPort")
+    rows = ["".join(f"<{end}>{word}</{end}>" for end, word in zip(ends, link.split(), strict=True)) for link in links]
+    elements = "".join(f"<DeviceLinkBase>{row}</DeviceLinkBase>" for row in rows)
+    save(folder, "minigraph.xml", f"<DeviceMiniGraph>{elements}</DeviceMiniGraph>")
+
+
+@pytest.mark.parametrize(
+    "links",
+    [("A Ethernet0 B Ethernet0", "A Ethernet0 C Ethernet4"), ("B Ethernet0 A Ethernet0", "C Ethernet4 A Ethernet0")],
+)
+def test_a_port_that_a_minigraph_wires_twice_is_named(tmp_path, links):
+    fabric_of(tmp_path, *"ABC")
+    minigraph(tmp_path, *links)
+    fabric = read_fabric([tmp_path]).fabric
+    assert [{link.a.device, link.b.device} for link in fabric.links] == [{"A", "B"}]
+    note = "minigraph.xml: A:Ethernet0 is wired to B:Ethernet0 and to C:Ethernet4: only the first is used"
+    assert [one.rpartition("/")[2] for one in fabric.notes] == [note]
+
+
+def test_a_link_that_both_ends_name_has_no_note(tmp_path):
+    fabric_of(tmp_path, *"AB")
+    minigraph(tmp_path, "A Ethernet0 B Ethernet0", "B Ethernet0 A Ethernet0", "A Ethernet0 B Ethernet0")
+    fabric = read_fabric([tmp_path]).fabric
+    assert (len(fabric.links), fabric.notes) == (1, [])
+
+
+@pytest.mark.parametrize("linux", [False, True])
+def test_a_port_with_two_neighbours_in_lldp_is_named(tmp_path, linux):
+    fabric_of(tmp_path, *"ABC")
+    rows = [
+        {
+            "name": "Ethernet0",
+            "chassis": [{"name": [{"value": far}]}],
+            "port": [{"id": [{"type": "local", "value": "etp0"}]}],
+        }
+        for far in "BC"
+    ]
+    save(tmp_path, "A/lldp.json", {"lldp": [{"interface": rows}]})
+    if linux:
+        (tmp_path / "A" / "config_db.json").unlink()
+        save(tmp_path, "A/ip-link.json", [{"ifname": "Ethernet0"}])
+    fabric = read_fabric([tmp_path]).fabric
+    assert [link.b.device for link in fabric.links] == ["B"]
+    note = "lldp.json: A:Ethernet0 is wired to B:etp0 and to C:etp0: only the first is used"
+    assert note in [one.rpartition("/")[2] for one in fabric.notes]
+
+
 def test_lookup_table(tmp_path):
     save(
         tmp_path,
@@ -335,8 +389,8 @@ def test_hostile_files_are_one_clear_sentence(tmp_path, name):
 def test_large_files_and_bytes_that_are_no_text(tmp_path):
     path = tmp_path / "large.json"
     with path.open("wb") as file:
-        file.truncate(LARGEST + 1)
-    with pytest.raises(DeviceFileError, match="split the file"):
+        file.truncate(limit("bytes") // SHARE + 1)
+    with pytest.raises(DeviceFileError, match="--limit bytes="):
         read_fabric([path])
     path.write_bytes(b'{"PORT": "\xff\xfe"}')
     with pytest.raises(DeviceFileError, match="UTF-8"):

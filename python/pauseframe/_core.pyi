@@ -33,12 +33,14 @@ __all__ = [
     "Table",
     "Topology",
     "__version__",
+    "check_table",
     "columns",
     "congestion_control_contract",
     "engines",
     "explain_transport",
     "families",
     "flow_rates",
+    "limit",
     "link_headroom",
     "loaded_plugins",
     "options",
@@ -215,6 +217,12 @@ def congestion_control_contract(name: str) -> list[tuple[str, str, str | None]]:
 
 def term_hint(word: str, known: list[str]) -> str | None:
     """The error message for a term of the field that is not in `known`; None for any other word."""
+
+def check_table(path: str) -> None:
+    """Refuses a Parquet file whose rows exceed the limit of a table, from its footer alone."""
+
+def limit(name: str) -> int:
+    """The limit of readers with this name, such as `bytes`; `PAUSEFRAME_LIMITS` raises it."""
 
 def read_table(path: str) -> Table:
     """Reads a Parquet file. Raises RunError if the file is damaged or in another format."""

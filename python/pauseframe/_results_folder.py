@@ -16,6 +16,7 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from pauseframe import _core
+from pauseframe._reading import parse_toml, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,8 +32,6 @@ PROGRAM = "pauseframe"
 FLOW_LEVEL = "flow_level"
 """Kind of the manifest of a run without packets, whose tables have other columns."""
 SCENARIO = "scenario.resolved.toml"
-LARGEST_TEXT = 1 << 28
-"""Maximum size of a manifest or a scenario in bytes; a scenario with a million flows needs about a quarter of it."""
 LARGEST_NUMBER = 2.0**64
 """Largest number in a manifest: counters have 64 bits, and times in seconds or microseconds are far smaller."""
 WRITTEN_WITH = {
@@ -66,12 +65,10 @@ class ResultsFolder:
     @cached_property
     def scenario_toml(self) -> str:
         """The scenario with every default filled in."""
-        import tomllib
-
         text = _text(self._checked(SCENARIO))
         try:
-            tomllib.loads(text)
-        except (ValueError, RecursionError) as error:
+            parse_toml(text)
+        except ValueError as error:
             self.damaged(SCENARIO, f"it is not TOML: {error}")
         return text
 
@@ -87,12 +84,14 @@ class ResultsFolder:
 
     def read(self, name: str) -> _core.Table:
         """Reads a table into memory."""
+        import polars as pl
+
         path = self._checked_table(name)
         try:
             table = _core.read_table(str(path))
         except _core.RunError as error:
             self.damaged(path.name, str(error).removeprefix(f"{path}: "))
-        self._check_columns(name, table)
+        self._check_columns(name, pl.DataFrame(table).lazy())
         return table
 
     def scan(self, name: str) -> pl.LazyFrame:
@@ -102,8 +101,12 @@ class ResultsFolder:
         if not self._seals:
             return self.frame(name).lazy()
         path = self._checked_table(name)
-        self._check_columns(name, pl.scan_parquet(path).head(0).collect())
-        return pl.scan_parquet(path)
+        try:
+            _core.check_table(str(path))
+        except _core.RunError as error:
+            self.damaged(path.name, str(error).removeprefix(f"{path}: "))
+        self._check_columns(name, pl.scan_parquet(path))
+        return pl.scan_parquet(path)  # a new one: the other remembers where the rows are
 
     def frame(self, name: str) -> pl.DataFrame:
         """A table as a data frame."""
@@ -144,19 +147,19 @@ class ResultsFolder:
             self.damaged(file, f"it cannot be read ({error.strerror})")
         return path
 
-    def _check_columns(self, name: str, table: pl.DataFrame | _core.Table) -> None:
-        """Refuses a table whose columns are missing, or have other types than in this version."""
-        import polars as pl
-
+    def _check_columns(self, name: str, table: pl.LazyFrame) -> None:
+        """Refuses a table whose columns are missing, have other types than in this version, or odd values."""
         if self.manifest.get("kind") == FLOW_LEVEL:
             return
-        schema = pl.DataFrame(table).schema
+        schema = table.collect_schema()
         version = self.manifest["version"]
         for column, kind in _columns(name).items():
             if column not in schema:
                 self.damaged(f"{name}.parquet", f"it lacks the column {column} (pauseframe {version} wrote it)")
             if not _fits(kind, schema[column]):
                 self.damaged(f"{name}.parquet", f"the column {column} has the type {schema[column]}, not {kind}")
+        if odd := _odd_values(name, table):
+            self.damaged(f"{name}.parquet", odd)
 
 
 def open_results(folder: Path) -> ResultsFolder:
@@ -260,11 +263,9 @@ def _text(path: Path) -> str:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):
             _damaged(path, "it is not a regular file")
-        if found.st_size > LARGEST_TEXT:
-            _damaged(path, f"{found.st_size} bytes are more than a run writes")
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        _damaged(path, f"byte {error.start} is not UTF-8")
+        return read_text(path)
+    except _core.InputError as error:
+        _damaged(path, str(error).removeprefix(f"{path}: "))
     except OSError as error:
         _damaged(path, f"it cannot be read ({error.strerror})")
 
@@ -287,6 +288,21 @@ def _columns(table: str) -> dict[str, str]:
     """Columns and types of a table in this version."""
     rows = _core.columns()
     return {row["name"]: row["type"] for row in rows if row["page"] == "results" and row["table"] == table}
+
+
+def _odd_values(name: str, table: pl.LazyFrame) -> str | None:
+    """A column with a value that no run writes: none where there is always one, or a number that is not finite."""
+    import polars as pl
+
+    columns = _columns(name)
+    always = [column for column, kind in columns.items() if not kind.endswith("null")]
+    numbers = [column for column, kind in columns.items() if kind.startswith("float64")]
+    counts = [pl.col(column).null_count().alias(f"{column} has rows without a value") for column in always]
+    counts += [
+        (~pl.col(column).is_finite()).sum().alias(f"{column} has a number that is not finite") for column in numbers
+    ]
+    found = table.select(counts).collect().row(0, named=True)
+    return next((f"the column {fault}" for fault, count in found.items() if count), None)
 
 
 def _fits(declared: str, found: pl.DataType) -> bool:

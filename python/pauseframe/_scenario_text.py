@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pauseframe import _core
 from pauseframe._plain import toml_value
 from pauseframe._problems import failure, problem
+from pauseframe._reading import parse_toml, read_bytes, read_stream
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -74,11 +75,9 @@ def without_plugins(text: str) -> str:
     """The scenario without plug-ins, for readers of results who need only its network."""
     if ":" not in text or "plugins" not in text:
         return text
-    import tomllib
-
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+        document = parse_toml(text)
+    except ValueError:
         return text
     if document.pop("plugins", None) is None:
         return text
@@ -109,8 +108,8 @@ def read_scenario_file(path: str | PathLike[str]) -> tuple[str, str, str]:
     path = Path(path)
     try:
         if str(path) == "-":
-            return sys.stdin.buffer.read().decode("utf-8"), ".", "standard input"
-        return path.read_text(encoding="utf-8"), str(path.parent), str(path)
+            return read_stream(sys.stdin.buffer, "standard input").decode("utf-8"), ".", "standard input"
+        return read_bytes(path).decode("utf-8"), str(path.parent), str(path)
     except UnicodeDecodeError as error:
         raise failure(
             [problem(str(path), "", f"not UTF-8 text (byte {error.start}): name a scenario file (TOML)")]

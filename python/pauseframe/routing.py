@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from pauseframe import _core
 from pauseframe._core import Routes, plan_routes, read_routes
 from pauseframe._files import whole_folder
+from pauseframe._reading import read_text
 from pauseframe.draw import draw
 from pauseframe.types import PlanSummary
 
@@ -246,8 +247,9 @@ def read_groups(path: str | Path, topology: _core.Topology) -> list[list[int]]:
     """
     links = {port: number for number, ports in enumerate(topology.ports()) for port in ports}
     groups: dict[str, list[int]] = {}
-    with Path(path).open(encoding="utf-8", newline="") as file:
-        for line, row in enumerate(csv.reader(file), 1):
+    rows = csv.reader(io.StringIO(read_text(Path(path)), newline=""))
+    try:
+        for line, row in enumerate(rows, 1):
             if line == 1 and row == ["group", "port"]:
                 continue
             if line == 1 or len(row) != 2:
@@ -258,6 +260,8 @@ def read_groups(path: str | Path, topology: _core.Topology) -> list[list[int]]:
                 hint = f"; did you mean {near[0]!r}?" if near else ""
                 raise _core.FabricError(f"{path}, line {line}: there is no port {port!r}{hint}")
             groups.setdefault(group, []).append(links[port])
+    except csv.Error as error:
+        raise _core.FabricError(f"{path}, line {rows.line_num}: {error}") from None
     return list(groups.values())
 
 

@@ -21,6 +21,22 @@ pub enum Pattern {
     Stencil(Vec<u32>),
 }
 
+impl Pattern {
+    /// At least the number of steps of all ranks, and of the requests that they wait for.
+    pub fn steps(&self, shape: Shape) -> u64 {
+        let messages = match self {
+            Pattern::AllReduce(_) | Pattern::AllToAll(_) => 1,
+            Pattern::Pipeline | Pattern::KMeans => 2,
+            // Two sends and two receives along each axis, and a wait for all of them.
+            Pattern::Stencil(extents) => 1 + 8 * extents.iter().filter(|&&extent| extent > 1).count() as u64,
+        };
+        let compute = u64::from(shape.compute > Span::ZERO);
+        (messages + compute)
+            .saturating_mul(u64::from(shape.iterations))
+            .saturating_mul(u64::from(shape.ranks))
+    }
+}
+
 /// Sizes and times of a pattern.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
@@ -48,7 +64,7 @@ pub fn generate(pattern: &Pattern, shape: Shape) -> Result<Application, String> 
         Pattern::Pipeline => ("pipeline", Box::new(move |rank| pipeline(rank, shape))),
         Pattern::KMeans => ("k_means", Box::new(move |_| k_means(shape))),
         Pattern::Stencil(extents) => {
-            let places: u64 = extents.iter().map(|&extent| u64::from(extent)).product();
+            let places = extents.iter().fold(1_u64, |all, &extent| all.saturating_mul(u64::from(extent)));
             if places != u64::from(shape.ranks) {
                 return Err(format!("a grid of {extents:?} has {places} places for {} ranks", shape.ranks));
             }

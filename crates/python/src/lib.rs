@@ -22,6 +22,7 @@ use pauseframe_scenario::{
     Input, Problem, RunOptions, RunProgress, resolve as resolve_scenario, run as run_scenario,
 };
 use pauseframe_scenario::{RunCallbackDecision, presets as preset_table, printable};
+use pauseframe_units::limits::Limit;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyError, PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -353,6 +354,20 @@ fn read_table(py: Python<'_>, path: PathBuf) -> PyResult<Table> {
     Ok(Table { batch })
 }
 
+/// Refuses a Parquet file whose rows exceed the limit of a table, from its footer alone.
+#[pyfunction]
+fn check_table(path: PathBuf) -> PyResult<()> {
+    results::check_table(&path).map_err(|error| RunError::new_err(printable(&error.to_string())))
+}
+
+/// The limit of readers with this name, such as `bytes`.
+#[pyfunction]
+fn limit(name: &str) -> PyResult<u64> {
+    let known = Limit::ALL.into_iter().find(|limit| limit.name() == name);
+    let known = known.ok_or_else(|| PyKeyError::new_err(name.to_owned()))?;
+    known.value().map_err(|error| InputError::new_err(printable(&error)))
+}
+
 /// Every column of every table of a packet-level and of a flow-level run: page, table, name, type,
 /// description.
 #[pyfunction]
@@ -468,6 +483,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(run, module)?)?;
     module.add_function(wrap_pyfunction!(packetdrill, module)?)?;
     module.add_function(wrap_pyfunction!(read_table, module)?)?;
+    module.add_function(wrap_pyfunction!(check_table, module)?)?;
+    module.add_function(wrap_pyfunction!(limit, module)?)?;
     module.add_function(wrap_pyfunction!(options, module)?)?;
     module.add_function(wrap_pyfunction!(columns, module)?)?;
     module.add_function(wrap_pyfunction!(schema, module)?)?;

@@ -14,7 +14,7 @@ use super::{FlowTable, RunError, VERSION, parquet_file};
 use arrow_array::RecordBatch;
 use arrow_schema::SchemaRef;
 use parquet::arrow::ArrowWriter;
-use pauseframe_topology::files;
+use pauseframe_units::files;
 use serde::Serialize;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -107,7 +107,7 @@ impl Manifest {
     /// Adds the record of the kernel whose folder is given, with the digests of its source and configuration.
     #[must_use]
     pub fn with_kernel(self, folder: Option<&Path>) -> Manifest {
-        let text = folder.and_then(|folder| fs::read_to_string(folder.join("kernel.json")).ok());
+        let text = folder.and_then(|folder| files::read_text(&folder.join("kernel.json")).ok());
         Manifest { kernel: text.and_then(|text| serde_json::from_str(&text).ok()), ..self }
     }
 

@@ -24,7 +24,7 @@ pub use error::RunError;
 pub use flow_table::FlowTable;
 pub use folder::{Manifest, PendingFile, PluginRecord, ResultsFolder, TableWriter};
 pub use jobs::{JobResult, JobTimeline, RankResult};
-pub use read::read_table;
+pub use read::{check_table, read_table};
 pub use reference::reference;
 pub use rows::{DropsByReason, Names};
 pub use series::Series;

@@ -5,7 +5,6 @@
 //! compact form that routing works on.
 
 mod check;
-pub mod files;
 pub mod generate;
 mod graph;
 pub mod interchange;

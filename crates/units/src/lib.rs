@@ -2,8 +2,11 @@
 //!
 //! Time is an integer number of picoseconds (a byte at 100 Gb/s takes 80 ps; a `u64` can represent 213 days).
 //! "KB" is 1000 bytes, "KiB" 1024. Texts ("10 Gbps", "1.5 us", "96 KB") always contain a unit; see [`parse`].
+//! [`files`] and [`limits`] bound what readers take from files.
 
+pub mod files;
 mod id;
+pub mod limits;
 pub mod parse;
 mod quantity;
 

@@ -10,9 +10,11 @@ use pauseframe_schema::reader::Table;
 use pauseframe_schema::value::Setting;
 use pauseframe_schema::{choices, table};
 use pauseframe_topology::Topology;
-use pauseframe_units::{Bytes, NodeId, Span, Time};
+use pauseframe_units::limits::Limit;
+use pauseframe_units::{Bytes, NodeId, Span, Time, files};
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 table! {
@@ -90,13 +92,20 @@ fn placement(t: &mut Table, key: &'static str, doc: &str) -> PlacementName {
     t.or_because(key, default, origin, "\"packed\"; \"hosts\" with hosts", doc)
 }
 
+/// The words of a file.
+fn host_names(path: &Path) -> Result<Vec<String>, String> {
+    let text = files::read_text(path).map_err(|error| error.to_string())?;
+    Limit::Rows.check(text.split_whitespace().count() as u64, "names")?;
+    Ok(text.split_whitespace().map(str::to_owned).collect())
+}
+
 fn hosts_of_ranks(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Vec<String>> {
     let file: Option<String> =
         t.source("hosts_file", "none: see hosts", "File with one host name per line");
     let mut hosts: Option<Vec<String>> = t.source(key, "none", doc);
     if let Some(file) = file {
-        match std::fs::read_to_string(context.base_dir.join(&file)) {
-            Ok(text) => hosts = Some(text.split_whitespace().map(str::to_owned).collect()),
+        match host_names(&context.base_dir.join(&file)) {
+            Ok(names) => hosts = Some(names),
             Err(error) => t.check(false, "hosts_file", || format!("{file}: {error}"), ""),
         }
     }

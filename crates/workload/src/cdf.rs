@@ -8,7 +8,7 @@
 //! Columns are separated by blanks or commas; `#` begins a comment; a first line of words is a header.
 
 use super::distributions::{DATA_MINING, FACEBOOK_KEY_VALUE, WEB_SEARCH};
-use pauseframe_topology::files;
+use pauseframe_units::files;
 use std::path::Path;
 
 /// Bytes per packet in pFabric's files.
@@ -32,7 +32,7 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> + Clone {
 /// # Errors
 /// An error that names the file, the line and the problem.
 pub fn read_cdf(path: &Path) -> Result<Vec<(f64, f64)>, String> {
-    let text = files::read_text(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let text = files::read_rows(path).map_err(|error| format!("{}: {error}", path.display()))?;
     parse_cdf(&text).map_err(|message| format!("{}, {message}", path.display()))
 }
 

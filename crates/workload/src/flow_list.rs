@@ -10,12 +10,14 @@ use super::context::{Context, SIZES, TIMES, host};
 use super::maker::Maker;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
+use parquet::schema::types::Type;
 use pauseframe_schema::panics::caught;
 use pauseframe_schema::table;
-use pauseframe_topology::files;
-use pauseframe_units::{Bytes, NodeId, Span};
+use pauseframe_units::limits::Limit;
+use pauseframe_units::{Bytes, NodeId, Span, files};
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 /// Required and optional columns.
 const COLUMNS: [&str; 7] = ["src", "dst", "size_bytes", "start_us", "id", "after", "compute_us"];
@@ -115,7 +117,7 @@ pub fn read_flow_list(path: &Path) -> Result<FlowList, String> {
 const HPCC_COLUMNS: [&str; 6] = ["src", "dst", "priority group", "port", "size in bytes", "start in seconds"];
 
 fn read_hpcc(path: &Path) -> Result<FlowList, String> {
-    let text = files::read_text(path).map_err(|error| error.to_string())?;
+    let text = files::read_rows(path).map_err(|error| error.to_string())?;
     let data = text.trim_start_matches('\u{feff}').lines().map(|line| line.split('#').next().unwrap_or(""));
     let mut lines = (1..).zip(data).filter(|(_, line)| !line.trim().is_empty());
     let count = lines.next().and_then(|(_, line)| line.trim().parse::<u64>().ok()).ok_or_else(|| {
@@ -166,7 +168,7 @@ fn hpcc_entry([src, dst, size, start]: [&str; 4]) -> Result<FlowEntry, Problem> 
 }
 
 fn read_csv(path: &Path) -> Result<FlowList, String> {
-    let text = files::read_text(path).map_err(|error| error.to_string())?;
+    let text = files::read_rows(path).map_err(|error| error.to_string())?;
     let mut reader = csv::ReaderBuilder::new()
         .trim(csv::Trim::All)
         .comment(Some(b'#'))
@@ -215,14 +217,44 @@ fn read_parquet(path: &Path) -> Result<FlowList, String> {
     let schema = reader.metadata().file_metadata().schema();
     let index = positions(schema.get_fields().iter().map(|field| field.name()))?;
     let optional = optional_positions(schema.get_fields().iter().map(|field| field.name()));
-    let rows = reader.get_row_iter(None).map_err(|error| error.to_string())?;
+    let rows = u64::try_from(reader.metadata().file_metadata().num_rows()).unwrap_or(0);
+    Limit::Rows.check(rows, "rows")?;
+    let text_limit = Limit::Bytes.value()?;
+    let columns = index.iter().copied().chain(optional.into_iter().flatten());
+    let schema = only(schema, &columns.collect::<Vec<_>>());
+    let index = positions(schema.get_fields().iter().map(|field| field.name()))?;
+    let optional = optional_positions(schema.get_fields().iter().map(|field| field.name()));
+    let records = reader.get_row_iter(Some(schema)).map_err(|error| error.to_string())?;
     let mut list = FlowList { unit: "row", ..FlowList::default() };
-    for (number, row) in (1..).zip(rows) {
+    let mut text = 0;
+    for (number, row) in (1..).zip(records) {
         let row = row.map_err(|error| error.to_string())?;
+        // A file may claim fewer rows than it has, and repeat a long text in a few bytes.
+        text += text_bytes(&row);
+        if number > rows || text > text_limit {
+            return Err(format!("row {number}: {}", Limit::Bytes.exceeded("bytes of text")?));
+        }
         let entry = parquet_entry(&row, index);
         list.add(number, entry.and_then(|entry| with_order(entry, parquet_texts(&row, optional))));
     }
     Ok(list)
+}
+
+/// The part of a schema with these columns.
+fn only(schema: &Type, columns: &[usize]) -> Type {
+    let fields = schema.get_fields().iter().enumerate();
+    let kept = fields.filter(|(position, _)| columns.contains(position)).map(|(_, field)| Arc::clone(field));
+    let group = Type::group_type_builder(schema.name()).with_fields(kept.collect());
+    group.build().expect("a part of a schema is a schema")
+}
+
+fn text_bytes(row: &Row) -> u64 {
+    let length = |field: &Field| match field {
+        Field::Str(text) => text.len(),
+        Field::Bytes(bytes) => bytes.len(),
+        _ => 0,
+    };
+    row.get_column_iter().map(|(_, field)| length(field) as u64).sum()
 }
 
 fn parquet_entry(row: &Row, index: [usize; 4]) -> Result<FlowEntry, Problem> {

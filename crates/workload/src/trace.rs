@@ -8,6 +8,7 @@ use pauseframe_apps::{Algorithm, Application, Choices, Kind};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::value::{Setting, did_you_mean};
+use pauseframe_units::limits::Limit;
 use pauseframe_units::{Bytes, Span};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
@@ -124,8 +125,8 @@ fn pattern(t: &mut Table) -> Option<Arc<Application>> {
     let size = t.required_in("size", Bytes::ZERO..=SIZE_MAX, doc);
     let doc = "Compute time of each rank in each iteration";
     let compute = t.or_in("compute", Span::ZERO, TIMES, doc);
-    let iterations =
-        t.or_in("iterations", 1, 1..=1_000_000, "Number of iterations, or of batches of a pipeline");
+    let doc = "Number of iterations, or of batches of a pipeline";
+    let iterations: u32 = t.or_in("iterations", 1, 1..=1_000_000, doc);
     let doc = "Algorithm of an all_reduce or all_to_all, as in \"ring\"; binomial is a tree";
     let algorithm: Option<String> = t.optional("algorithm", "by size", doc);
     let grid: Option<Vec<u32>> = t.optional("grid", "a row", "Extents of a stencil");
@@ -144,7 +145,12 @@ fn pattern(t: &mut Table) -> Option<Arc<Application>> {
         PatternName::KMeans => Pattern::KMeans,
         PatternName::Stencil => Pattern::Stencil(grid.unwrap_or_else(|| vec![ranks])),
     };
-    match generate(&pattern, Shape { ranks, bytes: size.0, compute, iterations }) {
+    let shape = Shape { ranks, bytes: size.0, compute, iterations };
+    if let Err(message) = Limit::Steps.check(pattern.steps(shape), "steps of all ranks") {
+        t.check(false, if iterations > 1 { "iterations" } else { "ranks" }, || message, "");
+        return None;
+    }
+    match generate(&pattern, shape) {
         Ok(application) => Some(Arc::new(application)),
         Err(message) => {
             t.check(false, "grid", || message, "");

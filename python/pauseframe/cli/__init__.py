@@ -5,6 +5,7 @@ Each command imports its modules when it runs, so that `--help` is fast. Exit co
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib import import_module
 from itertools import pairwise
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pauseframe import _interrupt
-from pauseframe._core import __version__
+from pauseframe._core import __version__, limit
+from pauseframe._reading import VARIABLE
 from pauseframe.cli._common import say
 from pauseframe.cli._errors import ERRORS, complain, exit_code_of
 from pauseframe.cli._options import PlainGroup
@@ -122,13 +124,28 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
+def _limits(given: list[str] | None) -> None:
+    if given:
+        os.environ[VARIABLE] = ",".join([*filter(None, [os.environ.get(VARIABLE)]), *given])
+    limit("bytes")  # an InputError if any limit is wrong
+
+
 def pauseframe(
     version: Annotated[  # noqa: ARG001 (its callback has it)
         bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
+    limits: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--limit",
+            metavar="NAME=NUMBER",
+            help="Raise a limit of readers: bytes, rows, steps or table. Repeatable; before the command.",
+        ),
+    ] = None,
 ) -> None:
     """Options that come before the subcommand, such as --version."""
     _interrupt.allow()
+    _limits(limits)
 
 
 def _app_of(groups: Iterable[str]) -> typer.Typer:

@@ -29,7 +29,7 @@ DEADLOCK = 3
 """Exit code of a run with a deadlock: its results are complete, but its times include the standstill."""
 
 INPUT_ERRORS = (ScenarioError, FabricError, InputError, FileNotFoundError, IsADirectoryError, NotADirectoryError)
-ERRORS = (*INPUT_ERRORS, RunError, OSError)
+ERRORS = (*INPUT_ERRORS, RunError, OSError, MemoryError)
 """Errors that a command may end with; any other exception is a bug and shows its traceback."""
 
 
@@ -40,6 +40,9 @@ def exit_code_of(error: Exception) -> int:
 
 def complain(error: Exception) -> None:
     """Lists every mistake of a scenario on stderr: path, value, message, hint, line. Other errors are one line."""
+    if isinstance(error, MemoryError):
+        say("error: out of memory")
+        return
     if not isinstance(error, ScenarioError):
         # The system's error number does not help people, so the text drops it.
         text = re.sub(r" \(os error \d+\)", "", str(error))

@@ -6,14 +6,16 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
+from pauseframe._core import InputError
+from pauseframe._reading import read_bytes
 from pauseframe._text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-LARGEST = 64 * 1024 * 1024
-"""Maximum size of a file in bytes; the CONFIG_DB of a large switch has about one million."""
+SHARE = 16
+"""Part of the limit of bytes for a file: 64 MiB by default. The CONFIG_DB of a large switch has about 1 MB."""
 LONGEST_SHOWN = 80
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
@@ -25,10 +27,10 @@ class DeviceFileError(ValueError):
 
 def read_text(path: Path) -> str:
     """Reads the text of a UTF-8 file."""
-    size = path.stat().st_size
-    if size > LARGEST:
-        raise DeviceFileError(f"{shown(path)}: {size} bytes are more than the {LARGEST} that are read: split the file")
-    data = path.read_bytes()
+    try:
+        data = read_bytes(path, share=SHARE)
+    except InputError as error:
+        raise DeviceFileError(shown(error)) from None
     if b"\0" in data:
         raise DeviceFileError(f"{shown(path)}: this is a binary file: give a text file (JSON, XML, INI)")
     try:

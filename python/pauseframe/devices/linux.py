@@ -47,8 +47,10 @@ def read_host(path: Path, fabric: Fabric) -> int:
     filtering = any(_info(row).get("vlan_filtering") == 1 for row in links)
     if filtering and len(slaves) >= 2:
         fabric.switches[name] = _switch(name, path, slaves)
+        fabric.switches[name].neighbours = _neighbours(path, name, fabric.notes)
     else:
         fabric.hosts[name] = _host(name, path, links)
+        fabric.hosts[name].neighbours = _neighbours(path, name, fabric.notes)
     return sum(1 for file in path.rglob("*") if file.is_file())
 
 
@@ -65,12 +67,17 @@ def _json(path: Path) -> list[dict[str, Json]]:
     return [dict(as_rows(row)) for row in (as_list(value) or ([value] if isinstance(value, dict) else []))]
 
 
-def _neighbours(path: Path, device: str) -> dict[str, tuple[str, str]]:
+def _neighbours(path: Path, device: str, notes: list[str]) -> dict[str, tuple[str, str]]:
+    """The port at the other end of each port; `notes` receives the ports with several."""
     file = path / "lldp.json"
-    if not file.is_file() or not read_text(file).strip():
+    if not file.is_file() or not (text := read_text(file)).strip():
         return {}
-    wires = wiring.of_lldp(parse_json(read_text(file), str(file)), device) or []
-    return {port: (other, far) for _, port, other, far in wires}
+    found: dict[str, tuple[str, str]] = {}
+    for wire in wiring.of_lldp(parse_json(text, str(file)), device, str(file)) or []:
+        first = found.setdefault(wire.port, (wire.other, wire.other_port))
+        if first != (wire.other, wire.other_port):
+            notes.append(wiring.wired_twice(f"{device}:{wire.port}", first, (wire.other, wire.other_port), wire.source))
+    return found
 
 
 def _switch(name: str, path: Path, slaves: list[dict[str, Json]]) -> Switch:
@@ -99,7 +106,6 @@ def _switch(name: str, path: Path, slaves: list[dict[str, Json]]) -> Switch:
         number, port_name = whole_number(as_text(row.get("vlan"))), as_text(row.get("ifname"))
         if number is not None and port_name in switch.ports and row.get("state") == "static":
             switch.fdb.append(FdbRow(number, as_text(row.get("mac")).lower(), port_name))
-    switch.neighbours = _neighbours(path, name)
     return switch
 
 
@@ -124,7 +130,6 @@ def _host(name: str, path: Path, links: list[dict[str, Json]]) -> Host:
         _add_routes(host, path)
     else:
         _read_networkd(host, path / "networkd")
-    host.neighbours = _neighbours(path, name)
     return host
 
 

@@ -109,7 +109,7 @@ def _read_json(path: Path, text: str, reading: Reading) -> None:
         (str(path), f"{shown(key)} stands twice in one object: only the last counts") for key in twice
     ]
     name = sonic.name_of_file(path)
-    if (wires := wiring.of_lldp(value, name)) is not None:
+    if (wires := wiring.of_lldp(value, name, str(path))) is not None:
         reading._wires += wires
     elif (rows := sonic.static_fdb(value)) is not None:
         reading._fdbs.append((name, rows))
@@ -192,5 +192,11 @@ def _put_together(reading: Reading) -> None:
     for name, loaded in reading._loaded:
         if (owner := fabric.switches.get(reading._names.get(name, name))) is not None:
             loaded.apply(owner)
-    wires = [(reading._names.get(a, a), p, reading._names.get(b, b), q) for a, p, b, q in reading._wires]
-    wiring.connect(fabric, wires)
+    names = reading._names
+    wiring.connect(
+        fabric,
+        [
+            one._replace(device=names.get(one.device, one.device), other=names.get(one.other, one.other))
+            for one in reading._wires
+        ],
+    )

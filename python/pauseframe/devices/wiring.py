@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, shown
 from pauseframe.devices.model import End, Fabric, Host, Link, Switch
@@ -12,8 +12,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-Wire: TypeAlias = "tuple[str, str, str, str]"
-"""A cable in a file: (device, port, other device, port of the other device)."""
+
+class Wire(NamedTuple):
+    """A cable in a file: the ports at both ends."""
+
+    device: str
+    port: str
+    other: str
+    other_port: str
+    source: str = ""
+    """The file; empty for a table of CONFIG_DB."""
 
 
 def of_minigraph(text: str, source: str) -> list[Wire]:
@@ -32,9 +40,10 @@ def of_minigraph(text: str, source: str) -> list[Wire]:
     for element in root.iter():
         if element.tag.rpartition("}")[2] == "DeviceLinkBase":
             found = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in element}
-            wire = tuple(found.get(name, "") for name in ("StartDevice", "StartPort", "EndDevice", "EndPort"))
-            if all(wire):
-                wires.append((wire[0], wire[1], wire[2], wire[3]))
+            start = found.get("StartDevice", ""), found.get("StartPort", "")
+            wire = Wire(*start, found.get("EndDevice", ""), found.get("EndPort", ""), source)
+            if all(wire[:4]):
+                wires.append(wire)
     return wires
 
 
@@ -49,10 +58,10 @@ class Neighbour:
     description: str = ""
 
 
-def of_lldp(value: Json, device: str) -> list[Wire] | None:
+def of_lldp(value: Json, device: str, source: str) -> list[Wire] | None:
     """Cables in the output of `lldpctl -f json0` (or `-f json`); None for any other value."""
     found = lldp_neighbours(value)
-    return None if found is None else [(device, item.port, item.device, item.far) for item in found]
+    return None if found is None else [Wire(device, item.port, item.device, item.far, source) for item in found]
 
 
 def lldp_neighbours(value: Json) -> list[Neighbour] | None:
@@ -106,21 +115,40 @@ def of_topology(path: Path) -> list[Wire]:
 
     edges = json.loads(load_topology(path).write("node-link"))["edges"]
     named = [edge for edge in edges if "source_port" in edge and "target_port" in edge]
-    return [(e["source"], str(e["source_port"]), e["target"], str(e["target_port"])) for e in named]
+    ends = [(e["source"], str(e["source_port"]), e["target"], str(e["target_port"])) for e in named]
+    return [Wire(*end, str(path)) for end in ends]
 
 
 def connect(fabric: Fabric, wires: list[Wire]) -> None:
-    """Adds links to the fabric; an end belongs to one link, the first that a file names."""
+    """Adds links to the fabric; an end belongs to one link, the first that a file names.
+
+    Notes list the ports that one file wires to several others.
+    """
     wires = [*wires]
     devices: list[Switch | Host] = [*fabric.switches.values(), *fabric.hosts.values()]
     for device in devices:
-        wires += [(device.name, port, *other) for port, other in sorted(device.neighbours.items())]
-    used: set[End] = set()
-    for one, port, other, other_port in wires:
-        a, b = resolve_end(fabric, one, port), resolve_end(fabric, other, other_port)
+        wires += [Wire(device.name, port, *other) for port, other in sorted(device.neighbours.items())]
+    used: dict[End, tuple[End, str]] = {}
+    for wire in wires:
+        a, b = resolve_end(fabric, wire.device, wire.port), resolve_end(fabric, wire.other, wire.other_port)
         if a != b and a not in used and b not in used:
-            used |= {a, b}
+            used |= {a: (b, wire.source), b: (a, wire.source)}
             fabric.links.append(Link(a, b))
+        elif wire.source:
+            fabric.notes += [note for end, far in ((a, b), (b, a)) for note in _conflicts(end, far, wire, used)]
+
+
+def _conflicts(end: End, far: End, wire: Wire, used: dict[End, tuple[End, str]]) -> Iterator[str]:
+    """A note if the file of a wire has joined its `end` to another port than `far` before."""
+    first, source = used.get(end, (far, ""))
+    if first != far and source == wire.source:
+        yield wired_twice(str(end), (first.device, first.port), (far.device, far.port), source)
+
+
+def wired_twice(port: str, first: tuple[str, str], other: tuple[str, str], source: str) -> str:
+    """The note on a port that a file wires to two others."""
+    ends = f"{shown(port)} is wired to {shown(':'.join(first))} and to {shown(':'.join(other))}"
+    return f"{shown(source)}: {ends}: only the first is used"
 
 
 def resolve_end(fabric: Fabric, device: str, port: str) -> End:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
+from pauseframe._reading import read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -69,12 +69,9 @@ class Config:
         """The value of a key as a finite number."""
         text = self.one(key, default)
         try:
-            number = float(text)
+            return finite(text)
         except ValueError:
-            number = math.nan
-        if not math.isfinite(number):
-            raise self.error(key, f"{text} is no number")
-        return number
+            raise self.error(key, f"{text} is no number") from None
 
     def whole(self, key: str, default: str) -> int:
         """The value of a key as a whole number from 0 on."""
@@ -87,18 +84,20 @@ class Config:
         """A rate in ns-3's notation, in bits per second."""
         text = self.one(key)
         found = re.fullmatch(r"([0-9.]+(?:[eE][0-9]+)?)([kKMG]?)(?:bps|b/s)?", text)
-        if found is None:
-            raise self.error(key, f"{text} is no rate in bits per second, such as 40Mb/s")
-        return round(float(found[1]) * {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}[found[2]])
+        number, unit = found.groups() if found else ("", "")
+        try:
+            return round(finite(number) * {"": 1, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9}[unit])
+        except (ValueError, OverflowError):
+            raise self.error(key, f"{text} is no rate in bits per second, such as 40Mb/s") from None
 
-    def by_rate(self, key: str, kind: Callable[[str], float]) -> dict[int, float]:
+    def by_rate(self, key: str) -> dict[int, float]:
         """The entries of a map (`KMAX_MAP count rate value rate value ...`) by link rate in bits per second."""
         count = self.whole(key, "") if key in self.entries else 0
         words = self.entries[key].words[1 : 1 + 2 * count] if count else []
         if not count or len(words) < 2 * count:
             raise self.error(key, "is a count, then so many pairs of rate and value: KMAX_MAP 1 100000000000 1600")
         try:
-            return {int(float(rate)): kind(value) for rate, value in zip(words[::2], words[1::2], strict=True)}
+            return {int(finite(rate)): finite(value) for rate, value in zip(words[::2], words[1::2], strict=True)}
         except ValueError:
             raise self.error(key, f"{' '.join(words)}: a rate in bit/s or a value is no number") from None
 
@@ -112,11 +111,19 @@ class Config:
         raise InputError("\n".join([*rows, f"change these keys, or leave them out knowingly: {keys}"]))
 
 
+def finite(text: str) -> float:
+    """The finite number in a text; ValueError if there is none."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
 def read_entries(path: Path) -> dict[str, Entry]:
     """The keys of a config with their values and lines. Raises InputError with the line of a damaged one."""
     entries: dict[str, Entry] = {}
     try:
-        data = path.read_bytes()
+        data = read_bytes(path, share=16)
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
     for number, raw in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):

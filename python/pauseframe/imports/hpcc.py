@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pauseframe import _core
 from pauseframe._core import InputError
+from pauseframe._reading import read_bytes
 from pauseframe.imports.config_file import Config, read_entries
 
 if TYPE_CHECKING:
@@ -146,7 +148,7 @@ def read_config(
         InputError: a line is damaged, a file or key is missing, or a key cannot be followed.
 
     """
-    if path.is_file() and not KNOWN & set(path.read_text("utf-8", "replace").split()):
+    if path.is_file() and not KNOWN & set(read_bytes(path, share=16).decode("utf-8", "replace").split()):
         raise InputError(f"{path} is no config.txt of the HPCC simulator: it has none of its keys, such as CC_MODE")
     config = Config(path, read_entries(path))
     if unknown := next((key for key in without if key not in config.entries), None):
@@ -316,7 +318,7 @@ def _marker(config: Config, fabric: Fabric) -> str:
         config.used("ENABLE_QCN", "switches mark by the maps of KMIN, KMAX and PMAX")
     tables = {}
     for key, unit in (("KMIN_MAP", '"{:g} KB"'), ("KMAX_MAP", '"{:g} KB"'), ("PMAX_MAP", "{:g}")):
-        values = config.by_rate(key, float)
+        values = config.by_rate(key)
         if missing := sorted(fabric.switch_rates - values.keys()):
             raise config.error(key, f"has no value for {missing[0]}, the rate of a link in bit/s: add a pair for it")
         if key == "PMAX_MAP" and (wrong := next((p for p in values.values() if not 0 <= p <= 1), None)) is not None:
@@ -538,12 +540,9 @@ def _own_errors(topology: _core.Topology) -> Iterator[tuple[list[str], float]]:
 
 
 def _link_down(config: Config, words: list[str], fabric: Fabric) -> list[str]:
-    if len(words) < 3:
+    if len(words) < 3 or not all(re.fullmatch(r"-?[0-9]{1,15}", word) for word in words[:3]):
         raise config.error("LINK_DOWN", f"{' '.join(words)}: expected a time in us and two node ids")
-    try:
-        after, *ends = (int(word) for word in words[:3])
-    except ValueError:
-        raise config.error("LINK_DOWN", f"{' '.join(words)}: expected a time in us and two node ids") from None
+    after, *ends = map(int, words[:3])
     if after == 0:
         config.used("LINK_DOWN", "no link goes down")
         return []

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
+from pauseframe._reading import read_text
 from pauseframe.imports.hpcc import Imported
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 LINE = re.compile(r"^[\s>*]*(?:RO\s+)?([A-Z][A-Z0-9]*_[A-Z0-9_]+)(?:\s*=\s*|\s+)(\S.*?)\s*$")
 """A name and its values: one, or those of the columns of the header."""
-VALUE = re.compile(r"^(?:[A-Za-z_0-9]*\()?(0x[0-9A-Fa-f]+|\d+)\)?$")
+VALUE = re.compile(r"^(?:[A-Za-z_0-9]*\()?(?:0x([0-9A-Fa-f]{1,16})|([0-9]{1,20}))\)?$")
 """A number, or a word with its number, such as `True(1)`."""
 COLUMNS = ("Default", "Current", "Next Boot")
 
@@ -186,10 +187,7 @@ def _lines(values: dict[str, int]) -> tuple[list[str], list[str]]:
 
 def _registers(path: Path) -> tuple[dict[int, dict[str, int]], list[str]]:
     """The registers of DCQCN by port, and all other names of the dump."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is no text: {error}") from None
+    text = read_text(path, share=16)
     if len(re.findall(r"^[\s>]*Device #\d+", text, re.M)) > 1:
         raise InputError(f"{path} has several devices; give the dump of one: mlxconfig -d DEVICE query")
     column = 0
@@ -205,12 +203,12 @@ def _registers(path: Path) -> tuple[dict[int, dict[str, int]], list[str]]:
             continue
         name, words = match[1], match[2].split()
         base, _, port = name.rpartition("_P")
-        if not port.isdigit() or base not in (*RULES, *CLAMPS):
+        if not re.fullmatch(r"[0-9]{1,2}", port) or base not in (*RULES, *CLAMPS):
             others.setdefault(name)
             continue
         value = VALUE.match(words[column] if column < len(words) else "")
         if value is None:
             raise InputError(f"{path}, line {number}: {name} has no number in {line.strip()!r}")
-        found.setdefault(int(port), {})[base] = int(value[1], 0)
+        found.setdefault(int(port), {})[base] = int(value[1], 16) if value[1] else int(value[2])
     order = (*RULES, *CLAMPS)
     return {port: {name: of[name] for name in order if name in of} for port, of in found.items()}, list(others)

@@ -6,13 +6,13 @@ import hashlib
 import importlib.util
 import inspect
 import sys
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe._core import InputError
+from pauseframe._reading import parse_toml, read_bytes
 from pauseframe.plugins import abi
 from pauseframe.plugins.classes import MARK, Description
 from pauseframe.plugins.library import algorithms_of
@@ -53,8 +53,8 @@ def load(plugins: Sequence[str | Path | type], base_dir: str | Path = ".") -> li
 def files_of(text: str) -> list[str]:
     """`[plugins] files` of a scenario; empty if the text is not TOML, which the core reports later."""
     try:
-        table = tomllib.loads(text).get("plugins", {})
-    except tomllib.TOMLDecodeError:
+        table = parse_toml(text).get("plugins", {})
+    except ValueError:
         return []
     files = table.get("files", []) if isinstance(table, dict) else []
     return [file for file in files if isinstance(file, str)] if isinstance(files, list) else []
@@ -74,7 +74,7 @@ def _load_path(path: Path, base_dir: Path) -> LoadedFile:
     found = next((one for one in (path, base_dir / path) if one.is_file()), None)
     if found is None:
         raise FileNotFoundError(f"{path}: there is no such plug-in{_beside(path)}")
-    content = found.read_bytes()
+    content = read_bytes(found)
     digest = hashlib.sha256(content).hexdigest()
     if (known := _loaded.get(f"{found.name} {digest}")) is not None:
         return known

@@ -8,7 +8,6 @@ files, key by key.
 from __future__ import annotations
 
 import re
-import tomllib
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -17,6 +16,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, Validati
 
 from pauseframe._core import InputError
 from pauseframe._problems import failure, problem
+from pauseframe._reading import parse_toml, read_text
 from pauseframe._text import nearest
 from pauseframe.reproduce import scan, why
 from pauseframe.reproduce.mistakes import problems_of
@@ -332,8 +332,8 @@ def flat_settings(experiment: Experiment, size: Size) -> list[tuple[str, str]]:
 
 def _table(path: Path, wrong: list[Problem]) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        return parse_toml(read_text(path))
+    except (ValueError, InputError) as error:
         wrong.append(problem("", "", str(error)) | {"place": str(path)})
         return {}
 

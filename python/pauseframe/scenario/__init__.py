@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe._plain import part_from_plain, to_plain
+from pauseframe._reading import parse_toml
 from pauseframe._scenario_text import overrides, read_scenario_file, resolve_text
 from pauseframe._table_names import SCHEMA_URL
 from pauseframe.scenario.tables import ScenarioKeys
@@ -58,11 +59,10 @@ class Scenario(ScenarioKeys):
 
     @classmethod
     def _read(cls, text: str, base_dir: str, file_name: str) -> Scenario:
-        import tomllib
         from dataclasses import replace
 
         _core.resolve(text, base_dir=base_dir, file_name=file_name)
-        return replace(part_from_plain(cls, tomllib.loads(text)), base_dir=base_dir)
+        return replace(part_from_plain(cls, parse_toml(text)), base_dir=base_dir)
 
     def resolve(self, *, seed: int | None = None, set: Mapping[str, Any] | None = None) -> _core.Resolved:
         """Fills in every default. Raises ScenarioError with every mistake in the scenario."""

@@ -8,9 +8,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pauseframe._core import ParquetWriter, RunError, table_of, unpack_tables
+from pauseframe._core import InputError, ParquetWriter, RunError, table_of, unpack_tables
 from pauseframe._files import whole_file
 from pauseframe._plain import leaves
+from pauseframe._reading import read_text
 from pauseframe._results_folder import DamagedResultsError, open_results
 from pauseframe.results import Run, has_deadlock, load
 from pauseframe.sweep.batch import BATCHES, Batches, Record
@@ -305,9 +306,9 @@ def load_sweep(folder: str | Path) -> Sweep:
     if not path.is_file():
         raise FileNotFoundError(f"{folder} is not the folder of a sweep: it has no {MANIFEST}")
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = json.loads(read_text(path))
         wrong = _wrong(manifest)
-    except (ValueError, RecursionError, OSError) as error:
+    except (ValueError, RecursionError, OSError, InputError) as error:
         wrong = f"it is not JSON: {error}"
     if wrong:
         raise DamagedResultsError(f"{path} is damaged: {wrong}; copy the folder again, or run the sweep again")

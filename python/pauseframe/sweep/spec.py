@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pauseframe import _core
 from pauseframe._plain import Settings, Value, leaves, to_plain, toml_value
 from pauseframe._problems import failure, problem
+from pauseframe._reading import parse_toml
 from pauseframe._text import is_number, nearest
 
 if TYPE_CHECKING:
@@ -148,8 +148,8 @@ def split_file(text: str, file_name: str, name: str = "sweep") -> tuple[str, Set
     Raises ScenarioError if the text is not TOML.
     """
     try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        document = parse_toml(text)
+    except ValueError as error:
         _core.resolve(text, file_name=file_name)  # the core reports the mistake with its line
         raise failure([problem(file_name, "", str(error))]) from None
     if name not in document:
@@ -216,8 +216,8 @@ def label(value: Any) -> str:
 
 def _loads(text: str) -> dict[str, Any] | None:
     try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
+        return parse_toml(text)
+    except ValueError:
         return None
 
 

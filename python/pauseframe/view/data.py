@@ -16,6 +16,7 @@ from pauseframe._core import InputError
 from pauseframe._results_folder import SCENARIO, ResultsFolder, open_results
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from pauseframe.types import Summary
@@ -114,6 +115,9 @@ def from_folder(folder: Path) -> Playback:
     every_us = _every_us(results)
     events, slots = _events(_states(results, number), number, every_us)
     flows, total = flows_of(results)
+    if total:
+        for column in ("src", "dst"):
+            _check_names(results, "flows", "a host", flows[column], fabric.names)
     summary = results.summary
     return Playback(
         f"{summary['name']}, seed {summary['seed']}",
@@ -195,16 +199,16 @@ def _events(
 def _states(results: ResultsFolder, number: dict[str, int]) -> pl.DataFrame:
     """The log of states, with the kinds and ports that the page knows."""
     states = results.frame("states")
-    _check_ports(results, "states", states["port"].cast(pl.String), number)
+    _check_names(results, "states", "a port", states["port"].cast(pl.String), number)
     if unknown := set(states["kind"].cast(pl.String).unique()) - set(KINDS):
         results.damaged("states.parquet", f"it has a state {min(map(str, unknown))!r}, which no run writes")
     return states
 
 
-def _check_ports(results: ResultsFolder, table: str, ports: pl.Series, number: dict[str, int]) -> None:
-    if unknown := set(ports.unique()) - set(number):
-        port = min(map(str, unknown))
-        results.damaged(f"{table}.parquet", f"it has a port {port!r}, which the topology does not have")
+def _check_names(results: ResultsFolder, table: str, what: str, names: pl.Series, known: Iterable[str]) -> None:
+    if unknown := set(names.unique()) - set(known):
+        name = min(map(str, unknown))
+        results.damaged(f"{table}.parquet", f"it has {what} {name!r}, which the topology does not have")
 
 
 def flows_of(results: ResultsFolder) -> tuple[pl.DataFrame, int]:
@@ -234,7 +238,7 @@ def _deadlocks(results: ResultsFolder, number: dict[str, int]) -> list[Deadlocke
     if not results.has_table("deadlocks"):
         return []
     table = results.frame("deadlocks").with_columns(pl.col("port").cast(pl.String))
-    _check_ports(results, "deadlocks", table["port"], number)
+    _check_names(results, "deadlocks", "a port", table["port"], number)
     found: list[DeadlockedPorts] = []
     for _, queues in table.group_by("deadlock", maintain_order=True):
         found.append(

@@ -4,10 +4,12 @@
 //! its length.
 
 use super::text::{ReadError, at_file};
-use super::{Format, ReadOptions, Source, files, open, parse, short};
+use super::{Format, ReadOptions, Source, files, open, parse, short, unpack_zstd};
 use crate::application::Application;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use pauseframe_units::limits::Limit;
+use std::io::ErrorKind;
 use std::path::Path;
 
 /// The files of a trace, decompressed.
@@ -23,7 +25,15 @@ impl Bundle {
     /// # Errors
     /// The name of the file that cannot be read or decompressed.
     pub fn open(path: &Path) -> Result<Bundle, ReadError> {
-        let sources = files(path)?.iter().map(|file| open(file)).collect::<Result<_, _>>()?;
+        let (mut sources, mut bytes) = (Vec::new(), 0);
+        for file in files(path)? {
+            let source = open(&file)?;
+            bytes += source.bytes.len() as u64;
+            Limit::Bytes
+                .check(bytes, "bytes of this folder's files")
+                .map_err(|reason| at_file(&source.name, reason))?;
+            sources.push(source);
+        }
         let name = path.file_name().map_or_else(String::new, |name| {
             let name = name.to_string_lossy();
             let parts: Vec<&str> = name.split('.').collect();
@@ -85,7 +95,10 @@ impl Bundle {
     pub fn from_text(text: &str) -> Result<Bundle, ReadError> {
         let wrong = || at_file("trace", "is not a packed trace, or cut short".to_owned());
         let packed = STANDARD.decode(text.trim()).map_err(|_| wrong())?;
-        let all = zstd::decode_all(packed.as_slice()).map_err(|_| wrong())?;
+        let all = unpack_zstd(&packed).map_err(|error| match error.kind() {
+            ErrorKind::FileTooLarge => at_file("trace", error.to_string()),
+            _ => wrong(),
+        })?;
         let mut rest = all.as_slice();
         let count = take_length(&mut rest).ok_or_else(wrong)?;
         let mut names = Vec::new();

@@ -11,10 +11,12 @@ pub use bundle::Bundle;
 pub use text::ReadError;
 
 use crate::application::Application;
+use pauseframe_units::files;
+use pauseframe_units::limits::Limit;
 use std::fs;
-use std::io::Read as _;
+use std::io;
 use std::path::{Path, PathBuf};
-use text::{at_file, with_hint};
+use text::{at_file, breaks, with_hint};
 
 /// A trace format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -89,6 +91,11 @@ fn parse(
         let reason = format!("is none of these: {}; say which format it has", known.join(", "));
         return Err(at_file(&first.name, reason));
     };
+    // A step has a line; nodes of a Chakra trace are counted as they are read.
+    let lines = sources.iter().map(|source| breaks(&source.bytes) as u64).sum();
+    if format != Format::Chakra {
+        Limit::Steps.check(lines, "lines").map_err(|reason| at_file(&first.name, reason))?;
+    }
     let read = match format {
         Format::Pmpi => npb::read(one(sources)?),
         Format::Goal => goal::read(one(sources)?),
@@ -163,17 +170,18 @@ fn rank_in_name(path: &str) -> Option<u32> {
 /// Reads and decompresses a file.
 fn open(path: &Path) -> Result<Source, ReadError> {
     let name = path.display().to_string();
-    let packed = fs::read(path).map_err(|error| at_file(&name, error.to_string()))?;
+    let packed = files::read(path).map_err(|error| at_file(&name, error.to_string()))?;
     let unpacked = match packed.as_slice() {
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => zstd::decode_all(packed.as_slice()),
-        [0x1f, 0x8b, ..] => {
-            let mut bytes = Vec::new();
-            flate2::read::MultiGzDecoder::new(packed.as_slice()).read_to_end(&mut bytes).map(|_| bytes)
-        }
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => unpack_zstd(&packed),
+        [0x1f, 0x8b, ..] => files::read_all(flate2::read::MultiGzDecoder::new(packed.as_slice())),
         _ => Ok(packed),
     };
     let bytes = unpacked.map_err(|error| at_file(&name, format!("cannot be unpacked: {error}")))?;
     Ok(Source { name, bytes })
+}
+
+fn unpack_zstd(packed: &[u8]) -> io::Result<Vec<u8>> {
+    files::read_all(zstd::Decoder::new(packed)?)
 }
 
 /// Recognises the format of a file by its first bytes.

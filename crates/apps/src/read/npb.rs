@@ -10,6 +10,7 @@ use super::text::{Line, ReadError, at_file, text};
 use crate::algorithm::Kind;
 use crate::application::{Application, Call, Communicator, Op, Program, Slot};
 use pauseframe_units::Span;
+use pauseframe_units::limits::Limit;
 use std::collections::{BTreeMap, BTreeSet};
 
 const OPERATIONS: [&str; 21] = [
@@ -55,7 +56,7 @@ pub(super) fn read(source: &Source) -> Result<Application, ReadError> {
     let mut comms = Vec::new();
     let mut known = Known::new();
     let mut reading: Option<Reading> = None;
-    let (mut last, mut with_totals) = (0, None);
+    let (mut last, mut with_totals, mut members, mut slots) = (0, None, 0, 0);
     for (number, content) in (1..).zip(text(source)?.lines()) {
         last = number;
         let mut line = Line::new(&source.name, number, content);
@@ -66,13 +67,22 @@ pub(super) fn read(source: &Source) -> Result<Application, ReadError> {
             (Some(rank), "rank") => {
                 return Err(line.error(format!("begins a rank before rank {} has its 'end' line", rank.id)));
             }
-            (Some(rank), "comm") => rank.comm(&mut line, programs.len() as u32, &mut known, &mut comms)?,
+            (Some(rank), "comm") => {
+                let before = comms.len();
+                rank.comm(&mut line, programs.len() as u32, &mut known, &mut comms)?;
+                members += comms[before..].iter().map(|comm| comm.members().len() as u64).sum::<u64>();
+                Limit::Steps
+                    .check(members, "members of communicators")
+                    .map_err(|reason| line.error(reason))?;
+            }
             (Some(rank), "end") => {
                 rank.compute(line.number("nanoseconds")?, number);
                 let told = totals(&mut line)?;
                 if *with_totals.get_or_insert(told) != told {
                     return Err(line.error("ends before 'compute_ns', which ranks before have here"));
                 }
+                slots += rank.program.slots() as u64;
+                Limit::Steps.check(slots, "requests").map_err(|reason| line.error(reason))?;
                 programs[rank.id as usize] = Some(std::mem::take(&mut rank.program));
                 reading = None;
             }
@@ -152,7 +162,7 @@ impl Reading {
         let mut members = Vec::new();
         while let Some(word) = line.next() {
             match word {
-                "all" => members.extend(0..ranks),
+                "all" if members.is_empty() => members.extend(0..ranks),
                 word => members.push(line.parse(word, "a member")?),
             }
         }

@@ -420,7 +420,7 @@ impl Arguments<'_> {
     fn counted(&self, line: &Line, kind: Kind, from: usize, width: usize) -> Result<Call, ReadError> {
         let width = self.width(line, width)?;
         let counts = self.sizes(line, from, self.size, width)?;
-        let mean = counts.iter().sum::<u64>() / self.size as u64;
+        let mean = counts.iter().fold(0_u64, |sum, &count| sum.saturating_add(count)) / self.size as u64;
         Ok(Call { counts, ..Call::new(kind, if kind == Kind::Alltoallv { 0 } else { mean }) })
     }
 

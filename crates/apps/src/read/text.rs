@@ -28,8 +28,8 @@ pub(super) fn at_file(file: &str, reason: String) -> ReadError {
 pub(super) const RANKS_MAX: usize = 1 << 20;
 
 /// Number of line breaks.
-fn breaks(bytes: &[u8]) -> usize {
-    bytes.split(|byte| *byte == b'\n').count() - 1
+pub(super) fn breaks(bytes: &[u8]) -> usize {
+    bytes.iter().filter(|&&byte| byte == b'\n').count()
 }
 
 /// The text of a file.

@@ -1,6 +1,7 @@
 //! What a script sets beside its packets: sysctls, options of sockets and of the script.
 
 use super::Stop;
+use pauseframe_units::files;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -91,7 +92,7 @@ impl Environment {
             "set_sysctls.py" => assignments()
                 .try_for_each(|(key, value)| self.sysctl(key.trim_start_matches("/proc/sys/"), value)),
             name if Path::new(name).extension().is_some_and(|extension| extension == "sh") => {
-                let text = std::fs::read_to_string(folder.join(first)).ok().filter(|_| depth < MAX_DEPTH);
+                let text = files::read_text(&folder.join(first)).ok().filter(|_| depth < MAX_DEPTH);
                 let text = text.ok_or_else(|| Stop::NotApplicable(format!("cannot read {first}")))?;
                 self.read_shell(&text, folder, depth + 1)
             }

@@ -7,8 +7,9 @@ use pauseframe_routing::{RoutingEngine, RoutingError};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::value::did_you_mean;
 use pauseframe_topology::interchange::Labels;
-use pauseframe_topology::{NodeKind, SwitchGraph, Topology, files};
+use pauseframe_topology::{NodeKind, SwitchGraph, Topology};
 use pauseframe_units::NodeId;
+use pauseframe_units::files;
 use std::path::Path;
 
 /// Input of the planning.

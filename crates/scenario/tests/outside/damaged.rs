@@ -180,7 +180,8 @@ fn devices_and_pipes_are_refused() {
 #[test]
 #[cfg(unix)]
 fn files_have_a_largest_size() {
-    use pauseframe_topology::files::{FILE_MAX, read_text};
+    use pauseframe_units::files::read_text;
+    use pauseframe_units::limits::Limit;
     let home = tempfile::tempdir().unwrap();
     let path = home.path().join("text");
     std::fs::write(&path, "links").unwrap();
@@ -189,8 +190,8 @@ fn files_have_a_largest_size() {
     assert!(read_text(&path).unwrap_err().to_string().contains("UTF-8"));
     assert!(read_text(home.path()).unwrap_err().to_string().contains("a folder"));
     // The file is sparse, so it needs no disk space.
-    std::fs::File::create(&path).unwrap().set_len(FILE_MAX + 1).unwrap();
-    assert!(read_text(&path).unwrap_err().to_string().contains("up to 1024 MiB"));
+    std::fs::File::create(&path).unwrap().set_len(Limit::Bytes.default_value() + 1).unwrap();
+    assert!(read_text(&path).unwrap_err().to_string().contains("--limit bytes=1073741825"));
 }
 
 /// A flow list reports all its mistakes at once, each with the line of the file.

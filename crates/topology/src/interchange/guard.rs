@@ -2,7 +2,7 @@
 //! terminal or a path.
 
 use super::{Flaw, InterchangeError};
-use crate::files;
+use pauseframe_units::files;
 use std::path::Path;
 
 /// Maximum nesting depth of elements. Labs nest five deep, GraphML files of yEd about twelve.
@@ -11,7 +11,7 @@ pub(crate) const DEPTH_MAX: usize = 100;
 /// Maximum number of characters of a name: file names and interface names have at most 255.
 const NAME_MAX: usize = 255;
 
-/// Reads the text of a regular file of at most [`files::FILE_MAX`] bytes.
+/// Reads the text of a regular file of limited size.
 ///
 /// # Errors
 /// If the file does not exist, is not a regular file (a folder, a device, a pipe), is too large, or is not

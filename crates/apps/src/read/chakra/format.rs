@@ -2,6 +2,7 @@
 
 use crate::read::Source;
 use crate::read::text::{ReadError, at_file};
+use pauseframe_units::limits::Limit;
 use prost::Message;
 
 /// The protobuf message `ChakraProtoMsg.GlobalMetadata`.
@@ -100,14 +101,19 @@ pub(in crate::read) fn recognise(bytes: &[u8]) -> bool {
     !plain && metadata.is_ok_and(|first| !first.version.is_empty() || !first.attributes.is_empty())
 }
 
-/// Decodes the nodes of a file.
-pub(super) fn decode(source: &Source) -> Result<Vec<Node>, ReadError> {
+/// Decodes the nodes of a file, which come after `before` nodes of other files.
+pub(super) fn decode(source: &Source, before: usize) -> Result<Vec<Node>, ReadError> {
     let mut rest = source.bytes.as_slice();
     let total = rest.len();
     GlobalMetadata::decode_length_delimited(&mut rest)
         .map_err(|error| at_file(&source.name, format!("is not a Chakra trace, or cut short: {error}")))?;
     let mut nodes = Vec::new();
+    let limit = Limit::Steps.value().map_err(|reason| at_file(&source.name, reason))?;
     while !rest.is_empty() {
+        if (before + nodes.len()) as u64 >= limit {
+            let reason = Limit::Steps.exceeded("nodes").unwrap_or_else(|reason| reason);
+            return Err(at_file(&source.name, reason));
+        }
         let at = total - rest.len();
         let node = Node::decode_length_delimited(&mut rest).map_err(|error| {
             let reason = format!("node {} (from byte {at} of {total}): {error}", nodes.len() + 1);

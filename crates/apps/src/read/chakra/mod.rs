@@ -47,7 +47,12 @@ pub(super) fn read(sources: &[Source]) -> Result<Application, ReadError> {
             return Err(at_file(&source.name, format!("is the file of rank {other}, taken for rank {rank}")));
         }
     }
-    let ranks: Vec<Vec<Node>> = sources.iter().map(decode).collect::<Result<_, _>>()?;
+    let (mut ranks, mut count) = (Vec::new(), 0);
+    for source in sources {
+        let nodes = decode(source, count)?;
+        count += nodes.len();
+        ranks.push(nodes);
+    }
     let groups = groups(&ranks);
     let mut notes = Notes::default();
     let programs = (0..).zip(&ranks).zip(sources).map(|((rank, nodes), source)| {

@@ -6,7 +6,8 @@ use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::value::Choice;
 use pauseframe_topology::interchange::{self, Defaults, Format, Import, Labels};
-use pauseframe_topology::{Topology, files};
+use pauseframe_topology::Topology;
+use pauseframe_units::files;
 use std::path::Path;
 use std::sync::Arc;
 
