@@ -32,9 +32,26 @@ FABRIC = {
 STAR = {"kind": "star", "hosts": 4, "link": {"rate": "10 Gbps", "delay": "1 us"}}
 LOSSY = {"preset": "dctcp"}
 LOSSLESS = {"preset": "tcp_bolt"}
+UDP = {"kind": "udp", "rate": "9 Gbps", "destinations": ["host0"], "stop": "500 us"}
 INCAST = {"kind": "n_to_1", "size": "200 KB"}
 
 SCENARIOS: dict[str, Tables] = {
+    "recorded": {
+        "stop": {"time": "200 us"},
+        "topology": FABRIC,
+        "switch": {"buffer": {"size": "40 KB"}},
+        "record": {
+            "series": {"every": "20 us", "flows": ["*"]},
+            "packets": {"limit": 2000},
+            "pause_tree": {"limit": 1000},
+            "states": {"every": "20 us"},
+        },
+        "transport": LOSSLESS,
+        "workload": [
+            INCAST,
+            {"kind": "requests", "client": "host1", "server": "host2", "count": 10, "response": "8 KB"},
+        ],
+    },
     "incast": {
         "topology": STAR,
         "switch": {"buffer": {"size": "40 KB"}, "marker": {"kind": "step", "k": "20 KB"}},
@@ -172,7 +189,7 @@ SCENARIOS: dict[str, Tables] = {
         "workload": [INCAST, {"kind": "n_to_1", "receiver": "host3", "size": "10 KB"}],
     },
     "long": {
-        "topology": STAR,
+        "topology": {**STAR, "link": {"rate": "1 Gbps", "delay": "1 us"}},
         "switch": {"buffer": {"size": "60 KB"}, "marker": {"kind": "step", "k": "30 KB"}},
         "host": {"rx_delay": "40 us"},
         "transport": {
@@ -192,22 +209,6 @@ SCENARIOS: dict[str, Tables] = {
                 "kind": "flows",
                 "flows": [{"src": f"host{i}", "dst": f"host{(i + 2) % 5}", "size": "6 MB"} for i in range(5)],
             }
-        ],
-    },
-    "recorded": {
-        "stop": {"time": "200 us"},
-        "topology": FABRIC,
-        "switch": {"buffer": {"size": "40 KB"}},
-        "record": {
-            "series": {"every": "20 us", "flows": ["*"]},
-            "packets": {"limit": 2000},
-            "pause_tree": {"limit": 1000},
-            "states": {"every": "20 us"},
-        },
-        "transport": LOSSLESS,
-        "workload": [
-            INCAST,
-            {"kind": "requests", "client": "host1", "server": "host2", "count": 10, "response": "8 KB"},
         ],
     },
 }
@@ -281,7 +282,11 @@ KINDS: dict[tuple[str, str], Tables] = {
         "count": 8,
         "read_share": 0.5,
     },
-    ("workload.kind", "udp"): {"rate": "6 Gbps", "stop": "300 us"},
+    ("workload.kind", "udp"): {
+        "rate": "6 Gbps",
+        "stop": "300 us",
+        "burst": {"sizes": {"kind": "fixed", "size": "20 KB"}, "idle": "50 us"},
+    },
     ("workload.kind", "application"): {"pattern": "all_reduce", "ranks": 4, "size": "200 KB", "compute": "10 us"},
     ("workload.sizes.kind", "fixed"): {"size": "20 KB"},
     ("workload.sizes.kind", "uniform"): {"min": "10 KB", "max": "30 KB"},
@@ -423,7 +428,7 @@ def resolved(text: str) -> tuple[Any, str, tuple[str, ...]]:
     try:
         scenario = _core.resolve(text)
     except _core.ScenarioError as error:
-        return None, "; ".join(f"{one['path']}: {one['message']}; {one['hint']}" for one in error.problems), ()
+        return None, "; ".join(f"{one['path']}: {one['message']}" for one in error.problems), ()
     return scenario, "", tuple(scenario.warnings)
 
 
@@ -517,10 +522,10 @@ def of_kind(tables: Tables, kind: str) -> Tables:
             one.update({"preset": "roce_dcqcn", "lossless": lossless, **of_kind})
     elif kind == "udp":
         priority = 3 if any(is_lossless) else 0
-        source = {"kind": "udp", "rate": "6 Gbps", "destinations": ["host0"], "stop": "500 us"}
+        other = 1 if "classes" in tables.get("switch", {}) else 0
         tables["workload"] = [
-            {**source, "sources": ["host1"], "priority": priority, "ecn": True},
-            {**source, "sources": ["host2", "host3"], "priority": 0, "name": "other"},
+            {**UDP, "sources": ["host1"], "priority": priority, "ecn": True},
+            {**UDP, "sources": ["host2", "host3"], "priority": other, "name": "other"},
         ]
         tables["transport"] = {"preset": "cubic"}
         tables.pop("transports", None)
@@ -595,10 +600,16 @@ def kinds_for(row: Row) -> list[str]:
 
 
 def says(words: str, path: str) -> bool:
-    """Whether a text names a key or its table."""
-    plain = path.replace("[]", "")
-    last = plain.rpartition(".")[2]
-    return bool(re.search(rf"(?<![a-z_]){re.escape(last)}(?![a-z_])", words)) or plain in words
+    """Whether a text names a key by its path, or a table of faults that it belongs to."""
+    plain, text = path.replace("[]", ""), re.sub(r"\.\d+(?=[.:])", "", words)
+    names = [plain, *({plain.partition(".")[0]} & {"failure", "corruption", "pause_storm"})]
+    return any(re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", text) for name in names)
+
+
+def is_refused(mistakes: str, row: Row) -> bool:
+    """Whether an error is about a key, or about the kind of table that has it."""
+    kinds = re.findall(r"workload\.kind = (\w+)", row["when"])
+    return says(mistakes, row["path"]) or any(f"is an {kind}: use pauseframe run" in mistakes for kind in kinds)
 
 
 def shows(row: Row, kind: str, level: str, folder: str) -> bool:
@@ -606,22 +617,27 @@ def shows(row: Row, kind: str, level: str, folder: str) -> bool:
     refused = False
     for tables in SCENARIOS.values():
         base = chosen(of_kind(tables, kind), row["when"])
+        if kind == "udp" and row["path"].startswith("transport."):
+            base |= {"transport": {"preset": "udp"}, "workload": [{**UDP, "sources": ["host1", "host2"]}]}
         if beside := BESIDE.get(row["path"]):
             spread(base, *beside)
-        before, mistakes, said = outcome(text_of(base), level, folder)
+        before, mistakes, _ = outcome(text_of(base), level, folder)
         if mistakes:
-            refused = refused or says(mistakes, row["path"])
+            refused = refused or is_refused(mistakes, row)
             continue
         current = looked_up(base, row["path"])
         for value in candidates(row):
             if value == current:
                 continue
-            changed = copy.deepcopy(base)
-            spread(changed, row["path"], value)
+            if isinstance(value, str) and (row["path"], value) in KINDS:
+                changed = chosen(base, f"{row['path']} = {value}")
+            else:
+                changed = copy.deepcopy(base)
+                spread(changed, row["path"], value)
             after, mistakes, now = outcome(text_of(changed), level, folder)
             if mistakes:
-                refused = refused or says(mistakes, row["path"])
-            elif after != before or any(says(one, row["path"]) for one in now if one not in said):
+                refused = refused or is_refused(mistakes, row)
+            elif after != before or any(says(one, row["path"]) for one in now):
                 return True
     return refused
 

@@ -56,6 +56,8 @@ const OBEYED: [&str; 12] = [
 ];
 /// Of these, those of a static demand.
 const OBEYED_BY_DEMANDS: [&str; 4] = ["name", "seed", "plugins", "topology"];
+/// Of the keys of workloads, those of connections and of servers.
+const OF_CONNECTIONS: [&str; 3] = ["persistent", "reply_delay", "reply_law"];
 /// Of the keys of `[routing]`, the one that needs failures; the others are those of engines and of choices among VLANs.
 const OF_FAILURES: &str = "routing.convergence";
 
@@ -88,6 +90,9 @@ fn is_obeyed(path: &str, is_static: bool) -> bool {
     let is_below =
         |known: &str| plain.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     let is_of_engine = plain.starts_with("routing.") && plain != OF_FAILURES;
+    if plain.starts_with("workload.") && OF_CONNECTIONS.iter().any(|key| plain.ends_with(&format!(".{key}"))) {
+        return false;
+    }
     let obeyed = if is_static { &OBEYED_BY_DEMANDS[..] } else { &OBEYED[..] };
     is_of_engine || obeyed.iter().any(|known| is_below(known))
 }
