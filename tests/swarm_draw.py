@@ -148,7 +148,19 @@ def _asymmetric(rng: random.Random) -> Table:
 
 
 LOSSLESS = {"tcp_bolt", "tcp_dcb", "roce_dcqcn", "roce_hpcc", "roce_timely", "roce_swift"}
-PRESETS = ["newreno", "dctcp", "dctcp", "dctcp_plus", "tcp_bolt", "tcp_bolt", "tcp_dcb", "cubic", "vegas", "pfabric"]
+PRESETS = [
+    "newreno",
+    "dctcp",
+    "dctcp",
+    "dctcp_plus",
+    "tcp_bolt",
+    "tcp_bolt",
+    "tcp_dcb",
+    "cubic",
+    "vegas",
+    "bbr",
+    "pfabric",
+]
 
 HABITS: list[Table] = [
     {"sack": False},

@@ -9,7 +9,7 @@ KINDS = {
     "topology": "star dumbbell line leaf_spine fat_tree xgft ring torus dragonfly jellyfish custom",
     "links": "asymmetric",
     "routing": "ecmp spray up_down order_pair edst shortest_path dfsssp lash best_of_two least_loaded per_packet lanes",
-    "control": "newreno dctcp cubic vegas pfabric aimd",
+    "control": "newreno dctcp cubic vegas pfabric aimd bbr",
     "stack": "linux freebsd9 ns3",
     "queue pairs": "none dcqcn timely swift hpcc nscc go_back_n delayed_cnp port_cnps side_window few_reads",
     "transport": "lossless lossy two_transports no_sack rack pacing classic_ecn fin no_handshake cache impatient",

@@ -266,6 +266,19 @@ def test_bolts_incast_of_47_drops_nothing_and_takes_as_long_as_in_the_model(kern
     assert last[0] == pytest.approx(last[1], rel=0.05)
 
 
+def test_bbr_of_the_kernel_and_of_the_model_agree(kernel):
+    """10 Mb/s and 40 ms; `calibration/bbr.py` has two flows, other buffers and 10 Gb/s."""
+    changes = {"workload.0.senders": 1, "workload.0.size": "100 MB", "topology.hosts": 2, "stop": "5 s"}
+    changes |= {"topology.link.rate": "10 Mbps", "topology.link.delay": "10 ms", "transport.preset": "bbr"}
+    of_kernel = run(kernel, **changes, **{"host.interrupt_delay": "0 s"})
+    model = run(kernel, **changes, **{"host.stack": "simulated", "host.tso": True})
+    delivered = [pl.DataFrame(result.flows)["delivered_bytes"][0] for result in (of_kernel, model)]
+    # 95 % of the payload of 5 s.
+    assert delivered[0] > 0.95 * 5 * 10e6 / 8 * 1448 / 1538
+    assert delivered[1] == pytest.approx(delivered[0], rel=0.01)
+    assert [result.summary["drops"] for result in (of_kernel, model)] == [0, 0]
+
+
 def test_a_panic_ends_the_run_with_the_last_lines(kernel, tmp_path):
     """A program overwrites the code of the kernel's first process, which a kernel does not survive."""
     (tmp_path / "s.toml").write_text(INCAST)

@@ -835,7 +835,7 @@ def test_the_examples_keep_the_contract(name):
     assert [rule for rule in _core.congestion_control_contract(loaded.names[0]) if rule[2] is not None] == []
 
 
-@pytest.mark.parametrize("name", ["newreno", "dctcp", "cubic", "vegas", "pfabric", "aimd"])
+@pytest.mark.parametrize("name", ["newreno", "dctcp", "cubic", "vegas", "pfabric", "aimd", "bbr"])
 def test_the_built_in_ones_keep_it(name):
     assert all(broken is None for _, _, broken in _core.congestion_control_contract(name))
 

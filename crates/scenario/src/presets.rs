@@ -57,6 +57,11 @@ pub const PRESETS: &[Row] = &[
         row: &[set("congestion_control", "vegas", "Brakmo and Peterson 1995")],
     },
     Row {
+        name: "bbr",
+        doc: "BBR version 1 (Cardwell et al. 2016), which paces its segments, lossy",
+        row: &[set("congestion_control", "bbr", "Cardwell et al. 2016")],
+    },
+    Row {
         name: "roce_dcqcn",
         doc: "RoCEv2 queue pairs with DCQCN as ConnectX cards have it, in a lossless class",
         row: &[

@@ -89,6 +89,7 @@ impl Connection {
         // Replaced by the peer's value; without a handshake both endpoints have the same settings.
         sender.set_peer_window(receiver.receive_window_of_syn());
         if state == ConnectionState::Established {
+            sender.begin_delivery_samples(Time::ZERO, &config);
             sender.begin_application_writes(&config);
         }
         Connection {
@@ -105,7 +106,8 @@ impl Connection {
     }
 
     /// Queues `bytes` of application data; allowed before the connection is established.
-    pub fn send_application_data(&mut self, bytes: u64, _now: Time) {
+    pub fn send_application_data(&mut self, bytes: u64, now: Time) {
+        self.sender.check_application_limit(now);
         if self.sender.is_all_sent() && self.config.is_mechanism_enabled(Mechanism::AckOfRequest) {
             self.receiver.send_due_ack_before_reply();
         }

@@ -89,6 +89,7 @@ impl Connection {
         self.sender.retries = 0;
         self.sender.rto_deadline = Time::MAX;
         self.receiver.on_established(now);
+        self.sender.begin_delivery_samples(now, &self.config);
         self.sender.begin_application_writes(&self.config);
         self.apply_cached_metrics();
     }

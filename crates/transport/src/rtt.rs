@@ -178,6 +178,11 @@ impl RtoConfig {
         Span(shows(now).saturating_sub(shows(from)).saturating_mul(tick))
     }
 
+    /// `now` as Linux's clock shows it (`tcp_jiffies32`), in whole ticks.
+    pub(crate) fn time_by_clock(&self, now: Time) -> Time {
+        Time::ZERO.saturating_add(self.elapsed_time_in_whole_ticks(Time::ZERO, now))
+    }
+
     /// The first clock tick at or after `expiry`.
     #[inline]
     pub(crate) fn round_up_to_tick(&self, expiry: Time) -> Time {

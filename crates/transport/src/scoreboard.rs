@@ -365,6 +365,11 @@ impl Scoreboard {
         self.queue.front().map(|head| head.sent_at)
     }
 
+    /// When the last segment was last sent.
+    pub(crate) fn last_segment_sent_at(&self) -> Option<Time> {
+        self.queue.back().map(|last| last.sent_at)
+    }
+
     /// RFC 8985 §6.2 step 5: marks segments that were sent before `latest` (time and end of a segment) and are at least `age` old.
     pub(crate) fn mark_lost_by_time(
         &mut self,

@@ -49,6 +49,11 @@ impl TcpSmallQueue {
         self.busy_until > now + self.frame * 2
     }
 
+    /// Whether all sent data have left the host.
+    pub(crate) fn is_empty(&self, now: Time) -> bool {
+        self.busy_until <= now
+    }
+
     /// When `len` more bytes fit; `None`: now. `rate`: bytes that the pacing rate allows in the host's queues.
     pub(crate) fn time_when_small_queue_has_room(
         &self,

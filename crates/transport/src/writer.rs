@@ -148,11 +148,11 @@ impl SocketWriter {
         self.size = size;
     }
 
-    /// `tcp_sndbuf_expand`: twice the window of `cwnd` bytes, with the worst-case overhead of each segment.
-    pub(crate) fn expand_send_buffer(&mut self, cwnd: u64, mss: u64) {
+    /// `tcp_sndbuf_expand`: so many windows of `cwnd` bytes, with the worst-case overhead of each segment.
+    pub(crate) fn expand_send_buffer(&mut self, windows: u64, cwnd: u64, mss: u64) {
         let segments = (cwnd / mss).max(MIN_BUFFER_SEGMENTS);
         let cost = (mss + TIMESTAMPS_OPTION_BYTES + SKB_HEADER_BYTES).next_power_of_two() + SK_BUFF_BYTES;
-        self.size = self.size.max((2 * segments * cost).min(self.max));
+        self.size = self.size.max((windows * segments * cost).min(self.max));
         if self.full {
             self.wait_for_send_buffer_room(mss);
         }

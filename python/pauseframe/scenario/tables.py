@@ -1291,6 +1291,7 @@ class Transport(Constants):
             "dctcp_plus",
             "tcp_bolt",
             "vegas",
+            "bbr",
             "roce_dcqcn",
             "roce_cx5",
             "roce_hpcc",
@@ -1321,12 +1322,12 @@ class Transport(Constants):
     """"10 segments", "bdp" (host link rate times the base RTT of the longest path) or a size; default "10 segments"
     (RFC 6928)
     """
-    congestion_control: Literal["newreno", "dctcp", "cubic", "vegas", "pfabric", "aimd"] | str | None = field(
+    congestion_control: Literal["newreno", "dctcp", "cubic", "vegas", "pfabric", "aimd", "bbr"] | str | None = field(
         default=None, kw_only=True
     )
     """Congestion control: Reno's window (RFC 5681, RFC 6582); DCTCP (RFC 8257); CUBIC (RFC 9438) with HyStart, as
     Linux; Vegas (Brakmo and Peterson 1995), as Linux; pFabric's rate control (Alizadeh et al. 2013); AIMD(a, b)
-    (Yang and Lam 2000); default "cubic".
+    (Yang and Lam 2000); BBR version 1 (Cardwell et al. 2016), as Linux; default "cubic".
     """
     ecn: Literal["off", "classic", "dctcp"] | None = field(default=None, kw_only=True)
     """ECN: none, one reduction per window (classic), or the exact echo of CE (dctcp); default "off" (RFC 3168, RFC
@@ -1383,8 +1384,8 @@ class Transport(Constants):
     §4.1; Linux)
     """
     pacing: bool | None = field(default=None, kw_only=True)
-    """Pacing: spread segments over the round trip (default: false; true for a plug-in that sets a pacing rate) (Linux:
-    TCP pacing in the socket)
+    """Pacing: spread segments over the round trip (default: false; true for bbr, and for a plug-in that sets a pacing
+    rate) (Linux: TCP pacing in the socket)
     """
     pacing_slow_start: int | None = field(default=None, kw_only=True)
     """Pacing rate in percent of cwnd / srtt below half of ssthresh (1 to 100000); default 200 (Linux:

@@ -12,8 +12,8 @@ use pauseframe_transport::{CongestionControlConfig, EcnMode};
 use pauseframe_units::{NodeId, Span};
 
 /// Of our congestion controls, those that Linux has too, and their names there.
-const IN_LINUX: [(&str, &str); 4] =
-    [("newreno", "reno"), ("cubic", "cubic"), ("dctcp", "dctcp"), ("vegas", "vegas")];
+const IN_LINUX: [(&str, &str); 5] =
+    [("newreno", "reno"), ("cubic", "cubic"), ("dctcp", "dctcp"), ("vegas", "vegas"), ("bbr", "bbr")];
 /// One kernel has interrupts for so many network cards.
 const HOSTS_MAX: usize = 52;
 

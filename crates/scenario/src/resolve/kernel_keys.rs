@@ -289,7 +289,7 @@ mod tests {
 
     #[test]
     fn a_transport_of_linux_sets_nothing() {
-        for preset in ["cubic", "newreno", "dctcp", "vegas"] {
+        for preset in ["cubic", "newreno", "dctcp", "vegas", "bbr"] {
             let transport = format!("preset = \"{preset}\"");
             assert_eq!(settings(&transport), Vec::<String>::new(), "{preset}");
             let warned = scenario(&transport).warnings.iter().any(|text| text.contains("kernel hosts"));

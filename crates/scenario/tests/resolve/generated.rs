@@ -73,7 +73,8 @@ fn switch() -> impl Strategy<Value = String> {
 }
 
 fn transport(table: &'static str) -> impl Strategy<Value = String> {
-    let preset = select(vec!["newreno", "tcp_dcb", "dctcp", "dctcp_plus", "tcp_bolt", "cubic", "vegas"]);
+    let preset =
+        select(vec!["newreno", "tcp_dcb", "dctcp", "dctcp_plus", "tcp_bolt", "cubic", "vegas", "bbr"]);
     let window = select(vec!["3 segments", "bdp", "77 KB"]);
     (preset, window, 1u64..1_000_000_000_000, 0.001f64..=1.0, any::<bool>()).prop_map(
         move |(preset, window, rto, g, on)| {

@@ -99,7 +99,7 @@ fn syns_of_dctcp_are_ecn_capable_on_linux() {
             assert_eq!(syn(&format!("preset = \"{preset}\"\nstack = \"{stack}\"")).0, "false", "{stack}");
         }
     }
-    for preset in ["cubic", "newreno", "tcp_dcb", "vegas"] {
+    for preset in ["cubic", "newreno", "tcp_dcb", "vegas", "bbr"] {
         assert_eq!(syn(&format!("preset = \"{preset}\"")).0, "false", "{preset} has no ECN");
     }
 }

@@ -12,11 +12,14 @@ mod hystart;
 mod keys;
 mod parameter;
 pub mod plugin;
+mod policer;
+mod windowed_max;
 
 pub(crate) use keys::read_congestion_control_and_constants;
 pub use parameter::{CongestionControlConstantValue, CongestionControlParameter};
 pub use plugin::PluginConfig;
 
+use crate::recovery::RecoveryPhase;
 use parameter::AlgorithmConstants;
 use pauseframe_units::{Span, Time};
 
@@ -69,6 +72,40 @@ pub(crate) struct AckSample {
     pub(crate) srtt: Span,
     /// Whether the sender is outside recovery and window reduction.
     pub(crate) open: bool,
+}
+
+/// Delivery as a control that models the path sees it: Linux's `rate_sample` and what it reads of `tcp_sock`. Amounts in bytes of window, so that
+/// with packets counted each packet is a full segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct DeliverySample {
+    pub(crate) now: Time,
+    /// `now` as the host's clock shows it, in whole ticks (`tcp_jiffies32`).
+    pub(crate) ticks: Time,
+    /// Delivered and presumed lost since the connection began (`tp->delivered`, `tp->lost`).
+    pub(crate) delivered: u64,
+    pub(crate) lost: u64,
+    /// When data were last delivered (`delivered_mstamp`).
+    pub(crate) delivered_at: Time,
+    /// What had been delivered when the newest segment of this ACK was sent.
+    pub(crate) prior_delivered: u64,
+    /// Microseconds in which `delivered - prior_delivered` arrived, at least 1; `None`: the ACK gives no sample.
+    pub(crate) interval: Option<u64>,
+    /// The application, not the network, has limited the rate: of the sample, or without one of what is sent next.
+    pub(crate) is_app_limited: bool,
+    /// Delivered and presumed lost by this ACK (`acked_sacked`, `losses`).
+    pub(crate) newly_delivered: u64,
+    pub(crate) newly_lost: u64,
+    /// In the network before and after this ACK.
+    pub(crate) prior_in_flight: u64,
+    pub(crate) in_flight: u64,
+    /// Round-trip time of the newest segment of this ACK; when the connection begins, of the handshake.
+    pub(crate) rtt: Option<Span>,
+    pub(crate) srtt: Option<Span>,
+    /// The receiver may have delayed this ACK.
+    pub(crate) is_ack_delayed: bool,
+    /// When the pacer admits the next segment.
+    pub(crate) departure: Time,
+    pub(crate) phase: RecoveryPhase,
 }
 
 /// Cause of a window reduction.
@@ -125,6 +162,34 @@ pub(crate) trait CongestionAlgorithm {
     /// The pacing rate in bit/s, if the algorithm sets one. Otherwise pacing, if on, follows from the window.
     fn pacing_rate(&self) -> Option<u64> {
         None
+    }
+
+    /// Whether the algorithm sets the window at every ACK in [`Self::on_delivery`] (Linux `cong_control`). Then nothing else grows or cuts it but a
+    /// timeout, and the functions below are called.
+    fn owns_window(&self) -> bool {
+        false
+    }
+
+    /// The connection is established. `random` differs from connection to connection.
+    fn on_established(&mut self, _window: &CongestionWindow, _sample: &DeliverySample, _random: u64) {}
+
+    /// Sees every ACK while data are in flight, after loss detection. True: samples of what is in flight now count as limited by the application.
+    fn on_delivery(&mut self, _window: &mut CongestionWindow, _sample: &DeliverySample) -> bool {
+        false
+    }
+
+    /// Data are sent with nothing in flight (`CA_EVENT_TX_START`).
+    fn on_transmission_start(&mut self, _window: &mut CongestionWindow, _sample: &DeliverySample) {}
+
+    /// The retransmission timer has expired and `window` is cut.
+    fn on_loss_state(&mut self, _window: &CongestionWindow, _sample: &DeliverySample) {}
+
+    /// The last reduction was needless.
+    fn on_undo(&mut self, _window: &CongestionWindow, _sample: &DeliverySample) {}
+
+    /// Windows that the send buffer holds when it grows (`sndbuf_expand`).
+    fn windows_in_send_buffer(&self) -> u64 {
+        2
     }
 }
 
@@ -281,6 +346,48 @@ macro_rules! registry {
                     CongestionControl::Plugin(algorithm) => algorithm.pacing_rate(),
                 }
             }
+            fn owns_window(&self) -> bool {
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.owns_window(),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.owns_window(),
+                }
+            }
+            fn on_established(&mut self, window: &CongestionWindow, sample: &DeliverySample, random: u64) {
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.on_established(window, sample, random),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.on_established(window, sample, random),
+                }
+            }
+            fn on_delivery(&mut self, window: &mut CongestionWindow, sample: &DeliverySample) -> bool {
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.on_delivery(window, sample),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.on_delivery(window, sample),
+                }
+            }
+            fn on_transmission_start(&mut self, window: &mut CongestionWindow, sample: &DeliverySample) {
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.on_transmission_start(window, sample),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.on_transmission_start(window, sample),
+                }
+            }
+            fn on_loss_state(&mut self, window: &CongestionWindow, sample: &DeliverySample) {
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.on_loss_state(window, sample),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.on_loss_state(window, sample),
+                }
+            }
+            fn on_undo(&mut self, window: &CongestionWindow, sample: &DeliverySample) {
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.on_undo(window, sample),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.on_undo(window, sample),
+                }
+            }
+            fn windows_in_send_buffer(&self) -> u64 {
+                match self {
+                    $(CongestionControl::$variant(algorithm) => algorithm.windows_in_send_buffer(),)+
+                    CongestionControl::Plugin(algorithm) => algorithm.windows_in_send_buffer(),
+                }
+            }
         }
     };
     (@parameters) => { &[] };
@@ -298,6 +405,7 @@ registry! {
     "vegas" => vegas::Vegas(constants: VegasConfig), "Vegas (Brakmo and Peterson 1995), as Linux";
     "pfabric" => pfabric::Pfabric(constants: PfabricConfig), "pFabric's rate control (Alizadeh et al. 2013)";
     "aimd" => aimd::Aimd(constants: AimdConfig), "AIMD(a, b) (Yang and Lam 2000)";
+    "bbr" => bbr::Bbr, "BBR version 1 (Cardwell et al. 2016), as Linux";
 }
 
 impl CongestionControlConfig {
@@ -320,7 +428,15 @@ impl CongestionControlConfig {
 
     /// Whether it sets a pacing rate.
     pub fn sets_pacing_rate(&self) -> bool {
-        matches!(self, Self::Plugin(config) if config.loaded_plugin_of_config().sets_pacing_rate())
+        match self {
+            Self::Plugin(config) => config.loaded_plugin_of_config().sets_pacing_rate(),
+            _ => self.owns_window(),
+        }
+    }
+
+    /// Whether it models the path by delivery samples and sets the window from them.
+    pub fn owns_window(&self) -> bool {
+        matches!(self, Self::Bbr)
     }
 }
 

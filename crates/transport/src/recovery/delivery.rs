@@ -22,6 +22,8 @@ pub(crate) struct NewlyDelivered {
     pub(super) last_is_acked: bool,
     /// Send time of the first newly sacked segment that was sent only once (Linux `first_sackt`).
     pub(crate) first_sacked: Option<Time>,
+    /// Send time of the last one (Linux `last_sackt`).
+    pub(crate) last_sacked: Option<Time>,
     /// Whether newly sacked data restart the timer.
     pub(crate) restarts_timer: bool,
     /// Bytes delivered, duplicates (by D-SACK) included.
@@ -44,7 +46,7 @@ impl NewlyDelivered {
         (self.now, self.high_ack, self.recover) = (now, high_ack, recover);
         (self.latest, self.bytes) = (None, 0);
         (self.last, self.last_is_acked) = (None, false);
-        (self.first_sacked, self.restarts_timer) = (None, false);
+        (self.first_sacked, self.last_sacked, self.restarts_timer) = (None, None, false);
         (self.original, self.reordered, self.loss, self.dsack, self.probe_dsack) =
             (false, false, false, false, false);
     }
@@ -84,6 +86,7 @@ impl NewlyDelivered {
     pub(crate) fn record_segment_sacked(&mut self, sent_at: Time, start: u64, end: u64, ambiguous: bool) {
         if !ambiguous {
             self.first_sacked = Some(self.first_sacked.map_or(sent_at, |first| first.min(sent_at)));
+            self.last_sacked = self.last_sacked.max(Some(sent_at));
         }
         if self.record_segment_delivered(sent_at, start, end, ambiguous) && !self.last_is_acked {
             self.last = Some(sent_at);

@@ -17,6 +17,7 @@ impl Sender {
     #[cold]
     pub(crate) fn prepare_recovery_for_ack(&mut self, to: u64, now: Time) {
         self.restore_timer_after_pacing_wait();
+        self.prepare_delivery_sample();
         let was = self.take_timer_purpose_for_ack();
         let high_ack = self.scoreboard.highest_sacked_offset().max(self.snd_una);
         let Some(refined) = self.refined.as_deref_mut() else { return };
@@ -122,7 +123,7 @@ impl Sender {
 
     /// Processes a duplicate ACK (with SACK, one with new information) after a timeout. Without SACK it counts as a delivered segment
     /// ([`Self::count_duplicate_as_delivered`] if packets are counted).
-    pub(super) fn process_duplicate_ack_after_timeout(&mut self, duplicate: bool) {
+    pub(super) fn process_duplicate_ack_after_timeout(&mut self, duplicate: bool, config: &TcpConfig) {
         let mss = u64::from(self.window.mss);
         if duplicate && !self.sack && !self.counts_duplicates() {
             if let Some(refined) = self.refined.as_deref_mut() {
@@ -134,7 +135,7 @@ impl Sender {
             }
         }
         if self.phase == RecoveryPhase::Loss {
-            self.on_ack_after_timeout(false, duplicate);
+            self.on_ack_after_timeout(false, duplicate, config);
         }
     }
 
@@ -145,6 +146,7 @@ impl Sender {
 
     /// RFC 8985 §6.2 step 5: marks the segments that count as lost now.
     pub(super) fn detect_losses_by_time(&mut self, now: Time, config: &TcpConfig) -> RackLossDetectionResult {
+        let before = self.scoreboard.lost_bytes_to_retransmit();
         let Some(refined) = self.refined.as_deref_mut() else { return RackLossDetectionResult::default() };
         let in_recovery_or_dup_thresh = matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss)
             || self.scoreboard.has_sacked_segments(config.dup_thresh);
@@ -155,6 +157,7 @@ impl Sender {
         );
         let detected = self.scoreboard.mark_lost_by_time(refined.rack.latest, age, now, self.snd_una);
         refined.delivery.loss |= detected.loss;
+        self.count_losses(before);
         detected
     }
 
@@ -201,6 +204,7 @@ impl Sender {
         let Some(refined) = self.refined.as_deref() else { return };
         let (bytes, loss, was) = (refined.delivery.bytes, refined.delivery.loss, refined.was_special);
         let restarted = advanced || refined.delivery.restarts_timer;
+        let controls = refined.rate.is_some();
         if self.uses_rack(config)
             && config.limited_transmit
             && matches!(self.phase, RecoveryPhase::Open | RecoveryPhase::Cwr)
@@ -208,7 +212,9 @@ impl Sender {
             // sacked data make room for new data (RFC 3042, without its limit, as in Linux).
             self.inflation = self.scoreboard.sent_bytes_not_in_network();
         }
-        if config.recovery.prr && matches!(self.phase, RecoveryPhase::Cwr | RecoveryPhase::Recovery) {
+        if controls {
+            self.control_window_by_delivery(now, config);
+        } else if config.recovery.prr && matches!(self.phase, RecoveryPhase::Cwr | RecoveryPhase::Recovery) {
             self.apply_prr(bytes, advanced && !loss);
         }
         if !restarted {
@@ -260,7 +266,7 @@ impl Sender {
     }
 
     /// Processes an ACK after a timeout (RFC 5682). `duplicate`: it acknowledges nothing new, or its SACK option has new information.
-    pub(super) fn on_ack_after_timeout(&mut self, advanced: bool, duplicate: bool) {
+    pub(super) fn on_ack_after_timeout(&mut self, advanced: bool, duplicate: bool, config: &TcpConfig) {
         let Some(refined) = self.refined.as_deref() else { return };
         if refined.frto == FrtoState::Off {
             return;
@@ -268,7 +274,7 @@ impl Sender {
         if refined.delivery.original {
             // §3.1 step 3b
             self.set_frto_state(FrtoState::Off);
-            self.undo_reduction();
+            self.undo_reduction(config);
         } else if self.snd_nxt > self.recover {
             // Step 3a: the segments after the gap arrive, the gap is real.
             self.set_frto_state(if duplicate { FrtoState::Off } else { FrtoState::Watching });

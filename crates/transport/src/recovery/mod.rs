@@ -3,7 +3,7 @@
 //! The states are Linux's. SACK recovery (RFC 6675, in `sack.rs`) and NewReno (RFC 6582, in `new_reno.rs`) differ in how they count duplicate ACKs
 //! and handle partial ACKs; the common rest is here. Everything else is optional. Its state and arithmetic are in files independent of the sender:
 //! losses found by time (`rack.rs`), the tail loss probe (`tlp.rs`), proportional rate reduction (`prr.rs`), the undoing of needless reductions
-//! (`undo.rs`, `frto.rs`), the window after idle (`idle.rs`), pacing (`pacing.rs`), all in the box of `refined.rs`. The sender uses them at an ACK
+//! (`undo.rs`, `frto.rs`), the window after idle (`idle.rs`), pacing (`pacing.rs`), delivery rates (`rate.rs`), all in the box of `refined.rs`. The sender uses them at an ACK
 //! (`evidence.rs`), at a reduction (`reduction.rs`), where the timer is set (`timer.rs`) and where it sends (`turns.rs`).
 
 mod delivery;
@@ -15,6 +15,7 @@ mod pacing;
 mod phase;
 mod prr;
 mod rack;
+mod rate;
 mod reduction;
 mod refined;
 mod sack;
@@ -53,13 +54,14 @@ impl Sender {
             self.dup_acks = 0;
         }
         if self.refined.is_some() {
+            self.note_rtt_of_delivery(sample.rtt);
             if sample.rtt == Span::ZERO {
                 self.sample_rtt_from_sack_or_timestamp(segment, true, now, config);
             }
             self.process_sack_evidence(segment, true, sample.ece, now, config, stats);
         }
         if self.phase == RecoveryPhase::Loss {
-            self.on_ack_after_timeout(true, news > 0);
+            self.on_ack_after_timeout(true, news > 0, config);
         }
         let before = self.phase;
         self.update_recovery_phase(sample, config, stats);
@@ -94,7 +96,7 @@ impl Sender {
                 // Past the end, not at it, so that a segment with CWR has been acknowledged (as Linux).
                 if self.snd_una > self.cwr_end {
                     self.phase = RecoveryPhase::Open;
-                    if config.recovery.prr {
+                    if self.reduces_by_prr(config) {
                         self.window.cwnd = self.window.ssthresh;
                     }
                 }
@@ -124,10 +126,14 @@ impl Sender {
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.delivery.loss |= self.scoreboard.lost_bytes_to_retransmit() > before;
         }
+        self.count_losses(before);
     }
 
     /// Increases the window after an ACK, given the phase `before` it.
     fn grow_window_after_ack(&mut self, before: RecoveryPhase, sample: &AckSample, config: &TcpConfig) {
+        if self.is_window_owned() {
+            return;
+        }
         let acked = match (before, self.phase) {
             (RecoveryPhase::Open | RecoveryPhase::Cwr, RecoveryPhase::Open) => sample.acked,
             (RecoveryPhase::Loss, RecoveryPhase::Loss) => {
@@ -178,7 +184,7 @@ impl Sender {
             self.record_ack_without_progress(ece, now, config);
             self.sample_rtt_from_sack_or_timestamp(segment, false, now, config);
             self.process_sack_evidence(segment, false, ece, now, config, stats);
-            self.process_duplicate_ack_after_timeout(duplicate);
+            self.process_duplicate_ack_after_timeout(duplicate, config);
         }
         if ece && self.phase == RecoveryPhase::Open {
             self.on_ece(config, stats);
@@ -258,12 +264,14 @@ impl Sender {
     pub(super) fn enter_recovery(&mut self, config: &TcpConfig, stats: &mut ConnectionStats) {
         self.save_window_for_undo(self.scoreboard.retransmitted_bytes_in_flight());
         let reduced = self.reduce_window_for_loss(config);
-        if !config.recovery.prr {
-            self.window.cwnd = reduced;
-        } else if self.phase != RecoveryPhase::Cwr {
-            self.begin_prr(config);
+        if !self.is_window_owned() {
+            if !config.recovery.prr {
+                self.window.cwnd = reduced;
+            } else if self.phase != RecoveryPhase::Cwr {
+                self.begin_prr(config);
+            }
+            self.window.ssthresh = reduced;
         }
-        self.window.ssthresh = reduced;
         // Linux: a reduction that is under way goes on, and ends where it would have (`tcp_enter_recovery`).
         let goes_on = self.phase == RecoveryPhase::Cwr && config.recovery.count_packets;
         self.recover = if goes_on { self.cwr_end } else { self.snd_nxt };
@@ -277,6 +285,7 @@ impl Sender {
         self.inflation = 0;
         self.end_tail_loss_probe();
         if !self.uses_rack(config) {
+            let before = self.scoreboard.lost_bytes_to_retransmit();
             self.scoreboard.mark_head_lost(self.snd_una);
             if self.sack {
                 self.scoreboard.mark_lost_by_dup_thresh(config.dup_thresh, self.snd_una);
@@ -285,6 +294,7 @@ impl Sender {
             } else {
                 self.enter_new_reno_recovery(config.dup_thresh);
             }
+            self.count_losses(before);
         }
         stats.fast_retransmits += 1;
     }
@@ -292,7 +302,7 @@ impl Sender {
     /// Ends recovery: all data sent before the loss was detected are acknowledged.
     fn leave_recovery(&mut self, config: &TcpConfig, stats: &mut ConnectionStats) {
         if self.phase == RecoveryPhase::Recovery {
-            if config.recovery.prr {
+            if self.reduces_by_prr(config) {
                 self.window.cwnd = self.window.ssthresh;
             } else if !self.sack {
                 self.on_full_ack_in_new_reno_recovery();
@@ -318,11 +328,13 @@ impl Sender {
     fn on_ece(&mut self, config: &TcpConfig, stats: &mut ConnectionStats) {
         self.prior_cwnd = self.window.cwnd;
         let reduced = self.compute_reduced_ssthresh(self.window, CongestionCause::Ecn);
-        self.window.ssthresh = reduced;
-        if config.recovery.prr {
-            self.begin_prr(config);
-        } else {
-            self.window.cwnd = reduced;
+        if !self.is_window_owned() {
+            self.window.ssthresh = reduced;
+            if config.recovery.prr {
+                self.begin_prr(config);
+            } else {
+                self.window.cwnd = reduced;
+            }
         }
         self.phase = RecoveryPhase::Cwr;
         self.cwr_end = self.snd_nxt;
@@ -361,12 +373,17 @@ impl Sender {
         self.begin_frto(config);
         if !again {
             self.save_window_for_undo(0);
-            self.window.ssthresh = self.reduce_window_for_loss(config);
+            let reduced = self.reduce_window_for_loss(config);
+            if !self.is_window_owned() {
+                self.window.ssthresh = reduced;
+            }
         }
         self.cc.on_timeout();
         self.discard_growth_credit();
         let recent = self.rack_rtt_at_timeout(config).map(|rtt| Time(now.0.saturating_sub(rtt.0)));
+        let before = self.scoreboard.lost_bytes_to_retransmit();
         self.scoreboard.mark_all_lost(self.snd_una, recent);
+        self.count_losses(before);
         self.phase = RecoveryPhase::Loss;
         self.recover = self.snd_nxt;
         self.cwr_due = true;
@@ -376,6 +393,7 @@ impl Sender {
             // Linux: what was sent less than a round trip ago is taken to be on its way.
             self.window.cwnd += self.pipe();
         }
+        self.tell_control_of_loss_state(now, config);
         self.end_tail_loss_probe();
         self.dup_acks = 0;
         self.detour &= !MUST_RETRANSMIT;

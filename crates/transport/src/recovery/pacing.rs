@@ -2,7 +2,7 @@
 //! below half of ssthresh, else times 1.2.
 //!
 //! A congestion control that sets a pacing rate replaces that rate (`sk_pacing_rate` of BBR). The first ten segments of a
-//! connection without one, fast retransmits and probes do not wait. Left out: the credit for late timers.
+//! connection, unless a plug-in sets the rate, fast retransmits without BBR, and probes do not wait. Left out: the credit for late timers.
 
 use pauseframe_units::{Span, Time};
 
@@ -27,6 +27,11 @@ impl Default for Pacer {
 }
 
 impl Pacer {
+    /// When all segments so far will have left.
+    pub(super) fn busy_until(&self) -> Time {
+        self.busy_until
+    }
+
     /// A segment was sent that takes `span` at the pacing rate, in bursts of `burst`. `ends`: whether a super-packet, which is
     /// a burst, ends with it; `None` without such segments.
     pub(super) fn delay_next_by_segment_time(

@@ -13,6 +13,9 @@ impl Sender {
     /// DCTCP halves what PRR has left by now (`dctcp_react_to_loss`).
     pub(super) fn reduce_window_for_loss(&mut self, config: &TcpConfig) -> u64 {
         let mut struck = self.window;
+        if self.is_window_owned() {
+            return self.cc.ssthresh_after_congestion(&struck, CongestionCause::Loss);
+        }
         if self.phase == RecoveryPhase::Cwr
             && config.recovery.count_packets
             && config.is_mechanism_enabled(Mechanism::DctcpLoss)
@@ -35,6 +38,10 @@ impl Sender {
     /// Reduces the window at once for a loss that only the tail loss probe repaired (RFC 8985 §7.4.2). Linux (`tcp_process_tlp_ack`) passes through
     /// state CWR, where DCTCP applies its reduction for ECE, and ends a reduction in progress.
     pub(super) fn reduce_window_for_tail_loss(&mut self, config: &TcpConfig) {
+        if self.is_window_owned() {
+            self.reduce_window_for_loss(config);
+            return;
+        }
         self.window.ssthresh = if config.recovery.count_packets {
             self.phase = RecoveryPhase::Open;
             self.compute_reduced_ssthresh(self.window, CongestionCause::Ecn)
@@ -65,6 +72,11 @@ impl Sender {
         if self.scoreboard.counts_packets() {
             self.cc.discard_growth_credit();
         }
+    }
+
+    /// Whether PRR reduces the window.
+    pub(super) fn reduces_by_prr(&self, config: &TcpConfig) -> bool {
+        config.recovery.prr && !self.is_window_owned()
     }
 
     /// Begins a reduction to ssthresh, or continues one in progress.
@@ -135,24 +147,30 @@ impl Sender {
         if config.recovery.undo
             && self.refined.as_deref().is_some_and(|refined| refined.undo.were_all_retransmissions_needless())
         {
-            self.undo_reduction();
+            self.undo_reduction(config);
         }
     }
 
     /// Undoes the last reduction, and the loss marks of a timeout.
-    pub(super) fn undo_reduction(&mut self) {
+    pub(super) fn undo_reduction(&mut self, config: &TcpConfig) {
         if self.phase == RecoveryPhase::Loss {
             self.scoreboard.remove_loss_marks(self.snd_una);
         }
+        let owned = self.is_window_owned();
         if let Some(refined) = self.refined.as_deref_mut() {
             refined.undone += 1;
-            if let Some((cwnd, ssthresh)) = refined.undo.end_undo_and_take_saved_windows() {
+            if let Some((cwnd, ssthresh)) = refined.undo.end_undo_and_take_saved_windows()
+                && !owned
+            {
                 self.window.cwnd = self.window.cwnd.max(cwnd);
                 if ssthresh > self.window.ssthresh {
                     self.window.ssthresh = ssthresh;
                     self.cwr_due = false;
                 }
             }
+        }
+        if owned {
+            self.tell_control_of_undo(config);
         }
         self.detour &= !MUST_RETRANSMIT;
         self.retries = 0;

@@ -7,6 +7,7 @@ use super::idle::CwndUsageHistory;
 use super::pacing::Pacer;
 use super::prr::Prr;
 use super::rack::Rack;
+use super::rate::DeliveryRate;
 use super::tlp::TailLossProbe;
 use super::undo::{UndoState, extract_dsack_range};
 use crate::config::TcpConfig;
@@ -50,6 +51,8 @@ pub(crate) struct RecoveryRefinementState {
     pub(super) frto: FrtoState,
     pub(super) usage: CwndUsageHistory,
     pub(super) pacer: Pacer,
+    /// Delivery samples, if the congestion control sets the window from them.
+    pub(super) rate: Option<Box<DeliveryRate>>,
     pub(crate) writer: Option<Box<SocketWriter>>,
     pub(crate) small_queue: TcpSmallQueue,
     pub(crate) supers: Option<Box<SuperPacketState>>,
@@ -67,9 +70,11 @@ impl RecoveryRefinementState {
             let counts_duplicates =
                 config.recovery.count_packets && config.is_mechanism_enabled(Mechanism::DuplicatesDelivered);
             let reordering = config.dup_thresh;
+            let rate = config.congestion_control.owns_window().then(Box::default);
             Box::new(RecoveryRefinementState {
                 counts_duplicates,
                 reordering,
+                rate,
                 writer,
                 supers,
                 ..RecoveryRefinementState::default()
@@ -83,6 +88,7 @@ impl RecoveryRefinementState {
             || SocketWriter::new(config).is_some()
             || config.offload.tso > 0
             || config.small_queues
+            || config.congestion_control.owns_window()
     }
 
     /// The smallest round-trip time so far; zero: none yet.

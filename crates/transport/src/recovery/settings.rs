@@ -113,7 +113,7 @@ fn read_pacing_setting(
 ) -> bool {
     let (paces, name) = (control.sets_pacing_rate(), control.name());
     let origin = if paces { Origin::Computed(format!("{name} sets a pacing rate")) } else { Origin::Default };
-    let rule = "false; true for a plug-in that sets a pacing rate";
+    let rule = "false; true for bbr, and for a plug-in that sets a pacing rate";
     let on = t.or_because(key, paces, origin, rule, doc);
     if paces && !on {
         let path = t.at(key);

@@ -179,7 +179,7 @@ impl Sender {
         }
         if self.phase != RecoveryPhase::Recovery {
             self.enter_recovery(config, stats);
-            if config.recovery.prr {
+            if self.reduces_by_prr(config) {
                 self.apply_prr(u64::from(self.window.mss), false);
             }
         }

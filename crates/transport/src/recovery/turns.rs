@@ -49,6 +49,7 @@ impl Sender {
                 self.set_timer_after_sending(now, config);
             }
         }
+        self.record_departure(outgoing, now, config);
         self.record_super_packet_sent(now);
         self.record_bytes_queued_in_host(outgoing.len, now);
         self.charge_sent_bytes_to_pacer(outgoing.len, now, config);
@@ -171,7 +172,9 @@ impl Sender {
 
     /// Whether the pacer delays the next segment; sets its timer.
     fn set_timer_if_pacer_delays(&mut self, now: Time, config: &TcpConfig) -> bool {
-        if !config.recovery.pacing.on || self.must_retransmit_immediately() {
+        // Linux paces all retransmissions (`tcp_xmit_retransmit_queue`).
+        let passes = self.must_retransmit_immediately() && !self.is_window_owned();
+        if !config.recovery.pacing.on || passes {
             return false;
         }
         let waiting = !self.is_all_sent() || self.scoreboard.has_lost_segment();
@@ -189,10 +192,14 @@ impl Sender {
         if !pacing.on {
             return;
         }
-        let span = match self.cc.pacing_rate() {
-            Some(rate) => BitRate(rate).serialise(Bytes(len.into())).0,
-            None if self.snd_nxt <= UNPACED_SEGMENTS * u64::from(self.window.mss) => return,
-            None => {
+        let paced = self.cc.pacing_rate();
+        // A plug-in paces from its first segment on.
+        let is_early = (paced.is_none() || self.is_window_owned())
+            && self.snd_nxt <= UNPACED_SEGMENTS * u64::from(self.window.mss);
+        let span = match paced {
+            Some(rate) if !is_early => BitRate(rate).serialise(Bytes(len.into())).0,
+            _ if is_early => return,
+            _ => {
                 let Some(srtt) = self.rtt.srtt() else { return };
                 let window = self.window.cwnd.max(self.flight_size());
                 let rate = u128::from(window) * u128::from(pacing.pacing_percent(&self.window).max(1));
@@ -254,7 +261,8 @@ impl Sender {
     /// Shrinks the window if nothing was in flight and nothing sent for more than an RTO. Call before sending.
     fn shrink_cwnd_after_idle(&mut self, now: Time, config: &TcpConfig) {
         let kind = config.recovery.idle_restart;
-        if kind == IdleRestart::Off || self.flight_size() > 0 || self.is_all_acked() {
+        if kind == IdleRestart::Off || self.is_window_owned() || self.flight_size() > 0 || self.is_all_acked()
+        {
             return;
         }
         let rto = self.rtt.rto(&config.rto);
@@ -276,10 +284,10 @@ impl Sender {
 
     /// Updates window validation after sending data.
     fn update_cwnd_validation(&mut self, now: Time, config: &TcpConfig) {
-        let limited = self.is_cwnd_limited();
+        let (limited, owned) = (self.is_cwnd_limited(), self.is_window_owned());
         let Some(refined) = self.refined.as_deref_mut() else { return };
         refined.usage.record_data_sent_time(now);
-        if config.recovery.idle_restart != IdleRestart::Linux {
+        if config.recovery.idle_restart != IdleRestart::Linux || owned {
             return;
         }
         if limited {

@@ -1,6 +1,7 @@
 //! Writes of the application to the sender. The send buffer is in `writer.rs`.
 
 use super::Sender;
+use crate::cc::CongestionAlgorithm;
 use crate::config::{SendBuffer, TcpConfig};
 use crate::writer::{SKB_OVERHEAD, SendBufferState, SocketWriter};
 
@@ -97,8 +98,9 @@ impl Sender {
 
     fn expand_send_buffer(&mut self) {
         let (cwnd, mss) = (self.window.cwnd, u64::from(self.window.mss));
+        let windows = self.cc.windows_in_send_buffer();
         if let Some(writer) = self.socket_writer_mut() {
-            writer.expand_send_buffer(cwnd, mss);
+            writer.expand_send_buffer(windows, cwnd, mss);
         }
     }
 

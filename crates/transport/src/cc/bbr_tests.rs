@@ -1,0 +1,273 @@
+//! BBR on a path with one bottleneck, against what its rules give by hand.
+
+use super::*;
+use crate::cc::{CongestionControl, CongestionControlConfig};
+use crate::config::TcpConfig;
+use crate::connection::Connection;
+use crate::recovery::{PacingConfig, RecoveryConfig};
+use crate::segment::{EcnCodepoint, Segment};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+const MSS: u64 = 1000;
+
+/// A sender and a receiver, and a link with a queue between them. Segments have no headers.
+struct Path {
+    ends: [Connection; 2],
+    now: Time,
+    /// Time of a segment on the link.
+    segment: Span,
+    one_way: Span,
+    /// Longest wait in the queue.
+    buffer: Span,
+    busy_until: Time,
+    flying: BTreeMap<(Time, u64), (usize, Segment)>,
+    count: u64,
+    /// Every so many data segments one is lost; 0: none.
+    loss_every: u64,
+    drops: u64,
+}
+
+/// What the sender is like after an ACK.
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    at: Time,
+    mode: Mode,
+    phase: usize,
+    gain: u64,
+    pacing_rate: u64,
+    /// In segments.
+    flight: u64,
+    delivered: u64,
+    queue: Span,
+}
+
+impl Path {
+    /// A link of so many bits a second.
+    fn new(rate: u64, round_trip: Span, buffer: Span) -> Path {
+        let config = Arc::new(TcpConfig {
+            congestion_control: CongestionControlConfig::Bbr,
+            mss: MSS as u32,
+            initial_window: 10 * MSS,
+            sack: true,
+            handshake: true,
+            receive_window: 1 << 30,
+            recovery: RecoveryConfig {
+                pacing: PacingConfig { on: true, burst: 1, ..PacingConfig::OFF },
+                ..RecoveryConfig::LINUX
+            },
+            ..TcpConfig::PLAIN
+        });
+        let mut ends = [Connection::open(config.clone(), 7, 0, Time::ZERO), Connection::accept(config, 9, 0)];
+        ends[0].send_application_data(u64::MAX / 2, Time::ZERO);
+        Path {
+            ends,
+            now: Time::ZERO,
+            segment: Span(MSS * 8 * Span::from_secs(1).0 / rate),
+            one_way: round_trip / 2,
+            buffer,
+            busy_until: Time::ZERO,
+            flying: BTreeMap::new(),
+            count: 0,
+            loss_every: 0,
+            drops: 0,
+        }
+    }
+
+    fn model(&self) -> &Model {
+        match &self.ends[0].sender.cc {
+            CongestionControl::Bbr(bbr) => &bbr.model,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn poll(&mut self, end: usize) {
+        while let Some((segment, _)) = self.ends[end].poll_transmit(self.now) {
+            self.count += 1;
+            let mut arrival = self.now + self.one_way;
+            if segment.len > 0 {
+                let start = self.busy_until.max(self.now);
+                let lost = self.loss_every > 0 && self.count.is_multiple_of(self.loss_every);
+                if start.saturating_since(self.now) > self.buffer || lost {
+                    self.drops += 1;
+                    continue;
+                }
+                self.busy_until = start + self.segment;
+                arrival = self.busy_until + self.one_way;
+            }
+            self.flying.insert((arrival, self.count), (1 - end, segment));
+        }
+    }
+
+    /// Runs until `until` and returns what is seen after each ACK.
+    fn run(&mut self, until: Span) -> Vec<Seen> {
+        let mut seen = Vec::new();
+        self.poll(0);
+        loop {
+            let timer = (0..2).filter_map(|end| Some((self.ends[end].next_timer_deadline()?, end))).min();
+            let arrival = self.flying.keys().next().copied();
+            let next = arrival.map(|key| key.0).into_iter().chain(timer.map(|timer| timer.0)).min();
+            let Some(next) = next.filter(|next| *next <= Time::ZERO + until) else { return seen };
+            self.now = next;
+            if let Some(key) = arrival.filter(|key| key.0 == next) {
+                let (end, segment) = self.flying.remove(&key).expect("just seen");
+                self.ends[end].on_segment(&segment, EcnCodepoint::NotEct, next);
+                if end == 0 {
+                    seen.push(self.look());
+                }
+                self.poll(end);
+            } else if let Some((_, end)) = timer {
+                self.ends[end].on_timeout(next);
+                self.poll(end);
+            }
+        }
+    }
+
+    fn look(&self) -> Seen {
+        let model = self.model();
+        Seen {
+            at: self.now,
+            mode: model.mode,
+            phase: model.phase_index,
+            gain: model.pacing_gain,
+            pacing_rate: model.pacing_rate,
+            flight: self.ends[0].flight_size() / MSS,
+            delivered: self.ends[1].delivered_bytes(),
+            queue: self.busy_until.saturating_since(self.now),
+        }
+    }
+}
+
+fn at(seen: &[Seen], time: Span) -> Seen {
+    *seen.iter().find(|seen| seen.at >= Time::ZERO + time).expect("an ACK later")
+}
+
+fn runs_of<T: PartialEq + Copy>(seen: &[Seen], of: impl Fn(&Seen) -> T) -> Vec<(T, Time, Time)> {
+    let mut runs: Vec<(T, Time, Time)> = Vec::new();
+    for one in seen {
+        match runs.last_mut() {
+            Some(last) if last.0 == of(one) => last.2 = one.at,
+            _ => runs.push((of(one), one.at, one.at)),
+        }
+    }
+    runs
+}
+
+const ROUND_TRIP: Span = Span::from_ms(40);
+const DEEP: Span = Span::from_secs(1);
+
+#[test]
+fn gains_are_those_of_the_paper() {
+    assert!((HIGH_GAIN as f64 / UNIT as f64 - 2.0 / std::f64::consts::LN_2).abs() < 1.0 / UNIT as f64 + 1e-3);
+    assert!((HIGH_GAIN * DRAIN_GAIN).abs_diff(UNIT * UNIT) < HIGH_GAIN);
+    assert_eq!(CYCLE.iter().sum::<u64>(), 8 * UNIT);
+}
+
+/// 100 Mb/s times 40 ms are 500 segments: 10 double five times until the pipe is full.
+#[test]
+fn start_up_doubles_the_rate_each_round_trip() {
+    let mut path = Path::new(100_000_000, ROUND_TRIP, DEEP);
+    let seen = path.run(Span::from_secs(2));
+    let round = |number: u64| *seen.iter().rev().find(|seen| seen.at < Time::ZERO + ROUND_TRIP * number).unwrap();
+    // Samples of the first rounds include the pause after their last segment, so the fifth begins below two and catches up.
+    let growth = (round(8).pacing_rate as f64 / round(4).pacing_rate as f64).powf(0.25);
+    assert!((1.9..2.2).contains(&growth), "{growth}");
+    assert!((4..9).all(|number| (round(number).mode, round(number).gain) == (Mode::Startup, 739)));
+    // Full after log2(500 / 10) = 5.6 round trips and three more without growth, which a queue of 2 BDP makes longer.
+    let modes = runs_of(&seen, |seen| seen.mode);
+    let names: Vec<_> = modes.iter().map(|run| run.0).collect();
+    assert_eq!(names, [Mode::Startup, Mode::Drain, Mode::ProbeBandwidth]);
+    let full = modes[1].1.saturating_since(Time::ZERO);
+    assert!((ROUND_TRIP * 9..ROUND_TRIP * 20).contains(&full), "{full}");
+    let startup = seen.iter().filter(|seen| seen.mode == Mode::Startup).map(|seen| seen.flight).max();
+    // 739/256 times 500 segments, and three batches of 34 (a millisecond at 99 % of 2.89 times the rate).
+    assert!(startup.unwrap().abs_diff(1443 + 3 * 34) <= 2, "{startup:?}");
+}
+
+#[test]
+fn drain_empties_the_queue_of_start_up() {
+    let mut path = Path::new(100_000_000, ROUND_TRIP, DEEP);
+    let seen = path.run(Span::from_secs(2));
+    let [(_, _, filled), (_, began, ended), ..] = runs_of(&seen, |seen| seen.mode)[..] else { panic!("no drain") };
+    assert!(at(&seen, filled.saturating_since(Time::ZERO)).queue > ROUND_TRIP);
+    let after = seen.iter().find(|seen| seen.at > ended).unwrap();
+    // A batch at 100 Mb/s is 12 segments, and three of them count as room.
+    assert!(after.queue <= path.segment * 40, "{}", after.queue);
+    // 1.9 BDP of queue leave at 1 - 0.34 of the rate.
+    assert!(ended.saturating_since(began) < ROUND_TRIP * 5);
+}
+
+#[test]
+fn probing_cycles_through_eight_phases() {
+    let mut path = Path::new(100_000_000, ROUND_TRIP, DEEP);
+    let seen = path.run(Span::from_secs(8));
+    let steady: Vec<_> = seen.iter().copied().filter(|seen| seen.mode == Mode::ProbeBandwidth).collect();
+    let phases = runs_of(&steady, |seen| seen.phase);
+    assert!(phases.len() > 100);
+    assert_ne!(phases[0].0, 1, "never begins with the drain");
+    for pair in phases.windows(2) {
+        assert_eq!(pair[1].0, (pair[0].0 + 1) % 8);
+    }
+    for pair in phases[2..].windows(2) {
+        let lasts = pair[1].1.saturating_since(pair[0].1);
+        let is_drain = pair[0].0 == 1;
+        assert!(is_drain || lasts > ROUND_TRIP, "phase {} lasts {lasts}", pair[0].0);
+        assert!(lasts < ROUND_TRIP + ROUND_TRIP / 2, "phase {} lasts {lasts}", pair[0].0);
+    }
+    for seen in steady.iter().filter(|seen| seen.at > Time::ZERO + Span::from_secs(1)) {
+        assert_eq!(seen.gain, CYCLE[seen.phase]);
+        // 99 % of the rate times the gain.
+        let expected = 12_500_000.0 * 0.99 * seen.gain as f64 / UNIT as f64;
+        assert!((seen.pacing_rate as f64 / expected - 1.0).abs() < 0.01, "{seen:?}");
+    }
+}
+
+#[test]
+fn every_ten_seconds_four_packets_measure_the_round_trip() {
+    let mut path = Path::new(10_000_000, ROUND_TRIP, DEEP);
+    let seen = path.run(Span::from_secs(33));
+    let probes: Vec<_> =
+        runs_of(&seen, |seen| seen.mode).into_iter().filter(|run| run.0 == Mode::ProbeRtt).collect();
+    assert_eq!(probes.len(), 3, "{probes:?}");
+    for pair in probes.windows(2) {
+        let apart = pair[1].1.saturating_since(pair[0].2);
+        assert!((Span::from_secs(10)..Span::from_ms(10_100)).contains(&apart), "{apart}");
+    }
+    for (_, began, ended) in probes {
+        let lasts = ended.saturating_since(began);
+        // 200 ms, after a round trip in which the flight shrinks, and until the next ACK.
+        assert!((Span::from_ms(200)..Span::from_ms(200) + ROUND_TRIP * 4).contains(&lasts), "{lasts}");
+        let quiet = seen.iter().filter(|seen| seen.at > began + ROUND_TRIP * 2 && seen.at < ended);
+        assert!(quiet.clone().count() > 5 && quiet.clone().all(|seen| seen.flight <= 4));
+    }
+}
+
+/// 2 % for the probes of the round trip, 1 % for pacing. A drain ends with three batches in the queue, which a probe for more adds to.
+#[test]
+fn a_lone_flow_reaches_the_rate_without_a_standing_queue() {
+    for (rate, round_trip) in [(10_000_000, ROUND_TRIP), (1_000_000_000, Span::from_us(400))] {
+        let mut path = Path::new(rate, round_trip, DEEP);
+        let seconds = if rate > 100_000_000 { 2 } else { 22 };
+        let seen = path.run(Span::from_secs(seconds));
+        let begun = at(&seen, Span::from_secs(1));
+        let last = seen.last().unwrap();
+        let share = (last.delivered - begun.delivered) as f64 * 8.0 / (seconds - 1) as f64 / rate as f64;
+        assert!((0.95..1.0).contains(&share), "{share}");
+        assert_eq!(path.drops, 0);
+        let after = seen.iter().filter(|seen| seen.at > begun.at);
+        let mean = after.clone().map(|seen| seen.queue.0).sum::<u64>() / after.count() as u64;
+        let batches = path.segment * (3 * path.model().batch(MSS));
+        assert!(Span(mean) < round_trip / 4 + batches, "{}", Span(mean));
+    }
+}
+
+/// A loss is no sign of congestion: with one of 101 segments lost the flow keeps the rate. CUBIC would have a window of 10 segments.
+#[test]
+fn losses_do_not_slow_it_down() {
+    let mut path = Path::new(100_000_000, ROUND_TRIP, DEEP);
+    path.loss_every = 101;
+    let seen = path.run(Span::from_secs(9));
+    let bits = (seen.last().unwrap().delivered - at(&seen, Span::from_secs(1)).delivered) * 8;
+    // 8 s, of whose segments 99 % arrive at first.
+    assert!(bits > 800_000_000 / 100 * 95, "{bits}");
+}
