@@ -157,7 +157,9 @@ def section(runs: Sequence[RunData], add: Callable[[Figure], int]) -> Section | 
         ("Slowdown: time over that on ideal hardware", "slowdown"),
         ("Interference: time over that of the job alone", "interference"),
     ]
-    drawn, until_us = found[:SHOWN], max(job.end_us for job in found)
+    # A job may have a reference that is later than its own end.
+    ends = [job.start_us + (job.row[key] or 0.0) for job in found for key, _, _ in REFERENCES]
+    drawn, until_us = found[:SHOWN], 1.02 * max(*(job.end_us for job in found), *ends)
     return Section(
         alone=any(job.row["alone_us"] is not None for job in found),
         tables=_tables(found),

@@ -115,7 +115,7 @@ def _unit(metric: str, relative: bool) -> tuple[float, str]:
         return 1.0, "×"
     if "_us" in metric:
         return 1e-6, "s"
-    return 1.0, "B" if metric.endswith("_bytes") else ""
+    return 1.0, "B" if "_bytes" in metric else "b/s" if "_bps" in metric else ""
 
 
 def _trace(

@@ -103,7 +103,7 @@ def _beside(record: dict[str, Any], number: int) -> Figure:
     texts = [text.with_interval(entry, form) for _, entry in shown]
     traces.append(dots | {"mode": "markers", "customdata": texts, "cliponaxis": False})
     y_axis: figures.Axis = {"type": "category", "autorange": "reversed"}
-    return figures.plot(traces, axis | {"title": ""}, y_axis, height=110 + 34 * len(shown))
+    return figures.plot(traces, axis, y_axis, height=110 + 34 * len(shown))
 
 
 def _log_or_zero(values: Sequence[float]) -> figures.Axis:
@@ -116,7 +116,8 @@ def _value_axis(record: dict[str, Any], number: int, values: Sequence[float]) ->
     """Scale factor of an objective's values, and their axis."""
     metric = record["objectives"][number]["metric"]
     scale, suffix = _unit(metric.partition(" where ")[0], relative=len(record["scenarios"]) > 1)
-    return scale, {"title": metric.replace(" where ", "<br>where "), "ticksuffix": suffix} | _log_or_zero(values)
+    unit = f" ({suffix})" if suffix else ""
+    return scale, {"title": f"{metric}{unit}", "ticksuffix": suffix} | _log_or_zero(values)
 
 
 def _slice(one: dict[str, Any], record: dict[str, Any]) -> Figure:

@@ -5,6 +5,7 @@ const dark = matchMedia("(prefers-color-scheme: dark)");
 const colour = name => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 const narrow = () => innerWidth < 600;
 const make = (tag, className, text = "") => Object.assign(document.createElement(tag), { className, textContent: text });
+const TITLES = 36; // pixels for the titles of both axes
 const HUES = 8;
 const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
 const SHAPES = ["circle", "square", "triangle", "diamond"];
@@ -273,7 +274,7 @@ class Plot {
     });
     const tilted = this.x.names && this.x.names.length > 6 && Math.max(...this.x.names.map(name => String(name).length)) > 5;
     this.chart = new uPlot({
-      width: Math.max(element.clientWidth, 120), height: figure.height || 300, legend: { show: false }, padding: [10, 12, 0, 4],
+      width: Math.max(element.clientWidth, 120), height: (figure.height || 300) - TITLES, legend: { show: false }, padding: [10, 12, 0, 4],
       scales: {
         x: { time: false, range: () => this.shown, dir: this.x.isReversed ? -1 : 1 },
         y: { range: () => this.y.whole, dir: this.y.isReversed ? -1 : 1 },
@@ -569,6 +570,7 @@ class Plot {
       const entry = make("button", "entry"), key = entry.appendChild(make("i", "line")), number = trace.meta?.run ?? 0;
       entry.type = "button";
       entry.append(make("span", "", trace.name));
+      if (trace.line?.width) key.style.height = `${Math.min(8, Math.max(2, trace.line.width))}px`;
       key.style.background = trace.meta?.paint ? paintOf(trace) : swatchStyle(number);
       this.entries.set(trace, entry.appendChild(make("b", "")));
       entry.classList.toggle("off", trace.visible === false);
