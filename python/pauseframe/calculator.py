@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from pauseframe._files import write_text
 from pauseframe.headroom import FRAME, Term, annex_o, mellanox
 
 if TYPE_CHECKING:
@@ -157,7 +158,7 @@ def draw(result: Result, path: Path) -> None:
         f"Headroom for {result.speed / 1000:g} Gb/s: {result.shipped.cable} in shipped tables, {result.cable:g} m here"
     )
     if path.suffix == ".svg":
-        path.write_text(_svg(result, result.shipped, title), encoding="utf-8")
+        write_text(path, _svg(result, result.shipped, title))
         return
     from pauseframe.report.plotly import page
 
@@ -169,7 +170,7 @@ def draw(result: Result, path: Path) -> None:
         "shapes": [{"type": "line", "xref": "x", "yref": "paper", "x0": at, "x1": at, "y0": 0, "y1": 1}],
         "annotations": [{"x": at, "y": 1, "yref": "paper", "text": f"{at:,} B", "showarrow": False, "xanchor": "left"}],
     }
-    path.write_text(page([histogram], layout, title=title), encoding="utf-8")
+    write_text(path, page([histogram], layout, title=title))
 
 
 def _svg(result: Result, shipped: Shipped, title: str) -> str:

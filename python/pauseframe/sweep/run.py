@@ -110,8 +110,7 @@ def _open(folder: Path, plan: Plan, may_exist: bool) -> None:
                 "one; choose another --out (what was computed is taken from the store)"
             )
     if old != plan.manifest():
-        folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / MANIFEST, json.dumps(plan.manifest()) + "\n", sync=True)
+        write_text(folder / MANIFEST, json.dumps(plan.manifest()) + "\n")
 
 
 def _reuse_folders(runs: Sequence[PlannedRun], folder: Path, store: Store) -> tuple[list[PlannedRun], int]:
