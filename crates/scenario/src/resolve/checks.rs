@@ -7,9 +7,9 @@ use crate::spec::{
     WorkloadKind,
 };
 use pauseframe_fabric::all_ports_of_topology;
-use pauseframe_rdma::WindowKind;
 use pauseframe_rdma::cc::dcqcn::DcqcnChanges;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
+use pauseframe_rdma::{RetransmissionTimer, WindowKind};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::{Choice, Setting};
 use pauseframe_topology::{Link, NodeKind, Topology};
@@ -372,6 +372,20 @@ fn idle_keys_of_queue_pairs(ledger: &mut Ledger, path: &str, spec: &TransportSpe
     }
 }
 
+/// Changed constants that a congestion control does not have; the form of HPCC with `hpcc_flows` has its own increase.
+fn unused_changes(spec: &TransportSpec) -> impl Iterator<Item = &'static str> {
+    let changes = spec.pair.changes;
+    let (timely, hpcc) =
+        (spec.rdma_control == RdmaControlName::Timely, spec.rdma_control == RdmaControlName::Hpcc);
+    let keys = [
+        ("rdma_additive_increase", changes.additive.is_some(), timely || (hpcc && spec.hpcc_flows.is_none())),
+        ("rdma_hyper_increase", changes.hyper.is_some(), timely),
+        ("rdma_minimum_rate", changes.minimum.is_some(), timely || hpcc),
+        ("hpcc_utilisation", changes.utilisation.is_some(), hpcc),
+    ];
+    keys.into_iter().filter(|(_, set, used)| *set && !used).map(|(key, ..)| key)
+}
+
 /// Checks that keys of one congestion control meet that control.
 pub(crate) fn controls(ledger: &mut Ledger, transports: &[Named]) {
     use RdmaControlName::{DcqcnConnectx, DcqcnCx5Measured, DcqcnHpcc, DcqcnPaper, Hpcc, Nscc, Swift};
@@ -395,6 +409,13 @@ pub(crate) fn controls(ledger: &mut Ledger, transports: &[Named]) {
         }
         if spec.rdma_control != Hpcc && (spec.hpcc_max_stage != 0 || spec.hpcc_flows.is_some()) {
             ledger.warn(format!("{path}: rdma_control is \"{control}\", so its hpcc_ keys change nothing"));
+        }
+        if spec.pair.timeout_low.is_some() && spec.pair.timer == RetransmissionTimer::Adaptive {
+            ledger
+                .warn(format!("{path}.rdma_timeout_low: rdma_timer is \"adaptive\", so it changes nothing"));
+        }
+        for key in unused_changes(spec) {
+            ledger.warn(format!("{path}.{key}: rdma_control is \"{control}\", so it changes nothing"));
         }
     }
 }
