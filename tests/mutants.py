@@ -49,7 +49,7 @@ STRANGE = ("\0", "\ufeff", "\x1b[2J", "\r", "\x85", '"', "'", "\\", "#", "&a;", 
 JUDGES = {"lint", "packetdrill", "route", "topo"}
 """Commands that print what they find on stdout."""
 SLOW_S = 30.0
-"""CPU time that no input of some kilobytes deserves; a sweep of 60 runs on 65,536 hosts takes half of it."""
+"""CPU time that no input of some kilobytes deserves, not even a sweep of 60 runs on thousands of hosts."""
 
 
 @dataclass(frozen=True)

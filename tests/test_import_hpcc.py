@@ -7,6 +7,7 @@ from pathlib import Path
 import pauseframe as pf
 import pytest
 from pauseframe.imports.hpcc import KNOWN, Imported, read_config
+from pauseframe.run import resolve
 from test_cli import cli
 
 CONFIG = """ENABLE_QCN 1 {0: disable, 1: enable}
@@ -118,16 +119,77 @@ def test_switches_without_pfc_and_without_marks(folder: Path) -> None:
     assert scenario["transport"]["lossless"] is False
 
 
+STOCK = """ALPHA_RESUME_INTERVAL {alpha}
+RATE_DECREASE_INTERVAL {cut}
+CLAMP_TARGET_RATE 0
+EWMA_GAIN {gain}
+FAST_RECOVERY_TIMES 1
+RATE_HAI {hyper}Mb/s
+MIN_RATE 1000Mb/s
+DCTCP_RATE_AI 615Mb/s
+L2_BACK_TO_ZERO 0
+HAS_WIN {window}
+VAR_WIN {window}
+GLOBAL_T 1
+FAST_REACT {fast}
+U_TARGET 0.98
+MI_THRESH 0
+MULTI_RATE 0
+SAMPLE_FEEDBACK 0
+RATE_BOUND 1
+ACK_HIGH_PRIO {high}
+"""
+"""What the script of the HPCC simulator writes for each control, beside the keys of CONFIG."""
+CHANGED: dict[str, dict[str, object]] = {
+    "1": {"dcqcn_additive_increase": "10 Mbps", "dcqcn_hyper_increase": "100 Mbps", "dcqcn_minimum_rate": "1 Gbps"},
+    "3": {"rdma_additive_increase": "20 Mbps", "rdma_minimum_rate": "1 Gbps", "hpcc_utilisation": 0.98},
+    "7": {
+        "rdma_additive_increase": "50 Mbps",
+        "rdma_hyper_increase": "250 Mbps",
+        "rdma_minimum_rate": "1 Gbps",
+        "rdma_ack_as_cnp": True,
+    },
+    "8": {"dctcp_g": 0.0625},
+}
+
+
+@pytest.mark.parametrize("mode", CHANGED)
+@pytest.mark.parametrize("window", [0, 1])
+def test_the_simulators_own_configs_are_followed(folder: Path, mode: str, window: int) -> None:
+    if (mode, window) in {("3", 0), ("8", 0)}:
+        return  # the script gives HPCC and DCTCP a window
+    add, hyper = {"1": (10, 100), "3": (20, 20), "7": (50, 250), "8": (10, 10)}[mode]
+    high, gain = int(mode == "7" or (mode == "1" and not window)), 0.0625 if mode == "8" else 0.00390625
+    stock = STOCK.format(alpha=50, cut=50, gain=gain, hyper=hyper, window=window, fast=int(mode == "3"), high=high)
+    kept = "\n".join(
+        line for line in _config(mode, f"{add}Mb/s").splitlines() if not line.startswith(("ALPHA", "RATE_DEC"))
+    )
+    imported = _read(folder, f"{kept}\n{stock}")
+    text = tomllib.loads(imported.toml)["transport"]
+    (folder / "config.toml").write_text(imported.toml)
+    resolved = resolve(folder / "config.toml")
+    transport = tomllib.loads(resolved.toml)["transport"]
+    changed = CHANGED[mode] | ({"rdma_ack_as_cnp": True} if high else {})
+    assert changed.items() <= transport.items()
+    assert text.get("rdma_window", "none") == ("by_rate" if window and mode in "17" else "none")
+    assert not any("changes nothing" in warning for warning in resolved.warnings)
+
+
+def test_irn_has_both_of_its_timeouts(folder: Path) -> None:
+    (folder / "config.toml").write_text(_read(folder, _config(more="ENABLE_IRN 1\nENABLE_PFC 0\n")).toml)
+    transport = tomllib.loads(resolve(folder / "config.toml").toml)["transport"]
+    assert (transport["rdma_timeout"], transport["rdma_timeout_low"]) == ("320 us", "100 us")
+    assert (transport["rdma_timer"], transport["rdma_selective_repeat"]) == ("ibta", True)
+
+
 @pytest.mark.parametrize(
     ("more", "mode", "message"),
     [
         ("LB_MODE 9\n", "1", "LB_MODE 9: ConWeave is not simulated"),
         ("LB_MODE 2\n", "1", "LB_MODE 2: DRILL is not simulated"),
         ("L2_BACK_TO_ZERO 1\n", "1", "L2_BACK_TO_ZERO 1: lost packets are sent again from the gap on"),
-        ("ACK_HIGH_PRIO 1\n", "1", "ACK_HIGH_PRIO 1: acknowledgements have the priority of the data"),
+        ("ACK_HIGH_PRIO 1\n", "8", "ACK_HIGH_PRIO 1: TCP's acknowledgements have its own priority"),
         ("RATE_BOUND 0\n", "7", "RATE_BOUND 0: rates always bound the sender"),
-        ("U_TARGET 0.98\n", "3", "U_TARGET 0.98: the target utilisation of HPCC is 0.95 here"),
-        ("MIN_RATE 100Mb/s\n", "3", "MIN_RATE 100Mb/s: hpcc has 1/100 of the line rate here"),
         ("GLOBAL_T 0\n", "3", "GLOBAL_T 0: the longest path sets the round trip"),
         ("CC_MOD 1\n", "1", "CC_MOD 1: this key is not known"),
     ],

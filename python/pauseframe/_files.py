@@ -1,4 +1,8 @@
-"""Atomic writes of files and folders: a reader sees the old content or the new content, never a part."""
+"""Atomic writes of files and folders: a reader sees the old content or the new content, never a part.
+
+Every command writes through this module: a temporary file in the same folder, fsync, rename. Its errors name the file,
+the operation and what is left.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +21,17 @@ HOST = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTER
 """Name of this machine, without the module `socket`, which loads more slowly than a system call."""
 
 
-def write_text(path: Path, text: str, *, sync: bool = False) -> Path:
-    """Writes a file atomically and returns its path. With `sync`, the file also survives a power failure.
+def write_text(path: Path, text: str) -> Path:
+    """Writes a file atomically and returns its path.
 
     Writes a temporary file with an unpredictable name in the same folder, then renames it. A symbolic link at `path` is
     replaced, not followed. Removes temporary files of killed processes. Writes to devices and pipes, such as
     /dev/stdout, directly.
     """
-    return write_bytes(path, text.encode(), sync=sync)
+    return write_bytes(path, text.encode())
 
 
-def write_bytes(path: Path, content: bytes, *, sync: bool = False) -> Path:
+def write_bytes(path: Path, content: bytes) -> Path:
     """Writes bytes as `write_text` writes text."""
     if _is_no_file(path):
         path.write_bytes(content)
@@ -37,10 +41,31 @@ def write_bytes(path: Path, content: bytes, *, sync: bool = False) -> Path:
     # O_EXCL: fails if the name exists, even as a symbolic link
     with whole_file(path) as partial, partial.open("xb") as file:
         file.write(content)
-        if sync:
-            file.flush()
-            os.fsync(file.fileno())
     return path
+
+
+@contextmanager
+def _naming(path: Path, what: str) -> Iterator[None]:
+    """Names `path` in an error of the system, and what is left there; `what` is "file" or "folder"."""
+    was_there = path.exists()
+    try:
+        yield
+    except OSError as error:
+        left = f"the {what} that was there is unchanged" if was_there else "nothing is left"
+        root = error.__cause__ if isinstance(error.__cause__, OSError) else error  # that of a file in this folder
+        message = f"cannot be written: {root.strerror or root}; {left}"
+        raise OSError(root.errno or errno.EIO, message, str(path)) from root
+
+
+def _sync(path: Path) -> None:
+    """Flushes a file, or the entries of a folder, to the disk."""
+    if path.is_dir() and os.name != "posix":
+        return
+    number = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(number)
+    finally:
+        os.close(number)
 
 
 def refuse_file(folder: str | Path) -> None:
@@ -51,32 +76,61 @@ def refuse_file(folder: str | Path) -> None:
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yields a new file that replaces `path` if the caller succeeds; the caller syncs the file if needed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    remove_leftovers(path)
-    partial = path.with_name(f".{path.name}.{HOST}+{os.getpid()}+{os.urandom(4).hex()}.{ENDING}")
-    try:
-        yield partial
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    """Yields a new file that replaces `path` if the caller succeeds."""
+    with _naming(path, "file"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(path)
+        partial = path.with_name(f".{path.name}.{HOST}+{os.getpid()}+{os.urandom(4).hex()}.{ENDING}")
+        try:
+            yield partial
+            _sync(partial)
+            partial.replace(path)
+            _sync(path.parent)
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
     """A new folder that replaces `folder` at the end. If the caller fails, `folder` stays as it was."""
+    with _naming(folder, "folder"):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with _new_folder(folder) as partial:
+            yield partial
+            for path in (*partial.rglob("*"), partial):
+                _sync(path)
+            _swap(partial, folder)
+            _sync(folder.parent)
+
+
+@contextmanager
+def added_files(folder: Path, mark: str) -> Iterator[Path]:
+    """A new folder whose files move to `folder` at the end, the file `mark` last. If the caller fails, none does."""
+    if not folder.exists():
+        with whole_folder(folder) as partial:
+            yield partial
+        return
+    with _naming(folder, "folder"), _new_folder(folder) as partial:
+        yield partial
+        for path in (*partial.iterdir(), partial):
+            _sync(path)
+        for path in sorted(partial.iterdir(), key=lambda path: path.name == mark):
+            path.replace(folder / path.name)
+        _sync(folder)
+
+
+@contextmanager
+def _new_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder beside `folder`, which is gone at the end unless the caller renamed it."""
     import shutil
     import tempfile
 
-    folder.parent.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=f".{ENDING}", dir=folder.parent))
     try:
-        yield partial
         partial.chmod(0o755)
-        _swap(partial, folder)
-    except BaseException:
+        yield partial
+    finally:
         shutil.rmtree(partial, ignore_errors=True)
-        raise
 
 
 def _swap(new: Path, place: Path) -> None:

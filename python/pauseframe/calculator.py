@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from pauseframe._files import write_text
 from pauseframe.headroom import FRAME, Term, annex_o, mellanox
 
 if TYPE_CHECKING:
@@ -162,11 +163,11 @@ def draw(result: Result, path: Path) -> None:
         f"Headroom for {result.speed / 1000:g} Gb/s: {result.shipped.cable} in shipped tables, {result.cable:g} m here"
     )
     if path.suffix == ".svg":
-        path.write_text(_svg(result, result.shipped, title), encoding="utf-8")
+        write_text(path, _svg(result, result.shipped, title))
         return
     from pauseframe.report.html import page
 
-    path.write_text(page([("", _histogram(result.headroom, result.shipped))], title=title), encoding="utf-8")
+    write_text(path, page([("", _histogram(result.headroom, result.shipped))], title=title))
 
 
 def _histogram(headroom: int, shipped: Shipped) -> Figure:

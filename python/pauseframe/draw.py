@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 from xml.etree import ElementTree as ET
 
 from pauseframe import _core
+from pauseframe._files import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -105,9 +106,9 @@ def draw(
     drawing = arrange(topology, layout, mark)
     suffix = path.suffix.lower()
     if suffix == ".svg":
-        path.write_text(to_svg(drawing, title), encoding="utf-8")
+        write_text(path, to_svg(drawing, title))
     elif suffix in {".html", ".htm"}:
-        path.write_text(to_html(drawing, title), encoding="utf-8")
+        write_text(path, to_html(drawing, title))
     else:
         raise _core.FabricError(f"{path}: drawings are .svg or .html")
 

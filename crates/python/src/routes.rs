@@ -13,6 +13,7 @@ use pauseframe_topology::Topology as Graph;
 use pauseframe_topology::interchange::{self, Labels};
 use pauseframe_topology::{NodeKind, SwitchGraph};
 use pauseframe_units::{Id, LinkId};
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::collections::BTreeMap;
@@ -130,17 +131,45 @@ impl Routes {
         let (tables, graph, labels) =
             (Arc::clone(&self.tables), Arc::clone(&self.graph), Arc::clone(&self.labels));
         let write = move |_: &mut dyn Watch| {
-            let mut file = std::io::BufWriter::new(std::fs::File::create(&path)?);
+            let file = KeepsError { file: std::fs::File::create(&path)?, code: None };
+            let mut file = std::io::BufWriter::new(file);
             let written = tables_io::write_to(&tables, format, &graph, &labels, &mut file);
-            file.flush().map(|()| written)
+            let flushed = file.flush();
+            match file.get_ref().code {
+                Some(code) => Err(std::io::Error::from_raw_os_error(code)),
+                None => flushed.map(|()| written),
+            }
         };
-        compute_or_stop(py, None, write)??.map_err(wrong)
+        compute_or_stop(py, None, write)?.map_err(of_system)?.map_err(wrong)
     }
 
     fn __repr__(&self) -> String {
         let [vlans, lanes] = [self.tables.vlans().len(), self.tables.lanes()];
         format!("Routes({vlans} VLANs in {lanes} lanes)")
     }
+}
+
+/// A file that keeps the system's error: the writers of formats turn it into a text.
+struct KeepsError {
+    file: std::fs::File,
+    code: Option<i32>,
+}
+
+impl Write for KeepsError {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.file.write(bytes).inspect_err(|error| self.code = error.raw_os_error())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// An `OSError` of Python with the number of the system's error.
+fn of_system(error: std::io::Error) -> PyErr {
+    let text = error.to_string();
+    let text = text.split(" (os error").next().unwrap_or_default().to_owned();
+    error.raw_os_error().map_or_else(|| error.into(), |code| PyOSError::new_err((code, text)))
 }
 
 fn table_format(name: &str) -> PyResult<TableFormat> {

@@ -1,7 +1,7 @@
 //! A queue pair: a requester and a responder with a common congestion control, as a sans-IO endpoint.
 
 use crate::cc::hpcc::Telemetry;
-use crate::cc::{Control, Controller};
+use crate::cc::{Control, ControlChanges, Controller};
 use crate::packet::{Opcode, Packet, WIRE_OVERHEAD};
 use crate::receiver::{CnpLimiter, Receiver};
 use crate::sender::{Failure, Sender, Verb};
@@ -18,6 +18,8 @@ const ACK_REQUEST_EVERY: u32 = 64;
 /// issue 251).
 const ADAPTIVE_FIRST: Span = Span::from_ms(2);
 const ADAPTIVE_DOUBLINGS: u32 = 3;
+/// IRN's N: so many packets in flight have the short timer (Mittal et al., SIGCOMM 2018).
+const FEW_PACKETS: u64 = 3;
 /// Upper limit of timers: an hour.
 const TIME_MAX: Span = Span::from_secs(3600);
 
@@ -47,6 +49,9 @@ table! {
         /// ACK timeout of a queue pair: its retransmission timer, and the longest adaptive one
         #[source = "InfiniBand Architecture Specification: 4.096 us times 2^14"]
         timeout as "rdma_timeout": Span = or_in(Span(67_108_864_000), Span(1)..=TIME_MAX);
+        /// Retransmission timer while at most three packets are in flight, with rdma_timer = "ibta"; each packet restarts it
+        #[source = "Mittal et al., SIGCOMM 2018: RTO_low"]
+        timeout_low as "rdma_timeout_low": Option<Span> = optional_in(Span(1)..=TIME_MAX, "rdma_timeout");
         /// A queue pair fails after this many ACK timeouts and one more without progress
         #[source = "InfiniBand Architecture Specification: three bits"]
         retry_count as "rdma_retry_count": u32 = or_in(7, 0..=7);
@@ -69,6 +74,9 @@ table! {
         rnr_retry as "rdma_rnr_retry": u32 = or_in(7, 0..=7);
         /// Time to set a queue pair up before its first packet
         connect as "rdma_connect_time": Span = or_in(Span::ZERO, Span::ZERO..=TIME_MAX);
+        /// Acknowledgements and NAKs have rdma_cnp_priority; off: the priority of the data
+        #[source = "HPCC simulator: ACK_HIGH_PRIO"]
+        ack_as_cnp as "rdma_ack_as_cnp": bool = or(false);
         /// Retransmit only lost packets (IRN); off: go-back-N
         #[source = "Mittal et al., SIGCOMM 2018"]
         selective_repeat as "rdma_selective_repeat": bool = or(false);
@@ -87,6 +95,8 @@ table! {
         window: SideWindow = from(SideWindow::NONE);
         /// Line rate of the host, bits per second
         line: u64 = from(1);
+        /// Changed constants of TIMELY and HPCC
+        changes: ControlChanges = part(ControlChanges::read);
         /// Congestion control
         control: Control = from(Control::None);
     }
@@ -176,10 +186,12 @@ impl QueuePairSettings {
         packet.ip_size() + telemetry
     }
 
-    /// The retransmission timer after this many expiries in a row.
-    pub(crate) fn timer_after(&self, expiries: u32) -> Span {
+    /// The retransmission timer after this many expiries in a row, with so many packets in flight.
+    pub(crate) fn timer_after(&self, expiries: u32, in_flight: u64) -> Span {
         match self.timer {
-            RetransmissionTimer::Ibta => self.timeout,
+            RetransmissionTimer::Ibta => {
+                self.timeout_low.filter(|_| in_flight <= FEW_PACKETS).unwrap_or(self.timeout)
+            }
             RetransmissionTimer::Adaptive => {
                 self.timeout.min(Span(ADAPTIVE_FIRST.0 << expiries.min(ADAPTIVE_DOUBLINGS)))
             }

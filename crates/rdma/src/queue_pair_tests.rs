@@ -6,7 +6,7 @@
 use super::*;
 use crate::cc::swift::SwiftSettings;
 use crate::cc::timely::TimelySettings;
-use crate::cc::{Control, NsccNetwork};
+use crate::cc::{Control, ControlChanges, NsccNetwork};
 use crate::packet::Syndrome;
 use pauseframe_units::Span;
 
@@ -31,6 +31,9 @@ fn settings() -> QueuePairSettings {
         selective_repeat: false,
         unordered: false,
         max_reads: 16,
+        changes: ControlChanges::default(),
+        ack_as_cnp: false,
+        timeout_low: None,
         notification: None,
         telemetry_bytes: 0,
         link_overhead: 38,
@@ -566,6 +569,34 @@ fn the_adaptive_timer_doubles_and_both_give_up_after_the_same_time() {
             (source.failure(), source.stats().waited >= Span::from_ms(8 * 67)),
             (Some(Failure::RetriesExhausted), true)
         );
+    }
+}
+
+#[test]
+fn few_packets_in_flight_have_the_short_timer() {
+    for (packets, lost, wait) in [(1, 0, 100), (3, 2, 100), (20, 0, 320)] {
+        let pair = QueuePairSettings {
+            timer: RetransmissionTimer::Ibta,
+            timeout: Span::from_us(320),
+            timeout_low: Some(Span::from_us(100)),
+            selective_repeat: true,
+            ack_every: 64,
+            ..settings()
+        };
+        let mut sent = Vec::new();
+        // Of many packets all are lost, so that no acknowledgement lets the timer begin again.
+        let [source, _] = exchange(
+            pair,
+            |source| source.send(packets * 1024),
+            |packet, now| {
+                sent.extend(packet.opcode.is_data().then_some(now));
+                let turn = sent.len() as u64;
+                (packet.opcode.is_data() && turn <= packets && (packets > 3 || turn > lost), false)
+            },
+        );
+        let gap = sent.windows(2).map(|pair| pair[1] - pair[0]).max().expect("there are several");
+        assert!(gap.0.abs_diff(Span::from_us(wait).0) < Span::from_us(3).0, "{packets}: {gap}");
+        assert_eq!(source.stats().timeouts, 1);
     }
 }
 

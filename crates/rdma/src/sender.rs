@@ -375,7 +375,7 @@ impl Sender {
         } else if number == self.hole {
             self.hole = end;
         }
-        if self.timer_at == Time::MAX {
+        if self.timer_at == Time::MAX || settings.timeout_low.is_some() {
             self.start_timer(settings, now);
         }
     }
@@ -390,7 +390,11 @@ impl Sender {
 
     fn start_timer(&mut self, settings: &QueuePairSettings, now: Time) {
         let left = Span(settings.patience().0.saturating_sub(self.waited.0));
-        self.timer_at = now + settings.timer_after(self.retries).min(left.max(Span(1)));
+        self.timer_at = now + self.timer(settings).min(left.max(Span(1)));
+    }
+
+    fn timer(&self, settings: &QueuePairSettings) -> Span {
+        settings.timer_after(self.retries, self.highest - self.unacknowledged)
     }
 
     fn go_back(&mut self, cause: Cause) {
@@ -576,8 +580,7 @@ impl Sender {
         stats.timeouts += 1;
         // Packets of unordered delivery expire one by one: those of one timeout are one retry.
         if !settings.unordered || now >= self.unordered.retry_at {
-            let interval =
-                if settings.unordered { settings.timeout } else { settings.timer_after(self.retries) };
+            let interval = if settings.unordered { settings.timeout } else { self.timer(settings) };
             self.waited += interval;
             stats.waited += interval;
             self.retries += 1;

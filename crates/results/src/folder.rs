@@ -331,6 +331,7 @@ fn remove_exports(results: &Path, ending: &str) -> io::Result<()> {
     for table in FILES.iter().filter_map(|name| name.strip_suffix(".parquet")) {
         remove_if_there(&folder.join(format!("{table}.{ending}")))?;
     }
+    remove_if_there(&folder.join("export.json"))?;
     match fs::remove_dir(&folder) {
         Err(error) if error.kind() == io::ErrorKind::DirectoryNotEmpty => Ok(()),
         done => done,

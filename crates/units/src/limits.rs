@@ -34,7 +34,7 @@ impl Limit {
     }
 
     /// The limit without [`VARIABLE`]. Each one keeps a reader below 4 GB of memory: a row takes up to 230 bytes
-    /// and a step 150; a topology of a million links has 100 MB.
+    /// and a step 150; a topology of a million links has 50 MB and takes 26 times its size.
     pub fn default_value(self) -> u64 {
         match self {
             Limit::Bytes => 1 << 30,
@@ -78,13 +78,21 @@ impl Limit {
     /// # Errors
     /// A message with the estimate, the limit and the option that raises it.
     pub fn check(self, found: u64, unit: &str) -> Result<(), String> {
-        let limit = self.value()?;
+        self.check_share(found, 1, unit)
+    }
+
+    /// The same for an input that takes `share` times the memory of others, and so may have a share of the limit.
+    ///
+    /// # Errors
+    /// As [`Limit::check`].
+    pub fn check_share(self, found: u64, share: u64, unit: &str) -> Result<(), String> {
+        let limit = self.value()? / share;
         if found <= limit {
             return Ok(());
         }
-        let name = self.name();
+        let (name, needed) = (self.name(), found.saturating_mul(share));
         Err(format!(
-            "{found} {unit} are more than the limit of {limit}: pauseframe --limit {name}={found} raises it"
+            "{found} {unit} are more than the limit of {limit}: pauseframe --limit {name}={needed} raises it"
         ))
     }
 
@@ -117,6 +125,8 @@ mod tests {
     fn a_refusal_names_estimate_limit_and_option() {
         assert_eq!(Limit::Rows.check(5_000_000, "flows"), Ok(()));
         let message = Limit::Rows.check(5_000_001, "flows").unwrap_err();
+        let message_of_share = Limit::Rows.check_share(1_250_001, 4, "flows").unwrap_err();
+        assert!(message_of_share.ends_with("limit of 1250000: pauseframe --limit rows=5000004 raises it"));
         assert_eq!(
             message,
             "5000001 flows are more than the limit of 5000000: pauseframe --limit rows=5000001 raises it"

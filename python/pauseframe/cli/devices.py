@@ -150,11 +150,12 @@ def _write_files(report: Any, tables: Path | None, scenario: Path | None) -> Non
 
 
 def _save_scenario(report: Any, file: Path) -> None:
+    from pauseframe._files import write_text
     from pauseframe.devices.simulate import scenario_of
 
     if file.exists():
         raise ValueError(f"{file} exists: name another file")
-    file.write_text(scenario_of(report.reading.fabric), encoding="utf-8")
+    write_text(file, scenario_of(report.reading.fabric))
     say(f"scenario: pauseframe run {file}")
 
 

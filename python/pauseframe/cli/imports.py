@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from pauseframe._core import InputError
-from pauseframe.cli._common import AsJson, Force, name_file, out_option, say
+from pauseframe.cli._common import AsJson, Force, name_file, out_option, refuse_existing, say
 from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
@@ -63,9 +62,10 @@ def mlxconfig(
 
 
 def _write(imported: Imported, target: Path, *, force: bool, as_json: bool) -> None:
-    if target.exists() and not force:
-        raise InputError(f"{target} exists: name another file, or replace it with --force")
-    target.write_text(imported.toml, encoding="utf-8")
+    refuse_existing(target, force)
+    from pauseframe._files import write_text
+
+    write_text(target, imported.toml)
     for note in imported.notes:
         say(f"note: {note}")
     name_file(target, as_json)

@@ -82,12 +82,12 @@ def export(
 
     Keeps names, rates, delays and ports if the format supports them.
     """
+    from pauseframe._files import write_text
     from pauseframe.topology import format_of
 
     text = load(source, from_, rate, delay).write(format or format_of(out))
     refuse_existing(out, force)
-    out.write_text(text, encoding="utf-8")
-    name_file(out, as_json)
+    name_file(write_text(out, text), as_json)
 
 
 @topo.command(epilog="Example: pauseframe topo families")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pauseframe._files import write_text
 from pauseframe.deploy.plan import DeployError, Plan
 from pauseframe.topology import topology_of
 
@@ -144,8 +145,7 @@ class _Verifier:
         senders = ",\n".join(text for pair in pairs for text in self._pairs[pair])
         text = f'{{"rows":[{rows}],"lanes":{self._lanes},"rewrites":[],"senders":[{senders}]}}'
         with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
-            file = Path(folder) / "tables.json"
-            file.write_text(text, encoding="utf-8")
+            file = write_text(Path(folder) / "tables.json", text)
             return _core.read_routes(str(file), self._topology).check()
 
 

@@ -13,7 +13,7 @@ from pauseframe.deploy.inventory import read_inventory
 from pauseframe.deploy.plan import DeployError, Plan, Settings, folder_names, read_plan
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from pauseframe.types import DeploymentSummary
@@ -22,12 +22,19 @@ MARK = "deploy.json"
 
 
 def write_deployment(
-    folder: Path, out: Path, settings: Settings, *, inventory: Sequence[Path] = (), force: bool = False
+    folder: Path,
+    out: Path,
+    settings: Settings,
+    *,
+    inventory: Sequence[Path] = (),
+    force: bool = False,
+    also: Callable[[Plan, Path], None] | None = None,
 ) -> DeploymentSummary:
     """Reads a plan, verifies every step of its roll-out, and writes the files. Returns counts and notes.
 
     `switches/NAME/` and `hosts/NAME/` hold the files of each device; ROLLOUT.md holds the order, inventory.csv the
-    names and addresses. Raises DeployError and DeviceFileError (both ValueError).
+    names and addresses; `also` writes further files into the new folder. Raises DeployError and DeviceFileError (both
+    ValueError).
     """
     known = read_inventory(inventory)
     if out.exists() and any(out.iterdir()) and not (force and (out / MARK).is_file()):
@@ -52,6 +59,8 @@ def write_deployment(
             "priorities": settings.priorities,
             "notes": plan.notes,
         }
+        if also is not None:
+            also(plan, partial)
         (partial / MARK).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     return summary
 

@@ -82,22 +82,17 @@ DCQCN = {
     "MIN_RATE": ("dcqcn_minimum_rate", '"{}"'),
 }
 """Constants of DCQCN, with the keys of a scenario."""
-BY_LINE_RATE = {
-    "3": {"RATE_AI": ("10 Mb/s for each 25 Gb/s", 2500), "MIN_RATE": ("1/100", 100)},
-    "7": {
-        "RATE_AI": ("10 Mb/s for each 10 Gb/s", 1000),
-        "RATE_HAI": ("50 Mb/s for each 10 Gb/s", 200),
-        "MIN_RATE": ("1/100", 100),
-    },
+RATES = {
+    "3": {"RATE_AI": "rdma_additive_increase", "MIN_RATE": "rdma_minimum_rate"},
+    "7": {"RATE_AI": "rdma_additive_increase", "RATE_HAI": "rdma_hyper_increase", "MIN_RATE": "rdma_minimum_rate"},
 }
-"""Constants that follow from the line rate here, as in the scripts of the HPCC simulator: the rule and its divisor."""
+"""Rates of HPCC and TIMELY by CC_MODE, with the keys of a scenario."""
 FLAGS_OF_HPCC = {
     "MULTI_RATE": ("0", "HPCC has one rate for all hops here"),
     "SAMPLE_FEEDBACK": ("0", "each packet carries telemetry here"),
     "FAST_REACT": ("1", "HPCC reacts to each acknowledgement here"),
     "VAR_WIN": ("1", "HPCC's window follows its rate here"),
     "HAS_WIN": ("1", "HPCC always has a window here"),
-    "U_TARGET": ("0.95", "the target utilisation of HPCC is 0.95 here"),
 }
 """Settings of HPCC without a key, with the value that is simulated."""
 LONGEST = 86_400.0
@@ -124,12 +119,6 @@ class Fabric:
         """Rates of links at switches, in bits per second."""
         kinds = dict(self.nodes)
         return {rate for a, b, rate in self.links if "switch" in (kinds[a], kinds[b])}
-
-    @property
-    def host_rates(self) -> set[int]:
-        """Rates of links at hosts, in bits per second."""
-        kinds = dict(self.nodes)
-        return {rate for a, b, rate in self.links if "host" in (kinds[a], kinds[b])}
 
 
 def read_config(
@@ -169,7 +158,7 @@ def read_config(
         _hosts(config),
         _routing(config),
         _switches(config, fabric),
-        _transport(config, fabric),
+        _transport(config),
         _faults(config, fabric, _read_topology(wiring)),
         _flows(config, flows, base),
     ]
@@ -334,7 +323,7 @@ def _marker(config: Config, fabric: Fabric) -> str:
     )
 
 
-def _transport(config: Config, fabric: Fabric) -> list[str]:
+def _transport(config: Config) -> list[str]:
     mode = config.one("CC_MODE", "1")
     if mode not in CONTROLS:
         name = f" ({NAMES_OF_MODES[mode]})" if mode in NAMES_OF_MODES else ""
@@ -359,9 +348,8 @@ def _transport(config: Config, fabric: Fabric) -> list[str]:
                 config.used(key, why)
             else:
                 config.refuse(key, f"{config.one(key)}: {why}, as with {key} {expected}")
-    _constants(config, mode, fabric)
+    _constants(config, mode)
     for key, expected, why in (
-        ("ACK_HIGH_PRIO", "0", "acknowledgements have the priority of the data here"),
         ("RATE_BOUND", "1", "rates always bound the sender here"),
         ("L2_BACK_TO_ZERO", "0", "lost packets are sent again from the gap on here (go-back-N)"),
     ):
@@ -371,7 +359,20 @@ def _transport(config: Config, fabric: Fabric) -> list[str]:
             else:
                 config.refuse(key, f"{config.one(key)}: {why}")
     _global_round_trip(config, mode)
-    return lines
+    return [*lines, *_utilisation(config, mode), *_priority_of_acks(config, mode)]
+
+
+def _priority_of_acks(config: Config, mode: str) -> list[str]:
+    if "ACK_HIGH_PRIO" not in config.entries:
+        return []
+    if config.one("ACK_HIGH_PRIO") == "0":
+        config.used("ACK_HIGH_PRIO", "acknowledgements have the priority of the data")
+        return []
+    if mode == "8":
+        config.refuse("ACK_HIGH_PRIO", f"{config.one('ACK_HIGH_PRIO')}: TCP's acknowledgements have its own priority")
+        return []
+    config.used("ACK_HIGH_PRIO", "acknowledgements have the strict priority of CNPs")
+    return ["rdma_ack_as_cnp = true"]
 
 
 def _queue_pairs(config: Config, mode: str) -> list[str]:
@@ -394,7 +395,27 @@ def _queue_pairs(config: Config, mode: str) -> list[str]:
             config.used("MI_THRESH", "hpcc_max_stage")
     elif "MI_THRESH" in config.entries:
         config.idle("MI_THRESH", "a key of HPCC (CC_MODE 3)")
+    for key, name in RATES.get(mode, {}).items():
+        if key in config.entries:
+            lines.append(f'{name} = "{_above_zero(config, key) / 1e6:.12g} Mbps"')
     return [*lines, *_windows(config, mode), *(_lines_of_dcqcn(config) if mode == "1" else [])]
+
+
+def _utilisation(config: Config, mode: str) -> list[str]:
+    if "U_TARGET" not in config.entries:
+        return []
+    if mode != "3":
+        config.idle("U_TARGET", "a key of HPCC (CC_MODE 3)")
+        return []
+    config.used("U_TARGET", "hpcc_utilisation")
+    return [f"hpcc_utilisation = {config.number('U_TARGET', ''):.12g}"]
+
+
+def _above_zero(config: Config, key: str) -> int:
+    rate = config.rate(key)
+    if rate == 0:
+        raise config.error(key, f"{config.one(key)}: give a rate above 0")
+    return rate
 
 
 def _windows(config: Config, mode: str) -> list[str]:
@@ -408,9 +429,12 @@ def _windows(config: Config, mode: str) -> list[str]:
         config.used("ENABLE_IRN", "go-back-N")
     elif is_irn:
         config.used(
-            "ENABLE_IRN", "selective repeat, a window of one bandwidth-delay product, timeouts of 320 us (RTO_high)"
+            "ENABLE_IRN",
+            "selective repeat, a window of one bandwidth-delay product, timeouts of 320 us (RTO_high), and of 100 us "
+            "(RTO_low) with at most three packets in flight",
         )
-    lines = ["rdma_selective_repeat = true", 'rdma_timeout = "320 us"'] if is_irn else []
+    irn = ["rdma_selective_repeat = true", 'rdma_timeout = "320 us"', 'rdma_timeout_low = "100 us"']
+    lines = irn if is_irn else []
     if has_window or is_irn:
         lines.append(f'rdma_window = "{window}"')
     lines.append('rdma_timer = "ibta" # without IRN the simulator has no timer; this one is long')
@@ -450,20 +474,16 @@ def _dctcp(config: Config) -> list[str]:
     return lines
 
 
-def _constants(config: Config, mode: str, fabric: Fabric) -> None:
-    """Constants of congestion controls that are not those of the scenario's own."""
-    rules = BY_LINE_RATE.get(mode, {})
+def _constants(config: Config, mode: str) -> None:
+    """What became of the constants of congestion controls."""
+    rates = RATES.get(mode, {})
     for key in [*DCQCN, "RATE_DECREASE_INTERVAL", "CLAMP_TARGET_RATE", "DCTCP_RATE_AI"]:
         if key not in config.entries or key in config.fates or key in config.refusals:
             continue
         if mode == "1" and key != "DCTCP_RATE_AI":
             _constant_of_dcqcn(config, key)
-        elif key in rules:
-            rule, divisor = rules[key]
-            if {config.rate(key)} == {rate // divisor for rate in fabric.host_rates}:
-                config.used(key, f"{rule} of the line rate")
-            else:
-                config.refuse(key, f"{config.one(key)}: {CONTROLS[mode]} has {rule} of the line rate here")
+        elif key in rates:
+            config.used(key, rates[key])
         else:
             of = "DCTCP (CC_MODE 8)" if key == "DCTCP_RATE_AI" else "DCQCN (CC_MODE 1)"
             config.idle(key, f"a key of {of}, or unused by {CONTROLS[mode]}")

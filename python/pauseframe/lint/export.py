@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from pauseframe._files import whole_folder
 from pauseframe.devices.model import End
 from pauseframe.lint.forwarding import Forwarding, coupled, edge, lanes_of, senders_of
 from pauseframe.topology import topology_of
@@ -66,9 +67,8 @@ def export(reading: Reading, folder: Path) -> int:
             {"vlan": vlan, "from": a, "to": b} for vlan in sorted(lanes) for a, b in sorted(senders.get(vlan, ()))
         ],
     }
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "topology.graphml").write_text(
-        topology_of(forwarding.switches, names.values(), edges).write("graphml"), encoding="utf-8"
-    )
-    (folder / "tables.json").write_text(json.dumps(tables, indent=1) + "\n", encoding="utf-8")
+    with whole_folder(folder) as partial:
+        graph = topology_of(forwarding.switches, names.values(), edges).write("graphml")
+        (partial / "topology.graphml").write_text(graph, encoding="utf-8")
+        (partial / "tables.json").write_text(json.dumps(tables, indent=1) + "\n", encoding="utf-8")
     return len(rows)

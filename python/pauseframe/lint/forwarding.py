@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pauseframe._files import write_text
 from pauseframe.devices.model import End, Fabric, Switch
 from pauseframe.lint.subject import group_of
 from pauseframe.topology import topology_of
@@ -131,11 +132,8 @@ class Forwarding:
                         continue
                     lines.append(f"{self._switch[switch]},{number},{self._host[mac]},{self._port(switch, here)}")
         with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
-            file = Path(folder) / "tables.csv"
-            file.write_text(
-                "\n".join([*of_lane, "", *dict.fromkeys(lines), "", *(of_sender if len(of_sender) > 1 else []), ""]),
-                encoding="ascii",
-            )
+            parts = [*of_lane, "", *dict.fromkeys(lines), "", *(of_sender if len(of_sender) > 1 else []), ""]
+            file = write_text(Path(folder) / "tables.csv", "\n".join(parts))
             routes = _core.read_routes(str(file), topology)
             return Checked(routes.check(), dangling, real)
 

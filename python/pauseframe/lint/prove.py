@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pauseframe._files import write_text
 from pauseframe.headroom import LIGHT, reaction_quanta
 from pauseframe.scenario import Scenario
 from pauseframe.scenario.tables import (
@@ -223,7 +224,6 @@ def prove(findings: Sequence[Finding], folder: Path, *, most: int = 20) -> list[
     """Runs the scenarios of findings, one per rule and scenario, and keeps them in `folder`."""
     from pauseframe.run import run
 
-    folder.mkdir(parents=True, exist_ok=True)
     proofs: list[Proof] = []
     ran: dict[str, tuple[Path, str | None]] = {}
     for finding in findings:
@@ -232,11 +232,9 @@ def prove(findings: Sequence[Finding], folder: Path, *, most: int = 20) -> list[
             continue
         if what.scenario not in ran:
             target = folder / f"{finding.code}-{len(ran) + 1}"
-            target.mkdir(exist_ok=True)
             for name, text in what.files:
-                (target / name).write_text(text, encoding="utf-8")
-            file = target / "scenario.toml"
-            file.write_text(what.scenario, encoding="utf-8")
+                write_text(target / name, text)
+            file = write_text(target / "scenario.toml", what.scenario)
             summary = run(file, progress=False).summary
             ran[what.scenario] = (file, what.shown_by(summary))
         file, shown = ran[what.scenario]

@@ -1582,6 +1582,10 @@ class Transport(Constants):
     """ACK timeout of a queue pair: its retransmission timer, and the longest adaptive one (1 ps to 1 h); default
     "67.108864 ms" (InfiniBand Architecture Specification: 4.096 us times 2^14)
     """
+    rdma_timeout_low: str | None = field(default=None, kw_only=True)
+    """Retransmission timer while at most three packets are in flight, with rdma_timer = "ibta"; each packet restarts
+    it (1 ps to 1 h) (default: rdma_timeout) (Mittal et al., SIGCOMM 2018: RTO_low)
+    """
     rdma_retry_count: int | None = field(default=None, kw_only=True)
     """A queue pair fails after this many ACK timeouts and one more without progress (0 to 7); default 7 (InfiniBand
     Architecture Specification: three bits)
@@ -1610,11 +1614,30 @@ class Transport(Constants):
     """
     rdma_connect_time: str | None = field(default=None, kw_only=True)
     """Time to set a queue pair up before its first packet (0 s to 1 h); default "0 s"."""
+    rdma_ack_as_cnp: bool | None = field(default=None, kw_only=True)
+    """Acknowledgements and NAKs have rdma_cnp_priority; off: the priority of the data; default false (HPCC simulator:
+    ACK_HIGH_PRIO)
+    """
     rdma_selective_repeat: bool | None = field(default=None, kw_only=True)
     """Retransmit only lost packets (IRN); off: go-back-N; default false (Mittal et al., SIGCOMM 2018)"""
     rdma_cnp_on_ingress: float | None = field(default=None, kw_only=True)
     """Share of its link from which on the receiving card counts its own input as congested, and answers data packets
     as marked ones (above 0 to 1) (default: never) (measured on a ConnectX-5 (simllm), whose rule is not documented)
+    """
+    rdma_additive_increase: str | None = field(default=None, kw_only=True)
+    """Additive increase of TIMELY, or of HPCC in the form of its simulator (1 bps to 100 Tbps) (default: timely: 10
+    Mb/s for each 10 Gb/s of the line rate; hpcc: for each 25 Gb/s) (HPCC simulator: RATE_AI)
+    """
+    rdma_hyper_increase: str | None = field(default=None, kw_only=True)
+    """Increase of TIMELY after five increases in a row (1 bps to 100 Tbps) (default: timely: 50 Mb/s for each 10 Gb/s
+    of the line rate) (HPCC simulator: RATE_HAI)
+    """
+    rdma_minimum_rate: str | None = field(default=None, kw_only=True)
+    """Smallest rate of TIMELY or HPCC (1 bps to 100 Tbps) (default: timely, hpcc: 1/100 of the line rate) (HPCC
+    simulator: MIN_RATE)
+    """
+    hpcc_utilisation: float | None = field(default=None, kw_only=True)
+    """Target utilisation of HPCC, eta (above 0 to 1); default 0.95 (Li et al., SIGCOMM 2019; HPCC simulator: U_TARGET)
     """
     rdma_cnp_interval: str | None = field(default=None, kw_only=True)
     """Minimum time between two CNPs of a queue pair or a port (0 s to 1 h) (default: by rdma_control: 50 us for

@@ -130,7 +130,7 @@ class IncrementalSweep:
 
         runs = list(self.runs.values())
         plan = Plan(name, axes, sorted({run.seed for run in runs}), runs, [])
-        write_text(self.folder / MANIFEST, json.dumps(plan.manifest()) + "\n", sync=True)
+        write_text(self.folder / MANIFEST, json.dumps(plan.manifest()) + "\n")
         return write_tables(load_sweep(self.folder))
 
     def close(self) -> None:

@@ -124,7 +124,7 @@ def _open(folder: Path, plan: Plan, may_exist: bool) -> None:
     _check(folder, plan, may_exist)  # another process may have been quicker
     if read_object(folder / MANIFEST) != plan.manifest():
         folder.mkdir(parents=True, exist_ok=True)
-        write_text(folder / MANIFEST, json.dumps(plan.manifest()) + "\n", sync=True)
+        write_text(folder / MANIFEST, json.dumps(plan.manifest()) + "\n")
     else:
         (folder / MANIFEST).touch()  # the last sweep
 

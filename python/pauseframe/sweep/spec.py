@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 Values = Sequence[Any] | Mapping[str, Any]
 """Values of an axis: a list, or `{"from": .., "to": .., "steps": ..}` with an optional `"scale": "log"`."""
 
+SHARE = 5
+"""A planned run takes the memory of five rows of a flow list."""
 RANGE_KEYS = {"from", "to", "steps", "scale"}
 TAKEN = {
     "seed": "seeds are given by seeds = 10, or a list of them",
@@ -54,7 +57,7 @@ class Spec:
             return self.complain(path, str(values), str(error))
         if not labels:
             return self.complain(path, "[]", "has no value")
-        if twice := sorted({text for text in labels if labels.count(text) > 1}):
+        if twice := sorted(text for text, count in Counter(labels).items() if count > 1):
             return self.complain(path, twice[0], "is there twice")
         self.axes[path] = listed
         return None
@@ -84,6 +87,7 @@ class Spec:
         """Records mistakes in zip, exclude and seeds, after all axes are known."""
         self._check_seeds()
         self._check_zip()
+        self._check_runs()
         for number, pattern in enumerate(self.exclude):
             unknown = [path for path in pattern if path not in self.axes]
             if unknown or not pattern:
@@ -115,6 +119,17 @@ class Spec:
             right = seeds is None or (type(seeds) is int and seeds > 0)
         if not right:
             self.complain("seeds", str(seeds), "must be the number of seeds, or a list of different ones")
+
+    def _check_runs(self) -> None:
+        """Refuses more runs than a plan can hold, before it lists them."""
+        if self.problems:
+            return
+        seeds = len(self.seeds) if isinstance(self.seeds, list) else self.seeds or 1
+        runs = seeds * math.prod(len(self.axes[group[0]]) for group in self._groups())
+        limit = _core.limit("rows") // SHARE
+        if runs > limit:
+            option = f"pauseframe --limit rows={runs * SHARE} raises it"
+            self.complain("seeds", "", f"the sweep has {runs} runs, more than the limit of {limit}", option)
 
     def _check_zip(self) -> None:
         if not isinstance(self.zip, list) or not all(isinstance(group, list) for group in self.zip):

@@ -21,7 +21,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypedDict, cast
 
 from pauseframe import _core
-from pauseframe._files import HOST, is_alive, read_object, write_text
+from pauseframe._files import HOST, is_alive, read_object, whole_file, write_text
 from pauseframe._results_folder import FINISHED, digest_of
 from pauseframe.sweep.batch import BATCHES
 
@@ -229,9 +229,5 @@ def link_file(source: Path, target: Path) -> None:
     except OSError as error:
         if is_disk_full(error):
             raise
-        partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
-        try:
+        with whole_file(target) as partial:
             shutil.copyfile(source, partial)
-            partial.replace(target)
-        finally:
-            partial.unlink(missing_ok=True)

@@ -10,14 +10,14 @@ import json
 import math
 import tempfile
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe._core import InputError
 from pauseframe._text import format_number
-from pauseframe.deploy.inventory import read_inventory
-from pauseframe.deploy.plan import Settings, Tuned, folder_names, read_plan
+from pauseframe.deploy.plan import Settings, Tuned, folder_names
 from pauseframe.devices.files import pointer
 from pauseframe.headroom import FRAME, LIGHT
 from pauseframe.sweep.spec import split_unit
@@ -62,9 +62,8 @@ def export_answer(tuning: Tuning, target: str, out: str | Path, inventory: Seque
     with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
         plan = Path(folder) / "plan"
         write_plan(plan_routes(topology, "up_down", vlans=VLANS, first_vlan=100), topology, plan)
-        summary = write_deployment(plan, Path(out), settings, inventory=inventory)
-        if target == "sonic":
-            _write_patches(read_plan(plan, settings, read_inventory(inventory)), settings, Path(out))
+        also = partial(_write_patches, settings) if target == "sonic" else None
+        summary = write_deployment(plan, Path(out), settings, inventory=inventory, also=also)
     unknown = sorted(path for path in tuning.recommended if path not in OF_DEVICES)
     notes += [f"{path} is not exported: files of {target} switches and hosts have no field for it" for path in unknown]
     return dict(summary) | {"out": str(out), "notes": [*summary["notes"], *notes]}
@@ -166,7 +165,7 @@ def _whole(value: float | None) -> int | None:
     return None if value is None else round(value)
 
 
-def _write_patches(plan: Plan, settings: Settings, out: Path) -> None:
+def _write_patches(settings: Settings, plan: Plan, out: Path) -> None:
     """Writes, for each switch, a patch of the fields that the search changed."""
     from pauseframe.deploy import sonic
 

@@ -377,7 +377,7 @@ def _carry_out(
     }
     record = as_record(study, answer) | {"decisive": record_decisive(study, answer, folder) if first and play else []}
     if first:
-        write_text(folder / ANSWER, json.dumps(record, indent=1, default=label) + "\n", sync=True)
+        write_text(folder / ANSWER, json.dumps(record, indent=1, default=label) + "\n")
         from pauseframe.report.tune import build_tune_report
 
         build_tune_report(record, folder / "report.html")
@@ -460,7 +460,7 @@ def _open(folder: Path, study: Study, may_exist: bool) -> None:
     """Writes `search.json`, which says what the folder's search is."""
     _check_folder(folder, study, may_exist)  # another process may have been quicker
     mine = {"program": "pauseframe tune", "name": study.name, "digest": study.digest(), "tune": study.spec.as_table()}
-    write_text(folder / SEARCH, json.dumps(mine, indent=1, default=label) + "\n", sync=True)
+    write_text(folder / SEARCH, json.dumps(mine, indent=1, default=label) + "\n")
 
 
 class Display:

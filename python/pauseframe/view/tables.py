@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Literal
 
 from pauseframe._core import InputError
-from pauseframe._files import write_bytes
+from pauseframe._files import added_files, read_object
 from pauseframe._results_folder import open_tables
 from pauseframe._text import none_of
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import polars as pl
+
+MARK = "export.json"
+"""Lists the tables of an export; written last."""
 
 
 def export_tables(
@@ -31,9 +35,13 @@ def export_tables(
     files = {name: out / f"{name}.{ending}" for name in (names or known)}
     if not force and (taken := [file for file in files.values() if file.exists()]):
         raise InputError(f"{taken[0]} exists: name another folder with --out, or overwrite it with --force")
-    for name, file in files.items():
-        frame = results.frame(name)
-        write_bytes(file, _csv(frame) if ending == "csv" else _arrow(frame))
+    earlier = (read_object(out / MARK) or {}).get("files", [])
+    whole = sorted({file.name for file in files.values()} | {name for name in earlier if (out / str(name)).is_file()})
+    with added_files(out, MARK) as partial:
+        for name, file in files.items():
+            frame = results.frame(name)
+            (partial / file.name).write_bytes(_csv(frame) if ending == "csv" else _arrow(frame))
+        (partial / MARK).write_text(json.dumps({"program": "pauseframe", "files": whole}, indent=1) + "\n")
     return list(files.values())
 
 

@@ -9,6 +9,8 @@ use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
 use pauseframe_units::{BitRate, Bytes, Priority, Span};
 
+const OVER_SUBSCRIPTION: f64 = 2.0;
+
 table! {
     /// Priority flow control (IEEE 802.1Qbb), or PAUSE of whole links (IEEE 802.3 Annex 31B); by ingress (port, priority)
     #[source = "IEEE 802.1Qbb"]
@@ -68,13 +70,21 @@ table! {
         size: Option<Bytes> = optional_in(Bytes(1)..=BUFFER_MAX, "total headroom divided by over_subscription");
         /// Total headroom over the size of the pool
         #[source = "SONiC: over_subscribe_ratio"]
-        over_subscription: f64 = or_in(2.0, 1.0..=1e6) => {
+        over_subscription: f64 = by(over_subscription, size) => {
             let both = size.is_some() && t.has("over_subscription");
             let message = || "has no meaning beside size".to_owned();
             t.check(!both, "over_subscription", message, "leave one of them out");
         };
     }
     pub fn read(t);
+}
+
+/// Beside `size` the key has no meaning, so that the resolved scenario does not list it.
+fn over_subscription(t: &mut Table, key: &'static str, doc: &str, size: Option<Bytes>) -> f64 {
+    if size.is_some() && !t.has(key) {
+        return OVER_SUBSCRIPTION;
+    }
+    t.or_in(key, OVER_SUBSCRIPTION, 1.0..=1e6, doc)
 }
 
 table! {

@@ -9,7 +9,7 @@ use pauseframe_fabric::{
 use pauseframe_rdma::cc::dcqcn::{DcqcnChanges, Preset};
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::swift::SwiftSettings;
-use pauseframe_rdma::cc::{Control, ControlChoice, NsccNetwork};
+use pauseframe_rdma::cc::{Control, ControlChanges, ControlChoice, NsccNetwork};
 use pauseframe_rdma::{CnpScope, NotificationPoint, QueuePairSettings, RetransmissionTimer, SideWindow};
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{fat_tree, star, xgft};
@@ -43,6 +43,9 @@ pub(crate) fn pair() -> QueuePairSettings {
         selective_repeat: false,
         unordered: false,
         max_reads: 16,
+        changes: ControlChanges::default(),
+        ack_as_cnp: false,
+        timeout_low: None,
         notification: Some(NotificationPoint {
             interval: Span::from_us(50),
             scope: CnpScope::QueuePair,

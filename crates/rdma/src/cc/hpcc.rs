@@ -1,6 +1,7 @@
 //! HPCC (Li et al., SIGCOMM 2019), in the form of its simulator, which sets a rate and derives the window from it, or in
 //! the form of the paper, which sets the window (docs/models/rdma.md lists the differences).
 
+use super::ControlChanges;
 use pauseframe_units::Span;
 
 /// Maximum number of hops in a packet's telemetry.
@@ -152,6 +153,17 @@ impl HpccSettings {
             base_rtt_ns: base_rtt.0 / 1000,
             window: (u128::from(line) * u128::from(base_rtt.0) / 8_000_000_000_000) as u64,
             quantum,
+        }
+    }
+
+    /// These constants with some of them replaced.
+    #[must_use]
+    pub fn with(self, changes: &ControlChanges) -> HpccSettings {
+        HpccSettings {
+            utilisation: changes.utilisation.unwrap_or(self.utilisation),
+            additive: changes.additive.map_or(self.additive, |rate| rate.0),
+            minimum_rate: changes.minimum.map_or(self.minimum_rate, |rate| rate.0),
+            ..self
         }
     }
 }

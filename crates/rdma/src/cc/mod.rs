@@ -11,7 +11,10 @@ use crate::queue_pair::QueuePairSettings;
 use dcqcn::{Dcqcn, DcqcnChanges, DcqcnSettings, Preset};
 use hpcc::{Hpcc, HpccSettings, Quantum, Telemetry};
 use nscc::{Nscc, NsccSettings};
-use pauseframe_units::{Span, Time};
+use pauseframe_schema::bounds::Above;
+use pauseframe_schema::table;
+use pauseframe_units::{BitRate, Span, Time};
+use std::ops::RangeInclusive;
 use swift::{Swift, SwiftSettings};
 use timely::{Timely, TimelySettings};
 
@@ -39,6 +42,28 @@ pub struct NsccNetwork {
     pub base_rtt: Span,
     /// Switches trim packets that find no room.
     pub trims: bool,
+}
+
+const RATES: RangeInclusive<BitRate> = BitRate(1)..=BitRate(100_000_000_000_000);
+
+table! {
+    /// Constants that replace those of TIMELY and HPCC
+    #[derive(Copy, Default)]
+    pub struct ControlChanges {
+        /// Additive increase of TIMELY, or of HPCC in the form of its simulator
+        #[source = "HPCC simulator: RATE_AI"]
+        additive as "rdma_additive_increase": Option<BitRate> = optional_in(RATES, "timely: 10 Mb/s for each 10 Gb/s of the line rate; hpcc: for each 25 Gb/s");
+        /// Increase of TIMELY after five increases in a row
+        #[source = "HPCC simulator: RATE_HAI"]
+        hyper as "rdma_hyper_increase": Option<BitRate> = optional_in(RATES, "timely: 50 Mb/s for each 10 Gb/s of the line rate");
+        /// Smallest rate of TIMELY or HPCC
+        #[source = "HPCC simulator: MIN_RATE"]
+        minimum as "rdma_minimum_rate": Option<BitRate> = optional_in(RATES, "timely, hpcc: 1/100 of the line rate");
+        /// Target utilisation of HPCC, eta
+        #[source = "Li et al., SIGCOMM 2019; HPCC simulator: U_TARGET"]
+        utilisation as "hpcc_utilisation": Option<f64> = optional_in(Above(0.0, 1.0, ""), "0.95");
+    }
+    pub fn part(t);
 }
 
 /// A congestion control before the line rate is known.
@@ -131,8 +156,10 @@ impl Controller {
         match settings.control {
             Control::None => Controller::None(line),
             Control::Dcqcn(dcqcn) => Controller::Dcqcn(Dcqcn::new(dcqcn, line)),
-            Control::Hpcc(hpcc) => Controller::Hpcc(Hpcc::new(hpcc, line)),
-            Control::Timely(timely) => Controller::Timely(Timely::new(timely, line), 0),
+            Control::Hpcc(hpcc) => Controller::Hpcc(Hpcc::new(hpcc.with(&settings.changes), line)),
+            Control::Timely(timely) => {
+                Controller::Timely(Timely::new(timely.with(&settings.changes), line), 0)
+            }
             Control::Nscc(NsccNetwork { base_rtt, trims }) => {
                 let (mtu, full) = (u64::from(settings.mtu), settings.full_packet());
                 let constants = NsccSettings::of(mtu, full, line, base_rtt, trims);

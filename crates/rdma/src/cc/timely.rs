@@ -1,5 +1,7 @@
 //! TIMELY (Mittal et al., SIGCOMM 2015, Algorithm 1), with one reaction per round trip.
 
+use super::ControlChanges;
+
 /// Constants of TIMELY; times in nanoseconds, rates in bits per second.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TimelySettings {
@@ -36,6 +38,49 @@ impl TimelySettings {
             hyper: line / 1000 * 5,
             hyper_after: 5,
             minimum_rate: line / 100,
+        }
+    }
+
+    /// These constants with some of them replaced.
+    #[must_use]
+    pub fn with(self, changes: &ControlChanges) -> TimelySettings {
+        TimelySettings {
+            additive: changes.additive.map_or(self.additive, |rate| rate.0),
+            hyper: changes.hyper.map_or(self.hyper, |rate| rate.0),
+            minimum_rate: changes.minimum.map_or(self.minimum_rate, |rate| rate.0),
+            ..self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pauseframe_units::BitRate;
+
+    #[test]
+    fn a_rise_adds_the_rate_that_a_file_sets() {
+        let line = 100_000_000_000;
+        let rates = ControlChanges {
+            additive: Some(BitRate(7)),
+            hyper: Some(BitRate(11)),
+            minimum: Some(BitRate(1000)),
+            utilisation: None,
+        };
+        let constants = TimelySettings::for_line(line).with(&rates);
+        assert_eq!((constants.additive, constants.hyper, constants.minimum_rate), (7, 11, 1000));
+        assert_eq!(
+            TimelySettings::for_line(line).with(&ControlChanges::default()),
+            TimelySettings::for_line(line)
+        );
+        let mut state = Timely::new(constants, line);
+        for _ in 0..200 {
+            state.on_rtt(100_000_000);
+        }
+        assert_eq!(state.rate(), 1000);
+        for expected in [1000, 1007, 1014, 1021, 1028, 1035, 1046, 1057].into_iter().skip(1) {
+            state.on_rtt(10_000);
+            assert_eq!(state.rate(), expected);
         }
     }
 }

@@ -90,7 +90,8 @@ fn is_obeyed(path: &str, is_static: bool) -> bool {
     let is_below =
         |known: &str| plain.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     let is_of_engine = plain.starts_with("routing.") && plain != OF_FAILURES;
-    if plain.starts_with("workload.") && OF_CONNECTIONS.iter().any(|key| plain.ends_with(&format!(".{key}"))) {
+    if plain.starts_with("workload.") && OF_CONNECTIONS.iter().any(|key| plain.ends_with(&format!(".{key}")))
+    {
         return false;
     }
     let obeyed = if is_static { &OBEYED_BY_DEMANDS[..] } else { &OBEYED[..] };

@@ -7,8 +7,8 @@ use crate::spec::{
     WorkloadKind,
 };
 use pauseframe_fabric::all_ports_of_topology;
-use pauseframe_rdma::WindowKind;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
+use pauseframe_rdma::{RetransmissionTimer, WindowKind};
 use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::{Choice, Setting};
@@ -371,6 +371,19 @@ fn idle_keys_of_queue_pairs(ledger: &mut Ledger, path: &str, spec: &RdmaSpec) {
     }
 }
 
+/// Changed constants that a congestion control does not have; the form of HPCC with `hpcc_flows` has its own increase.
+fn unused_changes(spec: &RdmaSpec) -> impl Iterator<Item = &'static str> {
+    let changes = spec.pair.changes;
+    let (timely, hpcc) = (spec.control == RdmaControlName::Timely, spec.control == RdmaControlName::Hpcc);
+    let keys = [
+        ("rdma_additive_increase", changes.additive.is_some(), timely || (hpcc && spec.hpcc_flows.is_none())),
+        ("rdma_hyper_increase", changes.hyper.is_some(), timely),
+        ("rdma_minimum_rate", changes.minimum.is_some(), timely || hpcc),
+        ("hpcc_utilisation", changes.utilisation.is_some(), hpcc),
+    ];
+    keys.into_iter().filter(|(_, set, used)| *set && !used).map(|(key, ..)| key)
+}
+
 /// Checks that keys of one congestion control meet that control.
 pub(crate) fn controls(ledger: &mut Ledger, transports: &[Named]) {
     for (path, spec) in rdma_of(transports) {
@@ -385,12 +398,19 @@ pub(crate) fn controls(ledger: &mut Ledger, transports: &[Named]) {
             let is_idle = match key.as_str() {
                 "rdma_slow_restart" => !is_dcqcn,
                 key if key.starts_with("dcqcn_") || key.starts_with("rdma_cnp_") => !is_dcqcn,
-                key if key.starts_with("hpcc_") => !is_hpcc,
+                "hpcc_max_stage" | "hpcc_flows" => !is_hpcc,
                 _ => false,
             };
             if is_idle {
                 ledger.warn(format!("{path}.{key}: rdma_control is \"{control}\", so it changes nothing"));
             }
+        }
+        if spec.pair.timeout_low.is_some() && spec.pair.timer == RetransmissionTimer::Adaptive {
+            ledger
+                .warn(format!("{path}.rdma_timeout_low: rdma_timer is \"adaptive\", so it changes nothing"));
+        }
+        for key in unused_changes(spec) {
+            ledger.warn(format!("{path}.{key}: rdma_control is \"{control}\", so it changes nothing"));
         }
     }
 }

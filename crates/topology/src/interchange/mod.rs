@@ -32,6 +32,7 @@ pub use guard::read_text;
 pub use labels::{Address, Labels};
 
 use crate::{Channel, Topology};
+use pauseframe_units::limits::Limit;
 use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
@@ -148,6 +149,9 @@ pub struct Defaults {
     pub channel: Channel,
 }
 
+/// Part of the limit of bytes for a topology: JSON takes 26 times its size in memory.
+const SHARE: u64 = 8;
+
 /// The result of reading a file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Import {
@@ -177,6 +181,9 @@ fn read_named(
         let message = "the file is empty: export the topology again, or name another file";
         return Err(Flaw::of_file(message).in_file(file));
     }
+    Limit::Bytes
+        .check_share(text.len() as u64, SHARE, "bytes of a topology")
+        .map_err(|message| Flaw::of_file(message).in_file(file))?;
     let reader = match format {
         Format::GraphMl => graphml::read,
         Format::NodeLink => node_link::read,

@@ -186,7 +186,11 @@ impl BorrowedHost<'_> {
             let key = (self.own_host_id(), classes[1]);
             self.queue_pairs_mut().notifications.entry(key).or_default()[0] += 1;
         }
-        let is_control = packet.opcode == Opcode::Cnp || rdma.pair.unordered && !packet.opcode.is_data();
+        let is_control = match packet.opcode {
+            Opcode::Cnp => true,
+            Opcode::Acknowledge => rdma.pair.unordered || rdma.pair.ack_as_cnp,
+            opcode => rdma.pair.unordered && !opcode.is_data(),
+        };
         let which = usize::from(is_control);
         let priority: Priority = if which == 1 { rdma.cnp_priority } else { settings.priority };
         let ecn = if rdma.ecn && packet.opcode.is_data() { EcnCodepoint::Ect0 } else { EcnCodepoint::NotEct };
