@@ -40,8 +40,9 @@ def sweep(
 
     `scenario` is as for `pauseframe.run`; a `[sweep]` table in a file is equivalent to the arguments, which take
     precedence. `axes` maps paths of keys to lists of values or `{"from": 0.1, "to": 0.9, "steps": 9}`; `zip` names axes
-    that vary together, `exclude` combinations to skip. Runs are stored in the folder `out` (results/NAME-sweep), many
-    per file; with `keep_runs`, each run has a results folder instead.
+    that vary together, `exclude` combinations to skip. Runs are stored in the folder `out`, many
+    per file (results/NAME-sweep, or a numbered one if that has another sweep); with `keep_runs`, each run has a results
+    folder instead.
 
     Existing runs are reused, also those of other sweeps with the same `store` (a folder beside `out`); `resume=False`
     rejects a folder that contains a sweep. `jobs` runs are computed at a time (at most one per core), on `threads`

@@ -21,8 +21,9 @@ def tune(scenario: Scenario | Resolved | str | Path, **options: Any) -> Tuning:
 
     `scenario` is as for `pauseframe.run`. `options` are the keys of a `[tune]` table (docs/how-to/tune.md: parameters,
     objectives, constraints, trials, ...) and override the keys of the file. `set` changes keys for all runs; `out`
-    names the folder (results/NAME-tune) for the answer (JSON and a page) and every run; `resume=False` rejects a folder
-    with a search; `store`, `jobs`, `on`, `shard`, `threads` and `progress` are those of `pauseframe.sweep`;
+    names the folder (results/NAME-tune, or a numbered one) for the answer (JSON and a page) and every run;
+    `resume=False` rejects a folder with a search; `store`, `jobs`, `on`, `shard`, `threads` and `progress` are those of
+    `pauseframe.sweep`;
     `beside_random=True` also runs a random search with as many runs; `play=False` does not record the decisive runs for
     `pauseframe view`.
 
