@@ -36,7 +36,7 @@ def shown(kind: str) -> dict[str, str]:
 def problems(text: str) -> list[dict[str, Any]]:
     with pytest.raises(_core.ScenarioError) as error:
         _core.resolve(text)
-    return list(error.value.problems)
+    return [dict(one) for one in error.value.problems]
 
 
 SHOWN = {kind: shown(kind) for kind in PRESETS}

@@ -101,9 +101,7 @@ def keep_inputs(folder: Path, key: str, given: list[str], summary: Mapping[str, 
     with suppress(InputError), locked(folder):
         manifest = read_object(folder / MANIFEST) or {}
         if (manifest.get("summary") or {}).get("wall_s") == summary["wall_s"]:
-            write_text(
-                folder / MANIFEST, json.dumps(manifest | {"key": key, "given": given}, indent=2) + "\n", sync=True
-            )
+            write_text(folder / MANIFEST, json.dumps(manifest | {"key": key, "given": given}, indent=2) + "\n")
         (folder / LOCK).unlink()
 
 
