@@ -96,15 +96,16 @@ def scenario(network: Network, flows: int, buffer: float, seed: int, host: dict[
 def figures(network: Network, spec: dict[str, Any], kernel: Path | None) -> list[float]:
     """One run, in the order of `FIGURES`."""
     programs = [(host, BATCH) for host in spec["topology"]["hosts"]]
-    more = {} if kernel is None else {"kernel": kernel, "programs": programs}
+    more: dict[str, Any] = {} if kernel is None else {"kernel": kernel, "programs": programs}
     run = pf.run(tomli_w.dumps(spec), progress=False, **more)
     series = pl.DataFrame(run.series).with_columns(pl.col("metric", "entity").cast(pl.String))
     late = series.filter(pl.col("time_us") > network.skip_ms * 1000)
     goodput = late.filter(pl.col("metric") == "goodput_gbps").group_by("entity").agg(pl.col("value").mean())["value"]
     queue = late.filter(pl.col("metric") == "backlog_bytes")["value"] / PACKET
-    drops = pl.DataFrame(run.ports)["drops_buffer_full"].sum() / network.stop_ms * 1000
-    share = goodput.min() / goodput.mean()
-    return [goodput.sum() * 1000, share, queue.mean(), queue.max(), drops]
+    drops = float(pl.DataFrame(run.ports)["drops_buffer_full"].sum()) / network.stop_ms * 1000
+    rates, waiting = goodput.to_list(), queue.to_list()
+    mean = statistics.fmean(waiting)
+    return [sum(rates) * 1000, min(rates) / statistics.fmean(rates), mean, max(waiting), drops]
 
 
 def verdict(theirs: list[float], ours: list[float], band: tuple[float, float], flows: int) -> str:

@@ -70,12 +70,12 @@ def scenario(gbps: int, seed: int, *, bulk: bool, host: dict[str, Any]) -> dict[
 def times(kernel: Path | None, gbps: int, *, tso: bool, **settings: Any) -> tuple[list[float], float]:
     """The times of all answers after slow start, and the goodput of the bulk flow."""
     programs = [] if tso or kernel is None else [(f"host{number}", SINGLE) for number in range(3)]
-    more = {} if kernel is None else {"kernel": kernel, "programs": programs}
+    more: dict[str, Any] = {} if kernel is None else {"kernel": kernel, "programs": programs}
     run = pf.run(tomli_w.dumps(scenario(gbps, **settings)), progress=False, **more)
     flows = pl.DataFrame(run.flows).with_columns(pl.col("workload").cast(pl.String))
     rpc = flows.filter((pl.col("workload") == "rpc") & (pl.col("start_us") > SKIP_US))
     long = flows.filter(pl.col("workload") == "bulk")["delivered_bytes"].sum()
-    return rpc["fct_us"].drop_nulls().to_list(), long * 8 / STOP_MS[gbps] / 1e6
+    return rpc["fct_us"].drop_nulls().to_list(), float(long) * 8 / STOP_MS[gbps] / 1e6
 
 
 def waits(kernel: Path | None, gbps: int, host: dict[str, Any], *, tso: bool, seeds: int) -> Waits:

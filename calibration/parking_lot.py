@@ -55,7 +55,8 @@ def scenario(gbps: int, buffer: str, preset: str, seed: int, host: dict[str, Any
 
 def rates(kernel: Path | None, spec: dict[str, Any]) -> list[float]:
     """Mean goodput of each flow of `FLOWS`, Gb/s."""
-    run = pf.run(tomli_w.dumps(spec), progress=False, **({} if kernel is None else {"kernel": kernel}))
+    more: dict[str, Any] = {} if kernel is None else {"kernel": kernel}
+    run = pf.run(tomli_w.dumps(spec), progress=False, **more)
     series = pl.DataFrame(run.series).filter(pl.col("metric") == "goodput_gbps")
     late = series.filter(pl.col("time_us") > STOP_MS * 200 + 1)
     means = dict(late.group_by(pl.col("entity").cast(pl.String)).agg(pl.col("value").mean()).iter_rows())
