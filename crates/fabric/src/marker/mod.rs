@@ -69,9 +69,9 @@ pub(crate) trait Marking: Clone {
     }
 }
 
-/// Warns of a key that a document writes although another one leaves it without an effect.
-fn warn_of_idle_key(t: &mut Table, key: &str, is_idle: bool, why: &str) {
-    if is_idle && t.has(key) {
+/// Warns of a changed key that another one leaves without an effect.
+fn warn_of_idle_key(t: &mut Table, key: &str, is_changed: bool, why: &str) {
+    if is_changed {
         let path = t.at(key);
         t.ledger.warn(format!("{path}: it changes nothing: {why}"));
     }
@@ -247,6 +247,15 @@ impl Marker {
 
     /// None.
     pub const NONE: Marker = Marker::NoMarker(NoMarker {});
+
+    /// Whether its `not_ect` is not the default.
+    pub fn has_changed_not_ect(&self) -> bool {
+        match self {
+            Marker::NoMarker(_) => false,
+            Marker::StepMarker(step) => step.not_ect != NotEctAction::Queue,
+            Marker::Red(red) => red.not_ect != NotEctAction::Drop,
+        }
+    }
 
     /// Whether lossy packets that are not ECN-capable are dropped instead of marked. Packets selected at departure are never dropped.
     pub fn drops_not_ect_packets(&self) -> bool {

@@ -39,14 +39,14 @@ table! {
         gentle: bool = or(false);
         /// An idle period lowers the average as if so many packets of this size had met an empty queue
         average_packet: Bytes = or_in(Bytes::kb(1), Bytes(1)..=BUFFER_MAX) => {
-            warn_of_idle_key(t, "average_packet", w_q >= 1.0, "w_q is 1, so nothing is averaged");
+            warn_of_idle_key(t, "average_packet", w_q >= 1.0 && average_packet != Bytes::kb(1), "w_q is 1, so nothing is averaged");
         };
         /// Distribution of the gaps between marks
         #[source = "SONiC's test plan of ECN: p (q - min) / (max - min) of the packets"]
         spacing: MarkSpacing = or(MarkSpacing::Geometric);
         /// What happens to lossy packets above the threshold that are not ECN-capable; at dequeue they pass
         not_ect: NotEctAction = or(NotEctAction::Drop) => {
-            warn_of_idle_key(t, "not_ect", at == MarkAt::Dequeue, "at is \"dequeue\", where every packet passes");
+            warn_of_idle_key(t, "not_ect", at == MarkAt::Dequeue && not_ect != NotEctAction::Drop, "at is \"dequeue\", where every packet passes");
         };
     }
     pub fn read(t);

@@ -21,7 +21,7 @@ table! {
         at: MarkAt = or(MarkAt::Enqueue);
         /// What happens to lossy packets above the threshold that are not ECN-capable
         not_ect: NotEctAction = or(NotEctAction::Queue) => {
-            warn_of_idle_key(t, "not_ect", at == MarkAt::Dequeue, "at is \"dequeue\", where every packet passes");
+            warn_of_idle_key(t, "not_ect", at == MarkAt::Dequeue && not_ect != NotEctAction::Queue, "at is \"dequeue\", where every packet passes");
         };
     }
     pub fn read(t);

@@ -1,7 +1,7 @@
 //! Keys of a scenario that the flow-level model does not implement. A key that decides which flows finish
 //! causes an error; a key that changes only times or records causes a warning.
 
-use crate::resolve::{Origin, Resolved};
+use crate::resolve::{Entry, Origin, Resolved, options};
 use crate::spec::{Scenario, WorkloadKind, WorkloadSpec};
 use pauseframe_results::RunError;
 use std::collections::BTreeSet;
@@ -65,6 +65,8 @@ const OF_FAILURES: &str = "routing.convergence";
 pub(super) fn warning(resolved: &Resolved, is_static: bool) -> Option<String> {
     let written =
         resolved.explain().iter().filter(|entry| matches!(entry.origin, Origin::File | Origin::Set));
+    // A resolved scenario has every key, so those with their defaults are not meant.
+    let written = written.filter(|entry| !has_default(entry));
     let Scenario { record, qcn, .. } = &resolved.scenario;
     // Tables that may stand there without a key.
     let tables = [
@@ -81,6 +83,10 @@ pub(super) fn warning(resolved: &Resolved, is_static: bool) -> Option<String> {
         let named: Vec<&str> = idle.into_iter().collect();
         format!("at flow level these keys change nothing: {}", named.join(", "))
     })
+}
+
+fn has_default(entry: &Entry) -> bool {
+    options().iter().any(|option| option.path == entry.path && option.default == entry.value)
 }
 
 fn is_obeyed(path: &str, is_static: bool) -> bool {

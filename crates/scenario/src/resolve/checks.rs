@@ -1,6 +1,7 @@
 //! Checks that involve several tables of a scenario: buffer and MTU sizes against frames, thresholds against
 //! buffers, transports against switches, workloads against topology.
 
+use crate::spec::transport::{CNP_DSCP, CNP_PRIORITY, cnp_limit};
 use crate::spec::{
     BufferPolicy, ClassSettings, HostSpec, HostStack, NicQueue, PfcSettings, QcnSettings, RdmaControlName,
     RdmaSpec, RoutingSpec, SharedBuffer, Stop, SwitchSpec, TransportSpec, UdpSpec, WireOverhead,
@@ -13,7 +14,7 @@ use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::{Choice, Setting};
 use pauseframe_topology::{Link, NodeKind, Topology};
-use pauseframe_units::{BitRate, Bytes, PortId, Priority};
+use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span};
 use pauseframe_workload::hosts::Hosts;
 use pauseframe_workload::{Partial, application};
 
@@ -384,6 +385,22 @@ fn unused_changes(spec: &RdmaSpec) -> impl Iterator<Item = &'static str> {
     keys.into_iter().filter(|(_, set, used)| *set && !used).map(|(key, ..)| key)
 }
 
+/// Changed keys of CNPs where nothing sends or obeys them. Control packets of NSCC have the priority of CNPs.
+fn idle_constants(spec: &RdmaSpec) -> impl Iterator<Item = &'static str> {
+    let (interval, scope) = cnp_limit(spec.control);
+    let is_dcqcn = spec.control.is_dcqcn();
+    let has_priority = is_dcqcn || spec.control == RdmaControlName::Nscc || spec.pair.ack_as_cnp;
+    let keys = [
+        ("rdma_slow_restart", !spec.pair.slow_restart, is_dcqcn),
+        ("rdma_cnp_interval", spec.cnp.interval != interval, is_dcqcn),
+        ("rdma_cnp_scope", spec.cnp.scope != scope, is_dcqcn),
+        ("rdma_cnp_delay", spec.cnp.delay > Span::ZERO, is_dcqcn),
+        ("rdma_cnp_priority", spec.cnp_priority != CNP_PRIORITY, has_priority),
+        ("rdma_cnp_dscp", spec.cnp_dscp != CNP_DSCP, has_priority),
+    ];
+    keys.into_iter().filter(|(_, is_changed, is_obeyed)| *is_changed && !is_obeyed).map(|(key, ..)| key)
+}
+
 /// Checks that keys of one congestion control meet that control.
 pub(crate) fn controls(ledger: &mut Ledger, transports: &[Named]) {
     for (path, spec) in rdma_of(transports) {
@@ -394,16 +411,17 @@ pub(crate) fn controls(ledger: &mut Ledger, transports: &[Named]) {
             ledger.problem(&key, format!("{control} has a window already"), hint);
         }
         let (is_dcqcn, is_hpcc) = (spec.control.is_dcqcn(), spec.control == RdmaControlName::Hpcc);
-        for key in keys_at(ledger, path) {
-            let is_idle = match key.as_str() {
-                "rdma_slow_restart" => !is_dcqcn,
-                key if key.starts_with("dcqcn_") || key.starts_with("rdma_cnp_") => !is_dcqcn,
-                "hpcc_max_stage" | "hpcc_flows" => !is_hpcc,
-                _ => false,
-            };
-            if is_idle {
-                ledger.warn(format!("{path}.{key}: rdma_control is \"{control}\", so it changes nothing"));
-            }
+        let of_dcqcn = keys_at(ledger, path).into_iter().filter(|key| key.starts_with("dcqcn_"));
+        let mut idle: Vec<String> = of_dcqcn.filter(|_| !is_dcqcn).collect();
+        idle.extend(idle_constants(spec).map(str::to_owned));
+        if !is_hpcc && spec.hpcc_max_stage != 0 {
+            idle.push("hpcc_max_stage".to_owned());
+        }
+        if !is_hpcc && spec.hpcc_flows.is_some() {
+            idle.push("hpcc_flows".to_owned());
+        }
+        for key in idle {
+            ledger.warn(format!("{path}.{key}: rdma_control is \"{control}\", so it changes nothing"));
         }
         if spec.pair.timeout_low.is_some() && spec.pair.timer == RetransmissionTimer::Adaptive {
             ledger

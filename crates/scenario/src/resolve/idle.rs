@@ -2,14 +2,15 @@
 //! refused or warned of.
 
 use super::checks::Named;
-use crate::spec::{HostSpec, QueueDiscipline, RoutingSpec, SwitchSpec, TransportKindName, WorkloadKind};
+use crate::spec::host::{GRO_TIMEOUT, TSO_SIZE};
+use crate::spec::{
+    HostSpec, Marker, QueueDiscipline, RoutingSpec, SwitchSpec, TransportKindName, WorkloadKind,
+};
 use TransportKindName::{Rdma, Tcp, Udp};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Choice;
+use pauseframe_units::Span;
 use pauseframe_workload::Partial;
-
-/// Keys of `[host]` that act on TCP alone.
-const OF_TCP: [&str; 5] = ["tso", "tso_size", "gro", "gro_timeout", "ticks_apart"];
 
 /// The kinds of transport in use.
 struct Kinds(Vec<TransportKindName>);
@@ -46,13 +47,18 @@ pub(super) fn check(
     if workloads.is_empty() {
         return;
     }
-    for key in OF_TCP {
-        let path = format!("host.{key}");
-        if !kinds.has(Tcp) && ledger.root.nearest(&path).1 {
-            ledger.warn(format!("{path}: it acts on TCP alone, which no workload uses: it changes nothing"));
-        }
+    // A resolved scenario has every key, so those with their defaults are not meant.
+    let of_tcp = [
+        ("tso", host.tso),
+        ("tso_size", host.tso_size != TSO_SIZE),
+        ("gro", host.gro),
+        ("gro_timeout", host.gro_timeout != GRO_TIMEOUT),
+        ("ticks_apart", host.ticks_apart),
+    ];
+    for (key, _) in of_tcp.iter().filter(|(_, is_changed)| *is_changed && !kinds.has(Tcp)) {
+        ledger.warn(format!("host.{key}: it acts on TCP alone, which no workload uses: it changes nothing"));
     }
-    if !kinds.has(Tcp) && !kinds.has(Rdma) && ledger.root.nearest("host.reaction").1 {
+    if !kinds.has(Tcp) && !kinds.has(Rdma) && host.reaction > Span::ZERO {
         ledger.warn("host.reaction: nothing reacts to datagrams: it changes nothing");
     }
     refusing_and_silent(ledger, host, &kinds);
@@ -82,9 +88,9 @@ fn refusing_and_silent(ledger: &mut Ledger, host: &HostSpec, kinds: &Kinds) {
 fn markers_of_lossless_classes(ledger: &mut Ledger, switch: &SwitchSpec) {
     let lossless = switch.pfc.as_ref().map_or(&[][..], |pfc| &pfc.priorities);
     for (name, class) in &switch.classes {
-        let path = format!("switch.classes.{name}.marker.not_ect");
-        if class.priorities.iter().all(|priority| lossless.contains(priority)) && ledger.root.nearest(&path).1
-        {
+        let is_lossless = class.priorities.iter().all(|priority| lossless.contains(priority));
+        if is_lossless && class.marker.as_ref().is_some_and(Marker::has_changed_not_ect) {
+            let path = format!("switch.classes.{name}.marker.not_ect");
             ledger.warn(format!("{path}: it changes nothing: the priorities of this class are lossless"));
         }
     }

@@ -15,6 +15,9 @@ pub(crate) const INTERRUPT_DELAY: Span = Span::from_us(10);
 /// `tcp_limit_output_bytes` of Linux.
 pub(crate) const FLOW_SHARE: Bytes = Bytes(1 << 20);
 
+pub(crate) const TSO_SIZE: Bytes = Bytes::kb(64);
+pub(crate) const GRO_TIMEOUT: Span = Span::from_us(10);
+
 table! {
     /// Hosts and their NICs
     pub struct HostSpec {
@@ -63,13 +66,13 @@ table! {
         tso: bool = or(false);
         /// Data of the largest super-packet
         #[source = "Linux: gso_max_size less headers"]
-        tso_size: Bytes = or_in(Bytes::kb(64), Bytes(1_000)..=Bytes(65_536));
+        tso_size: Bytes = or_in(TSO_SIZE, Bytes(1_000)..=Bytes(65_536));
         /// Receive offload: in-order frames of a connection in one poll of the NIC become one segment
         #[source = "Linux: tcp_gro_receive"]
         gro: bool = or(false);
         /// How long a poll collects frames after the first, like interrupt moderation
         #[source = "Linux: gro_flush_timeout"]
-        gro_timeout: Span = or_in(Span::from_us(10), Span::from_ns(1)..=Span::from_ms(10));
+        gro_timeout: Span = or_in(GRO_TIMEOUT, Span::from_ns(1)..=Span::from_ms(10));
         /// Whether frames have header, FCS, preamble and gap (ethernet), or none of them, as in the papers' simulators
         wire_overhead: WireOverhead = or(WireOverhead::Ethernet);
         /// Hosts that read their receive buffer at a limited rate

@@ -14,7 +14,8 @@ use pauseframe_schema::{choices, table};
 use pauseframe_transport::{EcnMode, TcpConfig};
 use pauseframe_units::{Bytes, Priority, Span};
 
-const CNP_PRIORITY: Priority = Priority::new(6).expect("below 8");
+pub(crate) const CNP_PRIORITY: Priority = Priority::new(6).expect("below 8");
+pub(crate) const CNP_DSCP: u8 = 48;
 
 table! {
     /// What carries flows: the values of a preset (`pauseframe presets`), with the changes of the file. Keys below that name a kind exist
@@ -109,7 +110,7 @@ table! {
         cnp_priority as "rdma_cnp_priority": Priority = or_in(CNP_PRIORITY, Priority::ALL);
         /// Differentiated services code point of CNPs
         #[source = "NVIDIA: mlxconfig CNP_DSCP"]
-        cnp_dscp as "rdma_cnp_dscp": u8 = or_in(48, 0..=63);
+        cnp_dscp as "rdma_cnp_dscp": u8 = or_in(CNP_DSCP, 0..=63);
     }
     pub fn part(t);
 }
@@ -328,7 +329,7 @@ impl Setting for PathMtu {
 }
 
 /// How often a receiver may send CNPs, and what shares the limit.
-fn cnp_limit(control: RdmaControlName) -> (Span, CnpScope) {
+pub(crate) fn cnp_limit(control: RdmaControlName) -> (Span, CnpScope) {
     match control {
         RdmaControlName::DcqcnPaper => (Span::from_us(50), CnpScope::QueuePair),
         RdmaControlName::DcqcnHpcc => (Span::ZERO, CnpScope::QueuePair),

@@ -72,7 +72,10 @@ fn every_constant_is_in_the_reference_under_its_name() {
         for parameter in config.congestion_control_parameters() {
             let path = format!("transport.{}", parameter.key);
             let option = options().iter().find(|option| option.path == path).expect("documented");
-            assert_eq!(option.when, format!("transport.congestion_control = {name}"));
+            assert_eq!(
+                option.when,
+                format!("transport.kind = tcp and transport.congestion_control = {name}")
+            );
             assert!(option.doc.starts_with(parameter.doc));
         }
     }

@@ -272,7 +272,7 @@ fn lossless_transports_and_priorities_must_agree() {
     let text = "[transport]\npreset = \"tcp_bot\"\n";
     assert_eq!(
         errors(text, &[]),
-        "s.toml:11: transport.preset: \"tcp_bot\" is not one of cubic, newreno, tcp_dcb, dctcp, dctcp_plus, tcp_bolt, vegas, bbr, roce_dcqcn, roce_cx5, roce_hpcc, roce_timely, roce_swift, uec_nscc, pfabric; \
+        "s.toml:11: transport.preset: \"tcp_bot\" is not one of cubic, newreno, tcp_dcb, dctcp, dctcp_plus, tcp_bolt, vegas, bbr, roce_dcqcn, roce_cx5, roce_hpcc, roce_timely, roce_swift, uec_nscc, udp, pfabric; \
          did you mean \"tcp_bolt\"?"
     );
 }

@@ -101,7 +101,8 @@ fn datagrams_come_all_the_time_or_in_bursts() {
 fn wrong_datagram_sources_are_refused() {
     assert_eq!(
         errors("transport = \"default\"\n"),
-        "s.toml:10: workload.0.transport: unknown key; it belongs in [workload]"
+        "s.toml:10: workload.0.transport: there is no transport \"default\" of kind \"udp\"; add [transports.default] with \
+         preset = \"udp\", or leave transport out"
     );
     assert_eq!(
         errors("datagram = \"1473 B\"\n"),

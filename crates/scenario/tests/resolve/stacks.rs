@@ -126,7 +126,8 @@ fn dctcp_plus_is_for_any_stack() {
 /// The resolved key has the value that the stack or preset sets, and each value names its source document.
 #[test]
 fn every_row_is_read_and_explained() {
-    for preset in PRESETS {
+    // Queue pairs and datagrams have no stack.
+    for preset in PRESETS.iter().filter(|preset| preset.row.iter().all(|value| value.key != "kind")) {
         for stack in STACKS {
             let rows = explained(preset, stack.name).expect("a stack that there is");
             for value in stack.row {
