@@ -201,7 +201,7 @@ def unfinished(tables: Tables, resolved: Row) -> Iterator[str]:
         if not deaf & {flow["src"], flow["dst"]} and timeouts < patience:
             yield f"flow {flow['flow']} failed after {flow['timeouts']} timeouts: {flow['failure']}"
     # pFabric keeps sending probes while nobody answers (SIGCOMM 2013, §4.2), so a flow to a silent host never ends.
-    probing = {name for name, spec in _transports(resolved) if spec["congestion_control"] == "pfabric"}
+    probing = {name for name, spec in _transports(resolved) if spec.get("congestion_control") == "pfabric"}
     endless = [flow for flow in missed if flow["transport"] in probing and deaf & {flow["src"], flow["dst"]}]
     hopeless = failed or endless
     # Work that waits for a failed flow waits for ever, and an application keeps its connections open.

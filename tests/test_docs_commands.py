@@ -29,7 +29,7 @@ INSTEAD: dict[str, tuple[str | None, str]] = {
     "make demo": (None, "builds; tests/test_demo.py does the demonstration"),
     "make test": (None, "the tests do not run themselves"),
     "pauseframe kernel build": (None, "minutes of compiling; `make test-kernel` does it"),
-    "pauseframe kernel build --source ~/linux --config bbr.config": (None, "a source of the reader's"),
+    "pauseframe kernel build --source ~/linux --config more.config": (None, "a source of the reader's"),
     "pauseframe packetdrill packetdrill/gtests/net/tcp": (None, "tests/test_packetdrill.py has scripts"),
     "pip install 'pauseframe[cluster]'": (None, "it is installed already"),
     "pip install 'pauseframe[perfetto]'": (None, "it is installed already"),

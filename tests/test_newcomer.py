@@ -100,7 +100,7 @@ SCENARIOS = {
         "is not one of fixed",
         'write sizes = "web_search"',
     ),
-    "bbr": Case('"bbr"', '"newreno"', "transport.preset", "not modelled yet", "is not one of cubic", "did you mean"),
+    "copa": Case('"copa"', '"newreno"', "transport.preset", "not modelled yet", "is not one of cubic", "did you mean"),
     "a typo of a preset": Case('"dtcp"', '"newreno"', "transport.preset", "is not one of", 'did you mean "dctcp"?'),
     "tcp": Case('"tcp"', '"newreno"', "transport.preset", "is not one of", '"cubic" or "newreno"', '"dctcp"?'),
     "clos": Case('"clos"', '"star"', "topology.kind", "is not one of", '"leaf_spine" or "fat_tree"'),

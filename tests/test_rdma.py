@@ -24,6 +24,7 @@ link = { rate = "40 Gbps", delay = "1 us" }
 marker = { kind = "red", min = "5 KB", max = "200 KB", p_max = 0.01, at = "dequeue", not_ect = "queue" }
 [transport]
 preset = "roce_dcqcn"
+[transport.rdma]
 rdma_control = "dcqcn_paper"
 [[workload]]
 kind = "n_to_1"

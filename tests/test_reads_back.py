@@ -76,7 +76,7 @@ def test_every_key_with_every_value(base: str) -> None:
     accepted: Counter[str] = Counter()
     for path in paths:
         accepted[path] = sum(reads_back(base, [(path, value)]) for value in VALUES if not _is_large(path, value))
-    assert len(+accepted) > 150
+    assert len(+accepted) > 100
     assert accepted["switch.pfc.headroom_pool.size"] > 0
 
 

@@ -576,7 +576,7 @@ def test_a_constant_delayed_ack_is_shorter_than_the_timeout(planned):
     for text in {cell.run.toml for cell in planned}:
         scenario = tomllib.loads(text)
         for transport in [scenario["transport"], *scenario.get("transports", {}).values()]:
-            if transport["delayed_ack_form"] != "fixed" or transport["delayed_ack_segments"] == 1:
+            if transport.get("delayed_ack_form") != "fixed" or transport["delayed_ack_segments"] == 1:
                 continue
             slop = us(transport["rto_slop"]) if transport["rto_form"] == "freebsd" else 0
             assert us(transport["delayed_ack_timeout"]) < max(us(transport["rto_min"]), slop), scenario["name"]

@@ -99,8 +99,10 @@ def test_results_are_not_overwritten(tmp_path):
     out = tmp_path / "out"
     pf.run(SCENARIO, out=out, progress=False)
     before = (out / "manifest.json").read_bytes()
+    assert pf.run(SCENARIO, out=out, progress=False).summary == pf.load(out).summary
+    assert (out / "manifest.json").read_bytes() == before
     with pytest.raises(pf.RunError):
-        pf.run(SCENARIO, out=out, progress=False)
+        pf.run(SCENARIO, seed=5, out=out, progress=False)
     assert (out / "manifest.json").read_bytes() == before
     pf.run(SCENARIO, seed=5, out=out, force=True, progress=False)
     assert pf.load(out).summary["seed"] == 5

@@ -18,8 +18,9 @@ hosts = 3
 link = { rate = "100 Gbps", delay = "1 us" }
 [transport]
 preset = "roce_dcqcn"
-rdma_control = "none"
 ecn = "off"
+[transport.rdma]
+rdma_control = "none"
 [switch]
 marker = "none"
 [host]
@@ -31,7 +32,7 @@ initiators = ["host1"]
 sizes = "64 KiB"
 count = 400
 """
-TCP = {"preset": "tcp_bolt", "initial_window": "1 MB", "receive_window": "4 MB", "rdma_control": "none"}
+TCP = {"preset": "tcp_bolt", "initial_window": "1 MB", "receive_window": "4 MB"}
 BYTE_US = 8e-5
 """Time of a byte at 100 Gb/s."""
 FRAME = 1024 + 62 + 4 + 20

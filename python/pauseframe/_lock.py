@@ -27,7 +27,21 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
 
     Raises InputError that names the holder if another process has it.
     """
+    is_new = not folder.exists()
     folder.mkdir(parents=True, exist_ok=True)
+    try:
+        with _held(folder, shared=shared):
+            yield
+    except BaseException:
+        # Nothing but the lock: nothing was begun.
+        if is_new and [entry.name for entry in folder.iterdir()] == [LOCK]:
+            (folder / LOCK).unlink()
+            folder.rmdir()
+        raise
+
+
+@contextmanager
+def _held(folder: Path, *, shared: bool) -> Iterator[None]:
     with (folder / LOCK).open("a+", encoding="utf-8") as file:
         if fcntl is not None:
             try:

@@ -182,7 +182,8 @@ def presets(
 
 
 def _own_stack(row: dict[str, str]) -> str:
-    return row["stack"].strip('"')
+    # Queue pairs and datagrams have none.
+    return row.get("stack", "none").strip('"')
 
 
 def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:

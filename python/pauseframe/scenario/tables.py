@@ -987,8 +987,8 @@ class Red(Part):
     of the packets)
     """
     not_ect: Literal["drop", "queue"] | None = None
-    """What happens to lossy packets above the threshold that are not ECN-capable; at dequeue they pass; default
-    "drop".
+    """What happens to lossy packets above the threshold that are not ECN-capable; at dequeue they pass (default:
+    "drop"; "queue" at dequeue)
     """
 
 

@@ -69,6 +69,9 @@ pub(crate) trait Marking: Clone {
     }
 }
 
+/// Why `not_ect` is idle at dequeue.
+const PASSES: &str = "at is \"dequeue\", where every packet passes";
+
 /// Warns of a changed key that another one leaves without an effect.
 fn warn_of_idle_key(t: &mut Table, key: &str, is_changed: bool, why: &str) {
     if is_changed {
@@ -253,7 +256,7 @@ impl Marker {
         match self {
             Marker::NoMarker(_) => false,
             Marker::StepMarker(step) => step.not_ect != NotEctAction::Queue,
-            Marker::Red(red) => red.not_ect != NotEctAction::Drop,
+            Marker::Red(red) => red.not_ect != red::not_ect_by(red.at),
         }
     }
 

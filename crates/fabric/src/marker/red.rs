@@ -9,12 +9,21 @@
 //! RED would drop even ECT packets above its maximum, this one marks all of them.
 
 use super::by_port::PerPortBounds;
-use super::{PacketArrival, warn_of_idle_key, InspectedPackets, BUFFER_MAX, ValueByPort, PacketDeparture, MarkAt, Marking, NotEctAction, MarkerRandomStreams};
+use super::{PacketArrival, PASSES, warn_of_idle_key, InspectedPackets, BUFFER_MAX, ValueByPort, PacketDeparture, MarkAt, Marking, NotEctAction, MarkerRandomStreams};
 use pauseframe_engine::Rng;
 use pauseframe_schema::bounds::Above;
+use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::value::Setting;
 use pauseframe_schema::{choices, table};
 use pauseframe_units::{BitRate, Bytes, Span, Time};
+
+/// What happens by default to packets that are not ECN-capable.
+pub(super) const fn not_ect_by(at: MarkAt) -> NotEctAction {
+    match at {
+        MarkAt::Enqueue => NotEctAction::Drop,
+        MarkAt::Dequeue => NotEctAction::Queue,
+    }
+}
 
 table! {
     /// Random Early Detection (Floyd and Jacobson 1993): CE with a probability that grows with the average backlog
@@ -45,8 +54,8 @@ table! {
         #[source = "SONiC's test plan of ECN: p (q - min) / (max - min) of the packets"]
         spacing: MarkSpacing = or(MarkSpacing::Geometric);
         /// What happens to lossy packets above the threshold that are not ECN-capable; at dequeue they pass
-        not_ect: NotEctAction = or(NotEctAction::Drop) => {
-            warn_of_idle_key(t, "not_ect", at == MarkAt::Dequeue && not_ect != NotEctAction::Drop, "at is \"dequeue\", where every packet passes");
+        not_ect: NotEctAction = or_because(not_ect_by(at), Origin::Default, "\"drop\"; \"queue\" at dequeue") => {
+            warn_of_idle_key(t, "not_ect", at == MarkAt::Dequeue && not_ect == NotEctAction::Drop, PASSES);
         };
     }
     pub fn read(t);

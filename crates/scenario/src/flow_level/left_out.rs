@@ -86,7 +86,8 @@ pub(super) fn warning(resolved: &Resolved, is_static: bool) -> Option<String> {
 }
 
 fn has_default(entry: &Entry) -> bool {
-    options().iter().any(|option| option.path == entry.path && option.default == entry.value)
+    let mut of_path = options().iter().filter(|option| option.path == entry.path).peekable();
+    of_path.peek().is_some() && of_path.all(|option| option.default == entry.value)
 }
 
 fn is_obeyed(path: &str, is_static: bool) -> bool {

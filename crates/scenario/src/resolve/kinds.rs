@@ -5,7 +5,7 @@ use super::SCENARIO;
 use crate::presets::PRESETS;
 use crate::spec::transport::{kind_of, kind_of_table};
 use crate::spec::{TransportKindName, TransportSpec};
-use pauseframe_schema::document::{self, Item};
+use pauseframe_schema::document::{self, Item, Place};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::value::Choice;
@@ -48,10 +48,11 @@ fn take(table: &mut Item, path: &str, twice: &mut Vec<String>) {
     };
     let document::Value::Table(of_kind) = pairs.remove(at).1.value else { return };
     for (key, item) in of_kind {
-        if pairs.iter().any(|(known, _)| *known == key) {
-            twice.push(format!("{path}.{key}"));
-        } else {
-            pairs.push((key, item));
+        match pairs.iter().find(|(known, _)| *known == key) {
+            None => pairs.push((key, item)),
+            // `--set transport.rto_min=...` changes what the file has in the table of its kind.
+            Some((_, Item { place: Place::Set, .. })) => {}
+            Some(_) => twice.push(format!("{path}.{key}")),
         }
     }
 }
