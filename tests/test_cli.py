@@ -180,7 +180,7 @@ def test_presets_and_options():
 def test_presets_say_what_vouches_for_them():
     """Presets show their stack, their kernel and the calibrated figures, and say so if no kernel has the preset."""
     rows = json.loads(cli("presets", "--json").stdout)
-    assert {name for name, row in rows.items() if row["stack"] != "linux"} == {"pfabric"}
+    assert {name for name, row in rows.items() if row["values"].get("stack", '"linux"') != '"linux"'} == {"pfabric"}
     assert {name for name, row in rows.items() if row["calibration"] is None} == {
         "tcp_dcb",
         "tcp_bolt",
@@ -191,6 +191,8 @@ def test_presets_say_what_vouches_for_them():
         "roce_timely",
         "roce_swift",
         "uec_nscc",
+        "udp",
+        "bbr",
     }
     dctcp = rows["dctcp"]["calibration"]
     assert dctcp == rows["dctcp_plus"]["calibration"], "the same transport on Linux"

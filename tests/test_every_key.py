@@ -389,11 +389,15 @@ LISTS = {
 }
 
 # What a key needs beside its kinds.
-BESIDE: dict[str, tuple[str, Any]] = {
-    "workload.grid": ("workload.pattern", "stencil"),
-    "switch.pfc.headroom_pool.size": ("switch.pfc.headroom_pool", {"size": "60 KB"}),
-    "switch.marker.not_ect": ("switch.marker.at", "enqueue"),
-    "switch.classes.NAME.marker.not_ect": ("switch.classes.NAME.marker.at", "enqueue"),
+BESIDE: dict[str, Tables] = {
+    "workload.grid": {"workload.pattern": "stencil"},
+    "switch.pfc.headroom_pool.size": {"switch.pfc.headroom_pool": {"size": "60 KB"}},
+    "switch.marker.not_ect": {"switch.marker.at": "enqueue"},
+    "switch.classes.NAME.marker.not_ect": {"switch.classes.NAME.marker.at": "enqueue"},
+    "transport.rdma_repost_delay": {
+        "transport": {"preset": "roce_dcqcn", "rdma_control": "none", "rdma_send": True, "rdma_receives": 1},
+        "workload": [{**KINDS["workload.kind", "storage"], "kind": "storage", "queue_depth": 4, "read_share": 0.0}],
+    },
 }
 
 # Keys that change no result, or only one that this test does not see, each with the reason.
@@ -512,6 +516,8 @@ def chosen(tables: Tables, when: str) -> Tables:
         elif path.startswith("transport."):
             spread(tables, path, kind)
         else:
+            if above == "workload.burst.sizes":
+                spread(tables, "workload.burst", {"idle": "50 us"})
             spread(tables, above, {path.rpartition(".")[2]: kind, **copy.deepcopy(extra)})
     return tables
 
@@ -625,23 +631,30 @@ REFUSED = ("failure", "corruption", "pause_storm")
 LONG = ("timeouts", "old", "overtaking", "hasty", "cut off", "long")
 
 
-def scenarios_for(row: Row) -> list[Tables]:
+def scenarios_for(row: Row, kind: str) -> list[Tables]:
     """The scenarios in which a key is tried."""
-    needs_all = row["path"].startswith(("transport.", "host."))
-    return [tables for name, tables in SCENARIOS.items() if needs_all or name not in LONG]
+    is_own = row["path"].startswith(("transport.", "host."))
+    also = {"tcp": LONG, "rdma": ("timeouts", "long"), "udp": ("timeouts",)}[kind] if is_own else ()
+    return [tables for name, tables in SCENARIOS.items() if name not in LONG or name in also]
+
+
+def prepared(tables: Tables, row: Row, kind: str, level: str) -> Tables:
+    """A scenario in which a key exists."""
+    base = chosen(of_kind(tables, kind), row["when"])
+    if level == "flow" and not row["path"].startswith(REFUSED):
+        base = {key: value for key, value in base.items() if key not in REFUSED}
+    if kind == "udp" and row["path"].startswith("transport."):
+        base |= {"transport": {"preset": "udp"}, "workload": [{**UDP, "sources": ["host1", "host2"]}]}
+    for path, value in BESIDE.get(row["path"], {}).items():
+        spread(base, path, copy.deepcopy(value))
+    return base
 
 
 def shows(row: Row, kind: str, level: str, folder: str) -> bool:
     """Whether some scenario shows that the key was changed."""
     refused = False
-    for tables in scenarios_for(row):
-        base = chosen(of_kind(tables, kind), row["when"])
-        if level == "flow" and not row["path"].startswith(REFUSED):
-            base = {key: value for key, value in base.items() if key not in REFUSED}
-        if kind == "udp" and row["path"].startswith("transport."):
-            base |= {"transport": {"preset": "udp"}, "workload": [{**UDP, "sources": ["host1", "host2"]}]}
-        if beside := BESIDE.get(row["path"]):
-            spread(base, *beside)
+    for tables in scenarios_for(row, kind):
+        base = prepared(tables, row, kind, level)
         before, mistakes, _ = outcome(text_of(base), level, folder)
         if mistakes:
             refused = refused or is_refused(mistakes, row)

@@ -31,6 +31,7 @@ pub use maker::{IdealOfQuery, Maker, QueryNumbers, Source, WorkloadContext};
 pub use requests::ReplyLaw;
 pub use scatter_gather::{Exponential, GapsSpec, LogNormal};
 pub use sizes::{Cdf, Fixed, List, LogUniform, SizesSpec, Uniform};
+pub use storage::{ANSWER, COMMAND};
 pub use udp::BurstSpec;
 
 use pauseframe_fabric::Workload;

@@ -19,6 +19,11 @@ use pauseframe_units::{Bytes, NodeId, Span, Time};
 /// A message of `InfiniBand` has at most 2 GiB.
 const LARGEST: Bytes = Bytes(1 << 31);
 
+/// Default size of a command capsule of NVMe/TCP.
+pub const COMMAND: Bytes = Bytes(72);
+/// Default size of its answer.
+pub const ANSWER: Bytes = Bytes(24);
+
 table! {
     /// Initiators that read from targets and write to them, each with a number of operations under way
     pub struct StorageSpec {
@@ -40,10 +45,10 @@ table! {
         count: Option<u32> = optional_in(1..=100_000_000, "none: until stop");
         /// Size of a command over TCP; queue pairs have none
         #[source = "NVMe/TCP: a command capsule"]
-        command: Bytes = or_in(Bytes(72), SIZES);
+        command: Bytes = or_in(COMMAND, SIZES);
         /// Size of the answer to a write over TCP, and of what comes before the data of a read
         #[source = "NVMe/TCP: a response capsule, a header of data"]
-        answer: Bytes = or_in(Bytes(24), SIZES);
+        answer: Bytes = or_in(ANSWER, SIZES);
         /// Earliest start of an operation
         start: Span = or_in(Span::ZERO, TIMES);
         /// No operation starts after this time

@@ -384,11 +384,14 @@ def _queue_pairs(config: Config, mode: str) -> list[str]:
         f"rdma_control = {json.dumps(CONTROLS[mode])}",
         f'rdma_mtu = "{payload} B"',
         f"rdma_ack_every = {every}",
-        'rdma_cnp_interval = "0 s" # every marked packet is answered',
-        'rdma_cnp_scope = "queue_pair"',
         'rdma_nak_interval = "500 us"',
-        "rdma_slow_restart = false",
     ]
+    if mode == "1":
+        lines += [
+            'rdma_cnp_interval = "0 s" # every marked packet is answered',
+            'rdma_cnp_scope = "queue_pair"',
+            "rdma_slow_restart = false",
+        ]
     if mode == "3":
         lines.append(f"hpcc_max_stage = {config.whole('MI_THRESH', '5')}")
         if "MI_THRESH" in config.entries:

@@ -16,6 +16,7 @@ use pauseframe_schema::value::{Choice, Setting};
 use pauseframe_topology::{Link, NodeKind, Topology};
 use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span};
 use pauseframe_workload::hosts::Hosts;
+use pauseframe_workload::{ANSWER, COMMAND};
 use pauseframe_workload::{Partial, application};
 
 /// A transport that the resolver has read.
@@ -450,6 +451,15 @@ pub(crate) fn reads(ledger: &mut Ledger, transports: &[Named], workloads: &[Part
         let Some((path, spec)) = named.and_then(|named| Some((&named.path, named.spec.rdma()?))) else {
             continue;
         };
+        for (key, is_changed) in
+            [("command", storage.command != COMMAND), ("answer", storage.answer != ANSWER)]
+        {
+            if is_changed {
+                ledger.warn(format!(
+                    "workload.{index}.{key}: queue pairs read and write without capsules: it changes nothing"
+                ));
+            }
+        }
         let needs_answers = spec.control.has_window() || spec.control == RdmaControlName::Timely;
         if needs_answers && storage.read_share > 0.0 {
             let control = spec.control.plain();
