@@ -96,7 +96,7 @@ fn markers_of_lossless_classes(ledger: &mut Ledger, switch: &SwitchSpec) {
     }
 }
 
-/// A queue that serves by what a sender has left needs TCP, which says so in its packets.
+/// A queue that serves by what a sender has left needs TCP, whose packets tell it.
 fn queues(ledger: &mut Ledger, switch: &SwitchSpec, transports: &[Named], workloads: &[Partial]) {
     let of_transports = transports.iter().filter(|named| named.is_used && named.spec.kind != Tcp);
     let of_transports = of_transports.map(|named| (named.spec.priority, named.spec.kind.name()));
