@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import base64
 import re
+import sys
 import zlib
+from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
@@ -19,7 +21,6 @@ from pauseframe.report import data
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    import numpy as np
     import polars as pl
 
     from pauseframe.report.data import RunData
@@ -421,7 +422,7 @@ def _line_figure(
     scale = 1e-6 if metric.endswith("_us") else 1.0
     places = {one: place for place, one in enumerate(dict.fromkeys(map(data.whose, entities)))}
     traces: list[Trace] = []
-    values: list[np.ndarray] = []
+    values: list[array[float]] = []
     for entity, line in lines.items():
         number = places[data.whose(entity)]
         trace: Trace = {
@@ -436,7 +437,7 @@ def _line_figure(
         }
         trace.update(line.grid())  # type: ignore[typeddict-item]
         traces.append(trace)
-        values += [part.to_numpy() * scale for part in line.parts]
+        values += [array("f", part * scale) for part in line.parts]
     y_axis: Axis = {"title": f"{name} ({unit})" if unit else name, "rangemode": "tozero"}
     y_axis |= {"unit": unit} if unit in ("Gb/s", "") else {"ticksuffix": unit}
     if peak > 0:
@@ -445,12 +446,13 @@ def _line_figure(
     return figure | {"blob": _packed(values)}
 
 
-def _packed(parts: Sequence[np.ndarray]) -> str:
+def _packed(parts: Sequence[array[float]]) -> str:
     """The `blob` of a figure."""
-    import numpy as np
-
-    values = np.concatenate([np.empty(0, "<f4"), *(part.astype("<f4") for part in parts)])
-    planes = values.view(np.uint8).reshape(-1, 4).T.tobytes()
+    for part in parts:
+        if sys.byteorder == "big":
+            part.byteswap()
+    values = b"".join(part.tobytes() for part in parts)
+    planes = b"".join(values[plane::4] for plane in range(4))
     return base64.b64encode(zlib.compress(planes, 9)).decode("ascii")
 
 
