@@ -52,6 +52,7 @@ test-kernel: $(STAMP)/dev
 
 # Another seed each night, so that nights add up.
 night: $(STAMP)/dev
+	$(BIN)/python -m pytest -n auto -m night
 	MUTANTS=$(MUTANTS) MUTANTS_SEED=$$(date +%Y%m%d) $(BIN)/python -m pytest tests/test_readers.py --timeout 0 -k mutant
 	DRAWS=1000 $(BIN)/python -m pytest tests/test_reads_back.py --timeout 0
 	$(BIN)/python tests/test_damaged_results.py 10000

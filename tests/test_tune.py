@@ -465,6 +465,7 @@ def test_shards_share_the_runs_and_find_the_same(tmp_path):
         tune(file, out=tmp_path / "c" / "out", shard=(3, 2))
 
 
+@pytest.mark.night
 def test_a_shard_that_waits_says_so(tmp_path, monkeypatch, capsys):
     """One of two shards never starts."""
 
@@ -478,6 +479,7 @@ def test_a_shard_that_waits_says_so(tmp_path, monkeypatch, capsys):
     assert re.search(r"waiting for \d+ runs of the other shards", capsys.readouterr().err)
 
 
+@pytest.mark.night
 def test_the_second_shard_prints_the_answer_too(tmp_path):
     file = tmp_path / "small.toml"
     file.write_text(SMALL)
@@ -487,6 +489,7 @@ def test_the_second_shard_prints_the_answer_too(tmp_path):
     assert "Keep the default" in shown.stdout or "Recommended" in shown.stdout
 
 
+@pytest.mark.night
 def test_on_a_cluster(tmp_path):
     """The workers of a Dask scheduler compute all runs, and the answer equals that of this machine."""
     pytest.importorskip("distributed")
@@ -587,6 +590,7 @@ def test_export_is_clean(tmp_path, target):
         assert any(step["path"].endswith("dynamic_th") for step in steps)
 
 
+@pytest.mark.night
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_studies_at_a_small_size(path, tmp_path):
     """The studies of docs/how-to/tune.md, with fewer settings and seeds and a shorter load."""
