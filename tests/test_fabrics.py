@@ -385,6 +385,9 @@ def test_flows_of_a_scenario(scenario_file, tmp_path):
     assert links["utilisation"].is_between(0, 1 + 1e-9).all()
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert (manifest["kind"], manifest["status"]) == ("flow_level", "complete")
+    idle = cli("flow", scenario_file, "--set", "switch.latency=1 us", "--out", tmp_path / "idle", "--quiet")
+    assert "at flow level these keys change nothing" in idle.stderr
+    assert "switch.latency" in idle.stderr
     again = cli("flow", scenario_file, "--out", tmp_path / "out")
     assert (again.returncode, "--force" in again.stderr) == (0, True)
     other = cli("flow", scenario_file, "--seed", 7, "--out", tmp_path / "out")

@@ -221,6 +221,9 @@ def flow(
     elif not quiet:
         print(summary_text(summary))
         print(f"\nresults in {folder}")
+    # JSON has them.
+    for warning in () if as_json else summary["warnings"]:
+        say(f"warning: {warning}")
     if interrupted:
         raise typer.Exit(_interrupt.EXIT_CODE)
 
