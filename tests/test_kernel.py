@@ -315,7 +315,8 @@ def until(condition):
 def running(kernel, tmp_path):
     """A run that goes on for long, and the kernel's process, which has opened all its devices."""
     (tmp_path / "s.toml").write_text(LONG)
-    runs = tmp_path / "runs"
+    # An address of a socket has 107 bytes; the folder for temporary files may have a longer path.
+    runs = tmp_path / ("runs" * 40)
     runs.mkdir()
     process = subprocess.Popen(
         [sys.executable, "-m", "pauseframe", "run", "s.toml", "--kernel", str(kernel), "--quiet"],

@@ -8,8 +8,9 @@ use crate::device::{Device, Received};
 use crate::process::Process;
 use crate::shared_time::{self, SharedTime};
 use rustix::event::{Timespec, epoll};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -102,8 +103,10 @@ impl Machine {
         devices: &[[u8; 6]],
         mtu: u16,
     ) -> Result<Machine> {
+        // Through a descriptor of the folder: a socket's address has 107 bytes, and a folder's path may be longer.
+        let here = File::open(folder).map_err(|error| MachineError::System("cannot open the run's folder", error))?;
         let listen = |name| {
-            UnixListener::bind(folder.join(name))
+            UnixListener::bind(format!("/proc/self/fd/{}/{name}", here.as_raw_fd()))
                 .map_err(|error| MachineError::System("cannot open a socket", error))
         };
         let (time_listener, network_listener) = (listen(TIME_SOCKET)?, listen(NETWORK_SOCKET)?);

@@ -343,6 +343,22 @@ mod tests {
         }
     }
 
+    /// As that of a test, a container or a batch job: an address of a socket has 107 bytes.
+    #[test]
+    fn a_folder_may_have_a_long_path() {
+        let files = tempfile::tempdir().unwrap();
+        let folder = files.path().join("a".repeat(200));
+        fs::create_dir(&folder).unwrap();
+        fs::write(files.path().join(KERNEL), "#!/bin/sh\necho $*; ls; exit 3\n").unwrap();
+        fs::set_permissions(files.path().join(KERNEL), fs::Permissions::from_mode(0o755)).unwrap();
+        let setup = setup(files.path());
+        let launch = |path: &Path, time: BorrowedFd<'_>| setup.launch(path, time);
+        let machine = Machine::start(&folder, launch, &[CONTROL_MAC], 1500).unwrap();
+        assert!(folder.join(TIME_SOCKET).exists());
+        machine.close_listeners();
+        assert!(!folder.join(TIME_SOCKET).exists());
+    }
+
     #[test]
     fn folders_of_killed_runs_are_removed_and_those_of_others_stay() {
         let base = tempfile::tempdir().unwrap();
