@@ -60,7 +60,10 @@ def test_a_seed_that_fails_says_why_and_takes_no_other_with_it(
     assert computed() == [1]
 
 
+# Polars, which the package loads, restarts waits after SIGINT. In the background of a shell, SIGINT is ignored.
 SCRIPT = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from pathlib import Path
 from pauseframe.reproduce.functions import measured
 measured("test_functions:slow_on_two", "quick", [1, 2], Path(FOLDER), jobs=1, progress=False)

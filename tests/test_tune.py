@@ -292,6 +292,7 @@ def test_prediction_intervals_cover_what_they_say():
     assert PredictionInterval(60, 1.0, 2.0).covers(18, 20) >= 0.95 > PredictionInterval(50, 1.0, 2.0).covers(18, 20)
 
 
+@pytest.mark.night
 def test_the_printed_interval_holds_on_unseen_seeds(tmp_path):
     """Simulator runs: the recommended setting on seeds that neither the search nor the answer has used."""
     done = tune(SMALL, out=tmp_path / "out", play=False, trials=4, held_out=60, sensitivity=False)
@@ -414,6 +415,7 @@ def test_killed_and_resumed(tmp_path):
         tune(file, out=tmp_path / "a" / "out", play=False, seeds=2)
 
 
+@pytest.mark.night
 def test_a_second_process_is_refused_by_name(tmp_path):
     """The lock ends with its holder: a file that a killed search left does not stop the next one."""
     out = tmp_path / "out"
@@ -438,6 +440,7 @@ def test_nothing_measured_is_an_answer(tmp_path):
     assert "Nothing was measured" in (tmp_path / "out" / "report.html").read_text()
 
 
+@pytest.mark.night
 def test_shards_share_the_runs_and_find_the_same(tmp_path):
     """Two processes work on one folder at the same time: every run once, and the answer of a single process."""
     file = tmp_path / "small.toml"

@@ -14,7 +14,7 @@ import json
 import os
 import subprocess
 import sys
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
@@ -50,9 +50,13 @@ def measured(
     pool = ThreadPoolExecutor(at_a_time)
     children: list[subprocess.Popen[str]] = []
     try:
-        for over in as_completed([pool.submit(_measure, name, size, seed, files[seed], children) for seed in missing]):
-            over.result()
-            display.step(None)
+        pending = {pool.submit(_measure, name, size, seed, files[seed], children) for seed in missing}
+        while pending:
+            # Polars has a handler of SIGINT that restarts system calls: Ctrl-C would not end a wait without a timeout.
+            over, pending = wait(pending, timeout=0.2, return_when=FIRST_COMPLETED)
+            for one in over:
+                one.result()
+                display.step(None)
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
         for child in children:
