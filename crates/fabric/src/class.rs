@@ -77,5 +77,5 @@ impl ClassPolicy {
 /// Where a class sends the headers of trimmed packets: the priority of control packets of the transport that uses the class.
 fn priority_of_trimmed_headers(transports: &[TransportSettings], priority: Priority) -> Option<Priority> {
     let uses = transports.iter().filter(|transport| transport.priority == priority);
-    uses.filter_map(|transport| transport.rdma).find(|rdma| rdma.pair.unordered).map(|rdma| rdma.cnp_priority)
+    uses.filter_map(TransportSettings::rdma).find(|rdma| rdma.pair.unordered).map(|rdma| rdma.cnp_priority)
 }

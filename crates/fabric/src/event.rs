@@ -25,14 +25,12 @@ pub(crate) enum Event {
     HostReceive(HostId),
     /// The send side of this host's stack has processed a packet.
     HostSend(HostId),
-    /// A TCP deadline of this endpoint (flow * 2 + side).
+    /// A deadline of this endpoint (flow * 2 + side).
     Timer(u32),
     /// Application orders of this endpoint (flow * 2 + side) are due.
     Order(u32),
     /// A slow receiver has drained a frame from its buffer.
     HostDrain(HostId),
-    /// The next datagram of this flow is due.
-    DatagramDue(u32),
     /// A rate-limited flow queue may release a packet.
     RateRelease(QcnRateLimiterId),
     /// A timer cycle of a QCN rate limiter has ended.
@@ -41,8 +39,6 @@ pub(crate) enum Event {
     Watchdog(SlotId),
     /// The next frames of this storm of pause frames are due.
     PauseStorm(u32),
-    /// A deadline of the queue pair at this endpoint key (flow * 2 + side).
-    QueuePair(u32),
     /// A stack outside of the simulator acts.
     External,
 }
@@ -96,12 +92,10 @@ impl Event {
             Event::Timer(end) => (7, end),
             Event::Order(end) => (8, end),
             Event::HostDrain(host) => (32, host.0),
-            Event::DatagramDue(flow) => (33, flow),
             Event::RateRelease(limiter) => return 34 << EVENT_KIND_SHIFT | limiter.pack_limiter_id(),
             Event::RateTimer(limiter) => return 35 << EVENT_KIND_SHIFT | limiter.pack_limiter_id(),
             Event::Watchdog(slot) => (36, slot.0),
             Event::PauseStorm(number) => (37, number),
-            Event::QueuePair(endpoint_key) => (38, endpoint_key),
             Event::External => (39, 0),
         };
         kind << EVENT_KIND_SHIFT | u64::from(index)
@@ -114,10 +108,10 @@ impl Event {
         Event::Arrive(port).encode_event() | tie
     }
 
-    /// The endpoint key of the queue pair, if it is an event of one.
+    /// The endpoint key, if it is a deadline of an endpoint.
     #[inline(always)]
-    pub(crate) fn decode_queue_pair_event(code: u64) -> Option<u32> {
-        (code >> EVENT_KIND_SHIFT == Event::QueuePair(0).encode_event() >> EVENT_KIND_SHIFT)
+    pub(crate) fn decode_timer_event(code: u64) -> Option<u32> {
+        (code >> EVENT_KIND_SHIFT == Event::Timer(0).encode_event() >> EVENT_KIND_SHIFT)
             .then_some(code as u32)
     }
 
@@ -153,14 +147,12 @@ impl Event {
             7 => Event::Timer(index),
             8 => Event::Order(index),
             32 => Event::HostDrain(HostId(index)),
-            33 => Event::DatagramDue(index),
             34 => {
                 Event::RateRelease(QcnRateLimiterId::unpack_limiter_id(code & ((1 << EVENT_KIND_SHIFT) - 1)))
             }
             35 => Event::RateTimer(QcnRateLimiterId::unpack_limiter_id(code & ((1 << EVENT_KIND_SHIFT) - 1))),
             36 => Event::Watchdog(SlotId(index)),
             37 => Event::PauseStorm(index),
-            38 => Event::QueuePair(index),
             _ => Event::External,
         }
     }
@@ -183,12 +175,10 @@ mod tests {
             Event::Timer(9),
             Event::Order(4),
             Event::HostDrain(HostId(3)),
-            Event::DatagramDue(0),
             Event::RateRelease(QcnRateLimiterId { host: HostId(u32::MAX), nic_queue: NicQueueId(7) }),
             Event::RateTimer(QcnRateLimiterId { host: HostId(0), nic_queue: NicQueueId((1 << 24) - 1) }),
             Event::Watchdog(SlotId(8)),
             Event::PauseStorm(1),
-            Event::QueuePair(6),
             Event::External,
         ];
         for event in all {

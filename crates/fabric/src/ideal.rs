@@ -8,7 +8,7 @@
 //! range (213 days) are [`Span::MAX`].
 
 use crate::flow::{FlowSpec, StorageOperation};
-use crate::settings::{FrameOverhead, Settings, TransportSettings};
+use crate::settings::{FrameOverhead, Settings};
 use pauseframe_rdma::{Opcode, Packet};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
@@ -112,7 +112,7 @@ impl IdealFctCalculator {
 
     /// The round-trip time of a full segment and its ACK between two hosts in the idle network.
     pub fn base_rtt_between_hosts(&self, from: NodeId, to: NodeId, transport: u16) -> Span {
-        let mss = u64::from(self.settings.transports[usize::from(transport)].config.mss);
+        let mss = self.full_segment_bytes(transport);
         let spec = FlowSpec { transport, ..FlowSpec::new(from, to, mss) };
         let ack = self.wire_size_of_segment(&spec, &Segment::default());
         let there = self.ideal_transfer_time(&spec, spec.size, &self.ideal_path_hops(from, to));
@@ -195,19 +195,27 @@ impl IdealFctCalculator {
         hops
     }
 
+    /// Payload of a full segment. Round trips of other protocols than TCP are measured with one of TCP that fills the MTU.
+    fn full_segment_bytes(&self, transport: u16) -> u64 {
+        let header = IPV4_HEADER_BYTES + Segment::default().tcp_header_len(true);
+        let mtu = self.settings.mtu;
+        let tcp = self.settings.transports[usize::from(transport)].tcp();
+        u64::from(tcp.map_or(mtu - header, |config| config.mss))
+    }
+
     /// Bytes on the wire of a segment of this flow's transport.
     fn wire_size_of_segment(&self, spec: &FlowSpec, segment: &Segment) -> u32 {
         let transport = &self.settings.transports[usize::from(spec.transport)];
-        let ip = IPV4_HEADER_BYTES + segment.tcp_header_len(transport.config.timestamps) + segment.len;
+        let has_timestamps = transport.tcp().is_none_or(|config| config.timestamps);
+        let ip = IPV4_HEADER_BYTES + segment.tcp_header_len(has_timestamps) + segment.len;
         self.settings.overhead.frame_size_of_ip_packet(ip, transport.priority) + self.settings.overhead.gap
     }
 
     /// SYN and SYN-ACK, unless the connection is open already; data go with the ACK that completes it.
     fn ideal_handshake_time(&self, spec: &FlowSpec, there: &[PathHop], back: &[PathHop]) -> Span {
-        let TransportSettings { config, rdma, .. } = &self.settings.transports[usize::from(spec.transport)];
-        if rdma.is_some() {
+        let Some(config) = self.settings.transports[usize::from(spec.transport)].tcp() else {
             return Span::ZERO;
-        }
+        };
         if !config.handshake || spec.kept.is_some_and(|kept| !kept.first) {
             return Span::ZERO;
         }
@@ -231,7 +239,7 @@ impl IdealFctCalculator {
         back: &[PathHop],
     ) -> Option<Span> {
         let transport = &self.settings.transports[usize::from(spec.transport)];
-        let (rdma, operation) = (transport.rdma.as_ref()?, spec.operation?);
+        let (rdma, operation) = (transport.rdma()?, spec.operation?);
         let wire = |ip, priority| {
             self.settings.overhead.frame_size_of_ip_packet(ip, priority) + self.settings.overhead.gap
         };
@@ -261,7 +269,7 @@ impl IdealFctCalculator {
     /// (count, wire size) of the full packets and of the last one.
     fn build_packet_train(&self, spec: &FlowSpec, bytes: u64) -> Vec<(u64, u32)> {
         let transport = &self.settings.transports[usize::from(spec.transport)];
-        if let Some(rdma) = &transport.rdma {
+        if let Some(rdma) = transport.rdma() {
             let FrameOverhead { gap, .. } = self.settings.overhead;
             let in_flight_frames =
                 |ip| self.settings.overhead.frame_size_of_ip_packet(ip, transport.priority) + gap;
@@ -272,7 +280,7 @@ impl IdealFctCalculator {
                 .map(|(count, ip)| (count, in_flight_frames(ip)))
                 .collect();
         }
-        let mss = u64::from(transport.config.mss);
+        let mss = self.full_segment_bytes(spec.transport);
         let data =
             |len: u64| self.wire_size_of_segment(spec, &Segment { len: len as u32, ..Segment::default() });
         let (full, rest) = (bytes / mss, bytes % mss);

@@ -77,9 +77,9 @@ pub use records::FlowRecords;
 pub use settings::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, FrameOverhead, HeadroomPoolSettings, HostLinkJitterSettings,
     IdealOutputQueuedBuffer, NicQueue, ObeyedPausePriorities, PauseRule, PauseStorm, PerPortBuffer, PfcPorts,
-    PfcSettings, PfcWatchdogSettings, QcnSettings, RdmaSettings, Scheduler, Settings, SharedBuffer,
-    SlowReceiverSettings, StrictPriorityScheduler, TransportSettings, UdpSettings, VlanChoice, VlanRoutes,
-    WatchdogAction,
+    PfcSettings, PfcWatchdogSettings, ProtocolSettings, QcnSettings, RdmaSettings, Scheduler, Settings,
+    SharedBuffer, SlowReceiverSettings, StrictPriorityScheduler, TransportSettings, UdpSettings, VlanChoice,
+    VlanRoutes, WatchdogAction,
 };
 pub use thread_pool::CatchPanic;
 pub use wire::capture::{CapturedFlowHeaders, CapturedFrame, CapturedFrameContent};

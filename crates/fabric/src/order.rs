@@ -11,7 +11,7 @@ use pauseframe_units::{NodeId, PortId, Span, Time};
 /// An action of the application at one endpoint, addressed to flow * 2 + side with the flow that opened the connection.
 #[derive(Debug)]
 pub(crate) enum EndpointOrder {
-    /// Opens the connection, or accepts it.
+    /// Opens the endpoint of a connection, a queue pair or a flow of datagrams.
     Open(Box<EndpointOpeningParameters>),
     /// The next exchange on a kept connection.
     Continue(EndpointExchange),
@@ -27,12 +27,8 @@ pub(crate) enum EndpointOrder {
     Stop,
     /// Frees the endpoint: nothing is in flight at either end.
     Free,
-    /// Opens the source or the sink of a datagram flow.
-    OpenDatagrams(Box<EndpointOpeningParameters>),
     /// Tells the sink how many datagrams to expect.
     AwaitDatagrams(u64),
-    /// Frees a datagram flow that has ended with nothing in flight.
-    FreeDatagrams,
 }
 
 /// Parameters of a new endpoint.

@@ -259,20 +259,6 @@ impl Partition {
         }
     }
 
-    fn on_datagram_send_due(&mut self, flow: u32) {
-        if let Some(host) = self.endpoints.host_of_datagram_source(flow) {
-            let (mut host, ctx) = self.borrow_host(host);
-            host.on_datagram_send_due(flow, ctx);
-        }
-    }
-
-    fn on_queue_pair_timer(&mut self, endpoint_key: u32) {
-        if let Some((place, host)) = self.endpoints.pairs.find_pair_end_index_and_host(endpoint_key) {
-            let (mut host, ctx) = self.borrow_host(host);
-            host.on_queue_pair_timer(place, ctx);
-        }
-    }
-
     /// Handles events that name their host.
     fn handle_host_event(&mut self, host: HostId, event: Event) {
         let (mut host, ctx) = self.borrow_host(host);
@@ -300,10 +286,8 @@ impl Partition {
             | Event::RateTimer(QcnRateLimiterId { host, .. })) => self.handle_host_event(host, event),
             Event::Timer(end) => self.on_endpoint_timer(end),
             Event::Order(endpoint_key) => self.on_endpoint_order_due(endpoint_key),
-            Event::DatagramDue(flow) => self.on_datagram_send_due(flow),
             Event::Watchdog(slot) => self.on_pfc_watchdog_check(slot),
             Event::PauseStorm(number) => self.send_pause_storm_frames(number),
-            Event::QueuePair(endpoint_key) => self.on_queue_pair_timer(endpoint_key),
             Event::External => self.on_external_stack_event(),
             Event::TxDone(_) | Event::Arrive(_) => unreachable!("the run loop handles it itself"),
         }

@@ -277,7 +277,7 @@ fn lookahead_window_length(topology: &Topology, overhead: FrameOverhead) -> Span
 
 fn create_telemetry_stamper(settings: &Settings, topology: &Topology) -> Option<TelemetryStamper> {
     let is_read =
-        settings.transports.iter().any(|t| t.rdma.is_some_and(|rdma| rdma.pair.telemetry_bytes > 0));
+        settings.transports.iter().any(|t| t.rdma().is_some_and(|rdma| rdma.pair.telemetry_bytes > 0));
     let rate = |port: PortId| topology.channel(port).rate;
     let host_rates = topology.hosts().flat_map(|host| &topology.nodes()[host].ports).map(|port| rate(*port));
     let rates = (0..topology.port_count() as u32).map(|port| rate(PortId(port)));
@@ -289,7 +289,7 @@ fn create_telemetry_stamper(settings: &Settings, topology: &Topology) -> Option<
 fn priorities_in_use(settings: &Settings) -> Vec<Priority> {
     let mut priorities: Vec<Priority> = settings.transports.iter().map(|t| t.priority).collect();
     priorities.extend(settings.vlans.iter().flat_map(|vlans| &vlans.lanes));
-    priorities.extend(settings.transports.iter().filter_map(|t| Some(t.rdma?.cnp_priority)));
+    priorities.extend(settings.transports.iter().filter_map(|t| Some(t.rdma()?.cnp_priority)));
     priorities.extend(settings.qcn.iter().map(|qcn| qcn.cnm_priority));
     priorities.sort_unstable();
     priorities.dedup();

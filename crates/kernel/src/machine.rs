@@ -104,7 +104,8 @@ impl Machine {
         mtu: u16,
     ) -> Result<Machine> {
         // Through a descriptor of the folder: a socket's address has 107 bytes, and a folder's path may be longer.
-        let here = File::open(folder).map_err(|error| MachineError::System("cannot open the run's folder", error))?;
+        let here = File::open(folder)
+            .map_err(|error| MachineError::System("cannot open the run's folder", error))?;
         let listen = |name| {
             UnixListener::bind(format!("/proc/self/fd/{}/{name}", here.as_raw_fd()))
                 .map_err(|error| MachineError::System("cannot open a socket", error))

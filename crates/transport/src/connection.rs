@@ -105,6 +105,12 @@ impl Connection {
         }
     }
 
+    /// Whether segments carry timestamps.
+    #[inline(always)]
+    pub fn has_timestamps(&self) -> bool {
+        self.config.timestamps
+    }
+
     /// Queues `bytes` of application data; allowed before the connection is established.
     pub fn send_application_data(&mut self, bytes: u64, now: Time) {
         self.sender.check_application_limit(now);

@@ -317,11 +317,9 @@ impl ExternalStackState {
             EndpointOrder::Close => ExternalStackOrder::Close,
             EndpointOrder::Stop => ExternalStackOrder::Stop,
             EndpointOrder::Free => ExternalStackOrder::Free,
-            EndpointOrder::Write { .. }
-            | EndpointOrder::Await { .. }
-            | EndpointOrder::OpenDatagrams(_)
-            | EndpointOrder::AwaitDatagrams(_)
-            | EndpointOrder::FreeDatagrams => unreachable!("scenarios with kernel hosts have TCP flows only"),
+            EndpointOrder::Write { .. } | EndpointOrder::Await { .. } | EndpointOrder::AwaitDatagrams(_) => {
+                unreachable!("scenarios with kernel hosts have TCP flows only")
+            }
         };
         self.external_stack_mut().execute_application_order(host, endpoint_key, &order, ctx.now());
         self.schedule_external_stack_event(ctx);

@@ -11,7 +11,7 @@ use crate::event::Event;
 use crate::frame::{Cnm, FrameContent, PacketFifo, PacketId, PacketPool};
 use crate::ids::{EndpointId, NicQueueId};
 use crate::plan::NetworkPlan;
-use crate::settings::{NicQueue, Settings};
+use crate::settings::{NicQueue, Settings, TransportSettings};
 use crate::wire::counters::DropReason;
 use pauseframe_engine::Rng;
 use pauseframe_rdma::CnpLimiter;
@@ -51,9 +51,7 @@ pub(crate) struct Host {
 /// A socket that waits for NIC buffer space.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BlockedSocket {
-    Connection(EndpointId),
-    Datagrams(EndpointId),
-    QueuePair(EndpointId),
+    Endpoint(EndpointId),
     /// All sockets of a stack outside of the simulator.
     External,
 }
@@ -81,7 +79,7 @@ impl NicLimits {
         let rate = plan.link_rate_of_port(port);
         let bytes_in = |span: Span| rate.bytes_in(span).0;
         let frame = u64::from(overhead.frame_size_of_ip_packet(mtu, Priority::default()));
-        let super_packet = transports.iter().map(|transport| transport.config.offload.tso).max().unwrap_or(0);
+        let super_packet = transports.iter().map(TransportSettings::offload_bytes).max().unwrap_or(0);
         let offloads = super_packet > 0 && nic_queue == NicQueue::PerFlow;
         NicLimits {
             per_flow: nic_queue == NicQueue::PerFlow,
@@ -542,16 +540,8 @@ impl BorrowedHost<'_> {
         while self.host_mut().has_nic_buffer_space(ctx) {
             let Some(socket) = self.host_mut().blocked.pop_front() else { return };
             match socket {
-                BlockedSocket::Connection(place) => {
-                    if self.send_segment_of_blocked_endpoint(place, ctx) {
-                        self.host_mut().blocked.push_back(socket);
-                    }
-                }
-                BlockedSocket::Datagrams(place) => {
-                    self.send_waiting_datagram(self.datagram_source_by_index(place), ctx);
-                }
-                BlockedSocket::QueuePair(place) => {
-                    if self.send_packet_of_blocked_queue_pair(place, ctx) {
+                BlockedSocket::Endpoint(place) => {
+                    if self.send_turn_of_endpoint(place, ctx) {
                         self.host_mut().blocked.push_back(socket);
                     }
                 }
@@ -626,7 +616,7 @@ impl BorrowedHost<'_> {
     #[inline(always)]
     fn enter_rx_stack(&mut self, index: PacketId, ctx: &mut Context) {
         if ctx.settings.rx_delay == Span::ZERO {
-            self.deliver_to_tcp(index, ctx);
+            self.deliver_packet(index, ctx);
             return;
         }
         let through = ctx.now() + ctx.settings.rx_delay;
@@ -643,7 +633,24 @@ impl BorrowedHost<'_> {
         if let Some(next) = state.receiving.head() {
             ctx.schedule_event(ctx.packets[next].at, Event::HostReceive(id));
         }
-        self.deliver_to_tcp(index, ctx);
+        self.deliver_packet(index, ctx);
+    }
+
+    /// Passes a packet from the stack to the protocol that it belongs to.
+    #[inline]
+    fn deliver_packet(&mut self, index: PacketId, ctx: &mut Context) {
+        match ctx.packets[index].content {
+            FrameContent::Segment(carried) => self.deliver_segment(index, &carried, ctx),
+            FrameContent::Datagram { to, len, ecn } => {
+                ctx.packets.remove_packet(index);
+                self.deliver_datagram(to, len, ecn, ctx);
+            }
+            FrameContent::Rdma(frame) => self.deliver_rdma_packet(index, &frame, ctx),
+            FrameContent::Foreign { bytes, ecn, .. } => {
+                self.deliver_frame_to_external_stack(index, bytes, ecn, ctx);
+            }
+            _ => unreachable!("what is no packet of a flow goes another way"),
+        }
     }
 }
 

@@ -1,40 +1,42 @@
 //! Hosts: stacks, NICs, endpoints of connections, sources and sinks of datagrams, and orders of applications.
 
-mod connection;
 mod external;
 mod external_host;
 mod host;
+mod life;
 mod limiter;
 mod messages;
 pub(crate) mod node;
 mod operations;
 mod orders;
-pub(crate) mod queue_pair;
+mod queue_pair;
 mod reaction_point;
 pub(crate) mod receiver;
+pub(crate) mod state;
+mod tcp;
 pub(crate) mod throughput;
 mod ticks;
 #[cfg(any(trespass = "types", trespass = "borrows"))]
 #[path = "../../tests/trespass/endpoint.rs"]
 mod trespass;
-pub(crate) mod udp;
+mod udp;
 mod vlan;
 
-pub(crate) use self::connection::TcpEndpoint;
 pub(crate) use self::external::{ExternalStackState, HostPairPaths};
+pub(crate) use self::state::Endpoint;
 
 use self::host::{BlockedSocket, Host, NicLimits};
 use self::limiter::QcnRateLimiters;
-use self::queue_pair::QueuePairs;
+use self::queue_pair::RdmaCards;
 use self::receiver::SlowReceiver;
+use self::state::Protocol;
 use self::throughput::ThroughputSeries;
-use self::udp::{DatagramSink, DatagramSource};
 use self::vlan::PerPacketVlanPicker;
 use crate::ids::{EndpointId, HostId};
 use crate::order::{EndpointCounters, EndpointOrder};
 use crate::plan::NetworkPlan;
 use crate::wire::PartitionPorts;
-use pauseframe_engine::memory::{prefetch_all_cache_lines, prefetch_first_cache_line};
+use pauseframe_engine::memory::{prefetch_all_cache_lines, prefetch_bytes, prefetch_first_cache_line};
 use pauseframe_engine::random_stream;
 use pauseframe_transport::CachedTcpMetrics;
 use pauseframe_units::{BitRate, IndexVec, NodeId, Time};
@@ -46,13 +48,9 @@ pub(crate) struct PartitionHosts {
     pub(crate) hosts: IndexVec<HostId, Host>,
     /// Slow receivers; empty if no host drains slowly.
     pub(crate) receivers: IndexVec<HostId, Option<Box<SlowReceiver>>>,
-    ends: IndexVec<EndpointId, Option<TcpEndpoint>>,
+    ends: IndexVec<EndpointId, Endpoint>,
     free_ends: Vec<EndpointId>,
-    sources: IndexVec<EndpointId, DatagramSource>,
-    free_sources: Vec<EndpointId>,
-    sinks: IndexVec<EndpointId, DatagramSink>,
-    free_sinks: Vec<EndpointId>,
-    pub(crate) pairs: QueuePairs,
+    pub(crate) cards: RdmaCards,
     /// By flow: indices of its two endpoints, as far as they are in this partition.
     places: Vec<[EndpointId; 2]>,
     /// The connection cache: source, destination, transport.
@@ -80,11 +78,7 @@ impl PartitionHosts {
             receivers: SlowReceiver::create_slow_receivers_by_host(plan),
             ends: IndexVec::new(),
             free_ends: Vec::new(),
-            sources: IndexVec::new(),
-            free_sources: Vec::new(),
-            sinks: IndexVec::new(),
-            free_sinks: Vec::new(),
-            pairs: QueuePairs::default(),
+            cards: RdmaCards::default(),
             places: Vec::new(),
             metrics: BTreeMap::new(),
             limiters: QcnRateLimiters::from_plan(plan).map(Box::new),
@@ -111,27 +105,24 @@ impl PartitionHosts {
     /// Host of the endpoint at an endpoint key, if it exists in this partition.
     #[inline]
     pub(crate) fn find_local_host_of_endpoint_key(&self, endpoint_key: u32) -> Option<HostId> {
-        self.ends[self.find_endpoint_index_by_key(endpoint_key)?].as_ref().map(|end| end.host)
+        self.find_open_endpoint(endpoint_key).map(|end| end.host)
     }
 
-    /// The host of the source of a flow of datagrams.
-    pub(crate) fn host_of_datagram_source(&self, flow: u32) -> Option<HostId> {
-        Some(self.sources[self.find_endpoint_index_by_key(flow * 2)?].host)
+    /// The open endpoint at an endpoint key, if it exists in this partition.
+    #[inline]
+    pub(crate) fn find_open_endpoint(&self, endpoint_key: u32) -> Option<&Endpoint> {
+        let end = &self.ends[self.find_endpoint_index_by_key(endpoint_key)?];
+        (!end.is_free()).then_some(end)
     }
 
     /// Changes the path of an endpoint.
     pub(crate) fn set_endpoint_path(&mut self, endpoint_key: u32, row: u32) {
-        self.pairs.set_endpoint_path(endpoint_key, row);
         if let Some(external) = &mut self.external {
             external.set_endpoint_path(endpoint_key, row);
         }
         let Some(place) = self.find_endpoint_index_by_key(endpoint_key) else { return };
-        if self.sources.get(place).is_some_and(|source| source.flow * 2 == endpoint_key) {
-            self.sources[place].route = row;
-        }
-        if self.ends.get(place).is_some()
-            && let Some(end) = self.ends[place].as_mut().filter(|end| end.own_endpoint_key() == endpoint_key)
-        {
+        let end = &mut self.ends[place];
+        if !end.is_free() && end.key() == endpoint_key {
             end.route = row;
         }
     }
@@ -143,19 +134,10 @@ impl PartitionHosts {
 
     /// Passes the unreported counters of all endpoints to `take`.
     pub(crate) fn drain_unreported_counters(&mut self, now: Time, mut take: impl FnMut(EndpointCounters)) {
-        self.ends.iter_mut().flatten().filter_map(TcpEndpoint::take_unreported_counters).for_each(&mut take);
-        self.sources.iter_mut().map(DatagramSource::take_unreported_counters).for_each(&mut take);
-        self.sinks.iter_mut().map(DatagramSink::take_unreported_counters).for_each(&mut take);
-        self.pairs.drain_unreported_counters(&mut take);
+        self.ends.iter_mut().filter_map(Endpoint::take_unreported_counters).for_each(&mut take);
         if let Some(external) = &mut self.external {
             external.drain_unreported_counters(now, &mut take);
         }
-    }
-
-    /// The open endpoint of `flow` on `side` in this partition, for samples.
-    pub(crate) fn find_open_tcp_endpoint(&self, flow: u32, side: usize) -> Option<&TcpEndpoint> {
-        let place = self.places.get(flow as usize)?[side];
-        self.ends.get(place)?.as_ref()
     }
 
     /// Rate that QCN allows a host of this partition towards `destination` in a class; `None` without QCN.
@@ -183,35 +165,35 @@ impl PartitionHosts {
     #[inline(always)]
     pub(crate) fn prefetch_endpoint_index(&self, endpoint_key: u32) {
         prefetch_first_cache_line(self.places.get(endpoint_key as usize / 2));
-        self.pairs.prefetch_pair_end_index(endpoint_key);
     }
 
-    /// Prefetches the connection or the queue pair at an endpoint key.
+    /// Prefetches the endpoint at an endpoint key.
     #[inline(always)]
     pub(crate) fn prefetch_endpoint(&self, endpoint_key: u32) {
-        prefetch_all_cache_lines(
-            self.find_endpoint_index_by_key(endpoint_key).and_then(|place| self.ends.get(place)),
-        );
-        self.pairs.prefetch_pair_end(endpoint_key);
+        let place = self.find_endpoint_index_by_key(endpoint_key);
+        let end = place.and_then(|place| self.ends.get(place));
+        prefetch_bytes(end, Endpoint::TOUCHED_BY_EACH_PACKET);
     }
 
     #[inline(always)]
     pub(crate) fn prefetch_oldest_packet_in_flight(&self, endpoint_key: u32) {
-        let end = self
-            .find_endpoint_index_by_key(endpoint_key)
-            .and_then(|place| self.ends.get(place))
-            .and_then(Option::as_ref);
-        prefetch_first_cache_line(end.and_then(|end| end.connection.oldest_segment_in_flight()));
-        self.pairs.prefetch_oldest_packet_in_flight(endpoint_key);
+        let place = self.find_endpoint_index_by_key(endpoint_key);
+        match place.and_then(|place| self.ends.get(place)).map(|end| &end.protocol) {
+            Some(Protocol::Tcp(tcp)) => prefetch_first_cache_line(tcp.connection.oldest_segment_in_flight()),
+            Some(Protocol::Rdma(end)) => {
+                end.pair.oldest_in_flight().into_iter().for_each(prefetch_first_cache_line);
+            }
+            _ => {}
+        }
     }
 
     /// Prefetches the first endpoint that waits for NIC buffer space.
     #[inline(always)]
     pub(crate) fn prefetch_first_blocked_endpoint(&self, host: HostId) {
-        if let Some(BlockedSocket::Connection(place)) =
+        if let Some(BlockedSocket::Endpoint(place)) =
             self.hosts.get(host).and_then(Host::first_blocked_socket)
         {
-            prefetch_all_cache_lines(self.ends.get(place));
+            prefetch_bytes(self.ends.get(place), Endpoint::TOUCHED_BY_EACH_PACKET);
         }
     }
 }

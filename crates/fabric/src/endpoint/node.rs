@@ -3,13 +3,13 @@
 //! Endpoints of all hosts of a partition share arenas. A host names its own ones by tokens. Only this file creates tokens, after checking the owner
 //! in every build, and a token lives no longer than the borrow of the host.
 
-use super::connection::TcpEndpoint;
 use super::external::ExternalStackState;
 use super::host::Host;
 use super::limiter::QcnRateLimiter;
-use super::queue_pair::QueuePairs;
+use super::queue_pair::RdmaCards;
 use super::receiver::SlowReceiver;
-use super::udp::{DatagramSink, DatagramSource};
+use super::state::{Endpoint, Protocol, Stream};
+use super::tcp::TcpEnd;
 use super::{PartitionHosts, vlan::PerPacketVlanPicker};
 use crate::context::Context;
 use crate::event::QcnRateLimiterId;
@@ -17,7 +17,7 @@ use crate::ids::{EndpointId, HostId, NicQueueId, SwitchOrHost};
 use crate::settings::QcnSettings;
 use crate::wire::own::{BorrowedNodePorts, PortToken};
 use pauseframe_transport::CachedTcpMetrics;
-use pauseframe_units::{BitRate, IndexVec, NodeId};
+use pauseframe_units::{BitRate, NodeId};
 use std::marker::PhantomData;
 
 /// The borrow of one host of a partition.
@@ -34,18 +34,8 @@ pub(crate) struct BorrowedHost<'n> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EndpointToken<'n>(EndpointId, PhantomData<&'n ()>);
 
-/// Token of a datagram source of the borrowed host.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct DatagramSourceToken<'n>(EndpointId, PhantomData<&'n ()>);
-
 impl EndpointToken<'_> {
-    pub(super) fn endpoint_arena_index(self) -> EndpointId {
-        self.0
-    }
-}
-
-impl DatagramSourceToken<'_> {
-    pub(super) fn endpoint_arena_index(self) -> EndpointId {
+    pub(super) fn index(self) -> EndpointId {
         self.0
     }
 }
@@ -102,7 +92,7 @@ impl<'n> BorrowedHost<'n> {
     }
 }
 
-/// TCP endpoints.
+/// Endpoints.
 impl<'n> BorrowedHost<'n> {
     /// The endpoint with an index, if it still exists.
     ///
@@ -110,8 +100,11 @@ impl<'n> BorrowedHost<'n> {
     /// If it belongs to another host.
     #[inline(always)]
     pub(super) fn find_endpoint_by_index(&self, place: EndpointId) -> Option<EndpointToken<'n>> {
-        let end = self.all.ends[place].as_ref()?;
-        assert!(end.host == self.id, "a host was led to a connection end of another");
+        let end = &self.all.ends[place];
+        if end.is_free() {
+            return None;
+        }
+        assert!(end.host == self.id, "a host was led to an endpoint of another");
         Some(EndpointToken(place, PhantomData))
     }
 
@@ -122,26 +115,25 @@ impl<'n> BorrowedHost<'n> {
     }
 
     #[inline(always)]
-    pub(super) fn endpoint_mut(&mut self, end: EndpointToken<'n>) -> &mut TcpEndpoint {
-        self.all.ends[end.0].as_mut().expect("the place of an open flow holds a connection end")
+    pub(super) fn endpoint_mut(&mut self, end: EndpointToken<'n>) -> &mut Endpoint {
+        &mut self.all.ends[end.0]
     }
 
     /// Both at once.
     #[inline(always)]
-    pub(super) fn endpoint_and_host_mut(&mut self, end: EndpointToken<'n>) -> (&mut TcpEndpoint, &mut Host) {
-        let state = self.all.ends[end.0].as_mut().expect("the place of an open flow holds a connection end");
-        (state, &mut self.all.hosts[self.id])
+    pub(super) fn endpoint_and_host_mut(&mut self, end: EndpointToken<'n>) -> (&mut Endpoint, &mut Host) {
+        (&mut self.all.ends[end.0], &mut self.all.hosts[self.id])
     }
 
     /// Adds an endpoint and registers its endpoint key.
-    pub(super) fn add_endpoint(&mut self, end: TcpEndpoint) -> EndpointToken<'n> {
-        assert!(end.host == self.id, "a connection end is opened at its host");
-        let endpoint_key = end.own_endpoint_key();
+    pub(super) fn add_endpoint(&mut self, end: Endpoint) -> EndpointToken<'n> {
+        assert!(end.host == self.id, "an endpoint is opened at its host");
+        let endpoint_key = end.key();
         let place = if let Some(place) = self.all.free_ends.pop() {
-            self.all.ends[place] = Some(end);
+            self.all.ends[place] = end;
             place
         } else {
-            self.all.ends.push(Some(end))
+            self.all.ends.push(end)
         };
         self.all.register_endpoint_key_in_index(endpoint_key, place);
         EndpointToken(place, PhantomData)
@@ -158,13 +150,15 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// Removes the endpoint; its index stays reserved until [`Self::release_endpoint_index`].
-    pub(super) fn remove_endpoint(&mut self, end: EndpointToken<'n>) -> Option<TcpEndpoint> {
-        self.all.ends[end.0].take()
+    pub(super) fn remove_endpoint(&mut self, end: EndpointToken<'n>) -> Endpoint {
+        let state = self.endpoint_mut(end);
+        let free = Endpoint::new(Protocol::Free, state.key(), state.host, state.nodes, state.nic_queue);
+        std::mem::replace(state, free)
     }
 
     /// Frees the index of a removed endpoint that nothing refers to any more.
     pub(super) fn release_endpoint_index(&mut self, place: EndpointId) {
-        assert!(self.all.ends[place].is_none(), "the place of an end that is open");
+        assert!(self.all.ends[place].is_free(), "the place of an endpoint that is open");
         self.all.free_ends.push(place);
     }
 
@@ -178,83 +172,21 @@ impl<'n> BorrowedHost<'n> {
         self.all.metrics.get(&(self.own_topology_node(ctx), to, transport))
     }
 
-    /// An endpoint, and the cache entry for its metrics.
-    pub(super) fn endpoint_and_cached_metrics_mut(
+    /// A connection, and the cache entry for its metrics.
+    pub(super) fn connection_and_cached_metrics_mut(
         &mut self,
         end: EndpointToken<'n>,
         to: NodeId,
         transport: u16,
         ctx: &Context,
-    ) -> (&TcpEndpoint, &mut CachedTcpMetrics) {
+    ) -> (&TcpEnd, &mut CachedTcpMetrics) {
         let whose = (self.own_topology_node(ctx), to, transport);
-        let end = self.all.ends[end.0].as_ref().expect("the place of an open flow holds a connection end");
-        (end, self.all.metrics.entry(whose).or_default())
-    }
-}
-
-/// Flows of datagrams.
-impl<'n> BorrowedHost<'n> {
-    /// The datagram source with an index.
-    ///
-    /// # Panics
-    /// If it belongs to another host.
-    pub(super) fn datagram_source_by_index(&self, place: EndpointId) -> DatagramSourceToken<'n> {
-        assert!(self.all.sources[place].host == self.id, "a host was led to a source of another");
-        DatagramSourceToken(place, PhantomData)
+        let tcp = TcpEnd::of(&self.all.ends[end.0].protocol);
+        (tcp, self.all.metrics.entry(whose).or_default())
     }
 
-    /// The datagram source at an endpoint key, if it still exists.
-    pub(super) fn find_datagram_source_by_key(&self, endpoint_key: u32) -> Option<DatagramSourceToken<'n>> {
-        self.all.find_endpoint_index_by_key(endpoint_key).map(|place| self.datagram_source_by_index(place))
-    }
-
-    pub(super) fn datagram_source_mut(&mut self, source: DatagramSourceToken<'n>) -> &mut DatagramSource {
-        &mut self.all.sources[source.0]
-    }
-
-    /// The datagram sink at an endpoint key, if it still exists.
-    ///
-    /// # Panics
-    /// If it belongs to another host.
-    pub(super) fn find_datagram_sink_by_key(&mut self, endpoint_key: u32) -> Option<&mut DatagramSink> {
-        let place = self.all.find_endpoint_index_by_key(endpoint_key)?;
-        let sink = &mut self.all.sinks[place];
-        assert!(sink.host == self.id, "a host was led to a sink of another");
-        Some(sink)
-    }
-
-    pub(super) fn add_datagram_source(&mut self, endpoint_key: u32, source: DatagramSource) {
-        let PartitionHosts { sources, free_sources, .. } = self.all;
-        let place = insert_at_free_index(source, sources, free_sources);
-        self.all.register_endpoint_key_in_index(endpoint_key, place);
-    }
-
-    pub(super) fn add_datagram_sink(&mut self, endpoint_key: u32, sink: DatagramSink) {
-        let PartitionHosts { sinks, free_sinks, .. } = self.all;
-        let place = insert_at_free_index(sink, sinks, free_sinks);
-        self.all.register_endpoint_key_in_index(endpoint_key, place);
-    }
-
-    /// Frees the index of the datagram source or sink at an endpoint key.
-    pub(super) fn free_datagram_endpoint_index(&mut self, endpoint_key: u32) {
-        let Some(place) = self.all.find_endpoint_index_by_key(endpoint_key) else { return };
-        let free = if endpoint_key & 1 == 0 { &mut self.all.free_sources } else { &mut self.all.free_sinks };
-        free.push(place);
-        self.unregister_endpoint_key(endpoint_key);
-    }
-}
-
-/// Queue pairs.
-impl BorrowedHost<'_> {
-    /// The queue pairs of all hosts of the partition. `queue_pair` checks the owner of each pair that it uses.
-    pub(super) fn queue_pairs_mut(&mut self) -> &mut QueuePairs {
-        &mut self.all.pairs
-    }
-
-    /// The same with this host.
-    #[inline(always)]
-    pub(super) fn queue_pairs_and_host(&mut self) -> (&mut QueuePairs, &mut Host) {
-        (&mut self.all.pairs, &mut self.all.hosts[self.id])
+    pub(super) fn rdma_cards_mut(&mut self) -> &mut RdmaCards {
+        &mut self.all.cards
     }
 }
 
@@ -285,17 +217,4 @@ impl BorrowedHost<'_> {
         host.attach_rate_limiter(queue, || limiters.add_rate_limiter(id, line, ctx.now()));
         self.find_rate_limiter_mut(queue)
     }
-}
-
-/// Stores `item` at a free index, or at a new one.
-fn insert_at_free_index<T>(
-    item: T,
-    places: &mut IndexVec<EndpointId, T>,
-    free: &mut Vec<EndpointId>,
-) -> EndpointId {
-    if let Some(place) = free.pop() {
-        places[place] = item;
-        return place;
-    }
-    places.push(item)
 }

@@ -1,11 +1,10 @@
 //! Orders of applications, executed when due.
 
 use super::PartitionHosts;
-use super::node::BorrowedHost;
 use crate::context::Context;
 use crate::event::Event;
 use crate::ids::HostId;
-use crate::order::{EndpointOpeningParameters, EndpointOrder};
+use crate::order::EndpointOrder;
 use pauseframe_units::Time;
 
 impl PartitionHosts {
@@ -33,38 +32,4 @@ impl PartitionHosts {
     ) -> Option<(HostId, Vec<EndpointOrder>)> {
         self.orders.remove(&(now, endpoint_key))
     }
-}
-
-impl BorrowedHost<'_> {
-    /// Executes the due orders of an endpoint.
-    pub(crate) fn execute_due_endpoint_orders(
-        &mut self,
-        endpoint_key: u32,
-        orders: Vec<EndpointOrder>,
-        ctx: &mut Context,
-    ) {
-        for order in orders {
-            match order {
-                EndpointOrder::Open(opening) if opening_is_for_queue_pair(&opening, ctx) => {
-                    self.open_queue_pair_end(endpoint_key, &opening, ctx);
-                }
-                EndpointOrder::Open(opening) => self.open_tcp_endpoint(endpoint_key, *opening, ctx),
-                EndpointOrder::OpenDatagrams(opening) => {
-                    self.open_datagram_endpoint(endpoint_key, *opening, ctx);
-                }
-                EndpointOrder::AwaitDatagrams(count) => {
-                    self.set_expected_datagram_count(endpoint_key, count, ctx);
-                }
-                EndpointOrder::FreeDatagrams => self.free_datagram_endpoint(endpoint_key, ctx),
-                order if self.has_queue_pair_at_key(endpoint_key) => {
-                    self.execute_queue_pair_order(endpoint_key, &order, ctx);
-                }
-                order => self.execute_tcp_application_order(endpoint_key, &order, ctx),
-            }
-        }
-    }
-}
-
-fn opening_is_for_queue_pair(opening: &EndpointOpeningParameters, ctx: &Context) -> bool {
-    ctx.settings.transports[usize::from(opening.spec.transport)].rdma.is_some()
 }

@@ -11,7 +11,8 @@ use std::sync::Arc;
 impl Context {
     /// The TCP settings of `transport` with the clock phase of `host`.
     pub(super) fn tcp_config_with_host_clock_phase(&self, host: NodeId, transport: u16) -> Arc<TcpConfig> {
-        let config = &self.settings.transports[usize::from(transport)].config;
+        let config =
+            self.settings.transports[usize::from(transport)].tcp().expect("a flow of TCP has its settings");
         if !self.settings.ticks_apart || config.rto.granularity.0 <= 1 {
             return Arc::clone(config);
         }

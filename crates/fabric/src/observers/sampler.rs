@@ -1,8 +1,7 @@
 //! Samples of queues and flows, taken between two windows. Nothing in the simulation reads them back, and they end with the last event of the
 //! network, so they never prolong a run.
 
-use crate::endpoint::TcpEndpoint;
-use crate::endpoint::queue_pair::QueuePairEnd;
+use crate::endpoint::Endpoint;
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus};
 use crate::observers::view::ObserverView;
 use crate::partition::Partition;
@@ -166,12 +165,11 @@ impl Sampler {
             {
                 add(SampledMetric::QcnRate, rate.as_gbps_f64());
             }
-            if let Some(end) = partition.endpoints.pairs.find_pair_end_by_key(*flow * 2 + side as u32) {
-                add(SampledMetric::RdmaRate, end.pair.rate() as f64 / 1e9);
+            let end = view.find_open_endpoint(*flow, side as u32, record);
+            if let Some(pair) = end.and_then(Endpoint::queue_pair) {
+                add(SampledMetric::RdmaRate, pair.rate() as f64 / 1e9);
             }
-            // Datagram flows have no TCP state.
-            let Some(sender) = view.find_open_tcp_endpoint(*flow, side, record).map(|end| &end.connection)
-            else {
+            let Some(sender) = end.and_then(Endpoint::connection) else {
                 return record.status == FlowStatus::Running;
             };
             add(SampledMetric::Cwnd, sender.cwnd() as f64);
@@ -191,36 +189,15 @@ impl Sampler {
 
 impl ObserverView<'_> {
     /// The open endpoint of a flow on this side.
-    fn find_open_tcp_endpoint(&self, flow: u32, side: usize, record: &FlowRecord) -> Option<&TcpEndpoint> {
-        if self.is_datagram_flow(record) {
-            return None;
-        }
+    fn find_open_endpoint(&self, flow: u32, side: u32, record: &FlowRecord) -> Option<&Endpoint> {
         let node = if side == 0 { record.spec.source } else { record.spec.destination };
-        self.partition_of_node(node).endpoints.find_open_tcp_endpoint(flow, side)
-    }
-
-    /// Unreported delivered bytes of a flow's queue pair on this side.
-    fn unreported_queue_pair_bytes(&self, flow: u32, side: usize, record: &FlowRecord) -> u64 {
-        let node = if side == 0 { record.spec.source } else { record.spec.destination };
-        let end = self.partition_of_node(node).endpoints.pairs.find_pair_end_by_key(flow * 2 + side as u32);
-        end.filter(|end| end.flow == Some(flow)).map_or(0, QueuePairEnd::unreported_delivered_bytes)
-    }
-
-    fn is_datagram_flow(&self, record: &FlowRecord) -> bool {
-        self.plan.settings.transports[usize::from(record.spec.transport)].datagrams.is_some()
+        self.partition_of_node(node).endpoints.find_open_endpoint(flow * 2 + side)
     }
 
     /// In-order bytes delivered so far to both applications of a flow, reported or not.
     fn delivered_bytes_of_flow(&self, flow: u32, record: &FlowRecord) -> u64 {
-        let untold = |side| match self.find_open_tcp_endpoint(flow, side, record) {
-            Some(end) if end.flow == Some(flow) => end.unreported_delivered_bytes(),
-            _ => self.unreported_queue_pair_bytes(flow, side, record),
-        };
-        let received = if self.is_datagram_flow(record) {
-            self.partition_of_node(record.spec.destination).endpoints.unreported_datagram_bytes(flow)
-        } else {
-            untold(0) + untold(1)
-        };
-        record.delivered + received
+        let ends = [0, 1].map(|side| self.find_open_endpoint(flow, side, record));
+        let current = ends.into_iter().flatten().filter(|end| end.flow == Some(flow));
+        record.delivered + current.map(Endpoint::unreported_delivered_bytes).sum::<u64>()
     }
 }

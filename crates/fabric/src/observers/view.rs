@@ -44,10 +44,7 @@ impl<'a> ObserverView<'a> {
         if self.plan.topology.nodes()[node].kind != NodeKind::Host {
             return [0; 2];
         }
-        self.partition_of_node(node)
-            .endpoints
-            .pairs
-            .cnp_counts_sent_and_received(self.plan.host_id_of_node(node), class)
+        self.partition_of_node(node).endpoints.cards.cnps(self.plan.host_id_of_node(node), class)
     }
 
     /// Counters of one direction of a link, from both ends.

@@ -58,7 +58,7 @@ impl Partition {
     fn prefetch_owner_of_infrequent_event(&self, code: u64) {
         match Event::decode_event(code) {
             Event::HostReceive(host) | Event::HostSend(host) => self.endpoints.prefetch_host(host),
-            Event::Timer(endpoint_key) | Event::QueuePair(endpoint_key) => {
+            Event::Timer(endpoint_key) => {
                 self.endpoints.prefetch_endpoint_index(endpoint_key);
             }
             _ => {}
@@ -90,7 +90,7 @@ impl Partition {
 
     #[inline(never)]
     fn prefetch_timer_endpoint(&self, code: u64) {
-        if let Event::Timer(endpoint_key) | Event::QueuePair(endpoint_key) = Event::decode_event(code) {
+        if let Event::Timer(endpoint_key) = Event::decode_event(code) {
             self.endpoints.prefetch_endpoint(endpoint_key);
         }
     }

@@ -57,10 +57,10 @@ impl Partition {
         self.prefetch_port_of_event(first);
         let frame = self.prefetch_frame_of_event(second)?;
         // Rare enough for a branch.
-        if let Some(endpoint_key) = Event::decode_queue_pair_event(first) {
+        if let Some(endpoint_key) = Event::decode_timer_event(first) {
             self.endpoints.prefetch_endpoint(endpoint_key);
         }
-        if let Some(end) = Event::decode_queue_pair_event(second).or(seen.end) {
+        if let Some(end) = Event::decode_timer_event(second).or(seen.end) {
             self.endpoints.prefetch_oldest_packet_in_flight(end);
         }
         let [last, before, earlier] = seen.frames;

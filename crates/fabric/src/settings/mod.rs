@@ -106,14 +106,54 @@ pub struct HostLinkJitterSettings {
 /// A transport and the priority of its packets.
 #[derive(Clone, Debug)]
 pub struct TransportSettings {
-    /// TCP settings.
-    pub config: Arc<TcpConfig>,
+    /// The protocol with its settings.
+    pub protocol: ProtocolSettings,
     /// IEEE 802.1p priority.
     pub priority: Priority,
-    /// For UDP transports; `config` is then unused.
-    pub datagrams: Option<UdpSettings>,
-    /// For `RoCEv2` transports; `config` is then unused.
-    pub rdma: Option<RdmaSettings>,
+}
+
+/// The protocol of a transport.
+#[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a network has a handful of transports")]
+pub enum ProtocolSettings {
+    /// TCP connections.
+    Tcp(Arc<TcpConfig>),
+    /// Queue pairs of `RoCEv2`.
+    Rdma(RdmaSettings),
+    /// UDP datagrams at a constant rate.
+    Udp(UdpSettings),
+}
+
+impl TransportSettings {
+    /// A transport of TCP.
+    pub fn of_tcp(config: Arc<TcpConfig>, priority: Priority) -> TransportSettings {
+        TransportSettings { protocol: ProtocolSettings::Tcp(config), priority }
+    }
+
+    /// The settings of TCP, if it is one of TCP.
+    #[inline]
+    pub fn tcp(&self) -> Option<&Arc<TcpConfig>> {
+        let ProtocolSettings::Tcp(config) = &self.protocol else { return None };
+        Some(config)
+    }
+
+    /// The settings of queue pairs, if it has these.
+    #[inline]
+    pub fn rdma(&self) -> Option<&RdmaSettings> {
+        let ProtocolSettings::Rdma(rdma) = &self.protocol else { return None };
+        Some(rdma)
+    }
+
+    /// The settings of datagrams, if it sends these.
+    pub fn udp(&self) -> Option<&UdpSettings> {
+        let ProtocolSettings::Udp(udp) = &self.protocol else { return None };
+        Some(udp)
+    }
+
+    /// Bytes of a super-packet that a card cuts into segments; 0 without segmentation offload.
+    pub fn offload_bytes(&self) -> u32 {
+        self.tcp().map_or(0, |config| config.offload.tso)
+    }
 }
 
 /// Settings of a `RoCEv2` transport.

@@ -310,7 +310,7 @@ impl Traffic {
     }
 
     fn transport_uses_datagrams(&self, transport: u16) -> bool {
-        self.plan.settings.transports[usize::from(transport)].datagrams.is_some()
+        self.plan.settings.transports[usize::from(transport)].udp().is_some()
     }
 
     fn send_endpoint_order(&mut self, endpoint_key: u32, order: EndpointOrder, at: Time) {
@@ -388,8 +388,8 @@ impl Traffic {
             }
             EndpointEvent::DatagramsReceived(_) => {
                 if self.open.contains_key(&opener) {
-                    self.send_endpoint_order(opener * 2, EndpointOrder::FreeDatagrams, now);
-                    self.send_endpoint_order(opener * 2 + 1, EndpointOrder::FreeDatagrams, now);
+                    self.send_endpoint_order(opener * 2, EndpointOrder::Free, now);
+                    self.send_endpoint_order(opener * 2 + 1, EndpointOrder::Free, now);
                     self.remove_connection_state(opener, now);
                 }
             }

@@ -57,7 +57,7 @@ impl Traffic {
     /// Links between the hosts of a flow if its control has a target delay for each link (Swift), otherwise 0.
     fn target_links(&self, spec: &FlowSpec) -> u32 {
         let transport = &self.plan.settings.transports[usize::from(spec.transport)];
-        let is_swift = transport.rdma.is_some_and(|rdma| matches!(rdma.control, ControlChoice::Swift(_)));
+        let is_swift = transport.rdma().is_some_and(|rdma| matches!(rdma.control, ControlChoice::Swift(_)));
         if is_swift && self.vlans.is_none() { self.routes.distance(spec.source, spec.destination) } else { 0 }
     }
 
@@ -95,12 +95,7 @@ impl Traffic {
             open.vlans[side as usize] =
                 (self.vlans.is_some() && sends_data && !silent).then_some(picked.vlan);
             let opening = Box::new(EndpointOpeningParameters { spec, route, picked, exchange, links });
-            let order = if sends_datagrams {
-                EndpointOrder::OpenDatagrams(opening)
-            } else {
-                EndpointOrder::Open(opening)
-            };
-            self.send_endpoint_order(flow * 2 + side, order, now);
+            self.send_endpoint_order(flow * 2 + side, EndpointOrder::Open(opening), now);
         }
         self.open.insert(flow, open);
     }

@@ -240,8 +240,8 @@ impl RawCapturedFrame {
             FrameContent::Rdma(RdmaFrame { to, packet, ecn, .. }) => {
                 let size = |rdma: &RdmaSettings| rdma.pair.ip_size(&packet) - packet.ip_size();
                 let transport = records.flow_record(to / 2).spec.transport;
-                let rdma = &plan.settings.transports[usize::from(transport)].rdma;
-                let telemetry = rdma.as_ref().map_or(0, size) as u16;
+                let rdma = &plan.settings.transports[usize::from(transport)].rdma();
+                let telemetry = rdma.map_or(0, size) as u16;
                 CapturedFrameContent::Rdma { headers: headers(to, ecn), packet, telemetry }
             }
             FrameContent::Foreign { .. } => {

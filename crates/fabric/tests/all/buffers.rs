@@ -113,12 +113,7 @@ fn a_large_alpha_does_not_overdraw_the_pool() {
     assert_eq!(drops(&network, &ending), [29, 0, 0, 0]);
 
     // Lossless: what the pool cannot take goes to the headroom, and nothing is lost.
-    let transport = TransportSettings {
-        config: Arc::new(config()),
-        priority: priority(LOSSLESS),
-        datagrams: None,
-        rdma: None,
-    };
+    let transport = TransportSettings::of_tcp(Arc::new(config()), priority(LOSSLESS));
     let size = 41 * 40_000;
     let buffer = shared_buffer(size, 64.0, 0);
     let transports = vec![settings.transports[0].clone(), transport];

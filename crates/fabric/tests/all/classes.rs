@@ -3,9 +3,9 @@
 use crate::common::*;
 use pauseframe_fabric::{
     BufferPolicy, ClassSettings, DropReason, Ets, EtsGroup, FlowSpec, FlowStatus, IdealOutputQueuedBuffer,
-    MarkAt, MarkSpacing, Marker, Network, NotEctAction, QueueDiscipline, QueueLengthThreshold, Red,
-    SamplePlan, SampledMetric, Scheduler, Settings, SharedBuffer, StepMarker, TransportSettings, UdpSettings,
-    ValueByPort,
+    MarkAt, MarkSpacing, Marker, Network, NotEctAction, ProtocolSettings, QueueDiscipline,
+    QueueLengthThreshold, Red, SamplePlan, SampledMetric, Scheduler, Settings, SharedBuffer, StepMarker,
+    TransportSettings, UdpSettings, ValueByPort,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
@@ -17,12 +17,7 @@ const US: u64 = 1_000_000;
 
 /// The settings of `settings` with a transport for each of `priorities`.
 fn with_priorities(settings: Settings, config: &TcpConfig, priorities: &[u8]) -> Settings {
-    let transport = |p: &u8| TransportSettings {
-        config: Arc::new(config.clone()),
-        priority: priority(*p),
-        datagrams: None,
-        rdma: None,
-    };
+    let transport = |p: &u8| TransportSettings::of_tcp(Arc::new(config.clone()), priority(*p));
     Settings { transports: priorities.iter().map(transport).collect(), ..settings }
 }
 
@@ -177,8 +172,8 @@ fn each_class_has_its_own_dynamic_threshold() {
         // Datagrams that no loss slows down, twice the link in each class, keep both queues at their limits.
         let mut base = with_priorities(settings(config()), &config(), &[1, 2]);
         for transport in &mut base.transports {
-            transport.datagrams =
-                Some(UdpSettings { rate: BitRate(1_000_000_000), payload: 1460, ecn: false });
+            let udp = UdpSettings { rate: BitRate(1_000_000_000), payload: 1460, ecn: false };
+            transport.protocol = ProtocolSettings::Udp(udp);
         }
         let scheduler = ets(&[(&[1], 50), (&[2], 50)]);
         let mut network = build(&topology, &Settings { buffer, classes, scheduler, ..base }, &flows);

@@ -2,7 +2,8 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    FlowRecord, FlowSpec, FrameOverhead, LinkHeadroom, Settings, TransportSettings, UdpSettings,
+    FlowRecord, FlowSpec, FrameOverhead, LinkHeadroom, ProtocolSettings, Settings, TransportSettings,
+    UdpSettings,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, star};
@@ -92,7 +93,7 @@ fn a_lone_flow_is_as_exact_as_with_ideal_clocks() {
 fn losses(topology: &Topology, settings: &Settings, payload: u32, rate: BitRate, phases: &[u64]) -> Vec<f64> {
     let datagrams = UdpSettings { rate, payload, ecn: false };
     let like = settings.transports[0].clone();
-    let transports = vec![TransportSettings { datagrams: Some(datagrams), ..like }];
+    let transports = vec![TransportSettings { protocol: ProtocolSettings::Udp(datagrams), ..like }];
     let settings = Settings { transports, ..settings.clone() };
     let hosts: Vec<String> = topology.hosts().map(|host| topology.nodes()[host].name.clone()).collect();
     let mut flows: Vec<FlowSpec> = phases

@@ -201,7 +201,7 @@ fn any_path_is_the_recursion_over_packets_and_links() {
         let topology = row(&there, &back);
         let stack = settings.tx_delay.0 + settings.rx_delay.0;
         let mut expected = stack + train_time(&packets(size, 78, 84), &there, latency);
-        if settings.transports[0].config.handshake {
+        if settings.transports[0].tcp().is_some_and(|config| config.handshake) {
             expected += 2 * stack + train_time(&[90], &there, latency) + train_time(&[90], &back, latency);
         }
         let spec = flow(&topology, "a", "b", size);

@@ -3,9 +3,9 @@
 use pauseframe_engine::{RunCallbackDecision, RunEnding, RunLimits};
 use pauseframe_fabric::{
     BufferPolicy, CatchPanic, FlowRecord, FlowSpec, FrameOverhead, HostLinkJitterSettings, MarkAt, Marker,
-    Network, NicQueue, NotEctAction, PerPortBuffer, PfcSettings, PortPriorityReport, QueueDiscipline,
-    QueueLengthThreshold, Sample, SamplePlan, SampledMetric, Scheduler, Settings, SharedBuffer, StepMarker,
-    TransportSettings, ValueByPort, Workload,
+    Network, NicQueue, NotEctAction, PerPortBuffer, PfcSettings, PortPriorityReport, ProtocolSettings,
+    QueueDiscipline, QueueLengthThreshold, Sample, SamplePlan, SampledMetric, Scheduler, Settings,
+    SharedBuffer, StepMarker, TransportSettings, ValueByPort, Workload,
 };
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
@@ -130,13 +130,14 @@ pub(crate) fn settings(config: TcpConfig) -> Settings {
         vlans: None,
         refusing: Vec::new(),
         silent: Vec::new(),
-        transports: vec![TransportSettings {
-            config: Arc::new(config),
-            priority: priority(0),
-            datagrams: None,
-            rdma: None,
-        }],
+        transports: vec![TransportSettings::of_tcp(Arc::new(config), priority(0))],
     }
+}
+
+/// The settings of TCP, to change, if it is a transport of TCP.
+pub(crate) fn tcp_mut(transport: &mut TransportSettings) -> Option<&mut TcpConfig> {
+    let ProtocolSettings::Tcp(config) = &mut transport.protocol else { return None };
+    Some(Arc::make_mut(config))
 }
 
 /// A buffer of so many bytes per port.
@@ -167,12 +168,7 @@ pub(crate) fn pfc() -> PfcSettings {
 
 /// The same with a lossless class for all packets and `buffer` bytes for each ingress.
 pub(crate) fn lossless(config: TcpConfig, buffer: u64) -> Settings {
-    let transport = TransportSettings {
-        config: Arc::new(config),
-        priority: priority(LOSSLESS),
-        datagrams: None,
-        rdma: None,
-    };
+    let transport = TransportSettings::of_tcp(Arc::new(config), priority(LOSSLESS));
     Settings {
         buffer: per_port(buffer),
         pfc: Some(pfc()),

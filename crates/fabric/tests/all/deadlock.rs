@@ -164,11 +164,11 @@ fn the_watchdog_breaks_a_deadlock() {
     let detection = Span::from_ms(5);
     for action in [WatchdogAction::Drop, WatchdogAction::Forward] {
         let mut settings = fixed_buffers();
-        settings.transports[0].config = std::sync::Arc::new(TcpConfig {
+        *tcp_mut(&mut settings.transports[0]).expect("a transport of TCP") = TcpConfig {
             rto: RtoConfig { initial: Span::from_ms(2), min: Span::from_ms(2), ..config().rto },
             retries: 100,
             ..config()
-        });
+        };
         let mut network = build(&topology, &settings, &flows);
         network.enable_deadlock_detection(Span::from_us(500), false);
         network.enable_watchdog(PfcWatchdogSettings {

@@ -271,8 +271,7 @@ fn nothing_is_forgotten_in_random_networks_with_failures() {
     let mut lossy = 0;
     for seed in 0..40 {
         let mut scenario = draw(seed);
-        for transport in &mut scenario.settings.transports {
-            let config = std::sync::Arc::make_mut(&mut transport.config);
+        for config in scenario.settings.transports.iter_mut().filter_map(tcp_mut) {
             config.rto = RtoConfig { initial: Span::from_ms(5), min: Span::from_ms(5), ..config.rto };
             // A failed handshake or flow is no loss of packets, but here every flow has to come through.
             (config.syn_retries, config.retries) = (40, 40);

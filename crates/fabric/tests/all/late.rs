@@ -7,9 +7,9 @@ use crate::vlans::{diamond, routes};
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
     BufferPolicy, CapturedFlowHeaders, CapturedFrame, CapturedFrameContent, FailedElement, FlowRecord,
-    FlowSpec, FlowStatus, FrameOverhead, KeptConnection, Network, NicQueue, PfcSettings, QcnSettings,
-    ScheduledFailure, Settings, SharedBuffer, SlowReceiverSettings, TransportSettings, UdpSettings,
-    VlanChoice, VlanRoutes, Workload,
+    FlowSpec, FlowStatus, FrameOverhead, KeptConnection, Network, NicQueue, PfcSettings, ProtocolSettings,
+    QcnSettings, ScheduledFailure, Settings, SharedBuffer, SlowReceiverSettings, TransportSettings,
+    UdpSettings, VlanChoice, VlanRoutes, Workload,
 };
 use pauseframe_routing::verify::Tables;
 use pauseframe_routing::{Packing, RoutingEngine, SpanningTrees};
@@ -176,12 +176,11 @@ fn draw_hasty(rng: &mut Rng, seed: u64) -> (Topology, Settings) {
     let mut settings = Settings { nic_buffer: 6_000, ..scenario.settings };
     let rto = Span(1 + rng.uniform_below(20 * US));
     for transport in &mut settings.transports {
-        transport.config = Arc::new(TcpConfig {
-            fin: rng.uniform_below(2) == 0,
-            handshake: rng.uniform_below(2) == 0,
-            delayed_ack: DelayedAckConfig { segments: 2, timeout: Span::from_us(1 + rng.uniform_below(40)) },
-            ..hasty(&transport.config, rto)
-        });
+        let (fin, handshake) = (rng.uniform_below(2) == 0, rng.uniform_below(2) == 0);
+        let delayed_ack = DelayedAckConfig { segments: 2, timeout: Span::from_us(1 + rng.uniform_below(40)) };
+        if let Some(config) = tcp_mut(transport) {
+            *config = TcpConfig { fin, handshake, delayed_ack, ..hasty(config, rto) };
+        }
     }
     if settings.pfc.is_none() {
         // Small enough to drop.
@@ -199,9 +198,11 @@ fn add_extras(rng: &mut Rng, topology: &Topology, settings: &mut Settings) {
     let hosts: Vec<_> = topology.hosts().collect();
     let one = |rng: &mut Rng| hosts[rng.uniform_below(hosts.len() as u64) as usize];
     if rng.uniform_below(3) == 0 {
-        let datagrams = Some(UdpSettings { rate: BitRate::gbps(5), payload: 700, ecn: false });
+        let datagrams = UdpSettings { rate: BitRate::gbps(5), payload: 700, ecn: false };
         let transport = settings.transports[0].clone();
-        settings.transports.push(TransportSettings { datagrams, ..transport });
+        settings
+            .transports
+            .push(TransportSettings { protocol: ProtocolSettings::Udp(datagrams), ..transport });
     }
     if rng.uniform_below(3) == 0 {
         settings.refusing = vec![one(rng)];

@@ -128,7 +128,7 @@ fn refused_and_unanswered_flows_fail_and_say_why() {
     // SYN 84 B on the wire with its options; RST the smallest frame, 84 B too.
     assert!(fct(&record) < Span::from_us(5) && record.timeouts == 0, "{record:?}");
 
-    let initial = base.transports[0].config.rto.initial;
+    let initial = base.transports[0].tcp().expect("a transport of TCP").rto.initial;
     let silent = Settings { silent: vec![host], ..base };
     let (mut network, ending) = run(&topology, &silent, &[request(&topology)]);
     let record = network.flow_records(ending.now)[0];

@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    CapturedFrameContent, FlowSpec, FlowStatus, LinkHeadroom, PfcSettings, Settings, SlowReceiverSettings,
-    TransportSettings, UdpSettings,
+    CapturedFrameContent, FlowSpec, FlowStatus, LinkHeadroom, PfcSettings, ProtocolSettings, Settings,
+    SlowReceiverSettings, TransportSettings, UdpSettings,
 };
 use pauseframe_topology::Topology;
 use pauseframe_transport::TcpConfig;
@@ -17,8 +17,8 @@ fn star(hosts: usize) -> Topology {
 }
 
 fn datagrams(gbps: u64, payload: u32, code_point: u8) -> TransportSettings {
-    let datagrams = Some(UdpSettings { rate: BitRate::gbps(gbps), payload, ecn: false });
-    TransportSettings { config: Arc::new(config()), priority: priority(code_point), datagrams, rdma: None }
+    let datagrams = UdpSettings { rate: BitRate::gbps(gbps), payload, ecn: false };
+    TransportSettings { protocol: ProtocolSettings::Udp(datagrams), priority: priority(code_point) }
 }
 
 /// A flow of n full datagrams alone takes n times the serialisation, then one more on the second link, and two delays.
@@ -83,11 +83,8 @@ fn pause() -> PfcSettings {
 #[test]
 fn a_paused_link_stops_all_priorities() {
     let topology = star(3);
-    let transport = |p| TransportSettings {
-        config: Arc::new(TcpConfig { initial_window: 1 << 22, ..config() }),
-        priority: priority(p),
-        datagrams: None,
-        rdma: None,
+    let transport = |p| {
+        TransportSettings::of_tcp(Arc::new(TcpConfig { initial_window: 1 << 22, ..config() }), priority(p))
     };
     let settings = Settings {
         buffer: per_port(60_000),
@@ -220,12 +217,7 @@ fn a_slow_receiver_drops_what_is_lossy() {
 #[test]
 fn a_slow_receiver_pauses_the_whole_link() {
     let topology = star(3);
-    let transport = |p| TransportSettings {
-        config: Arc::new(config()),
-        priority: priority(p),
-        datagrams: None,
-        rdma: None,
-    };
+    let transport = |p| TransportSettings::of_tcp(Arc::new(config()), priority(p));
     let settings = Settings {
         buffer: per_port(300_000),
         pfc: Some(pause()),

@@ -10,7 +10,6 @@ use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::{DelayedAckConfig, RtoConfig, TcpConfig};
 use pauseframe_units::{BitRate, Bytes, Span, Time};
 use proptest::prelude::*;
-use std::sync::Arc;
 
 /// A random tree of switches with a host or two at each: no cycles, so no deadlock. Every direction of every link has a
 /// rate and its own delay.
@@ -183,9 +182,7 @@ fn a_byte_less_than_the_headroom_loses_a_packet() {
                 headroom,
                 ..pfc()
             };
-            let mut settings = Settings { mtu, pfc: Some(pfc), ..lossless(config.clone(), 1 << 22) };
-            settings.transports[0].config = Arc::new(config.clone());
-            settings
+            Settings { mtu, pfc: Some(pfc), ..lossless(config.clone(), 1 << 22) }
         };
         let needed = LinkHeadroom::compute_headroom_for_link(
             channel,

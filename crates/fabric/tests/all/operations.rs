@@ -3,8 +3,8 @@
 use crate::common::*;
 use crate::rdma::{NO_CONTROL, pair, rdma, roce};
 use pauseframe_fabric::{
-    BufferPolicy, FlowRecord, FlowSpec, FlowStatus, KeptConnection, PerPortBuffer, Settings,
-    StorageOperation, TransportSettings,
+    BufferPolicy, FlowRecord, FlowSpec, FlowStatus, KeptConnection, PerPortBuffer, ProtocolSettings,
+    Settings, StorageOperation, TransportSettings,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
@@ -91,7 +91,7 @@ fn operations_end_in_order() {
     let all: Vec<_> = (0..60).map(|n| (kinds(n), 1 + n * 7919 % 200_000)).collect();
     let flows = operations(&topology, ("host0", "host1"), 0, &all);
     let tcp = Settings {
-        transports: vec![TransportSettings { rdma: None, ..rdma(NO_CONTROL) }],
+        transports: vec![TransportSettings::of_tcp(std::sync::Arc::new(config()), priority(LOSSLESS))],
         ..roce(NO_CONTROL)
     };
     let requests: Vec<_> =
@@ -116,7 +116,7 @@ fn responses_are_repaired_or_paused() {
         .collect();
     for selective_repeat in [false, true] {
         let mut transport = rdma(NO_CONTROL);
-        if let Some(rdma) = &mut transport.rdma {
+        if let ProtocolSettings::Rdma(rdma) = &mut transport.protocol {
             rdma.pair = pauseframe_rdma::QueuePairSettings { selective_repeat, ..pair() };
         }
         let lossy = Settings {

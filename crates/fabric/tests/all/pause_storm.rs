@@ -4,12 +4,11 @@ use crate::common::*;
 use pauseframe_engine::RunEnding;
 use pauseframe_fabric::{
     DropReason, HeadroomPoolSettings, LossReason, Network, ObeyedPausePriorities, PauseRule, PauseStorm,
-    PfcPorts, PfcSettings, PfcWatchdogSettings, PortPriorityReport, Settings, SlowReceiverSettings,
-    TransportSettings, UdpSettings, WatchdogAction,
+    PfcPorts, PfcSettings, PfcWatchdogSettings, PortPriorityReport, ProtocolSettings, Settings,
+    SlowReceiverSettings, TransportSettings, UdpSettings, WatchdogAction,
 };
 use pauseframe_topology::Topology;
 use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
-use std::sync::Arc;
 
 const US: u64 = 1_000_000;
 
@@ -18,8 +17,8 @@ fn star() -> Topology {
 }
 
 fn datagrams(gbps: u64, code_point: u8) -> TransportSettings {
-    let datagrams = Some(UdpSettings { rate: BitRate::gbps(gbps), payload: 1472, ecn: false });
-    TransportSettings { config: Arc::new(config()), priority: priority(code_point), datagrams, rdma: None }
+    let datagrams = UdpSettings { rate: BitRate::gbps(gbps), payload: 1472, ecn: false };
+    TransportSettings { protocol: ProtocolSettings::Udp(datagrams), priority: priority(code_point) }
 }
 
 /// Lossless datagrams (transport 0) and lossy ones (transport 1), each at 1 Gb/s.

@@ -373,12 +373,7 @@ fn a_pause_stops_its_own_priority_only() {
     let channel = link(10, Span::from_us(1));
     let topology = blocked_receiver(channel, channel);
     let mut settings = blocked_settings(5, pfc());
-    settings.transports.push(TransportSettings {
-        config: Arc::new(config()),
-        priority: priority(0),
-        datagrams: None,
-        rdma: None,
-    });
+    settings.transports.push(TransportSettings::of_tcp(Arc::new(config()), priority(0)));
     let other = FlowSpec { transport: 1, ..flow(&topology, "a", "q", 1000 * MSS) };
     let (mut network, ending) =
         run_until(&topology, &settings, &[flow(&topology, "a", "r", 400 * MSS), other], Time(3000 * US));
@@ -414,12 +409,7 @@ fn the_headroom_covers_a_pause_frame_of_another_class() {
     let channel = link(10, Span::from_us(1));
     let topology = blocked_receiver(channel, channel);
     let quanta = 10_000;
-    let transport = |p| TransportSettings {
-        config: Arc::new(silent()),
-        priority: priority(p),
-        datagrams: None,
-        rdma: None,
-    };
+    let transport = |p| TransportSettings::of_tcp(Arc::new(silent()), priority(p));
     // 30 ns short of three whole frames, see `the_headroom_is_tight_to_the_byte`.
     let reaction = Span::from_ns(370);
     let pfc =

@@ -7,8 +7,8 @@ use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, FlowSpec, FlowStatus, FrameOverhead, HeadroomPoolSettings,
     IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker, Network, NicQueue, NotEctAction, PerPortBuffer,
-    PfcSettings, PortPriorityReport, QueueDiscipline, QueueLengthThreshold, RdmaSettings, Red, Scheduler,
-    Settings, SharedBuffer, StepMarker, TransportSettings, ValueByPort,
+    PfcSettings, PortPriorityReport, ProtocolSettings, QueueDiscipline, QueueLengthThreshold, RdmaSettings,
+    Red, Scheduler, Settings, SharedBuffer, StepMarker, TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::cc::dcqcn::{DcqcnChanges, Preset};
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
@@ -101,19 +101,14 @@ fn draw_transport(rng: &mut Rng, spray: bool) -> TransportSettings {
         rto: RtoConfig { initial: Span::from_ms(400), min: Span::from_ms(400), ..config.rto },
         ..config
     };
-    TransportSettings {
-        config: Arc::new(config),
-        priority: priority(rng.uniform_below(8) as u8),
-        datagrams: None,
-        rdma: None,
-    }
+    TransportSettings::of_tcp(Arc::new(config), priority(rng.uniform_below(8) as u8))
 }
 
 /// A third of the transports carry queue pairs in the place of connections.
 fn draw_queue_pairs(rng: &mut Rng, settings: &mut Settings) {
     let spray = settings.spray;
     for transport in &mut settings.transports {
-        if transport.datagrams.is_some() || rng.uniform_below(3) > 0 {
+        if transport.udp().is_some() || rng.uniform_below(3) > 0 {
             continue;
         }
         let control = one_of(
@@ -142,7 +137,7 @@ fn draw_queue_pairs(rng: &mut Rng, settings: &mut Settings) {
             ..pair()
         };
         let (ecn, cnp_priority) = (coin(rng), transport.priority);
-        transport.rdma = Some(RdmaSettings { pair, control, ecn, cnp_priority });
+        transport.protocol = ProtocolSettings::Rdma(RdmaSettings { pair, control, ecn, cnp_priority });
     }
 }
 
@@ -355,7 +350,7 @@ fn check_seed(seed: u64) -> (bool, bool) {
     let pauses = network.port_priority_reports(ending.now).iter().any(|report| report.pauses_sent > 0);
     for record in &network.flow_records(ending.now) {
         let check = |holds, what| check(holds, seed, &scenario, what, record);
-        let rdma = scenario.settings.transports[usize::from(record.spec.transport)].rdma;
+        let rdma = scenario.settings.transports[usize::from(record.spec.transport)].rdma();
         // Senders that time out together, without back-off, can lose the same packets each time.
         let gave_up = drops > 0 && record.failure == Some(ConnectionFailure::RetriesExhausted);
         if rdma.is_some() && gave_up {

@@ -2,8 +2,8 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    CapturedFrame, CapturedFrameContent, FlowSpec, Network, QcnSettings, SamplePlan, SampledEntity,
-    SampledMetric, Settings, TransportSettings, UdpSettings,
+    CapturedFrame, CapturedFrameContent, FlowSpec, Network, ProtocolSettings, QcnSettings, SamplePlan,
+    SampledEntity, SampledMetric, Settings, TransportSettings, UdpSettings,
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::dumbbell;
@@ -29,9 +29,8 @@ fn lasting() -> QcnSettings {
 
 /// Datagrams at the rate of the hosts' links: sources that only QCN can slow down.
 fn greedy(qcn: Option<QcnSettings>) -> Settings {
-    let datagrams = Some(UdpSettings { rate: BitRate::gbps(10), payload: 1472, ecn: false });
-    let transport =
-        TransportSettings { config: Arc::new(config()), priority: priority(0), datagrams, rdma: None };
+    let datagrams = UdpSettings { rate: BitRate::gbps(10), payload: 1472, ecn: false };
+    let transport = TransportSettings { protocol: ProtocolSettings::Udp(datagrams), priority: priority(0) };
     Settings { qcn, transports: vec![transport], ..settings(config()) }
 }
 
@@ -154,7 +153,7 @@ fn the_syn_of_a_limited_queue_is_limited() {
     let topology = two_to_two();
     let until = Time::ZERO + Span::from_ms(5);
     let tcp = pauseframe_transport::TcpConfig { handshake: true, ..config() };
-    let tcp = TransportSettings { config: Arc::new(tcp), priority: priority(0), datagrams: None, rdma: None };
+    let tcp = TransportSettings::of_tcp(Arc::new(tcp), priority(0));
     let mut settings = Settings { nic_buffer: 100_000, ..greedy(Some(lasting())) };
     settings.transports.push(tcp);
     let late = Time::ZERO + Span::from_ms(1);

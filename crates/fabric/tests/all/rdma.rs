@@ -3,8 +3,8 @@
 use crate::common::*;
 use pauseframe_fabric::{
     BufferPolicy, FailedElement, FlowRecord, FlowSpec, FlowStatus, FrameOverhead, IdealOutputQueuedBuffer,
-    MarkAt, MarkSpacing, Marker, NotEctAction, QueueDiscipline, RdmaSettings, Red, ScheduledFailure,
-    Settings, TransportSettings, ValueByPort,
+    MarkAt, MarkSpacing, Marker, NotEctAction, ProtocolSettings, QueueDiscipline, RdmaSettings, Red,
+    ScheduledFailure, Settings, TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::cc::dcqcn::{DcqcnChanges, Preset};
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
@@ -61,12 +61,7 @@ pub(crate) fn pair() -> QueuePairSettings {
 
 pub(crate) fn rdma(control: ControlChoice) -> TransportSettings {
     let rdma = RdmaSettings { pair: pair(), control, ecn: true, cnp_priority: priority(6) };
-    TransportSettings {
-        config: Arc::new(config()),
-        priority: priority(LOSSLESS),
-        datagrams: None,
-        rdma: Some(rdma),
-    }
+    TransportSettings { protocol: ProtocolSettings::Rdma(rdma), priority: priority(LOSSLESS) }
 }
 
 /// Lossless, with headroom beyond what links of a microsecond at 100 Gb/s need.
@@ -151,7 +146,7 @@ fn without_pauses_go_back_n_repairs_what_is_dropped() {
     let topology = star_100g(3);
     for selective_repeat in [false, true] {
         let mut transport = rdma(NO_CONTROL);
-        if let Some(rdma) = &mut transport.rdma {
+        if let ProtocolSettings::Rdma(rdma) = &mut transport.protocol {
             rdma.pair.selective_repeat = selective_repeat;
         }
         let lossy = Settings {
@@ -241,7 +236,8 @@ fn dcqcn_stands_at_the_fixed_point_of_the_fluid_model() {
         };
         let flows: Vec<FlowSpec> = (1..=senders).map(long).collect();
         let mut transport = rdma(ControlChoice::Dcqcn(Preset::Paper, DcqcnChanges::default()));
-        if let Some(point) = transport.rdma.as_mut().and_then(|rdma| rdma.pair.notification.as_mut()) {
+        let ProtocolSettings::Rdma(rdma) = &mut transport.protocol else { continue };
+        if let Some(point) = &mut rdma.pair.notification {
             point.interval = Span::from_us(interval);
         }
         // The slope of the paper's 5 KB, 200 KB and 1 %, but no queue reaches the threshold from which all is marked.
@@ -276,12 +272,7 @@ fn dcqcn_stands_at_the_fixed_point_of_the_fluid_model() {
 #[test]
 fn tcp_and_rdma_share_a_link() {
     let topology = star_100g(3);
-    let tcp = TransportSettings {
-        config: Arc::new(dctcp(10 * MSS)),
-        priority: priority(0),
-        datagrams: None,
-        rdma: None,
-    };
+    let tcp = TransportSettings::of_tcp(Arc::new(dctcp(10 * MSS)), priority(0));
     let settings = Settings {
         marker: red(100_000, 400_000, 0.2),
         transports: vec![rdma(ControlChoice::Dcqcn(Preset::ConnectX, DcqcnChanges::default())), tcp],
@@ -304,7 +295,7 @@ fn tcp_and_rdma_share_a_link() {
 fn a_receiver_that_is_gone_exhausts_the_retries() {
     let topology = star_100g(2);
     let mut settings = roce(NO_CONTROL);
-    if let Some(rdma) = &mut settings.transports[0].rdma {
+    if let ProtocolSettings::Rdma(rdma) = &mut settings.transports[0].protocol {
         rdma.pair.timeout = Span::from_us(100);
     }
     let mut network = build(&topology, &settings, &[flow(&topology, "host0", "host1", 10_000_000)]);
@@ -339,7 +330,7 @@ fn incasts_end_as_in_the_hpcc_simulator() {
         let mut ends = Vec::new();
         for seed in 1..=5 {
             let mut transport = rdma(control);
-            if let Some(rdma) = &mut transport.rdma {
+            if let ProtocolSettings::Rdma(rdma) = &mut transport.protocol {
                 // A CNP for every marked packet; packets of 1000 bytes.
                 rdma.pair.mtu = 1000;
                 rdma.pair.notification = Some(NotificationPoint {
@@ -387,7 +378,7 @@ fn hpcc_keeps_queues_near_zero_as_in_its_simulator() {
             .collect();
         let mut transport =
             rdma(ControlChoice::Hpcc { max_stage: 0, flows: None, base_rtt: Span::from_ns(4160) });
-        if let Some(rdma) = &mut transport.rdma {
+        if let ProtocolSettings::Rdma(rdma) = &mut transport.protocol {
             (rdma.pair.mtu, rdma.pair.telemetry_bytes) = (1000, TELEMETRY_BYTES);
         }
         let (mut ends, mut queues) = (0.0, 0.0);
@@ -426,7 +417,7 @@ fn hpcc_uses_fast_uplinks_as_in_its_simulator() {
         .collect();
     let mut transport =
         rdma(ControlChoice::Hpcc { max_stage: 0, flows: None, base_rtt: Span::from_ns(12_240) });
-    if let Some(rdma) = &mut transport.rdma {
+    if let ProtocolSettings::Rdma(rdma) = &mut transport.protocol {
         (rdma.pair.mtu, rdma.pair.telemetry_bytes) = (1000, TELEMETRY_BYTES);
     }
     let settings = Settings {
@@ -479,7 +470,7 @@ fn htsim(seed: u64, trims: bool) -> (Topology, Settings) {
     let queue = if trims { 178_450 } else { 892_250 };
     let mut transport = rdma(ControlChoice::Nscc(network));
     transport.priority = priority(0);
-    if let Some(rdma) = &mut transport.rdma {
+    if let ProtocolSettings::Rdma(rdma) = &mut transport.protocol {
         rdma.pair = QueuePairSettings {
             mtu: 4086,
             unordered: true,

@@ -93,7 +93,12 @@ impl Parts {
             seed: scenario.seed,
             ideal_of_query: Arc::new(move |flows| ideal.ideal_query_completion_time(flows)),
             query_numbers: QueryNumbers::default(),
-            queue_pairs: self.settings.transports.iter().map(|transport| transport.rdma.is_some()).collect(),
+            queue_pairs: self
+                .settings
+                .transports
+                .iter()
+                .map(|transport| transport.rdma().is_some())
+                .collect(),
         };
         let workloads = scenario.workload.iter().enumerate().map(|(index, spec)| {
             if only.is_some_and(|only| only != index) {

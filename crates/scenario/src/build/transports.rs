@@ -1,12 +1,11 @@
 //! The transports of a network: what a scenario declares, and what follows from the hosts, the switches and the paths.
 
-use crate::resolve::transports::default_tcp;
 use crate::spec::{
-    EcnCapability, InitialWindow, QueueDiscipline, RdmaControlName, RdmaSpec, Scenario, TransportSpec,
-    UdpSpec, WorkloadKind, WorkloadSpec,
+    EcnCapability, HostSpec, InitialWindow, Protocol, QueueDiscipline, RdmaControlName, RdmaSpec, Scenario,
+    TcpSpec, TransportSpec, UdpSpec, WorkloadKind, WorkloadSpec,
 };
 use pauseframe_fabric::{
-    IdealFctCalculator, RdmaSettings, Settings, TransportSettings, UdpSettings, VlanRoutes,
+    IdealFctCalculator, ProtocolSettings, RdmaSettings, Settings, TransportSettings, UdpSettings, VlanRoutes,
 };
 use pauseframe_rdma::cc::dcqcn::Preset;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
@@ -27,8 +26,7 @@ const TIMESTAMPS: u64 = 12;
 /// ([`fit_to_network`]).
 pub(crate) fn all_transports(scenario: &Scenario) -> Vec<TransportSettings> {
     let mut all: Vec<_> = scenario.transport_specs().map(|spec| transport(spec, scenario)).collect();
-    let of_datagrams: Vec<_> = udp_workloads(scenario).map(|(_, udp)| datagrams(udp, &all[0])).collect();
-    all.extend(of_datagrams);
+    all.extend(udp_workloads(scenario).map(|(_, udp)| datagrams(udp)));
     all
 }
 
@@ -40,34 +38,39 @@ pub(super) fn udp_workloads(scenario: &Scenario) -> impl Iterator<Item = (&Workl
     })
 }
 
-/// The TCP settings copied from `like` are placeholders; a datagram transport ignores them.
-fn datagrams(spec: &UdpSpec, like: &TransportSettings) -> TransportSettings {
-    let datagrams = UdpSettings { rate: spec.rate, payload: spec.datagram.0 as u32, ecn: spec.ecn };
-    TransportSettings {
-        config: Arc::clone(&like.config),
-        priority: spec.priority,
-        datagrams: Some(datagrams),
-        rdma: None,
-    }
+fn datagrams(spec: &UdpSpec) -> TransportSettings {
+    let udp = UdpSettings { rate: spec.rate, payload: spec.datagram.0 as u32, ecn: spec.ecn };
+    TransportSettings { protocol: ProtocolSettings::Udp(udp), priority: spec.priority }
 }
 
 fn transport(spec: &TransportSpec, scenario: &Scenario) -> TransportSettings {
-    let host = &scenario.host;
-    // The connections of another kind of transport are never made.
-    let tcp = spec.tcp().map_or_else(|| default_tcp().config, |tcp| tcp.config.clone());
-    let options = if tcp.timestamps { TIMESTAMPS } else { 0 };
-    let config = TcpConfig {
+    let protocol = match &spec.protocol {
+        Protocol::Tcp(tcp) => ProtocolSettings::Tcp(Arc::new(tcp_config(tcp, &scenario.host))),
+        Protocol::Rdma(pairs) => {
+            let trims = scenario.switch.queue_of(spec.priority) == QueueDiscipline::Trim;
+            ProtocolSettings::Rdma(rdma(pairs, scenario.host.mtu, trims))
+        }
+        // Rate and size are those of the workload that sends them, which has its own row.
+        Protocol::Udp(udp) => ProtocolSettings::Udp(UdpSettings {
+            rate: BitRate(0),
+            payload: 0,
+            ecn: udp.ecn == EcnCapability::Classic,
+        }),
+    };
+    TransportSettings { protocol, priority: spec.priority }
+}
+
+fn tcp_config(tcp: &TcpSpec, host: &HostSpec) -> TcpConfig {
+    let options = if tcp.config.timestamps { TIMESTAMPS } else { 0 };
+    TcpConfig {
         mss: (host.mtu.0 - HEADERS - options) as u32,
-        dsack: tcp.dsack && tcp.sack,
+        dsack: tcp.config.dsack && tcp.config.sack,
         offload: OffloadConfig {
             tso: if host.tso { host.tso_size.0 as u32 } else { 0 },
             gro: if host.gro { host.gro_timeout } else { Span::ZERO },
         },
-        ..tcp
-    };
-    let trims = scenario.switch.queue_of(spec.priority) == QueueDiscipline::Trim;
-    let rdma = spec.rdma().map(|spec| rdma(spec, host.mtu, trims));
-    TransportSettings { config: Arc::new(config), priority: spec.priority, datagrams: None, rdma }
+        ..tcp.config.clone()
+    }
 }
 
 /// `trims`: switches trim packets of this transport.
@@ -118,29 +121,30 @@ pub(super) fn fit_to_network(
         let rtt =
             |at_least| longest.map_or(at_least, |(a, b)| idle.base_rtt_between_hosts(a, b, index as u16));
         let transport = &mut settings.transports[index];
-        let mss = u64::from(transport.config.mss);
-        let initial_window = spec.tcp().map_or(InitialWindow::Segments(10), |tcp| tcp.initial_window);
-        Arc::make_mut(&mut transport.config).initial_window = match initial_window {
-            InitialWindow::Segments(n) => u64::from(n) * mss,
-            InitialWindow::Bytes(bytes) => bytes.0,
-            InitialWindow::Bdp => {
-                let packet = settings.overhead.frame_size_of_ip_packet(settings.mtu, transport.priority)
-                    + settings.overhead.gap;
-                let bytes = slowest_host_link(topology).bytes_in(rtt(Span::ZERO)).0;
-                bytes.div_ceil(u64::from(packet)).max(1) * mss
+        let packet = settings.overhead.frame_size_of_ip_packet(settings.mtu, transport.priority)
+            + settings.overhead.gap;
+        match (&mut transport.protocol, spec.tcp()) {
+            (ProtocolSettings::Tcp(config), Some(tcp)) => {
+                let mss = u64::from(config.mss);
+                Arc::make_mut(config).initial_window = match tcp.initial_window {
+                    InitialWindow::Segments(n) => u64::from(n) * mss,
+                    InitialWindow::Bytes(bytes) => bytes.0,
+                    InitialWindow::Bdp => {
+                        let bytes = slowest_host_link(topology).bytes_in(rtt(Span::ZERO)).0;
+                        bytes.div_ceil(u64::from(packet)).max(1) * mss
+                    }
+                };
             }
-        };
-        if let Some(rdma) = &mut transport.rdma {
-            rdma.pair.window.base_rtt = rtt(Span(1));
-        }
-        match transport.rdma.as_mut().map(|rdma| &mut rdma.control) {
-            Some(
-                ControlChoice::Hpcc { base_rtt, .. } | ControlChoice::Nscc(NsccNetwork { base_rtt, .. }),
-            ) => {
-                *base_rtt = rtt(Span(1));
-            }
-            Some(ControlChoice::Swift(hops)) => {
-                *hops = longest.map_or(1, |(a, b)| idle.link_count_between_hosts(a, b));
+            (ProtocolSettings::Rdma(rdma), _) => {
+                rdma.pair.window.base_rtt = rtt(Span(1));
+                match &mut rdma.control {
+                    ControlChoice::Hpcc { base_rtt, .. }
+                    | ControlChoice::Nscc(NsccNetwork { base_rtt, .. }) => *base_rtt = rtt(Span(1)),
+                    ControlChoice::Swift(hops) => {
+                        *hops = longest.map_or(1, |(a, b)| idle.link_count_between_hosts(a, b));
+                    }
+                    _ => {}
+                }
             }
             _ => {}
         }

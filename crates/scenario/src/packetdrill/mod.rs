@@ -16,6 +16,7 @@ use crate::build;
 use crate::resolve::{Input, resolve};
 use environment::Environment;
 use parse::{Action, Call, Packet, Script};
+use pauseframe_fabric::TransportSettings;
 use pauseframe_transport::{TcpConfig, TcpFlags};
 use pauseframe_units::Span;
 use std::path::Path;
@@ -259,8 +260,10 @@ fn config(setup: &Setup, environment: Environment) -> Result<TcpConfig, Stop> {
     };
     let resolved = resolve(&input).map_err(|error| Stop::NotApplicable(error.to_string()))?;
     let transports = build::all_transports(&resolved.scenario);
-    let [transport, ..] = transports.as_slice() else { return Err(Stop::Failed("no transport".to_owned())) };
-    let mut config = TcpConfig::clone(&transport.config);
+    let Some(config) = transports.first().and_then(TransportSettings::tcp) else {
+        return Err(Stop::Failed("no transport of TCP".to_owned()));
+    };
+    let mut config = TcpConfig::clone(config);
     config.mss = config.mss.min(setup.peer_mss);
     config.initial_window = INITIAL_SEGMENTS * u64::from(config.mss);
     config.handshake = true;

@@ -3,11 +3,9 @@
 
 use super::SCENARIO;
 use super::checks::Named;
-use super::explain::stack_of;
 use super::kinds;
-use crate::presets::PRESETS;
 use crate::spec::transport::kind_of;
-use crate::spec::{Protocol, SwitchSpec, TcpSpec, TransportKindName, TransportSpec};
+use crate::spec::{Protocol, SwitchSpec, TransportKindName, TransportSpec};
 use pauseframe_schema::document::{Item, Place, parse_word};
 use pauseframe_schema::ledger::{Entry, Ledger, Origin};
 use pauseframe_schema::reader::Table;
@@ -126,12 +124,4 @@ pub(super) fn read_row(preset: &Row, stack: &str) -> (TransportSpec, Vec<Entry>)
     let mut ledger = Ledger::new(&root, "", &SCENARIO);
     let spec = TransportSpec::read(&mut Table::root(&mut ledger), None, &mut None);
     (spec, ledger.close().map_or_else(|_| Vec::new(), |(entries, _)| entries))
-}
-
-/// TCP's default settings: those of the first preset, above its stack.
-pub(crate) fn default_tcp() -> TcpSpec {
-    let preset = &PRESETS[0];
-    let (spec, _) = read_row(preset, stack_of(preset).name);
-    let Protocol::Tcp(tcp) = spec.protocol else { unreachable!("the first preset is TCP") };
-    *tcp
 }

@@ -87,8 +87,10 @@ fn route(scenario: &Scenario, parts: &crate::build::Parts, of_transports: &[Stri
     let given = &scenario.host.route;
     let name = scenario.workload.first().map_or("default", |workload| &workload.transport);
     let index = parts.transports.iter().position(|transport| transport == name).unwrap_or(0);
-    let config = &parts.settings.transports[index].config;
-    let window = format!("initcwnd {}", config.initial_window.div_ceil(u64::from(config.mss)));
+    // Hosts with a kernel have flows of TCP only.
+    let config = parts.settings.transports[index].tcp();
+    let segments = config.map_or(10, |config| config.initial_window.div_ceil(u64::from(config.mss)));
+    let window = format!("initcwnd {segments}");
     let is_given = |words: &str| words.split(' ').next().is_some_and(|word| given.contains(word));
     let mut all: Vec<&str> = std::iter::once(&window).chain(of_transports).map(String::as_str).collect();
     all.retain(|words| !is_given(words));

@@ -255,7 +255,9 @@ impl<'a> Recording<'a> {
         let transports = settings.transports.iter().zip(scenario.transport_specs());
         let agreement = |(transport, spec): (&TransportSettings, &TransportSpec)| Agreement {
             cnp_dscp: spec.rdma().map_or(0, |pairs| pairs.cnp_dscp),
-            ..Agreement::of(&transport.config, spec.dscp)
+            ..transport.tcp().map_or(Agreement { dscp: spec.dscp, ..Agreement::default() }, |config| {
+                Agreement::of(config, spec.dscp)
+            })
         };
         if let Some(spec) = &scenario.record.series {
             network.enable_sampling(sample_plan(spec, scenario, topology));

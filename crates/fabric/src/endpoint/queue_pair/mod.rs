@@ -1,41 +1,41 @@
-//! Queue pairs of `RoCEv2` at their hosts: their state here, what applications do with them in `orders.rs`, packets and timers in `packets.rs`.
+//! Queue pairs of `RoCEv2` at their endpoints: state and opening here, packets in `packets.rs`.
 //!
-//! A flow has two ends, as a connection has (`connection.rs`), and what applications do with them is the same: the bytes of an exchange
-//! or of a message are a message of the queue pair. No handshake takes place. Acknowledgements, NAKs and CNPs come from the NIC itself,
-//! so they wait for no room in its buffer.
+//! What applications do with them is the same as with TCP: the bytes of an exchange or of a message are a message of the queue pair. No
+//! handshake takes place. Acknowledgements, NAKs and CNPs come from the NIC itself, so they wait for no room in its buffer.
 
-mod orders;
 mod packets;
 
-use super::host::Host;
-use super::messages::MessageBoundaries;
 use super::node::BorrowedHost;
+use super::state::{Protocol, Stream};
 use crate::context::Context;
-use crate::event::Event;
-use crate::flow::{RdmaCounts, StorageOperation};
+use crate::flow::RdmaCounts;
 use crate::frame::TelemetryId;
-use crate::ids::{EndpointId, HostId, NicQueueId};
-use crate::order::{EndpointCounters, EndpointEvent, EndpointExchange};
-use pauseframe_engine::memory::{prefetch_bytes, prefetch_first_cache_line};
-use pauseframe_rdma::{QueuePair, QueuePairSettings, Stats};
-use pauseframe_units::{IndexVec, Span, Time};
+use crate::ids::{HostId, NicQueueId};
+use crate::order::{EndpointCounters, EndpointOpeningParameters};
+use crate::settings::RdmaSettings;
+use pauseframe_rdma::cc::hpcc::Quantum;
+use pauseframe_rdma::{Failure, QueuePair, QueuePairSettings, Stats};
+use pauseframe_transport::ConnectionFailure;
+use pauseframe_units::{Span, Time};
 use std::collections::BTreeMap;
-use std::mem::offset_of;
 use std::sync::Arc;
 
-/// The ends of queue pairs of all hosts of a partition.
+/// What the cards of all hosts of a partition keep beside their queue pairs.
 #[derive(Debug, Default)]
-pub(crate) struct QueuePairs {
-    ends: IndexVec<EndpointId, Option<QueuePairEnd>>,
-    free: Vec<EndpointId>,
-    /// By flow: the places of its two ends.
-    places: Vec<[EndpointId; 2]>,
+pub(crate) struct RdmaCards {
     /// The settings of queue pairs by transport, line rate and the links that set a target delay.
     settings: BTreeMap<(u16, u64, u32), Arc<QueuePairSettings>>,
     /// Congestion notifications sent and received, by host and class.
     notifications: BTreeMap<(HostId, u8), [u64; 2]>,
     /// The load of the inputs of cards that answer it with CNPs.
     inputs: BTreeMap<HostId, InputMeter>,
+}
+
+impl RdmaCards {
+    /// Congestion notifications that a host has sent and received in a class.
+    pub(crate) fn cnps(&self, host: HostId, class: u8) -> [u64; 2] {
+        self.notifications.get(&(host, class)).copied().unwrap_or_default()
+    }
 }
 
 /// The load of a card's input, by intervals.
@@ -64,300 +64,149 @@ impl InputMeter {
     }
 }
 
-/// One end of a queue pair. What every packet touches comes first.
+/// A queue pair at its endpoint. The queue pair comes first, since packets touch its beginning.
 #[derive(Debug)]
-#[repr(C, align(64))]
+#[repr(C)]
 pub(crate) struct QueuePairEnd {
-    /// When the pending event fires; `Time::MAX` if none is pending.
-    timer_at: Time,
-    /// The application posts `writes` bytes then; `Time::MAX`: nothing is due.
-    write_at: Time,
-    /// Delivered bytes at which the application answers, or has all it wants.
-    expects: u64,
-    /// Bytes sent at which the application is notified.
-    tells: u64,
-    host: HostId,
-    /// Flow * 2 + side of the other end, by the flow that opened the queue pair.
-    peer: u32,
-    /// NIC queues of its data and of its CNPs; with unordered delivery all answers go with the CNPs.
-    nic_queues: [NicQueueId; 2],
-    classes: [u8; 2],
-    route: u32,
-    vlan: u16,
-    transport: u16,
-    workload: u16,
-    /// In the host's line for room in the NIC.
-    blocked: bool,
-    closing: bool,
-    quiet: bool,
-    /// The telemetry of the last data packet, which the next acknowledgement returns.
-    telemetry: TelemetryId,
-    messages: Option<Box<MessageBoundaries>>,
     pub(crate) pair: QueuePair,
-    writes: u64,
-    reply: u64,
-    reply_delay: Span,
-    /// The flow that it carries now, none between two.
-    pub(crate) flow: Option<u32>,
-    told: (u64, Stats),
-}
-
-impl QueuePairs {
-    fn find_pair_end_index_by_key(&self, endpoint_key: u32) -> Option<EndpointId> {
-        self.places.get((endpoint_key / 2) as usize)?[(endpoint_key & 1) as usize].to_option()
-    }
-
-    /// The end at an endpoint key, if it is open here.
-    pub(crate) fn find_pair_end_by_key(&self, endpoint_key: u32) -> Option<&QueuePairEnd> {
-        self.ends[self.find_pair_end_index_by_key(endpoint_key)?].as_ref()
-    }
-
-    fn find_pair_end_by_key_mut(&mut self, endpoint_key: u32) -> Option<&mut QueuePairEnd> {
-        let place = self.find_pair_end_index_by_key(endpoint_key)?;
-        self.ends[place].as_mut()
-    }
-
-    /// The place of the end at an endpoint key, and its host.
-    pub(crate) fn find_pair_end_index_and_host(&self, endpoint_key: u32) -> Option<(EndpointId, HostId)> {
-        let place = self.find_pair_end_index_by_key(endpoint_key)?;
-        Some((place, self.ends[place].as_ref()?.host))
-    }
-
-    pub(super) fn set_endpoint_path(&mut self, endpoint_key: u32, row: u32) {
-        if let Some(end) =
-            self.find_pair_end_by_key_mut(endpoint_key).filter(|end| end.own_endpoint_key() == endpoint_key)
-        {
-            end.route = row;
-        }
-    }
-
-    pub(super) fn drain_unreported_counters(&mut self, take: impl FnMut(EndpointCounters)) {
-        self.ends.iter_mut().flatten().filter_map(QueuePairEnd::take_unreported_counters).for_each(take);
-    }
-
-    fn register_pair_end_key(&mut self, endpoint_key: u32, place: EndpointId) {
-        let (flow, side) = ((endpoint_key / 2) as usize, (endpoint_key & 1) as usize);
-        if self.places.len() <= flow {
-            self.places.resize(flow + 1, [EndpointId::NONE; 2]);
-        }
-        self.places[flow][side] = place;
-    }
-
-    /// Congestion notifications that a host has sent and received in a class.
-    pub(crate) fn cnp_counts_sent_and_received(&self, host: HostId, class: u8) -> [u64; 2] {
-        self.notifications.get(&(host, class)).copied().unwrap_or_default()
-    }
-
-    fn add_pair_end(&mut self, end: QueuePairEnd) -> EndpointId {
-        let endpoint_key = end.own_endpoint_key();
-        let place = match self.free.pop() {
-            Some(place) => {
-                self.ends[place] = Some(end);
-                place
-            }
-            None => self.ends.push(Some(end)),
-        };
-        self.register_pair_end_key(endpoint_key, place);
-        place
-    }
+    /// The telemetry of the last data packet, which the next acknowledgement returns.
+    pub(super) telemetry: TelemetryId,
+    /// NIC queue and class of CNPs; with unordered delivery of all answers.
+    control_queue: NicQueueId,
+    control_class: u8,
+    /// Counters at the last report to the traffic.
+    told: Stats,
 }
 
 impl QueuePairEnd {
-    /// Bytes at its start that packets touch.
-    const TOUCHED_BY_EACH_PACKET: usize = offset_of!(QueuePairEnd, pair) + QueuePair::TOUCHED_BY_EACH_PACKET;
-
-    fn own_endpoint_key(&self) -> u32 {
-        self.peer ^ 1
-    }
-
-    fn begin_endpoint_exchange(&mut self, exchange: &EndpointExchange) {
-        if exchange.operation.is_some() {
-            self.post_storage_operation(exchange);
-            return;
-        }
-        self.flow = Some(exchange.flow);
-        self.expects = self.pair.delivered().saturating_add(exchange.expects);
-        (self.reply, self.reply_delay) = (exchange.reply, exchange.reply_delay);
-    }
-
-    /// Posts an operation at its source; its destination only learns to whose flow its counts belong.
-    fn post_storage_operation(&mut self, exchange: &EndpointExchange) {
-        let is_source = self.own_endpoint_key() & 1 == 0;
-        let (bytes, arriving) = match exchange.operation {
-            Some(StorageOperation::Read) if is_source => {
-                self.pair.read(exchange.expects);
-                (exchange.expects, exchange.expects)
-            }
-            Some(StorageOperation::Write) if is_source => {
-                self.pair.send(exchange.writes);
-                (exchange.writes, 0)
-            }
-            Some(StorageOperation::Write) => (exchange.expects, exchange.expects),
-            _ => (0, 0),
-        };
-        self.messages.get_or_insert_default().operations.push_storage_operation(
-            exchange.flow,
-            bytes,
-            arriving,
-            0,
-        );
-        self.await_bytes_of_oldest_operation();
-    }
-
-    /// Waits for the oldest operation.
-    fn await_bytes_of_oldest_operation(&mut self) {
-        let oldest = self.messages.as_ref().and_then(|messages| messages.operations.oldest_operation());
-        self.expects = oldest.map_or(u64::MAX, |operation| operation.end);
-        self.flow = oldest.map(|operation| operation.flow).or(self.flow);
-    }
-
-    fn has_pending_operations(&self) -> bool {
-        self.messages.as_ref().is_some_and(|messages| !messages.operations.has_no_storage_operations())
-    }
-
-    /// Bytes that bring an operation or exchange to its end: at the source of operations those that are complete, otherwise those that have
-    /// arrived.
-    fn bytes_towards_completion(&self) -> u64 {
-        let is_source = self.own_endpoint_key() & 1 == 0;
-        if is_source && self.has_pending_operations() { self.pair.acked() } else { self.pair.delivered() }
-    }
-
-    /// Ends the oldest operation if it is complete here.
-    fn finish_oldest_operation_if_complete(&mut self, ctx: &mut Context) -> bool {
-        let progress = self.bytes_towards_completion();
-        let operations = self.messages.as_mut().map(|messages| &mut messages.operations);
-        let Some(operation) = operations.and_then(|line| line.take_oldest_operation_if_complete(progress))
-        else {
-            return false;
-        };
-        let later = self.pair.delivered() - operation.arrived;
-        if let Some(counters) = self.take_unreported_counters() {
-            self.told.0 -= later;
-            let delivered = counters.delivered - later;
-            let counters = EndpointCounters { delivered, ..counters };
-            ctx.report_endpoint_event(self.own_endpoint_key(), EndpointEvent::Counted(counters));
-        }
-        if self.own_endpoint_key() & 1 == 0 {
-            ctx.report_endpoint_event(self.own_endpoint_key(), EndpointEvent::Complete);
-        }
-        self.await_bytes_of_oldest_operation();
-        true
-    }
-
-    /// Bytes delivered that have not been told of.
-    pub(crate) fn unreported_delivered_bytes(&self) -> u64 {
-        self.pair.delivered() - self.told.0
-    }
-
-    /// What it has counted since this was asked last, for the flow that it carries.
-    fn take_unreported_counters(&mut self) -> Option<EndpointCounters> {
-        let flow = self.flow?;
-        let (delivered, stats) = (self.pair.delivered(), *self.pair.stats());
-        let (delivered_before, before) = std::mem::replace(&mut self.told, (delivered, stats));
-        Some(EndpointCounters {
-            flow,
-            replies: self.own_endpoint_key() & 1 == 1,
-            delivered: delivered - delivered_before,
-            retransmits: stats.retransmits - before.retransmits,
-            timeouts: stats.timeouts - before.timeouts,
-            ce_packets: stats.marked_received - before.marked_received,
+    pub(super) fn take_counters(&mut self) -> EndpointCounters {
+        let stats = *self.pair.stats();
+        let told = std::mem::replace(&mut self.told, stats);
+        EndpointCounters {
+            retransmits: stats.retransmits - told.retransmits,
+            timeouts: stats.timeouts - told.timeouts,
+            ce_packets: stats.marked_received - told.marked_received,
             rdma: RdmaCounts {
-                cnps_sent: stats.cnps_sent - before.cnps_sent,
-                cnps_received: stats.cnps_received - before.cnps_received,
-                repeats_by_nak: stats.retransmits_by_nak - before.retransmits_by_nak,
-                repeats_by_timeout: stats.retransmits_by_timeout - before.retransmits_by_timeout,
-                waited: stats.waited - before.waited,
+                cnps_sent: stats.cnps_sent - told.cnps_sent,
+                cnps_received: stats.cnps_received - told.cnps_received,
+                repeats_by_nak: stats.retransmits_by_nak - told.retransmits_by_nak,
+                repeats_by_timeout: stats.retransmits_by_timeout - told.retransmits_by_timeout,
+                waited: stats.waited - told.waited,
             },
             ..EndpointCounters::default()
-        })
-    }
-
-    fn report_counters_of_pair_end(&mut self, ctx: &mut Context) {
-        if let Some(counters) = self.take_unreported_counters() {
-            ctx.report_endpoint_event(self.own_endpoint_key(), EndpointEvent::Counted(counters));
-        }
-    }
-
-    /// Keeps an event pending that is not later than the next deadline.
-    fn schedule_queue_pair_timer(&mut self, ctx: &mut Context) {
-        let now = ctx.now();
-        // Who waits for room goes on when it is there, not when pacing lets it.
-        let deadline = self.pair.deadline(now).min(self.write_at);
-        if deadline < self.timer_at {
-            self.timer_at = deadline.max(now);
-            ctx.schedule_event(self.timer_at, Event::QueuePair(self.own_endpoint_key()));
-        }
-    }
-
-    /// All bytes that this end waited for are in: the request is answered, or the flow is complete.
-    fn reply_or_report_completion(&mut self, ctx: &mut Context) {
-        let (now, to) = (ctx.now(), self.own_endpoint_key());
-        if let Some(messages) = &mut self.messages {
-            let delivered = self.pair.delivered();
-            self.expects = messages.report_delivered_messages(delivered, |token| {
-                ctx.report_endpoint_event(to, EndpointEvent::Delivered(token));
-            });
-            return;
-        }
-        self.expects = u64::MAX;
-        let reply = std::mem::take(&mut self.reply);
-        if reply > 0 && self.reply_delay > Span::ZERO {
-            (self.write_at, self.writes) = (now + self.reply_delay, reply);
-        } else if reply > 0 {
-            self.pair.send(reply);
-        } else {
-            ctx.report_endpoint_event(to, EndpointEvent::Complete);
-        }
-    }
-
-    fn notify_of_sent_messages(&mut self, ctx: &mut Context) {
-        let (endpoint_key, sent) = (self.own_endpoint_key(), self.pair.sent());
-        if let Some(messages) = &mut self.messages {
-            self.tells = messages.report_sent_messages(sent, |token| {
-                ctx.report_endpoint_event(endpoint_key, EndpointEvent::Sent(token));
-            });
         }
     }
 }
 
-/// Prefetches for upcoming events (`prefetch/`).
-impl QueuePairs {
+impl Stream for QueuePairEnd {
+    const HAS_OPERATIONS: bool = true;
+    const FAILS_WHILE_CLOSING: bool = true;
+
     #[inline(always)]
-    pub(super) fn prefetch_pair_end_index(&self, endpoint_key: u32) {
-        prefetch_first_cache_line(self.places.get(endpoint_key as usize / 2));
+    fn of(protocol: &Protocol) -> &QueuePairEnd {
+        let Protocol::Rdma(end) = protocol else { unreachable!("the endpoint is a queue pair's") };
+        end
     }
 
     #[inline(always)]
-    pub(super) fn prefetch_pair_end(&self, endpoint_key: u32) {
-        // Not by `at`, which reads the end.
-        let end = self.find_pair_end_index_by_key(endpoint_key).and_then(|place| self.ends.get(place));
-        prefetch_bytes(end, QueuePairEnd::TOUCHED_BY_EACH_PACKET);
+    fn of_mut(protocol: &mut Protocol) -> &mut QueuePairEnd {
+        let Protocol::Rdma(end) = protocol else { unreachable!("the endpoint is a queue pair's") };
+        end
     }
 
     #[inline(always)]
-    pub(super) fn prefetch_oldest_packet_in_flight(&self, endpoint_key: u32) {
-        let Some(end) = self.find_pair_end_by_key(endpoint_key) else { return };
-        end.pair.oldest_in_flight().into_iter().for_each(prefetch_first_cache_line);
+    fn delivered(&self) -> u64 {
+        self.pair.delivered()
+    }
+
+    #[inline(always)]
+    fn sent(&self) -> u64 {
+        self.pair.sent()
+    }
+
+    fn acked(&self) -> u64 {
+        self.pair.acked()
+    }
+
+    fn write(&mut self, bytes: u64, _now: Time) {
+        self.pair.send(bytes);
+    }
+
+    fn read(&mut self, bytes: u64) {
+        self.pair.read(bytes);
+    }
+
+    fn close(&mut self, discards: bool, _now: Time) {
+        if discards {
+            self.pair.stop_sending();
+        }
+    }
+
+    fn deadline(&self, now: Time) -> Time {
+        self.pair.deadline(now)
+    }
+
+    fn on_timeout(&mut self, now: Time) {
+        self.pair.on_timeout(now);
+    }
+
+    fn is_quiescent(&self) -> bool {
+        self.pair.is_quiescent()
+    }
+
+    fn failure(&self) -> Option<ConnectionFailure> {
+        self.pair.failure().map(|failure| match failure {
+            Failure::RetriesExhausted => ConnectionFailure::RetriesExhausted,
+            Failure::RnrRetriesExhausted => ConnectionFailure::RnrRetriesExhausted,
+        })
     }
 }
 
 impl BorrowedHost<'_> {
-    /// The end at a place.
-    ///
-    /// # Panics
-    /// If it is another host's, or none.
-    #[inline]
-    fn pair_end_mut(&mut self, place: EndpointId) -> &mut QueuePairEnd {
-        self.pair_end_and_host_mut(place).0
+    /// Opens this end of a queue pair.
+    pub(super) fn open_queue_pair(
+        &mut self,
+        endpoint_key: u32,
+        rdma: &RdmaSettings,
+        opening: EndpointOpeningParameters,
+        ctx: &mut Context,
+    ) {
+        let (spec, exchange, now) = (opening.spec, opening.exchange, ctx.now());
+        let mut pair = QueuePair::new(self.queue_pair_settings(rdma, &opening, ctx));
+        pair.connect(spec.start.max(now));
+        let control_class = ctx.plan.class_index_of_priority(rdma.cnp_priority);
+        let (telemetry, control_queue, told) = (TelemetryId::NONE, NicQueueId(0), Stats::default());
+        let state = QueuePairEnd { pair, telemetry, control_queue, control_class, told };
+        let mut end = self.new_endpoint(Protocol::Rdma(state), endpoint_key, opening);
+        QueuePairEnd::of_mut(&mut end.protocol).control_queue =
+            self.host_mut().nic_queue_of_flow(endpoint_key, end.nodes[1], control_class);
+        end.begin_exchange::<QueuePairEnd>(&exchange, spec.start, now);
+        let end = self.add_endpoint(end);
+        self.update_endpoint::<QueuePairEnd>(end, ctx);
     }
 
-    /// The same with its host.
-    #[inline]
-    fn pair_end_and_host_mut(&mut self, place: EndpointId) -> (&mut QueuePairEnd, &mut Host) {
-        let id = self.own_host_id();
-        let (pairs, host) = self.queue_pairs_and_host();
-        let end = pairs.ends[place].as_mut().expect("the place of an open flow holds a queue pair");
-        assert!(end.host == id, "a host was led to a queue pair of another");
-        (end, host)
+    /// The settings that queue pairs of a transport share at hosts of one line rate.
+    fn queue_pair_settings(
+        &mut self,
+        rdma: &RdmaSettings,
+        opening: &EndpointOpeningParameters,
+        ctx: &Context,
+    ) -> Arc<QueuePairSettings> {
+        let (transport, links) = (opening.spec.transport, opening.links);
+        let line = self.ports.port_state(self.port).rate.rate().0;
+        let settings = self.rdma_cards_mut().settings.entry((transport, line, links));
+        let settings = settings.or_insert_with(|| {
+            let overhead = ctx.settings.overhead;
+            let priority = ctx.settings.transports[usize::from(transport)].priority;
+            let frame = overhead.frame_size_of_ip_packet(rdma.pair.mtu, priority);
+            let quantum = ctx.plan.telemetry.map_or(Quantum::for_line(line), |telemetry| telemetry.quantum);
+            Arc::new(QueuePairSettings {
+                line,
+                link_overhead: frame - rdma.pair.mtu + overhead.gap,
+                control: rdma.control.on_path(links).resolve(line, quantum),
+                ..rdma.pair
+            })
+        });
+        Arc::clone(settings)
     }
 }

@@ -1,0 +1,421 @@
+//! The state of an endpoint: one end of a flow at its host, with what all protocols share.
+
+use super::messages::MessageBoundaries;
+use super::operations::PendingStorageOperation;
+use super::queue_pair::QueuePairEnd;
+use super::tcp::TcpEnd;
+use super::udp::{DatagramSink, DatagramSource};
+use crate::context::Context;
+use crate::event::Event;
+use crate::flow::StorageOperation;
+use crate::ids::{HostId, NicQueueId};
+use crate::order::{EndpointCounters, EndpointEvent, EndpointExchange};
+use pauseframe_rdma::QueuePair;
+use pauseframe_transport::{Connection, ConnectionFailure};
+use pauseframe_units::{NodeId, Span, Time};
+use std::mem::offset_of;
+
+/// One end of a flow at its host. What every packet touches comes first.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(crate) struct Endpoint {
+    /// When the pending `Timer` event fires; `Time::MAX` if none is pending.
+    pub(super) timer_at: Time,
+    /// When the application writes `writes` bytes; `Time::MAX`: no write is due.
+    write_at: Time,
+    /// Number of delivered bytes at which the application replies or completes.
+    pub(super) expects: u64,
+    /// Number of sent bytes at which the application is notified.
+    pub(super) tells: u64,
+    pub(super) host: HostId,
+    /// Address (flow * 2 + side) of the peer endpoint, with the flow that opened the connection.
+    pub(super) peer: u32,
+    pub(super) nic_queue: NicQueueId,
+    /// Path of its packets, or the destination node where switches look up the next hop.
+    pub(super) route: u32,
+    pub(super) transport: u16,
+    pub(super) workload: u16,
+    /// Index of the VLAN of its packets, if VLANs are used.
+    pub(super) vlan: u16,
+    pub(super) class: u8,
+    /// Waits in the host's round robin for NIC buffer space.
+    pub(super) blocked: bool,
+    /// The flow has ended; the endpoint is removed when nothing is in flight.
+    closing: bool,
+    /// The traffic knows that nothing is in flight.
+    quiet: bool,
+    /// Message boundaries, if it carries messages.
+    pub(super) messages: Option<Box<MessageBoundaries>>,
+    pub(crate) protocol: Protocol,
+    writes: u64,
+    /// Size of the application's reply, and the time before it.
+    reply: u64,
+    reply_delay: Span,
+    /// The flow that it carries now; `None` between two flows.
+    pub(crate) flow: Option<u32>,
+    /// Delivered bytes at the last report to the traffic.
+    told: u64,
+    /// The hosts of this endpoint and of its peer.
+    pub(super) nodes: [NodeId; 2],
+    /// The VLANs to choose from for each packet; empty if the flow keeps one VLAN.
+    pub(super) vlans: Box<[u16]>,
+}
+
+/// The protocol of an endpoint and its state.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "a box would cost a cache miss for each packet")]
+pub(crate) enum Protocol {
+    /// No endpoint is open at this place of the arena.
+    Free,
+    Tcp(TcpEnd),
+    Rdma(QueuePairEnd),
+    DatagramSource(DatagramSource),
+    DatagramSink(DatagramSink),
+}
+
+/// What TCP connections and queue pairs have in common: they carry bytes in order, in both directions.
+pub(super) trait Stream: Sized {
+    /// Reads and writes of storage are the protocol's own operations; otherwise they are requests and replies.
+    const HAS_OPERATIONS: bool;
+    /// A failure is reported after the last flow has ended, too.
+    const FAILS_WHILE_CLOSING: bool;
+
+    /// The state in a protocol, which is of this kind.
+    fn of(protocol: &Protocol) -> &Self;
+    /// The same.
+    fn of_mut(protocol: &mut Protocol) -> &mut Self;
+    /// Bytes delivered in order.
+    fn delivered(&self) -> u64;
+    /// Bytes sent at least once.
+    fn sent(&self) -> u64;
+    /// Bytes that the peer has acknowledged.
+    fn acked(&self) -> u64;
+    /// The application sends bytes.
+    fn write(&mut self, bytes: u64, now: Time);
+    /// The application reads bytes of the peer's memory.
+    fn read(&mut self, bytes: u64);
+    /// Nothing more is sent; `discards`: not even what is written.
+    fn close(&mut self, discards: bool, now: Time);
+    /// When [`Stream::on_timeout`] is due; `Time::MAX`: never.
+    fn deadline(&self, now: Time) -> Time;
+    fn on_timeout(&mut self, now: Time);
+    /// Nothing is in flight.
+    fn is_quiescent(&self) -> bool;
+    fn failure(&self) -> Option<ConnectionFailure>;
+}
+
+impl Protocol {
+    fn delivered(&self) -> u64 {
+        match self {
+            Protocol::Tcp(tcp) => tcp.delivered(),
+            Protocol::Rdma(pair) => pair.delivered(),
+            Protocol::DatagramSink(sink) => sink.delivered(),
+            Protocol::Free | Protocol::DatagramSource(_) => 0,
+        }
+    }
+
+    /// The protocol's own counters since this was last asked.
+    fn take_counters(&mut self) -> EndpointCounters {
+        match self {
+            Protocol::Tcp(tcp) => tcp.take_counters(),
+            Protocol::Rdma(pair) => pair.take_counters(),
+            Protocol::DatagramSource(source) => source.take_counters(),
+            Protocol::DatagramSink(sink) => sink.take_counters(),
+            Protocol::Free => EndpointCounters::default(),
+        }
+    }
+}
+
+impl Endpoint {
+    /// Bytes at its start that packets touch, for prefetching.
+    pub(super) const TOUCHED_BY_EACH_PACKET: usize = offset_of!(Endpoint, protocol)
+        + if size_of::<TcpEnd>() > QueuePair::TOUCHED_BY_EACH_PACKET {
+            size_of::<TcpEnd>()
+        } else {
+            QueuePair::TOUCHED_BY_EACH_PACKET
+        };
+
+    /// An endpoint without data.
+    pub(super) fn new(
+        protocol: Protocol,
+        endpoint_key: u32,
+        host: HostId,
+        nodes: [NodeId; 2],
+        nic_queue: NicQueueId,
+    ) -> Endpoint {
+        Endpoint {
+            timer_at: Time::MAX,
+            write_at: Time::MAX,
+            expects: u64::MAX,
+            tells: u64::MAX,
+            host,
+            peer: endpoint_key ^ 1,
+            nic_queue,
+            route: 0,
+            transport: 0,
+            workload: 0,
+            vlan: 0,
+            class: 0,
+            blocked: false,
+            closing: false,
+            quiet: false,
+            messages: None,
+            protocol,
+            writes: 0,
+            reply: 0,
+            reply_delay: Span::ZERO,
+            flow: None,
+            told: 0,
+            nodes,
+            vlans: Box::default(),
+        }
+    }
+
+    pub(super) fn is_free(&self) -> bool {
+        matches!(self.protocol, Protocol::Free)
+    }
+
+    /// Its own endpoint key (flow * 2 + side).
+    pub(super) fn key(&self) -> u32 {
+        self.peer ^ 1
+    }
+
+    pub(super) fn is_source(&self) -> bool {
+        self.key() & 1 == 0
+    }
+
+    /// The connection, if it is one of TCP.
+    pub(crate) fn connection(&self) -> Option<&Connection> {
+        let Protocol::Tcp(tcp) = &self.protocol else { return None };
+        Some(&tcp.connection)
+    }
+
+    /// The queue pair, if it is one.
+    pub(crate) fn queue_pair(&self) -> Option<&QueuePair> {
+        let Protocol::Rdma(end) = &self.protocol else { return None };
+        Some(&end.pair)
+    }
+
+    /// Delivered bytes that have not been reported.
+    pub(crate) fn unreported_delivered_bytes(&self) -> u64 {
+        self.protocol.delivered() - self.told
+    }
+
+    /// Takes the counters since the last call, for the current flow; `None` between two flows.
+    pub(super) fn take_unreported_counters(&mut self) -> Option<EndpointCounters> {
+        let flow = self.flow?;
+        let delivered = self.unreported_delivered_bytes();
+        self.told += delivered;
+        let replies = !self.is_source();
+        Some(EndpointCounters { flow, replies, delivered, ..self.protocol.take_counters() })
+    }
+
+    /// What was counted between two flows belongs to neither.
+    pub(super) fn discard_unreported_counters(&mut self) {
+        self.told = self.protocol.delivered();
+        self.protocol.take_counters();
+    }
+
+    /// Ensures that a `Timer` event is pending no later than `deadline`.
+    #[inline]
+    pub(super) fn schedule_timer_at(&mut self, deadline: Time, ctx: &mut Context) {
+        if deadline < self.timer_at {
+            let at = deadline.max(ctx.now());
+            self.timer_at = at;
+            ctx.schedule_event(at, Event::Timer(self.key()));
+        }
+    }
+}
+
+/// Exchanges, operations and messages of streams.
+impl Endpoint {
+    /// Begins an exchange; its bytes are written at `start` or now.
+    pub(super) fn begin_exchange<S: Stream>(&mut self, exchange: &EndpointExchange, start: Time, now: Time) {
+        let EndpointExchange { flow, writes, expects, reply, reply_delay, operation } = *exchange;
+        if let Some(operation) = operation {
+            self.post_operation::<S>(exchange, operation, now);
+        } else {
+            self.flow = Some(flow);
+            self.expects = S::of(&self.protocol).delivered().saturating_add(expects);
+            (self.reply, self.reply_delay) = (reply, reply_delay);
+        }
+        if writes == 0 || S::HAS_OPERATIONS && operation.is_some() {
+            return;
+        }
+        if start <= now {
+            S::of_mut(&mut self.protocol).write(writes, now);
+        } else {
+            (self.write_at, self.writes) = (start, writes);
+        }
+    }
+
+    /// Posts an operation. With a protocol that has them, its destination only learns to whose flow its counts belong.
+    fn post_operation<S: Stream>(
+        &mut self,
+        exchange: &EndpointExchange,
+        operation: StorageOperation,
+        now: Time,
+    ) {
+        let EndpointExchange { flow, writes, expects, reply, .. } = *exchange;
+        let (bytes, arriving, reply) = if S::HAS_OPERATIONS {
+            let (is_source, stream) = (self.is_source(), S::of_mut(&mut self.protocol));
+            match operation {
+                StorageOperation::Read if is_source => {
+                    stream.read(expects);
+                    (expects, expects, 0)
+                }
+                StorageOperation::Write if is_source => {
+                    stream.write(writes, now);
+                    (writes, 0, 0)
+                }
+                StorageOperation::Write => (expects, expects, 0),
+                StorageOperation::Read => (0, 0, 0),
+            }
+        } else {
+            let bytes = if expects == u64::MAX { 0 } else { expects };
+            (bytes, bytes, reply)
+        };
+        let operations = &mut self.messages.get_or_insert_default().operations;
+        operations.push_storage_operation(flow, bytes, arriving, reply);
+        self.await_oldest_operation();
+    }
+
+    pub(super) fn has_pending_operations(&self) -> bool {
+        self.messages.as_ref().is_some_and(|messages| !messages.operations.has_no_storage_operations())
+    }
+
+    /// Waits for the oldest operation.
+    fn await_oldest_operation(&mut self) {
+        let oldest = self.messages.as_ref().and_then(|messages| messages.operations.oldest_operation());
+        self.expects = oldest.map_or(u64::MAX, |operation| operation.end);
+        self.flow = oldest.map(|operation| operation.flow).or(self.flow);
+    }
+
+    /// Bytes that bring an exchange or an operation to its end: at the source of a protocol's own operations those that are
+    /// acknowledged, otherwise those that have arrived.
+    #[inline(always)]
+    pub(super) fn progress<S: Stream>(&self) -> u64 {
+        let stream = S::of(&self.protocol);
+        if S::HAS_OPERATIONS && self.is_source() && self.has_pending_operations() {
+            stream.acked()
+        } else {
+            stream.delivered()
+        }
+    }
+
+    /// Ends the oldest operation if it is complete here: sends the reply or reports completion.
+    pub(super) fn finish_oldest_operation<S: Stream>(
+        &mut self,
+        ctx: &mut Context,
+    ) -> Option<PendingStorageOperation> {
+        let progress = self.progress::<S>();
+        let operation = self.messages.as_mut()?.operations.take_oldest_operation_if_complete(progress)?;
+        let later = S::of(&self.protocol).delivered() - operation.arrived;
+        if let Some(counters) = self.take_unreported_counters() {
+            self.told -= later;
+            let counters = EndpointCounters { delivered: counters.delivered - later, ..counters };
+            ctx.report_endpoint_event(self.key(), EndpointEvent::Counted(counters));
+        }
+        if operation.reply > 0 {
+            S::of_mut(&mut self.protocol).write(operation.reply, ctx.now());
+        } else if !S::HAS_OPERATIONS || self.is_source() {
+            ctx.report_endpoint_event(self.key(), EndpointEvent::Complete);
+        }
+        self.await_oldest_operation();
+        Some(operation)
+    }
+
+    /// All expected bytes have arrived: sends the reply or reports completion.
+    pub(super) fn reply_or_report_completion<S: Stream>(&mut self, ctx: &mut Context) {
+        let (now, key) = (ctx.now(), self.key());
+        let stream = S::of_mut(&mut self.protocol);
+        if let Some(messages) = &mut self.messages {
+            self.expects = messages.report_delivered_messages(stream.delivered(), |token| {
+                ctx.report_endpoint_event(key, EndpointEvent::Delivered(token));
+            });
+            return;
+        }
+        self.expects = u64::MAX;
+        let reply = std::mem::take(&mut self.reply);
+        if reply > 0 && self.reply_delay > Span::ZERO {
+            (self.write_at, self.writes) = (now + self.reply_delay, reply);
+        } else if reply > 0 {
+            stream.write(reply, now);
+        } else {
+            ctx.report_endpoint_event(key, EndpointEvent::Complete);
+        }
+    }
+
+    /// Notifies the application of messages whose last byte has been sent.
+    #[inline(always)]
+    pub(super) fn notify_if_messages_sent<S: Stream>(&mut self, ctx: &mut Context) {
+        let sent = S::of(&self.protocol).sent();
+        if sent >= self.tells {
+            self.notify_of_sent_messages(sent, ctx);
+        }
+    }
+
+    #[cold]
+    fn notify_of_sent_messages(&mut self, sent: u64, ctx: &mut Context) {
+        let key = self.key();
+        if let Some(messages) = &mut self.messages {
+            self.tells = messages.report_sent_messages(sent, |token| {
+                ctx.report_endpoint_event(key, EndpointEvent::Sent(token));
+            });
+        }
+    }
+
+    /// Writes a message of the application; `written`: its bytes were written with the opening.
+    pub(super) fn write_message<S: Stream>(
+        &mut self,
+        bytes: u64,
+        token: Option<u32>,
+        written: bool,
+        now: Time,
+    ) {
+        if let Some(tells) = self.messages.get_or_insert_default().append_message_to_send(bytes, token) {
+            self.tells = tells;
+        }
+        if !written {
+            S::of_mut(&mut self.protocol).write(bytes, now);
+        }
+    }
+
+    /// Ends the flow: the endpoint is removed when nothing is in flight.
+    pub(super) fn close<S: Stream>(&mut self, discards: bool, now: Time) {
+        self.closing = true;
+        S::of_mut(&mut self.protocol).close(discards, now);
+    }
+
+    /// What is due at a timer event.
+    pub(super) fn act_on_timer<S: Stream>(&mut self, now: Time) {
+        let stream = S::of_mut(&mut self.protocol);
+        if self.write_at <= now {
+            self.write_at = Time::MAX;
+            stream.write(self.writes, now);
+        }
+        stream.on_timeout(now);
+    }
+
+    #[inline]
+    pub(super) fn schedule_timer<S: Stream>(&mut self, ctx: &mut Context) {
+        let deadline = S::of(&self.protocol).deadline(ctx.now()).min(self.write_at);
+        self.schedule_timer_at(deadline, ctx);
+    }
+
+    /// The failure that ends it, if there is one to report.
+    #[inline(always)]
+    pub(super) fn failure_to_report<S: Stream>(&self) -> Option<ConnectionFailure> {
+        if self.closing && !S::FAILS_WHILE_CLOSING { None } else { S::of(&self.protocol).failure() }
+    }
+
+    /// Whether nothing is in flight any more after the end of its flow; true once.
+    #[inline(always)]
+    pub(super) fn has_drained<S: Stream>(&mut self) -> bool {
+        if !self.closing || self.quiet || !S::of(&self.protocol).is_quiescent() {
+            return false;
+        }
+        self.quiet = true;
+        true
+    }
+}

@@ -1,0 +1,341 @@
+//! TCP endpoints: opening, segments into and out of TCP.
+//!
+//! The fabric sees TCP only through its sans-IO verbs: `send_application_data`, `on_segment`, `poll_transmit`, `next_timer_deadline`,
+//! `on_timeout`, `close`.
+
+use super::host::BlockedSocket;
+use super::life::SendStream;
+use super::node::{BorrowedHost, EndpointToken};
+use super::state::{Protocol, Stream};
+use crate::context::Context;
+use crate::frame::{CompactTcpSegment, FrameContent, Packet, PacketId};
+use crate::order::{EndpointCounters, EndpointOpeningParameters};
+use crate::settings::NicQueue;
+use pauseframe_engine::mix_bits;
+use pauseframe_transport::{CachePolicy, Connection, ConnectionFailure, EcnCodepoint, Segment, TcpFlags};
+use pauseframe_units::{NodeId, Priority, Time};
+
+/// IPv4 header, bytes.
+const IPV4_HEADER_BYTES: u32 = 20;
+
+/// A connection at its endpoint.
+#[derive(Debug)]
+pub(crate) struct TcpEnd {
+    pub(crate) connection: Connection,
+    /// Counters at the last report to the traffic.
+    told: LifetimeCounters,
+    /// When the SYN-ACK came, until it is reported.
+    connected: Option<Time>,
+}
+
+/// Counters of a connection over all flows that it has carried.
+#[derive(Clone, Copy, Default, Debug)]
+struct LifetimeCounters {
+    ce_packets: u64,
+    retransmits: u32,
+    timeouts: u32,
+    loss_probes: u32,
+    undone: u32,
+}
+
+impl TcpEnd {
+    fn lifetime_counters(&self) -> LifetimeCounters {
+        let stats = self.connection.connection_stats();
+        LifetimeCounters {
+            retransmits: stats.retransmits,
+            timeouts: stats.timeouts,
+            ce_packets: stats.ce_received,
+            loss_probes: self.connection.tail_loss_probes_sent(),
+            undone: self.connection.undone_reduction_count(),
+        }
+    }
+
+    pub(super) fn take_counters(&mut self) -> EndpointCounters {
+        let all = self.lifetime_counters();
+        let told = std::mem::replace(&mut self.told, all);
+        EndpointCounters {
+            retransmits: all.retransmits - told.retransmits,
+            timeouts: all.timeouts - told.timeouts,
+            ce_packets: all.ce_packets - told.ce_packets,
+            loss_probes: all.loss_probes - told.loss_probes,
+            undone: all.undone - told.undone,
+            connected: self.connected.take(),
+            ..EndpointCounters::default()
+        }
+    }
+}
+
+impl Stream for TcpEnd {
+    const HAS_OPERATIONS: bool = false;
+    const FAILS_WHILE_CLOSING: bool = false;
+
+    #[inline(always)]
+    fn of(protocol: &Protocol) -> &TcpEnd {
+        let Protocol::Tcp(tcp) = protocol else { unreachable!("the endpoint is one of TCP") };
+        tcp
+    }
+
+    #[inline(always)]
+    fn of_mut(protocol: &mut Protocol) -> &mut TcpEnd {
+        let Protocol::Tcp(tcp) = protocol else { unreachable!("the endpoint is one of TCP") };
+        tcp
+    }
+
+    #[inline(always)]
+    fn delivered(&self) -> u64 {
+        self.connection.delivered_bytes()
+    }
+
+    #[inline(always)]
+    fn sent(&self) -> u64 {
+        self.connection.acked_bytes() + self.connection.flight_size()
+    }
+
+    fn acked(&self) -> u64 {
+        self.connection.acked_bytes()
+    }
+
+    fn write(&mut self, bytes: u64, now: Time) {
+        self.connection.send_application_data(bytes, now);
+    }
+
+    fn read(&mut self, _bytes: u64) {
+        unreachable!("TCP reads by a request and its reply")
+    }
+
+    fn close(&mut self, discards: bool, now: Time) {
+        if discards {
+            self.connection.discard_unsent_application_data();
+        }
+        self.connection.close(now);
+    }
+
+    #[inline(always)]
+    fn deadline(&self, _now: Time) -> Time {
+        self.connection.next_timer_deadline().unwrap_or(Time::MAX)
+    }
+
+    fn on_timeout(&mut self, now: Time) {
+        if self.deadline(now) <= now {
+            self.connection.on_timeout(now);
+        }
+    }
+
+    #[inline(always)]
+    fn is_quiescent(&self) -> bool {
+        self.connection.is_quiescent()
+    }
+
+    #[inline(always)]
+    fn failure(&self) -> Option<ConnectionFailure> {
+        self.connection.connection_failure()
+    }
+}
+
+/// Unacknowledged bytes of a connection, capped to 32 bits: its rank in a pFabric queue.
+#[inline(never)]
+fn pfabric_rank_of_connection(connection: &Connection) -> u32 {
+    u32::try_from(connection.bytes_not_yet_acked()).unwrap_or(u32::MAX)
+}
+
+/// Opening, and what connections leave for the next ones.
+impl<'n> BorrowedHost<'n> {
+    /// Opens or accepts a connection.
+    pub(super) fn open_tcp(
+        &mut self,
+        endpoint_key: u32,
+        opening: EndpointOpeningParameters,
+        ctx: &mut Context,
+    ) {
+        let (spec, exchange, now) = (opening.spec, opening.exchange, ctx.now());
+        let mut connection = self.new_connection(endpoint_key, &opening, ctx);
+        connection.set_flow_number_for_plugin_messages(endpoint_key / 2);
+        let frame = ctx.settings.overhead.frame_size_of_ip_packet(ctx.settings.mtu, Priority::default())
+            + ctx.hot.gap;
+        connection
+            .set_transmission_time_of_full_segment(self.ports.port_state(self.port).rate.serialise(frame));
+        if endpoint_key & 1 == 0
+            && let Some(metrics) = self.find_cached_tcp_metrics(spec.destination, spec.transport, ctx)
+        {
+            connection.inherit_cached_metrics(metrics);
+        }
+        let tcp = TcpEnd { connection, told: LifetimeCounters::default(), connected: None };
+        let mut end = self.new_endpoint(Protocol::Tcp(tcp), endpoint_key, opening);
+        end.begin_exchange::<TcpEnd>(&exchange, spec.start, now);
+        let end = self.add_endpoint(end);
+        if endpoint_key & 1 == 0 {
+            TcpEnd::send_available(self, end, ctx);
+            self.endpoint_mut(end).schedule_timer::<TcpEnd>(ctx);
+        }
+    }
+
+    fn new_connection(
+        &self,
+        endpoint_key: u32,
+        opening: &EndpointOpeningParameters,
+        ctx: &Context,
+    ) -> Connection {
+        let (flow, side) = (endpoint_key / 2, endpoint_key & 1);
+        let iss =
+            |side: u32| mix_bits(ctx.settings.seed ^ mix_bits(u64::from(flow) * 2 + u64::from(side))) as u32;
+        let node = self.own_topology_node(ctx);
+        let config = ctx.tcp_config_with_host_clock_phase(node, opening.spec.transport);
+        if side == 0 {
+            return Connection::open(config, iss(0), iss(1), ctx.now());
+        }
+        let connection = Connection::accept(config, iss(1), iss(0));
+        if ctx.settings.refusing.contains(&node) {
+            connection.with_connections_refused()
+        } else if ctx.settings.silent.contains(&node) {
+            connection.with_segments_unanswered()
+        } else {
+            connection
+        }
+    }
+
+    /// Saves the source's TCP metrics for the next connection between the two hosts.
+    pub(super) fn cache_tcp_metrics(&mut self, end: EndpointToken<'n>, ctx: &Context) {
+        let state = self.endpoint_mut(end);
+        let (to, transport) = (state.nodes[1], state.transport);
+        let config = ctx.settings.transports[usize::from(transport)].tcp();
+        let caches = config.is_some_and(|config| config.cache != CachePolicy::None);
+        if caches && state.is_source() {
+            let (tcp, metrics) = self.connection_and_cached_metrics_mut(end, to, transport, ctx);
+            tcp.connection.cache_connection_metrics(metrics);
+        }
+    }
+}
+
+/// Segments.
+impl<'n> BorrowedHost<'n> {
+    /// Passes a segment from the stack to TCP and handles the results.
+    #[inline]
+    pub(super) fn deliver_segment(
+        &mut self,
+        index: PacketId,
+        carried: &CompactTcpSegment,
+        ctx: &mut Context,
+    ) {
+        let (segment, to) = (ctx.packets.unpack_tcp_segment(carried), carried.to);
+        ctx.packets.remove_packet(index);
+        let Some(end) = self.find_endpoint_by_key(to) else {
+            return; // A late duplicate of a flow that is over.
+        };
+        let now = ctx.now();
+        let state = self.endpoint_mut(end);
+        let workload = state.workload;
+        let tcp = TcpEnd::of_mut(&mut state.protocol);
+        let before = tcp.connection.received_bytes();
+        if segment.flags.contains_flags(TcpFlags::SYN) && to & 1 == 0 && !tcp.connection.is_established() {
+            tcp.connected.get_or_insert(now);
+        }
+        tcp.connection.on_segment(&segment, carried.ecn, now);
+        // A limited reassembly list may discard bytes that are then received again.
+        let received = tcp.connection.received_bytes().saturating_sub(before);
+        if received > 0 {
+            self.count_goodput(workload, received, ctx);
+        }
+        self.update_endpoint::<TcpEnd>(end, ctx);
+    }
+
+    /// Picks the VLAN of the endpoint's next packet.
+    #[cold]
+    fn pick_vlan_of_next_packet(&mut self, end: EndpointToken<'n>, ctx: &Context) {
+        let state = self.endpoint_mut(end);
+        let (among, class) = (std::mem::take(&mut state.vlans), state.class);
+        let Some((draws, id)) = self.per_packet_vlan_picker() else { return };
+        let (vlan, class) = draws.pick_vlan_for_packet(id, &among, class, ctx);
+        let (state, host) = self.endpoint_and_host_mut(end);
+        (state.vlan, state.class, state.vlans) = (vlan, class, among);
+        state.nic_queue = host.nic_queue_of_flow(state.key(), NodeId(state.route), class);
+    }
+
+    #[inline(always)]
+    fn send_segment(
+        &mut self,
+        end: EndpointToken<'n>,
+        (segment, ecn): &(Segment, EcnCodepoint),
+        ctx: &mut Context,
+    ) {
+        if ctx.hot.vlan_per_packet {
+            self.pick_vlan_of_next_packet(end, ctx);
+        }
+        let state = self.endpoint_mut(end);
+        let connection = &TcpEnd::of(&state.protocol).connection;
+        let priority = ctx.settings.transports[usize::from(state.transport)].priority;
+        let ip = IPV4_HEADER_BYTES + segment.tcp_header_len(connection.has_timestamps()) + segment.len;
+        let nic_queue = state.nic_queue;
+        // A packet without data (SYN, ACK) has rank 0 and precedes all others.
+        let ranked = ctx.hot.ranked != 0 && segment.len > 0;
+        let carried = CompactTcpSegment {
+            to: state.peer,
+            seq: segment.seq,
+            ack: segment.ack,
+            window: segment.window,
+            remaining: if ranked { pfabric_rank_of_connection(connection) } else { 0 },
+            options: ctx.packets.add_tcp_options(segment.options),
+            stamps: segment.stamps,
+            len: segment.len as u16,
+            ecn: *ecn,
+            flags: segment.flags,
+        };
+        let size = ctx.settings.overhead.frame_size_of_ip_packet(ip, priority) as u16;
+        let packet = Packet {
+            at: ctx.now(),
+            route: state.route,
+            vlan: state.vlan,
+            ..Packet::new(FrameContent::Segment(carried), size, state.class)
+        };
+        let index = ctx.packets.insert_packet(packet);
+        self.send_through_stack(nic_queue, index, ctx);
+    }
+
+    #[inline(always)]
+    fn poll_segment(&mut self, end: EndpointToken<'n>, ctx: &Context) -> Option<(Segment, EcnCodepoint)> {
+        TcpEnd::of_mut(&mut self.endpoint_mut(end).protocol).connection.poll_transmit(ctx.now())
+    }
+}
+
+impl SendStream for TcpEnd {
+    #[inline(always)]
+    fn send_available<'n>(host: &mut BorrowedHost<'n>, end: EndpointToken<'n>, ctx: &mut Context) {
+        if host.endpoint_mut(end).blocked {
+            return;
+        }
+        loop {
+            let (state, nic) = host.endpoint_and_host_mut(end);
+            let connection = &TcpEnd::of(&state.protocol).connection;
+            if !nic.has_room(state.nic_queue, ctx, || connection.small_queue_share())
+                && !connection.is_super_packet_partly_sent()
+            {
+                state.blocked = true;
+                nic.append_blocked_socket(state.nic_queue, BlockedSocket::Endpoint(end.index()));
+                return;
+            }
+            // Passed by reference to avoid a copy.
+            let Some(sent) = &host.poll_segment(end, ctx) else { return };
+            host.send_segment(end, sent, ctx);
+        }
+    }
+
+    /// Sends one segment or super-packet. With a queue for each flow it sends all that has room and leaves the round robin.
+    fn send_turn<'n>(host: &mut BorrowedHost<'n>, end: EndpointToken<'n>, ctx: &mut Context) -> bool {
+        let stays = if ctx.settings.nic_queue == NicQueue::PerFlow {
+            host.endpoint_mut(end).blocked = false;
+            TcpEnd::send_available(host, end, ctx);
+            false
+        } else if let Some(sent) = &host.poll_segment(end, ctx) {
+            host.send_segment(end, sent, ctx);
+            while TcpEnd::of(&host.endpoint_mut(end).protocol).connection.is_super_packet_partly_sent() {
+                let Some(sent) = &host.poll_segment(end, ctx) else { break };
+                host.send_segment(end, sent, ctx);
+            }
+            true
+        } else {
+            host.endpoint_mut(end).blocked = false;
+            false
+        };
+        host.endpoint_mut(end).schedule_timer::<TcpEnd>(ctx);
+        stays
+    }
+}
