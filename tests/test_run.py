@@ -308,3 +308,21 @@ def test_a_finished_flow_takes_a_hundred_bytes():
     assert few > 25_000
     assert many > 300_000
     assert (large - small) / (many - few) < 100
+
+
+@pytest.mark.parametrize("sack", [False, True])
+@pytest.mark.parametrize("gro", [False, True])
+def test_bytes_sent_again_are_received_once(gro, sack):
+    """What GRO holds until the end of a poll may have come before."""
+    on, selective = str(gro).lower(), str(sack).lower()
+    lossy = f"""
+stop = {{ time = "5 s", when_finished = true }}
+topology = {{ kind = "star", hosts = 3, link = {{ rate = "10 Gbps", delay = "10 us" }} }}
+host = {{ gro = {on} }}
+switch = {{ buffer = "30 KB" }}
+transport = {{ preset = "cubic", fast_retransmit = {selective}, rto_min = "100 us", sack = {selective} }}
+workload = [{{ kind = "n_to_1", size = "400 KB" }}]
+"""
+    run = pf.run(lossy)
+    assert run.summary["retransmits"] > 50
+    assert pl.DataFrame(run.throughput)["received_bytes"].sum() == 800_000

@@ -92,9 +92,10 @@ pub fn jobs(jobs: &[JobResult], names: &Names) -> Columns {
         finish_us or null = optional(jobs.iter().map(|job| job.finish.map(Time::as_us_f64)));
         /// finish - start
         time_us or null = us(JobResult::time);
-        /// Time on ideal hardware (docs/models/applications.md)
+        /// Time on ideal hardware, whose NICs send and receive one message after the other: no bound, since messages that share
+        /// a NIC may end earlier together (docs/models/applications.md)
         ideal_us or null = us(|job| job.ideal);
-        /// time / ideal
+        /// time / ideal; below 1 where messages overlap better than one after the other
         slowdown or null = optional(jobs.iter().map(|job| ratio(job.time(), job.ideal)));
         /// Time in this network without the other workloads, with `alone = true`
         alone_us or null = us(|job| job.alone);

@@ -118,9 +118,9 @@ impl ReceiverExtensions {
         self.gro.as_ref().map_or(at, |gro| at.min(gro.ends))
     }
 
-    /// Bytes held until the end of a NIC poll.
-    pub(super) fn bytes_held_by_gro(&self) -> u64 {
-        self.gro.as_ref().map_or(0, |gro| gro.bytes_held_by_gro())
+    /// What waits for the end of a NIC poll.
+    pub(super) fn segment_held_by_gro(&self) -> Option<&Segment> {
+        self.gro.as_ref()?.held_segment()
     }
 
     /// Queues `bytes` for the application, which reads at its own rate.

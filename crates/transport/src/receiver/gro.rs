@@ -74,9 +74,8 @@ impl GroState {
         (poll > Span::ZERO).then(|| Box::new(GroState { held: None, frame: 0, ends: Time::MAX, poll, rules }))
     }
 
-    /// Held bytes.
-    pub(super) fn bytes_held_by_gro(&self) -> u64 {
-        self.held.map_or(0, |held| u64::from(held.segment.len))
+    pub(super) fn held_segment(&self) -> Option<&Segment> {
+        self.held.as_ref().map(|held| &held.segment)
     }
 
     /// The peer's segment size, as shown by a received segment of `len` bytes.

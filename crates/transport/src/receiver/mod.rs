@@ -97,8 +97,19 @@ impl Receiver {
     /// Bytes that have come, each counted once, those above a gap included.
     #[inline]
     pub(crate) fn received_bytes(&self) -> u64 {
-        let held = self.adaptive.as_ref().map_or(0, |adaptive| adaptive.bytes_held_by_gro());
-        self.rcv_nxt + held + self.ranges.iter().map(|range| range.end - range.start).sum::<u64>()
+        let above_gap = self.ranges.iter().map(|range| range.end - range.start).sum::<u64>();
+        self.rcv_nxt + above_gap + self.new_bytes_held_by_gro()
+    }
+
+    /// Bytes that wait for the end of a NIC poll and have not come before: not those that were sent again.
+    fn new_bytes_held_by_gro(&self) -> u64 {
+        let held = self.adaptive.as_ref().and_then(|adaptive| adaptive.segment_held_by_gro());
+        let Some(&Segment { seq, len, .. }) = held else { return 0 };
+        let ahead = i64::from(self.space.sequence_distance(seq, self.rcv_nxt));
+        let offset = |ahead: i64| self.rcv_nxt + ahead.clamp(0, i64::from(self.window)) as u64;
+        let (start, end) = (offset(ahead), offset(ahead + i64::from(len)));
+        let overlap = |range: &OutOfOrderRange| range.end.min(end).saturating_sub(range.start.max(start));
+        end - start - self.ranges.iter().map(overlap).sum::<u64>()
     }
 
     /// Whether frames are merged (GRO) before processing.
