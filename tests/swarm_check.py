@@ -79,6 +79,32 @@ def violations(tables: Tables, resolved: Row) -> Iterator[str]:
     yield from _ports(tables, resolved)
     yield from _switches(tables)
     yield from _lossless(tables, resolved)
+    yield from _sums(tables, resolved)
+
+
+def _sums(tables: Tables, resolved: Row) -> Iterator[str]:
+    """Counters that are kept in two places, or split by cause, agree."""
+    pairs = {name for name, spec in _transports(resolved) if spec["kind"] == "rdma"}
+    for flow in tables.flows:
+        causes = flow["repeats_by_nak"] + flow["repeats_by_timeout"]
+        if flow["transport"] in pairs and causes != flow["retransmits"]:
+            yield f"flow {flow['flow']}: {flow['retransmits']} packets sent again for {causes} causes"
+        if flow["reply_retransmits"] > flow["retransmits"] or flow["reply_timeouts"] > flow["timeouts"]:
+            yield f"flow {flow['flow']}: more sent again of the reply than of all"
+    totals = {name: sum(port[name] for port in tables.ports) for name in ("pauses_sent", "pauses_received")}
+    if totals["pauses_received"] > totals["pauses_sent"]:
+        yield f"more pauses received than sent: {totals}"
+    received: Counter[str] = Counter()
+    for row in tables.frames["throughput"].to_dicts():
+        received[row["workload"]] += row["received_bytes"]
+    delivered: Counter[str] = Counter()
+    for flow in tables.flows:
+        delivered[flow["workload"]] += flow["delivered_bytes"]
+    complete = all(flow["status"] == "finished" for flow in tables.flows)
+    for workload, due in delivered.items():
+        got = received[workload]
+        if got < due or (complete and got != due):
+            yield f"{workload}: {got} bytes received, {due} delivered"
 
 
 def _flows(tables: Tables) -> Iterator[str]:
