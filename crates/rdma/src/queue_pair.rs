@@ -1,7 +1,7 @@
 //! A queue pair: a requester and a responder with a common congestion control, as a sans-IO endpoint.
 
 use crate::cc::hpcc::Telemetry;
-use crate::cc::{Control, ControlChanges, Controller};
+use crate::cc::{ControlChanges, ControlName, ControlParameters, Controller};
 use crate::packet::{Opcode, Packet, WIRE_OVERHEAD};
 use crate::receiver::{CnpLimiter, Receiver};
 use crate::sender::{Failure, Sender, Verb};
@@ -98,7 +98,9 @@ table! {
         /// Changed constants of TIMELY and HPCC
         changes: ControlChanges = part(ControlChanges::read);
         /// Congestion control
-        control: Control = from(Control::None);
+        control: ControlName = from(ControlName::None);
+        /// What it follows from besides
+        parameters: ControlParameters = from(ControlParameters::default());
     }
     pub fn part(t);
 }

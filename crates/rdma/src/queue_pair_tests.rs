@@ -4,9 +4,9 @@
 )]
 
 use super::*;
-use crate::cc::swift::SwiftSettings;
-use crate::cc::timely::TimelySettings;
-use crate::cc::{Control, ControlChanges, NsccNetwork};
+use crate::cc::line_rate::LineRate;
+use crate::cc::swift::{Swift, SwiftSettings};
+use crate::cc::timely::{Timely, TimelySettings};
 use crate::packet::Syndrome;
 use pauseframe_units::Span;
 
@@ -39,7 +39,8 @@ fn settings() -> QueuePairSettings {
         link_overhead: 38,
         window: SideWindow::NONE,
         line: 100_000_000_000,
-        control: Control::None,
+        control: ControlName::None,
+        parameters: ControlParameters::default(),
     }
 }
 
@@ -124,8 +125,17 @@ fn selective_repeat_sends_lost_packets_only() {
 fn the_round_trip_is_that_of_the_packet_that_fills_the_gap() {
     let line = settings().line;
     let timely = TimelySettings { low_ns: 3_000, minimum_rtt_ns: 1_000, ..TimelySettings::for_line(line) };
-    let irn = QueuePairSettings { selective_repeat: true, control: Control::Timely(timely), ..settings() };
-    let [source, _] = run(irn, 100 * 1024, |turn| (turn % 20 == 7, false));
+    let irn = QueuePairSettings { selective_repeat: true, control: ControlName::Timely, ..settings() };
+    let begin = |source: &mut QueuePair| {
+        let Controller::Timely(control) = &mut source.control else { unreachable!("it is TIMELY") };
+        control.state = Timely::new(timely, line);
+        source.send(100 * 1024);
+    };
+    let mut turn = 0;
+    let [source, _] = exchange(irn, begin, |packet, _| {
+        turn += u64::from(packet.opcode.is_data());
+        (packet.opcode.is_data() && (turn - 1) % 20 == 7, false)
+    });
     assert!(source.stats().retransmits >= 5);
     assert_eq!(source.rate(), line);
 }
@@ -206,9 +216,14 @@ fn sequence_numbers_pass_24_bits() {
 fn a_window_smaller_than_the_coalescing_of_acknowledgements_does_not_wait_for_the_timer() {
     let swift = SwiftSettings { max_window: 3.5, ..SwiftSettings::default() };
     for selective_repeat in [false, true] {
-        let control = Control::Swift(swift, 2);
+        let control = ControlName::Swift;
         let held = QueuePairSettings { control, ack_every: 16, selective_repeat, ..settings() };
-        let [source, sink] = run(held, 1_000_000, |_| (false, false));
+        let begin = |source: &mut QueuePair| {
+            let Controller::Swift(control) = &mut source.control else { unreachable!("it is Swift") };
+            control.state = Swift::new(swift, 2, swift.max_window);
+            source.send(1_000_000);
+        };
+        let [source, sink] = exchange(held, begin, |_, _| (false, false));
         assert_eq!((sink.delivered(), source.stats().timeouts), (1_000_000, 0));
     }
 }
@@ -223,8 +238,10 @@ enum Fate {
 }
 
 fn nscc() -> QueuePairSettings {
-    let network = NsccNetwork { base_rtt: Span::from_us(4), trims: true };
-    QueuePairSettings { unordered: true, control: Control::Nscc(network), retry_count: 7, ..settings() }
+    let parameters =
+        ControlParameters { base_rtt: Span::from_us(4), trims: true, ..ControlParameters::default() };
+    let control = ControlName::Nscc;
+    QueuePairSettings { unordered: true, control, parameters, retry_count: 7, ..settings() }
 }
 
 /// Runs both ends; each data packet takes 1 us and a random delay, so that packets overtake each other.
@@ -401,13 +418,12 @@ fn selective_repeat_requests_missing_responses_only() {
 
 #[test]
 fn marks_of_responses_are_answered_by_the_requester_and_slow_the_responder() {
-    let dcqcn = crate::cc::dcqcn::DcqcnSettings::of(crate::cc::dcqcn::Preset::Paper, settings().line);
     let notification = Some(NotificationPoint {
         interval: Span::from_us(50),
         scope: CnpScope::QueuePair,
         delay: Span::ZERO,
     });
-    let controlled = QueuePairSettings { notification, control: Control::Dcqcn(dcqcn), ..settings() };
+    let controlled = QueuePairSettings { notification, control: ControlName::DcqcnPaper, ..settings() };
     let [source, sink] = exchange(
         controlled,
         |source| source.read(1_000_000),
@@ -604,14 +620,13 @@ fn few_packets_in_flight_have_the_short_timer() {
 fn losses_cut_the_rate_by_slow_restart_and_by_the_adaptive_timer() {
     use RetransmissionTimer::{Adaptive, Ibta};
     let line = settings().line;
-    let dcqcn = crate::cc::dcqcn::DcqcnSettings::of(crate::cc::dcqcn::Preset::Paper, line);
     let rate = |slow_restart, timer, lost| {
         let notification = Some(NotificationPoint {
             interval: Span::from_us(50),
             scope: CnpScope::QueuePair,
             delay: Span::ZERO,
         });
-        let control = Control::Dcqcn(dcqcn);
+        let control = ControlName::DcqcnPaper;
         let pair = QueuePairSettings { timer, slow_restart, notification, control, ..settings() };
         run(pair, 20 * 1024, |turn| (turn == lost, false))[0].rate()
     };
@@ -754,7 +769,7 @@ fn a_window_beside_a_rate_limits_what_is_in_flight() {
         // 52,000 bytes at the line rate, 13,000 at a quarter of it.
         let window = SideWindow { kind, base_rtt: Span::from_ns(4160) };
         let mut pair = QueuePair::new(QueuePairSettings { window, ..settings() });
-        pair.control = Controller::None(line / share);
+        pair.control = Controller::LineRate(LineRate(line / share));
         pair.send(200 * 1024);
         let mut sent = 0;
         for step in 0..2000 {

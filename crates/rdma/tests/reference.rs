@@ -205,7 +205,7 @@ fn hpcc_decides_as_its_simulator_does() {
                 }
                 let mut telemetry = Telemetry::EMPTY;
                 telemetry.push(hop);
-                let update = state.on_ack(acked, next, &telemetry);
+                let update = state.on_telemetry(acked, next, &telemetry);
                 let name = match update {
                     Update::First => "first",
                     Update::Reference => "update",

@@ -24,7 +24,6 @@ pub use vlan::{VlanChoice, VlanRoutes};
 pub use watchdog::{PfcWatchdogSettings, WatchdogAction};
 
 use pauseframe_rdma::QueuePairSettings;
-use pauseframe_rdma::cc::ControlChoice;
 use pauseframe_transport::TcpConfig;
 use pauseframe_units::{BitRate, Bytes, NodeId, Priority, Span, Time};
 use std::sync::Arc;
@@ -161,8 +160,6 @@ impl TransportSettings {
 pub struct RdmaSettings {
     /// The queue pairs. Their line rate and the size of frames follow from the network.
     pub pair: QueuePairSettings,
-    /// Congestion control; its constants may follow from the line rate of the host.
-    pub control: ControlChoice,
     /// Data packets are ECN-capable: ECT(0).
     pub ecn: bool,
     /// IEEE 802.1p priority of CNPs.

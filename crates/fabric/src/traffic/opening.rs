@@ -4,7 +4,6 @@ use super::{OpenConnection, Traffic, source_and_destination_of_side};
 use crate::flow::{ApplicationMessage, FlowRecord, FlowSpec, KeptConnection};
 use crate::order::{EndpointExchange, EndpointOpeningParameters, EndpointOrder};
 use crate::vlan::PickedVlanAndClass;
-use pauseframe_rdma::cc::ControlChoice;
 use pauseframe_units::{Span, Time};
 use std::cmp::Reverse;
 
@@ -54,11 +53,15 @@ impl Traffic {
         self.open_both_endpoints_of_flow(flow, exchanges, now);
     }
 
-    /// Links between the hosts of a flow if its control has a target delay for each link (Swift), otherwise 0.
+    /// Links between the hosts of a flow if its control has a target that follows from them, otherwise 0.
     fn target_links(&self, spec: &FlowSpec) -> u32 {
         let transport = &self.plan.settings.transports[usize::from(spec.transport)];
-        let is_swift = transport.rdma().is_some_and(|rdma| matches!(rdma.control, ControlChoice::Swift(_)));
-        if is_swift && self.vlans.is_none() { self.routes.distance(spec.source, spec.destination) } else { 0 }
+        let follows_links = transport.rdma().is_some_and(|rdma| rdma.pair.control.follows_links());
+        if follows_links && self.vlans.is_none() {
+            self.routes.distance(spec.source, spec.destination)
+        } else {
+            0
+        }
     }
 
     pub(super) fn open_both_endpoints_of_flow(

@@ -10,9 +10,8 @@ use pauseframe_fabric::{
     PfcSettings, PortPriorityReport, ProtocolSettings, QueueDiscipline, QueueLengthThreshold, RdmaSettings,
     Red, Scheduler, Settings, SharedBuffer, StepMarker, TransportSettings, ValueByPort,
 };
-use pauseframe_rdma::cc::dcqcn::{DcqcnChanges, Preset};
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
-use pauseframe_rdma::cc::{Control, ControlChoice, NsccNetwork};
+use pauseframe_rdma::cc::{ControlName, ControlParameters};
 use pauseframe_rdma::{QueuePairSettings, RetransmissionTimer};
 use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star, torus};
 use pauseframe_topology::{NodeKind, Topology};
@@ -114,17 +113,17 @@ fn draw_queue_pairs(rng: &mut Rng, settings: &mut Settings) {
         let control = one_of(
             rng,
             &[
-                ControlChoice::Fixed(Control::None),
-                ControlChoice::Dcqcn(Preset::Paper, DcqcnChanges::default()),
-                ControlChoice::Dcqcn(Preset::ConnectX, DcqcnChanges::default()),
-                ControlChoice::Dcqcn(Preset::Hpcc, DcqcnChanges::default()),
-                ControlChoice::Timely,
-                ControlChoice::Swift(4),
-                ControlChoice::Hpcc { max_stage: 0, flows: None, base_rtt: Span::from_us(20) },
-                ControlChoice::Nscc(NsccNetwork { base_rtt: Span::from_us(20), trims: true }),
+                ControlName::None,
+                ControlName::DcqcnPaper,
+                ControlName::DcqcnConnectx,
+                ControlName::DcqcnHpcc,
+                ControlName::Timely,
+                ControlName::Swift,
+                ControlName::Hpcc,
+                ControlName::Nscc,
             ],
         );
-        let unordered = matches!(control, ControlChoice::Nscc(_));
+        let unordered = control.is_unordered();
         let pair = QueuePairSettings {
             mtu: one_of(rng, &[256, 512, 1024]),
             uses_send: coin(rng),
@@ -133,11 +132,18 @@ fn draw_queue_pairs(rng: &mut Rng, settings: &mut Settings) {
             timeout: Span::from_ms(400),
             selective_repeat: spray || coin(rng),
             unordered,
-            telemetry_bytes: if control.has_telemetry() { TELEMETRY_BYTES } else { 0 },
+            telemetry_bytes: if control.reads_telemetry() { TELEMETRY_BYTES } else { 0 },
+            control,
+            parameters: ControlParameters {
+                base_rtt: Span::from_us(20),
+                links: 4,
+                trims: true,
+                ..ControlParameters::default()
+            },
             ..pair()
         };
         let (ecn, cnp_priority) = (coin(rng), transport.priority);
-        transport.protocol = ProtocolSettings::Rdma(RdmaSettings { pair, control, ecn, cnp_priority });
+        transport.protocol = ProtocolSettings::Rdma(RdmaSettings { pair, ecn, cnp_priority });
     }
 }
 

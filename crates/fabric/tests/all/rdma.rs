@@ -6,10 +6,9 @@ use pauseframe_fabric::{
     MarkAt, MarkSpacing, Marker, NotEctAction, ProtocolSettings, QueueDiscipline, RdmaSettings, Red,
     ScheduledFailure, Settings, TransportSettings, ValueByPort,
 };
-use pauseframe_rdma::cc::dcqcn::{DcqcnChanges, Preset};
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::swift::SwiftSettings;
-use pauseframe_rdma::cc::{Control, ControlChanges, ControlChoice, NsccNetwork};
+use pauseframe_rdma::cc::{ControlChanges, ControlName, ControlParameters};
 use pauseframe_rdma::{CnpScope, NotificationPoint, QueuePairSettings, RetransmissionTimer, SideWindow};
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{fat_tree, star, xgft};
@@ -55,17 +54,28 @@ pub(crate) fn pair() -> QueuePairSettings {
         link_overhead: 0,
         window: SideWindow::NONE,
         line: 1,
-        control: Control::None,
+        control: ControlName::None,
+        parameters: ControlParameters { links: 2, ..ControlParameters::default() },
     }
 }
 
-pub(crate) fn rdma(control: ControlChoice) -> TransportSettings {
-    let rdma = RdmaSettings { pair: pair(), control, ecn: true, cnp_priority: priority(6) };
+pub(crate) fn rdma(control: ControlName) -> TransportSettings {
+    let pair = QueuePairSettings { control, ..pair() };
+    let rdma = RdmaSettings { pair, ecn: true, cnp_priority: priority(6) };
     TransportSettings { protocol: ProtocolSettings::Rdma(rdma), priority: priority(LOSSLESS) }
 }
 
+/// The same in a network with this base round trip, whose switches trim packets or do not.
+fn rdma_in_network(control: ControlName, base_rtt: Span, trims: bool) -> TransportSettings {
+    let mut transport = rdma(control);
+    if let ProtocolSettings::Rdma(rdma) = &mut transport.protocol {
+        rdma.pair.parameters = ControlParameters { base_rtt, trims, ..ControlParameters::default() };
+    }
+    transport
+}
+
 /// Lossless, with headroom beyond what links of a microsecond at 100 Gb/s need.
-pub(crate) fn roce(control: ControlChoice) -> Settings {
+pub(crate) fn roce(control: ControlName) -> Settings {
     Settings { transports: vec![rdma(control)], nic_buffer: 20_000, ..lossless(config(), 500_000) }
 }
 
@@ -87,7 +97,7 @@ fn star_100g(hosts: u32) -> Topology {
     star(hosts, link(100, Span::from_us(1))).unwrap()
 }
 
-pub(crate) const NO_CONTROL: ControlChoice = ControlChoice::Fixed(Control::None);
+pub(crate) const NO_CONTROL: ControlName = ControlName::None;
 
 #[test]
 fn one_queue_pair_fills_the_link_to_within_its_headers() {
@@ -235,7 +245,7 @@ fn dcqcn_stands_at_the_fixed_point_of_the_fluid_model() {
             ..flow(&topology, &format!("host{sender}"), "host0", u64::MAX)
         };
         let flows: Vec<FlowSpec> = (1..=senders).map(long).collect();
-        let mut transport = rdma(ControlChoice::Dcqcn(Preset::Paper, DcqcnChanges::default()));
+        let mut transport = rdma(ControlName::DcqcnPaper);
         let ProtocolSettings::Rdma(rdma) = &mut transport.protocol else { continue };
         if let Some(point) = &mut rdma.pair.notification {
             point.interval = Span::from_us(interval);
@@ -275,7 +285,7 @@ fn tcp_and_rdma_share_a_link() {
     let tcp = TransportSettings::of_tcp(Arc::new(dctcp(10 * MSS)), priority(0));
     let settings = Settings {
         marker: red(100_000, 400_000, 0.2),
-        transports: vec![rdma(ControlChoice::Dcqcn(Preset::ConnectX, DcqcnChanges::default())), tcp],
+        transports: vec![rdma(ControlName::DcqcnConnectx), tcp],
         nic_buffer: 100_000,
         ..roce(NO_CONTROL)
     };
@@ -316,12 +326,12 @@ fn a_receiver_that_is_gone_exhausts_the_retries() {
 #[test]
 fn incasts_end_as_in_the_hpcc_simulator() {
     for (control, senders, end, queue) in [
-        (ControlChoice::Dcqcn(Preset::Hpcc, DcqcnChanges::default()), 2, 901_380.0, 210_952.0),
-        (ControlChoice::Dcqcn(Preset::Hpcc, DcqcnChanges::default()), 8, 3_585_919.0, 378_608.0),
-        (ControlChoice::Dcqcn(Preset::Hpcc, DcqcnChanges::default()), 32, 12_280_683.0, 3_659_725.0),
-        (ControlChoice::Timely, 2, 939_738.0, 252_305.0),
-        (ControlChoice::Timely, 8, 2_957_637.0, 5_546_268.0),
-        (ControlChoice::Timely, 32, 11_155_486.0, 4_534_577.0),
+        (ControlName::DcqcnHpcc, 2, 901_380.0, 210_952.0),
+        (ControlName::DcqcnHpcc, 8, 3_585_919.0, 378_608.0),
+        (ControlName::DcqcnHpcc, 32, 12_280_683.0, 3_659_725.0),
+        (ControlName::Timely, 2, 939_738.0, 252_305.0),
+        (ControlName::Timely, 8, 2_957_637.0, 5_546_268.0),
+        (ControlName::Timely, 32, 11_155_486.0, 4_534_577.0),
     ] {
         let topology = star_100g(senders + 1);
         let flows: Vec<FlowSpec> = (1..=senders)
@@ -376,8 +386,7 @@ fn hpcc_keeps_queues_near_zero_as_in_its_simulator() {
         let flows: Vec<FlowSpec> = (1..=senders)
             .map(|sender| flow(&topology, &format!("host{sender}"), "host0", 4_000_000))
             .collect();
-        let mut transport =
-            rdma(ControlChoice::Hpcc { max_stage: 0, flows: None, base_rtt: Span::from_ns(4160) });
+        let mut transport = rdma_in_network(ControlName::Hpcc, Span::from_ns(4160), false);
         if let ProtocolSettings::Rdma(rdma) = &mut transport.protocol {
             (rdma.pair.mtu, rdma.pair.telemetry_bytes) = (1000, TELEMETRY_BYTES);
         }
@@ -415,8 +424,7 @@ fn hpcc_uses_fast_uplinks_as_in_its_simulator() {
     let flows: Vec<FlowSpec> = (0..8)
         .map(|i| flow(&topology, &format!("host{i}"), &format!("host{}", (i + 5) % 8), 4_000_000))
         .collect();
-    let mut transport =
-        rdma(ControlChoice::Hpcc { max_stage: 0, flows: None, base_rtt: Span::from_ns(12_240) });
+    let mut transport = rdma_in_network(ControlName::Hpcc, Span::from_ns(12_240), false);
     if let ProtocolSettings::Rdma(rdma) = &mut transport.protocol {
         (rdma.pair.mtu, rdma.pair.telemetry_bytes) = (1000, TELEMETRY_BYTES);
     }
@@ -436,7 +444,7 @@ fn hpcc_uses_fast_uplinks_as_in_its_simulator() {
 #[test]
 fn swift_keeps_the_queue_that_its_target_delay_asks_for() {
     let topology = star_100g(3);
-    let settings = Settings { nic_buffer: 3_000, ..roce(ControlChoice::Swift(2)) };
+    let settings = Settings { nic_buffer: 3_000, ..roce(ControlName::Swift) };
     // The integral of the queue over a run, in byte picoseconds, and its length.
     let queued = |bytes: u64| {
         let flows = ["host1", "host2"].map(|from| flow(&topology, from, "host0", bytes));
@@ -466,9 +474,8 @@ fn swift_keeps_the_queue_that_its_target_delay_asks_for() {
 fn htsim(seed: u64, trims: bool) -> (Topology, Settings) {
     let channel = link(100, Span::from_us(1));
     let topology = fat_tree(4, channel, channel).unwrap();
-    let network = NsccNetwork { base_rtt: Span(14_022_720), trims };
     let queue = if trims { 178_450 } else { 892_250 };
-    let mut transport = rdma(ControlChoice::Nscc(network));
+    let mut transport = rdma_in_network(ControlName::Nscc, Span(14_022_720), trims);
     transport.priority = priority(0);
     if let ProtocolSettings::Rdma(rdma) = &mut transport.protocol {
         rdma.pair = QueuePairSettings {

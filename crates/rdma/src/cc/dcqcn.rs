@@ -3,6 +3,8 @@
 //!
 //! Rates are whole bits per second and truncated after each operation, as in the reference runs.
 
+use super::{ControlKind, RateControl};
+use crate::queue_pair::QueuePairSettings;
 use pauseframe_schema::bounds::Above;
 use pauseframe_schema::{choices, table};
 use pauseframe_units::{BitRate, Bytes, Span, Time};
@@ -282,7 +284,7 @@ impl Dcqcn {
     }
 
     /// Bytes have been sent.
-    pub fn on_sent(&mut self, bytes: u64) {
+    pub fn count_sent(&mut self, bytes: u64) {
         let Some(period) = self.settings.byte_counter.filter(|_| self.seen_cnp) else { return };
         self.bytes += bytes;
         if self.bytes >= period {
@@ -362,6 +364,39 @@ impl Dcqcn {
         self.rate = self.rate / 2 + self.target / 2;
         self.stages[by] += 1;
         self.rose_since_cut = true;
+    }
+}
+
+impl ControlKind for Dcqcn {
+    type Form = Preset;
+    const REACTS_TO_CNPS: bool = true;
+
+    fn new(preset: Preset, settings: &QueuePairSettings) -> Dcqcn {
+        let constants = DcqcnSettings::of(preset, settings.line).with(&settings.parameters.dcqcn);
+        Dcqcn::new(constants, settings.line)
+    }
+}
+
+impl RateControl for Dcqcn {
+    fn rate(&self) -> u64 {
+        self.rate()
+    }
+
+    fn on_sent(&mut self, bytes: u64, now: Time) {
+        self.on_timeout(now);
+        self.count_sent(bytes);
+    }
+
+    fn on_cnp(&mut self, now: Time) {
+        self.on_cnp(now);
+    }
+
+    fn deadline(&self) -> Time {
+        self.next_timer().map_or(Time::MAX, |(at, _)| at)
+    }
+
+    fn on_timeout(&mut self, now: Time) {
+        self.on_timeout(now);
     }
 }
 

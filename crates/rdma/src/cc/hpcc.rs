@@ -1,7 +1,8 @@
 //! HPCC (Li et al., SIGCOMM 2019), in the form of its simulator, which sets a rate and derives the window from it, or in
 //! the form of the paper, which sets the window (docs/models/rdma.md lists the differences).
 
-use super::ControlChanges;
+use super::{Acknowledgement, ControlChanges, ControlKind, ControlParameters, RateControl};
+use crate::queue_pair::QueuePairSettings;
 use pauseframe_units::Span;
 
 /// Maximum number of hops in a packet's telemetry.
@@ -49,7 +50,7 @@ impl Hop {
 }
 
 /// Units of the telemetry: 128 bytes sent and 80 bytes of queue, times a power of two.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Quantum {
     shift: u32,
 }
@@ -262,7 +263,7 @@ impl Hpcc {
     }
 
     /// Everything up to `acked` has arrived, `next` is the next sequence number to send (bytes), and the acknowledgement brings `hops`.
-    pub fn on_ack(&mut self, acked: u64, next: u64, now: &Telemetry) -> Update {
+    pub fn on_telemetry(&mut self, acked: u64, next: u64, now: &Telemetry) -> Update {
         let is_first = self.last.hops().is_empty();
         let busiest = self.busiest(self.last.hops(), now.hops());
         self.last = *now;
@@ -346,6 +347,34 @@ impl Hpcc {
         self.rate = ((next * 8e9 / base_rtt_ns as f64) as u64).clamp(1, self.line);
         if is_due {
             (self.reference_window, self.reference, self.stage) = (next, self.rate, stage);
+        }
+    }
+}
+
+impl ControlKind for Hpcc {
+    type Form = ();
+    const READS_TELEMETRY: bool = true;
+    const HAS_WINDOW: bool = true;
+
+    fn new((): (), settings: &QueuePairSettings) -> Hpcc {
+        let ControlParameters { hpcc_max_stage, hpcc_flows, base_rtt, quantum, .. } = settings.parameters;
+        let constants = HpccSettings::for_line(settings.line, hpcc_max_stage, hpcc_flows, base_rtt, quantum);
+        Hpcc::new(constants.with(&settings.changes), settings.line)
+    }
+}
+
+impl RateControl for Hpcc {
+    fn rate(&self) -> u64 {
+        self.rate()
+    }
+
+    fn own_window(&self) -> Option<u64> {
+        Some(self.window())
+    }
+
+    fn on_ack(&mut self, ack: &Acknowledgement) {
+        if !ack.telemetry.hops().is_empty() {
+            self.on_telemetry(ack.acked, ack.next, ack.telemetry);
         }
     }
 }

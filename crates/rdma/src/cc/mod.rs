@@ -1,47 +1,197 @@
-//! Congestion controls: each has a file with its constants and reaction, and a variant of [`Control`] and
-//! [`Controller`].
+//! Congestion controls of queue pairs: the interface, and their registry.
+//!
+//! To add one: a file here with its constants, a [`RateControl`] and a [`ControlKind`], and a row in `registry!` below. Scenario files (`rdma_control`), their
+//! reference, Python and the JSON Schema know it from that row (docs/how-to/extend-the-core.md).
 
 pub mod dcqcn;
 pub mod hpcc;
+pub(crate) mod line_rate;
 pub mod nscc;
 pub mod swift;
 pub mod timely;
 
 use crate::queue_pair::QueuePairSettings;
-use dcqcn::{Dcqcn, DcqcnChanges, DcqcnSettings, Preset};
-use hpcc::{Hpcc, HpccSettings, Quantum, Telemetry};
-use nscc::{Nscc, NsccSettings};
+use dcqcn::DcqcnChanges;
+use hpcc::{Quantum, Telemetry};
 use pauseframe_schema::bounds::Above;
-use pauseframe_schema::table;
+use pauseframe_schema::{choices, table};
 use pauseframe_units::{BitRate, Span, Time};
 use std::ops::RangeInclusive;
-use swift::{Swift, SwiftSettings};
-use timely::{Timely, TimelySettings};
 
-/// A congestion control with its constants.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Control {
-    /// Constant line rate: PFC alone.
-    None,
-    /// DCQCN.
-    Dcqcn(DcqcnSettings),
-    /// TIMELY.
-    Timely(TimelySettings),
-    /// Swift on a path with this number of hops.
-    Swift(SwiftSettings, u32),
-    /// HPCC.
-    Hpcc(HpccSettings),
-    /// NSCC.
-    Nscc(NsccNetwork),
+/// A congestion control of a queue pair, which steers its rate, its window, or both.
+pub(crate) trait RateControl {
+    /// Bits per second.
+    fn rate(&self) -> u64;
+    /// Bytes that may be in flight; `None`: it has no window.
+    fn own_window(&self) -> Option<u64> {
+        None
+    }
+    /// A packet with so many bytes has left.
+    fn on_sent(&mut self, _bytes: u64, _now: Time) {}
+    /// Packets have been acknowledged.
+    fn on_ack(&mut self, _ack: &Acknowledgement) {}
+    /// A congestion notification has come.
+    fn on_cnp(&mut self, _now: Time) {}
+    /// Packets are sent again.
+    fn on_loss(&mut self, _now: Time) {}
+    /// When [`RateControl::on_timeout`] is due.
+    fn deadline(&self) -> Time {
+        Time::MAX
+    }
+    /// Timers of the control may be due.
+    fn on_timeout(&mut self, _now: Time) {}
+    /// Packets of unordered delivery have arrived.
+    fn on_unordered_ack(&mut self, _sample: &nscc::Sample) {}
+    /// A packet of unordered delivery was trimmed.
+    fn on_trimmed(&mut self, _sample: &nscc::Sample) {}
+    /// Bytes of unordered delivery were lost without a trace.
+    fn on_unordered_timeout(&mut self, _bytes: u64) {}
 }
 
-/// What the constants of NSCC follow from.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct NsccNetwork {
+/// What the registry knows of a control.
+pub(crate) trait ControlKind: RateControl + Sized {
+    /// What tells rows of the registry apart that share this control.
+    type Form;
+    /// Its data packets carry telemetry of switches, which acknowledgements return.
+    const READS_TELEMETRY: bool = false;
+    /// It reacts to CNPs; for no other does the receiver send them.
+    const REACTS_TO_CNPS: bool = false;
+    /// It limits the bytes in flight by itself.
+    const HAS_WINDOW: bool = false;
+    /// Its target follows from the number of links on the path.
+    const FOLLOWS_LINKS: bool = false;
+    /// It is part of a transport that delivers in any order.
+    const IS_UNORDERED: bool = false;
+
+    /// The state of a queue pair at its beginning.
+    fn new(form: Self::Form, settings: &QueuePairSettings) -> Self;
+}
+
+macro_rules! registry {
+    ($( $control:ident($ty:ty) { $( $(#[doc = $doc:literal])+ $name:ident = $text:literal => $form:expr; )+ } )+) => {
+        choices! {
+            /// Congestion controls of queue pairs
+            pub enum ControlName { $($( $(#[doc = $doc])+ $name = $text ),+),+ }
+        }
+
+        #[derive(Clone, Debug)]
+        pub(crate) enum Controller { $( $control($ty) ),+ }
+
+        impl Controller {
+            pub(crate) fn new(settings: &QueuePairSettings) -> Controller {
+                match settings.control {
+                    $($( ControlName::$name => Controller::$control(ControlKind::new($form, settings)), )+)+
+                }
+            }
+        }
+
+        impl Controller {
+            registry! { @verb [$($control)+] rate(self: &self) -> u64, () }
+            registry! { @verb [$($control)+] own_window(self: &self) -> Option<u64>, () }
+            registry! { @verb [$($control)+] deadline(self: &self) -> Time, () }
+            registry! { @verb [$($control)+] on_sent(self: &mut self, bytes: u64, now: Time) -> (), (bytes, now) }
+            registry! { @verb [$($control)+] on_ack(self: &mut self, ack: &Acknowledgement) -> (), (ack) }
+            registry! { @verb [$($control)+] on_cnp(self: &mut self, now: Time) -> (), (now) }
+            registry! { @verb [$($control)+] on_loss(self: &mut self, now: Time) -> (), (now) }
+            registry! { @verb [$($control)+] on_timeout(self: &mut self, now: Time) -> (), (now) }
+            registry! { @verb [$($control)+] on_unordered_ack(self: &mut self, sample: &nscc::Sample) -> (), (sample) }
+            registry! { @verb [$($control)+] on_trimmed(self: &mut self, sample: &nscc::Sample) -> (), (sample) }
+            registry! { @verb [$($control)+] on_unordered_timeout(self: &mut self, bytes: u64) -> (), (bytes) }
+        }
+
+        impl ControlName {
+            /// Whether its data packets carry telemetry of switches.
+            pub fn reads_telemetry(self) -> bool {
+                match self { $( $( ControlName::$name )|+ => <$ty>::READS_TELEMETRY ),+ }
+            }
+
+            /// Whether it reacts to CNPs.
+            pub fn reacts_to_cnps(self) -> bool {
+                match self { $( $( ControlName::$name )|+ => <$ty>::REACTS_TO_CNPS ),+ }
+            }
+
+            /// Whether it limits the bytes in flight by itself.
+            pub fn has_window(self) -> bool {
+                match self { $( $( ControlName::$name )|+ => <$ty>::HAS_WINDOW ),+ }
+            }
+
+            /// Whether its target follows from the number of links on the path.
+            pub fn follows_links(self) -> bool {
+                match self { $( $( ControlName::$name )|+ => <$ty>::FOLLOWS_LINKS ),+ }
+            }
+
+            /// Whether it is part of a transport that delivers in any order.
+            pub fn is_unordered(self) -> bool {
+                match self { $( $( ControlName::$name )|+ => <$ty>::IS_UNORDERED ),+ }
+            }
+        }
+    };
+    // A verb of `RateControl`, without a table of functions: the calls of the hot path are inlined.
+    (@verb [$($control:ident)+] $verb:ident($own:ident: $($declared:tt)+) -> $out:ty, $args:tt) => {
+        #[inline]
+        pub(crate) fn $verb($($declared)+) -> $out {
+            match $own { $( Controller::$control(state) => state.$verb $args ),+ }
+        }
+    };
+}
+
+registry! {
+    LineRate(line_rate::LineRate) {
+        /// None: line rate, PFC alone
+        None = "none" => ();
+    }
+    Dcqcn(dcqcn::Dcqcn) {
+        /// DCQCN as in the paper (SIGCOMM 2015)
+        DcqcnPaper = "dcqcn_paper" => dcqcn::Preset::Paper;
+        /// DCQCN with the registers of NVIDIA `ConnectX` cards
+        DcqcnConnectx = "dcqcn_connectx" => dcqcn::Preset::ConnectX;
+        /// The same with the increase timer that gives the recovery measured on a ConnectX-5
+        DcqcnCx5Measured = "dcqcn_cx5_measured" => dcqcn::Preset::Cx5Measured;
+        /// DCQCN as the HPCC simulator has it: increases that scale with the line rate
+        DcqcnHpcc = "dcqcn_hpcc" => dcqcn::Preset::Hpcc;
+    }
+    Timely(timely::TimelyControl) {
+        /// TIMELY (SIGCOMM 2015)
+        Timely = "timely" => ();
+    }
+    Swift(swift::SwiftControl) {
+        /// Swift (SIGCOMM 2020), the window for the fabric's delay
+        Swift = "swift" => ();
+    }
+    Hpcc(hpcc::Hpcc) {
+        /// HPCC (SIGCOMM 2019); switches stamp telemetry, 42 bytes of each packet
+        Hpcc = "hpcc" => ();
+    }
+    Nscc(nscc::NsccControl) {
+        /// NSCC as htsim has it: unordered delivery, for sprayed packets, with and without trimming (switch.queue)
+        Nscc = "nscc" => ();
+    }
+}
+
+impl Controller {
+    /// Bytes that may be in flight: the control's own window, or that beside its rate.
+    pub(crate) fn window(&self, settings: &QueuePairSettings) -> Option<u64> {
+        self.own_window().or_else(|| settings.window.bytes(self.rate(), settings.line))
+    }
+}
+
+/// What controls follow from besides the queue pair's settings: the network, and constants that a file has set.
+#[derive(Clone, Copy, PartialEq, Default, Debug)]
+pub struct ControlParameters {
+    /// Constants of DCQCN.
+    pub dcqcn: DcqcnChanges,
+    /// Additive steps of HPCC before the next multiplicative one.
+    pub hpcc_max_stage: u32,
+    /// N of the HPCC paper's additive increase; `None`: the form of the simulator.
+    pub hpcc_flows: Option<u32>,
     /// Round trip of the longest path of the idle network.
     pub base_rtt: Span,
+    /// Links on the path, or on the longest path of the network.
+    pub links: u32,
     /// Switches trim packets that find no room.
     pub trims: bool,
+    /// Unit of the telemetry.
+    pub quantum: Quantum,
 }
 
 const RATES: RangeInclusive<BitRate> = BitRate(1)..=BitRate(100_000_000_000_000);
@@ -66,62 +216,6 @@ table! {
     pub fn part(t);
 }
 
-/// A congestion control before the line rate is known.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum ControlChoice {
-    /// These constants for any line rate.
-    Fixed(Control),
-    /// DCQCN.
-    Dcqcn(Preset, DcqcnChanges),
-    /// TIMELY.
-    Timely,
-    /// Swift on a path with this number of hops.
-    Swift(u32),
-    /// HPCC.
-    Hpcc {
-        /// Additive steps before the next multiplicative one.
-        max_stage: u32,
-        /// N of the paper's additive increase; `None`: the form of the simulator.
-        flows: Option<u32>,
-        /// Base round trip of the network.
-        base_rtt: Span,
-    },
-    /// NSCC.
-    Nscc(NsccNetwork),
-}
-
-impl ControlChoice {
-    /// Whether its packets carry telemetry.
-    pub fn has_telemetry(self) -> bool {
-        matches!(self, ControlChoice::Hpcc { .. } | ControlChoice::Fixed(Control::Hpcc(_)))
-    }
-
-    /// The same on a path of so many links; 0: the longest path of the network.
-    #[must_use]
-    pub fn on_path(self, links: u32) -> ControlChoice {
-        match self {
-            ControlChoice::Swift(_) if links > 0 => ControlChoice::Swift(links),
-            other => other,
-        }
-    }
-
-    /// The constants for a host with a line rate in bits per second, in a network with this unit of telemetry.
-    pub fn resolve(self, line: u64, quantum: Quantum) -> Control {
-        match self {
-            ControlChoice::Fixed(control) => control,
-            ControlChoice::Dcqcn(preset, changes) => {
-                Control::Dcqcn(DcqcnSettings::of(preset, line).with(&changes))
-            }
-            ControlChoice::Timely => Control::Timely(TimelySettings::for_line(line)),
-            ControlChoice::Hpcc { max_stage, flows, base_rtt } => {
-                Control::Hpcc(HpccSettings::for_line(line, max_stage, flows, base_rtt, quantum))
-            }
-            ControlChoice::Swift(hops) => Control::Swift(SwiftSettings::default(), hops),
-            ControlChoice::Nscc(network) => Control::Nscc(network),
-        }
-    }
-}
-
 /// Packets have been acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Acknowledgement<'a> {
@@ -133,139 +227,4 @@ pub(crate) struct Acknowledgement<'a> {
     /// Round-trip time of the last packet.
     pub(crate) rtt: Option<Span>,
     pub(crate) telemetry: &'a Telemetry,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum Controller {
-    None(u64),
-    Dcqcn(Dcqcn),
-    Hpcc(Hpcc),
-    /// With the byte number at which the measured round trip ends.
-    Timely(Timely, u64),
-    Swift {
-        state: Swift,
-        mtu: u32,
-        line: u64,
-    },
-    Nscc(Nscc, u64),
-}
-
-impl Controller {
-    pub(crate) fn new(settings: &QueuePairSettings) -> Controller {
-        let line = settings.line;
-        match settings.control {
-            Control::None => Controller::None(line),
-            Control::Dcqcn(dcqcn) => Controller::Dcqcn(Dcqcn::new(dcqcn, line)),
-            Control::Hpcc(hpcc) => Controller::Hpcc(Hpcc::new(hpcc.with(&settings.changes), line)),
-            Control::Timely(timely) => {
-                Controller::Timely(Timely::new(timely.with(&settings.changes), line), 0)
-            }
-            Control::Nscc(NsccNetwork { base_rtt, trims }) => {
-                let (mtu, full) = (u64::from(settings.mtu), settings.full_packet());
-                let constants = NsccSettings::of(mtu, full, line, base_rtt, trims);
-                Controller::Nscc(Nscc::new(constants), line)
-            }
-            Control::Swift(swift, hops) => {
-                let target = (swift.base_target.0 + u64::from(hops) * swift.per_hop.0) as f64;
-                let window = line as f64 / 8e12 * target / f64::from(settings.mtu);
-                Controller::Swift { state: Swift::new(swift, hops, window), mtu: settings.mtu, line }
-            }
-        }
-    }
-
-    pub(crate) fn rate(&self) -> u64 {
-        match self {
-            Controller::None(line) | Controller::Nscc(_, line) => *line,
-            Controller::Dcqcn(state) => state.rate(),
-            Controller::Hpcc(state) => state.rate(),
-            Controller::Timely(state, _) => state.rate(),
-            Controller::Swift { state, mtu, line } => {
-                // Below one packet, a packet is sent every rtt / window.
-                let paced = state.window() * f64::from(*mtu) * 8e12 / state.rtt().0.max(1) as f64;
-                if state.window() < 1.0 { (paced as u64).clamp(1, *line) } else { *line }
-            }
-        }
-    }
-
-    pub(crate) fn window(&self, settings: &QueuePairSettings) -> Option<u64> {
-        match self {
-            Controller::Swift { state, mtu, .. } => Some((state.window().max(1.0) * f64::from(*mtu)) as u64),
-            Controller::Hpcc(state) => Some(state.window()),
-            Controller::Nscc(state, _) => Some(state.window()),
-            Controller::None(_) | Controller::Dcqcn(_) | Controller::Timely(..) => {
-                settings.window.bytes(self.rate(), settings.line)
-            }
-        }
-    }
-
-    pub(crate) fn on_cnp(&mut self, now: Time) {
-        if let Controller::Dcqcn(state) = self {
-            state.on_cnp(now);
-        }
-    }
-
-    pub(crate) fn on_ack(&mut self, ack: &Acknowledgement) {
-        match self {
-            Controller::Hpcc(state) if !ack.telemetry.hops().is_empty() => {
-                state.on_ack(ack.acked, ack.next, ack.telemetry);
-            }
-            Controller::Timely(state, update_beyond) if ack.acked > *update_beyond => {
-                *update_beyond = ack.next;
-                if let Some(rtt) = ack.rtt {
-                    state.on_rtt(rtt.0 / 1000);
-                }
-            }
-            Controller::Swift { state, .. } => {
-                if let Some(rtt) = ack.rtt {
-                    state.on_ack(ack.packets as f64, rtt, ack.now);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Packets of unordered delivery have arrived.
-    pub(crate) fn on_unordered_ack(&mut self, sample: &nscc::Sample) {
-        if let Controller::Nscc(state, _) = self {
-            state.on_ack(sample);
-        }
-    }
-
-    /// A packet of unordered delivery was trimmed.
-    pub(crate) fn on_trimmed(&mut self, sample: &nscc::Sample) {
-        if let Controller::Nscc(state, _) = self {
-            state.on_trimmed(sample);
-        }
-    }
-
-    /// Bytes of unordered delivery were lost without a trace.
-    pub(crate) fn on_unordered_timeout(&mut self, bytes: u64) {
-        if let Controller::Nscc(state, _) = self {
-            state.on_timeout(bytes);
-        }
-    }
-
-    pub(crate) fn on_loss(&mut self, now: Time) {
-        if let Controller::Swift { state, .. } = self {
-            state.on_loss(now);
-        }
-    }
-
-    pub(crate) fn on_sent(&mut self, bytes: u64, now: Time) {
-        if let Controller::Dcqcn(state) = self {
-            state.on_timeout(now);
-            state.on_sent(bytes);
-        }
-    }
-
-    pub(crate) fn deadline(&self) -> Time {
-        let Controller::Dcqcn(state) = self else { return Time::MAX };
-        state.next_timer().map_or(Time::MAX, |(at, _)| at)
-    }
-
-    pub(crate) fn on_timeout(&mut self, now: Time) {
-        if let Controller::Dcqcn(state) = self {
-            state.on_timeout(now);
-        }
-    }
 }

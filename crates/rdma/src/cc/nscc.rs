@@ -2,6 +2,8 @@
 //!
 //! Windows are whole bytes and truncated after each operation, averages whole picoseconds, as in the reference runs.
 
+use super::{ControlKind, ControlParameters, RateControl};
+use crate::queue_pair::QueuePairSettings;
 use pauseframe_units::{Span, Time};
 
 /// Constants of NSCC, which follow from the network.
@@ -301,5 +303,47 @@ impl Nscc {
 
     fn keep_bounds(&mut self) {
         self.window = self.window.max(self.settings.packet).min(self.most);
+    }
+}
+
+/// NSCC of a queue pair.
+#[derive(Clone, Debug)]
+pub(crate) struct NsccControl {
+    state: Nscc,
+    line: u64,
+}
+
+impl ControlKind for NsccControl {
+    type Form = ();
+    const HAS_WINDOW: bool = true;
+    const IS_UNORDERED: bool = true;
+
+    fn new((): (), settings: &QueuePairSettings) -> NsccControl {
+        let ControlParameters { base_rtt, trims, .. } = settings.parameters;
+        let (mtu, line) = (u64::from(settings.mtu), settings.line);
+        let constants = NsccSettings::of(mtu, settings.full_packet(), line, base_rtt, trims);
+        NsccControl { state: Nscc::new(constants), line }
+    }
+}
+
+impl RateControl for NsccControl {
+    fn rate(&self) -> u64 {
+        self.line
+    }
+
+    fn own_window(&self) -> Option<u64> {
+        Some(self.state.window())
+    }
+
+    fn on_unordered_ack(&mut self, sample: &Sample) {
+        self.state.on_ack(sample);
+    }
+
+    fn on_trimmed(&mut self, sample: &Sample) {
+        self.state.on_trimmed(sample);
+    }
+
+    fn on_unordered_timeout(&mut self, bytes: u64) {
+        self.state.on_timeout(bytes);
     }
 }

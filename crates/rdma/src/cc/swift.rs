@@ -1,6 +1,8 @@
 //! Swift (Kumar et al., SIGCOMM 2020, Algorithm 1) with the constants of htsim's `swift.cpp`, whose authors call them
 //! guesses. It has one window for the delay of the fabric; the paper's second window, for host delay, is not modelled.
 
+use super::{Acknowledgement, ControlKind, RateControl};
+use crate::queue_pair::QueuePairSettings;
 use pauseframe_units::{Span, Time};
 
 /// Constants of Swift; windows in packets.
@@ -104,5 +106,50 @@ impl Swift {
             self.window = (self.window * (1.0 - self.settings.most_decrease)).max(self.settings.min_window);
             self.last_decrease = now;
         }
+    }
+}
+
+/// Swift of a queue pair.
+#[derive(Clone, Debug)]
+pub(crate) struct SwiftControl {
+    pub(crate) state: Swift,
+    mtu: u32,
+    line: u64,
+}
+
+impl ControlKind for SwiftControl {
+    type Form = ();
+    const HAS_WINDOW: bool = true;
+    const FOLLOWS_LINKS: bool = true;
+
+    /// It begins with the window that fills the line at the target delay.
+    fn new((): (), settings: &QueuePairSettings) -> SwiftControl {
+        let QueuePairSettings { mtu, line, .. } = *settings;
+        let (swift, links) = (SwiftSettings::default(), settings.parameters.links);
+        let target = (swift.base_target.0 + u64::from(links) * swift.per_hop.0) as f64;
+        let window = line as f64 / 8e12 * target / f64::from(mtu);
+        SwiftControl { state: Swift::new(swift, links, window), mtu, line }
+    }
+}
+
+impl RateControl for SwiftControl {
+    /// Below one packet, a packet is sent every rtt / window.
+    fn rate(&self) -> u64 {
+        let paced = self.state.window() * f64::from(self.mtu) * 8e12 / self.state.rtt().0.max(1) as f64;
+        if self.state.window() < 1.0 { (paced as u64).clamp(1, self.line) } else { self.line }
+    }
+
+    fn own_window(&self) -> Option<u64> {
+        Some((self.state.window().max(1.0) * f64::from(self.mtu)) as u64)
+    }
+
+    fn on_ack(&mut self, ack: &Acknowledgement) {
+        if let Some(rtt) = ack.rtt {
+            self.state.on_ack(ack.packets as f64, rtt, ack.now);
+        }
+    }
+
+    fn on_loss(&mut self, now: Time) {
+        self.state.on_loss(now);
     }
 }

@@ -1,6 +1,7 @@
 //! TIMELY (Mittal et al., SIGCOMM 2015, Algorithm 1), with one reaction per round trip.
 
-use super::ControlChanges;
+use super::{Acknowledgement, ControlChanges, ControlKind, RateControl};
+use crate::queue_pair::QueuePairSettings;
 
 /// Constants of TIMELY; times in nanoseconds, rates in bits per second.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -145,5 +146,37 @@ impl Timely {
         let floor = self.settings.minimum_rate.min(self.line);
         self.rate = ((self.rate as f64 * factor) as u64).max(floor);
         self.rises = 0;
+    }
+}
+
+/// TIMELY of a queue pair, with the byte number at which the measured round trip ends.
+#[derive(Clone, Debug)]
+pub(crate) struct TimelyControl {
+    pub(crate) state: Timely,
+    update_beyond: u64,
+}
+
+impl ControlKind for TimelyControl {
+    type Form = ();
+
+    fn new((): (), settings: &QueuePairSettings) -> TimelyControl {
+        let constants = TimelySettings::for_line(settings.line).with(&settings.changes);
+        TimelyControl { state: Timely::new(constants, settings.line), update_beyond: 0 }
+    }
+}
+
+impl RateControl for TimelyControl {
+    fn rate(&self) -> u64 {
+        self.state.rate()
+    }
+
+    fn on_ack(&mut self, ack: &Acknowledgement) {
+        if ack.acked <= self.update_beyond {
+            return;
+        }
+        self.update_beyond = ack.next;
+        if let Some(rtt) = ack.rtt {
+            self.state.on_rtt(rtt.0 / 1000);
+        }
     }
 }

@@ -1,15 +1,14 @@
 //! The transports of a network: what a scenario declares, and what follows from the hosts, the switches and the paths.
 
 use crate::spec::{
-    EcnCapability, HostSpec, InitialWindow, Protocol, QueueDiscipline, RdmaControlName, RdmaSpec, Scenario,
-    TcpSpec, TransportSpec, UdpSpec, WorkloadKind, WorkloadSpec,
+    EcnCapability, HostSpec, InitialWindow, Protocol, QueueDiscipline, RdmaSpec, Scenario, TcpSpec,
+    TransportSpec, UdpSpec, WorkloadKind, WorkloadSpec,
 };
 use pauseframe_fabric::{
     IdealFctCalculator, ProtocolSettings, RdmaSettings, Settings, TransportSettings, UdpSettings, VlanRoutes,
 };
-use pauseframe_rdma::cc::dcqcn::Preset;
+use pauseframe_rdma::cc::ControlParameters;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
-use pauseframe_rdma::cc::{Control, ControlChoice, NsccNetwork};
 use pauseframe_rdma::{QueuePairSettings, SideWindow};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
@@ -75,36 +74,28 @@ fn tcp_config(tcp: &TcpSpec, host: &HostSpec) -> TcpConfig {
 
 /// `trims`: switches trim packets of this transport.
 fn rdma(spec: &RdmaSpec, mtu: Bytes, trims: bool) -> RdmaSettings {
-    let is_nscc = spec.control == RdmaControlName::Nscc;
-    let dcqcn = |preset| ControlChoice::Dcqcn(preset, spec.dcqcn);
-    let control = match spec.control {
-        RdmaControlName::None => ControlChoice::Fixed(Control::None),
-        RdmaControlName::DcqcnPaper => dcqcn(Preset::Paper),
-        RdmaControlName::DcqcnConnectx => dcqcn(Preset::ConnectX),
-        RdmaControlName::DcqcnCx5Measured => dcqcn(Preset::Cx5Measured),
-        RdmaControlName::DcqcnHpcc => dcqcn(Preset::Hpcc),
-        RdmaControlName::Timely => ControlChoice::Timely,
-        RdmaControlName::Swift => ControlChoice::Swift(0),
-        RdmaControlName::Nscc => ControlChoice::Nscc(NsccNetwork { base_rtt: Span::ZERO, trims }),
-        RdmaControlName::Hpcc => ControlChoice::Hpcc {
-            max_stage: spec.hpcc_max_stage,
-            flows: spec.hpcc_flows,
-            base_rtt: Span::ZERO,
-        },
-    };
-    let telemetry_bytes = if spec.control == RdmaControlName::Hpcc { TELEMETRY_BYTES } else { 0 };
+    let control = spec.control;
+    let telemetry_bytes = if control.reads_telemetry() { TELEMETRY_BYTES } else { 0 };
     let pair = QueuePairSettings {
         mtu: spec.mtu.of(mtu, telemetry_bytes).0 as u32,
-        unordered: is_nscc,
-        // Acknowledgements of NSCC echo marks.
-        notification: (!is_nscc).then_some(spec.cnp),
+        unordered: control.is_unordered(),
+        // Acknowledgements of unordered delivery echo marks.
+        notification: (!control.is_unordered()).then_some(spec.cnp),
         window: SideWindow { kind: spec.window, base_rtt: Span::ZERO },
         telemetry_bytes,
-        slow_restart: spec.pair.slow_restart && matches!(control, ControlChoice::Dcqcn(..)),
+        slow_restart: spec.pair.slow_restart && control.reacts_to_cnps(),
+        control,
+        parameters: ControlParameters {
+            dcqcn: spec.dcqcn,
+            hpcc_max_stage: spec.hpcc_max_stage,
+            hpcc_flows: spec.hpcc_flows,
+            trims,
+            ..ControlParameters::default()
+        },
         ..spec.pair
     };
     let ecn = spec.ecn == EcnCapability::Classic;
-    RdmaSettings { pair, control, ecn, cnp_priority: spec.cnp_priority }
+    RdmaSettings { pair, ecn, cnp_priority: spec.cnp_priority }
 }
 
 /// Sets what follows from the longest path: initial windows of one BDP, the round-trip time by which HPCC divides, and
@@ -136,15 +127,8 @@ pub(super) fn fit_to_network(
                 };
             }
             (ProtocolSettings::Rdma(rdma), _) => {
-                rdma.pair.window.base_rtt = rtt(Span(1));
-                match &mut rdma.control {
-                    ControlChoice::Hpcc { base_rtt, .. }
-                    | ControlChoice::Nscc(NsccNetwork { base_rtt, .. }) => *base_rtt = rtt(Span(1)),
-                    ControlChoice::Swift(hops) => {
-                        *hops = longest.map_or(1, |(a, b)| idle.link_count_between_hosts(a, b));
-                    }
-                    _ => {}
-                }
+                (rdma.pair.window.base_rtt, rdma.pair.parameters.base_rtt) = (rtt(Span(1)), rtt(Span(1)));
+                rdma.pair.parameters.links = longest.map_or(1, |(a, b)| idle.link_count_between_hosts(a, b));
             }
             _ => {}
         }

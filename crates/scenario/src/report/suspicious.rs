@@ -5,12 +5,11 @@
 //! that rank packets, a higher priority in use) and flows with unknown paths (spraying, forwarding tables
 //! with VLANs).
 
-use crate::spec::{
-    Clocks, QueueDiscipline, RdmaControlName, RdmaSpec, Scenario, TransportSpec, WorkloadKind,
-};
+use crate::spec::{Clocks, QueueDiscipline, RdmaSpec, Scenario, TransportSpec, WorkloadKind};
 use pauseframe_fabric::{FlowRecord, FlowStatus, IdealFctCalculator, Network, PortPriorityReport};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, capacities};
 use pauseframe_rdma::WindowKind;
+use pauseframe_rdma::cc::ControlName;
 use pauseframe_rdma::cc::swift::SwiftSettings;
 use pauseframe_results::Names;
 use pauseframe_schema::value::Choice;
@@ -245,14 +244,14 @@ fn advice(scenario: &Scenario, record: &FlowRecord, ports: &[PortPriorityReport]
 /// Why a control of queue pairs shares links unequally (docs/models/rdma.md).
 fn unfair_control(spec: &TransportSpec) -> Option<&'static str> {
     match spec.rdma()?.control {
-        RdmaControlName::Timely => Some(
+        ControlName::Timely => Some(
             "TIMELY has no fixed point: its gradient is zero at any division of the link (docs/models/rdma.md)",
         ),
-        RdmaControlName::Swift => Some(
+        ControlName::Swift => Some(
             "Swift is fair only where target delays match the delays of paths: 3.05 us for each link, whatever its length \
              (docs/models/rdma.md)",
         ),
-        RdmaControlName::Hpcc => Some(
+        ControlName::Hpcc => Some(
             "HPCC shares unequally if windows are a few packets; set transport.hpcc_flows to the flows that share a link \
              (docs/models/rdma.md)",
         ),
@@ -310,8 +309,8 @@ fn has_window(spec: &RdmaSpec) -> bool {
 /// The round trip that a control holds on a path with this idle round trip.
 fn delay(spec: &RdmaSpec, idle: Span) -> Span {
     match spec.control {
-        RdmaControlName::Swift => idle.max(SwiftSettings::default().base_target),
-        RdmaControlName::Nscc => idle * 2,
+        ControlName::Swift => idle.max(SwiftSettings::default().base_target),
+        ControlName::Nscc => idle * 2,
         _ => idle,
     }
 }

@@ -3,11 +3,11 @@
 
 use crate::spec::transport::{CNP_DSCP, CNP_PRIORITY, cnp_limit};
 use crate::spec::{
-    BufferPolicy, ClassSettings, HostSpec, HostStack, NicQueue, PfcSettings, QcnSettings, RdmaControlName,
-    RdmaSpec, RoutingSpec, SharedBuffer, Stop, SwitchSpec, TransportSpec, UdpSpec, WireOverhead,
-    WorkloadKind,
+    BufferPolicy, ClassSettings, HostSpec, HostStack, NicQueue, PfcSettings, QcnSettings, RdmaSpec,
+    RoutingSpec, SharedBuffer, Stop, SwitchSpec, TransportSpec, UdpSpec, WireOverhead, WorkloadKind,
 };
 use pauseframe_fabric::all_ports_of_topology;
+use pauseframe_rdma::cc::ControlName;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::{RetransmissionTimer, WindowKind};
 use pauseframe_schema::document::{Item, Value};
@@ -333,7 +333,7 @@ pub(crate) fn datagrams(ledger: &mut Ledger, host: &HostSpec, workloads: &[Parti
 pub(crate) fn queue_pairs(ledger: &mut Ledger, host: &HostSpec, transports: &[Named]) {
     for (table, spec) in rdma_of(transports) {
         let path = format!("{table}.rdma_mtu");
-        let telemetry = if spec.control == RdmaControlName::Hpcc { TELEMETRY_BYTES } else { 0 };
+        let telemetry = if spec.control.reads_telemetry() { TELEMETRY_BYTES } else { 0 };
         let mtu = spec.mtu.of(host.mtu, telemetry);
         let needed = Bytes(mtu.0 + RDMA_HEADERS + u64::from(telemetry));
         if needed > host.mtu && !ledger.failed(&path) && !ledger.failed("host.mtu") {
@@ -352,10 +352,10 @@ fn rdma_of(transports: &[Named]) -> impl Iterator<Item = (&str, &RdmaSpec)> {
 
 /// Refuses keys of queue pairs that another key leaves without an effect.
 fn idle_keys_of_queue_pairs(ledger: &mut Ledger, path: &str, spec: &RdmaSpec) {
-    let (pair, is_nscc) = (&spec.pair, spec.control == RdmaControlName::Nscc);
+    let (pair, is_nscc) = (&spec.pair, spec.control.is_unordered());
     let unordered = "NSCC delivers in any order by rules of its own";
     let no_cnps = "only DCQCN has CNPs; rdma_control is another";
-    let is_dcqcn = spec.control.is_dcqcn();
+    let is_dcqcn = spec.control.reacts_to_cnps();
     for (key, is_idle, why) in [
         (
             "rdma_receives",
@@ -376,7 +376,7 @@ fn idle_keys_of_queue_pairs(ledger: &mut Ledger, path: &str, spec: &RdmaSpec) {
 /// Changed constants that a congestion control does not have; the form of HPCC with `hpcc_flows` has its own increase.
 fn unused_changes(spec: &RdmaSpec) -> impl Iterator<Item = &'static str> {
     let changes = spec.pair.changes;
-    let (timely, hpcc) = (spec.control == RdmaControlName::Timely, spec.control == RdmaControlName::Hpcc);
+    let (timely, hpcc) = (spec.control == ControlName::Timely, spec.control == ControlName::Hpcc);
     let keys = [
         ("rdma_additive_increase", changes.additive.is_some(), timely || (hpcc && spec.hpcc_flows.is_none())),
         ("rdma_hyper_increase", changes.hyper.is_some(), timely),
@@ -389,8 +389,8 @@ fn unused_changes(spec: &RdmaSpec) -> impl Iterator<Item = &'static str> {
 /// Changed keys of CNPs where nothing sends or obeys them. Control packets of NSCC have the priority of CNPs.
 fn idle_constants(spec: &RdmaSpec) -> impl Iterator<Item = &'static str> {
     let (interval, scope) = cnp_limit(spec.control);
-    let is_dcqcn = spec.control.is_dcqcn();
-    let has_priority = is_dcqcn || spec.control == RdmaControlName::Nscc || spec.pair.ack_as_cnp;
+    let is_dcqcn = spec.control.reacts_to_cnps();
+    let has_priority = is_dcqcn || spec.control.is_unordered() || spec.pair.ack_as_cnp;
     let keys = [
         ("rdma_slow_restart", !spec.pair.slow_restart, is_dcqcn),
         ("rdma_cnp_interval", spec.cnp.interval != interval, is_dcqcn),
@@ -411,7 +411,7 @@ pub(crate) fn controls(ledger: &mut Ledger, transports: &[Named]) {
             let hint = "leave it out, or set rdma_control to one that steers a rate (dcqcn_*, timely, none)";
             ledger.problem(&key, format!("{control} has a window already"), hint);
         }
-        let (is_dcqcn, is_hpcc) = (spec.control.is_dcqcn(), spec.control == RdmaControlName::Hpcc);
+        let (is_dcqcn, is_hpcc) = (spec.control.reacts_to_cnps(), spec.control == ControlName::Hpcc);
         let of_dcqcn = keys_at(ledger, path).into_iter().filter(|key| key.starts_with("dcqcn_"));
         let mut idle: Vec<String> = of_dcqcn.filter(|_| !is_dcqcn).collect();
         idle.extend(idle_constants(spec).map(str::to_owned));
@@ -460,7 +460,7 @@ pub(crate) fn reads(ledger: &mut Ledger, transports: &[Named], workloads: &[Part
                 ));
             }
         }
-        let needs_answers = spec.control.has_window() || spec.control == RdmaControlName::Timely;
+        let needs_answers = spec.control.has_window() || spec.control == ControlName::Timely;
         if needs_answers && storage.read_share > 0.0 {
             let control = spec.control.plain();
             let message = format!(

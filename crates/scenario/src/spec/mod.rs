@@ -53,8 +53,8 @@ pub use topology::custom::CustomLink;
 pub use topology::file::FabricFile;
 pub use topology::*;
 pub use transport::{
-    DatagramsSpec, EcnCapability, InitialWindow, PathMtu, Protocol, RdmaControlName, RdmaSpec, TcpSpec,
-    TransportKindName, TransportSpec,
+    DatagramsSpec, EcnCapability, InitialWindow, PathMtu, Protocol, RdmaSpec, TcpSpec, TransportKindName,
+    TransportSpec,
 };
 
 /// A repeatable run: the same scenario, seed and version give the same bytes.

@@ -3,6 +3,7 @@
 
 use crate::presets::PRESETS;
 use crate::stacks::STACKS;
+use pauseframe_rdma::cc::ControlName;
 use pauseframe_rdma::cc::dcqcn::DcqcnChanges;
 use pauseframe_rdma::{CnpScope, NotificationPoint, QueuePairSettings, WindowKind};
 use pauseframe_schema::document::{Item, Value};
@@ -85,7 +86,7 @@ table! {
         ecn: EcnCapability = or(EcnCapability::Off);
         /// Congestion control of queue pairs
         #[source = "Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al., SIGCOMM 2015; Kumar et al., SIGCOMM 2020; htsim"]
-        control as "rdma_control": RdmaControlName = or(RdmaControlName::DcqcnConnectx);
+        control as "rdma_control": ControlName = or(ControlName::DcqcnConnectx);
         /// Changed constants of DCQCN
         dcqcn: DcqcnChanges = part(DcqcnChanges::read);
         /// Additive steps of HPCC before the next multiplicative one: 0 in the simulator's scripts, 5 in the paper's text
@@ -235,44 +236,6 @@ fn kind(t: &mut Table, key: &'static str, doc: &str, preset: &str) -> TransportK
     kind
 }
 
-choices! {
-    /// Congestion controls of queue pairs
-    pub enum RdmaControlName {
-        /// None: line rate, PFC alone
-        None = "none",
-        /// DCQCN as in the paper (SIGCOMM 2015)
-        DcqcnPaper = "dcqcn_paper",
-        /// DCQCN with the registers of NVIDIA `ConnectX` cards
-        DcqcnConnectx = "dcqcn_connectx",
-        /// The same with the increase timer that gives the recovery measured on a ConnectX-5
-        DcqcnCx5Measured = "dcqcn_cx5_measured",
-        /// DCQCN as the HPCC simulator has it: increases that scale with the line rate
-        DcqcnHpcc = "dcqcn_hpcc",
-        /// TIMELY (SIGCOMM 2015)
-        Timely = "timely",
-        /// Swift (SIGCOMM 2020), the window for the fabric's delay
-        Swift = "swift",
-        /// HPCC (SIGCOMM 2019); switches stamp telemetry, 42 bytes of each packet
-        Hpcc = "hpcc",
-        /// NSCC as htsim has it: unordered delivery, for sprayed packets, with and without trimming (switch.queue)
-        Nscc = "nscc",
-    }
-}
-
-impl RdmaControlName {
-    /// Whether it is a form of DCQCN, the only one that reacts to CNPs.
-    pub(crate) fn is_dcqcn(self) -> bool {
-        use RdmaControlName::{DcqcnConnectx, DcqcnCx5Measured, DcqcnHpcc, DcqcnPaper};
-        matches!(self, DcqcnPaper | DcqcnConnectx | DcqcnCx5Measured | DcqcnHpcc)
-    }
-
-    /// Whether it limits the bytes in flight by itself.
-    pub(crate) fn has_window(self) -> bool {
-        use RdmaControlName::{Hpcc, Nscc, Swift};
-        matches!(self, Hpcc | Nscc | Swift)
-    }
-}
-
 /// Payload of a full packet of a queue pair.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PathMtu {
@@ -329,15 +292,15 @@ impl Setting for PathMtu {
 }
 
 /// How often a receiver may send CNPs, and what shares the limit.
-pub(crate) fn cnp_limit(control: RdmaControlName) -> (Span, CnpScope) {
+pub(crate) fn cnp_limit(control: ControlName) -> (Span, CnpScope) {
     match control {
-        RdmaControlName::DcqcnPaper => (Span::from_us(50), CnpScope::QueuePair),
-        RdmaControlName::DcqcnHpcc => (Span::ZERO, CnpScope::QueuePair),
+        ControlName::DcqcnPaper => (Span::from_us(50), CnpScope::QueuePair),
+        ControlName::DcqcnHpcc => (Span::ZERO, CnpScope::QueuePair),
         _ => (Span::from_us(4), CnpScope::Port),
     }
 }
 
-fn cnp_origin(control: RdmaControlName) -> Origin {
+fn cnp_origin(control: ControlName) -> Origin {
     Origin::Computed(format!("by rdma_control = \"{}\"", control.plain()))
 }
 

@@ -1,19 +1,16 @@
-//! Queue pairs of `RoCEv2` at their endpoints: state and opening here, packets in `packets.rs`.
+//! Queue pairs of `RoCEv2` at their endpoints: the state here, opening in `opening.rs`, packets in `packets.rs`.
 //!
 //! What applications do with them is the same as with TCP: the bytes of an exchange or of a message are a message of the queue pair. No
 //! handshake takes place. Acknowledgements, NAKs and CNPs come from the NIC itself, so they wait for no room in its buffer.
 
+mod opening;
 mod packets;
 
-use super::node::BorrowedHost;
 use super::state::{Protocol, Stream};
-use crate::context::Context;
 use crate::flow::RdmaCounts;
 use crate::frame::TelemetryId;
 use crate::ids::{HostId, NicQueueId};
-use crate::order::{EndpointCounters, EndpointOpeningParameters};
-use crate::settings::RdmaSettings;
-use pauseframe_rdma::cc::hpcc::Quantum;
+use crate::order::EndpointCounters;
 use pauseframe_rdma::{Failure, QueuePair, QueuePairSettings, Stats};
 use pauseframe_transport::ConnectionFailure;
 use pauseframe_units::{Span, Time};
@@ -159,54 +156,5 @@ impl Stream for QueuePairEnd {
             Failure::RetriesExhausted => ConnectionFailure::RetriesExhausted,
             Failure::RnrRetriesExhausted => ConnectionFailure::RnrRetriesExhausted,
         })
-    }
-}
-
-impl BorrowedHost<'_> {
-    /// Opens this end of a queue pair.
-    pub(super) fn open_queue_pair(
-        &mut self,
-        endpoint_key: u32,
-        rdma: &RdmaSettings,
-        opening: EndpointOpeningParameters,
-        ctx: &mut Context,
-    ) {
-        let (spec, exchange, now) = (opening.spec, opening.exchange, ctx.now());
-        let mut pair = QueuePair::new(self.queue_pair_settings(rdma, &opening, ctx));
-        pair.connect(spec.start.max(now));
-        let control_class = ctx.plan.class_index_of_priority(rdma.cnp_priority);
-        let (telemetry, control_queue, told) = (TelemetryId::NONE, NicQueueId(0), Stats::default());
-        let state = QueuePairEnd { pair, telemetry, control_queue, control_class, told };
-        let mut end = self.new_endpoint(Protocol::Rdma(state), endpoint_key, opening);
-        QueuePairEnd::of_mut(&mut end.protocol).control_queue =
-            self.host_mut().nic_queue_of_flow(endpoint_key, end.nodes[1], control_class);
-        end.begin_exchange::<QueuePairEnd>(&exchange, spec.start, now);
-        let end = self.add_endpoint(end);
-        self.update_endpoint::<QueuePairEnd>(end, ctx);
-    }
-
-    /// The settings that queue pairs of a transport share at hosts of one line rate.
-    fn queue_pair_settings(
-        &mut self,
-        rdma: &RdmaSettings,
-        opening: &EndpointOpeningParameters,
-        ctx: &Context,
-    ) -> Arc<QueuePairSettings> {
-        let (transport, links) = (opening.spec.transport, opening.links);
-        let line = self.ports.port_state(self.port).rate.rate().0;
-        let settings = self.rdma_cards_mut().settings.entry((transport, line, links));
-        let settings = settings.or_insert_with(|| {
-            let overhead = ctx.settings.overhead;
-            let priority = ctx.settings.transports[usize::from(transport)].priority;
-            let frame = overhead.frame_size_of_ip_packet(rdma.pair.mtu, priority);
-            let quantum = ctx.plan.telemetry.map_or(Quantum::for_line(line), |telemetry| telemetry.quantum);
-            Arc::new(QueuePairSettings {
-                line,
-                link_overhead: frame - rdma.pair.mtu + overhead.gap,
-                control: rdma.control.on_path(links).resolve(line, quantum),
-                ..rdma.pair
-            })
-        });
-        Arc::clone(settings)
     }
 }

@@ -1,88 +1,23 @@
-//! Unresponsive UDP sources (RFC 768): no acknowledgements, retransmissions or rate control (docs/models/udp.md).
-//!
-//! A source sends datagrams of one size, the last one shorter, at a constant rate from its start until all bytes are sent or its stop time. A random
-//! on-off source is a workload of many such flows. If the socket has no room in its NIC queue or the NIC buffer, the next datagram waits, as in a blocking
-//! send; datagrams that become due meanwhile are lost. Left out: fragmentation (a datagram fits the MTU), checksums, ICMP.
+//! Datagrams are sent and received.
 
-use super::host::BlockedSocket;
-use super::node::{BorrowedHost, EndpointToken};
-use super::state::{Endpoint, Protocol};
+use super::{DatagramSink, DatagramSource};
 use crate::context::Context;
+use crate::endpoint::host::BlockedSocket;
+use crate::endpoint::node::{BorrowedHost, EndpointToken};
+use crate::endpoint::state::{Endpoint, Protocol};
 use crate::flow::DatagramCounts;
 use crate::frame::{FrameContent, Packet};
-use crate::order::{EndpointCounters, EndpointEvent, EndpointOpeningParameters};
+use crate::order::{EndpointEvent, EndpointOpeningParameters};
 use crate::settings::UdpSettings;
 use crate::wire::counters::DropReason;
 use pauseframe_transport::EcnCodepoint;
-use pauseframe_units::{Bytes, Time};
+use pauseframe_units::Bytes;
 
 /// IPv4 and UDP headers, bytes.
 const IPV4_UDP_HEADER_BYTES: u32 = 28;
 
 /// Share of a datagram flow in its NIC queue (Linux: `net.core.wmem_default`).
 const SEND_BUFFER: u64 = 212_992;
-
-/// The sending side of a datagram flow.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DatagramSource {
-    settings: UdpSettings,
-    /// Bytes left to send; `u64::MAX` for a flow that ends at its stop time.
-    remaining: u64,
-    stop: Option<Time>,
-    /// Bytes of the datagram that waits for NIC buffer space; 0 if none does.
-    waiting: u32,
-    /// Datagrams that were not dropped at this host.
-    left: u64,
-    /// Datagrams sent and dropped at this host since the last report.
-    counted: DatagramCounts,
-}
-
-/// The receiving side of a datagram flow.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct DatagramSink {
-    /// Number of datagrams and bytes received, time of the last datagram, and the expected number.
-    received: u64,
-    bytes: u64,
-    last: Time,
-    awaited: u64,
-    /// Datagrams received since the last report, and those of them with CE.
-    counted: u64,
-    ce: u64,
-}
-
-impl DatagramSource {
-    pub(super) fn take_counters(&mut self) -> EndpointCounters {
-        EndpointCounters { datagrams: std::mem::take(&mut self.counted), ..EndpointCounters::default() }
-    }
-
-    /// Takes the next datagram from what is left to send; its bytes.
-    fn next_datagram(&mut self) -> u32 {
-        let len = self.remaining.min(u64::from(self.settings.payload)) as u32;
-        if self.remaining != u64::MAX {
-            self.remaining -= u64::from(len);
-        }
-        self.counted.sent += 1;
-        self.counted.sent_bytes += u64::from(len);
-        len
-    }
-
-    fn is_over_at(&self, now: Time) -> bool {
-        self.remaining == 0 || self.stop.is_some_and(|stop| stop <= now)
-    }
-}
-
-impl DatagramSink {
-    pub(super) fn delivered(&self) -> u64 {
-        self.bytes
-    }
-
-    pub(super) fn take_counters(&mut self) -> EndpointCounters {
-        let delivered = std::mem::take(&mut self.counted);
-        let datagrams = DatagramCounts { delivered, ..DatagramCounts::default() };
-        let ce_packets = std::mem::take(&mut self.ce);
-        EndpointCounters { ce_packets, datagrams, ..EndpointCounters::default() }
-    }
-}
 
 impl Endpoint {
     fn datagram_source_mut(&mut self) -> &mut DatagramSource {
@@ -102,7 +37,7 @@ impl Endpoint {
 
 impl<'n> BorrowedHost<'n> {
     /// Opens the source or the sink of a datagram flow.
-    pub(super) fn open_datagrams(
+    pub(in crate::endpoint) fn open_datagrams(
         &mut self,
         endpoint_key: u32,
         settings: UdpSettings,
@@ -134,7 +69,7 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// The next datagram of a source is due.
-    pub(super) fn on_datagram_due(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
+    pub(in crate::endpoint) fn on_datagram_due(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
         let now = ctx.now();
         let state = self.endpoint_mut(end);
         let priority = ctx.settings.transports[usize::from(state.transport)].priority;
@@ -188,7 +123,11 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// A blocked source sends its waiting datagram and leaves the round robin.
-    pub(super) fn send_waiting_datagram(&mut self, end: EndpointToken<'n>, ctx: &mut Context) -> bool {
+    pub(in crate::endpoint) fn send_waiting_datagram(
+        &mut self,
+        end: EndpointToken<'n>,
+        ctx: &mut Context,
+    ) -> bool {
         let state = self.endpoint_mut(end);
         state.blocked = false;
         let len = state.datagram_source_mut().waiting;
@@ -212,7 +151,13 @@ impl<'n> BorrowedHost<'n> {
 
     /// Delivers a datagram of `len` bytes from the stack to the sink at an endpoint key.
     #[inline(never)]
-    pub(super) fn deliver_datagram(&mut self, to: u32, len: u16, ecn: EcnCodepoint, ctx: &mut Context) {
+    pub(in crate::endpoint) fn deliver_datagram(
+        &mut self,
+        to: u32,
+        len: u16,
+        ecn: EcnCodepoint,
+        ctx: &mut Context,
+    ) {
         let Some(end) = self.find_endpoint_by_key(to) else { return };
         let (now, bytes) = (ctx.now(), u64::from(len));
         let state = self.endpoint_mut(end);
@@ -231,7 +176,12 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// The source has finished: the sink expects `count` datagrams in total.
-    pub(super) fn await_datagrams(&mut self, end: EndpointToken<'n>, count: u64, ctx: &mut Context) {
+    pub(in crate::endpoint) fn await_datagrams(
+        &mut self,
+        end: EndpointToken<'n>,
+        count: u64,
+        ctx: &mut Context,
+    ) {
         let state = self.endpoint_mut(end);
         let (endpoint_key, sink) = (state.key(), state.datagram_sink_mut());
         sink.awaited = count;

@@ -1,0 +1,64 @@
+//! Queue pairs are opened.
+
+use super::QueuePairEnd;
+use crate::context::Context;
+use crate::endpoint::node::BorrowedHost;
+use crate::endpoint::state::{Protocol, Stream};
+use crate::frame::TelemetryId;
+use crate::ids::NicQueueId;
+use crate::order::EndpointOpeningParameters;
+use crate::settings::RdmaSettings;
+use pauseframe_rdma::cc::ControlParameters;
+use pauseframe_rdma::cc::hpcc::Quantum;
+use pauseframe_rdma::{QueuePair, QueuePairSettings, Stats};
+use std::sync::Arc;
+
+impl BorrowedHost<'_> {
+    /// Opens this end of a queue pair.
+    pub(in crate::endpoint) fn open_queue_pair(
+        &mut self,
+        endpoint_key: u32,
+        rdma: &RdmaSettings,
+        opening: EndpointOpeningParameters,
+        ctx: &mut Context,
+    ) {
+        let (spec, exchange, now) = (opening.spec, opening.exchange, ctx.now());
+        let mut pair = QueuePair::new(self.queue_pair_settings(rdma, &opening, ctx));
+        pair.connect(spec.start.max(now));
+        let control_class = ctx.plan.class_index_of_priority(rdma.cnp_priority);
+        let (telemetry, control_queue, told) = (TelemetryId::NONE, NicQueueId(0), Stats::default());
+        let state = QueuePairEnd { pair, telemetry, control_queue, control_class, told };
+        let mut end = self.new_endpoint(Protocol::Rdma(state), endpoint_key, opening);
+        QueuePairEnd::of_mut(&mut end.protocol).control_queue =
+            self.host_mut().nic_queue_of_flow(endpoint_key, end.nodes[1], control_class);
+        end.begin_exchange::<QueuePairEnd>(&exchange, spec.start, now);
+        let end = self.add_endpoint(end);
+        self.update_endpoint::<QueuePairEnd>(end, ctx);
+    }
+
+    /// The settings that queue pairs of a transport share at hosts of one line rate.
+    fn queue_pair_settings(
+        &mut self,
+        rdma: &RdmaSettings,
+        opening: &EndpointOpeningParameters,
+        ctx: &Context,
+    ) -> Arc<QueuePairSettings> {
+        let (transport, links) = (opening.spec.transport, opening.links);
+        let line = self.ports.port_state(self.port).rate.rate().0;
+        let settings = self.rdma_cards_mut().settings.entry((transport, line, links));
+        let settings = settings.or_insert_with(|| {
+            let overhead = ctx.settings.overhead;
+            let priority = ctx.settings.transports[usize::from(transport)].priority;
+            let frame = overhead.frame_size_of_ip_packet(rdma.pair.mtu, priority);
+            let links = if links > 0 { links } else { rdma.pair.parameters.links };
+            let quantum = ctx.plan.telemetry.map_or(Quantum::for_line(line), |telemetry| telemetry.quantum);
+            Arc::new(QueuePairSettings {
+                line,
+                link_overhead: frame - rdma.pair.mtu + overhead.gap,
+                parameters: ControlParameters { quantum, links, ..rdma.pair.parameters },
+                ..rdma.pair
+            })
+        });
+        Arc::clone(settings)
+    }
+}

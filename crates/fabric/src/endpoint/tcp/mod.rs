@@ -1,0 +1,125 @@
+//! TCP at its endpoints: the state here; opening, segments and metrics in `segments.rs`.
+//!
+//! The fabric sees TCP only through its sans-IO verbs: `send_application_data`, `on_segment`, `poll_transmit`, `next_timer_deadline`,
+//! `on_timeout`, `close`.
+
+mod segments;
+
+use super::state::{Protocol, Stream};
+use crate::order::EndpointCounters;
+use pauseframe_transport::{Connection, ConnectionFailure};
+use pauseframe_units::Time;
+
+/// A connection at its endpoint.
+#[derive(Debug)]
+pub(crate) struct TcpEnd {
+    pub(crate) connection: Connection,
+    /// Counters at the last report to the traffic.
+    told: LifetimeCounters,
+    /// When the SYN-ACK came, until it is reported.
+    connected: Option<Time>,
+}
+
+/// Counters of a connection over all flows that it has carried.
+#[derive(Clone, Copy, Default, Debug)]
+struct LifetimeCounters {
+    ce_packets: u64,
+    retransmits: u32,
+    timeouts: u32,
+    loss_probes: u32,
+    undone: u32,
+}
+
+impl TcpEnd {
+    fn lifetime_counters(&self) -> LifetimeCounters {
+        let stats = self.connection.connection_stats();
+        LifetimeCounters {
+            retransmits: stats.retransmits,
+            timeouts: stats.timeouts,
+            ce_packets: stats.ce_received,
+            loss_probes: self.connection.tail_loss_probes_sent(),
+            undone: self.connection.undone_reduction_count(),
+        }
+    }
+
+    pub(super) fn take_counters(&mut self) -> EndpointCounters {
+        let all = self.lifetime_counters();
+        let told = std::mem::replace(&mut self.told, all);
+        EndpointCounters {
+            retransmits: all.retransmits - told.retransmits,
+            timeouts: all.timeouts - told.timeouts,
+            ce_packets: all.ce_packets - told.ce_packets,
+            loss_probes: all.loss_probes - told.loss_probes,
+            undone: all.undone - told.undone,
+            connected: self.connected.take(),
+            ..EndpointCounters::default()
+        }
+    }
+}
+
+impl Stream for TcpEnd {
+    const HAS_OPERATIONS: bool = false;
+    const FAILS_WHILE_CLOSING: bool = false;
+
+    #[inline(always)]
+    fn of(protocol: &Protocol) -> &TcpEnd {
+        let Protocol::Tcp(tcp) = protocol else { unreachable!("the endpoint is one of TCP") };
+        tcp
+    }
+
+    #[inline(always)]
+    fn of_mut(protocol: &mut Protocol) -> &mut TcpEnd {
+        let Protocol::Tcp(tcp) = protocol else { unreachable!("the endpoint is one of TCP") };
+        tcp
+    }
+
+    #[inline(always)]
+    fn delivered(&self) -> u64 {
+        self.connection.delivered_bytes()
+    }
+
+    #[inline(always)]
+    fn sent(&self) -> u64 {
+        self.connection.acked_bytes() + self.connection.flight_size()
+    }
+
+    fn acked(&self) -> u64 {
+        self.connection.acked_bytes()
+    }
+
+    fn write(&mut self, bytes: u64, now: Time) {
+        self.connection.send_application_data(bytes, now);
+    }
+
+    fn read(&mut self, _bytes: u64) {
+        unreachable!("TCP reads by a request and its reply")
+    }
+
+    fn close(&mut self, discards: bool, now: Time) {
+        if discards {
+            self.connection.discard_unsent_application_data();
+        }
+        self.connection.close(now);
+    }
+
+    #[inline(always)]
+    fn deadline(&self, _now: Time) -> Time {
+        self.connection.next_timer_deadline().unwrap_or(Time::MAX)
+    }
+
+    fn on_timeout(&mut self, now: Time) {
+        if self.deadline(now) <= now {
+            self.connection.on_timeout(now);
+        }
+    }
+
+    #[inline(always)]
+    fn is_quiescent(&self) -> bool {
+        self.connection.is_quiescent()
+    }
+
+    #[inline(always)]
+    fn failure(&self) -> Option<ConnectionFailure> {
+        self.connection.connection_failure()
+    }
+}
