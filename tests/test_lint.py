@@ -15,7 +15,9 @@ from pauseframe.devices.read import DeviceFileError, read_fabric
 from pauseframe.lint import lint, output
 from pauseframe.lint.engine import rules
 from pauseframe.lint.export import export
+from pauseframe.lint.finding import rule
 from pauseframe.lint.output import explain
+from pauseframe.lint.patch import fix
 from pauseframe.lint.yang import validate
 from test_fabrics import cli
 
@@ -354,7 +356,7 @@ def test_fix_is_a_patch_that_ends_the_finding(fabric):
     path.write_text(json.dumps(tables))
     broken = path.read_text()
     assert {"PF002", "PF010", "PF030", "PF040"} <= set(codes(fabric))
-    done = cli("lint", fabric, "--fix")
+    done = cli("lint", fabric, "--fix", "--write", fabric.parent / "fixed")
     assert (done.returncode, path.read_text()) == (1, broken)
     for step in json.loads(done.stdout)["leaf0"]:
         table, key, field = (part.replace("~1", "/").replace("~0", "~") for part in step["path"].split("/")[1:])
@@ -362,6 +364,10 @@ def test_fix_is_a_patch_that_ends_the_finding(fabric):
         tables[table][key][field] = step["value"]
     path.write_text(json.dumps(tables))
     assert codes(fabric) == []
+    assert json.loads((fabric.parent / "fixed" / "leaf0" / "config_db.json").read_text()) == tables
+    assert codes(fabric.parent / "fixed") == []
+    assert cli("lint", fabric, "--fix", "--write", fabric.parent / "fixed").returncode == 2  # it is not empty
+    assert cli("lint", fabric, "--write", fabric.parent / "other").returncode == 2
 
 
 HOSTILE = {
@@ -423,10 +429,63 @@ def test_rows_to_a_port_that_nothing_describes_are_exported(tmp_path):
     assert "Ethernet96" in (tmp_path / "back" / "topology.graphml").read_text()
 
 
+def test_two_rules_with_one_code_are_an_error():
+    def mine(reading):
+        """Another rule."""
+        yield from ()
+
+    rules()
+    with pytest.raises(ValueError, match=r"PF003 exists twice: .*schema.check_constraints and .*mine"):
+        rule("PF003", "mine", "nowhere")(mine)
+    assert rules()["PF003"].name == "constraint"
+
+
+def test_a_patch_adds_rows_and_tables(tmp_path):
+    """A deleted row comes back, in a file that lacks even its table; other files of the device keep theirs."""
+    tables = json.loads(json.dumps(LOSSLESS))
+    del tables["BUFFER_PG"]["Ethernet4|3-4"]
+    groups = {"BUFFER_PG": tables.pop("BUFFER_PG")}
+    save(
+        tmp_path, "in/sw/config_db.json", tables | {"VLAN_INTERFACE": {"Vlan9|10.0.0.1/24": {}}, "VLAN": {"Vlan9": {}}}
+    )
+    save(tmp_path, "in/sw/groups.json", groups)
+    save(tmp_path, "in/sw/notes.txt", "not a device file")
+    done = cli("lint", tmp_path / "in", "--fix", "--write", tmp_path / "out")
+    profile = {"profile": "pg_lossless_100000_40m_profile"}
+    assert json.loads(done.stdout) == {
+        "sw": [
+            {"op": "add", "path": "/BUFFER_PG/Ethernet4|3", "value": profile},
+            {"op": "add", "path": "/BUFFER_PG/Ethernet4|4", "value": profile},
+            {"op": "add", "path": "/VLAN_INTERFACE/Vlan9", "value": {}},
+        ]
+    }
+    assert "Ethernet4|4" in json.loads((tmp_path / "out/sw/groups.json").read_text())["BUFFER_PG"]
+    assert "BUFFER_PG" not in json.loads((tmp_path / "out/sw/config_db.json").read_text())
+    assert (tmp_path / "out/sw/notes.txt").exists()
+    assert codes(tmp_path / "out") == []
+
+
+def test_a_patch_writes_references_as_the_image_does(tmp_path):
+    """Images before 202106 write references in brackets."""
+    tables = {"BUFFER_POOL": POOL, "BUFFER_PROFILE": {"p": {"pool": "[BUFFER_POOL|pol]", "size": "0"}}}
+    path = save(tmp_path, "sw.json", tables)
+    (step,) = json.loads(cli("lint", path, "--fix", "--write", tmp_path / "out").stdout)["sw"]
+    assert step == {"op": "replace", "path": "/BUFFER_PROFILE/p/pool", "value": "[BUFFER_POOL|pool]"}
+    assert codes(tmp_path / "out") == []
+
+
+def test_a_dump_of_the_database_is_not_rewritten(tmp_path):
+    path = save(tmp_path, "dump.json", {"PORT|Ethernet0": PORTS["Ethernet0"] | {"admin_status": "UP"}})
+    done = cli("lint", path, "--fix", "--write", tmp_path / "out")
+    assert json.loads(done.stdout)["dump"] == [{"op": "replace", "path": "/PORT/Ethernet0/admin_status", "value": "up"}]
+    assert "dump: not changed" in done.stderr
+    assert (tmp_path / "out" / "dump.json").read_text() == path.read_text()
+
+
 def test_every_rule_has_its_page():
-    for code, rule in rules().items():
-        assert rule.sources, code
-        assert ("Incident: " in rule.text) != ("No incident is known." in rule.text), code
+    for code, known in rules().items():
+        assert known.sources, code
+        assert ("Incident: " in known.text) != ("No incident is known." in known.text), code
         assert (DOCS / f"{code}.md").read_text(encoding="utf-8") == explain(code), f"pauseframe lint --explain {code}"
     listed = (DOCS / "README.md").read_text(encoding="utf-8")
     assert all(f"[{code}]({code}.md)" in listed for code in rules())
@@ -620,7 +679,7 @@ def test_strange_values_never_raise(tmp_path):
                 rows[key] = draw.choice(STRANGE)
         folder = lint_fabrics.write(devices, tmp_path / str(number))
         report = lint([folder])
-        list(output.as_text(report)), output.as_json(report), output.as_sarif(report), output.as_patch(report)
+        list(output.as_text(report)), output.as_json(report), output.as_sarif(report), fix(report)
 
 
 @pytest.mark.parametrize(("into", "found"), [("3", True), ("4", True), ("6", False), ("0", False)])

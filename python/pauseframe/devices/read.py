@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,7 @@ from pauseframe.devices.sonic_db import ConfigDb, documents, looks_like_config_d
 from pauseframe.devices.sonic_schema import TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 MOST_FILES = 20_000
 SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy.json"}
@@ -145,6 +145,8 @@ def _joined(document: ConfigDb, path: Path, reading: Reading) -> bool:
         for key, row in rows.items():
             into.setdefault(key, {}).update(row)
     known.malformed += document.malformed
+    known.joined.append(document.source)
+    known.bracketed |= document.bracketed
     reading.fabric.switches[device] = sonic.switch_of(known, device)
     return True
 
@@ -169,6 +171,16 @@ def _add_switch(document: ConfigDb, name: str, reading: Reading, origin: tuple[P
     if others and not document.case:
         listed = ", ".join(map(shown, others[:8])) + (" …" if len(others) > 8 else "")
         reading.fabric.notes.append(f"{shown(switch.name)}: {len(others)} other tables, not looked at: {listed}")
+
+
+def reread(reading: Reading, changed: Mapping[str, ConfigDb]) -> Reading:
+    """The reading with other CONFIG_DBs for some switches."""
+    fabric = Fabric(dict(reading.fabric.switches), reading.fabric.hosts)
+    again = replace(reading, fabric=fabric, databases={**reading.databases, **changed})
+    for name, database in changed.items():
+        fabric.switches[name] = replace(sonic.switch_of(database, name), name=name)
+    _put_together(again)
+    return again
 
 
 def _put_together(reading: Reading) -> None:

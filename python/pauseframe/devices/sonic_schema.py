@@ -28,9 +28,20 @@ def number(low: int, high: int) -> Check:
     return check
 
 
+@dataclass(frozen=True)
+class OneOf:
+    """Checks for one of the given words."""
+
+    words: tuple[str, ...]
+
+    def __call__(self, text: str) -> str | None:
+        """The fault of a text, or None."""
+        return None if text in self.words else "one of " + ", ".join(self.words)
+
+
 def one_of(*names: str) -> Check:
     """Checks for one of the given words."""
-    return lambda text: None if text in names else "one of " + ", ".join(names)
+    return OneOf(names)
 
 
 def like(pattern: str, meaning: str) -> Check:

@@ -30,9 +30,10 @@ _MODULES = (
 
 @dataclass
 class Report:
-    """The findings, and the files that were read."""
+    """The findings, the rules that were run, and the files that were read."""
 
     reading: Reading
+    rules: Sequence[Rule]
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -64,10 +65,10 @@ def lint(
     return judge(read_fabric(paths, topology=topology), chosen)
 
 
-def judge(reading: Reading, chosen: Iterable[Rule] | None = None) -> Report:
-    """Runs rules on files that were read."""
-    report = Report(reading)
-    for rule in rules().values() if chosen is None else chosen:
+def judge(reading: Reading, chosen: Sequence[Rule] | None = None) -> Report:
+    """Runs rules on files that were read: all rules unless some are chosen."""
+    report = Report(reading, list(rules().values()) if chosen is None else chosen)
+    for rule in report.rules:
         for finding in rule.check(reading):
             finding.code, finding.severity = rule.code, finding.severity or rule.severity
             database = reading.databases.get(finding.place.device)

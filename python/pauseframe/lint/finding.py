@@ -23,13 +23,15 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PatchOperation:
-    """A change to a CONFIG_DB: of a field of a row, or of a row."""
+    """A change to a CONFIG_DB: of a field, or with an empty `field` of a whole row. A missing row is added."""
 
     table: str
     key: str
     field: str
     value: str | None
-    """The new value; None removes the field."""
+    """The new value; None removes the field or the row."""
+    device: str = ""
+    """The device to change; empty for the device of the finding."""
 
 
 @dataclass(slots=True)
@@ -71,12 +73,19 @@ class Rule:
 RULES: dict[str, Rule] = {}
 
 
+def _origin(check: RuleFunction) -> str:
+    return f"{check.__module__}.{check.__qualname__}"
+
+
 def rule(
     code: str, name: str, *sources: str, severity: Severity = Severity.error
 ) -> Callable[[RuleFunction], RuleFunction]:
     """Registers a rule; the rule's docstring is its page, whose first paragraph is the summary."""
 
     def register(check: RuleFunction) -> RuleFunction:
+        known = RULES.get(code)
+        if known is not None and _origin(known.check) != _origin(check):
+            raise ValueError(f"rule {code} exists twice: {_origin(known.check)} and {_origin(check)}")
         text = cleandoc(check.__doc__ or "")
         RULES[code] = Rule(code, name, " ".join(text.split("\n\n")[0].split()), text, sources, severity, check)
         return check

@@ -1,12 +1,12 @@
-"""Prints findings as text, JSON, SARIF, GitHub annotations, and as a patch."""
+"""Prints findings as text, JSON, SARIF and GitHub annotations."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from typing import TYPE_CHECKING
 
 from pauseframe._core import __version__
-from pauseframe.devices.files import pointer, shown
+from pauseframe.devices.files import shown
 from pauseframe.lint.engine import Report, rules
 from pauseframe.lint.finding import Finding, Severity
 
@@ -147,34 +147,6 @@ def _data(text: str) -> str:
 
 def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-class Step(TypedDict):
-    """An operation of a JSON patch."""
-
-    op: str
-    path: str
-    value: NotRequired[str]
-
-
-def as_patch(report: Report) -> dict[str, list[Step]]:
-    """A JSON patch (RFC 6902) for the CONFIG_DB of each device, in the format of `config apply-patch`."""
-    patches: dict[str, list[Step]] = {}
-    for finding in report.findings:
-        database = report.reading.databases.get(finding.place.device)
-        operations = patches.setdefault(finding.place.device, [])
-        for change in finding.patch if database else ():
-            row = database.rows(change.table).get(change.key) if database else None
-            if row is None or (change.value is None and change.field not in row):
-                continue
-            path = pointer(change.table, change.key, change.field)
-            kind = "remove" if change.value is None else "replace" if change.field in row else "add"
-            step: Step = {"op": kind, "path": path}
-            if change.value is not None:
-                step["value"] = change.value
-            if not any(other["path"] == path for other in operations):
-                operations.append(step)
-    return {device: steps for device, steps in patches.items() if steps}
 
 
 def explain(code: str) -> str:

@@ -144,9 +144,9 @@ def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
         if message:
             name = _some_lossless_profile(switch, port)
             patch: tuple[PatchOperation, ...] = ()
-            if name and group in port.groups:
-                key = port.group_rows[group]
-                patch = (PatchOperation("BUFFER_PG", key, "profile", name),) if key.endswith(f"|{group}") else ()
+            shares = [other for other, key in port.group_rows.items() if key == port.group_rows.get(group, "")]
+            if name and set(shares) <= {group_of(switch, port, own) for own in port.lossless}:
+                patch = (PatchOperation("BUFFER_PG", _place(switch, port, group).key, "profile", name),)
             yield Finding(
                 _place(switch, port, group),
                 f"priority {priority} is paused, {message}",
@@ -237,8 +237,14 @@ def _falls(rows: list[tuple[int, float, int, str]], place: Place, source: str) -
         for metres, xoff, name in sorted(of_speed):
             if xoff < most[1] and metres > most[0]:
                 message = f"{xoff} B of headroom, less than the {most[1]} B of the shorter {shown(most[2])}"
+                of_profile = place.table == "BUFFER_PROFILE"
+                patch = (PatchOperation(place.table, name, "xoff", str(most[1])),) if of_profile else ()
                 yield Finding(
-                    Place(place.device, place.table, name, "xoff"), message, f"at least {most[1]}", source=source
+                    Place(place.device, place.table, name, "xoff"),
+                    message,
+                    f"at least {most[1]}",
+                    source=source,
+                    patch=patch,
                 )
             most = max(most, (metres, xoff, name), key=lambda row: row[1])
 
@@ -267,7 +273,7 @@ def check_mixed(reading: Reading) -> Iterator[Finding]:
                     continue
                 if port.group_rows[group] not in judged:
                     judged.add(port.group_rows[group])
-                    yield from _misnamed(switch, port, group, profile)
+                    yield from _misnamed(reading, switch, port, group)
                 if port.speed is not None and port.cable is not None:
                     shapes[profile.name].setdefault((port.speed, port.cable), port.name)
         for name, kinds in shapes.items():
@@ -282,8 +288,9 @@ def check_mixed(reading: Reading) -> Iterator[Finding]:
                 )
 
 
-def _misnamed(switch: Switch, port: Port, group: int, profile: BufferProfile) -> Iterator[Finding]:
-    found = _PROFILE_NAME.fullmatch(profile.name)
+def _misnamed(reading: Reading, switch: Switch, port: Port, group: int) -> Iterator[Finding]:
+    key, name = port.group_rows[group], port.groups[group] or ""
+    found = _PROFILE_NAME.fullmatch(name)
     if not found:
         return
     speed, cable = int(found[1]), float(found[2])
@@ -293,16 +300,29 @@ def _misnamed(switch: Switch, port: Port, group: int, profile: BufferProfile) ->
     if port.cable is not None and port.cable != cable:
         wrong.append(f"{port.cable:g} m")
     if wrong:
-        key = port.group_rows[group]
         right = f"pg_lossless_{port.speed or speed}_{port.cable if port.cable is not None else cable:g}m_profile"
-        exists = right in switch.profiles
-        patch = (PatchOperation("BUFFER_PG", key, "profile", right),) if exists else ()
+        made = () if right in switch.profiles else _made(reading, switch, port, (name, right))
         yield Finding(
             Place(switch.name, "BUFFER_PG", key, "profile"),
-            f"{shown(profile.name)} is for {speed} Mb/s and {cable:g} m, the port has {' and '.join(wrong)}",
-            f"profile {right}" + ("" if exists else ", which is to be made"),
-            patch=patch,
+            f"{shown(name)} is for {speed} Mb/s and {cable:g} m, the port has {' and '.join(wrong)}",
+            f"profile {right}" + (", which is to be made" if made else ""),
+            patch=(*made, PatchOperation("BUFFER_PG", key, "profile", right)),
         )
+
+
+def _made(reading: Reading, switch: Switch, port: Port, names: tuple[str, str]) -> tuple[PatchOperation, ...]:
+    """A profile for the speed and cable of a port: a copy of another one with at least the headroom of Annex O."""
+    name, right = names
+    profile, mtu = switch.profiles[name], switch.lossless_mtu or _IN_DOUBT
+    behind = max(0, (port.mtu or DEFAULT_MTU) - mtu)
+    need = annex_o(
+        port.speed or 0, port.cable or 0.0, max_frame=mtu + FRAME, lossless=len(port.lossless), behind=behind
+    )
+    row = dict(reading.databases[switch.name].rows("BUFFER_PROFILE")[name])
+    row["xoff"] = str(max(profile.xoff, -(-need.total // 1024) * 1024))
+    if profile.size >= profile.xoff > 0:
+        row["size"] = str(profile.size + int(row["xoff"]) - profile.xoff)
+    return tuple(PatchOperation("BUFFER_PROFILE", right, field, value) for field, value in row.items())
 
 
 @rule(
@@ -398,6 +418,7 @@ def _queues_without_row(reading: Reading) -> Iterator[Finding]:
                         Place(switch.name, "BUFFER_QUEUE", f"{port.name}|{number}", "profile"),
                         f"lossless queue {number} has no profile, {shown(other)} has {shown(profile)}",
                         f"profile {shown(profile)}",
+                        patch=(PatchOperation("BUFFER_QUEUE", f"{port.name}|{number}", "profile", profile),),
                     )
 
 
@@ -452,7 +473,8 @@ def _trims_lossless(switch: Switch, port: Port, trims: set[str]) -> Iterator[Fin
             yield Finding(
                 Place(switch.name, table, key, "profile"),
                 f"{shown(name)} trims packets of a lossless priority",
-                "a profile with packet_discard_action drop",
+                "packet_discard_action drop in this profile, or another profile",
+                patch=(PatchOperation("BUFFER_PROFILE", name or "", "packet_discard_action", "drop"),),
             )
 
 

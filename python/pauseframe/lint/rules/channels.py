@@ -59,11 +59,14 @@ def _odd_member(
     odd = next(port for port in ports if value(port) != usual)
     other = next(port for port in ports if value(port) == usual)
     has = f"has {field} {value(odd)}" if value(odd) else f"has no {field}"
+    most = sum(value(port) == usual for port in ports) * 2 > len(ports) and (usual is not None or table == "PORT")
+    right = None if usual is None else str(usual)
     return Finding(
         Place(switch.name, table, odd.name, field),
         f"{shown(odd.name)} of {shown(channel.name)} {has}, {shown(other.name)} has {usual or 'none'}",
         "the same for all members",
         Place(switch.name, table, other.name, field),
+        patch=(PatchOperation(table, odd.name, field, right),) if most else (),
     )
 
 

@@ -151,10 +151,14 @@ def check_dctcp(reading: Reading) -> Iterator[Finding]:
             queue = port.queues.get(number)
             wred = switch.wred.get(queue.wred) if queue and queue.wred else None
             if wred is None or not wred.marks_green:
+                place = Place(switch.name, "QUEUE", f"{port.name}|{number}", "wred_profile")
+                marking = [name for name, profile in switch.wred.items() if profile.marks_green]
+                patch = (PatchOperation("QUEUE", place.key, place.field, marking[0]),) if len(marking) == 1 else ()
                 yield Finding(
-                    Place(switch.name, "QUEUE", f"{port.name}|{number}", "wred_profile"),
+                    place,
                     "hosts run DCTCP, this queue marks nothing",
-                    "a wred_profile with ecn_all",
+                    f'"{shown(marking[0])}"' if patch else "a wred_profile with ecn_all",
+                    patch=patch,
                 )
 
 
@@ -181,4 +185,5 @@ def check_set_up(reading: Reading) -> Iterator[Finding]:
                         Place(switch.name, "QUEUE", f"{port.name}|{number}", name),
                         f"lossless queue {number} has no {name}, {len(named)} other ports have {shown(named[0])} there",
                         f'"{shown(named[0])}"',
+                        patch=(PatchOperation("QUEUE", f"{port.name}|{number}", name, named[0]),),
                     )

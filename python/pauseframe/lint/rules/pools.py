@@ -82,6 +82,7 @@ def _none_shared(place: Place, bare: list[BufferProfile], total: int) -> Finding
         f"{len(bare)} groups without headroom",
         f"{total} for all groups at once",
         severity=Severity.error,
+        patch=(PatchOperation(place.table, place.key, place.field, str(total)),),
     )
 
 

@@ -204,6 +204,9 @@ def _not_members(fabric: Fabric) -> Iterator[Finding]:
                     Place(switch.name, "FDB", f"Vlan{row.vlan}|{row.mac}", "port"),
                     f"{shown(row.port)} is no member of Vlan{row.vlan}: the frame is dropped there",
                     f'VLAN_MEMBER "Vlan{row.vlan}|{shown(row.port)}"',
+                    patch=(PatchOperation("VLAN_MEMBER", f"Vlan{row.vlan}|{row.port}", "tagging_mode", "tagged"),)
+                    if vlan is not None
+                    else (),
                 )
 
 
@@ -357,4 +360,5 @@ def check_flooding(reading: Reading) -> Iterator[Finding]:
                     f"{name} has static rows, and nothing turns learning and flooding off",
                     '"mac_learning": "disabled", "unknown_unicast_flood": "disabled" and so on',
                     severity=Severity.warning,
+                    patch=tuple(PatchOperation("VLAN", name, f, "disabled") for f in ("mac_learning", *FLOODS)),
                 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown, whole_number
 from pauseframe.devices.model import Place
-from pauseframe.devices.sonic_schema import TABLES, Field, Table
+from pauseframe.devices.sonic_schema import TABLES, Check, Field, OneOf, Table
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
 
 if TYPE_CHECKING:
@@ -73,10 +73,13 @@ def check_values(reading: Reading) -> Iterator[Finding]:
         for name, limits, text in _cells(spec, row):
             for item in _items(limits, text):
                 wrong = limits.check(item) if limits.check else None
-                if wrong:
+                if wrong and limits.check:
                     place = Place(device, table, key, name)
                     has = f"is {shown(item)!r}" if item else "is empty"
-                    yield Finding(place, f"{shown(name)} {has}: it can be {wrong}")
+                    right = None if limits.many or name == text else _meant(limits.check, item)
+                    patch = () if right is None else (PatchOperation(table, key, name, right),)
+                    instead = "" if right is None else f'"{right}"'
+                    yield Finding(place, f"{shown(name)} {has}: it can be {wrong}", instead, patch=patch)
         wanted = (*spec.mandatory, *(("lanes",) if table == "PORT" and _needs_lanes(database) else ()))
         for name in wanted:
             if name not in row:
@@ -84,11 +87,21 @@ def check_values(reading: Reading) -> Iterator[Finding]:
                 yield Finding(place, f"{name} is missing: it is mandatory", f"add {name}")
 
 
+def _meant(check: Check, text: str) -> str | None:
+    """The valid value that a text most probably means: without blanks, with its unit, or the most similar word."""
+    bare = "".join(text.split())
+    near = get_close_matches(bare.lower(), check.words, 1, 0.75) if isinstance(check, OneOf) else []
+    found = [value for value in (bare, bare.rstrip(","), f"{bare}m", *near) if bare and value != text]
+    return next((value for value in found if check(value) is None), None)
+
+
 def _needs_lanes(database: ConfigDb) -> bool:
     """A file to be merged into a CONFIG_DB need not repeat the lanes; instance data of the models must."""
     meta = database.rows("DEVICE_METADATA").get("localhost", {})
     chassis = meta.get("switch_type") in {"voq", "chassis-packet", "fabric"} and "asic_name" not in meta
-    return database.yang and not chassis and meta.get("hwsku") not in {"msft_four_asic_vs", "msft_multi_asic_vs"}
+    return (
+        database.form == "yang" and not chassis and meta.get("hwsku") not in {"msft_four_asic_vs", "msft_multi_asic_vs"}
+    )
 
 
 @rule("PF002", "reference", _YANG, "https://github.com/sonic-net/sonic-buildimage/issues/11901")
@@ -129,16 +142,24 @@ def _dangling(database: ConfigDb, place: Place, name: str, limits: Field, item: 
     hint = f"did you mean {shown(near[0])}?" if near else f"add it to {limits.refers[0]}, or name another"
     field = place.field or place.key
     patch: tuple[PatchOperation, ...] = ()
-    if near and place.field and not limits.many:
+    if near and place.field and not limits.many and _is_typo(item, near[0]):
         patch = (PatchOperation(place.table, place.key, place.field, near[0]),)
     yield Finding(place, f"{shown(name)} of {shown(field)}: {shown(item)!r} is not in {tables}", hint, patch=patch)
+
+
+def _is_typo(text: str, name: str) -> bool:
+    """True if one character differs, and it is no digit: otherwise the row that is named may have been deleted."""
+    changes = [code[1:] for code in SequenceMatcher(None, text, name).get_opcodes() if code[0] != "equal"]
+    digits = any(letter.isdigit() for a, b, c, d in changes for letter in text[a:b] + name[c:d])
+    return not digits and sum(max(b - a, d - c) for a, b, c, d in changes) <= 1
 
 
 def _address_alone(database: ConfigDb, place: Place) -> Iterator[Finding]:
     vlan, bar, _ = place.key.partition("|")
     if bar and vlan not in database.rows("VLAN_INTERFACE"):
         message = f"there is no row {shown(vlan)} in VLAN_INTERFACE, which an address needs"
-        yield Finding(place, message, f'add "{shown(vlan)}": {{}} to VLAN_INTERFACE')
+        patch = (PatchOperation("VLAN_INTERFACE", vlan, "", ""),)
+        yield Finding(place, message, f'add "{shown(vlan)}": {{}} to VLAN_INTERFACE', patch=patch)
 
 
 def _local_voq(database: ConfigDb, place: Place) -> Iterator[Finding]:
@@ -204,22 +225,25 @@ def _wred(device: str, database: ConfigDb) -> Iterator[Finding]:
             low, high = (_number(row, f"{colour}_{which}_threshold") for which in ("min", "max"))
             if high is not None and low is not None and high < low:
                 place = Place(device, "WRED_PROFILE", key, f"{colour}_max_threshold")
-                yield Finding(place, f"the maximum of {colour} is {high}, below the minimum {low}", f"at least {low}")
+                message = f"the maximum of {colour} is {high}, below the minimum {low}"
+                patch = (PatchOperation(place.table, key, place.field, str(low)),)
+                yield Finding(place, message, f"at least {low}", patch=patch)
 
 
 def _schedulers(device: str, database: ConfigDb) -> Iterator[Finding]:
     for key, row in database.rows("SCHEDULER").items():
         cir, pir, cbs, pbs = (_number(row, name) for name in ("cir", "pir", "cbs", "pbs"))
         wrong = [
-            ("pir", pir is not None and not cir, "pir needs a cir above 0"),
-            ("pir", pir is not None and bool(cir) and pir < (cir or 0), f"pir {pir} is below cir {cir}"),
-            ("cbs", cbs is not None and not cir, "cbs needs a cir above 0"),
-            ("pbs", pbs is not None and not pir, "pbs needs a pir above 0"),
-            ("pbs", pbs is not None and cbs is not None and pbs < cbs, f"pbs {pbs} is below cbs {cbs}"),
+            ("pir", pir is not None and pir < (cir or 0), f"pir {pir} is below cir {cir}", cir),
+            ("cbs", cbs is not None and not cir, "cbs needs a cir above 0", None),
+            ("pbs", pbs is not None and not pir, "pbs needs a pir above 0", None),
+            ("pbs", pbs is not None and pbs < (cbs or 0), f"pbs {pbs} is below cbs {cbs}", cbs),
         ]
-        for name, is_wrong, message in wrong:
+        for name, is_wrong, message, least in wrong:
             if is_wrong:
-                yield Finding(Place(device, "SCHEDULER", key, name), message)
+                patch = (PatchOperation("SCHEDULER", key, name, None if least is None else str(least)),)
+                instead = f"no {name}" if least is None else f"at least {least}"
+                yield Finding(Place(device, "SCHEDULER", key, name), message, instead, patch=patch)
 
 
 def _watchdogs(device: str, database: ConfigDb) -> Iterator[Finding]:
@@ -230,10 +254,12 @@ def _watchdogs(device: str, database: ConfigDb) -> Iterator[Finding]:
         if key == "GLOBAL":
             for name in ("action", "detection_time", "restoration_time"):
                 if name in row:
-                    yield Finding(place, f"{name} belongs to a port, not to GLOBAL")
+                    patch = (PatchOperation("PFC_WD", key, name, None),)
+                    yield Finding(place, f"{name} belongs to a port, not to GLOBAL", "remove it", patch=patch)
             continue
         if "POLL_INTERVAL" in row:
-            yield Finding(place, "POLL_INTERVAL belongs to GLOBAL, not to a port")
+            patch = (PatchOperation("PFC_WD", key, "POLL_INTERVAL", None),)
+            yield Finding(place, "POLL_INTERVAL belongs to GLOBAL, not to a port", "remove it", patch=patch)
         for name in ("detection_time", "restoration_time"):
             time = _number(row, name)
             if poll is not None and time is not None and time < poll:
@@ -256,8 +282,12 @@ def _pools(device: str, database: ConfigDb) -> Iterator[Finding]:
             yield Finding(place, "a percentage needs DEVICE_METADATA localhost buffer_model dynamic")
     for key, row in database.rows("BUFFER_PROFILE").items():
         if "static_th" in row and "dynamic_th" in row:
+            mode = database.rows("BUFFER_POOL").get(row.get("pool", ""), {}).get("mode")
+            wrong = {"static": "dynamic_th", "dynamic": "static_th"}.get(mode or "")
+            patch = (PatchOperation("BUFFER_PROFILE", key, wrong, None),) if wrong else ()
             place = Place(device, "BUFFER_PROFILE", key, "static_th")
-            yield Finding(place, "static_th and dynamic_th exclude each other", "keep one of them")
+            instead = f"remove {wrong}: the pool is {mode}" if wrong else "keep one of them"
+            yield Finding(place, "static_th and dynamic_th exclude each other", instead, patch=patch)
 
 
 def _vlans(device: str, database: ConfigDb) -> Iterator[Finding]:
@@ -337,7 +367,13 @@ def check_fields(reading: Reading) -> Iterator[Finding]:
                 continue
             hint = f"did you mean {near}?" if near else "remove it, or check which SONiC release reads it"
             place = Place(device, table, key, name)
-            yield Finding(place, f"{table} has no field {shown(name)!r}", hint)
+            patch: tuple[PatchOperation, ...] = ()
+            if near:
+                patch = (
+                    PatchOperation(table, key, name, None),
+                    PatchOperation(table, key, near, row.get(near, row[name])),
+                )
+            yield Finding(place, f"{table} has no field {shown(name)!r}", hint, patch=patch)
 
 
 def _mistyped(name: str, fields: Iterable[str]) -> str | None:
