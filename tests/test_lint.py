@@ -10,6 +10,7 @@ from pathlib import Path
 import lint_fabrics
 import pytest
 from pauseframe._core import limit
+from pauseframe._text import shows_colours
 from pauseframe.devices.files import SHARE
 from pauseframe.devices.read import DeviceFileError, read_fabric
 from pauseframe.lint import lint, output
@@ -313,7 +314,9 @@ def test_outputs_and_exit_codes(fabric):
         True,
     )
     value = json.loads(cli("lint", fabric, "--json").stdout)
-    assert [(f["code"], f["place"]["device"], f["file"]) for f in value["findings"]] == [("PF030", "leaf0", str(path))]
+    assert [(f["code"], f["place"]["device"], f["place"]["file"]) for f in value["findings"]] == [
+        ("PF030", "leaf0", str(path))
+    ]
     sarif = json.loads(cli("lint", fabric, "--output-format", "sarif").stdout)
     assert [r["ruleId"] for r in sarif["runs"][0]["results"]] == ["PF030"]
     assert cli("lint", fabric, "--output-format", "github").stdout.startswith("::error file=")
@@ -368,6 +371,68 @@ def test_fix_is_a_patch_that_ends_the_finding(fabric):
     assert codes(fabric.parent / "fixed") == []
     assert cli("lint", fabric, "--fix", "--write", fabric.parent / "fixed").returncode == 2  # it is not empty
     assert cli("lint", fabric, "--write", fabric.parent / "other").returncode == 2
+
+
+def test_one_fault_is_one_finding_with_its_places(fabric):
+    """A wrong profile of all leaves is one finding: short lines, with every port, file and line."""
+    for path in fabric.glob("leaf*/config_db.json"):
+        tables = json.loads(path.read_text())
+        profile = next(name for name in tables["BUFFER_PROFILE"] if name.startswith("pg_lossless_100000"))
+        tables["BUFFER_PROFILE"][profile]["xoff"] = "1000"
+        path.write_text(json.dumps(tables, indent=1))
+    report = lint([fabric])
+    (finding,) = report.findings
+    assert (finding.code, len(finding.places), {place.device for place in finding.places}) == (
+        "PF010", 6, {"leaf0", "leaf1", "leaf2"}
+    )  # fmt: skip
+    lines = list(output.as_text(report))
+    assert max(map(len, lines)) < 200 + len(str(fabric))
+    assert "    also at: Ethernet12|3-4, leaf1 Ethernet8|3-4, leaf1 Ethernet12|3-4" in lines[2]
+    (result,) = json.loads(output.dump(output.as_sarif(report)))["runs"][0]["results"]
+    for place, location in zip(finding.places, result["locations"], strict=True):
+        physical = location["physicalLocation"]
+        text = Path(physical["artifactLocation"]["uri"]).read_text().splitlines()
+        region = physical["region"]
+        assert text[region["startLine"] - 1][region["startColumn"] - 1 :].startswith('"profile"')
+        assert f"/{place.device}/" in physical["artifactLocation"]["uri"]
+    assert ",line=" in next(output.as_github(report))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('{"PORT":\n {"Ethernet0":\n  {"speed": "0"}}}', 3),
+        ('{"one":\n{"PORT":\n {"Ethernet0":\n  {"speed": "0"}}}}', 4),
+        ('{"PORT|Ethernet0":\n {"speed": "0"}}', 2),
+        ('{"PORT|Ethernet0":\n {"type": "hash",\n "value": {"speed": "0"}}}', 3),
+        ('{"PORT":\n {"Ethernet0":\n  {"mtu": "9100"}}}', 2),  # the field is missing: the row
+        ('{"PORT":\n {"Ethernet0": {"description": "{\\"speed\\": [1,",\n  "speed": "0"}}}', 3),
+    ],
+)
+def test_findings_have_a_line(tmp_path, text, line):
+    report = lint([save(tmp_path, "sw.json", text)])
+    place = json.loads(output.dump(output.as_json(report)))["findings"][0]["place"]
+    assert (place["line"], Path(place["file"]).name) == (line, "sw.json")
+
+
+def test_colours_are_for_terminals_that_want_them(tmp_path, monkeypatch):
+    report = lint([save(tmp_path, "sw.json", {"PORT": {"Ethernet0": {"speed": "0"}}})])
+    assert not any("\x1b" in line for line in output.as_text(report))
+    assert "\x1b[31m" in next(output.as_text(report, colour=True))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert shows_colours()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not shows_colours()
+
+
+def test_files_of_a_device_that_nobody_reads_are_named(tmp_path):
+    save(tmp_path, "sw/config_db.json", {"PORT": PORTS})
+    save(tmp_path, "sw/acl.yaml", "x")
+    save(tmp_path, "other/README.txt", "of no device")
+    save(tmp_path, "host/ip-link.json", [{"ifname": "eth0"}])
+    save(tmp_path, "host/tc.sh", "x")
+    notes = read_fabric([tmp_path]).fabric.notes
+    assert notes == ["no rule reads these files of devices: acl.yaml, tc.sh"]
 
 
 HOSTILE = {
@@ -526,7 +591,7 @@ def lossless(tmp_path, **changes):
 def test_a_deleted_row_of_a_lossless_group_is_found(tmp_path):
     assert lossless(tmp_path) == []
     found = lossless(tmp_path, BUFFER_PG={"Ethernet4|3-4": None})
-    assert {(f.code, f.place.key) for f in found} == {("PF011", "Ethernet4|3"), ("PF011", "Ethernet4|4")}
+    assert [(f.code, [p.key for p in f.places]) for f in found] == [("PF011", ["Ethernet4|3", "Ethernet4|4"])]
     assert "has no row in BUFFER_PG, as Ethernet0 has" in found[0].message
     found = lossless(tmp_path, BUFFER_QUEUE={"Ethernet4|3-4": None})
     assert {(f.code, f.place.key) for f in found} == {("PF015", "Ethernet4|3"), ("PF015", "Ethernet4|4")}
@@ -539,7 +604,7 @@ def test_a_deleted_row_of_a_lossless_group_is_found(tmp_path):
         ("lossy", None, ["SWITCH_TRIMMING has no row GLOBAL: packets are dropped"]),
         ("lossy", {"dscp_value": "48", "queue_index": "6"}, ["it has no size: packets are dropped"]),
         ("lossy", {"size": "128", "queue_index": "3"}, ["trimmed packets go to queue 3, which is lossless"]),
-        ("lossless", {"size": "128", "queue_index": "6"}, ["lossless trims packets of a lossless priority"] * 4),
+        ("lossless", {"size": "128", "queue_index": "6"}, ["lossless trims packets of a lossless priority"]),
     ],
 )
 def test_trimming(tmp_path, trims, trimming, messages):

@@ -123,6 +123,7 @@ def _codes(text: str) -> list[str]:
 
 
 def _show(report: Any, form: Output, quiet: bool) -> None:
+    from pauseframe._text import shows_colours
     from pauseframe.devices.files import shown
     from pauseframe.lint import output
 
@@ -134,7 +135,7 @@ def _show(report: Any, form: Output, quiet: bool) -> None:
         for line in output.as_github(report):
             print(line)
     else:
-        for line in output.as_text(report):
+        for line in output.as_text(report, colour=shows_colours()):
             print(line)
         if not quiet:
             for note in report.reading.fabric.notes:

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
+_READ = re.compile(
+    r"networkd/.*\.(netdev|network)"
+    r"|.*/(ip-(link|addr|neigh|route)\.json|bridge-(vlan|fdb)\.json|dcb-(pfc|app)-.*\.json|lldp\.json|hostname)"
+    r"|.*/sysctl\.(txt|conf)"
+)
 _SECTION = re.compile(r"\[([A-Za-z0-9]+)\]")
 _MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "": 1000.0}
 
@@ -37,8 +42,8 @@ def is_host_folder(path: Path) -> bool:
     return (path / "ip-link.json").is_file() or (path / "networkd").is_dir()
 
 
-def read_host(path: Path, fabric: Fabric) -> int:
-    """Reads the folder of a device; returns the number of files. Raises DeviceFileError for an unreadable file."""
+def read_host(path: Path, fabric: Fabric) -> list[Path]:
+    """Reads the folder of a device; returns its files. Raises DeviceFileError for an unreadable file."""
     name = path.resolve().name
     if (path / "hostname").is_file():
         name = read_text(path / "hostname").strip() or name
@@ -51,7 +56,12 @@ def read_host(path: Path, fabric: Fabric) -> int:
     else:
         fabric.hosts[name] = _host(name, path, links)
         fabric.hosts[name].neighbours = _neighbours(path, name, fabric.notes)
-    return sum(1 for file in path.rglob("*") if file.is_file())
+    return [file for file in sorted(path.rglob("*")) if file.is_file()]
+
+
+def is_read(file: Path) -> bool:
+    """True if `read_host` reads a file of this name."""
+    return _READ.fullmatch(f"{file.parent.name}/{file.name}") is not None
 
 
 def _info(row: Json) -> dict[str, Json]:

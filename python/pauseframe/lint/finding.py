@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from inspect import cleandoc
 from typing import TYPE_CHECKING
@@ -48,10 +48,28 @@ class Finding:
     severity: Severity | None = None
     """Set by `judge` to the severity of the rule, unless the rule has several."""
     source: str = ""
-    """The device file with the fault."""
+    """The file with the fault, if it is not that of the device."""
+    also: tuple[Place, ...] = ()
+    """Further places with the same fault: the other rows of a wrong profile, the other devices of a wrong template."""
+    detail: str = ""
+    """The calculation behind the message."""
     patch: tuple[PatchOperation, ...] = ()
     consequence: Consequence | None = None
     """The consequence that `--prove` simulates."""
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """All places with the fault."""
+        return self.place, *self.also
+
+    def joined(self, others: Iterable[Finding]) -> Finding:
+        """One finding for several with the same fault."""
+        every = (self, *others)
+        patch = [replace(o, device=o.device or finding.place.device) for finding in every for o in finding.patch]
+        places = dict.fromkeys(finding.place for finding in every)
+        return replace(
+            self, also=tuple(place for place in places if place != self.place), patch=tuple(dict.fromkeys(patch))
+        )
 
 
 RuleFunction = Callable[["Reading"], Iterator[Finding]]

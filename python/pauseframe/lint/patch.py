@@ -53,7 +53,7 @@ class Fix:
 
 def fix(report: Report) -> Fix:
     """Patches for all findings that have one."""
-    known = {_identity(finding) for finding in report.findings}
+    known = {(finding.code, place) for finding in report.findings for place in finding.places}
     now = report
     for _ in range(ROUNDS):
         changed = _round(now)
@@ -62,12 +62,8 @@ def fix(report: Report) -> Fix:
         now = judge(reread(now.reading, changed), report.rules)
     first, last = report.reading.databases, now.reading.databases
     patches = {name: list(_difference(first[name], last[name])) for name in sorted(first)}
-    new = [finding for finding in now.findings if _identity(finding) not in known]
+    new = [finding for finding in now.findings if not {(finding.code, place) for place in finding.places} <= known]
     return Fix({name: steps for name, steps in patches.items() if steps}, now, new)
-
-
-def _identity(finding: Finding) -> tuple[object, ...]:
-    return finding.code, finding.place
 
 
 def _round(report: Report) -> dict[str, ConfigDb]:

@@ -90,20 +90,19 @@ def check_headroom(reading: Reading) -> Iterator[Finding]:
             if have < need.total:
                 why = "a peer that takes the time of 802.3" if reaction else "any peer"
                 message = (
-                    f"headroom is {have} B ({shown(where)}), {port.speed / 1000:g} Gb/s over {cable:g} m with "
-                    f"{mtu or _IN_DOUBT} B packets needs {need.total} B for {why}: {_terms(need)}"
+                    f"headroom is {have} B ({shown(where)}), {port.speed / 1000:g} Gb/s over {cable:g} m needs "
+                    f"{need.total} B for {why}"
                 )
                 frame = (mtu or _IN_DOUBT) + FRAME
                 safe = annex_o(port.speed, cable, max_frame=frame, lossless=len(port.lossless), behind=behind).total
-                instead = (
-                    f"xoff of at least {safe} in the profile of {shown(port.name)}|{group}, for the slowest legal peer"
-                )
+                instead = f"xoff of at least {safe}, for the slowest legal peer"
                 patch = _bigger(switch, port, group, safe)
                 consequence = short_headroom(port.speed, cable, mtu or _IN_DOUBT, have)
                 yield Finding(
                     _place(switch, port, group),
                     message,
                     instead,
+                    detail=f"{mtu or _IN_DOUBT} B packets: {_terms(need)}",
                     severity=severity,
                     patch=patch,
                     consequence=consequence,
@@ -137,7 +136,7 @@ def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
 
     Incident: SONiC#480, where PFC was on and headroom was 0.
     """
-    for switch, port, priority, group in _groups(reading.fabric):
+    for switch, port, _, group in _groups(reading.fabric):
         if switch.kind != "sonic":
             continue
         message = _lacking(switch, port, group)
@@ -149,7 +148,7 @@ def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
                 patch = (PatchOperation("BUFFER_PG", _place(switch, port, group).key, "profile", name),)
             yield Finding(
                 _place(switch, port, group),
-                f"priority {priority} is paused, {message}",
+                f"a paused priority has no headroom: {message}",
                 f"bind it to {shown(name)}" if name else "bind it to a profile with xoff",
                 patch=patch,
                 consequence=short_headroom(
@@ -164,19 +163,19 @@ def _lacking(switch: Switch, port: Port, group: int) -> str | None:
         profile = switch.profiles.get(name) if name else None
         if profile is None or profile.has_headroom:
             return None
-        return f"and its group {group} has profile {shown(name)} with xoff 0: no headroom"
+        return f"its group has profile {shown(name)} with xoff 0"
     if not (switch.whole and {"BUFFER_PG", "CABLE_LENGTH"} & switch.tables) or not port.up:
         return None
     if (other := _bound(switch, group)) is not None:
-        return f"and its group {group} has no row in BUFFER_PG, as {shown(other)} has"
-    return _not_made(port, group)
+        return f"its group has no row in BUFFER_PG, as {shown(other)} has"
+    return _not_made(port)
 
 
-def _not_made(port: Port, group: int) -> str | None:
+def _not_made(port: Port) -> str | None:
     """The reason why buffermgrd creates no profile for a group without a row, or None."""
     if port.cable is None:
-        return f"group {group} has no profile, and without a cable length none is made for it"
-    return f"group {group} has no profile, and for a cable of 0m none is made" if port.cable == 0 else None
+        return "its group has no profile, and without a cable length none is made for it"
+    return "its group has no profile, and for a cable of 0m none is made" if port.cable == 0 else None
 
 
 def _bound(switch: Switch, group: int) -> str | None:

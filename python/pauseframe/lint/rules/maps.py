@@ -88,7 +88,7 @@ def check_bound(reading: Reading) -> Iterator[Finding]:
                 usual = named.most_common(1)[0][0]
                 yield Finding(
                     Place(switch.name, "PORT_QOS_MAP", port.qos.key, field),
-                    f"{shown(port.name)} has no {field}, {sum(named.values())} other ports have",
+                    f"no {field}, {sum(named.values())} other ports have one",
                     f'"{shown(usual)}"',
                     patch=(PatchOperation("PORT_QOS_MAP", port.qos.key, field, usual),),
                     consequence=lossy_class(port.speed or 10_000),
