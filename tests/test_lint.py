@@ -88,6 +88,57 @@ ROWS = [  # Pairs of (tables, expected findings).
     ({"LOSSLESS_TRAFFIC_PATTERN": {"A": {"mtu": "1024"}}}, ["PF001"]),
     ({"CABLE_LENGTH": {"A": {"Ethernet0": "5 m"}}}, ["PF001"]),
     ({"BUFFER_POOL": [], "PORT": {"Ethernet0": "up"}}, ["PF005", "PF005"]),
+    ({"SCHEDULER": {"s": {"type": "STRICT", "pir": "12500000000", "pbs": "8192"}}}, []),
+    ({"SCHEDULER": {"s": {"cbs": "8192"}}}, ["PF003"]),
+    ({"BUFFER_PG": {"Ethernet0,Ethernet4|3": {"profile": "NULL"}}, "PORT": PORTS}, ["PF001"]),
+    ({"PORT_QOS_MAP": {"Ethernet0,Ethernet4": {"pfc_enable": ""}}, "PORT": PORTS}, ["PF001"]),
+    ({"BUFFER_PG": {"Ethernet0|3-4": {"profile": "NULL"}, "Ethernet0|3": {"profile": "NULL"}}}, ["PF003"]),
+    ({"QUEUE": {"Ethernet0|3-4": {}, "Ethernet0|5": {}, "Ethernet4|3": {}}}, []),
+    ({"DEVICE_METADATA": {"localhost": {"buffer_model": "dynamic"}}}, []),
+    ({"DEVICE_METADATA": {"localhost": {"buffer_model": "dinamic"}}}, ["PF001"]),
+    ({"DEVICE_METADATA": {"localhost": {"bufer_model": "dynamic"}}}, ["PF004"]),
+    (
+        {
+            "BUFFER_POOL": {"p": POOL["pool"] | {"mode": "static"}},
+            "BUFFER_PROFILE": {"a": PROFILES["p"] | {"pool": "p", "dynamic_th": "0"}},
+        },
+        ["PF003"],
+    ),
+    (
+        {
+            "BUFFER_POOL": {"p": POOL["pool"] | {"mode": "static"}},
+            "BUFFER_PROFILE": {"a": PROFILES["p"] | {"pool": "p", "static_th": "0"}},
+        },
+        [],
+    ),
+    ({"PORTCHANNEL": {"PortChannel1": {"lacp_key": "auto", "min_links": "1"}}}, []),
+    ({"PORTCHANNEL": {"PortChannel1": {"lacp_key": "0", "minimum": "1"}}}, ["PF001", "PF004"]),
+    ({"PORTCHANNEL": {"PortChannel1": {}}, "PORTCHANNEL_INTERFACE": {"PortChannel1|10.0.0.1/31": {}}}, ["PF002"]),
+    ({"PORTCHANNEL": {"PortChannel1": {}}, "PORTCHANNEL_INTERFACE": {"PortChannel1": {"nat_zone": "4"}}}, ["PF001"]),
+    (
+        {
+            "TUNNEL": {
+                "t": {"tunnel_type": "IPINIP", "src_ip": "10.0.0.1", "dst_ip": "10.0.0.2", "dscp_mode": "uniform"}
+            }
+        },
+        [],
+    ),
+    ({"TUNNEL": {"t": {"dscp_mode": "unified", "ecn_mode": "copy"}}}, ["PF001", "PF001"]),
+    ({"TUNNEL": {"t": {"src_ip": "10.0.0.1", "dst_ip": "fc00::1"}}}, ["PF003"]),
+    ({"TUNNEL": {"t": {"decap_dscp_to_tc_map": "x"}}, "DSCP_TO_TC_MAP": {"m": {}}}, ["PF002"]),
+    (
+        {"VXLAN_TUNNEL": {"v": {}}, "VXLAN_TUNNEL_MAP": {"v|m": {"vni": "0", "vlan": "Vlan9"}}, "VLAN": {"Vlan9": {}}},
+        ["PF001"],
+    ),
+    ({"LLR_PROFILE": {"l": {"max_outstanding_frames": "64", "max_outstanding_bytes": "65536"}}, "PORT": PORTS}, []),
+    ({"LLR_PROFILE": {"l": {"max_outstanding_frames": "64", "max_outstanding_bytes": "10"}}, "PORT": PORTS}, ["PF003"]),
+    ({"LLR_PROFILE": {"l": {"max_outstanding_frames": "64", "replay_timer": "1"}}}, ["PF001", "PF004"]),
+    ({"LLR_PORT": {"Ethernet9": {"llr_local": "on"}}, "PORT": PORTS}, ["PF001", "PF002"]),
+    (
+        {"WRED_PROFILE": {"w": {"ecn": "ecn_green", "wred_green_enable": "true", "green_drop_probability": "0"}}},
+        ["PF030"],
+    ),
+    ({"WRED_PROFILE": {"w": {"ecn": "ecn_green", "wred_green_enable": "true", "green_drop_probability": "1"}}}, []),
 ]
 
 
@@ -231,17 +282,29 @@ def minigraph(folder, *links):
 def test_a_port_that_a_minigraph_wires_twice_is_named(tmp_path, links):
     fabric_of(tmp_path, *"ABC")
     minigraph(tmp_path, *links)
-    fabric = read_fabric([tmp_path]).fabric
-    assert [{link.a.device, link.b.device} for link in fabric.links] == [{"A", "B"}]
-    note = "minigraph.xml: A:Ethernet0 is wired to B:Ethernet0 and to C:Ethernet4: only the first is used"
-    assert [one.rpartition("/")[2] for one in fabric.notes] == [note]
+    report = lint([tmp_path])
+    assert [{link.a.device, link.b.device} for link in report.reading.fabric.links] == [{"A", "B"}]
+    assert [(f.code, str(f.severity), str(f.place), f.message) for f in report.findings] == [
+        ("PF055", "warning", "A Ethernet0", "wired to B:Ethernet0 and to C:Ethernet4: a port has one cable")
+    ]
+    assert "minigraph.xml:1:" in "".join(output.as_text(report))
 
 
-def test_a_link_that_both_ends_name_has_no_note(tmp_path):
+def test_a_logical_link_of_a_mux_is_no_cable(tmp_path):
+    """A dual-homed rack: the minigraph names the cable, and beside it the mux in the cable."""
+    fabric_of(tmp_path, *"AB")
+    minigraph(tmp_path, "A Ethernet0 B Ethernet0", "A Ethernet0 mux U")
+    path = tmp_path / "minigraph.xml"
+    before, mux = path.read_text().rsplit("<DeviceLinkBase>", 1)
+    path.write_text(f"{before}<DeviceLinkBase><ElementType>LogicalLink</ElementType>{mux}")
+    assert lint([tmp_path]).findings == []
+
+
+def test_a_link_that_both_ends_name_has_no_finding(tmp_path):
     fabric_of(tmp_path, *"AB")
     minigraph(tmp_path, "A Ethernet0 B Ethernet0", "B Ethernet0 A Ethernet0", "A Ethernet0 B Ethernet0")
-    fabric = read_fabric([tmp_path]).fabric
-    assert (len(fabric.links), fabric.notes) == (1, [])
+    report = lint([tmp_path])
+    assert (len(report.reading.fabric.links), report.findings) == (1, [])
 
 
 @pytest.mark.parametrize("linux", [False, True])
@@ -259,10 +322,10 @@ def test_a_port_with_two_neighbours_in_lldp_is_named(tmp_path, linux):
     if linux:
         (tmp_path / "A" / "config_db.json").unlink()
         save(tmp_path, "A/ip-link.json", [{"ifname": "Ethernet0"}])
-    fabric = read_fabric([tmp_path]).fabric
-    assert [link.b.device for link in fabric.links] == ["B"]
-    note = "lldp.json: A:Ethernet0 is wired to B:etp0 and to C:etp0: only the first is used"
-    assert note in [one.rpartition("/")[2] for one in fabric.notes]
+    report = lint([tmp_path])
+    assert [link.b.device for link in report.reading.fabric.links] == ["B"]
+    found = [f.message for f in report.findings if f.code == "PF055" and f.source.endswith("lldp.json")]
+    assert found == ["wired to B:etp0 and to C:etp0: a port has one cable"]
 
 
 def test_lookup_table(tmp_path):
@@ -405,6 +468,7 @@ def test_one_fault_is_one_finding_with_its_places(fabric):
         ('{"one":\n{"PORT":\n {"Ethernet0":\n  {"speed": "0"}}}}', 4),
         ('{"PORT|Ethernet0":\n {"speed": "0"}}', 2),
         ('{"PORT|Ethernet0":\n {"type": "hash",\n "value": {"speed": "0"}}}', 3),
+        ('{"PORT":\n {"' + "9" * 5000 + '": {"speed": "1"},\n  "Ethernet0":\n  {"speed": "0"}}}', 4),
         ('{"PORT":\n {"Ethernet0":\n  {"mtu": "9100"}}}', 2),  # the field is missing: the row
         ('{"PORT":\n {"Ethernet0": {"description": "{\\"speed\\": [1,",\n  "speed": "0"}}}', 3),
     ],
@@ -595,6 +659,57 @@ def test_a_deleted_row_of_a_lossless_group_is_found(tmp_path):
     assert "has no row in BUFFER_PG, as Ethernet0 has" in found[0].message
     found = lossless(tmp_path, BUFFER_QUEUE={"Ethernet4|3-4": None})
     assert {(f.code, f.place.key) for f in found} == {("PF015", "Ethernet4|3"), ("PF015", "Ethernet4|4")}
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "row", "found"),
+    [
+        ("CABLE_LENGTH", "AZURE", {"Ethernet0": "40m"}, ["PF013"]),
+        ("BUFFER_POOL", "in", {"size": "200000"}, ["PF014"]),
+        ("BUFFER_POOL", "in", {"size": "1000000"}, []),
+    ],
+)
+def test_values_that_a_lossless_port_needs(tmp_path, table, key, row, found):
+    tables = json.loads(json.dumps(LOSSLESS))
+    tables[table][key] = row if table == "CABLE_LENGTH" else tables[table][key] | row
+    report = lint([save(tmp_path, "sw.json", tables)])
+    assert sorted({f.code for f in report.findings}) == found
+    if table == "CABLE_LENGTH":
+        assert fix(report).patches == {"sw": [{"op": "add", "path": "/CABLE_LENGTH/AZURE/Ethernet4", "value": "40m"}]}
+
+
+def test_computed_headroom_needs_the_cable_length(tmp_path):
+    dynamic = {f"{port}|3-4": {"profile": "NULL"} for port in PORTS}
+    model = {"localhost": {"buffer_model": "dynamic"}}
+    assert lossless(tmp_path, BUFFER_PG=dynamic, DEVICE_METADATA=model) == []
+    cables = {"AZURE": None, "B": {"Ethernet0": "40m"}}
+    found = lossless(tmp_path, BUFFER_PG=dynamic, DEVICE_METADATA=model, CABLE_LENGTH=cables)
+    assert [(f.code, f.place.key) for f in found] == [("PF011", "Ethernet4|3-4")]
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "found"),
+    [
+        ({}, {}, None),
+        ({"fec": "rs"}, {"fec": "rs"}, None),
+        ({"fec": "rs"}, {"fec": "fc"}, "error"),
+        ({"fec": "rs"}, {}, "warning"),
+        ({}, {"fec": "rs"}, "warning"),
+        ({"fec": "auto"}, {}, None),
+        ({"autoneg": "on"}, {}, "warning"),
+        ({"autoneg": "on"}, {"autoneg": "off"}, "error"),
+        ({"autoneg": "off"}, {}, None),
+        ({"link_training": "on"}, {}, "warning"),
+    ],
+)
+def test_both_ends_negotiate_alike(tmp_path, here, there, found):
+    for name, row in (("A", here), ("B", there)):
+        tables = {"DEVICE_METADATA": {"localhost": {"hostname": name}}, "PORT": {"Ethernet0": PORTS["Ethernet0"] | row}}
+        save(tmp_path, f"{name}/config_db.json", tables)
+    minigraph(tmp_path, "A Ethernet0 B Ethernet0")
+    report = lint([tmp_path])
+    assert [(f.code, str(f.severity)) for f in report.findings] == ([("PF056", found)] if found else [])
+    assert fix(report).after.findings == ([] if found != "error" else report.findings)
 
 
 @pytest.mark.parametrize(

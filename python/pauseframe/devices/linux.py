@@ -21,7 +21,20 @@ from pauseframe.devices.files import (
     shown,
     whole_number,
 )
-from pauseframe.devices.model import Fabric, FdbRow, Host, HostRoute, HostVlan, Nic, Port, PortQos, Switch, Vlan
+from pauseframe.devices.model import (
+    End,
+    Fabric,
+    FdbRow,
+    Host,
+    HostRoute,
+    HostVlan,
+    Nic,
+    Port,
+    PortQos,
+    Switch,
+    TwoCables,
+    Vlan,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,10 +65,10 @@ def read_host(path: Path, fabric: Fabric) -> list[Path]:
     filtering = any(_info(row).get("vlan_filtering") == 1 for row in links)
     if filtering and len(slaves) >= 2:
         fabric.switches[name] = _switch(name, path, slaves)
-        fabric.switches[name].neighbours = _neighbours(path, name, fabric.notes)
+        fabric.switches[name].neighbours = _neighbours(path, name, fabric.wired_twice)
     else:
         fabric.hosts[name] = _host(name, path, links)
-        fabric.hosts[name].neighbours = _neighbours(path, name, fabric.notes)
+        fabric.hosts[name].neighbours = _neighbours(path, name, fabric.wired_twice)
     return [file for file in sorted(path.rglob("*")) if file.is_file()]
 
 
@@ -77,8 +90,8 @@ def _json(path: Path) -> list[dict[str, Json]]:
     return [dict(as_rows(row)) for row in (as_list(value) or ([value] if isinstance(value, dict) else []))]
 
 
-def _neighbours(path: Path, device: str, notes: list[str]) -> dict[str, tuple[str, str]]:
-    """The port at the other end of each port; `notes` receives the ports with several."""
+def _neighbours(path: Path, device: str, twice: list[TwoCables]) -> dict[str, tuple[str, str]]:
+    """The port at the other end of each port; `twice` receives the ports with several."""
     file = path / "lldp.json"
     if not file.is_file() or not (text := read_text(file)).strip():
         return {}
@@ -86,7 +99,8 @@ def _neighbours(path: Path, device: str, notes: list[str]) -> dict[str, tuple[st
     for wire in wiring.of_lldp(parse_json(text, str(file)), device, str(file)) or []:
         first = found.setdefault(wire.port, (wire.other, wire.other_port))
         if first != (wire.other, wire.other_port):
-            notes.append(wiring.wired_twice(f"{device}:{wire.port}", first, (wire.other, wire.other_port), wire.source))
+            ends = End(device, wire.port), End(*first), End(wire.other, wire.other_port)
+            twice.append(TwoCables(*ends, str(file)))
     return found
 
 

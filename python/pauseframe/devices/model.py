@@ -158,6 +158,8 @@ class Port:
     speed: int | None = None
     mtu: int | None = None
     fec: str | None = None
+    autoneg: str | None = None
+    link_training: str | None = None
     alias: str | None = None
     up: bool = True
     cable: float | None = None
@@ -397,6 +399,16 @@ class Link:
         return (self.a, self.b), (self.b, self.a)
 
 
+@dataclass(frozen=True, slots=True)
+class TwoCables:
+    """A port that one file wires to two others; only the first is used."""
+
+    end: End
+    first: End
+    second: End
+    source: str
+
+
 @dataclass(slots=True)
 class Fabric:
     """The switches, hosts and links of a deployed network."""
@@ -406,6 +418,7 @@ class Fabric:
     links: list[Link] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """Notes about data that the reader left out or assumed."""
+    wired_twice: list[TwoCables] = field(default_factory=list)
 
     def port(self, end: End) -> Port | None:
         """The switch port at an end of a link, or None."""

@@ -193,7 +193,7 @@ def _add_switch(document: ConfigDb, name: str, reading: Reading, origin: tuple[P
     path, by_file = origin
     reading._names.setdefault(by_file, switch.name)
     reading._names.setdefault(f"{path.resolve().parent}/", switch.name)
-    others = sorted(set(document.tables) - set(TABLES) - {"DEVICE_METADATA"})
+    others = sorted(set(document.tables) - set(TABLES))
     if others and not document.case:
         listed = ", ".join(map(shown, others[:8])) + (" …" if len(others) > 8 else "")
         reading.fabric.notes.append(f"{shown(switch.name)}: {len(others)} other tables, not looked at: {listed}")
@@ -201,7 +201,7 @@ def _add_switch(document: ConfigDb, name: str, reading: Reading, origin: tuple[P
 
 def reread(reading: Reading, changed: Mapping[str, ConfigDb]) -> Reading:
     """The reading with other CONFIG_DBs for some switches."""
-    fabric = Fabric(dict(reading.fabric.switches), reading.fabric.hosts)
+    fabric = Fabric(dict(reading.fabric.switches), reading.fabric.hosts, wired_twice=reading.fabric.wired_twice)
     again = replace(reading, fabric=fabric, databases={**reading.databases, **changed})
     for name, database in changed.items():
         fabric.switches[name] = replace(sonic.switch_of(database, name), name=name)

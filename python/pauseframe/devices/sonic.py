@@ -75,6 +75,8 @@ def _port(name: str, row: Row) -> Port:
         speed=number_in(row.get("speed"), 1, 1_600_000),
         mtu=number_in(row.get("mtu"), 68, 9216),
         fec=row.get("fec"),
+        autoneg=row.get("autoneg"),
+        link_training=row.get("link_training"),
         alias=row.get("alias"),
         up=row.get("admin_status", "up") != "down",
     )

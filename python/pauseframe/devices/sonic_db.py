@@ -70,7 +70,7 @@ def documents(value: Json, source: str) -> Iterator[ConfigDb]:
 def looks_like_config_db(value: Json) -> bool:
     """True if a JSON value has one of the forms of CONFIG_DB."""
     top = as_rows(value)
-    known = any(key in TABLES or key == "DEVICE_METADATA" or _MODULE.fullmatch(key) or _is_dumped(key) for key in top)
+    known = any(key in TABLES or _MODULE.fullmatch(key) or _is_dumped(key) for key in top)
     return known or _holds_documents(top)
 
 

@@ -117,6 +117,7 @@ def positions(text: str) -> dict[tuple[str, ...], int]:
     """The offset of each key of a JSON text, by the path of keys and list indices that leads to it."""
     found: dict[tuple[str, ...], int] = {}
     path: list[str] = []
+    items: list[int] = []
     for token in _TOKEN.finditer(text):
         name, is_key = token.groups()
         mark = token[0]
@@ -126,8 +127,11 @@ def positions(text: str) -> dict[tuple[str, ...], int]:
                 found.setdefault(tuple(path), token.start())
         elif mark in "[{":
             path.append("0")
+            items.append(0)
         elif mark in "]}" and path:
             path.pop()
-        elif mark == "," and path and path[-1].isdigit():
-            path[-1] = str(int(path[-1]) + 1)
+            items.pop()
+        elif mark == "," and path:
+            items[-1] += 1
+            path[-1] = str(items[-1])
     return found

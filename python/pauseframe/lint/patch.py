@@ -24,13 +24,19 @@ from pauseframe.lint.engine import Report, judge
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from pauseframe.devices.model import Place
     from pauseframe.devices.sonic_db import ConfigDb, Row
     from pauseframe.lint.finding import Finding, PatchOperation
 
 ROUNDS = 6
 """Maximum number of rounds. The longest chain known has four: group, profile, headroom, pool."""
 
+TRIES = 8
+"""Maximum number of findings whose patch is left out alone; then all patches of a device are."""
+
 Tables = dict[str, "dict[str, Row]"]
+Cause = tuple[str, "Place"]
+"""A finding whose patch is made: code and first place."""
 
 
 class Step(TypedDict):
@@ -48,41 +54,71 @@ class Fix:
     patches: dict[str, list[Step]]
     after: Report
     new: list[Finding]
-    """Findings that the patches cause. A fault of a rule; the command names them."""
+    """Findings that the patches cause although patches were left out. A fault of a rule; the command names them."""
 
 
 def fix(report: Report) -> Fix:
-    """Patches for all findings that have one."""
+    """Patches for all findings that have one, except those that cause a finding which no other patch ends."""
+    left = set[Cause]()
+    after = _rounds(report, left)
+    while new := _new(report, after):
+        devices = {place.device for finding in new for place in finding.places}
+        causes = [_cause(finding) for finding in report.findings if devices & _changes(finding)]
+        causes = [cause for cause in causes if cause not in left]
+        if not causes:
+            break
+        for cause in causes[:TRIES]:
+            after = _rounds(report, left | {cause})
+            if not _new(report, after):
+                break
+        else:
+            left |= set(causes)
+            after = _rounds(report, left)
+    first, last = report.reading.databases, after.reading.databases
+    patches = {name: list(_difference(first[name], last[name])) for name in sorted(first)}
+    return Fix({name: steps for name, steps in patches.items() if steps}, after, _new(report, after))
+
+
+def _cause(finding: Finding) -> Cause:
+    return finding.code, finding.place
+
+
+def _changes(finding: Finding) -> set[str]:
+    """The devices that the patch of a finding changes."""
+    return {operation.device or finding.place.device for operation in finding.patch}
+
+
+def _new(report: Report, after: Report) -> list[Finding]:
     known = {(finding.code, place) for finding in report.findings for place in finding.places}
+    return [finding for finding in after.findings if not {(finding.code, place) for place in finding.places} <= known]
+
+
+def _rounds(report: Report, left: set[Cause]) -> Report:
+    """The report after patches were applied until nothing changes; `left` are findings whose patch is left out."""
     now = report
     for _ in range(ROUNDS):
-        changed = _round(now)
+        changed = _round(now, left)
         if not changed:
             break
         now = judge(reread(now.reading, changed), report.rules)
-    first, last = report.reading.databases, now.reading.databases
-    patches = {name: list(_difference(first[name], last[name])) for name in sorted(first)}
-    new = [finding for finding in now.findings if not {(finding.code, place) for place in finding.places} <= known]
-    return Fix({name: steps for name, steps in patches.items() if steps}, now, new)
+    return now
 
 
-def _round(report: Report) -> dict[str, ConfigDb]:
+def _round(report: Report, left: set[Cause]) -> dict[str, ConfigDb]:
     """The databases that change if each finding's patch is applied; of two patches of one value the first counts."""
     databases = report.reading.databases
     changed: dict[str, ConfigDb] = {}
     taken: dict[str, set[tuple[str, ...]]] = defaultdict(set)
-    for finding in report.findings:
-        for operation in finding.patch:
-            device = operation.device or finding.place.device
-            if device not in databases:
-                continue
-            path = (operation.table, operation.key, *filter(None, [operation.field]))
-            if path in taken[device] or path[:2] in taken[device]:
-                continue
-            tables = changed[device].tables if device in changed else deepcopy(databases[device].tables)
-            if _apply(tables, operation):
-                taken[device].add(path)
-                changed[device] = replace(databases[device], tables=tables)
+    operations = [(f, operation) for f in report.findings if _cause(f) not in left for operation in f.patch]
+    for finding, operation in operations:
+        device = operation.device or finding.place.device
+        path = (operation.table, operation.key, *filter(None, [operation.field]))
+        if device not in databases or path in taken[device] or path[:2] in taken[device]:
+            continue
+        tables = changed[device].tables if device in changed else deepcopy(databases[device].tables)
+        if _apply(tables, operation):
+            taken[device].add(path)
+            changed[device] = replace(databases[device], tables=tables)
     return changed
 
 

@@ -116,12 +116,20 @@ def _bigger(switch: Switch, port: Port, group: int, total: int) -> tuple[PatchOp
     if profile is None:
         return ()
     wanted = -(-total // 1024) * 1024
+    if not _fits(switch, profile, wanted):
+        return ()
     patch: tuple[PatchOperation, ...] = (PatchOperation("BUFFER_PROFILE", profile.name, "xoff", str(wanted)),)
     pool = switch.pools.get(profile.pool)
     if profile.size >= profile.xoff > 0 and pool is not None and pool.xoff == 0:
         size = str(profile.size + wanted - profile.xoff)
         patch += (PatchOperation("BUFFER_PROFILE", profile.name, "size", size),)
     return patch
+
+
+def _fits(switch: Switch, profile: BufferProfile, headroom: int) -> bool:
+    """False if the pool of a profile is known to be smaller than a headroom."""
+    pool = switch.pools.get(profile.pool)
+    return pool is None or pool.size is None or headroom <= pool.size
 
 
 @rule(
@@ -161,6 +169,8 @@ def _lacking(switch: Switch, port: Port, group: int) -> str | None:
     if group in port.groups:
         name = port.groups[group]
         profile = switch.profiles.get(name) if name else None
+        if name is None and port.cable is None and _has_cables(switch) and port.up:
+            return "it is computed from the cable length, which is missing"
         if profile is None or profile.has_headroom:
             return None
         return f"its group has profile {shown(name)} with xoff 0"
@@ -169,6 +179,11 @@ def _lacking(switch: Switch, port: Port, group: int) -> str | None:
     if (other := _bound(switch, group)) is not None:
         return f"its group has no row in BUFFER_PG, as {shown(other)} has"
     return _not_made(port)
+
+
+def _has_cables(switch: Switch) -> bool:
+    """True if the switch has lengths of cables, so that a missing one is an omission."""
+    return switch.whole and any(port.cable is not None for port in switch.ports.values())
 
 
 def _not_made(port: Port) -> str | None:
@@ -258,7 +273,7 @@ def check_mixed(reading: Reading) -> Iterator[Finding]:
     """A port uses a profile that was made for another speed or cable, or ports of several kinds share one profile.
 
     `pg_lossless_25000_5m_profile` on a 100 Gb/s port over 40 m loses packets; a profile for a faster port or longer
-    cable wastes the pool.
+    cable wastes the pool. Without a cable length nobody can tell which profile a port needs.
 
     Incident: sonic-mgmt#13478, where several cables and speeds shared one profile.
     """
@@ -266,6 +281,7 @@ def check_mixed(reading: Reading) -> Iterator[Finding]:
         shapes: dict[str, dict[tuple[int, float], str]] = defaultdict(dict)
         for port in switch.ports.values():
             judged: set[str] = set()
+            paused = {group_of(switch, port, priority) for priority in port.lossless}
             for group, name in port.groups.items():
                 profile = switch.profiles.get(name) if name else None
                 if profile is None or not profile.has_headroom or profile.computed:
@@ -273,6 +289,8 @@ def check_mixed(reading: Reading) -> Iterator[Finding]:
                 if port.group_rows[group] not in judged:
                     judged.add(port.group_rows[group])
                     yield from _misnamed(reading, switch, port, group)
+                    if port.cable is None and group in paused and _has_cables(switch) and port.up:
+                        yield _no_length(reading, switch, port, profile)
                 if port.speed is not None and port.cable is not None:
                     shapes[profile.name].setdefault((port.speed, port.cable), port.name)
         for name, kinds in shapes.items():
@@ -285,6 +303,18 @@ def check_mixed(reading: Reading) -> Iterator[Finding]:
                     f"one headroom for {len(kinds)} kinds of links: {listed}",
                     "a profile for each kind",
                 )
+
+
+def _no_length(reading: Reading, switch: Switch, port: Port, profile: BufferProfile) -> Finding:
+    found = _PROFILE_NAME.fullmatch(profile.name)
+    rows = reading.databases[switch.name].rows("CABLE_LENGTH")
+    patch = (PatchOperation("CABLE_LENGTH", min(rows), port.name, f"{found[2]}m"),) if found and len(rows) == 1 else ()
+    return Finding(
+        Place(switch.name, "CABLE_LENGTH", port.name),
+        f"a port that pauses has no cable length, and {shown(profile.name)} is for one",
+        f"{found[2]}m, if that is its length" if found else "its length",
+        patch=patch,
+    )
 
 
 def _misnamed(reading: Reading, switch: Switch, port: Port, group: int) -> Iterator[Finding]:
@@ -300,12 +330,14 @@ def _misnamed(reading: Reading, switch: Switch, port: Port, group: int) -> Itera
         wrong.append(f"{port.cable:g} m")
     if wrong:
         right = f"pg_lossless_{port.speed or speed}_{port.cable if port.cable is not None else cable:g}m_profile"
-        made = () if right in switch.profiles else _made(reading, switch, port, (name, right))
+        exists = right in switch.profiles
+        made = () if exists else _made(reading, switch, port, (name, right))
+        bound = (PatchOperation("BUFFER_PG", key, "profile", right),) if exists or made else ()
         yield Finding(
             Place(switch.name, "BUFFER_PG", key, "profile"),
             f"{shown(name)} is for {speed} Mb/s and {cable:g} m, the port has {' and '.join(wrong)}",
-            f"profile {right}" + (", which is to be made" if made else ""),
-            patch=(*made, PatchOperation("BUFFER_PG", key, "profile", right)),
+            f"profile {right}" + ("" if exists else ", which is to be made"),
+            patch=(*made, *bound),
         )
 
 
@@ -318,9 +350,12 @@ def _made(reading: Reading, switch: Switch, port: Port, names: tuple[str, str]) 
         port.speed or 0, port.cable or 0.0, max_frame=mtu + FRAME, lossless=len(port.lossless), behind=behind
     )
     row = dict(reading.databases[switch.name].rows("BUFFER_PROFILE")[name])
-    row["xoff"] = str(max(profile.xoff, -(-need.total // 1024) * 1024))
+    xoff = max(profile.xoff, -(-need.total // 1024) * 1024)
+    if not _fits(switch, profile, xoff):
+        return ()
+    row["xoff"] = str(xoff)
     if profile.size >= profile.xoff > 0:
-        row["size"] = str(profile.size + int(row["xoff"]) - profile.xoff)
+        row["size"] = str(profile.size + xoff - profile.xoff)
     return tuple(PatchOperation("BUFFER_PROFILE", right, field, value) for field, value in row.items())
 
 
@@ -333,9 +368,9 @@ def _made(reading: Reading, switch: Switch, port: Port, names: tuple[str, str]) 
 def check_pools(reading: Reading) -> Iterator[Finding]:
     """A pool has less than its groups or queues are promised.
 
-    An *error*: the headroom pool is smaller than the headroom of one of its groups. A *warning*: the reserved bytes of
-    all groups or queues exceed the pool; the driver rejects the last ports that come up, or takes the bytes from
-    elsewhere.
+    An *error*: the pool or its headroom pool is smaller than the headroom of one of its groups. A *warning*: the
+    reserved bytes of all groups or queues exceed the pool; the driver rejects the last ports that come up, or takes the
+    bytes from elsewhere.
 
     No incident is known.
     """
@@ -351,6 +386,10 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
                         largest[profile.pool] = profile
         for name, pool in switch.pools.items():
             place = Place(switch.name, "BUFFER_POOL", name, "size")
+            headroom = max(pool.xoff, largest[name].xoff if name in largest else 0)
+            if pool.size is not None and pool.size < headroom:
+                message = f"the pool has {pool.size} B, less than its headroom of {headroom} B"
+                yield Finding(place, message, "the memory of the switch without headroom", severity=Severity.error)
             if pool.size and reserved[name] > pool.size and not _reserved_outside(switch, pool, reserved):
                 yield Finding(
                     place,
@@ -364,7 +403,9 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
                     f"the shared headroom is {pool.xoff} B, one group of {shown(most.name)} may need {most.xoff} B",
                     f"at least {most.xoff}",
                     severity=Severity.error,
-                    patch=(PatchOperation("BUFFER_POOL", name, "xoff", str(most.xoff)),),
+                    patch=(PatchOperation("BUFFER_POOL", name, "xoff", str(most.xoff)),)
+                    if _fits(switch, most, most.xoff)
+                    else (),
                 )
 
 

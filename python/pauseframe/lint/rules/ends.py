@@ -246,11 +246,18 @@ def _cable(reading: Reading, end: End, metres: float) -> tuple[PatchOperation, .
 def check_wiring(reading: Reading) -> Iterator[Finding]:
     """Two devices name different neighbours for the same link: one of the two files is out of date.
 
-    Other findings about this link may then be wrong.
+    Or one file wires a port to two others; only the first is used. Other findings about this link may then be wrong.
 
     No incident is known.
     """
     fabric = reading.fabric
+    for twice in fabric.wired_twice:
+        yield Finding(
+            Place(twice.end.device, "", twice.end.port),
+            f"wired to {shown(str(twice.first))} and to {shown(str(twice.second))}: a port has one cable",
+            "the one that is plugged in",
+            source=twice.source,
+        )
     devices: list[Switch | Host] = [*fabric.switches.values(), *fabric.hosts.values()]
     for device in devices:
         for port, (other, far) in device.neighbours.items():
@@ -279,16 +286,32 @@ def check_wiring(reading: Reading) -> Iterator[Finding]:
                 )
 
 
-@rule("PF056", "fec-differs", "IEEE 802.3 clauses 74, 91, 108")
+@rule("PF056", "fec-differs", "IEEE 802.3 clauses 73, 74, 91, 108")
 def check_fec(reading: Reading) -> Iterator[Finding]:
-    """The two ends of a link use different forward error correction: it stays down.
+    """The two ends of a link differ in forward error correction, autonegotiation or link training: it stays down.
+
+    A *warning* if only one end sets the value, because the other end then has the default of its platform.
 
     No incident is known.
     """
-    for link, _, a, _, b in _both(reading):
-        if a.fec and b.fec and a.fec != b.fec and "auto" not in {a.fec, b.fec}:
-            place, other = _places(link, "PORT", "fec")
-            yield Finding(place, f"{a.fec} here, {b.fec} at {shown(str(link.b))}", "the same at both", other)
+    for link, one, a, two, b in _both(reading):
+        for field in ("fec", "autoneg", "link_training"):
+            here, there = getattr(a, field), getattr(b, field)
+            if here == there or "auto" in {here, there} or not {"PORT"} <= one.tables & two.tables:
+                continue
+            place, other = _places(link, "PORT", field)
+            if here and there:
+                yield Finding(place, f"{field} {here} here, {there} at {shown(str(link.b))}", "the same at both", other)
+            elif "off" not in {here, there}:
+                (lacking, other), value = ((place, other), there) if here is None else ((other, place), here)
+                yield Finding(
+                    lacking,
+                    f"no {field} here, {value} at {shown(f'{other.device}:{other.key}')}",
+                    f'"{value}"',
+                    other,
+                    severity=Severity.warning,
+                    patch=(PatchOperation("PORT", lacking.key, field, value),),
+                )
 
 
 @rule("PF058", "tagging-differs", "IEEE 802.1Q §6.9, §8.8.2", severity=Severity.error)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from difflib import SequenceMatcher, get_close_matches
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown, whole_number
-from pauseframe.devices.model import Place
+from pauseframe.devices.model import DEFAULT_MTU, Place
 from pauseframe.devices.sonic_schema import TABLES, Check, Field, OneOf, Table
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
 
@@ -60,31 +61,58 @@ def check_values(reading: Reading) -> Iterator[Finding]:
     No incident is known.
     """
     for device, database, table, spec, key, row in _rows(reading):
-        parts = _parts(spec, key)
-        if parts is None:
-            form = "|".join(name for name, _ in spec.keys[0])
-            yield Finding(Place(device, table, key), f"the key is not of the form {form}")
-            continue
-        for name, limits, text in parts:
-            wrong = limits.check(text) if limits.check and text not in limits.also else None
-            if wrong:
-                message = f"{name} in the key is {shown(text)!r}: it can be {wrong}"
-                yield Finding(Place(device, table, key), message)
-        for name, limits, text in _cells(spec, row):
-            for item in _items(limits, text):
-                wrong = limits.check(item) if limits.check else None
-                if wrong and limits.check:
-                    place = Place(device, table, key, name)
-                    has = f"is {shown(item)!r}" if item else "is empty"
-                    right = None if limits.many or name == text else _meant(limits.check, item)
-                    patch = () if right is None else (PatchOperation(table, key, name, right),)
-                    instead = "" if right is None else f'"{right}"'
-                    yield Finding(place, f"{shown(name)} {has}: it can be {wrong}", instead, patch=patch)
+        place = Place(device, table, key)
+        if table in _LISTS_OF_PORTS and not database.bracketed:
+            yield from _joined_ports(place, row)
+        yield from _key_values(place, spec)
+        yield from _field_values(place, spec, row)
         wanted = (*spec.mandatory, *(("lanes",) if table == "PORT" and _needs_lanes(database) else ()))
         for name in wanted:
             if name not in row:
-                place = Place(device, table, key, name)
-                yield Finding(place, f"{name} is missing: it is mandatory", f"add {name}")
+                yield Finding(replace(place, field=name), f"{name} is missing: it is mandatory", f"add {name}")
+
+
+def _key_values(place: Place, spec: Table) -> Iterator[Finding]:
+    parts = _parts(spec, place.key)
+    if parts is None:
+        form = "|".join(name for name, _ in spec.keys[0])
+        yield Finding(place, f"the key is not of the form {form}")
+    for name, limits, text in parts or ():
+        wrong = limits.check(text) if limits.check and text not in limits.also else None
+        if wrong:
+            yield Finding(place, f"{name} in the key is {shown(text)!r}: it can be {wrong}")
+
+
+def _field_values(place: Place, spec: Table, row: Row) -> Iterator[Finding]:
+    for name, limits, text in _cells(spec, row):
+        for item in _items(limits, text):
+            wrong = limits.check(item) if limits.check else None
+            if wrong and limits.check:
+                has = f"is {shown(item)!r}" if item else "is empty"
+                right = None if limits.many or name == text else _meant(limits.check, item)
+                patch = () if right is None else (PatchOperation(place.table, place.key, name, right),)
+                instead = "" if right is None else f'"{right}"'
+                message = f"{shown(name)} {has}: it can be {wrong}"
+                yield Finding(replace(place, field=name), message, instead, patch=patch)
+
+
+def _joined_ports(place: Place, row: Row) -> Iterator[Finding]:
+    """A warning for a key with several ports, and one row for each of them as the patch."""
+    names, _, rest = place.key.partition("|")
+    ports = names.split(",")
+    if len(ports) > 1 and len(place.key.split("|")) < 4:
+        keys = [f"{port}|{rest}" if rest else port for port in ports]
+        rows = [(key, field, value) for key in keys for field, value in (row or {"": ""}).items()]
+        yield Finding(
+            place,
+            f"the key has {len(ports)} ports: images with models reject it, and the daemons of some ignore it",
+            "a row for each port",
+            severity=Severity.warning,
+            patch=(
+                PatchOperation(place.table, place.key, "", None),
+                *(PatchOperation(place.table, key, field, value) for key, field, value in rows),
+            ),
+        )
 
 
 def _meant(check: Check, text: str) -> str | None:
@@ -119,7 +147,7 @@ def check_references(reading: Reading) -> Iterator[Finding]:
                 yield from _dangling(database, Place(device, table, key), name, limits, item)
         if len(key.split("|")) == 4 and table == "QUEUE":
             yield from _local_voq(database, Place(device, table, key))
-        if table == "VLAN_INTERFACE":
+        if table in _ROUTED:
             yield from _address_alone(database, Place(device, table, key))
         for name, limits, text in _cells(spec, row):
             for item in _items(limits, text) if limits.refers else ():
@@ -154,12 +182,18 @@ def _is_typo(text: str, name: str) -> bool:
     return not digits and sum(max(b - a, d - c) for a, b, c, d in changes) <= 1
 
 
+_ROUTED = ("VLAN_INTERFACE", "PORTCHANNEL_INTERFACE", "INTERFACE")
+"""Tables of router interfaces: a row for the interface, and one for each of its addresses."""
+
+
 def _address_alone(database: ConfigDb, place: Place) -> Iterator[Finding]:
-    vlan, bar, _ = place.key.partition("|")
-    if bar and vlan not in database.rows("VLAN_INTERFACE"):
-        message = f"there is no row {shown(vlan)} in VLAN_INTERFACE, which an address needs"
-        patch = (PatchOperation("VLAN_INTERFACE", vlan, "", ""),)
-        yield Finding(place, message, f'add "{shown(vlan)}": {{}} to VLAN_INTERFACE', patch=patch)
+    name, bar, _ = place.key.partition("|")
+    if bar and name not in database.rows(place.table):
+        # SONiC's own sample has such an address of a port channel, which its daemons never set.
+        severity = Severity.error if place.table == "VLAN_INTERFACE" else Severity.warning
+        message = f"there is no row {shown(name)} in {place.table}, which an address needs"
+        patch = (PatchOperation(place.table, name, "", ""),)
+        yield Finding(place, message, f'add "{shown(name)}": {{}} to {place.table}', severity=severity, patch=patch)
 
 
 def _local_voq(database: ConfigDb, place: Place) -> Iterator[Finding]:
@@ -185,6 +219,10 @@ def check_constraints(reading: Reading) -> Iterator[Finding]:
         yield from _schedulers(device, database)
         yield from _watchdogs(device, database)
         yield from _pools(device, database)
+        yield from _modes(device, database)
+        yield from _overlaps(device, database)
+        yield from _tunnels(device, database)
+        yield from _replay_buffers(device, database)
         yield from _directions(device, database)
         yield from _lanes(device, database)
         yield from _vlans(device, database)
@@ -288,6 +326,52 @@ def _pools(device: str, database: ConfigDb) -> Iterator[Finding]:
             place = Place(device, "BUFFER_PROFILE", key, "static_th")
             instead = f"remove {wrong}: the pool is {mode}" if wrong else "keep one of them"
             yield Finding(place, "static_th and dynamic_th exclude each other", instead, patch=patch)
+
+
+def _modes(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """Profiles of an ingress pool in static mode have limits in bytes; shipped files have alphas in egress pools."""
+    pools = database.rows("BUFFER_POOL")
+    for key, row in database.rows("BUFFER_PROFILE").items():
+        mode = pools.get(row.get("pool", ""), {}).get("mode")
+        kind = pools.get(row.get("pool", ""), {}).get("type")
+        if mode == "static" and kind != "egress" and "dynamic_th" in row and "static_th" not in row:
+            place = Place(device, "BUFFER_PROFILE", key, "dynamic_th")
+            message = f"dynamic_th, and pool {shown(row['pool'])} is in mode static: its limit is a number of bytes"
+            yield Finding(place, message, "static_th, or mode dynamic", severity=Severity.warning)
+
+
+def _overlaps(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """Two rows of one port must not have the same group or queue."""
+    for table in ("BUFFER_PG", "BUFFER_QUEUE", "QUEUE"):
+        owner: dict[tuple[str, int], str] = {}
+        for key in database.rows(table):
+            port, _, numbers = key.rpartition("|")
+            low, high = (whole_number(text) for text in (numbers.split("-")[0], numbers.split("-")[-1]))
+            for number in range(low or 0, min(high, 15) + 1) if low is not None and high is not None else ():
+                if owner.setdefault((port, number), key) != key:
+                    message = f"{number} is also in the row {shown(owner[port, number])}: the last one read counts"
+                    yield Finding(Place(device, table, key), message, "one row for each number")
+                    break
+
+
+def _tunnels(device: str, database: ConfigDb) -> Iterator[Finding]:
+    for key, row in database.rows("TUNNEL").items():
+        ends = [row[name] for name in ("src_ip", "dst_ip") if name in row]
+        if len({":" in address for address in ends}) > 1:
+            place = Place(device, "TUNNEL", key, "src_ip")
+            yield Finding(place, f"{' and '.join(map(shown, ends))} are IPv4 and IPv6", "two addresses of one version")
+
+
+def _replay_buffers(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """A replay buffer of link-layer retry holds at least one frame of the largest port MTU."""
+    largest = max((_number(row, "mtu") or DEFAULT_MTU for row in database.rows("PORT").values()), default=0)
+    for key, row in database.rows("LLR_PROFILE").items():
+        size = _number(row, "max_outstanding_bytes")
+        if size is not None and 0 < size < largest:
+            place = Place(device, "LLR_PROFILE", key, "max_outstanding_bytes")
+            yield Finding(
+                place, f"{size} B may be outstanding, less than a frame of {largest} B", f"at least {largest}"
+            )
 
 
 def _vlans(device: str, database: ConfigDb) -> Iterator[Finding]:
