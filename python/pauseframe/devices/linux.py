@@ -16,11 +16,13 @@ from pauseframe.devices.files import (
     as_list,
     as_rows,
     as_text,
+    milliseconds,
     parse_json,
     read_text,
     shown,
     whole_number,
 )
+from pauseframe.devices.host_files import NETPLAN, SCRIPT, read_netplan, read_script
 from pauseframe.devices.model import (
     End,
     Fabric,
@@ -44,15 +46,16 @@ _INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 _READ = re.compile(
     r"networkd/.*\.(netdev|network)"
     r"|.*/(ip-(link|addr|neigh|route)\.json|bridge-(vlan|fdb)\.json|dcb-(pfc|app)-.*\.json|lldp\.json|hostname)"
-    r"|.*/sysctl\.(txt|conf)"
+    r"|.*/(sysctl\.(txt|conf)|netplan\.yaml|setup\.sh)"
 )
 _SECTION = re.compile(r"\[([A-Za-z0-9]+)\]")
-_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "": 1000.0}
 
 
 def is_host_folder(path: Path) -> bool:
-    """True for the folder of one Linux device."""
-    return (path / "ip-link.json").is_file() or (path / "networkd").is_dir()
+    """True for the folder of one Linux device; a script alone may be of anything."""
+    if (path / "ip-link.json").is_file() or (path / "networkd").is_dir():
+        return True
+    return (path / NETPLAN).is_file()
 
 
 def read_host(path: Path, fabric: Fabric) -> list[Path]:
@@ -146,15 +149,28 @@ def _pfc(path: Path, row: dict[str, Json]) -> frozenset[int] | None:
 
 
 def _host(name: str, path: Path, links: list[dict[str, Json]]) -> Host:
-    host = Host(name, str(path), sysctl=dict(_sysctls(path)))
+    """The host of a folder: as collected from it, else by the first of its files."""
+    forms: dict[str, Host] = {}
+    own = Host(name, str(path), sysctl=dict(_sysctls(path)))
     for row in links:
-        _add_link(host, path, row)
+        _add_link(own, path, row)
     if links:
-        _add_addresses(host, path)
-        _add_routes(host, path)
-    else:
-        _read_networkd(host, path / "networkd")
-    return host
+        _add_addresses(own, path)
+        _add_routes(own, path)
+        forms["ip-link.json"] = own
+    elif (path / "networkd").is_dir():
+        _read_networkd(own, path / "networkd")
+        forms["networkd"] = own
+    readers = ((SCRIPT, read_script), (NETPLAN, read_netplan))
+    forms |= {file: read(path / file) for file, read in readers if (path / file).is_file()}
+    first = next(iter(forms.values()), own)
+    for form in reversed(forms.values()):
+        first.sysctl = form.sysctl | first.sysctl
+        for nic in form.nics.values():
+            if nic.name in first.nics and first.nics[nic.name].pfc is None:
+                first.nics[nic.name].pfc = nic.pfc
+    first.name, first.source, first.forms = name, str(path), forms
+    return first
 
 
 def _add_link(host: Host, path: Path, row: dict[str, Json]) -> None:
@@ -214,16 +230,11 @@ def _add_routes(host: Host, path: Path) -> None:
                 as_text(row.get("dev")),
                 congctl=as_text(metrics.get("congestion", metrics.get("congctl"))) or None,
                 initcwnd=whole_number(as_text(metrics.get("initcwnd"))),
-                rto_min_ms=_milliseconds(f"{rto}ms" if isinstance(rto, int | float) else as_text(rto)),
+                rto_min_ms=milliseconds(f"{rto}ms" if isinstance(rto, int | float) else as_text(rto)),
                 quickack=as_text(metrics.get("quickack")) in {"1", "true"},
                 ecn="ecn" in metrics,
             )
         )
-
-
-def _milliseconds(text: str) -> float | None:
-    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(us|ms|s|)", text)
-    return float(found[1]) * _MS[found[2]] if found else None
 
 
 def _sysctls(path: Path) -> Iterator[tuple[str, str]]:
@@ -280,7 +291,7 @@ def _network(host: Host, kinds: dict[str, HostVlan], sections: list[tuple[str, l
                     name,
                     values.get("TCPCongestionControlAlgorithm"),
                     whole_number(values.get("InitialCongestionWindow")),
-                    _milliseconds(values.get("TCPRetransmissionTimeoutSec", "-")),
+                    milliseconds(values.get("TCPRetransmissionTimeoutSec", "-")),
                     values.get("QuickAck") == "yes",
                 )
             )

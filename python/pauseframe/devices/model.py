@@ -364,6 +364,8 @@ class Host:
     routes: list[HostRoute] = field(default_factory=list)
     sysctl: dict[str, str] = field(default_factory=dict)
     neighbours: dict[str, tuple[str, str]] = field(default_factory=dict)
+    forms: dict[str, Host] = field(default_factory=dict)
+    """The host by each of its files: what was collected, networkd, netplan.yaml, setup.sh."""
 
     def vlans(self) -> list[HostVlan]:
         """The VLAN interfaces of all NICs."""
