@@ -116,7 +116,7 @@ def test_single_faults_are_found_by_the_right_rule(fabrics):
                 missed.append((name, what, sorted(codes), sorted(got)))
     sys.stdout.write(f"seed {SEED}: {tried} faults, {len(missed)} missed: {missed}; {dict(by_rule)}\n")
     assert tried == 500
-    assert len(missed) <= 25, missed
+    assert len(missed) <= 5, missed
     assert len(by_rule) >= 35
 
 

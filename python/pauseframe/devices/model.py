@@ -189,6 +189,8 @@ class Vlan:
     stp: bool | None = None
     priority: int | None = None
     """Priority of the plan's lane, if a description states it."""
+    loaded: str = ""
+    """The file for `swssconfig` that sets learning or flooding; empty if CONFIG_DB does."""
     interface: bool = False
     """True if the VLAN has an address, so that the switch routes its traffic."""
 

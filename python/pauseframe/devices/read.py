@@ -139,7 +139,7 @@ def _read_json(path: Path, text: str, reading: Reading) -> None:
         reading._wires += wires
     elif (rows := sonic.static_fdb(value)) is not None:
         reading._fdbs.append((name, rows))
-    elif (loaded := sonic.no_flooding(value)) is not None:
+    elif (loaded := sonic.no_flooding(value, str(path))) is not None:
         reading._loaded.append((name, loaded))
     elif looks_like_config_db(value):
         for document in documents(value, str(path)):
