@@ -558,6 +558,37 @@ def test_rows_to_a_port_that_nothing_describes_are_exported(tmp_path):
     assert "Ethernet96" in (tmp_path / "back" / "topology.graphml").read_text()
 
 
+def test_a_patch_bundles_a_link_as_its_other_end(tmp_path):
+    devices = lint_fabrics.bundled(2, 2, 1)
+    row, *_ = (key for key in devices["leaf0"]["PORTCHANNEL_MEMBER"] if key.startswith("PortChannel2|"))
+    del devices["leaf0"]["PORTCHANNEL_MEMBER"][row]
+    devices["leaf1"]["PORTCHANNEL"]["PortChannel1"]["admin_status"] = "down"
+    report = lint([lint_fabrics.write(devices, tmp_path / "fabric")])
+    assert {f.code for f in report.findings} == {"PF082"}
+    fixed = fix(report)
+    assert fixed.after.findings == []
+    assert fixed.patches == {
+        "leaf0": [{"op": "add", "path": f"/PORTCHANNEL_MEMBER/{row}", "value": {}}],
+        "leaf1": [{"op": "replace", "path": "/PORTCHANNEL/PortChannel1/admin_status", "value": "up"}],
+    }
+
+
+def test_a_patch_that_causes_a_finding_is_left_out(tmp_path):
+    """800 km of cable at one port: the profile that all ports share must not grow, a new one for this port fits."""
+    devices = lint_fabrics.clos(3, 2, 2)
+    tables = devices["leaf0"]
+    tables["CABLE_LENGTH"]["AZURE"]["Ethernet0"] = "800000m"
+    tables["WRED_PROFILE"]["AZURE_LOSSLESS"]["wred_green_enable"] = "false"
+    shared = tables["BUFFER_PG"]["Ethernet0|3-4"]["profile"]
+    report = lint([lint_fabrics.write(devices, tmp_path / "fabric")])
+    assert any(step.field == "xoff" and step.key == shared for f in report.findings for step in f.patch)
+    fixed = fix(report)
+    assert (fixed.new, fixed.after.findings) == ([], [])
+    paths = {step["path"] for step in fixed.patches["leaf0"]}
+    assert "/WRED_PROFILE/AZURE_LOSSLESS/wred_green_enable" in paths
+    assert not any(path.startswith(f"/BUFFER_PROFILE/{shared}") for path in paths)
+
+
 def test_two_rules_with_one_code_are_an_error():
     def mine(reading):
         """Another rule."""
