@@ -634,6 +634,21 @@ def test_a_patch_writes_references_as_the_image_does(tmp_path):
     assert codes(tmp_path / "out") == []
 
 
+def test_a_copy_is_refused_where_it_would_lose_files(tmp_path):
+    one, two = (save(tmp_path, f"{name}/sw.json", {"PORT": PORTS}) for name in "ab")
+    inside = cli("lint", tmp_path / "a", "--fix", "--write", tmp_path / "a" / "fixed")
+    assert (inside.returncode, "is copied" in inside.stderr) == (2, True)
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["sw.json"]
+    twice = cli("lint", one, two, "--fix", "--write", tmp_path / "fixed")
+    assert (twice.returncode, "several paths are named sw.json" in twice.stderr) == (2, True)
+    several = cli("lint", one, tmp_path / "b", "--fix", "--write", tmp_path / "fixed")
+    assert several.returncode == 0
+    assert {str(path.relative_to(tmp_path)) for path in (tmp_path / "fixed").rglob("*.json")} == {
+        "fixed/sw.json",
+        "fixed/b/sw.json",
+    }
+
+
 def test_a_dump_of_the_database_is_not_rewritten(tmp_path):
     path = save(tmp_path, "dump.json", {"PORT|Ethernet0": PORTS["Ethernet0"] | {"admin_status": "UP"}})
     done = cli("lint", path, "--fix", "--write", tmp_path / "out")

@@ -52,10 +52,10 @@ _SECTION = re.compile(r"\[([A-Za-z0-9]+)\]")
 
 
 def is_host_folder(path: Path) -> bool:
-    """True for the folder of one Linux device; a script alone may be of anything."""
+    """True for the folder of one Linux device. A script alone may be of anything, and netplan beside JSON as well."""
     if (path / "ip-link.json").is_file() or (path / "networkd").is_dir():
         return True
-    return (path / NETPLAN).is_file()
+    return (path / NETPLAN).is_file() and not any(path.glob("*.json"))
 
 
 def read_host(path: Path, fabric: Fabric) -> list[Path]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shutil
-from collections import defaultdict
+from collections import Counter, defaultdict
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -188,15 +188,19 @@ def _written(database: ConfigDb, table: str, row: Row) -> Row:
 def write_fixed(fixed: Fix, paths: Sequence[Path], folder: Path) -> list[str]:
     """Copies device files into a new folder and patches the copies. Returns a line for each device left as it is.
 
-    Raises ValueError if the folder is not empty.
+    Raises ValueError if the folder is not empty or in one of the paths, or if two paths have one name.
     """
     if folder.exists() and any(folder.iterdir()):
         raise ValueError(f"{folder} is not empty: name another folder")
+    if inside := next((path for path in paths if folder.resolve().is_relative_to(path.resolve())), None):
+        raise ValueError(f"{folder} is in {inside}, which is copied: name a folder elsewhere")
+    names = Counter(path.resolve().name for path in paths)
+    if twice := [name for name, count in names.items() if count > 1]:
+        raise ValueError(f"several paths are named {shown(twice[0])}: give the folder that has them")
     left = []
     with whole_folder(folder) as partial:
-        copies = {
-            path: _copy(path, partial if len(paths) == 1 and path.is_dir() else partial / path.name) for path in paths
-        }
+        alone = len(paths) == 1 and paths[0].is_dir()
+        copies = {path: _copy(path, partial if alone else partial / path.resolve().name) for path in paths}
         for device, steps in fixed.patches.items():
             database = fixed.after.reading.databases[device]
             if database.form != "tables":
