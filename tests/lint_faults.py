@@ -522,7 +522,85 @@ def ends_swapped(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
     return small_headroom(devices, draw)
 
 
+def pool_field(field: str, value: str, codes: set[str]) -> Fault:
+    def fault(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
+        name, tables = _switch(devices, draw)
+        tables["BUFFER_POOL"]["ingress_lossless_pool"][field] = value
+        return f"{name} ingress_lossless_pool {field} {value}", codes
+
+    return fault
+
+
+def overlap(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
+    name, tables, port = _port(devices, draw)
+    rows = tables[draw.choice(["BUFFER_PG", "BUFFER_QUEUE"])]
+    key = next(key for key in rows if key.startswith(f"{port}|3"))
+    rows[f"{port}|{'3' if key.endswith('3-4') else '3-4'}"] = dict(rows[key])
+    return f"{name} {port} two rows with 3", {"PF003"}
+
+
+def fec_at_one_end(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
+    name, tables, port = _inner(devices, draw)
+    if tables["PORT"][port].pop("fec", None) is None:
+        tables["PORT"][port]["fec"] = "rs"
+    return f"{name} {port} fec at one end", {"PF056"}
+
+
+def joined_key(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
+    name, tables = _switch(devices, draw)
+    rows = tables["BUFFER_PG"]
+    one, other = draw.sample([key for key in sorted(rows) if key.partition("|")[2].startswith("3")], 2)
+    row = rows.pop(one)
+    del rows[other]
+    joined = f"{one.partition('|')[0]},{other}"
+    rows[joined] = row
+    return f"{name} {joined}", {"PF001"}
+
+
+def buffer_model(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
+    name, tables = _switch(devices, draw)
+    row = tables.setdefault("DEVICE_METADATA", {}).setdefault("localhost", {})
+    row["buffer_model"] = draw.choice(["traditonal", "Dynamic", ""])
+    return f"{name} buffer_model", {"PF001"}
+
+
+def no_unit(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
+    name, tables, port = _port(devices, draw)
+    tables["CABLE_LENGTH"]["AZURE"][port] = draw.choice(["5", "5 m", "m"])
+    return f"{name} {port} cable without unit", {"PF001"}
+
+
+def no_length(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
+    name, tables, port = _port(devices, draw)
+    del tables["CABLE_LENGTH"]["AZURE"][port]
+    return f"{name} CABLE_LENGTH {port} deleted", {"PF013", "PF054", "PF011"}
+
+
+def other_vlanid(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
+    name, tables, vlan = _planned_vlan(devices, draw)
+    tables["VLAN"][vlan]["vlanid"] = "4000"
+    return f"{name} {vlan} vlanid", {"PF003"}
+
+
+def lost_vlan(devices: Devices, draw: random.Random) -> tuple[str, set[str]]:
+    name, tables, vlan = _planned_vlan(devices, draw)
+    del tables["VLAN"][vlan]
+    return f"{name} {vlan} deleted", {"PF002", "PF061"}
+
+
+LAYER2_FAULTS += [other_vlanid, lost_vlan]
 MORE_FAULTS: list[Fault] = [
+    _wred({"green_drop_probability": "0"}, {"PF030"}),
+    pool_field("mode", "static", {"PF003"}),
+    pool_field("size", "20000", {"PF014"}),
+    pool_field("type", "egress", {"PF003"}),
+    _set("PORT", "autoneg", ("on",), {"PF056"}, inner=True),
+    overlap,
+    fec_at_one_end,
+    joined_key,
+    buffer_model,
+    no_unit,
+    no_length,
     _delete("BUFFER_PG", {"PF011"}, of_port=True),
     _delete("BUFFER_QUEUE", {"PF015"}, of_port=True),
     _delete("QUEUE", {"PF034", "PF090"}, of_port=True),

@@ -141,6 +141,24 @@ def test_both_forms_of_static_rows_are_the_same(tmp_path):
     assert {(f.code, f.place.device) for f in lint([tmp_path / "out"]).findings} == {("PF062", folder.name)}
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "what"),
+    [
+        ('unicast_miss_packet_action": "drop"', 'unicast_miss_packet_action": "forward"', "floods"),
+        ('broadcast_miss_packet_action": "drop"', 'broadcast_miss_packet_action": "trap"', "floods"),
+        ('"learn_mode": "disable"', '"learn_mode": "hardware"', "learns"),
+    ],
+)
+def test_flooding_that_a_file_turns_on_is_one_finding(tmp_path, old, new, what):
+    plan = planned(tmp_path / "plan", "leaf_spine:leaves=2,spines=2,hosts_per_leaf=2", "up_down", 1, 2)
+    write_deployment(plan, tmp_path / "out", Settings())
+    path = tmp_path / "out" / "switches" / "leaf0" / "no-flooding.json"
+    path.write_text(path.read_text().replace(old, new, 1))
+    (finding,) = lint([tmp_path / "out"]).findings
+    assert (finding.code, finding.message) == ("PF062", f"a VLAN with static rows {what} by the file for swssconfig")
+    assert (finding.source, len(finding.places), finding.patch) == (str(path), 2, ())
+
+
 PORT_MODEL = """module sonic-port { yang-version 1.1; namespace "urn:port"; prefix p;
   container sonic-port {
   container PORT { list PORT_LIST { key "name"; leaf name { type string; }

@@ -49,7 +49,10 @@ INSTEAD: dict[str, tuple[str | None, str]] = {
     ),
     "pauseframe lint configs/": (None, "files of real switches: tests/test_lint.py has some"),
     "pauseframe lint configs/ --prove": (None, "files of real switches: tests/test_lint_prove.py has some"),
-    "pauseframe lint configs/ --fix": (None, "files of real switches: tests/test_lint.py has some"),
+    "pauseframe lint configs/ --fix --write fixed/ > patch.json": (
+        None,
+        "files of real switches: tests/test_lint.py has some",
+    ),
     "pauseframe lint collected/ --export back/": (None, "files of real switches: tests/test_deploy.py has some"),
     "pauseframe route check back/topology.graphml back/tables.json": (None, "what the command before would write"),
     "pauseframe deploy plan/ --target sonic --inventory macs.csv --inventory configs/ "

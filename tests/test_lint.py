@@ -10,12 +10,15 @@ from pathlib import Path
 import lint_fabrics
 import pytest
 from pauseframe._core import limit
+from pauseframe._text import shows_colours
 from pauseframe.devices.files import SHARE
 from pauseframe.devices.read import DeviceFileError, read_fabric
 from pauseframe.lint import lint, output
 from pauseframe.lint.engine import rules
 from pauseframe.lint.export import export
+from pauseframe.lint.finding import rule
 from pauseframe.lint.output import explain
+from pauseframe.lint.patch import fix
 from pauseframe.lint.yang import validate
 from test_fabrics import cli
 
@@ -85,6 +88,57 @@ ROWS = [  # Pairs of (tables, expected findings).
     ({"LOSSLESS_TRAFFIC_PATTERN": {"A": {"mtu": "1024"}}}, ["PF001"]),
     ({"CABLE_LENGTH": {"A": {"Ethernet0": "5 m"}}}, ["PF001"]),
     ({"BUFFER_POOL": [], "PORT": {"Ethernet0": "up"}}, ["PF005", "PF005"]),
+    ({"SCHEDULER": {"s": {"type": "STRICT", "pir": "12500000000", "pbs": "8192"}}}, []),
+    ({"SCHEDULER": {"s": {"cbs": "8192"}}}, ["PF003"]),
+    ({"BUFFER_PG": {"Ethernet0,Ethernet4|3": {"profile": "NULL"}}, "PORT": PORTS}, ["PF001"]),
+    ({"PORT_QOS_MAP": {"Ethernet0,Ethernet4": {"pfc_enable": ""}}, "PORT": PORTS}, ["PF001"]),
+    ({"BUFFER_PG": {"Ethernet0|3-4": {"profile": "NULL"}, "Ethernet0|3": {"profile": "NULL"}}}, ["PF003"]),
+    ({"QUEUE": {"Ethernet0|3-4": {}, "Ethernet0|5": {}, "Ethernet4|3": {}}}, []),
+    ({"DEVICE_METADATA": {"localhost": {"buffer_model": "dynamic"}}}, []),
+    ({"DEVICE_METADATA": {"localhost": {"buffer_model": "dinamic"}}}, ["PF001"]),
+    ({"DEVICE_METADATA": {"localhost": {"bufer_model": "dynamic"}}}, ["PF004"]),
+    (
+        {
+            "BUFFER_POOL": {"p": POOL["pool"] | {"mode": "static"}},
+            "BUFFER_PROFILE": {"a": PROFILES["p"] | {"pool": "p", "dynamic_th": "0"}},
+        },
+        ["PF003"],
+    ),
+    (
+        {
+            "BUFFER_POOL": {"p": POOL["pool"] | {"mode": "static"}},
+            "BUFFER_PROFILE": {"a": PROFILES["p"] | {"pool": "p", "static_th": "0"}},
+        },
+        [],
+    ),
+    ({"PORTCHANNEL": {"PortChannel1": {"lacp_key": "auto", "min_links": "1"}}}, []),
+    ({"PORTCHANNEL": {"PortChannel1": {"lacp_key": "0", "minimum": "1"}}}, ["PF001", "PF004"]),
+    ({"PORTCHANNEL": {"PortChannel1": {}}, "PORTCHANNEL_INTERFACE": {"PortChannel1|10.0.0.1/31": {}}}, ["PF002"]),
+    ({"PORTCHANNEL": {"PortChannel1": {}}, "PORTCHANNEL_INTERFACE": {"PortChannel1": {"nat_zone": "4"}}}, ["PF001"]),
+    (
+        {
+            "TUNNEL": {
+                "t": {"tunnel_type": "IPINIP", "src_ip": "10.0.0.1", "dst_ip": "10.0.0.2", "dscp_mode": "uniform"}
+            }
+        },
+        [],
+    ),
+    ({"TUNNEL": {"t": {"dscp_mode": "unified", "ecn_mode": "copy"}}}, ["PF001", "PF001"]),
+    ({"TUNNEL": {"t": {"src_ip": "10.0.0.1", "dst_ip": "fc00::1"}}}, ["PF003"]),
+    ({"TUNNEL": {"t": {"decap_dscp_to_tc_map": "x"}}, "DSCP_TO_TC_MAP": {"m": {}}}, ["PF002"]),
+    (
+        {"VXLAN_TUNNEL": {"v": {}}, "VXLAN_TUNNEL_MAP": {"v|m": {"vni": "0", "vlan": "Vlan9"}}, "VLAN": {"Vlan9": {}}},
+        ["PF001"],
+    ),
+    ({"LLR_PROFILE": {"l": {"max_outstanding_frames": "64", "max_outstanding_bytes": "65536"}}, "PORT": PORTS}, []),
+    ({"LLR_PROFILE": {"l": {"max_outstanding_frames": "64", "max_outstanding_bytes": "10"}}, "PORT": PORTS}, ["PF003"]),
+    ({"LLR_PROFILE": {"l": {"max_outstanding_frames": "64", "replay_timer": "1"}}}, ["PF001", "PF004"]),
+    ({"LLR_PORT": {"Ethernet9": {"llr_local": "on"}}, "PORT": PORTS}, ["PF001", "PF002"]),
+    (
+        {"WRED_PROFILE": {"w": {"ecn": "ecn_green", "wred_green_enable": "true", "green_drop_probability": "0"}}},
+        ["PF030"],
+    ),
+    ({"WRED_PROFILE": {"w": {"ecn": "ecn_green", "wred_green_enable": "true", "green_drop_probability": "1"}}}, []),
 ]
 
 
@@ -228,17 +282,29 @@ def minigraph(folder, *links):
 def test_a_port_that_a_minigraph_wires_twice_is_named(tmp_path, links):
     fabric_of(tmp_path, *"ABC")
     minigraph(tmp_path, *links)
-    fabric = read_fabric([tmp_path]).fabric
-    assert [{link.a.device, link.b.device} for link in fabric.links] == [{"A", "B"}]
-    note = "minigraph.xml: A:Ethernet0 is wired to B:Ethernet0 and to C:Ethernet4: only the first is used"
-    assert [one.rpartition("/")[2] for one in fabric.notes] == [note]
+    report = lint([tmp_path])
+    assert [{link.a.device, link.b.device} for link in report.reading.fabric.links] == [{"A", "B"}]
+    assert [(f.code, str(f.severity), str(f.place), f.message) for f in report.findings] == [
+        ("PF055", "warning", "A Ethernet0", "wired to B:Ethernet0 and to C:Ethernet4: a port has one cable")
+    ]
+    assert "minigraph.xml:1:" in "".join(output.as_text(report))
 
 
-def test_a_link_that_both_ends_name_has_no_note(tmp_path):
+def test_a_logical_link_of_a_mux_is_no_cable(tmp_path):
+    """A dual-homed rack: the minigraph names the cable, and beside it the mux in the cable."""
+    fabric_of(tmp_path, *"AB")
+    minigraph(tmp_path, "A Ethernet0 B Ethernet0", "A Ethernet0 mux U")
+    path = tmp_path / "minigraph.xml"
+    before, mux = path.read_text().rsplit("<DeviceLinkBase>", 1)
+    path.write_text(f"{before}<DeviceLinkBase><ElementType>LogicalLink</ElementType>{mux}")
+    assert lint([tmp_path]).findings == []
+
+
+def test_a_link_that_both_ends_name_has_no_finding(tmp_path):
     fabric_of(tmp_path, *"AB")
     minigraph(tmp_path, "A Ethernet0 B Ethernet0", "B Ethernet0 A Ethernet0", "A Ethernet0 B Ethernet0")
-    fabric = read_fabric([tmp_path]).fabric
-    assert (len(fabric.links), fabric.notes) == (1, [])
+    report = lint([tmp_path])
+    assert (len(report.reading.fabric.links), report.findings) == (1, [])
 
 
 @pytest.mark.parametrize("linux", [False, True])
@@ -256,10 +322,10 @@ def test_a_port_with_two_neighbours_in_lldp_is_named(tmp_path, linux):
     if linux:
         (tmp_path / "A" / "config_db.json").unlink()
         save(tmp_path, "A/ip-link.json", [{"ifname": "Ethernet0"}])
-    fabric = read_fabric([tmp_path]).fabric
-    assert [link.b.device for link in fabric.links] == ["B"]
-    note = "lldp.json: A:Ethernet0 is wired to B:etp0 and to C:etp0: only the first is used"
-    assert note in [one.rpartition("/")[2] for one in fabric.notes]
+    report = lint([tmp_path])
+    assert [link.b.device for link in report.reading.fabric.links] == ["B"]
+    found = [f.message for f in report.findings if f.code == "PF055" and f.source.endswith("lldp.json")]
+    assert found == ["wired to B:etp0 and to C:etp0: a port has one cable"]
 
 
 def test_lookup_table(tmp_path):
@@ -311,7 +377,9 @@ def test_outputs_and_exit_codes(fabric):
         True,
     )
     value = json.loads(cli("lint", fabric, "--json").stdout)
-    assert [(f["code"], f["place"]["device"], f["file"]) for f in value["findings"]] == [("PF030", "leaf0", str(path))]
+    assert [(f["code"], f["place"]["device"], f["place"]["file"]) for f in value["findings"]] == [
+        ("PF030", "leaf0", str(path))
+    ]
     sarif = json.loads(cli("lint", fabric, "--output-format", "sarif").stdout)
     assert [r["ruleId"] for r in sarif["runs"][0]["results"]] == ["PF030"]
     assert cli("lint", fabric, "--output-format", "github").stdout.startswith("::error file=")
@@ -354,7 +422,7 @@ def test_fix_is_a_patch_that_ends_the_finding(fabric):
     path.write_text(json.dumps(tables))
     broken = path.read_text()
     assert {"PF002", "PF010", "PF030", "PF040"} <= set(codes(fabric))
-    done = cli("lint", fabric, "--fix")
+    done = cli("lint", fabric, "--fix", "--write", fabric.parent / "fixed")
     assert (done.returncode, path.read_text()) == (1, broken)
     for step in json.loads(done.stdout)["leaf0"]:
         table, key, field = (part.replace("~1", "/").replace("~0", "~") for part in step["path"].split("/")[1:])
@@ -362,6 +430,73 @@ def test_fix_is_a_patch_that_ends_the_finding(fabric):
         tables[table][key][field] = step["value"]
     path.write_text(json.dumps(tables))
     assert codes(fabric) == []
+    assert json.loads((fabric.parent / "fixed" / "leaf0" / "config_db.json").read_text()) == tables
+    assert codes(fabric.parent / "fixed") == []
+    assert cli("lint", fabric, "--fix", "--write", fabric.parent / "fixed").returncode == 2  # it is not empty
+    assert cli("lint", fabric, "--write", fabric.parent / "other").returncode == 2
+
+
+def test_one_fault_is_one_finding_with_its_places(fabric):
+    """A wrong profile of all leaves is one finding: short lines, with every port, file and line."""
+    for path in fabric.glob("leaf*/config_db.json"):
+        tables = json.loads(path.read_text())
+        profile = next(name for name in tables["BUFFER_PROFILE"] if name.startswith("pg_lossless_100000"))
+        tables["BUFFER_PROFILE"][profile]["xoff"] = "1000"
+        path.write_text(json.dumps(tables, indent=1))
+    report = lint([fabric])
+    (finding,) = report.findings
+    assert (finding.code, len(finding.places), {place.device for place in finding.places}) == (
+        "PF010", 6, {"leaf0", "leaf1", "leaf2"}
+    )  # fmt: skip
+    lines = list(output.as_text(report))
+    assert max(map(len, lines)) < 200 + len(str(fabric))
+    assert "    also at: Ethernet12|3-4, leaf1 Ethernet8|3-4, leaf1 Ethernet12|3-4" in lines[2]
+    (result,) = json.loads(output.dump(output.as_sarif(report)))["runs"][0]["results"]
+    for place, location in zip(finding.places, result["locations"], strict=True):
+        physical = location["physicalLocation"]
+        text = Path(physical["artifactLocation"]["uri"]).read_text().splitlines()
+        region = physical["region"]
+        assert text[region["startLine"] - 1][region["startColumn"] - 1 :].startswith('"profile"')
+        assert f"/{place.device}/" in physical["artifactLocation"]["uri"]
+    assert ",line=" in next(output.as_github(report))
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ('{"PORT":\n {"Ethernet0":\n  {"speed": "0"}}}', 3),
+        ('{"one":\n{"PORT":\n {"Ethernet0":\n  {"speed": "0"}}}}', 4),
+        ('{"PORT|Ethernet0":\n {"speed": "0"}}', 2),
+        ('{"PORT|Ethernet0":\n {"type": "hash",\n "value": {"speed": "0"}}}', 3),
+        ('{"' + "9" * 5000 + '": {}, "PORT":\n {"Ethernet0":\n  {"speed": "0"}}}', 3),
+        ('{"PORT":\n {"Ethernet0":\n  {"mtu": "9100"}}}', 2),  # the field is missing: the row
+        ('{"PORT":\n {"Ethernet0": {"description": "{\\"speed\\": [1,",\n  "speed": "0"}}}', 3),
+    ],
+)
+def test_findings_have_a_line(tmp_path, text, line):
+    report = lint([save(tmp_path, "sw.json", text)])
+    place = json.loads(output.dump(output.as_json(report)))["findings"][0]["place"]
+    assert (place["line"], Path(place["file"]).name) == (line, "sw.json")
+
+
+def test_colours_are_for_terminals_that_want_them(tmp_path, monkeypatch):
+    report = lint([save(tmp_path, "sw.json", {"PORT": {"Ethernet0": {"speed": "0"}}})])
+    assert not any("\x1b" in line for line in output.as_text(report))
+    assert "\x1b[31m" in next(output.as_text(report, colour=True))
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert shows_colours()
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not shows_colours()
+
+
+def test_files_of_a_device_that_nobody_reads_are_named(tmp_path):
+    save(tmp_path, "sw/config_db.json", {"PORT": PORTS})
+    save(tmp_path, "sw/acl.yaml", "x")
+    save(tmp_path, "other/README.txt", "of no device")
+    save(tmp_path, "host/ip-link.json", [{"ifname": "eth0"}])
+    save(tmp_path, "host/tc.sh", "x")
+    notes = read_fabric([tmp_path]).fabric.notes
+    assert notes == ["no rule reads these files of devices: acl.yaml, tc.sh"]
 
 
 HOSTILE = {
@@ -423,10 +558,109 @@ def test_rows_to_a_port_that_nothing_describes_are_exported(tmp_path):
     assert "Ethernet96" in (tmp_path / "back" / "topology.graphml").read_text()
 
 
+def test_a_patch_bundles_a_link_as_its_other_end(tmp_path):
+    devices = lint_fabrics.bundled(2, 2, 1)
+    row, *_ = (key for key in devices["leaf0"]["PORTCHANNEL_MEMBER"] if key.startswith("PortChannel2|"))
+    del devices["leaf0"]["PORTCHANNEL_MEMBER"][row]
+    devices["leaf1"]["PORTCHANNEL"]["PortChannel1"]["admin_status"] = "down"
+    report = lint([lint_fabrics.write(devices, tmp_path / "fabric")])
+    assert {f.code for f in report.findings} == {"PF082"}
+    fixed = fix(report)
+    assert fixed.after.findings == []
+    assert fixed.patches == {
+        "leaf0": [{"op": "add", "path": f"/PORTCHANNEL_MEMBER/{row}", "value": {}}],
+        "leaf1": [{"op": "replace", "path": "/PORTCHANNEL/PortChannel1/admin_status", "value": "up"}],
+    }
+
+
+def test_a_patch_that_causes_a_finding_is_left_out(tmp_path):
+    """800 km of cable at one port: the profile that all ports share must not grow, a new one for this port fits."""
+    devices = lint_fabrics.clos(3, 2, 2)
+    tables = devices["leaf0"]
+    tables["CABLE_LENGTH"]["AZURE"]["Ethernet0"] = "800000m"
+    tables["WRED_PROFILE"]["AZURE_LOSSLESS"]["wred_green_enable"] = "false"
+    shared = tables["BUFFER_PG"]["Ethernet0|3-4"]["profile"]
+    report = lint([lint_fabrics.write(devices, tmp_path / "fabric")])
+    assert any(step.field == "xoff" and step.key == shared for f in report.findings for step in f.patch)
+    fixed = fix(report)
+    assert (fixed.new, fixed.after.findings) == ([], [])
+    paths = {step["path"] for step in fixed.patches["leaf0"]}
+    assert "/WRED_PROFILE/AZURE_LOSSLESS/wred_green_enable" in paths
+    assert not any(path.startswith(f"/BUFFER_PROFILE/{shared}") for path in paths)
+
+
+def test_two_rules_with_one_code_are_an_error():
+    def mine(reading):
+        """Another rule."""
+        yield from ()
+
+    rules()
+    with pytest.raises(ValueError, match=r"PF003 exists twice: .*schema.check_constraints and .*mine"):
+        rule("PF003", "mine", "nowhere")(mine)
+    assert rules()["PF003"].name == "constraint"
+
+
+def test_a_patch_adds_rows_and_tables(tmp_path):
+    """A deleted row comes back, in a file that lacks even its table; other files of the device keep theirs."""
+    tables = json.loads(json.dumps(LOSSLESS))
+    del tables["BUFFER_PG"]["Ethernet4|3-4"]
+    groups = {"BUFFER_PG": tables.pop("BUFFER_PG")}
+    save(
+        tmp_path, "in/sw/config_db.json", tables | {"VLAN_INTERFACE": {"Vlan9|10.0.0.1/24": {}}, "VLAN": {"Vlan9": {}}}
+    )
+    save(tmp_path, "in/sw/groups.json", groups)
+    save(tmp_path, "in/sw/notes.txt", "not a device file")
+    done = cli("lint", tmp_path / "in", "--fix", "--write", tmp_path / "out")
+    profile = {"profile": "pg_lossless_100000_40m_profile"}
+    assert json.loads(done.stdout) == {
+        "sw": [
+            {"op": "add", "path": "/BUFFER_PG/Ethernet4|3", "value": profile},
+            {"op": "add", "path": "/BUFFER_PG/Ethernet4|4", "value": profile},
+            {"op": "add", "path": "/VLAN_INTERFACE/Vlan9", "value": {}},
+        ]
+    }
+    assert "Ethernet4|4" in json.loads((tmp_path / "out/sw/groups.json").read_text())["BUFFER_PG"]
+    assert "BUFFER_PG" not in json.loads((tmp_path / "out/sw/config_db.json").read_text())
+    assert (tmp_path / "out/sw/notes.txt").exists()
+    assert codes(tmp_path / "out") == []
+
+
+def test_a_patch_writes_references_as_the_image_does(tmp_path):
+    """Images before 202106 write references in brackets."""
+    tables = {"BUFFER_POOL": POOL, "BUFFER_PROFILE": {"p": {"pool": "[BUFFER_POOL|pol]", "size": "0"}}}
+    path = save(tmp_path, "sw.json", tables)
+    (step,) = json.loads(cli("lint", path, "--fix", "--write", tmp_path / "out").stdout)["sw"]
+    assert step == {"op": "replace", "path": "/BUFFER_PROFILE/p/pool", "value": "[BUFFER_POOL|pool]"}
+    assert codes(tmp_path / "out") == []
+
+
+def test_a_copy_is_refused_where_it_would_lose_files(tmp_path):
+    one, two = (save(tmp_path, f"{name}/sw.json", {"PORT": PORTS}) for name in "ab")
+    inside = cli("lint", tmp_path / "a", "--fix", "--write", tmp_path / "a" / "fixed")
+    assert (inside.returncode, "is copied" in inside.stderr) == (2, True)
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["sw.json"]
+    twice = cli("lint", one, two, "--fix", "--write", tmp_path / "fixed")
+    assert (twice.returncode, "several paths are named sw.json" in twice.stderr) == (2, True)
+    several = cli("lint", one, tmp_path / "b", "--fix", "--write", tmp_path / "fixed")
+    assert several.returncode == 0
+    assert {str(path.relative_to(tmp_path)) for path in (tmp_path / "fixed").rglob("*.json")} == {
+        "fixed/sw.json",
+        "fixed/b/sw.json",
+    }
+
+
+def test_a_dump_of_the_database_is_not_rewritten(tmp_path):
+    path = save(tmp_path, "dump.json", {"PORT|Ethernet0": PORTS["Ethernet0"] | {"admin_status": "UP"}})
+    done = cli("lint", path, "--fix", "--write", tmp_path / "out")
+    assert json.loads(done.stdout)["dump"] == [{"op": "replace", "path": "/PORT/Ethernet0/admin_status", "value": "up"}]
+    assert "dump: not changed" in done.stderr
+    assert (tmp_path / "out" / "dump.json").read_text() == path.read_text()
+
+
 def test_every_rule_has_its_page():
-    for code, rule in rules().items():
-        assert rule.sources, code
-        assert ("Incident: " in rule.text) != ("No incident is known." in rule.text), code
+    for code, known in rules().items():
+        assert known.sources, code
+        assert ("Incident: " in known.text) != ("No incident is known." in known.text), code
         assert (DOCS / f"{code}.md").read_text(encoding="utf-8") == explain(code), f"pauseframe lint --explain {code}"
     listed = (DOCS / "README.md").read_text(encoding="utf-8")
     assert all(f"[{code}]({code}.md)" in listed for code in rules())
@@ -467,10 +701,61 @@ def lossless(tmp_path, **changes):
 def test_a_deleted_row_of_a_lossless_group_is_found(tmp_path):
     assert lossless(tmp_path) == []
     found = lossless(tmp_path, BUFFER_PG={"Ethernet4|3-4": None})
-    assert {(f.code, f.place.key) for f in found} == {("PF011", "Ethernet4|3"), ("PF011", "Ethernet4|4")}
+    assert [(f.code, [p.key for p in f.places]) for f in found] == [("PF011", ["Ethernet4|3", "Ethernet4|4"])]
     assert "has no row in BUFFER_PG, as Ethernet0 has" in found[0].message
     found = lossless(tmp_path, BUFFER_QUEUE={"Ethernet4|3-4": None})
     assert {(f.code, f.place.key) for f in found} == {("PF015", "Ethernet4|3"), ("PF015", "Ethernet4|4")}
+
+
+@pytest.mark.parametrize(
+    ("table", "key", "row", "found"),
+    [
+        ("CABLE_LENGTH", "AZURE", {"Ethernet0": "40m"}, ["PF013"]),
+        ("BUFFER_POOL", "in", {"size": "200000"}, ["PF014"]),
+        ("BUFFER_POOL", "in", {"size": "1000000"}, []),
+    ],
+)
+def test_values_that_a_lossless_port_needs(tmp_path, table, key, row, found):
+    tables = json.loads(json.dumps(LOSSLESS))
+    tables[table][key] = row if table == "CABLE_LENGTH" else tables[table][key] | row
+    report = lint([save(tmp_path, "sw.json", tables)])
+    assert sorted({f.code for f in report.findings}) == found
+    if table == "CABLE_LENGTH":
+        assert fix(report).patches == {"sw": [{"op": "add", "path": "/CABLE_LENGTH/AZURE/Ethernet4", "value": "40m"}]}
+
+
+def test_computed_headroom_needs_the_cable_length(tmp_path):
+    dynamic = {f"{port}|3-4": {"profile": "NULL"} for port in PORTS}
+    model = {"localhost": {"buffer_model": "dynamic"}}
+    assert lossless(tmp_path, BUFFER_PG=dynamic, DEVICE_METADATA=model) == []
+    cables = {"AZURE": None, "B": {"Ethernet0": "40m"}}
+    found = lossless(tmp_path, BUFFER_PG=dynamic, DEVICE_METADATA=model, CABLE_LENGTH=cables)
+    assert [(f.code, f.place.key) for f in found] == [("PF011", "Ethernet4|3-4")]
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "found"),
+    [
+        ({}, {}, None),
+        ({"fec": "rs"}, {"fec": "rs"}, None),
+        ({"fec": "rs"}, {"fec": "fc"}, "error"),
+        ({"fec": "rs"}, {}, "warning"),
+        ({}, {"fec": "rs"}, "warning"),
+        ({"fec": "auto"}, {}, None),
+        ({"autoneg": "on"}, {}, "warning"),
+        ({"autoneg": "on"}, {"autoneg": "off"}, "error"),
+        ({"autoneg": "off"}, {}, None),
+        ({"link_training": "on"}, {}, "warning"),
+    ],
+)
+def test_both_ends_negotiate_alike(tmp_path, here, there, found):
+    for name, row in (("A", here), ("B", there)):
+        tables = {"DEVICE_METADATA": {"localhost": {"hostname": name}}, "PORT": {"Ethernet0": PORTS["Ethernet0"] | row}}
+        save(tmp_path, f"{name}/config_db.json", tables)
+    minigraph(tmp_path, "A Ethernet0 B Ethernet0")
+    report = lint([tmp_path])
+    assert [(f.code, str(f.severity)) for f in report.findings] == ([("PF056", found)] if found else [])
+    assert fix(report).after.findings == ([] if found != "error" else report.findings)
 
 
 @pytest.mark.parametrize(
@@ -480,7 +765,7 @@ def test_a_deleted_row_of_a_lossless_group_is_found(tmp_path):
         ("lossy", None, ["SWITCH_TRIMMING has no row GLOBAL: packets are dropped"]),
         ("lossy", {"dscp_value": "48", "queue_index": "6"}, ["it has no size: packets are dropped"]),
         ("lossy", {"size": "128", "queue_index": "3"}, ["trimmed packets go to queue 3, which is lossless"]),
-        ("lossless", {"size": "128", "queue_index": "6"}, ["lossless trims packets of a lossless priority"] * 4),
+        ("lossless", {"size": "128", "queue_index": "6"}, ["lossless trims packets of a lossless priority"]),
     ],
 )
 def test_trimming(tmp_path, trims, trimming, messages):
@@ -620,7 +905,7 @@ def test_strange_values_never_raise(tmp_path):
                 rows[key] = draw.choice(STRANGE)
         folder = lint_fabrics.write(devices, tmp_path / str(number))
         report = lint([folder])
-        list(output.as_text(report)), output.as_json(report), output.as_sarif(report), output.as_patch(report)
+        list(output.as_text(report)), output.as_json(report), output.as_sarif(report), fix(report)
 
 
 @pytest.mark.parametrize(("into", "found"), [("3", True), ("4", True), ("6", False), ("0", False)])

@@ -1,10 +1,12 @@
 """Linux devices: the linter reads the output of ip, bridge, dcb and sysctl, and finds its faults."""
 
 import json
+import re
+import shutil
 
 import pytest
 from pauseframe.deploy import Settings, write_deployment
-from pauseframe.devices.read import read_fabric
+from pauseframe.devices.read import DeviceFileError, read_fabric
 from pauseframe.lint import lint
 from test_deploy import planned
 
@@ -105,7 +107,8 @@ def test_faults_in_a_deployed_linux_fabric(tmp_path):
     network = tmp_path / "out" / "hosts" / "host0" / "networkd" / "41-pf100.netdev"
     before = network.read_text()
     network.write_text(before.replace("0-3", "0-5"))
-    assert {(f.code, f.place.device) for f in lint([tmp_path / "out"]).findings} == {("PF073", "host0")}
+    found = {(f.code, f.place.device) for f in lint([tmp_path / "out"]).findings}
+    assert found == {("PF073", "host0"), ("PF075", "host0")}
 
 
 @pytest.mark.parametrize(("rto", "found"), [(5, 5.0), ("7ms", 7.0), (False, None), (10**400, None), ([], None)])
@@ -116,3 +119,97 @@ def test_timers_of_routes(tmp_path, rto, found):
     rows = [{"dst": "10.1.0.0/16", "dev": "v100", "metrics": [{"congestion": "dctcp", "rto_min": rto}]}]
     (folder / "ip-route.json").write_text(json.dumps(rows))
     assert [route.rto_min_ms for route in read_fabric([folder]).fabric.hosts["h"].routes] == [found]
+
+
+ONE_VALUE = [  # Pairs of (file, regular expression, replacement, places of the findings).
+    ("netplan.yaml", r"mtu: 9000", "mtu: 9600", {"PF075 host0 link eth1 mtu"}),
+    ("netplan.yaml", r"id: 101", "id: 4000", {"PF075 host0 vlan pf101 id"}),
+    ("netplan.yaml", r"10\.1\.0\.1/16", "10.1.0.9/16", {
+        "PF075 host0 address 10.1.0.1/16 pf100", "PF075 host0 address 10.1.0.9/16 pf100"}),
+    ("setup.sh", r"mtu 9000 up", "mtu 9600 up", {"PF075 host0 link eth1 mtu"}),
+    ("setup.sh", r" id 100\b", " id 4000", {"PF075 host0 vlan pf100 id"}),
+    ("setup.sh", r"egress-qos-map 0:3", "egress-qos-map 0:5", {"PF075 host0 vlan pf100 egress-qos-map"}),
+    ("setup.sh", r"neigh replace 10\.1\.0\.2 .*\n", "", {"PF075 host0 neighbour 10.1.0.2 pf100"}),
+    ("setup.sh", r"02:00:00:00:00:02", "02:00:00:00:00:12", {"PF075 host0 neighbour 10.1.0.2 pf100"}),
+    ("setup.sh", r"rto_min 5ms", "rto_min 50ms", {"PF075 host0 route 10.1.0.0/16 pf100 rto_min"}),
+    ("setup.sh", r"congctl dctcp", "congctl cubic", {"PF075 host0 route 10.1.0.0/16 pf100 congctl"}),
+    ("setup.sh", r"tcp_ecn=1", "tcp_ecn=0", {"PF075 host0 sysctl net.ipv4.tcp_ecn value"}),
+    ("setup.sh", r"3:on", "3:off", {"PF052 host0 dcb eth1"}),
+    ("sysctl.conf", r"(tcp_ecn ?=) ?1", r"\1 2", {"PF075 host0 sysctl net.ipv4.tcp_ecn value"}),
+    ("networkd/40-pauseframe.network", r"MTUBytes=9000", "MTUBytes=1500", {
+        "PF075 host0 link eth1 mtu"}),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def rollout(tmp_path_factory):
+    root = tmp_path_factory.mktemp("rollout")
+    plan = planned(root / "plan", "leaf_spine:leaves=2,spines=2,hosts_per_leaf=2", "up_down", 1, 2)
+    write_deployment(plan, root / "out", Settings(hosts="dctcp_plus"))
+    assert lint([root / "out"]).findings == []
+    return root / "out"
+
+
+@pytest.mark.parametrize(("name", "old", "new", "found"), ONE_VALUE, ids=lambda value: str(value)[:30])
+def test_each_value_of_a_deployed_host(rollout, name, old, new, found):
+    path = rollout / "hosts" / "host0" / name
+    before = path.read_text()
+    after = re.sub(old, new, before, count=1)
+    assert after != before
+    path.write_text(after)
+    report = lint([rollout])
+    path.write_text(before)
+    got = {f"{f.code} {place}" for f in report.findings for place in f.places}
+    assert found <= got
+    assert {text.split()[0] for text in got} <= {text.split()[0] for text in found} | {"PF051", "PF073", "PF074"}
+
+
+@pytest.mark.parametrize(
+    ("keep", "found"), [("netplan.yaml", {"PF051", "PF073", "PF074"}), ("setup.sh", {"PF051"}), ("networkd", {"PF051"})]
+)
+def test_a_host_by_one_of_its_files(rollout, tmp_path, keep, found):
+    """The file that is left describes the host: its MTU is too large, and netplan has no maps or neighbours."""
+    shutil.copytree(rollout, tmp_path / "out")
+    for host0 in (tmp_path / "out" / "hosts").iterdir():
+        kept = [host0 / keep, *(host0 / keep).glob("*")] + ([host0 / "netplan.yaml"] if keep == "setup.sh" else [])
+        for file in [path for path in host0.rglob("*") if path.is_file() and path not in kept]:
+            file.unlink()
+        if keep != "networkd":
+            (host0 / "networkd").rmdir()
+        for file in (path for path in kept if path.is_file()):
+            file.write_text(re.sub(r"(mtu:? |MTUBytes=)9000", r"\g<1>9600", file.read_text()))
+    report = lint([tmp_path / "out"])
+    assert len(report.reading.fabric.hosts) == 4
+    assert {finding.code for finding in report.findings} == found
+
+
+@pytest.mark.parametrize(
+    ("text", "valid"),
+    [
+        ("a: [", False),
+        ("{" * 5000, False),
+        ("x: " + "9" * 5000, False),
+        ("&a [*a]", True),
+        ("network: 3", True),
+        ("network: {vlans: [1], ethernets: {eth0: 3}}", True),
+    ],
+    ids=range(6),
+)
+def test_hostile_netplan_files(tmp_path, text, valid):
+    (tmp_path / "h").mkdir()
+    (tmp_path / "h" / "netplan.yaml").write_text(text)
+    if valid:
+        assert lint([tmp_path]).findings == []
+    else:
+        with pytest.raises(DeviceFileError, match="not YAML"):
+            lint([tmp_path])
+
+
+def test_a_script_that_is_not_ours_is_read_as_far_as_it_is_literal(tmp_path):
+    folder = host(tmp_path / "h0")
+    (folder / "setup.sh").write_text(
+        "ip link set dev eth0 mtu\nip\nip link\nneigh\necho 'ip\nip link set dev eth0 mtu $mtu\n"
+    )
+    assert "PF075" not in {finding.code for finding in lint([tmp_path]).findings}
+    (folder / "setup.sh").write_text("n=eth0\nip link set dev $n mtu 1500\n")
+    assert [str(f.place) for f in lint([tmp_path]).findings if f.code == "PF075"] == ["h0 link eth0 mtu"]

@@ -221,6 +221,12 @@ def buffers(scenario_toml: str) -> tuple[bool, str]:
     return lossless, f"{policy} of {size}"
 
 
+def shows_colours() -> bool:
+    """True if standard output is a terminal whose user wants colours (NO_COLOR)."""
+    console = wide_console()
+    return console.is_terminal and not console.no_color
+
+
 def wide_console() -> Console:
     """A console as wide as the terminal; for a pipe or a file, wide enough that no table is cut to 80 columns."""
     from rich.console import Console

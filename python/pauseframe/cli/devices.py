@@ -40,7 +40,7 @@ HostProfile = Literal["tcp_bolt", "dctcp_plus", "dctcp"]
 
 @commands.command(
     epilog="Examples: pauseframe lint configs/ | pauseframe lint --explain PF010 | "
-    "pauseframe lint configs/ --prove | pauseframe lint configs/ --fix > patch.json"
+    "pauseframe lint configs/ --prove | pauseframe lint configs/ --fix --write fixed/ > patch.json"
 )
 def lint(
     paths: Annotated[
@@ -57,6 +57,9 @@ def lint(
         bool,
         typer.Option("--fix", help="Print a JSON patch for each CONFIG_DB in place of the findings; changes no file."),
     ] = False,
+    write: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="With --fix: write a patched copy of the files to a new folder.")
+    ] = None,
     prove: Annotated[bool, typer.Option("--prove", help="Simulate what the findings lead to.")] = False,
     proofs: Annotated[Path, typer.Option(help="Folder for the scenarios of --prove.")] = Path("lint-proofs"),
     yang: Annotated[
@@ -77,7 +80,6 @@ def lint(
     Checks all devices together: values, references, both ends of each link, headroom, deadlock.
     """
     from pauseframe.lint import engine
-    from pauseframe.lint.output import as_patch, dump
     from pauseframe.lint.output import explain as page
 
     if rules:
@@ -89,11 +91,13 @@ def lint(
             return
         if not paths:
             raise typer.BadParameter("give device files or folders of them", param_hint="PATH")
+        if write is not None and not fix:
+            raise typer.BadParameter("give --fix as well", param_hint="--write")
         report = engine.lint(paths, topology=topology, select=_codes(select), ignore=_codes(ignore))
         _write_files(report, export, scenario)
-    if fix:
-        print(dump(as_patch(report)))
-    else:
+        if fix:
+            _fix(report, paths, write)
+    if not fix:
         _show(report, "json" if as_json else output, quiet)
     trouble = _validate(yang, report) if yang is not None else False
     if prove:
@@ -119,6 +123,7 @@ def _codes(text: str) -> list[str]:
 
 
 def _show(report: Any, form: Output, quiet: bool) -> None:
+    from pauseframe._text import shows_colours
     from pauseframe.devices.files import shown
     from pauseframe.lint import output
 
@@ -130,7 +135,7 @@ def _show(report: Any, form: Output, quiet: bool) -> None:
         for line in output.as_github(report):
             print(line)
     else:
-        for line in output.as_text(report):
+        for line in output.as_text(report, colour=shows_colours()):
             print(line)
         if not quiet:
             for note in report.reading.fabric.notes:
@@ -157,6 +162,25 @@ def _save_scenario(report: Any, file: Path) -> None:
         raise ValueError(f"{file} exists: name another file")
     write_text(file, scenario_of(report.reading.fabric))
     say(f"scenario: pauseframe run {file}")
+
+
+def _fix(report: Any, paths: list[Path], folder: Path | None) -> None:
+    """Prints the patches, and names the findings that they leave or cause."""
+    from pauseframe.devices.files import shown
+    from pauseframe.lint.output import dump
+    from pauseframe.lint.patch import fix, write_fixed
+
+    fixed = fix(report)
+    print(dump(fixed.patches))
+    if folder is not None:
+        for line in write_fixed(fixed, paths, folder):
+            say(f"note: {line}")
+        say(f"patched copy in {folder}; next: pauseframe lint {folder}")
+    for finding in fixed.new:
+        say(f"note: the patch causes {finding.code} at {shown(finding.place)}: {finding.message}")
+    if fixed.after.findings:
+        codes = ", ".join(sorted({finding.code for finding in fixed.after.findings}))
+        say(f"note: {len(fixed.after.findings)} of {len(report.findings)} findings have no patch: {codes}")
 
 
 def _prove(report: Any, folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -99,6 +100,15 @@ def number_in(text: str | None, low: int, high: int) -> int | None:
     """A decimal integer within a range, or None."""
     value = whole_number(text)
     return value if value is not None and low <= value <= high else None
+
+
+_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "": 1000.0}
+
+
+def milliseconds(text: str) -> float | None:
+    """A time with a unit, or in seconds, in milliseconds; None for any other text."""
+    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(us|ms|s|)", text)
+    return float(found[1]) * _MS[found[2]] if found else None
 
 
 def whole_number(text: str | None) -> int | None:

@@ -16,29 +16,50 @@ from pauseframe.devices.files import (
     as_list,
     as_rows,
     as_text,
+    milliseconds,
     parse_json,
     read_text,
     shown,
     whole_number,
 )
-from pauseframe.devices.model import Fabric, FdbRow, Host, HostRoute, HostVlan, Nic, Port, PortQos, Switch, Vlan
+from pauseframe.devices.host_files import NETPLAN, SCRIPT, read_netplan, read_script
+from pauseframe.devices.model import (
+    End,
+    Fabric,
+    FdbRow,
+    Host,
+    HostRoute,
+    HostVlan,
+    Nic,
+    Port,
+    PortQos,
+    Switch,
+    TwoCables,
+    Vlan,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 _INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
+_READ = re.compile(
+    r"networkd/.*\.(netdev|network)"
+    r"|.*/(ip-(link|addr|neigh|route)\.json|bridge-(vlan|fdb)\.json|dcb-(pfc|app)-.*\.json|lldp\.json|hostname)"
+    r"|.*/(sysctl\.(txt|conf)|netplan\.yaml|setup\.sh)"
+)
 _SECTION = re.compile(r"\[([A-Za-z0-9]+)\]")
-_MS = {"us": 0.001, "ms": 1.0, "s": 1000.0, "": 1000.0}
 
 
 def is_host_folder(path: Path) -> bool:
-    """True for the folder of one Linux device."""
-    return (path / "ip-link.json").is_file() or (path / "networkd").is_dir()
+    """True for the folder of one Linux device. A script alone may be of anything, and netplan beside JSON as well."""
+    if (path / "ip-link.json").is_file() or (path / "networkd").is_dir():
+        return True
+    return (path / NETPLAN).is_file() and not any(path.glob("*.json"))
 
 
-def read_host(path: Path, fabric: Fabric) -> int:
-    """Reads the folder of a device; returns the number of files. Raises DeviceFileError for an unreadable file."""
+def read_host(path: Path, fabric: Fabric) -> list[Path]:
+    """Reads the folder of a device; returns its files. Raises DeviceFileError for an unreadable file."""
     name = path.resolve().name
     if (path / "hostname").is_file():
         name = read_text(path / "hostname").strip() or name
@@ -47,11 +68,16 @@ def read_host(path: Path, fabric: Fabric) -> int:
     filtering = any(_info(row).get("vlan_filtering") == 1 for row in links)
     if filtering and len(slaves) >= 2:
         fabric.switches[name] = _switch(name, path, slaves)
-        fabric.switches[name].neighbours = _neighbours(path, name, fabric.notes)
+        fabric.switches[name].neighbours = _neighbours(path, name, fabric.wired_twice)
     else:
         fabric.hosts[name] = _host(name, path, links)
-        fabric.hosts[name].neighbours = _neighbours(path, name, fabric.notes)
-    return sum(1 for file in path.rglob("*") if file.is_file())
+        fabric.hosts[name].neighbours = _neighbours(path, name, fabric.wired_twice)
+    return [file for file in sorted(path.rglob("*")) if file.is_file()]
+
+
+def is_read(file: Path) -> bool:
+    """True if `read_host` reads a file of this name."""
+    return _READ.fullmatch(f"{file.parent.name}/{file.name}") is not None
 
 
 def _info(row: Json) -> dict[str, Json]:
@@ -67,8 +93,8 @@ def _json(path: Path) -> list[dict[str, Json]]:
     return [dict(as_rows(row)) for row in (as_list(value) or ([value] if isinstance(value, dict) else []))]
 
 
-def _neighbours(path: Path, device: str, notes: list[str]) -> dict[str, tuple[str, str]]:
-    """The port at the other end of each port; `notes` receives the ports with several."""
+def _neighbours(path: Path, device: str, twice: list[TwoCables]) -> dict[str, tuple[str, str]]:
+    """The port at the other end of each port; `twice` receives the ports with several."""
     file = path / "lldp.json"
     if not file.is_file() or not (text := read_text(file)).strip():
         return {}
@@ -76,7 +102,8 @@ def _neighbours(path: Path, device: str, notes: list[str]) -> dict[str, tuple[st
     for wire in wiring.of_lldp(parse_json(text, str(file)), device, str(file)) or []:
         first = found.setdefault(wire.port, (wire.other, wire.other_port))
         if first != (wire.other, wire.other_port):
-            notes.append(wiring.wired_twice(f"{device}:{wire.port}", first, (wire.other, wire.other_port), wire.source))
+            ends = End(device, wire.port), End(*first), End(wire.other, wire.other_port)
+            twice.append(TwoCables(*ends, str(file)))
     return found
 
 
@@ -122,15 +149,28 @@ def _pfc(path: Path, row: dict[str, Json]) -> frozenset[int] | None:
 
 
 def _host(name: str, path: Path, links: list[dict[str, Json]]) -> Host:
-    host = Host(name, str(path), sysctl=dict(_sysctls(path)))
+    """The host of a folder: as collected from it, else by the first of its files."""
+    forms: dict[str, Host] = {}
+    own = Host(name, str(path), sysctl=dict(_sysctls(path)))
     for row in links:
-        _add_link(host, path, row)
+        _add_link(own, path, row)
     if links:
-        _add_addresses(host, path)
-        _add_routes(host, path)
-    else:
-        _read_networkd(host, path / "networkd")
-    return host
+        _add_addresses(own, path)
+        _add_routes(own, path)
+        forms["ip-link.json"] = own
+    elif (path / "networkd").is_dir():
+        _read_networkd(own, path / "networkd")
+        forms["networkd"] = own
+    readers = ((SCRIPT, read_script), (NETPLAN, read_netplan))
+    forms |= {file: read(path / file) for file, read in readers if (path / file).is_file()}
+    first = next(iter(forms.values()), own)
+    for form in reversed(forms.values()):
+        first.sysctl = form.sysctl | first.sysctl
+        for nic in form.nics.values():
+            if nic.name in first.nics and first.nics[nic.name].pfc is None:
+                first.nics[nic.name].pfc = nic.pfc
+    first.name, first.source, first.forms = name, str(path), forms
+    return first
 
 
 def _add_link(host: Host, path: Path, row: dict[str, Json]) -> None:
@@ -190,16 +230,11 @@ def _add_routes(host: Host, path: Path) -> None:
                 as_text(row.get("dev")),
                 congctl=as_text(metrics.get("congestion", metrics.get("congctl"))) or None,
                 initcwnd=whole_number(as_text(metrics.get("initcwnd"))),
-                rto_min_ms=_milliseconds(f"{rto}ms" if isinstance(rto, int | float) else as_text(rto)),
+                rto_min_ms=milliseconds(f"{rto}ms" if isinstance(rto, int | float) else as_text(rto)),
                 quickack=as_text(metrics.get("quickack")) in {"1", "true"},
                 ecn="ecn" in metrics,
             )
         )
-
-
-def _milliseconds(text: str) -> float | None:
-    found = re.fullmatch(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(us|ms|s|)", text)
-    return float(found[1]) * _MS[found[2]] if found else None
 
 
 def _sysctls(path: Path) -> Iterator[tuple[str, str]]:
@@ -256,7 +291,7 @@ def _network(host: Host, kinds: dict[str, HostVlan], sections: list[tuple[str, l
                     name,
                     values.get("TCPCongestionControlAlgorithm"),
                     whole_number(values.get("InitialCongestionWindow")),
-                    _milliseconds(values.get("TCPRetransmissionTimeoutSec", "-")),
+                    milliseconds(values.get("TCPRetransmissionTimeoutSec", "-")),
                     values.get("QuickAck") == "yes",
                 )
             )

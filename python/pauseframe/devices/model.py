@@ -158,6 +158,8 @@ class Port:
     speed: int | None = None
     mtu: int | None = None
     fec: str | None = None
+    autoneg: str | None = None
+    link_training: str | None = None
     alias: str | None = None
     up: bool = True
     cable: float | None = None
@@ -187,6 +189,8 @@ class Vlan:
     stp: bool | None = None
     priority: int | None = None
     """Priority of the plan's lane, if a description states it."""
+    loaded: str = ""
+    """The file for `swssconfig` that sets learning or flooding; empty if CONFIG_DB does."""
     interface: bool = False
     """True if the VLAN has an address, so that the switch routes its traffic."""
 
@@ -362,6 +366,8 @@ class Host:
     routes: list[HostRoute] = field(default_factory=list)
     sysctl: dict[str, str] = field(default_factory=dict)
     neighbours: dict[str, tuple[str, str]] = field(default_factory=dict)
+    forms: dict[str, Host] = field(default_factory=dict)
+    """The host by each of its files: what was collected, networkd, netplan.yaml, setup.sh."""
 
     def vlans(self) -> list[HostVlan]:
         """The VLAN interfaces of all NICs."""
@@ -397,6 +403,16 @@ class Link:
         return (self.a, self.b), (self.b, self.a)
 
 
+@dataclass(frozen=True, slots=True)
+class TwoCables:
+    """A port that one file wires to two others; only the first is used."""
+
+    end: End
+    first: End
+    second: End
+    source: str
+
+
 @dataclass(slots=True)
 class Fabric:
     """The switches, hosts and links of a deployed network."""
@@ -406,6 +422,7 @@ class Fabric:
     links: list[Link] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """Notes about data that the reader left out or assumed."""
+    wired_twice: list[TwoCables] = field(default_factory=list)
 
     def port(self, end: End) -> Port | None:
         """The switch port at an end of a link, or None."""

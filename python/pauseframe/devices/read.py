@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from pauseframe.devices.sonic_db import ConfigDb, documents, looks_like_config_d
 from pauseframe.devices.sonic_schema import TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 MOST_FILES = 20_000
 SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy.json"}
@@ -34,6 +35,8 @@ class Reading:
     """Faults as (file, fault), for files of which the remainder was read."""
     files: int = 0
     _wires: list[wiring.Wire] = field(default_factory=list)
+    _unread: list[Path] = field(default_factory=list)
+    """Files in the folders of devices that no reader knows."""
     _lookups: list[tuple[Path, list[LookupRow]]] = field(default_factory=list)
     _fdbs: list[tuple[str, list[FdbRow]]] = field(default_factory=list)
     _loaded: list[tuple[str, sonic.Loaded]] = field(default_factory=list)
@@ -51,7 +54,7 @@ def read_fabric(paths: Sequence[Path], *, topology: Path | None = None) -> Readi
         if not path.exists():
             raise DeviceFileError(f"{shown(path)}: there is no such file or folder")
         if path.is_dir() and linux.is_host_folder(path):
-            reading.files += linux.read_host(path, reading.fabric)
+            _read_host(path, reading)
             continue
         for file in [path] if path.is_file() else _files_below(path, reading):
             _read_file(file, reading)
@@ -66,7 +69,21 @@ def read_fabric(paths: Sequence[Path], *, topology: Path | None = None) -> Readi
     if topology is not None:
         reading._wires = wiring.of_topology(topology) + reading._wires
     _put_together(reading)
+    _name_unread(reading)
     return reading
+
+
+def _name_unread(reading: Reading) -> None:
+    """Adds a note with the files of devices that no rule reads."""
+    sources = [host.source for host in reading.fabric.hosts.values()]
+    folders = {Path(source) for source in (*sources, *(switch.source for switch in reading.fabric.switches.values()))}
+    folders |= {folder.parent for folder in folders if folder.is_file()}
+    own = Counter(path.name for path in reading._unread if folders & {*path.parents} and path.suffix != ".md")
+    if own:
+        listed = ", ".join(
+            shown(name) + (f" ({count} times)" if count > 1 else "") for name, count in sorted(own.items())
+        )
+        reading.fabric.notes.append(f"no rule reads these files of devices: {listed}")
 
 
 def _files_below(folder: Path, reading: Reading) -> Iterator[Path]:
@@ -74,15 +91,24 @@ def _files_below(folder: Path, reading: Reading) -> Iterator[Path]:
     # A config_db.json is read before the files beside it, because their tables are added to it.
     for path in sorted(folder.rglob("*"), key=lambda p: (str(p.parent), p.name != "config_db.json", p.name)):
         if path.is_dir() and linux.is_host_folder(path):
-            reading.files += linux.read_host(path, reading.fabric)
-        if not path.is_file() or path.is_symlink() or path.suffix.lower() not in READ or path.name in SKIPPED:
+            _read_host(path, reading)
+        if not path.is_file() or path.name in SKIPPED:
             continue
         if linux.is_host_folder(path.parent) or path.parent.name == "networkd":
+            continue
+        if path.is_symlink() or path.suffix.lower() not in READ:
+            reading._unread.append(path)
             continue
         found += 1
         if found > MOST_FILES:
             raise DeviceFileError(f"{shown(folder)}: more than {MOST_FILES} files: name the ones to read")
         yield path
+
+
+def _read_host(folder: Path, reading: Reading) -> None:
+    files = linux.read_host(folder, reading.fabric)
+    reading._unread += [file for file in files if not linux.is_read(file)]
+    reading.files += len(files)
 
 
 def _read_file(path: Path, reading: Reading) -> None:
@@ -113,7 +139,7 @@ def _read_json(path: Path, text: str, reading: Reading) -> None:
         reading._wires += wires
     elif (rows := sonic.static_fdb(value)) is not None:
         reading._fdbs.append((name, rows))
-    elif (loaded := sonic.no_flooding(value)) is not None:
+    elif (loaded := sonic.no_flooding(value, str(path))) is not None:
         reading._loaded.append((name, loaded))
     elif looks_like_config_db(value):
         for document in documents(value, str(path)):
@@ -145,6 +171,8 @@ def _joined(document: ConfigDb, path: Path, reading: Reading) -> bool:
         for key, row in rows.items():
             into.setdefault(key, {}).update(row)
     known.malformed += document.malformed
+    known.joined.append(document.source)
+    known.bracketed |= document.bracketed
     reading.fabric.switches[device] = sonic.switch_of(known, device)
     return True
 
@@ -165,10 +193,20 @@ def _add_switch(document: ConfigDb, name: str, reading: Reading, origin: tuple[P
     path, by_file = origin
     reading._names.setdefault(by_file, switch.name)
     reading._names.setdefault(f"{path.resolve().parent}/", switch.name)
-    others = sorted(set(document.tables) - set(TABLES) - {"DEVICE_METADATA"})
+    others = sorted(set(document.tables) - set(TABLES))
     if others and not document.case:
         listed = ", ".join(map(shown, others[:8])) + (" …" if len(others) > 8 else "")
         reading.fabric.notes.append(f"{shown(switch.name)}: {len(others)} other tables, not looked at: {listed}")
+
+
+def reread(reading: Reading, changed: Mapping[str, ConfigDb]) -> Reading:
+    """The reading with other CONFIG_DBs for some switches."""
+    fabric = Fabric(dict(reading.fabric.switches), reading.fabric.hosts, wired_twice=reading.fabric.wired_twice)
+    again = replace(reading, fabric=fabric, databases={**reading.databases, **changed})
+    for name, database in changed.items():
+        fabric.switches[name] = replace(sonic.switch_of(database, name), name=name)
+    _put_together(again)
+    return again
 
 
 def _put_together(reading: Reading) -> None:

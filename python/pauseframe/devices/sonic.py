@@ -29,7 +29,7 @@ from pauseframe.devices.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from pauseframe.devices.sonic_db import ConfigDb, Row
@@ -75,6 +75,8 @@ def _port(name: str, row: Row) -> Port:
         speed=number_in(row.get("speed"), 1, 1_600_000),
         mtu=number_in(row.get("mtu"), 68, 9216),
         fec=row.get("fec"),
+        autoneg=row.get("autoneg"),
+        link_training=row.get("link_training"),
         alias=row.get("alias"),
         up=row.get("admin_status", "up") != "down",
     )
@@ -269,38 +271,39 @@ def static_fdb(value: Json) -> list[FdbRow] | None:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """Functions that a `swssconfig` file turns off: learning at ports, and forwarding of frames without a row."""
+    """Learning of ports, and forwarding of frames without a row, as a `swssconfig` file sets them."""
 
-    silent: frozenset[str]
-    """Ports that do not learn addresses."""
-    drops: bool
-    """True if the switch drops unknown unicast, multicast and broadcast frames."""
+    source: str
+    learns: Mapping[str, bool]
+    """Whether a port learns addresses."""
+    floods: bool | None
+    """True if frames without a row are forwarded; None if the file does not say."""
 
     def apply(self, switch: Switch) -> None:
-        """Marks the VLANs for which CONFIG_DB sets neither learning nor flooding."""
+        """Sets learning and flooding of the VLANs for which CONFIG_DB sets neither."""
         for vlan in switch.vlans.values():
-            if vlan.learning is None and set(vlan.members) & set(switch.ports) <= self.silent:
-                vlan.learning = False
-            if vlan.flood is None and self.drops:
-                vlan.flood = False
+            known = [self.learns.get(port) for port in set(vlan.members) & set(switch.ports)]
+            if vlan.learning is None and (True in known or None not in known):
+                vlan.learning, vlan.loaded = True in known, self.source
+            if vlan.flood is None and self.floods is not None:
+                vlan.flood, vlan.loaded = self.floods, self.source
 
 
 MISSES = ("fdb_unicast_miss_packet_action", "fdb_multicast_miss_packet_action", "fdb_broadcast_miss_packet_action")
 
 
-def no_flooding(value: Json) -> Loaded | None:
+def no_flooding(value: Json, source: str) -> Loaded | None:
     """The learning and flooding settings of a `swssconfig` file; None for any other file."""
-    silent, drops, seen = set[str](), False, False
+    learns: dict[str, bool] = {}
+    floods: bool | None = None
     for item in as_list(value):
         for key, fields in as_rows(item).items():
             row = as_rows(fields)
             if key == "SWITCH_TABLE:switch":
-                seen, drops = True, all(as_text(row.get(name)) == "drop" for name in MISSES)
+                floods = any(as_text(row.get(name)) != "drop" for name in MISSES)
             elif key.startswith("PORT_TABLE:") and "learn_mode" in row:
-                seen = True
-                if as_text(row["learn_mode"]) in {"disable", "drop"}:
-                    silent.add(key.removeprefix("PORT_TABLE:"))
-    return Loaded(frozenset(silent), drops) if seen else None
+                learns[key.removeprefix("PORT_TABLE:")] = as_text(row["learn_mode"]) not in {"disable", "drop"}
+    return Loaded(source, learns, floods) if learns or floods is not None else None
 
 
 def lookup_rows(text: str) -> tuple[list[LookupRow], list[str]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pauseframe.devices.files import Json, as_list, as_rows, as_text
 from pauseframe.devices.sonic_schema import TABLES, Table
@@ -33,13 +33,17 @@ class ConfigDb:
     tables: dict[str, dict[str, Row]] = field(default_factory=dict)
     malformed: list[tuple[str, str, str]] = field(default_factory=list)
     """Faults as (table, key, fault): values that are not a table or not a row."""
-    yang: bool = False
-    """True for instance data of the YANG models, which is complete by definition."""
+    form: Literal["tables", "dump", "yang"] = "tables"
+    """The form of the file: tables as in config_db.json, a dump of the database, or instance data of the models."""
+    joined: list[str] = field(default_factory=list)
+    """Further files of the device, whose rows were added."""
+    bracketed: bool = False
+    """True if references are written as "[TABLE|name]", as by images before 202106."""
 
     @property
     def whole(self) -> bool:
         """True if the document is not a fragment, so that a missing row does not exist."""
-        return self.yang or "PORT" in self.tables
+        return self.form == "yang" or "PORT" in self.tables
 
     def rows(self, table: str) -> Mapping[str, Row]:
         """The rows of a table; empty if the table is missing."""
@@ -49,7 +53,8 @@ class ConfigDb:
 def documents(value: Json, source: str) -> Iterator[ConfigDb]:
     """The CONFIG_DBs of a JSON value, which is one document, or several by name, in any form."""
     top = as_rows(value)
-    if any(map(_is_dumped, top)):
+    dumped = any(map(_is_dumped, top))
+    if dumped:
         top = _of_dump(top)
     if any(_MODULE.fullmatch(key) for key in top):
         yield _of_yang(top, source)
@@ -59,13 +64,13 @@ def documents(value: Json, source: str) -> Iterator[ConfigDb]:
                 document.case = case
                 yield document
     else:
-        yield _of_tables(top, source)
+        yield _of_tables(top, source, "dump" if dumped else "tables")
 
 
 def looks_like_config_db(value: Json) -> bool:
     """True if a JSON value has one of the forms of CONFIG_DB."""
     top = as_rows(value)
-    known = any(key in TABLES or key == "DEVICE_METADATA" or _MODULE.fullmatch(key) or _is_dumped(key) for key in top)
+    known = any(key in TABLES or _MODULE.fullmatch(key) or _is_dumped(key) for key in top)
     return known or _holds_documents(top)
 
 
@@ -100,8 +105,8 @@ def _holds_documents(top: Mapping[str, Json]) -> bool:
     return bool(top) and any(holds(inner) for inner in top.values()) and all(isinstance(i, dict) for i in top.values())
 
 
-def _of_tables(top: Mapping[str, Json], source: str) -> ConfigDb:
-    found = ConfigDb(source)
+def _of_tables(top: Mapping[str, Json], source: str, form: Literal["tables", "dump"]) -> ConfigDb:
+    found = ConfigDb(source, form=form)
     for table, rows in top.items():
         if not isinstance(rows, dict):
             if table in TABLES:
@@ -113,20 +118,23 @@ def _of_tables(top: Mapping[str, Json], source: str) -> ConfigDb:
                 if table in TABLES:
                     found.malformed.append((table, key, "the row is not an object of fields"))
                 continue
-            into[key] = {name: _value(item) for name, item in row.items() if name != "NULL"}
+            into[key] = {name: _value(found, item) for name, item in row.items() if name != "NULL"}
     return found
 
 
-def _value(item: Json) -> str:
+def _value(found: ConfigDb, item: Json) -> str:
     """The text of a field; images before 202106 wrote references as "[TABLE|name]", several with commas."""
     text = as_text(item)
     old = [_REFERENCE.fullmatch(part) for part in text.split(",")]
     names = [reference[1] for reference in old if reference]
-    return ",".join(names) if len(names) == len(old) else text
+    if len(names) < len(old):
+        return text
+    found.bracketed = True
+    return ",".join(names)
 
 
 def _of_yang(top: Mapping[str, Json], source: str) -> ConfigDb:
-    found = ConfigDb(source, yang=True)
+    found = ConfigDb(source, form="yang")
     for containers in top.values():
         for name, container in as_rows(containers).items():
             table = name.rpartition(":")[2]

@@ -28,9 +28,20 @@ def number(low: int, high: int) -> Check:
     return check
 
 
+@dataclass(frozen=True)
+class OneOf:
+    """Checks for one of the given words."""
+
+    words: tuple[str, ...]
+
+    def __call__(self, text: str) -> str | None:
+        """The fault of a text, or None."""
+        return None if text in self.words else "one of " + ", ".join(self.words)
+
+
 def one_of(*names: str) -> Check:
     """Checks for one of the given words."""
-    return lambda text: None if text in names else "one of " + ", ".join(names)
+    return OneOf(names)
 
 
 def like(pattern: str, meaning: str) -> Check:
@@ -136,7 +147,29 @@ _PORT = _key("port", None, "PORT")
 _VOQ = (_key("hostname", short(63)), _key("asic_name", short(63)))
 _PROFILE_LIST = Table(((_PORT,),), {"profile_list": _to("BUFFER_PROFILE", many=True)})
 
+_ROUTED = _fields(
+    nat_zone=number(0, 3),
+    mpls=one_of("enable", "disable"),
+    mac_addr=MAC,
+    ipv6_use_link_local_only=one_of("enable", "disable"),
+    loopback_action=one_of("drop", "forward"),
+    scope=one_of("global", "local"),
+    family=one_of("IPv4", "IPv6"),
+) | {"vnet_name": _to("VNET"), "vrf_name": _to("VRF")}
+"""Fields of every table of router interfaces."""
+_LLR_ACTION = one_of("discard", "block", "best_effort")
+
 TABLES: dict[str, Table] = {
+    "DEVICE_METADATA": Table(
+        ((_key("name", one_of("localhost")),),),
+        _fields(
+            buffer_model=one_of("dynamic", "traditional"),
+            default_pfcwd_status=one_of("enable", "disable"),
+            subtype=one_of("DualToR", "SmartSwitch", "Supervisor", "UpstreamLC", "DownstreamLC"),
+            hostname=short(63),
+        ),
+        open=True,
+    ),
     "PORT": Table(
         ((_key("name", short(128)),),),
         _fields(
@@ -289,19 +322,8 @@ TABLES: dict[str, Table] = {
     ),
     "VLAN_INTERFACE": Table(
         ((_key("name", None, "VLAN"),), (_key("name", None, "VLAN"), _key("ip-prefix", _prefix))),
-        {"vnet_name": _to("VNET"), "vrf_name": _to("VRF")}
-        | _fields(
-            nat_zone=number(0, 3),
-            mpls=one_of("enable", "disable"),
-            grat_arp=ABLE,
-            proxy_arp=ABLE,
-            mac_addr=MAC,
-            ipv6_use_link_local_only=one_of("enable", "disable"),
-            loopback_action=one_of("drop", "forward"),
-            static_anycast_gateway=one_of("true", "false", "True", "False"),
-            scope=one_of("global", "local"),
-            family=one_of("IPv4", "IPv6"),
-        ),
+        _ROUTED
+        | _fields(grat_arp=ABLE, proxy_arp=ABLE, static_anycast_gateway=one_of("true", "false", "True", "False")),
         open=True,
     ),
     "FDB": Table(
@@ -321,16 +343,64 @@ TABLES: dict[str, Table] = {
             tpid=one_of("0x8100", "0x9100", "0x9200", "0x88a8", "0x88A8"),
             mode=one_of("routed", "access", "trunk"),
             description=WORD,
-        ),
-        open=True,
+            lacp_key=like(r"auto|[1-9][0-9]{0,4}", "auto, or a number from 1 to 65535"),
+            system_mac=MAC,
+        )
+        | {"members": _to("PORT", many=True)},
     ),
     "PORTCHANNEL_MEMBER": Table(((_key("name", None, "PORTCHANNEL"), _key("port", None, "PORT")),), open=True),
     "PORTCHANNEL_INTERFACE": Table(
         ((_key("name", None, "PORTCHANNEL"),), (_key("name", None, "PORTCHANNEL"), _key("ip_prefix", _prefix))),
+        _ROUTED,
         open=True,
     ),
     "INTERFACE": Table(
-        ((_key("name", None, "PORT"),), (_key("name", None, "PORT"), _key("ip-prefix", _prefix))), open=True
+        ((_key("name", None, "PORT"),), (_key("name", None, "PORT"), _key("ip-prefix", _prefix))), _ROUTED, open=True
+    ),
+    "TUNNEL": Table(
+        ((_key("tunnel_name", like(r"[a-zA-Z0-9_-]{1,255}", "a name of letters, digits, - and _")),),),
+        _fields(
+            tunnel_type=one_of("IPINIP"),
+            src_ip=_address(None),
+            dst_ip=_address(None),
+            dscp_mode=one_of("uniform", "pipe"),
+            ttl_mode=one_of("uniform", "pipe"),
+            ecn_mode=one_of("copy_from_outer", "standard"),
+            encap_ecn_mode=one_of("standard"),
+        )
+        | {
+            "decap_dscp_to_tc_map": _to("DSCP_TO_TC_MAP"),
+            "decap_tc_to_pg_map": _to("TC_TO_PRIORITY_GROUP_MAP"),
+            "encap_tc_to_dscp_map": _to("TC_TO_DSCP_MAP"),
+            "encap_tc_to_queue_map": _to("TC_TO_QUEUE_MAP"),
+        },
+    ),
+    "PEER_SWITCH": Table(((_key("peer_switch", short(63)),),), _fields(address_ipv4=_address(4))),
+    "VXLAN_TUNNEL": Table(((_key("name"),),), _fields(src_ip=_address(None), dst_ip=_address(None)), open=True),
+    "VXLAN_TUNNEL_MAP": Table(
+        ((_key("name", None, "VXLAN_TUNNEL"), _key("mapname")),),
+        {"vlan": _to("VLAN"), "vni": Field(number(1, 2**24 - 1))},
+        ("vlan", "vni"),
+    ),
+    "LLR_PORT": Table(
+        ((_PORT,),),
+        _fields(llr_mode=one_of("static", "dynamic"), llr_local=ABLE, llr_remote=ABLE)
+        | {"llr_profile": _to("LLR_PROFILE")},
+    ),
+    "LLR_PROFILE": Table(
+        ((_key("name", short(128)),),),
+        _fields(
+            max_outstanding_frames=number(0, 524288),
+            max_outstanding_bytes=number(0, 2**32 - 1),
+            max_replay_count=number(1, 255),
+            max_replay_timer=number(0, 65535),
+            pcs_lost_timeout=number(0, 4_290_000_000),
+            data_age_timeout=number(0, 4_290_000_000),
+            ctlos_spacing_bytes=number(400, 16384),
+            init_action=_LLR_ACTION,
+            flush_action=_LLR_ACTION,
+        ),
+        ("max_outstanding_frames", "max_outstanding_bytes"),
     ),
     "SWITCH_TRIMMING": Table(
         ((_key("name", one_of("GLOBAL")),),),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, shown
-from pauseframe.devices.model import End, Fabric, Host, Link, Switch
+from pauseframe.devices.model import End, Fabric, Host, Link, Switch, TwoCables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ class Wire(NamedTuple):
 
 
 def of_minigraph(text: str, source: str) -> list[Wire]:
-    """The cables in the `DeviceLinkBase` elements of a minigraph."""
+    """The cables in the `DeviceLinkBase` elements of a minigraph; a logical link names a mux beside its cable."""
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import ParseError, fromstring
 
@@ -42,7 +42,7 @@ def of_minigraph(text: str, source: str) -> list[Wire]:
             found = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in element}
             start = found.get("StartDevice", ""), found.get("StartPort", "")
             wire = Wire(*start, found.get("EndDevice", ""), found.get("EndPort", ""), source)
-            if all(wire[:4]):
+            if all(wire[:4]) and found.get("ElementType") != "LogicalLink":
                 wires.append(wire)
     return wires
 
@@ -120,10 +120,7 @@ def of_topology(path: Path) -> list[Wire]:
 
 
 def connect(fabric: Fabric, wires: list[Wire]) -> None:
-    """Adds links to the fabric; an end belongs to one link, the first that a file names.
-
-    Notes list the ports that one file wires to several others.
-    """
+    """Adds links to the fabric; an end belongs to one link, the first that a file names."""
     wires = [*wires]
     devices: list[Switch | Host] = [*fabric.switches.values(), *fabric.hosts.values()]
     for device in devices:
@@ -135,20 +132,11 @@ def connect(fabric: Fabric, wires: list[Wire]) -> None:
             used |= {a: (b, wire.source), b: (a, wire.source)}
             fabric.links.append(Link(a, b))
         elif wire.source:
-            fabric.notes += [note for end, far in ((a, b), (b, a)) for note in _conflicts(end, far, wire, used)]
-
-
-def _conflicts(end: End, far: End, wire: Wire, used: dict[End, tuple[End, str]]) -> Iterator[str]:
-    """A note if the file of a wire has joined its `end` to another port than `far` before."""
-    first, source = used.get(end, (far, ""))
-    if first != far and source == wire.source:
-        yield wired_twice(str(end), (first.device, first.port), (far.device, far.port), source)
-
-
-def wired_twice(port: str, first: tuple[str, str], other: tuple[str, str], source: str) -> str:
-    """The note on a port that a file wires to two others."""
-    ends = f"{shown(port)} is wired to {shown(':'.join(first))} and to {shown(':'.join(other))}"
-    return f"{shown(source)}: {ends}: only the first is used"
+            for end, far in ((a, b), (b, a)):
+                first, source = used.get(end, (far, ""))
+                if first != far and source == wire.source:
+                    fabric.wired_twice.append(TwoCables(end, first, far, source))
+    fabric.wired_twice = list(dict.fromkeys(fabric.wired_twice))
 
 
 def resolve_end(fabric: Fabric, device: str, port: str) -> End:

@@ -30,9 +30,10 @@ _MODULES = (
 
 @dataclass
 class Report:
-    """The findings, and the files that were read."""
+    """The findings, the rules that were run, and the files that were read."""
 
     reading: Reading
+    rules: Sequence[Rule]
     findings: list[Finding] = field(default_factory=list)
 
     @property
@@ -64,22 +65,25 @@ def lint(
     return judge(read_fabric(paths, topology=topology), chosen)
 
 
-def judge(reading: Reading, chosen: Iterable[Rule] | None = None) -> Report:
-    """Runs rules on files that were read."""
-    report = Report(reading)
-    for rule in rules().values() if chosen is None else chosen:
+def judge(reading: Reading, chosen: Sequence[Rule] | None = None) -> Report:
+    """Runs rules on files that were read: all rules unless some are chosen."""
+    report = Report(reading, list(rules().values()) if chosen is None else chosen)
+    alike: dict[tuple[object, ...], list[Finding]] = {}
+    for rule in report.rules:
         for finding in rule.check(reading):
             finding.code, finding.severity = rule.code, finding.severity or rule.severity
-            database = reading.databases.get(finding.place.device)
-            finding.source = finding.source or (database.source if database else _source(reading, finding))
-            report.findings.append(finding)
+            alike.setdefault(_fault(finding), []).append(finding)
+    report.findings = [first.joined(others) for first, *others in alike.values()]
     report.findings.sort(key=lambda f: (f.place.device, f.code, f.place.table, f.place.key, f.place.field))
     return report
 
 
-def _source(reading: Reading, finding: Finding) -> str:
-    host = reading.fabric.hosts.get(finding.place.device)
-    return host.source if host else ""
+def _fault(finding: Finding) -> tuple[object, ...]:
+    """What findings of one fault have in common."""
+    place, other = finding.place, finding.other
+    end = () if other is None else (place, other)
+    texts = finding.message, finding.instead, finding.source
+    return finding.code, finding.severity, place.table, place.field, *end, *texts
 
 
 def choose(known: dict[str, Rule], select: list[str], ignore: list[str]) -> list[Rule]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from inspect import cleandoc
 from typing import TYPE_CHECKING
@@ -23,13 +23,15 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PatchOperation:
-    """A change to a CONFIG_DB: of a field of a row, or of a row."""
+    """A change to a CONFIG_DB: of a field, or with an empty `field` of a whole row. A missing row is added."""
 
     table: str
     key: str
     field: str
     value: str | None
-    """The new value; None removes the field."""
+    """The new value; None removes the field or the row."""
+    device: str = ""
+    """The device to change; empty for the device of the finding."""
 
 
 @dataclass(slots=True)
@@ -46,10 +48,28 @@ class Finding:
     severity: Severity | None = None
     """Set by `judge` to the severity of the rule, unless the rule has several."""
     source: str = ""
-    """The device file with the fault."""
+    """The file with the fault, if it is not that of the device."""
+    also: tuple[Place, ...] = ()
+    """Further places with the same fault: the other rows of a wrong profile, the other devices of a wrong template."""
+    detail: str = ""
+    """The calculation behind the message."""
     patch: tuple[PatchOperation, ...] = ()
     consequence: Consequence | None = None
     """The consequence that `--prove` simulates."""
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """All places with the fault."""
+        return self.place, *self.also
+
+    def joined(self, others: Iterable[Finding]) -> Finding:
+        """One finding for several with the same fault."""
+        every = (self, *others)
+        patch = [replace(o, device=o.device or finding.place.device) for finding in every for o in finding.patch]
+        places = dict.fromkeys(finding.place for finding in every)
+        return replace(
+            self, also=tuple(place for place in places if place != self.place), patch=tuple(dict.fromkeys(patch))
+        )
 
 
 RuleFunction = Callable[["Reading"], Iterator[Finding]]
@@ -71,12 +91,19 @@ class Rule:
 RULES: dict[str, Rule] = {}
 
 
+def _origin(check: RuleFunction) -> str:
+    return f"{check.__module__}.{check.__qualname__}"
+
+
 def rule(
     code: str, name: str, *sources: str, severity: Severity = Severity.error
 ) -> Callable[[RuleFunction], RuleFunction]:
     """Registers a rule; the rule's docstring is its page, whose first paragraph is the summary."""
 
     def register(check: RuleFunction) -> RuleFunction:
+        known = RULES.get(code)
+        if known is not None and _origin(known.check) != _origin(check):
+            raise ValueError(f"rule {code} exists twice: {_origin(known.check)} and {_origin(check)}")
         text = cleandoc(check.__doc__ or "")
         RULES[code] = Rule(code, name, " ".join(text.split("\n\n")[0].split()), text, sources, severity, check)
         return check

@@ -1,14 +1,19 @@
-"""Prints findings as text, JSON, SARIF, GitHub annotations, and as a patch."""
+"""Prints findings as text, JSON, SARIF and GitHub annotations."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NotRequired, TypedDict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import typer
 
 from pauseframe._core import __version__
-from pauseframe.devices.files import pointer, shown
+from pauseframe.devices.files import shown
 from pauseframe.lint.engine import Report, rules
 from pauseframe.lint.finding import Finding, Severity
+from pauseframe.lint.locate import Location, Locator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -18,24 +23,53 @@ if TYPE_CHECKING:
 
 LIMIT = 200
 """Maximum number of findings per rule and device in the text output; JSON and SARIF have all."""
+PLACES = 6
+"""Maximum number of further places of a finding in the text output."""
+_COLOURS = {Severity.error: "red", Severity.warning: "yellow"}
 
 
-def as_text(report: Report) -> Iterator[str]:
-    """The findings as lines of text."""
+def as_text(report: Report, *, colour: bool = False) -> Iterator[str]:
+    """The findings as lines of text, with colours for a terminal if wanted."""
     count: dict[tuple[str, str], int] = {}
+    locator = Locator(report.reading)
     for finding in report.findings:
         key = (finding.place.device, finding.code)
         count[key] = count.get(key, 0) + 1
-        if count[key] > LIMIT:
-            continue
-        yield f"{shown(finding.place)}: {finding.severity} {finding.code} {finding.message}"
-        if finding.other is not None:
-            yield f"    other end: {shown(finding.other)}"
-        if finding.instead:
-            yield f"    instead: {finding.instead}"
+        if count[key] <= LIMIT:
+            yield from _lines(finding, locator, colour)
     for (device, code), found in count.items():
         if found > LIMIT:
             yield f"{shown(device)}: {found - LIMIT} more of {code}"
+
+
+def _lines(finding: Finding, locator: Locator, colour: bool) -> Iterator[str]:
+    def style(text: str, **how: Any) -> str:
+        return typer.style(text, **how) if colour else text
+
+    kind = style(f"{finding.severity} {finding.code}", fg=_COLOURS[finding.severity or Severity.error], bold=True)
+    yield f"{style(shown(finding.place), bold=True)}: {kind} {finding.message}"
+    rows = [
+        ("at", shown(locator.find(finding.place, finding.source))),
+        ("also at", _listed(finding)),
+        ("other end", shown(finding.other or "")),
+        ("sum", finding.detail),
+        ("instead", finding.instead),
+    ]
+    for name, text in rows:
+        if text:
+            yield f"    {style(f'{name}:', dim=True)} {text}"
+
+
+def _listed(finding: Finding) -> str:
+    """The further places of a finding: their keys, with the device where it is another one."""
+    names = [
+        shown(place.key or place.table)
+        if place.device == finding.place.device
+        else shown(f"{place.device} {place.key}")
+        for place in finding.also[:PLACES]
+    ]
+    more = len(finding.also) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
 
 
 def summary(report: Report) -> str:
@@ -49,7 +83,7 @@ def summary(report: Report) -> str:
 
 def as_json(report: Report) -> dict[str, Value]:
     """All findings as plain values."""
-    fabric = report.reading.fabric
+    fabric, locator = report.reading.fabric, Locator(report.reading)
     return {
         "program": "pauseframe",
         "version": __version__,
@@ -58,35 +92,40 @@ def as_json(report: Report) -> dict[str, Value]:
         "links": len(fabric.links),
         "notes": [shown(note) for note in fabric.notes],
         "errors": len(report.errors),
-        "findings": [_plain(finding) for finding in report.findings],
+        "findings": [_plain(finding, locator) for finding in report.findings],
     }
 
 
-def _plain(finding: Finding) -> dict[str, Value]:
+def _plain(finding: Finding, locator: Locator) -> dict[str, Value]:
     known = rules()[finding.code]
+    places: list[Value] = [_place(place, locator, finding.source) for place in finding.places]
     return {
         "code": finding.code,
         "name": known.name,
         "severity": str(finding.severity),
-        "place": _place(finding.place),
-        "other": None if finding.other is None else _place(finding.other),
+        "place": places[0],
+        "also": places[1:],
+        "other": None if finding.other is None else _place(finding.other, locator, ""),
         "message": finding.message,
+        "detail": finding.detail,
         "instead": finding.instead,
-        "file": shown(finding.source),
         "sources": list(known.sources),
         "fixable": bool(finding.patch),
         "provable": finding.consequence is not None,
     }
 
 
-def _place(place: Place) -> dict[str, Value]:
-    return {name: shown(getattr(place, name)) for name in ("device", "table", "key", "field")}
+def _place(place: Place, locator: Locator, source: str) -> dict[str, Value]:
+    at = locator.find(place, source)
+    names: dict[str, Value] = {name: shown(getattr(place, name)) for name in ("device", "table", "key", "field")}
+    return names | {"file": shown(at.file), "line": at.line or None, "column": at.column or None}
 
 
 def as_sarif(report: Report) -> dict[str, Value]:
     """SARIF 2.1.0 (OASIS), for code scanning."""
     known = rules()
     used = sorted({finding.code for finding in report.findings})
+    locator = Locator(report.reading)
     return {
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -108,37 +147,43 @@ def as_sarif(report: Report) -> dict[str, Value]:
                         ],
                     }
                 },
-                "results": [_sarif(finding, used.index(finding.code)) for finding in report.findings],
+                "results": [_sarif(finding, used.index(finding.code), locator) for finding in report.findings],
             }
         ],
     }
 
 
-def _sarif(finding: Finding, index: int) -> dict[str, Value]:
-    from pathlib import Path
-    from urllib.parse import quote
-
+def _sarif(finding: Finding, index: int, locator: Locator) -> dict[str, Value]:
     text = finding.message + (f"; instead: {finding.instead}" if finding.instead else "")
-    name = shown(finding.place)
-    location: dict[str, Value] = {"logicalLocations": [{"fullyQualifiedName": name}]}
-    if finding.source:
-        location["physicalLocation"] = {"artifactLocation": {"uri": quote(Path(finding.source).as_posix())}}
     return {
         "ruleId": finding.code,
         "ruleIndex": index,
         "level": str(finding.severity),
         "message": {"text": text},
-        "locations": [location],
+        "locations": [_sarif_location(place, locator.find(place, finding.source)) for place in finding.places],
     }
+
+
+def _sarif_location(place: Place, at: Location) -> dict[str, Value]:
+    location: dict[str, Value] = {"logicalLocations": [{"fullyQualifiedName": shown(place)}]}
+    if at.file:
+        physical: dict[str, Value] = {"artifactLocation": {"uri": quote(Path(at.file).as_posix())}}
+        if at.line:
+            physical["region"] = {"startLine": at.line, "startColumn": at.column}
+        location["physicalLocation"] = physical
+    return location
 
 
 def as_github(report: Report) -> Iterator[str]:
     """Workflow commands for GitHub Actions."""
+    locator = Locator(report.reading)
     for finding in report.findings:
         kind = "error" if finding.severity is Severity.error else "warning"
-        text = f"{shown(finding.place)}: {finding.message}"
-        file = _property(shown(finding.source))
-        yield f"::{kind} file={file},title={finding.code}::{_data(text)}"
+        more = f" (and at {len(finding.also)} more places)" if finding.also else ""
+        at = locator.find(finding.place, finding.source)
+        where = f",line={at.line},col={at.column}" if at.line else ""
+        text = _data(f"{shown(finding.place)}: {finding.message}{more}")
+        yield f"::{kind} file={_property(shown(at.file))}{where},title={finding.code}::{text}"
 
 
 def _data(text: str) -> str:
@@ -147,34 +192,6 @@ def _data(text: str) -> str:
 
 def _property(text: str) -> str:
     return _data(text).replace(":", "%3A").replace(",", "%2C")
-
-
-class Step(TypedDict):
-    """An operation of a JSON patch."""
-
-    op: str
-    path: str
-    value: NotRequired[str]
-
-
-def as_patch(report: Report) -> dict[str, list[Step]]:
-    """A JSON patch (RFC 6902) for the CONFIG_DB of each device, in the format of `config apply-patch`."""
-    patches: dict[str, list[Step]] = {}
-    for finding in report.findings:
-        database = report.reading.databases.get(finding.place.device)
-        operations = patches.setdefault(finding.place.device, [])
-        for change in finding.patch if database else ():
-            row = database.rows(change.table).get(change.key) if database else None
-            if row is None or (change.value is None and change.field not in row):
-                continue
-            path = pointer(change.table, change.key, change.field)
-            kind = "remove" if change.value is None else "replace" if change.field in row else "add"
-            step: Step = {"op": kind, "path": path}
-            if change.value is not None:
-                step["value"] = change.value
-            if not any(other["path"] == path for other in operations):
-                operations.append(step)
-    return {device: steps for device, steps in patches.items() if steps}
 
 
 def explain(code: str) -> str:

@@ -90,20 +90,19 @@ def check_headroom(reading: Reading) -> Iterator[Finding]:
             if have < need.total:
                 why = "a peer that takes the time of 802.3" if reaction else "any peer"
                 message = (
-                    f"headroom is {have} B ({shown(where)}), {port.speed / 1000:g} Gb/s over {cable:g} m with "
-                    f"{mtu or _IN_DOUBT} B packets needs {need.total} B for {why}: {_terms(need)}"
+                    f"headroom is {have} B ({shown(where)}), {port.speed / 1000:g} Gb/s over {cable:g} m needs "
+                    f"{need.total} B for {why}"
                 )
                 frame = (mtu or _IN_DOUBT) + FRAME
                 safe = annex_o(port.speed, cable, max_frame=frame, lossless=len(port.lossless), behind=behind).total
-                instead = (
-                    f"xoff of at least {safe} in the profile of {shown(port.name)}|{group}, for the slowest legal peer"
-                )
+                instead = f"xoff of at least {safe}, for the slowest legal peer"
                 patch = _bigger(switch, port, group, safe)
                 consequence = short_headroom(port.speed, cable, mtu or _IN_DOUBT, have)
                 yield Finding(
                     _place(switch, port, group),
                     message,
                     instead,
+                    detail=f"{mtu or _IN_DOUBT} B packets: {_terms(need)}",
                     severity=severity,
                     patch=patch,
                     consequence=consequence,
@@ -117,12 +116,20 @@ def _bigger(switch: Switch, port: Port, group: int, total: int) -> tuple[PatchOp
     if profile is None:
         return ()
     wanted = -(-total // 1024) * 1024
+    if not _fits(switch, profile, wanted):
+        return ()
     patch: tuple[PatchOperation, ...] = (PatchOperation("BUFFER_PROFILE", profile.name, "xoff", str(wanted)),)
     pool = switch.pools.get(profile.pool)
     if profile.size >= profile.xoff > 0 and pool is not None and pool.xoff == 0:
         size = str(profile.size + wanted - profile.xoff)
         patch += (PatchOperation("BUFFER_PROFILE", profile.name, "size", size),)
     return patch
+
+
+def _fits(switch: Switch, profile: BufferProfile, headroom: int) -> bool:
+    """False if the pool of a profile is known to be smaller than a headroom."""
+    pool = switch.pools.get(profile.pool)
+    return pool is None or pool.size is None or headroom <= pool.size
 
 
 @rule(
@@ -137,19 +144,19 @@ def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
 
     Incident: SONiC#480, where PFC was on and headroom was 0.
     """
-    for switch, port, priority, group in _groups(reading.fabric):
+    for switch, port, _, group in _groups(reading.fabric):
         if switch.kind != "sonic":
             continue
         message = _lacking(switch, port, group)
         if message:
             name = _some_lossless_profile(switch, port)
             patch: tuple[PatchOperation, ...] = ()
-            if name and group in port.groups:
-                key = port.group_rows[group]
-                patch = (PatchOperation("BUFFER_PG", key, "profile", name),) if key.endswith(f"|{group}") else ()
+            shares = [other for other, key in port.group_rows.items() if key == port.group_rows.get(group, "")]
+            if name and set(shares) <= {group_of(switch, port, own) for own in port.lossless}:
+                patch = (PatchOperation("BUFFER_PG", _place(switch, port, group).key, "profile", name),)
             yield Finding(
                 _place(switch, port, group),
-                f"priority {priority} is paused, {message}",
+                f"a paused priority has no headroom: {message}",
                 f"bind it to {shown(name)}" if name else "bind it to a profile with xoff",
                 patch=patch,
                 consequence=short_headroom(
@@ -162,21 +169,28 @@ def _lacking(switch: Switch, port: Port, group: int) -> str | None:
     if group in port.groups:
         name = port.groups[group]
         profile = switch.profiles.get(name) if name else None
+        if name is None and port.cable is None and _has_cables(switch) and port.up:
+            return "it is computed from the cable length, which is missing"
         if profile is None or profile.has_headroom:
             return None
-        return f"and its group {group} has profile {shown(name)} with xoff 0: no headroom"
+        return f"its group has profile {shown(name)} with xoff 0"
     if not (switch.whole and {"BUFFER_PG", "CABLE_LENGTH"} & switch.tables) or not port.up:
         return None
     if (other := _bound(switch, group)) is not None:
-        return f"and its group {group} has no row in BUFFER_PG, as {shown(other)} has"
-    return _not_made(port, group)
+        return f"its group has no row in BUFFER_PG, as {shown(other)} has"
+    return _not_made(port)
 
 
-def _not_made(port: Port, group: int) -> str | None:
+def _has_cables(switch: Switch) -> bool:
+    """True if the switch has lengths of cables, so that a missing one is an omission."""
+    return switch.whole and any(port.cable is not None for port in switch.ports.values())
+
+
+def _not_made(port: Port) -> str | None:
     """The reason why buffermgrd creates no profile for a group without a row, or None."""
     if port.cable is None:
-        return f"group {group} has no profile, and without a cable length none is made for it"
-    return f"group {group} has no profile, and for a cable of 0m none is made" if port.cable == 0 else None
+        return "its group has no profile, and without a cable length none is made for it"
+    return "its group has no profile, and for a cable of 0m none is made" if port.cable == 0 else None
 
 
 def _bound(switch: Switch, group: int) -> str | None:
@@ -237,8 +251,14 @@ def _falls(rows: list[tuple[int, float, int, str]], place: Place, source: str) -
         for metres, xoff, name in sorted(of_speed):
             if xoff < most[1] and metres > most[0]:
                 message = f"{xoff} B of headroom, less than the {most[1]} B of the shorter {shown(most[2])}"
+                of_profile = place.table == "BUFFER_PROFILE"
+                patch = (PatchOperation(place.table, name, "xoff", str(most[1])),) if of_profile else ()
                 yield Finding(
-                    Place(place.device, place.table, name, "xoff"), message, f"at least {most[1]}", source=source
+                    Place(place.device, place.table, name, "xoff"),
+                    message,
+                    f"at least {most[1]}",
+                    source=source,
+                    patch=patch,
                 )
             most = max(most, (metres, xoff, name), key=lambda row: row[1])
 
@@ -253,7 +273,7 @@ def check_mixed(reading: Reading) -> Iterator[Finding]:
     """A port uses a profile that was made for another speed or cable, or ports of several kinds share one profile.
 
     `pg_lossless_25000_5m_profile` on a 100 Gb/s port over 40 m loses packets; a profile for a faster port or longer
-    cable wastes the pool.
+    cable wastes the pool. Without a cable length nobody can tell which profile a port needs.
 
     Incident: sonic-mgmt#13478, where several cables and speeds shared one profile.
     """
@@ -261,13 +281,16 @@ def check_mixed(reading: Reading) -> Iterator[Finding]:
         shapes: dict[str, dict[tuple[int, float], str]] = defaultdict(dict)
         for port in switch.ports.values():
             judged: set[str] = set()
+            paused = {group_of(switch, port, priority) for priority in port.lossless}
             for group, name in port.groups.items():
                 profile = switch.profiles.get(name) if name else None
                 if profile is None or not profile.has_headroom or profile.computed:
                     continue
                 if port.group_rows[group] not in judged:
                     judged.add(port.group_rows[group])
-                    yield from _misnamed(switch, port, group, profile)
+                    yield from _misnamed(reading, switch, port, group)
+                    if port.cable is None and group in paused and _has_cables(switch) and port.up:
+                        yield _no_length(reading, switch, port, profile)
                 if port.speed is not None and port.cable is not None:
                     shapes[profile.name].setdefault((port.speed, port.cable), port.name)
         for name, kinds in shapes.items():
@@ -282,8 +305,21 @@ def check_mixed(reading: Reading) -> Iterator[Finding]:
                 )
 
 
-def _misnamed(switch: Switch, port: Port, group: int, profile: BufferProfile) -> Iterator[Finding]:
+def _no_length(reading: Reading, switch: Switch, port: Port, profile: BufferProfile) -> Finding:
     found = _PROFILE_NAME.fullmatch(profile.name)
+    rows = reading.databases[switch.name].rows("CABLE_LENGTH")
+    patch = (PatchOperation("CABLE_LENGTH", min(rows), port.name, f"{found[2]}m"),) if found and len(rows) == 1 else ()
+    return Finding(
+        Place(switch.name, "CABLE_LENGTH", port.name),
+        f"a port that pauses has no cable length, and {shown(profile.name)} is for one",
+        f"{found[2]}m, if that is its length" if found else "its length",
+        patch=patch,
+    )
+
+
+def _misnamed(reading: Reading, switch: Switch, port: Port, group: int) -> Iterator[Finding]:
+    key, name = port.group_rows[group], port.groups[group] or ""
+    found = _PROFILE_NAME.fullmatch(name)
     if not found:
         return
     speed, cable = int(found[1]), float(found[2])
@@ -293,16 +329,34 @@ def _misnamed(switch: Switch, port: Port, group: int, profile: BufferProfile) ->
     if port.cable is not None and port.cable != cable:
         wrong.append(f"{port.cable:g} m")
     if wrong:
-        key = port.group_rows[group]
         right = f"pg_lossless_{port.speed or speed}_{port.cable if port.cable is not None else cable:g}m_profile"
         exists = right in switch.profiles
-        patch = (PatchOperation("BUFFER_PG", key, "profile", right),) if exists else ()
+        made = () if exists else _made(reading, switch, port, (name, right))
+        bound = (PatchOperation("BUFFER_PG", key, "profile", right),) if exists or made else ()
         yield Finding(
             Place(switch.name, "BUFFER_PG", key, "profile"),
-            f"{shown(profile.name)} is for {speed} Mb/s and {cable:g} m, the port has {' and '.join(wrong)}",
+            f"{shown(name)} is for {speed} Mb/s and {cable:g} m, the port has {' and '.join(wrong)}",
             f"profile {right}" + ("" if exists else ", which is to be made"),
-            patch=patch,
+            patch=(*made, *bound),
         )
+
+
+def _made(reading: Reading, switch: Switch, port: Port, names: tuple[str, str]) -> tuple[PatchOperation, ...]:
+    """A profile for the speed and cable of a port: a copy of another one with at least the headroom of Annex O."""
+    name, right = names
+    profile, mtu = switch.profiles[name], switch.lossless_mtu or _IN_DOUBT
+    behind = max(0, (port.mtu or DEFAULT_MTU) - mtu)
+    need = annex_o(
+        port.speed or 0, port.cable or 0.0, max_frame=mtu + FRAME, lossless=len(port.lossless), behind=behind
+    )
+    row = dict(reading.databases[switch.name].rows("BUFFER_PROFILE")[name])
+    xoff = max(profile.xoff, -(-need.total // 1024) * 1024)
+    if not _fits(switch, profile, xoff):
+        return ()
+    row["xoff"] = str(xoff)
+    if profile.size >= profile.xoff > 0:
+        row["size"] = str(profile.size + xoff - profile.xoff)
+    return tuple(PatchOperation("BUFFER_PROFILE", right, field, value) for field, value in row.items())
 
 
 @rule(
@@ -314,9 +368,9 @@ def _misnamed(switch: Switch, port: Port, group: int, profile: BufferProfile) ->
 def check_pools(reading: Reading) -> Iterator[Finding]:
     """A pool has less than its groups or queues are promised.
 
-    An *error*: the headroom pool is smaller than the headroom of one of its groups. A *warning*: the reserved bytes of
-    all groups or queues exceed the pool; the driver rejects the last ports that come up, or takes the bytes from
-    elsewhere.
+    An *error*: the pool or its headroom pool is smaller than the headroom of one of its groups. A *warning*: the
+    reserved bytes of all groups or queues exceed the pool; the driver rejects the last ports that come up, or takes the
+    bytes from elsewhere.
 
     No incident is known.
     """
@@ -332,6 +386,10 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
                         largest[profile.pool] = profile
         for name, pool in switch.pools.items():
             place = Place(switch.name, "BUFFER_POOL", name, "size")
+            headroom = max(pool.xoff, largest[name].xoff if name in largest else 0)
+            if pool.size is not None and pool.size < headroom:
+                message = f"the pool has {pool.size} B, less than its headroom of {headroom} B"
+                yield Finding(place, message, "the memory of the switch without headroom", severity=Severity.error)
             if pool.size and reserved[name] > pool.size and not _reserved_outside(switch, pool, reserved):
                 yield Finding(
                     place,
@@ -345,7 +403,9 @@ def check_pools(reading: Reading) -> Iterator[Finding]:
                     f"the shared headroom is {pool.xoff} B, one group of {shown(most.name)} may need {most.xoff} B",
                     f"at least {most.xoff}",
                     severity=Severity.error,
-                    patch=(PatchOperation("BUFFER_POOL", name, "xoff", str(most.xoff)),),
+                    patch=(PatchOperation("BUFFER_POOL", name, "xoff", str(most.xoff)),)
+                    if _fits(switch, most, most.xoff)
+                    else (),
                 )
 
 
@@ -398,6 +458,7 @@ def _queues_without_row(reading: Reading) -> Iterator[Finding]:
                         Place(switch.name, "BUFFER_QUEUE", f"{port.name}|{number}", "profile"),
                         f"lossless queue {number} has no profile, {shown(other)} has {shown(profile)}",
                         f"profile {shown(profile)}",
+                        patch=(PatchOperation("BUFFER_QUEUE", f"{port.name}|{number}", "profile", profile),),
                     )
 
 
@@ -452,7 +513,8 @@ def _trims_lossless(switch: Switch, port: Port, trims: set[str]) -> Iterator[Fin
             yield Finding(
                 Place(switch.name, table, key, "profile"),
                 f"{shown(name)} trims packets of a lossless priority",
-                "a profile with packet_discard_action drop",
+                "packet_discard_action drop in this profile, or another profile",
+                patch=(PatchOperation("BUFFER_PROFILE", name or "", "packet_discard_action", "drop"),),
             )
 
 

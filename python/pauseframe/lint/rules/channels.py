@@ -59,11 +59,14 @@ def _odd_member(
     odd = next(port for port in ports if value(port) != usual)
     other = next(port for port in ports if value(port) == usual)
     has = f"has {field} {value(odd)}" if value(odd) else f"has no {field}"
+    most = sum(value(port) == usual for port in ports) * 2 > len(ports) and (usual is not None or table == "PORT")
+    right = None if usual is None else str(usual)
     return Finding(
         Place(switch.name, table, odd.name, field),
         f"{shown(odd.name)} of {shown(channel.name)} {has}, {shown(other.name)} has {usual or 'none'}",
         "the same for all members",
         Place(switch.name, table, other.name, field),
+        patch=(PatchOperation(table, odd.name, field, right),) if most else (),
     )
 
 
@@ -121,6 +124,7 @@ def check_ends(reading: Reading) -> Iterator[Finding]:
     """
     fabric = reading.fabric
     behind: dict[End, dict[End, End]] = defaultdict(dict)
+    alone: list[tuple[End, End]] = []
     for link in fabric.links:
         if link.a.device not in fabric.switches or link.b.device not in fabric.switches:
             continue
@@ -129,18 +133,26 @@ def check_ends(reading: Reading) -> Iterator[Finding]:
             if own is not None and far is not None:
                 behind[own].setdefault(far, end)
         if (here is None) != (there is None) and _knows_channels(fabric, link.b if there is None else link.a):
-            inside, outside = (link.a, link.b) if there is None else (link.b, link.a)
-            channel = here or there
-            yield Finding(
-                Place(outside.device, "PORTCHANNEL_MEMBER", outside.port),
-                f"in no channel here, {shown(str(inside))} is in {shown(channel.port if channel else '')}",
-                "a member at both ends, or at neither",
-                Place(inside.device, "PORTCHANNEL_MEMBER", f"{channel.port if channel else ''}|{inside.port}"),
-            )
+            alone.append((link.a, link.b) if there is None else (link.b, link.a))
+    for inside, outside in alone:
+        channel = _channel_end(fabric, inside) or inside
+        yield _outside(inside, outside, channel, [far for far in behind[channel] if far.device == outside.device])
     for own, channels in behind.items():
         if len(channels) > 1 and "MCLAG_DOMAIN" not in fabric.switches[own.device].tables:
             yield from _several(own, channels, fabric)
     yield from _states(fabric, behind)
+
+
+def _outside(inside: End, outside: End, channel: End, others: list[End]) -> Finding:
+    """A link in a channel at one end only; `others` are the channels to which the channel's other links lead."""
+    key = f"{others[0].port}|{outside.port}" if len(others) == 1 else ""
+    return Finding(
+        Place(outside.device, "PORTCHANNEL_MEMBER", outside.port),
+        f"in no channel here, {shown(str(inside))} is in {shown(channel.port)}",
+        f"{shown(key)}, as the other links" if key else "a member at both ends, or at neither",
+        Place(inside.device, "PORTCHANNEL_MEMBER", f"{channel.port}|{inside.port}"),
+        patch=(PatchOperation("PORTCHANNEL_MEMBER", key, "", ""),) if key else (),
+    )
 
 
 def _knows_channels(fabric: Fabric, end: End) -> bool:
@@ -173,13 +185,20 @@ def _states(fabric: Fabric, behind: dict[End, dict[End, End]]) -> Iterator[Findi
             continue
         far = next(iter(channels))
         here, there = (fabric.switches[end.device].channels[end.port] for end in (own, far))
-        for field, one, other in (("admin_status", here.up, there.up), ("mtu", here.mtu, there.mtu)):
+        mtu = max(here.mtu or DEFAULT_MTU, there.mtu or DEFAULT_MTU)
+        for field, one, other, right in (
+            ("admin_status", here.up, there.up, "up"),
+            ("mtu", here.mtu, there.mtu, str(mtu)),
+        ):
             if one != other:
                 yield Finding(
                     Place(own.device, "PORTCHANNEL", own.port, field),
                     f"{field} differs from that of {shown(str(far))}",
-                    "the same at both ends",
+                    f'"{right}" at both ends',
                     Place(far.device, "PORTCHANNEL", far.port, field),
+                    patch=tuple(
+                        PatchOperation("PORTCHANNEL", end.port, field, right, end.device) for end in (own, far)
+                    ),
                 )
         if here.min_links != there.min_links and len(here.members) == len(there.members):
             yield Finding(

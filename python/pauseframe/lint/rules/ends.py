@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
-from pauseframe.devices.model import DEFAULT_MTU, End, Host, Link, Nic, Place, Port, Switch
+from pauseframe.devices.model import DEFAULT_MTU, PRIORITIES, QOS_MAPS, End, Host, Link, Nic, Place, Port, Switch
 from pauseframe.devices.wiring import resolve_end
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
 from pauseframe.lint.prove import lossy_class
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pauseframe.devices.read import Reading
+
+
+_LIKELY = 10
+"""Largest ratio of two lengths of one cable that are both plausible."""
 
 
 def _both(reading: Reading) -> Iterator[tuple[Link, Switch, Port, Switch, Port]]:
@@ -82,7 +87,7 @@ def check_mtus(reading: Reading) -> Iterator[Finding]:
                 f"MTU {mtus[0]} here, {mtus[1]} at {shown(str(link.b))}",
                 "one MTU at both ends",
                 other,
-                patch=(PatchOperation("PORT", low.port, "mtu", str(max(mtus))),) if low == link.a else (),
+                patch=(PatchOperation("PORT", low.port, "mtu", str(max(mtus)), low.device),),
             )
     for link, nic, port, end in _nics(reading):
         if nic.mtu and nic.mtu > (port.mtu or DEFAULT_MTU):
@@ -103,6 +108,7 @@ def check_pauses(reading: Reading) -> Iterator[Finding]:
 
     No incident is known.
     """
+    usual = _usually_paused(reading)
     for link, one, a, two, b in _both(reading):
         known = "PORT_QOS_MAP" in one.tables and "PORT_QOS_MAP" in two.tables
         if known and a.lossless != b.lossless and a.up and b.up:
@@ -115,6 +121,7 @@ def check_pauses(reading: Reading) -> Iterator[Finding]:
                 f"pauses {here} here, {there} at {shown(str(link.b))}",
                 f'"{both}" at both ends (missing at {shown(str(lacking))})',
                 other,
+                patch=_paused_alike(link, (a, b), usual),
                 consequence=lossy_class(a.speed or 10_000),
             )
     for link, nic, port, end in _nics(reading):
@@ -127,6 +134,24 @@ def check_pauses(reading: Reading) -> Iterator[Finding]:
                 _other(link, end, "PORT_QOS_MAP"),
                 consequence=lossy_class(port.speed or 10_000),
             )
+
+
+def _usually_paused(reading: Reading) -> frozenset[int]:
+    """The priorities that more than half of the pausing ports pause."""
+    pausing = [port.lossless for _, port in reading.fabric.ports() if port.lossless]
+    return frozenset(p for p in PRIORITIES if sum(p in own for own in pausing) * 2 > len(pausing))
+
+
+def _paused_alike(link: Link, ports: tuple[Port, Port], usual: frozenset[int]) -> tuple[PatchOperation, ...]:
+    """Both ends pause what both pause now, and of the other priorities those that most ports pause."""
+    a, b = ports
+    wanted = (a.lossless & b.lossless) | ((a.lossless | b.lossless) & usual)
+    text = ",".join(map(str, sorted(wanted)))
+    return tuple(
+        PatchOperation("PORT_QOS_MAP", port.name, "pfc_enable", text, end.device)
+        for end, port in zip((link.a, link.b), ports, strict=True)
+        if port.lossless != wanted and port.qos.key in {port.name, ""}
+    )
 
 
 @rule("PF053", "maps-differ", "SONiC: DSCP_TO_TC_MAP, DOT1P_TO_TC_MAP")
@@ -150,16 +175,30 @@ def check_maps(reading: Reading) -> Iterator[Finding]:
             if here is None or there is None or here == there or key in seen:
                 continue
             seen.add(key)
-            code = sorted(here ^ there)[0]
+            differing = sorted(here ^ there)
+            code = differing[0]
             where = (one, names[0]) if code not in here else (two, names[1])
             yield Finding(
                 Place(one.name, table, names[0], str(code)),
-                f"{kind[:-6].upper()} {', '.join(map(str, sorted(here ^ there)[:8]))}: lossless at one end of "
+                f"{kind[:-6].upper()} {', '.join(map(str, differing[:8]))}: lossless at one end of "
                 f"{shown(str(link.a))} to {shown(str(link.b))}, lossy at the other",
                 f"map it in {shown(where[0].name)} {table} {shown(where[1])} as the other does",
                 Place(two.name, table, names[1], str(code)),
+                patch=tuple(_as_most_map(reading, kind, (one, names[0]), (two, names[1]), differing)),
                 consequence=lossy_class(a.speed or 10_000),
             )
+
+
+def _as_most_map(
+    reading: Reading, kind: str, here: tuple[Switch, str], there: tuple[Switch, str], points: list[int]
+) -> Iterator[PatchOperation]:
+    """Changes the code points at the end that most maps of the fabric contradict; none if no value has a majority."""
+    maps = [of_one for switch in reading.fabric.switches.values() for of_one in getattr(switch.maps, kind).values()]
+    for point in points:
+        (usual, count), *_ = Counter(of_one.get(point) for of_one in maps).most_common(1)
+        for switch, name in (here, there) if count * 2 > len(maps) and usual is not None else ():
+            if name and (switch.mapped(kind, name) or {}).get(point) != usual:
+                yield PatchOperation(QOS_MAPS[kind], name, str(point), str(usual), switch.name)
 
 
 @rule("PF054", "cables-differ", "SONiC: CABLE_LENGTH", severity=Severity.warning)
@@ -176,6 +215,7 @@ def check_cables(reading: Reading) -> Iterator[Finding]:
                 Place(lacking.device, "CABLE_LENGTH", lacking.port),
                 f"no length here, {known:g} m at {shown(str(link.b if lacking == link.a else link.a))}",
                 f"{known:g}m",
+                patch=_cable(reading, lacking, known or 0.0),
             )
         if a.cable is not None and b.cable is not None and a.cable != b.cable:
             place, other = _places(link, "CABLE_LENGTH")
@@ -184,18 +224,40 @@ def check_cables(reading: Reading) -> Iterator[Finding]:
                 f"{a.cable:g} m here, {b.cable:g} m at {shown(str(link.b))}",
                 f"{max(a.cable, b.cable):g}m until somebody has measured it",
                 other,
+                patch=_longer(reading, link, a.cable, b.cable),
             )
+
+
+def _longer(reading: Reading, link: Link, here: float, there: float) -> tuple[PatchOperation, ...]:
+    """The longer of two lengths at the other end, unless one is so much longer that it may be a typing mistake."""
+    if max(here, there) > _LIKELY * min(here, there):
+        return ()
+    return _cable(reading, link.a if here < there else link.b, max(here, there))
+
+
+def _cable(reading: Reading, end: End, metres: float) -> tuple[PatchOperation, ...]:
+    """Sets a length in the row of CABLE_LENGTH that has the port, or in the only row."""
+    rows = reading.databases[end.device].rows("CABLE_LENGTH")
+    key = next((key for key, row in rows.items() if end.port in row), min(rows) if len(rows) == 1 else None)
+    return () if key is None else (PatchOperation("CABLE_LENGTH", key, end.port, f"{metres:g}m", end.device),)
 
 
 @rule("PF055", "wiring-contradicts", "SONiC: DEVICE_NEIGHBOR; IEEE 802.1AB", severity=Severity.warning)
 def check_wiring(reading: Reading) -> Iterator[Finding]:
     """Two devices name different neighbours for the same link: one of the two files is out of date.
 
-    Other findings about this link may then be wrong.
+    Or one file wires a port to two others; only the first is used. Other findings about this link may then be wrong.
 
     No incident is known.
     """
     fabric = reading.fabric
+    for twice in fabric.wired_twice:
+        yield Finding(
+            Place(twice.end.device, "", twice.end.port),
+            f"wired to {shown(str(twice.first))} and to {shown(str(twice.second))}: a port has one cable",
+            "the one that is plugged in",
+            source=twice.source,
+        )
     devices: list[Switch | Host] = [*fabric.switches.values(), *fabric.hosts.values()]
     for device in devices:
         for port, (other, far) in device.neighbours.items():
@@ -210,6 +272,10 @@ def check_wiring(reading: Reading) -> Iterator[Finding]:
                     f"{shown(device.name)}:{shown(port)} says it is connected to this port, which names no neighbour",
                     f'"name": "{shown(device.name)}", "port": "{shown(port)}"',
                     Place(device.name, "DEVICE_NEIGHBOR", port),
+                    patch=tuple(
+                        PatchOperation("DEVICE_NEIGHBOR", end.port, field, value)
+                        for field, value in (("name", device.name), ("port", port))
+                    ),
                 )
             if back is not None and resolve_end(fabric, *back) != End(device.name, port):
                 yield Finding(
@@ -220,16 +286,32 @@ def check_wiring(reading: Reading) -> Iterator[Finding]:
                 )
 
 
-@rule("PF056", "fec-differs", "IEEE 802.3 clauses 74, 91, 108")
+@rule("PF056", "fec-differs", "IEEE 802.3 clauses 73, 74, 91, 108")
 def check_fec(reading: Reading) -> Iterator[Finding]:
-    """The two ends of a link use different forward error correction: it stays down.
+    """The two ends of a link differ in forward error correction, autonegotiation or link training: it stays down.
+
+    A *warning* if only one end sets the value, because the other end then has the default of its platform.
 
     No incident is known.
     """
-    for link, _, a, _, b in _both(reading):
-        if a.fec and b.fec and a.fec != b.fec and "auto" not in {a.fec, b.fec}:
-            place, other = _places(link, "PORT", "fec")
-            yield Finding(place, f"{a.fec} here, {b.fec} at {shown(str(link.b))}", "the same at both", other)
+    for link, one, a, two, b in _both(reading):
+        for field in ("fec", "autoneg", "link_training"):
+            here, there = getattr(a, field), getattr(b, field)
+            if here == there or "auto" in {here, there} or not {"PORT"} <= one.tables & two.tables:
+                continue
+            place, other = _places(link, "PORT", field)
+            if here and there:
+                yield Finding(place, f"{field} {here} here, {there} at {shown(str(link.b))}", "the same at both", other)
+            elif "off" not in {here, there}:
+                (lacking, other), value = ((place, other), there) if here is None else ((other, place), here)
+                yield Finding(
+                    lacking,
+                    f"no {field} here, {value} at {shown(f'{other.device}:{other.key}')}",
+                    f'"{value}"',
+                    other,
+                    severity=Severity.warning,
+                    patch=(PatchOperation("PORT", lacking.key, field, value),),
+                )
 
 
 @rule("PF058", "tagging-differs", "IEEE 802.1Q §6.9, §8.8.2", severity=Severity.error)
@@ -250,7 +332,9 @@ def check_tagging(reading: Reading) -> Iterator[Finding]:
         ]
         for vlan in sorted(set(modes[0]) & set(modes[1])):
             if (modes[0][vlan] == "tagged") != (modes[1][vlan] == "tagged"):
-                yield _tagging(link, (vlan, vlan), f"{modes[0][vlan]} here, {modes[1][vlan]} at {shown(str(link.b))}")
+                message = f"{modes[0][vlan]} here, {modes[1][vlan]} at {shown(str(link.b))}"
+                odd = link.a if modes[0][vlan] != "tagged" else link.b
+                yield _tagging(link, (vlan, vlan), message, _member(odd, vlan, "tagged"))
         native = [{vlan for vlan, mode in of_end.items() if mode != "tagged"} for of_end in modes]
         only = [sorted(native[n] - set(modes[1 - n])) for n in (0, 1)]
         if only[0] and only[1]:
@@ -258,12 +342,12 @@ def check_tagging(reading: Reading) -> Iterator[Finding]:
             yield _tagging(link, (only[0][0], only[1][0]), message)
 
 
-def _tagging(link: Link, vlans: tuple[int, int], message: str) -> Finding:
+def _tagging(link: Link, vlans: tuple[int, int], message: str, patch: tuple[PatchOperation, ...] = ()) -> Finding:
     here, there = (
         Place(end.device, "VLAN_MEMBER", f"Vlan{vlan}|{end.port}", "tagging_mode")
         for end, vlan in zip((link.a, link.b), vlans, strict=True)
     )
-    return Finding(here, message, "tagged at both ends", there)
+    return Finding(here, message, "tagged at both ends", there, patch=patch)
 
 
 @rule("PF059", "down-at-one-end", "SONiC: PORT admin_status", severity=Severity.warning)
@@ -312,4 +396,9 @@ def check_vlans(reading: Reading) -> Iterator[Finding]:
                         f"{mode} here, {shown(str(far))} is no member of Vlan{vlan.id}",
                         f"VLAN_MEMBER Vlan{vlan.id}|{shown(far.port)} there, or neither",
                         Place(two.name, "VLAN_MEMBER", f"Vlan{vlan.id}|{far.port}"),
+                        patch=_member(far, vlan.id, mode) if there is not None and mode == "tagged" else (),
                     )
+
+
+def _member(end: End, vlan: int, mode: str) -> tuple[PatchOperation, ...]:
+    return (PatchOperation("VLAN_MEMBER", f"Vlan{vlan}|{end.port}", "tagging_mode", mode, end.device),)

@@ -12,6 +12,7 @@ from pauseframe.lint.prove import lossy_class
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pauseframe.devices.model import Host
     from pauseframe.devices.read import Reading
 
 DCTCP_RTO_MIN_MS = 200.0
@@ -145,3 +146,47 @@ def check_neighbours(reading: Reading) -> Iterator[Finding]:
                 f"nothing is flooded and there is no neighbour for {len(missing)} hosts, such as {missing[0]}",
                 f"ip neigh replace ADDRESS lladdr MAC dev {own[0].interface} nud permanent",
             )
+
+
+@rule("PF075", "host-files-differ", "systemd.network(5); netplan(5); ip(8)")
+def check_forms(reading: Reading) -> Iterator[Finding]:
+    """The files of one host disagree: networkd, netplan, a script, or what was collected from the host.
+
+    What holds depends on the file that is installed last. Only values that two files both can have are compared.
+
+    No incident is known.
+    """
+    for host in reading.fabric.hosts.values():
+        (first, *others) = host.forms or [""]
+        facts = {name: _facts(form) for name, form in host.forms.items()}
+        for other in others:
+            kinds = {key[::2] for key in facts[first]} & {key[::2] for key in facts[other]}
+            keys = [key for key in facts[first] | facts[other] if key[::2] in kinds]
+            for table, key, field in sorted(keys):
+                here, there = (facts[name].get((table, key, field), "missing") for name in (other, first))
+                if here != there:
+                    yield Finding(
+                        Place(host.name, table, key, field),
+                        f"{here} in {other}, {there} in {first}",
+                        "the same in all files of the host",
+                        source=host.forms[other].source,
+                    )
+
+
+def _facts(host: Host) -> dict[tuple[str, str, str], str]:
+    """The values of a host by (table, key, field)."""
+    found = {("link", nic.name, "mtu"): str(nic.mtu) for nic in host.nics.values() if nic.mtu is not None}
+    for nic in host.nics.values():
+        for vlan in nic.vlans.values():
+            found["vlan", vlan.interface, "id"] = str(vlan.id)
+            found["vlan", vlan.interface, "link"] = nic.name
+            if vlan.egress:
+                pairs = " ".join(f"{one}:{other}" for one, other in sorted(vlan.egress.items()))
+                found["vlan", vlan.interface, "egress-qos-map"] = pairs
+            found |= {("address", f"{address} {vlan.interface}", ""): "set" for address in vlan.addresses}
+            found |= {("neighbour", f"{address} {vlan.interface}", ""): mac for address, mac in vlan.neighbours.items()}
+    for route in host.routes:
+        values = {"congctl": route.congctl, "rto_min": route.rto_min_ms, "initcwnd": route.initcwnd}
+        key = f"{route.destination} {route.interface}"
+        found |= {("route", key, name): str(value) for name, value in values.items() if value is not None}
+    return found | {("sysctl", name, "value"): " ".join(value.split()) for name, value in host.sysctl.items()}

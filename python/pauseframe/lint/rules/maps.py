@@ -88,7 +88,7 @@ def check_bound(reading: Reading) -> Iterator[Finding]:
                 usual = named.most_common(1)[0][0]
                 yield Finding(
                     Place(switch.name, "PORT_QOS_MAP", port.qos.key, field),
-                    f"{shown(port.name)} has no {field}, {sum(named.values())} other ports have",
+                    f"no {field}, {sum(named.values())} other ports have one",
                     f'"{shown(usual)}"',
                     patch=(PatchOperation("PORT_QOS_MAP", port.qos.key, field, usual),),
                     consequence=lossy_class(port.speed or 10_000),
@@ -113,6 +113,7 @@ def _lacking_classes(switch: Switch, ports: list[Port]) -> Iterator[Finding]:
                             Place(switch.name, QOS_MAPS[kind], name, str(number)),
                             f"{what} {number} is lossless at {shown(port.name)} and is not in this map",
                             f'"{number}": "{number}"',
+                            patch=(PatchOperation(QOS_MAPS[kind], name, str(number), str(number)),),
                         )
 
 
@@ -236,6 +237,9 @@ def check_intruders(reading: Reading) -> Iterator[Finding]:
                 Place(switch.name, "TC_TO_PRIORITY_GROUP_MAP", port.qos.tc_to_pg, str(tc)),
                 f"class {tc} fills lossless group {group} and leaves by queue {queues[tc]}, which no pause stops",
                 '"0", the lossy group',
+                patch=()
+                if 0 in _paused_groups(switch, port)
+                else (PatchOperation("TC_TO_PRIORITY_GROUP_MAP", port.qos.tc_to_pg, str(tc), "0"),),
             )
 
 
@@ -270,7 +274,17 @@ def check_notifications(reading: Reading) -> Iterator[Finding]:
             f"DSCP {CNP_DSCP}, which NICs give to CNPs, gets into a paused priority (port {shown(port.name)} and those "
             "with the same map)",
             '"6", or another class of a lossy queue with a strict scheduler',
+            patch=_to_class_6(switch, port),
         )
+
+
+def _to_class_6(switch: Switch, port: Port) -> tuple[PatchOperation, ...]:
+    """CNPs to class 6, if its queue has neither lossless nor best-effort traffic."""
+    queues = switch.mapped("tc_to_queue", port.qos.tc_to_queue) or {}
+    points = switch.mapped("dscp_to_tc", port.qos.dscp_to_tc) or {}
+    if queues.get(6) in {None, queues.get(points.get(0, -1)), *lossless_queues(switch, port)}:
+        return ()
+    return (PatchOperation("DSCP_TO_TC_MAP", port.qos.dscp_to_tc or "", str(CNP_DSCP), "6"),)
 
 
 @rule(
@@ -313,12 +327,14 @@ def check_queue_of_notifications(reading: Reading) -> Iterator[Finding]:
                 Place(switch.name, table, row, str(CNP_DSCP)),
                 f"DSCP {CNP_DSCP}, which NICs give to CNPs, shares queue {queue} with DSCP 0 {ports}",
                 '"6", or another class whose queue has no bulk traffic',
+                patch=_to_class_6(switch, port),
             )
         elif strict is not None:
             yield Finding(
                 Place(switch.name, "QUEUE", f"{port.name}|{queue}", "scheduler"),
                 f"queue {queue} of the CNPs has a share, and queue {strict} of data is strict {ports}",
                 "a scheduler of type STRICT",
+                patch=(PatchOperation("QUEUE", f"{port.name}|{queue}", "scheduler", port.queues[strict].scheduler),),
             )
 
 

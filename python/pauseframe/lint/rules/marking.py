@@ -26,7 +26,8 @@ def check_enabled(reading: Reading) -> Iterator[Finding]:
     """A WRED profile requests ECN marks, but WRED is off for that colour: nothing is marked.
 
     `ecn` defines what happens to packets that WRED selects, and `wred_green_enable` lets it select green ones; its
-    default is false. DCTCP then sees no congestion and fills the buffer until PFC stops it.
+    default is false. DCTCP then sees no congestion and fills the buffer until PFC stops it. A probability of 0 does the
+    same up to the maximum threshold (a *warning*).
 
     Incident: sonic-buildimage#4545 and #21891: ECN was configured and nothing was marked.
     """
@@ -43,6 +44,15 @@ def check_enabled(reading: Reading) -> Iterator[Finding]:
                         severity=Severity.error if colour == "green" else Severity.warning,
                         patch=(PatchOperation("WRED_PROFILE", profile.name, field, "true"),),
                     )
+            if profile.marks_green and "green" in profile.enabled and profile.drop_probability == 0:
+                place = Place(switch.name, "WRED_PROFILE", profile.name, "green_drop_probability")
+                yield Finding(
+                    place,
+                    "the probability is 0: no green packet is marked between the thresholds",
+                    '"5", as in SONiC\'s template',
+                    severity=Severity.warning,
+                    patch=(PatchOperation(place.table, place.key, place.field, "5"),),
+                )
 
 
 def _pause_at(switch: Switch, port: Port, group: int) -> float | None:
@@ -151,10 +161,14 @@ def check_dctcp(reading: Reading) -> Iterator[Finding]:
             queue = port.queues.get(number)
             wred = switch.wred.get(queue.wred) if queue and queue.wred else None
             if wred is None or not wred.marks_green:
+                place = Place(switch.name, "QUEUE", f"{port.name}|{number}", "wred_profile")
+                marking = [name for name, profile in switch.wred.items() if profile.marks_green]
+                patch = (PatchOperation("QUEUE", place.key, place.field, marking[0]),) if len(marking) == 1 else ()
                 yield Finding(
-                    Place(switch.name, "QUEUE", f"{port.name}|{number}", "wred_profile"),
+                    place,
                     "hosts run DCTCP, this queue marks nothing",
-                    "a wred_profile with ecn_all",
+                    f'"{shown(marking[0])}"' if patch else "a wred_profile with ecn_all",
+                    patch=patch,
                 )
 
 
@@ -181,4 +195,5 @@ def check_set_up(reading: Reading) -> Iterator[Finding]:
                         Place(switch.name, "QUEUE", f"{port.name}|{number}", name),
                         f"lossless queue {number} has no {name}, {len(named)} other ports have {shown(named[0])} there",
                         f'"{shown(named[0])}"',
+                        patch=(PatchOperation("QUEUE", f"{port.name}|{number}", name, named[0]),),
                     )

@@ -50,7 +50,7 @@ def check_shared_headroom(reading: Reading) -> Iterator[Finding]:
             if pool.xoff == 0:
                 bare = [profile for _, profile in groups if profile is not None and profile.size < profile.xoff]
                 if bare:
-                    yield _none_shared(place, bare, sum(profile.xoff for profile in bare))
+                    yield _none_shared(place, bare, pool.size)
             elif groups[0][0] <= pool.xoff:
                 yield from _oversubscribed(switch, place, pool.xoff, [xoff for xoff, _ in groups])
 
@@ -74,18 +74,20 @@ def _looked_up_groups(switch: Switch, port: Port) -> set[int]:
     return {group_of(switch, port, priority) for priority in port.lossless} - set(port.groups)
 
 
-def _none_shared(place: Place, bare: list[BufferProfile], total: int) -> Finding:
-    first = bare[0]
+def _none_shared(place: Place, bare: list[BufferProfile], size: int) -> Finding:
+    first, total = bare[0], sum(profile.xoff for profile in bare)
     return Finding(
         place,
         f"no headroom is shared, and {first.name} reserves {first.size} B of the {first.xoff} B that it needs: "
         f"{len(bare)} groups without headroom",
         f"{total} for all groups at once",
         severity=Severity.error,
+        patch=(PatchOperation(place.table, place.key, place.field, str(total)),) if total <= size else (),
     )
 
 
 def _oversubscribed(switch: Switch, place: Place, pool: int, needs: list[int]) -> Iterator[Finding]:
+    size = switch.pools[place.key].size or 0
     total = sum(needs)
     allowed = max(_RATIO, switch.over_subscribe_ratio or 0)
     if total <= allowed * pool:
@@ -102,6 +104,6 @@ def _oversubscribed(switch: Switch, place: Place, pool: int, needs: list[int]) -
         f"{len(needs)} groups that need {total} B share {pool} B of headroom, over-subscribed {total / pool:.3g} "
         f"times: it suffices for {groups} of them at once",
         f"at least {enough} ({allowed} times), {total} for all groups at once",
-        patch=(PatchOperation(place.table, place.key, place.field, str(enough)),),
+        patch=(PatchOperation(place.table, place.key, place.field, str(enough)),) if enough <= size else (),
         consequence=short_pool(speed, needs, pool),
     )

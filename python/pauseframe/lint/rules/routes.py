@@ -204,6 +204,9 @@ def _not_members(fabric: Fabric) -> Iterator[Finding]:
                     Place(switch.name, "FDB", f"Vlan{row.vlan}|{row.mac}", "port"),
                     f"{shown(row.port)} is no member of Vlan{row.vlan}: the frame is dropped there",
                     f'VLAN_MEMBER "Vlan{row.vlan}|{shown(row.port)}"',
+                    patch=(PatchOperation("VLAN_MEMBER", f"Vlan{row.vlan}|{row.port}", "tagging_mode", "tagged"),)
+                    if vlan is not None
+                    else (),
                 )
 
 
@@ -339,22 +342,28 @@ def check_flooding(reading: Reading) -> Iterator[Finding]:
             if vlan.stp:
                 yield Finding(
                     Place(switch.name, "STP_VLAN", name, "enabled"),
-                    f"spanning tree is on in {name}",
+                    "spanning tree is on in a VLAN with static rows",
                     '"enabled": "false"',
                     patch=(PatchOperation("STP_VLAN", name, "enabled", "false"),),
                 )
+            row = reading.databases[switch.name].rows("VLAN").get(name, {}) if switch.name in reading.databases else {}
             for on, fields in ((vlan.learning, ("mac_learning",)), (vlan.flood, FLOODS)):
                 if on:
+                    verb = "learns" if fields[0] == "mac_learning" else "floods"
+                    set_here = any(field in row for field in fields)
                     yield Finding(
                         Place(switch.name, "VLAN", name, fields[0]),
-                        f"{name} has static rows and {'learns' if fields[0] == 'mac_learning' else 'floods'}",
-                        f'"{fields[0]}": "disabled"',
-                        patch=tuple(PatchOperation("VLAN", name, f, "disabled") for f in fields),
+                        f"a VLAN with static rows {verb}" + (" by the file for swssconfig" if vlan.loaded else ""),
+                        "no-flooding.json as `pauseframe deploy` writes it"
+                        if vlan.loaded
+                        else f'"{fields[0]}": "disabled"',
+                        source="" if set_here else vlan.loaded,
+                        patch=tuple(PatchOperation("VLAN", name, f, "disabled") for f in fields if set_here),
                     )
             if vlan.learning is None and vlan.flood is None:
                 yield Finding(
                     Place(switch.name, "VLAN", name, "mac_learning"),
-                    f"{name} has static rows, and nothing turns learning and flooding off",
+                    "a VLAN has static rows, and nothing turns learning and flooding off",
                     '"mac_learning": "disabled", "unknown_unicast_flood": "disabled" and so on',
                     severity=Severity.warning,
                 )

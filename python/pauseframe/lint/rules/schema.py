@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from dataclasses import replace
+from difflib import SequenceMatcher, get_close_matches
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown, whole_number
-from pauseframe.devices.model import Place
-from pauseframe.devices.sonic_schema import TABLES, Field, Table
+from pauseframe.devices.model import DEFAULT_MTU, Place
+from pauseframe.devices.sonic_schema import TABLES, Check, Field, OneOf, Table
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
 
 if TYPE_CHECKING:
@@ -60,35 +61,75 @@ def check_values(reading: Reading) -> Iterator[Finding]:
     No incident is known.
     """
     for device, database, table, spec, key, row in _rows(reading):
-        parts = _parts(spec, key)
-        if parts is None:
-            form = "|".join(name for name, _ in spec.keys[0])
-            yield Finding(Place(device, table, key), f"the key is not of the form {form}")
-            continue
-        for name, limits, text in parts:
-            wrong = limits.check(text) if limits.check and text not in limits.also else None
-            if wrong:
-                message = f"{name} in the key is {shown(text)!r}: it can be {wrong}"
-                yield Finding(Place(device, table, key), message)
-        for name, limits, text in _cells(spec, row):
-            for item in _items(limits, text):
-                wrong = limits.check(item) if limits.check else None
-                if wrong:
-                    place = Place(device, table, key, name)
-                    has = f"is {shown(item)!r}" if item else "is empty"
-                    yield Finding(place, f"{shown(name)} {has}: it can be {wrong}")
+        place = Place(device, table, key)
+        if table in _LISTS_OF_PORTS and not database.bracketed:
+            yield from _joined_ports(place, row)
+        yield from _key_values(place, spec)
+        yield from _field_values(place, spec, row)
         wanted = (*spec.mandatory, *(("lanes",) if table == "PORT" and _needs_lanes(database) else ()))
         for name in wanted:
             if name not in row:
-                place = Place(device, table, key, name)
-                yield Finding(place, f"{name} is missing: it is mandatory", f"add {name}")
+                yield Finding(replace(place, field=name), f"{name} is missing: it is mandatory", f"add {name}")
+
+
+def _key_values(place: Place, spec: Table) -> Iterator[Finding]:
+    parts = _parts(spec, place.key)
+    if parts is None:
+        form = "|".join(name for name, _ in spec.keys[0])
+        yield Finding(place, f"the key is not of the form {form}")
+    for name, limits, text in parts or ():
+        wrong = limits.check(text) if limits.check and text not in limits.also else None
+        if wrong:
+            yield Finding(place, f"{name} in the key is {shown(text)!r}: it can be {wrong}")
+
+
+def _field_values(place: Place, spec: Table, row: Row) -> Iterator[Finding]:
+    for name, limits, text in _cells(spec, row):
+        for item in _items(limits, text):
+            wrong = limits.check(item) if limits.check else None
+            if wrong and limits.check:
+                has = f"is {shown(item)!r}" if item else "is empty"
+                right = None if limits.many or name == text else _meant(limits.check, item)
+                patch = () if right is None else (PatchOperation(place.table, place.key, name, right),)
+                instead = "" if right is None else f'"{right}"'
+                message = f"{shown(name)} {has}: it can be {wrong}"
+                yield Finding(replace(place, field=name), message, instead, patch=patch)
+
+
+def _joined_ports(place: Place, row: Row) -> Iterator[Finding]:
+    """A warning for a key with several ports, and one row for each of them as the patch."""
+    names, _, rest = place.key.partition("|")
+    ports = names.split(",")
+    if len(ports) > 1 and len(place.key.split("|")) < 4:
+        keys = [f"{port}|{rest}" if rest else port for port in ports]
+        rows = [(key, field, value) for key in keys for field, value in (row or {"": ""}).items()]
+        yield Finding(
+            place,
+            f"the key has {len(ports)} ports: images with models reject it, and the daemons of some ignore it",
+            "a row for each port",
+            severity=Severity.warning,
+            patch=(
+                PatchOperation(place.table, place.key, "", None),
+                *(PatchOperation(place.table, key, field, value) for key, field, value in rows),
+            ),
+        )
+
+
+def _meant(check: Check, text: str) -> str | None:
+    """The valid value that a text most probably means: without blanks, with its unit, or the most similar word."""
+    bare = "".join(text.split())
+    near = get_close_matches(bare.lower(), check.words, 1, 0.75) if isinstance(check, OneOf) else []
+    found = [value for value in (bare, bare.rstrip(","), f"{bare}m", *near) if bare and value != text]
+    return next((value for value in found if check(value) is None), None)
 
 
 def _needs_lanes(database: ConfigDb) -> bool:
     """A file to be merged into a CONFIG_DB need not repeat the lanes; instance data of the models must."""
     meta = database.rows("DEVICE_METADATA").get("localhost", {})
     chassis = meta.get("switch_type") in {"voq", "chassis-packet", "fabric"} and "asic_name" not in meta
-    return database.yang and not chassis and meta.get("hwsku") not in {"msft_four_asic_vs", "msft_multi_asic_vs"}
+    return (
+        database.form == "yang" and not chassis and meta.get("hwsku") not in {"msft_four_asic_vs", "msft_multi_asic_vs"}
+    )
 
 
 @rule("PF002", "reference", _YANG, "https://github.com/sonic-net/sonic-buildimage/issues/11901")
@@ -106,7 +147,7 @@ def check_references(reading: Reading) -> Iterator[Finding]:
                 yield from _dangling(database, Place(device, table, key), name, limits, item)
         if len(key.split("|")) == 4 and table == "QUEUE":
             yield from _local_voq(database, Place(device, table, key))
-        if table == "VLAN_INTERFACE":
+        if table in _ROUTED:
             yield from _address_alone(database, Place(device, table, key))
         for name, limits, text in _cells(spec, row):
             for item in _items(limits, text) if limits.refers else ():
@@ -129,16 +170,30 @@ def _dangling(database: ConfigDb, place: Place, name: str, limits: Field, item: 
     hint = f"did you mean {shown(near[0])}?" if near else f"add it to {limits.refers[0]}, or name another"
     field = place.field or place.key
     patch: tuple[PatchOperation, ...] = ()
-    if near and place.field and not limits.many:
+    if near and place.field and not limits.many and _is_typo(item, near[0]):
         patch = (PatchOperation(place.table, place.key, place.field, near[0]),)
     yield Finding(place, f"{shown(name)} of {shown(field)}: {shown(item)!r} is not in {tables}", hint, patch=patch)
 
 
+def _is_typo(text: str, name: str) -> bool:
+    """True if one character differs, and it is no digit: otherwise the row that is named may have been deleted."""
+    changes = [code[1:] for code in SequenceMatcher(None, text, name).get_opcodes() if code[0] != "equal"]
+    digits = any(letter.isdigit() for a, b, c, d in changes for letter in text[a:b] + name[c:d])
+    return not digits and sum(max(b - a, d - c) for a, b, c, d in changes) <= 1
+
+
+_ROUTED = ("VLAN_INTERFACE", "PORTCHANNEL_INTERFACE", "INTERFACE")
+"""Tables of router interfaces: a row for the interface, and one for each of its addresses."""
+
+
 def _address_alone(database: ConfigDb, place: Place) -> Iterator[Finding]:
-    vlan, bar, _ = place.key.partition("|")
-    if bar and vlan not in database.rows("VLAN_INTERFACE"):
-        message = f"there is no row {shown(vlan)} in VLAN_INTERFACE, which an address needs"
-        yield Finding(place, message, f'add "{shown(vlan)}": {{}} to VLAN_INTERFACE')
+    name, bar, _ = place.key.partition("|")
+    if bar and name not in database.rows(place.table):
+        # SONiC's own sample has such an address of a port channel, which its daemons never set.
+        severity = Severity.error if place.table == "VLAN_INTERFACE" else Severity.warning
+        message = f"there is no row {shown(name)} in {place.table}, which an address needs"
+        patch = (PatchOperation(place.table, name, "", ""),)
+        yield Finding(place, message, f'add "{shown(name)}": {{}} to {place.table}', severity=severity, patch=patch)
 
 
 def _local_voq(database: ConfigDb, place: Place) -> Iterator[Finding]:
@@ -164,6 +219,10 @@ def check_constraints(reading: Reading) -> Iterator[Finding]:
         yield from _schedulers(device, database)
         yield from _watchdogs(device, database)
         yield from _pools(device, database)
+        yield from _modes(device, database)
+        yield from _overlaps(device, database)
+        yield from _tunnels(device, database)
+        yield from _replay_buffers(device, database)
         yield from _directions(device, database)
         yield from _lanes(device, database)
         yield from _vlans(device, database)
@@ -204,22 +263,25 @@ def _wred(device: str, database: ConfigDb) -> Iterator[Finding]:
             low, high = (_number(row, f"{colour}_{which}_threshold") for which in ("min", "max"))
             if high is not None and low is not None and high < low:
                 place = Place(device, "WRED_PROFILE", key, f"{colour}_max_threshold")
-                yield Finding(place, f"the maximum of {colour} is {high}, below the minimum {low}", f"at least {low}")
+                message = f"the maximum of {colour} is {high}, below the minimum {low}"
+                patch = (PatchOperation(place.table, key, place.field, str(low)),)
+                yield Finding(place, message, f"at least {low}", patch=patch)
 
 
 def _schedulers(device: str, database: ConfigDb) -> Iterator[Finding]:
     for key, row in database.rows("SCHEDULER").items():
         cir, pir, cbs, pbs = (_number(row, name) for name in ("cir", "pir", "cbs", "pbs"))
         wrong = [
-            ("pir", pir is not None and not cir, "pir needs a cir above 0"),
-            ("pir", pir is not None and bool(cir) and pir < (cir or 0), f"pir {pir} is below cir {cir}"),
-            ("cbs", cbs is not None and not cir, "cbs needs a cir above 0"),
-            ("pbs", pbs is not None and not pir, "pbs needs a pir above 0"),
-            ("pbs", pbs is not None and cbs is not None and pbs < cbs, f"pbs {pbs} is below cbs {cbs}"),
+            ("pir", pir is not None and pir < (cir or 0), f"pir {pir} is below cir {cir}", cir),
+            ("cbs", cbs is not None and not cir, "cbs needs a cir above 0", None),
+            ("pbs", pbs is not None and not pir, "pbs needs a pir above 0", None),
+            ("pbs", pbs is not None and pbs < (cbs or 0), f"pbs {pbs} is below cbs {cbs}", cbs),
         ]
-        for name, is_wrong, message in wrong:
+        for name, is_wrong, message, least in wrong:
             if is_wrong:
-                yield Finding(Place(device, "SCHEDULER", key, name), message)
+                patch = (PatchOperation("SCHEDULER", key, name, None if least is None else str(least)),)
+                instead = f"no {name}" if least is None else f"at least {least}"
+                yield Finding(Place(device, "SCHEDULER", key, name), message, instead, patch=patch)
 
 
 def _watchdogs(device: str, database: ConfigDb) -> Iterator[Finding]:
@@ -230,10 +292,12 @@ def _watchdogs(device: str, database: ConfigDb) -> Iterator[Finding]:
         if key == "GLOBAL":
             for name in ("action", "detection_time", "restoration_time"):
                 if name in row:
-                    yield Finding(place, f"{name} belongs to a port, not to GLOBAL")
+                    patch = (PatchOperation("PFC_WD", key, name, None),)
+                    yield Finding(place, f"{name} belongs to a port, not to GLOBAL", "remove it", patch=patch)
             continue
         if "POLL_INTERVAL" in row:
-            yield Finding(place, "POLL_INTERVAL belongs to GLOBAL, not to a port")
+            patch = (PatchOperation("PFC_WD", key, "POLL_INTERVAL", None),)
+            yield Finding(place, "POLL_INTERVAL belongs to GLOBAL, not to a port", "remove it", patch=patch)
         for name in ("detection_time", "restoration_time"):
             time = _number(row, name)
             if poll is not None and time is not None and time < poll:
@@ -256,8 +320,58 @@ def _pools(device: str, database: ConfigDb) -> Iterator[Finding]:
             yield Finding(place, "a percentage needs DEVICE_METADATA localhost buffer_model dynamic")
     for key, row in database.rows("BUFFER_PROFILE").items():
         if "static_th" in row and "dynamic_th" in row:
+            mode = database.rows("BUFFER_POOL").get(row.get("pool", ""), {}).get("mode")
+            wrong = {"static": "dynamic_th", "dynamic": "static_th"}.get(mode or "")
+            patch = (PatchOperation("BUFFER_PROFILE", key, wrong, None),) if wrong else ()
             place = Place(device, "BUFFER_PROFILE", key, "static_th")
-            yield Finding(place, "static_th and dynamic_th exclude each other", "keep one of them")
+            instead = f"remove {wrong}: the pool is {mode}" if wrong else "keep one of them"
+            yield Finding(place, "static_th and dynamic_th exclude each other", instead, patch=patch)
+
+
+def _modes(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """Profiles of an ingress pool in static mode have limits in bytes; shipped files have alphas in egress pools."""
+    pools = database.rows("BUFFER_POOL")
+    for key, row in database.rows("BUFFER_PROFILE").items():
+        mode = pools.get(row.get("pool", ""), {}).get("mode")
+        kind = pools.get(row.get("pool", ""), {}).get("type")
+        if mode == "static" and kind != "egress" and "dynamic_th" in row and "static_th" not in row:
+            place = Place(device, "BUFFER_PROFILE", key, "dynamic_th")
+            message = f"dynamic_th, and pool {shown(row['pool'])} is in mode static: its limit is a number of bytes"
+            yield Finding(place, message, "static_th, or mode dynamic", severity=Severity.warning)
+
+
+def _overlaps(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """Two rows of one port must not have the same group or queue."""
+    for table in ("BUFFER_PG", "BUFFER_QUEUE", "QUEUE"):
+        owner: dict[tuple[str, int], str] = {}
+        for key in database.rows(table):
+            port, _, numbers = key.rpartition("|")
+            low, high = (whole_number(text) for text in (numbers.split("-")[0], numbers.split("-")[-1]))
+            for number in range(low or 0, min(high, 15) + 1) if low is not None and high is not None else ():
+                if owner.setdefault((port, number), key) != key:
+                    message = f"{number} is also in the row {shown(owner[port, number])}: the last one read counts"
+                    yield Finding(Place(device, table, key), message, "one row for each number")
+                    break
+
+
+def _tunnels(device: str, database: ConfigDb) -> Iterator[Finding]:
+    for key, row in database.rows("TUNNEL").items():
+        ends = [row[name] for name in ("src_ip", "dst_ip") if name in row]
+        if len({":" in address for address in ends}) > 1:
+            place = Place(device, "TUNNEL", key, "src_ip")
+            yield Finding(place, f"{' and '.join(map(shown, ends))} are IPv4 and IPv6", "two addresses of one version")
+
+
+def _replay_buffers(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """A replay buffer of link-layer retry holds at least one frame of the largest port MTU."""
+    largest = max((_number(row, "mtu") or DEFAULT_MTU for row in database.rows("PORT").values()), default=0)
+    for key, row in database.rows("LLR_PROFILE").items():
+        size = _number(row, "max_outstanding_bytes")
+        if size is not None and 0 < size < largest:
+            place = Place(device, "LLR_PROFILE", key, "max_outstanding_bytes")
+            yield Finding(
+                place, f"{size} B may be outstanding, less than a frame of {largest} B", f"at least {largest}"
+            )
 
 
 def _vlans(device: str, database: ConfigDb) -> Iterator[Finding]:
@@ -337,7 +451,13 @@ def check_fields(reading: Reading) -> Iterator[Finding]:
                 continue
             hint = f"did you mean {near}?" if near else "remove it, or check which SONiC release reads it"
             place = Place(device, table, key, name)
-            yield Finding(place, f"{table} has no field {shown(name)!r}", hint)
+            patch: tuple[PatchOperation, ...] = ()
+            if near:
+                patch = (
+                    PatchOperation(table, key, name, None),
+                    PatchOperation(table, key, near, row.get(near, row[name])),
+                )
+            yield Finding(place, f"{table} has no field {shown(name)!r}", hint, patch=patch)
 
 
 def _mistyped(name: str, fields: Iterable[str]) -> str | None:

@@ -11,6 +11,7 @@ from pauseframe.lint.prove import pause_storm
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pauseframe.devices.model import Watchdog
     from pauseframe.devices.read import Reading
 
 LONGEST_PAUSE = 65535 * 512
@@ -72,8 +73,15 @@ def check_presence(reading: Reading) -> Iterator[Finding]:
                 Place(switch.name, "PFC_WD", port.name),
                 "other ports have a watchdog, this one pauses without",
                 "a row as the others have",
+                patch=_like(port.name, next(other.watchdog for other in switch.ports.values() if other.watchdog)),
                 consequence=pause_storm(port.speed or 10_000),
             )
+
+
+def _like(port: str, dog: Watchdog) -> tuple[PatchOperation, ...]:
+    """A row of PFC_WD with the values of another port."""
+    row = {"action": dog.action, "detection_time": dog.detection, "restoration_time": dog.restoration}
+    return tuple(PatchOperation("PFC_WD", port, name, str(value)) for name, value in row.items() if value is not None)
 
 
 @rule(
@@ -95,4 +103,5 @@ def check_legal(reading: Reading) -> Iterator[Finding]:
                     Place(switch.name, "PFC_WD", port.name, "detection_time"),
                     f"detection after {port.watchdog.detection} ms, one pause may last {legal:.0f} ms",
                     f"more than {legal:.0f}",
+                    patch=(PatchOperation("PFC_WD", port.name, "detection_time", str(int(legal) + 1)),),
                 )

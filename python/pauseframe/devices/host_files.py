@@ -1,0 +1,164 @@
+"""Reads netplan files, and the commands of a host's `setup.sh`, as `pauseframe deploy` writes them.
+
+A script is not executed: only commands of ip, dcb and sysctl with literal arguments count.
+"""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Any
+
+from pauseframe.devices.files import DeviceFileError, as_text, milliseconds, number_in, read_text, shown, whole_number
+from pauseframe.devices.model import Host, HostRoute, HostVlan, Nic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+SCRIPT, NETPLAN = "setup.sh", "netplan.yaml"
+
+
+def read_netplan(path: Path) -> Host:
+    """Interfaces, VLANs and addresses of a netplan file."""
+    import yaml
+
+    try:
+        value = yaml.safe_load(read_text(path))
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise DeviceFileError(f"{shown(path)}: this is not YAML: {shown(error)}") from None
+    network = _rows(_rows(value).get("network"))
+    host = Host(path.parent.name, str(path))
+    for name, about in _rows(network.get("ethernets")).items():
+        host.nics[str(name)] = Nic(str(name), mtu=whole_number(as_text(_rows(about).get("mtu"))))
+    for name, about in _rows(network.get("vlans")).items():
+        row = _rows(about)
+        number, link = number_in(as_text(row.get("id")), 0, 4095), as_text(row.get("link"))
+        if number is not None and link:
+            addresses = row.get("addresses")
+            vlan = HostVlan(
+                number, str(name), addresses=list(map(str, addresses if isinstance(addresses, list) else ()))
+            )
+            host.nics.setdefault(link, Nic(link)).vlans[number] = vlan
+    return host
+
+
+def _rows(value: Any) -> dict[Any, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def read_script(path: Path) -> Host:
+    """Interfaces, VLANs, addresses, neighbours, routes and sysctls that a script sets."""
+    host = Host(path.parent.name, str(path))
+    variables: dict[str, str] = {}
+    for line in read_text(path).splitlines():
+        name, equals, value = line.strip().partition("=")
+        if equals and name.isidentifier():
+            variables[name] = value.strip("'\"")
+        words = [variables.get(word[1:], word) if word.startswith("$") else word for word in _words(line)]
+        for command in _commands(words):
+            start = next((i for i, word in enumerate(command) if word in _COMMANDS), None)
+            if start is not None:
+                _COMMANDS[command[start]](host, [*command[start + 1 :], "", ""])
+    return host
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line, comments=True)
+    except ValueError:  # a quotation over several lines
+        return []
+
+
+def _commands(words: list[str]) -> list[list[str]]:
+    """The simple commands of a line: `have X || ip link add ..` has two."""
+    found: list[list[str]] = [[]]
+    for word in words:
+        if word in {"&&", "||", "|", ";", "then", "do"}:
+            found.append([])
+        else:
+            found[-1].append(word)
+    return found
+
+
+def _after(words: Sequence[str], name: str) -> str | None:
+    """The word after a keyword."""
+    return words[words.index(name) + 1] if name in words[:-1] else None
+
+
+def _ip(host: Host, words: list[str]) -> None:
+    if words[0] in _OF_IP:
+        _OF_IP[words[0]](host, words[1:])
+
+
+def _link(host: Host, words: list[str]) -> None:
+    device, under, number = _after(words, "dev"), _after(words, "link"), number_in(_after(words, "id"), 0, 4095)
+    if words[0] == "add" and under and number is not None and (name := _after(words, "name")):
+        host.nics.setdefault(under, Nic(under)).vlans[number] = HostVlan(number, name)
+    elif words[0] == "set" and device and "egress-qos-map" in words and (vlan := _vlan(host, device)):
+        pairs = [word.partition(":") for word in words[words.index("egress-qos-map") + 1 :]]
+        numbers = [(whole_number(one), whole_number(other)) for one, colon, other in pairs if colon]
+        vlan.egress |= {one: other for one, other in numbers if one is not None and other is not None}
+    elif words[0] == "set" and device and (mtu := whole_number(_after(words, "mtu"))) is not None:
+        host.nics.setdefault(device, Nic(device)).mtu = mtu
+
+
+def _vlan(host: Host, interface: str | None) -> HostVlan | None:
+    return next((vlan for vlan in host.vlans() if vlan.interface == interface), None)
+
+
+def _address(host: Host, words: list[str]) -> None:
+    if words[0] in {"add", "replace"} and (vlan := _vlan(host, _after(words, "dev"))):
+        vlan.addresses.append(words[1])
+
+
+def _neighbour(host: Host, words: list[str]) -> None:
+    mac = _after(words, "lladdr")
+    if words[0] in {"add", "replace"} and mac and (vlan := _vlan(host, _after(words, "dev"))):
+        vlan.neighbours[words[1]] = mac.lower()
+
+
+def _route(host: Host, words: list[str]) -> None:
+    device = _after(words, "dev")
+    if words[0] in {"add", "replace"} and device:
+        host.routes.append(
+            HostRoute(
+                words[1],
+                device,
+                _after(words, "congctl"),
+                whole_number(_after(words, "initcwnd")),
+                milliseconds(_after(words, "rto_min") or ""),
+                _after(words, "quickack") == "1",
+                _after(words, "features") == "ecn",
+            )
+        )
+
+
+def _dcb(host: Host, words: list[str]) -> None:
+    device = _after(words, "dev")
+    if words[:2] == ["pfc", "set"] and device and "prio-pfc" in words:
+        on = [whole_number(word.partition(":")[0]) for word in words if word.endswith(":on")]
+        host.nics.setdefault(device, Nic(device)).pfc = frozenset(number for number in on if number is not None)
+
+
+def _sysctl(host: Host, words: list[str]) -> None:
+    for word in words[words.index("-w") + 1 :] if "-w" in words else ():
+        name, equals, value = word.partition("=")
+        if equals:
+            host.sysctl[name] = value
+
+
+_OF_IP: dict[str, Callable[[Host, list[str]], None]] = {
+    "link": _link,
+    "address": _address,
+    "addr": _address,
+    "neigh": _neighbour,
+    "neighbour": _neighbour,
+    "route": _route,
+}
+_COMMANDS: dict[str, Callable[[Host, list[str]], None]] = {
+    "ip": _ip,
+    "dcb": _dcb,
+    "sysctl": _sysctl,
+    "neigh": _neighbour,
+}
+"""Commands by their first word; `neigh` begins the lines of `ip -batch`."""
