@@ -9,7 +9,7 @@ from pauseframe.report import data
 from pauseframe.report.operations import operations, operations_table
 from pauseframe.sweep.plan import Source
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[1] / "python/pauseframe/examples/storage"
 STORAGE = """
 name = "storage"
 [topology]

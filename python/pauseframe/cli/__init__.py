@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 GROUPS = {
     "simulate": ("run", "flow", "demo"),
+    "examples": ("example",),
     "scenarios": ("show", "validate", "presets", "options", "schema"),
     "plugins": ("cc",),
     "packetdrill": ("packetdrill",),
@@ -45,6 +46,7 @@ A command line that names one command loads only that file, because loading all 
 
 MEANT = {
     "check": "validate",
+    "examples": "example",
     "help": "pauseframe --help",
     "list": "presets, options or reproduce --list",
     "ls": "presets, options or reproduce --list",
@@ -53,7 +55,7 @@ MEANT = {
     "simulate": "run",
     "start": "demo",
     "version": "pauseframe --version",
-} | dict.fromkeys(("init", "new", "create"), "demo, or pauseframe run on a scenario file that you write")
+} | dict.fromkeys(("init", "new", "create"), "example, or pauseframe run on a scenario file that you write")
 """The commands that a word stands for that is not a command here."""
 
 # Newer versions of Typer bundle their own Click, so this code does not name Click's types.
