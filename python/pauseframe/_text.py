@@ -283,9 +283,9 @@ def jobs_table(run: Run) -> Table:
 def explain_table(resolved: _core.Resolved) -> Table:
     """A table of every key with its value and origin."""
     table = terminal_table(
-        {"header": "key", "no_wrap": True},
+        {"header": "key", "overflow": "fold"},
         {"header": "value", "overflow": "fold"},
-        {"header": "origin", "style": "dim"},
+        {"header": "origin", "style": "dim", "overflow": "fold"},
         title=f"{resolved.name}, seed {resolved.seed}",
     )
     for path, value, origin in resolved.explain():

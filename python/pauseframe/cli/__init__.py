@@ -16,6 +16,7 @@ import typer
 from pauseframe import _interrupt
 from pauseframe._core import __version__, limit
 from pauseframe._reading import VARIABLE
+from pauseframe.cli import _complete
 from pauseframe.cli._common import say
 from pauseframe.cli._errors import ERRORS, complain, exit_code_of
 from pauseframe.cli._options import PlainGroup
@@ -186,7 +187,7 @@ def __getattr__(name: str) -> typer.Typer:
 def main() -> None:
     """The entry point: runs a command and turns errors and Ctrl-C into exit codes."""
     try:
-        code = _exit_code()
+        code = _complete.complete_in_bash(_exit_code) if "COMP_WORDS" in os.environ else _exit_code()
         _interrupt.ignore()
         code = _interrupt.EXIT_CODE if _interrupt.arrived and code == 1 else code
     except BaseException as error:
@@ -201,7 +202,7 @@ def main() -> None:
 
 def _exit_code() -> int:
     try:
-        _app_of(_groups_for(sys.argv[1:]))()
+        _app_of(_groups_for(sys.argv[1:] or _complete.words()))()
     except SystemExit as end:  # Typer always ends with SystemExit, also after Ctrl-C
         return end.code if isinstance(end.code, int) else 0
     except ERRORS as error:

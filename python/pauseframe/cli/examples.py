@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from pauseframe.cli import _complete
 from pauseframe.cli._common import AsJson, out_option, print_json, print_known
 from pauseframe.cli._options import PlainTyper
 
@@ -17,7 +18,10 @@ commands = PlainTyper()
     epilog="Examples: pauseframe example | pauseframe example sonic | pauseframe example flows --out mine"
 )
 def example(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Example to write [default: list all].")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="Example to write [default: list all].", autocompletion=_complete.examples),
+    ] = None,
     out: Annotated[Path | None, out_option("Folder [default: NAME].")] = None,
     as_json: AsJson = False,
 ) -> None:
