@@ -10,13 +10,17 @@ import sys
 import termios
 import time
 from contextlib import suppress
+from pathlib import Path
 
 import pauseframe as pf
 import pytest
 from conftest import SCENARIO
 from pauseframe.cli import GROUPS, _app_of, _complete, app
+from pauseframe.examples import HOME
 from typer.main import get_command
 from typer.testing import CliRunner
+
+PACKAGE = Path(pf.__file__).parent
 
 
 def cli(*arguments, cwd=None, timeout=120):
@@ -177,6 +181,35 @@ def test_presets_and_options():
     count = [sys.executable, "-c", "import pauseframe as pf; print(len(pf.options()))"]
     options = subprocess.run(count, check=True, capture_output=True, text=True).stdout
     assert len(json.loads(cli("options", "--json").stdout)) == int(options)
+
+
+def test_a_run_shows_the_network_and_with_v_the_simulator(scenario_file, tmp_path):
+    simulator = ("wall time", "packet hops/s", "memory, peak", "fingerprint", "threads: ", "events")
+    for command in ("run", "flow"):
+        plain = cli(command, scenario_file, "--out", tmp_path / command).stdout
+        assert "flows finished" in plain
+        assert not any(word in plain for word in simulator), plain
+        verbose = cli(command, scenario_file, "--out", tmp_path / command, "-v").stdout
+        known = simulator if command == "run" else ("wall time", "memory, peak")
+        assert all(word in verbose for word in known), verbose
+    assert "pause frames" in cli("run", scenario_file, "--out", tmp_path / "run").stdout
+
+
+def test_a_run_on_storage_shows_its_operations(tmp_path):
+    printed = cli("run", HOME / "storage" / "storage.toml", "--out", tmp_path / "run").stdout
+    assert re.search(r"flows finished +\d,\d{3} of \d,\d{3}\n", printed)
+    assert re.search(r"storage, read +\d+ +\d+,\d{3} +\d+ Gb/s +[\d.]+ ms", printed)
+
+
+def test_numbers_have_one_form_in_all_sources():
+    """No thin spaces between thousands, no micro sign for times, no small k of bytes and rates (`_text.py`)."""
+    sources = [
+        path for kind in ("py", "js", "j2") for path in PACKAGE.rglob(f"*.{kind}") if path.parent.name != "assets"
+    ]
+    assert len(sources) > 150
+    wrong = re.compile(r"\\u20(09|2f)|[\u2009\u202f]|[0-9})] ?µs|[0-9})] ?(kB|kb/s)\b|:\.?\d?[fg]\} Gbps")
+    found = {(path.name, part[0]) for path in sources for part in wrong.finditer(path.read_text(encoding="utf-8"))}
+    assert found == set()
 
 
 def on_terminal(*arguments, columns):

@@ -161,9 +161,10 @@ def _app_of(groups: Iterable[str]) -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
-        help="A packet-level simulator of TCP over lossless (PFC) Ethernet.",
+        help="Simulates TCP and RoCEv2 over lossless and lossy Ethernet packet by packet, plans deadlock-free routes, "
+        "tunes settings, and checks the configuration of switches and hosts.",
         epilog="Exit codes: 0 done, 1 failed or found something wrong, 2 wrong input, 3 deadlock, 130 interrupted. "
-        "Start with: pauseframe demo",
+        "Start with: pauseframe demo, or pauseframe example",
     )
     app.callback()(pauseframe)
     for name in groups:

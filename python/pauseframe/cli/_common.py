@@ -75,6 +75,10 @@ Last = Annotated[
     int | None, typer.Option("--last", min=1, metavar="N", help="Take the last N results in place of named folders.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Also print time, speed and memory of the simulator, and the fingerprint."),
+]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time [default: one per core].")]
 On = Annotated[
     str | None,
