@@ -2,19 +2,25 @@
 
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
 import sys
+import termios
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pauseframe as pf
 import pytest
 from conftest import SCENARIO
-from pauseframe.cli import GROUPS, _app_of, app
+from pauseframe.cli import GROUPS, _app_of, _complete, app
+from pauseframe.examples import HOME
 from typer.main import get_command
 from typer.testing import CliRunner
+
+PACKAGE = Path(pf.__file__).parent
 
 
 def cli(*arguments, cwd=None, timeout=120):
@@ -177,6 +183,72 @@ def test_presets_and_options():
     assert len(json.loads(cli("options", "--json").stdout)) == int(options)
 
 
+def test_a_run_shows_the_network_and_with_v_the_simulator(scenario_file, tmp_path):
+    simulator = ("wall time", "packet hops/s", "memory, peak", "fingerprint", "threads: ", "events")
+    for command in ("run", "flow"):
+        plain = cli(command, scenario_file, "--out", tmp_path / command).stdout
+        assert "flows finished" in plain
+        assert not any(word in plain for word in simulator), plain
+        verbose = cli(command, scenario_file, "--out", tmp_path / command, "-v").stdout
+        known = simulator if command == "run" else ("wall time", "memory, peak")
+        assert all(word in verbose for word in known), verbose
+    assert "pause frames" in cli("run", scenario_file, "--out", tmp_path / "run").stdout
+
+
+def test_a_run_on_storage_shows_its_operations(tmp_path):
+    printed = cli("run", HOME / "storage" / "storage.toml", "--out", tmp_path / "run").stdout
+    assert re.search(r"flows finished +\d,\d{3} of \d,\d{3}\n", printed)
+    assert re.search(r"storage, read +\d+ +\d+,\d{3} +\d+ Gb/s +[\d.]+ ms", printed)
+
+
+def test_numbers_have_one_form_in_all_sources():
+    """No thin spaces between thousands, no micro sign for times, no small k of bytes and rates (`_text.py`)."""
+    sources = [
+        path for kind in ("py", "js", "j2") for path in PACKAGE.rglob(f"*.{kind}") if path.parent.name != "assets"
+    ]
+    assert len(sources) > 150
+    wrong = re.compile(r"\\u20(09|2f)|[\u2009\u202f]|[0-9})] ?µs|[0-9})] ?(kB|kb/s)\b|:\.?\d?[fg]\} Gbps")
+    found = {(path.name, part[0]) for path in sources for part in wrong.finditer(path.read_text(encoding="utf-8"))}
+    assert found == set()
+
+
+def on_terminal(*arguments, columns):
+    """What a command prints on a terminal, without colours."""
+    ours, its = pty.openpty()
+    termios.tcsetwinsize(its, (40, columns))
+    command = [sys.executable, "-m", "pauseframe", *map(str, arguments)]
+    with subprocess.Popen(command, stdout=its, env=os.environ | {"TERM": "xterm"}) as process:
+        os.close(its)
+        text = b""
+        with suppress(OSError):  # the end of a terminal
+            while part := os.read(ours, 65536):
+                text += part
+    os.close(ours)
+    assert process.returncode == 0
+    return re.sub(r"\x1b\[[0-9;]*m", "", text.decode()).splitlines()
+
+
+@pytest.mark.parametrize("columns", [70, 100])
+def test_lists_fit_the_terminal_and_cut_nothing(columns, scenario_file):
+    for command in (["presets"], ["presets", "dctcp"], ["options"], ["show", scenario_file]):
+        lines = on_terminal(*command, columns=columns)
+        assert max(map(len, lines)) <= columns, command
+        assert not any("…" in line for line in lines), command
+
+
+def test_presets_are_one_table_of_100_columns():
+    lines = cli("presets").stdout.splitlines()
+    assert max(map(len, lines)) <= 100
+    assert len(lines) < 3 * len(pf.presets())
+    assert {line.split()[0] for line in lines if line[:1].isalpha()} >= pf.presets().keys()
+
+
+def test_options_are_found_by_their_condition():
+    found = json.loads(cli("options", "udp", "--json").stdout)
+    of_udp = [row for row in pf.options() if "= udp" in row["when"]]
+    assert [row for row in found if row in of_udp] == of_udp != []
+
+
 def test_presets_say_what_vouches_for_them():
     """Presets show their stack, their kernel and the calibrated figures, and say so if no kernel has the preset."""
     rows = json.loads(cli("presets", "--json").stdout)
@@ -199,8 +271,8 @@ def test_presets_say_what_vouches_for_them():
     assert dctcp["kernel"].startswith("Linux 6.1")
     assert dctcp["figures"] == sum(row["figures"] for row in dctcp["scenarios"].values()) > 80
     assert set(rows["vegas"]["calibration"]["scenarios"]) == {"a_single_vegas"}
-    text = cli("presets").stdout
-    assert f"{dctcp['kernel']}: {dctcp['inside']} of {dctcp['figures']} figures" in text
+    assert re.search(rf"dctcp +linux +{dctcp['inside']} of {dctcp['figures']} ", cli("presets").stdout)
+    assert f"{dctcp['kernel']}: {dctcp['inside']} of {dctcp['figures']} figures" in cli("presets", "dctcp").stdout
     assert "a_single_vegas (13 of 13)" in cli("presets", "vegas").stdout
     for unknown in (["tcp_bolt"], ["vegas", "--stack", "none"]):
         assert "no figure beside a real kernel vouches for it" in cli("presets", *unknown).stdout
@@ -245,26 +317,71 @@ def test_version():
     assert cli("-V").stdout == cli("--version").stdout == f"pauseframe {pf.__version__}\n"
 
 
+def completed(shell, *words, cwd=None):
+    """What a shell completes, asked as its completion script asks; the last word is the one at the cursor."""
+    asked = {
+        "source": {},
+        "bash": {"COMP_WORDS": "\n".join(words), "COMP_CWORD": str(len(words) - 1)},
+        "zsh": {"_TYPER_COMPLETE_ARGS": " ".join(words)},
+        "fish": {"_TYPER_COMPLETE_ARGS": " ".join(words), "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
+    }[shell if words else "source"]
+    program = "import sys; sys.argv[:] = ['pauseframe']; from pauseframe.cli import main; main()"
+    return subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | asked | {"_PAUSEFRAME_COMPLETE": f"{'complete' if words else 'source'}_{shell}"},
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        check=False,
+    ).stdout
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(shell):
     """Loads the completion script in a shell, and asks it for words."""
-    asked = {
-        "bash": {"COMP_WORDS": "pauseframe rep", "COMP_CWORD": "1"},
-        "zsh": {"_TYPER_COMPLETE_ARGS": "pauseframe rep"},
-        "fish": {"_TYPER_COMPLETE_ARGS": "pauseframe rep", "_TYPER_COMPLETE_FISH_ACTION": "get-args"},
-    }[shell]
+    assert "_PAUSEFRAME_COMPLETE" in completed(shell)
+    assert {"report", "reproduce"} <= set(re.findall(r"\w+", completed(shell, "pauseframe", "rep")))
+    assert "tcp_bolt" in completed(shell, "pauseframe", "presets", "tcp_b")
 
-    def completion(instruction, environment):
-        return subprocess.run(
-            [Path(sys.executable).with_name("pauseframe")],
-            env=os.environ | environment | {"_PAUSEFRAME_COMPLETE": f"{instruction}_{shell}"},
-            capture_output=True,
-            text=True,
-            check=False,
-        ).stdout
 
-    assert "_PAUSEFRAME_COMPLETE" in completion("source", {})
-    assert {"report", "reproduce"} <= set(re.findall(r"\w+", completion("complete", asked)))
+@pytest.mark.parametrize(
+    ("line", "words"),
+    {
+        "presets tcp_": ["tcp_bolt", "tcp_dcb"],
+        "example sto": ["storage", "storm"],
+        "reproduce bolt/fig1": ["bolt/fig11", "bolt/fig12", "bolt/fig14"],
+        "lint --select PF01,PF07": ["PF01,PF070", "PF01,PF071", "PF01,PF072", "PF01,PF073", "PF01,PF074"],
+        "lint --explain PF09": ["PF090"],
+        "run a.toml --set switch.pfc.xo": ["switch.pfc.xoff=", "switch.pfc.xon="],
+        "run a.toml --set host.gro = t": ["true"],
+        "run a.toml --set transport.preset = dctcp --set transport.preset = tcp_": ["tcp_dcb", "tcp_bolt"],
+        "sweep a.toml --set qcn.q_e": ["qcn.q_eq="],
+        "reproduce all --set host.stac": ["host.stack=simulated", "host.stack=kernel"],
+        "tune a.toml --parameter switch.pfc.xof": ["switch.pfc.xoff="],
+        "view ": ["results/incast-1", "results/incast-1-preset=dctcp"],
+        "report results/incast-1-preset = d": ["dctcp"],
+        "export csv res": ["results/incast-1", "results/incast-1-preset=dctcp"],
+    }.items(),
+)
+def test_completion_of_values(line, words, tmp_path):
+    """Bash splits words at `=`; it replaces the last part."""
+    for name in ("incast-1", "incast-1-preset=dctcp"):
+        (tmp_path / "results" / name).mkdir(parents=True)
+        (tmp_path / "results" / name / "manifest.json").write_text('{"program": "pauseframe"}')
+    assert completed("bash", "pauseframe", *line.split(" "), cwd=tmp_path).splitlines() == words
+
+
+def test_completed_experiments_are_all():
+    listed = {row["experiment"] for row in json.loads(cli("reproduce", "--list", "--json").stdout)}
+    assert {name for name in _complete.experiments("") if "/" in name} == listed
+
+
+def test_completion_loads_no_heavy_library(tmp_path):
+    """A shell waits for the answer."""
+    calls = "; ".join(f"_complete.{name}('')" for name in ("presets", "examples", "experiments", "rules", "results"))
+    program = f"import sys; from pauseframe.cli import _complete; {calls}; _complete.settings('s'); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=tmp_path, check=True)
+    assert not {"polars", "pydantic", "rich"} & set(done.stdout.split())
 
 
 def leaves(command, path=()):

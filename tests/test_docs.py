@@ -53,5 +53,5 @@ def test_links_lead_somewhere(page):
 
 def test_the_page_on_plugins_shows_the_example():
     page = (DOCS / "your-own-algorithm.md").read_text(encoding="utf-8")
-    example = DOCS.parent / "examples" / "plugins" / "swift.py"
+    example = DOCS.parent / "python/pauseframe/examples/plugin/swift.py"
     assert f"```python file=swift.py\n{example.read_text(encoding='utf-8')}```\n" in page

@@ -17,7 +17,7 @@ from pauseframe.reproduce.command import _chosen
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-CHECKOUT = ("crates", "python/pauseframe/experiments", "benchmarks")
+CHECKOUT = ("python/pauseframe/experiments",)
 """Folders of the checkout whose files pages name."""
 NEEDS = {
     "docs/how-to/compare-runs.md": ["docs/how-to/write-a-scenario.md"],
@@ -30,41 +30,21 @@ INSTEAD: dict[str, tuple[str | None, str]] = {
     "make test": (None, "the tests do not run themselves"),
     "pauseframe kernel build": (None, "minutes of compiling; `make test-kernel` does it"),
     "pauseframe kernel build --source ~/linux --config more.config": (None, "a source of the reader's"),
-    "pauseframe packetdrill packetdrill/gtests/net/tcp": (None, "tests/test_packetdrill.py has scripts"),
     "pip install 'pauseframe[cluster]'": (None, "it is installed already"),
     "pip install 'pauseframe[perfetto]'": (None, "it is installed already"),
     "pip install 'pauseframe[plugins]'": (None, "it is installed already"),
     "for switch in leaf0 leaf1 spine0; do": (None, "it fetches files of real switches"),
-    "pauseframe tune examples/tune/dctcp_threshold.toml": (
+    "pauseframe tune tune/dctcp_threshold.toml": (
         None,
         SMALL_STUDY,
     ),
-    "pauseframe tune examples/tune/incast_timers.toml --beside-random": (
+    "pauseframe tune tune/incast_timers.toml --beside-random": (
         None,
         SMALL_STUDY,
     ),
-    "pauseframe tune examples/tune/ecn_before_pfc.toml --beside-random": (
+    "pauseframe tune tune/ecn_before_pfc.toml --beside-random": (
         None,
         SMALL_STUDY,
-    ),
-    "pauseframe lint configs/": (None, "files of real switches: tests/test_lint.py has some"),
-    "pauseframe lint configs/ --prove": (None, "files of real switches: tests/test_lint_prove.py has some"),
-    "pauseframe lint configs/ --fix --write fixed/ > patch.json": (
-        None,
-        "files of real switches: tests/test_lint.py has some",
-    ),
-    "pauseframe lint collected/ --export back/": (None, "files of real switches: tests/test_deploy.py has some"),
-    "pauseframe route check back/topology.graphml back/tables.json": (None, "what the command before would write"),
-    "pauseframe deploy plan/ --target sonic --inventory macs.csv --inventory configs/ "
-    '--cable 10m --buffer "32 MB" -o rollout/': (
-        'pauseframe deploy plan/ --target sonic --cable 10m --buffer "32 MB" -o rollout/',
-        "macs.csv is the reader's",
-    ),
-    "pauseframe route plan TataNld.graphml --hosts-per-switch 4 -o plan-zoo/": (None, "a file of the Topology Zoo"),
-    "pauseframe route update plan/ fabric-new.graphml -o update/": (None, "tests/test_fabrics.py does it"),
-    "pauseframe route update plan/ fabric-without-the-link.graphml --failed -o update/": (
-        None,
-        "tests/test_fabrics.py does it",
     ),
     "dask scheduler --host 127.0.0.1 --port 8786 &": (None, "tests/test_sweep_cluster.py does it"),
     "dask worker tcp://127.0.0.1:8786 --nthreads 1 --nworkers 2 &": (None, "tests/test_sweep_cluster.py does it"),
@@ -75,6 +55,9 @@ INSTEAD: dict[str, tuple[str | None, str]] = {
     "pauseframe sweep load.toml --on tcp://127.0.0.1:8786": (None, "tests/test_sweep_cluster.py does it"),
 }
 EXIT = {
+    "pauseframe lint sonic/configs/": 1,
+    "pauseframe lint sonic/configs/ --prove": 1,
+    "pauseframe lint sonic/configs/ --fix": 1,
     "pauseframe run incast.toml --set switch.bufer='9 MB'": 2,
     "pauseframe run ring.toml": 3,
     "pauseframe run deadlock.toml": 3,

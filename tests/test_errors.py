@@ -42,7 +42,7 @@ MISTAKES = {
     "half a seed": ("run incast.toml --seed 1.5", "'1.5' must be a whole number from 0 to 2^64 - 1"),
     "a negative seed": ("run incast.toml --seed=-1", "'-1' must be a whole number from 0 to 2^64 - 1"),
     "a gigantic seed": ("run incast.toml --seed=18446744073709551616", "from 0 to 2^64 - 1"),
-    "options": ("options xyzzy", "no key has 'xyzzy' in its path or meaning"),
+    "options": ("options xyzzy", "no key has 'xyzzy' in its path, meaning or condition"),
     "nearly options": ("options tranport", "did you mean transport"),
     "a metric": ("compare out --metric p9999", "did you mean fct_us.p999"),
     "an axis": ("compare out --by seed", "--by seed is no axis: there are none"),

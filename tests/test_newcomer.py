@@ -242,16 +242,16 @@ def test_a_wrong_scenario_is_answered_with_place_reason_and_cure(name, desk):
         ("a.yaml", "name: first\ntopology:\n  kind: star\n  hosts: 4\n", "YAML"),
         ("a.toml", "name: first\ntopology:\n  kind: star\n  hosts: 4\n", "YAML"),
         ("a.json", '{"name": "first", "topology": {"kind": "star"}}', "JSON"),
-        ("a.csv", "src,dst,size_bytes,start_us\nhost0,host1,1000,0\n", "CSV"),
+        ("a.csv", "src,dst,size_bytes,start_us\nhost0,host1,1000,0\n", "a list of flows"),
         ("flow.txt", "1\n0 1 3 100 1000 2\n", "a list of numbers"),
-        ("fabric.graphml", "<graphml></graphml>", "XML"),
+        ("fabric.graphml", "<graphml></graphml>", "a topology in GraphML"),
         ("a.toml", "{'name': 'first', 'seed': 1}", "JSON with a mistake, or a Python dictionary"),
     ],
 )
 def test_files_of_another_kind_are_called_by_their_name(name, text, language, desk):
     (desk / name).write_text(text)
     said = answer("run", name)
-    assert said.startswith(f"{name}: this is {language}, not ")
+    assert said.startswith((f"{name}: this is {language}, not ", f"error: {name} is {language}, not "))
     assert "TOML" in said
     assert "[topology]" in said or "[[workload]]" in said
     assert len(said.splitlines()) == 1
@@ -291,8 +291,8 @@ COMMANDS = {
     "init": ("init", "is not a command", "a scenario file that you write"),
     "export parquet out": ("export", "'parquet' is not one of", "csv"),
     "export out": ("export", "'out' is not one of", "the command comes first"),
-    "lint out": ("out is a results folder", "lint reads config_db.json", "pauseframe report out"),
-    "lint good.toml": ("good.toml", "is TOML, not a device file", "pauseframe validate"),
+    "lint out": ("out is the results folder of a run", "lint reads config_db.json", "pauseframe report out"),
+    "lint good.toml": ("good.toml", "is a scenario, not a device file", "lint reads config_db.json"),
     "route check fat_tree:k=4 out": ("out", "holds the results of a run", "route plan"),
     "sweep good.toml --set topology.hosts=4..8": ("--set", "is no range", "from = 4, to = 8"),
     "tune good.toml": ("tune.parameters", "names no key", "[tune.parameters]"),

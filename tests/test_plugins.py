@@ -23,6 +23,8 @@ pytest.importorskip("numba")
 
 ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples" / "plugins"
+SWIFT = ROOT / "python/pauseframe/examples/plugin/swift.py"
+IN_PYTHON = {path.stem: path for path in (*EXAMPLES.glob("*.py"), SWIFT)}
 DCTCP_PAPER = ROOT / "python" / "pauseframe" / "experiments" / "dctcp"
 CC = shutil.which("cc") or "cc"
 INCAST = """
@@ -681,7 +683,7 @@ def test_random_descriptions_are_refused():
 
 
 def load_example(stem):
-    load.load([EXAMPLES / f"{stem}.py"])
+    load.load([IN_PYTHON[stem]])
     module = sys.modules[f"pauseframe_plugin_{stem}"]
     return next(value for value in vars(module).values() if isinstance(value, type) and classes.MARK in vars(value))
 
@@ -724,7 +726,7 @@ def test_tune_takes_plugins_along(tmp_path):
     """Workers load the plug-in, and the tuned parameter is its constant."""
     pytest.importorskip("numpy")
     found = pf.tune(
-        INCAST, plugins=[EXAMPLES / "swift.py"],
+        INCAST, plugins=[SWIFT],
         set={"transport.congestion_control": "swift:swift"}, parameters={"transport.swift_ai": [0.5, 1.0]},
         objectives=[{"minimize": "fct_us.p50"}], trials=2, seeds=1, check_seeds=1, held_out=2, play=False,
         sensitivity=False, out=tmp_path / "out", progress=False,
@@ -791,7 +793,7 @@ def test_a_worker_without_the_file_gets_its_content(tmp_path):
 
 
 def test_check_of_a_good_plugin(tmp_path):
-    done = cli("cc", "check", EXAMPLES / "swift.py", "--out", tmp_path / "check.html")
+    done = cli("cc", "check", SWIFT, "--out", tmp_path / "check.html")
     assert done.returncode == 0, done.stdout
     assert "BROKEN" not in done.stdout
     for scenario in ("one flow", "two flows", "incast lossy", "incast lossless", "web search"):
@@ -799,7 +801,7 @@ def test_check_of_a_good_plugin(tmp_path):
     page = (tmp_path / "check.html").read_text()
     assert "swift:swift beside CUBIC and DCTCP" in page
     assert "Contract" in page
-    refused = cli("cc", "check", EXAMPLES / "swift.py", "--out", tmp_path / "check.html")
+    refused = cli("cc", "check", SWIFT, "--out", tmp_path / "check.html")
     assert (refused.returncode, "--force" in refused.stderr) == (2, True)
 
 
@@ -832,7 +834,7 @@ def test_check_finds_what_breaks_the_contract(tmp_path, breaks):
 
 @pytest.mark.parametrize("name", ["dctcp_py", "cubic_py", "swift"])
 def test_the_examples_keep_the_contract(name):
-    (loaded,) = load.load([EXAMPLES / f"{name}.py"])
+    (loaded,) = load.load([IN_PYTHON[name]])
     assert [rule for rule in _core.congestion_control_contract(loaded.names[0]) if rule[2] is not None] == []
 
 

@@ -13,7 +13,8 @@ from pauseframe.report import data, summary
 from pauseframe.sweep.plan import Source
 from pauseframe.tune.formulas import facts_of, suggestions
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "python/pauseframe/examples/roce"
 INCAST = """
 name = "incast"
 [topology]
@@ -103,7 +104,7 @@ def test_tune_starts_with_published_constants_of_dcqcn() -> None:
 
 
 def test_the_page_on_who_pays_tells_what_the_runs_give() -> None:
-    page = (EXAMPLES.parent / "docs/how-to/tcp-and-roce.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs/how-to/tcp-and-roce.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| (yes|no) \| (one|two) \| (DCTCP|CUBIC) \| (.*) \|$", page, re.M)
     assert len(rows) == 8
     for pfc, classes, tcp, figures in rows:

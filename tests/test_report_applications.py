@@ -118,7 +118,7 @@ def test_the_page(tmp_path):
     _, own, page = report(tmp_path / "r.html", tmp_path / "two")
     train, halo = run.jobs.rows()
     words = " ".join(page.text.split())
-    assert f"trainall_reduce40 ns{train['time_us']:.0f} µs{train['ideal_us']:.0f} µs" in words, "cells of a table"
+    assert f"trainall_reduce40 ns{train['time_us']:.0f} us{train['ideal_us']:.0f} us" in words, "cells of a table"
     assert f"{train['interference']:.3g}" in words
     assert halo["alone_us"] is None
     assert "halo : no time line was kept" in words.replace("halo:", "halo :")

@@ -5,11 +5,12 @@ from pathlib import Path
 import pauseframe as pf
 import polars as pl
 import pytest
+from pauseframe._operations import operations
 from pauseframe.report import data
-from pauseframe.report.operations import operations, operations_table
+from pauseframe.report.operations import operations_table
 from pauseframe.sweep.plan import Source
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[1] / "python/pauseframe/examples/storage"
 STORAGE = """
 name = "storage"
 [topology]
@@ -61,7 +62,7 @@ def test_one_read_at_a_time_takes_what_its_packets_take() -> None:
 
 def test_a_deep_queue_fills_the_link_to_within_its_headers() -> None:
     done = data.from_run(run(workload__queue_depth=16))
-    reads = operations(done).row(0, named=True)
+    reads = operations(done.flows).row(0, named=True)
     begin = (2 * (78 + 4 + 20) + FRAME + 4) * BYTE_US + 4.0
     seconds = (begin + 400 * RESPONSE * BYTE_US) / 1e6
     assert reads["per_second"] == pytest.approx(400 / seconds)
@@ -148,7 +149,7 @@ def test_the_example_has_reads_and_writes() -> None:
     done = data.from_run(
         pf.run(Source.read((EXAMPLES / "storage.toml").read_text()).resolve_with({}, seed=1), progress=False)
     )
-    found = operations(done)
+    found = operations(done.flows)
     assert found["operation"].to_list() == ["read", "write"]
     reads, writes = found["count"].to_list()
     assert reads / (reads + writes) == pytest.approx(0.7, abs=0.05)

@@ -183,8 +183,8 @@ def test_a_ratio_has_no_milli(done):
             '["×", "", "s", "B"].map(unit => logTicks(-2, 3).map(([, tick]) => withPrefix(tick, unit)))'
         )
         browser.close()
-    assert ticks[0] == ["0.01 ×", "0.1 ×", "1 ×", "10 ×", "100 ×", "1000 ×"]
-    assert ticks[1] == ["0.01", "0.1", "1", "10", "100", "1 k"]
+    assert ticks[0] == ["0.01 ×", "0.1 ×", "1 ×", "10 ×", "100 ×", "1,000 ×"]
+    assert ticks[1] == ["0.01", "0.1", "1", "10", "100", "1,000"]
     assert ticks[2] == ["10 ms", "100 ms", "1 s", "10 s", "100 s", "1 ks"]
     assert ticks[3][-1] == "1 KB"
 

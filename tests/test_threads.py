@@ -43,7 +43,7 @@ def test_the_choice_of_threads_is_said(tmp_path: Path) -> None:
         (["--threads", "auto"], f"threads: 1 ({reason})"),
         (["--threads", "1"], "threads: 1 (as asked for)"),
     ):
-        done = cli("run", file, *arguments, "--out", tmp_path / "out", "--force")  # type: ignore[no-untyped-call]
+        done = cli("run", file, *arguments, "--out", tmp_path / "out", "--force", "-v")  # type: ignore[no-untyped-call]
         assert line in done.stdout.splitlines()
     for wrong in ("0", "many", "-1", "1.5"):
         done = cli("run", file, "--threads", wrong, "--out", tmp_path / "out")  # type: ignore[no-untyped-call]

@@ -78,7 +78,7 @@ constraints = { drops = 0 }
 "switch.marker.k" = { from = "5 KB", to = "500 KB", scale = "log" }
 "transport.delayed_ack_segments" = [1, 2]
 """
-EXAMPLES = sorted((Path(__file__).parents[1] / "examples" / "tune").glob("*.toml"))
+EXAMPLES = sorted((Path(__file__).parents[1] / "python/pauseframe/examples/tune").glob("*.toml"))
 
 
 A = {"a": {"from": "5 KB", "to": "500 KB", "scale": "log"}}

@@ -224,7 +224,7 @@ def test_a_deadlock_shows_its_circle(pages, visit):
     page.get_by_role("button", name="first pause").click()
     assert "DEADLOCK" not in story(page)
     page.get_by_role("button", name="deadlock").click()
-    assert story(page).startswith("DEADLOCK since 153.26 µs: s0:1 → s1:2 → s2:2 → s3:2 → s4:2 wait for each other")
+    assert story(page).startswith("DEADLOCK since 153.26 us: s0:1 → s1:2 → s2:2 → s3:2 → s4:2 wait for each other")
     assert page.evaluate("deadlocksAt(player.runs[0], player.time)[0].ports.length") == 5
     assert ink(page) > 5000
 

@@ -16,13 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pauseframe._percentiles import ENOUGH_BEYOND
+from pauseframe._places import EXPERIMENTS
 from pauseframe._text import format_number
 from pauseframe.reproduce import expected, scan
 from pauseframe.reproduce.expected import Known
 from pauseframe.reproduce.judge import VERDICTS, Verdict
 from pauseframe.reproduce.parts import Part
 from pauseframe.reproduce.report import scan_state
-from pauseframe.reproduce.spec import Claim, Experiment, find_experiments, shipped_experiments
+from pauseframe.reproduce.spec import Claim, Experiment, find_experiments
 
 sys.path.insert(0, str(Path(__file__).parent))
 import switches
@@ -76,7 +77,7 @@ where the experiment has run at that size. Claims with an asterisk have the righ
 
 def judged() -> list[Judged]:
     """Every claim with its recorded verdicts."""
-    known = expected.read(shipped_experiments())
+    known = expected.read(EXPERIMENTS)
     return [(one, claim, known.get(claim.id, {})) for one in find_experiments() for claim in one.spec.claims]
 
 

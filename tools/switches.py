@@ -15,13 +15,14 @@ from pathlib import Path
 from statistics import median
 from typing import TypedDict
 
+from pauseframe._places import EXPERIMENTS
 from pauseframe._text import format_number
 from pauseframe.reproduce import expected
 from pauseframe.reproduce.expected import Verdicts
 from pauseframe.reproduce.judge import verdict_of
 from pauseframe.reproduce.parts import Part
 from pauseframe.reproduce.run import reproduce
-from pauseframe.reproduce.spec import Experiment, Settings, find_experiments, select, shipped_experiments
+from pauseframe.reproduce.spec import Experiment, Settings, find_experiments, select
 
 LIST = Path(__file__).with_suffix(".toml")
 KEPT = Path(__file__).with_suffix(".json")
@@ -109,7 +110,7 @@ def experiment_of(switch: Switch) -> Experiment:
 
 def lines() -> Iterator[str]:
     """The list in Markdown."""
-    results, known = kept(), expected.read(shipped_experiments())
+    results, known = kept(), expected.read(EXPERIMENTS)
     for switch in switches():
         if switch.key in results:
             yield _line(switch, list(moved(switch, results[switch.key], known)))

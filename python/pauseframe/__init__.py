@@ -1,4 +1,4 @@
-"""A packet-level simulator of TCP over lossless (PFC) Ethernet.
+"""Simulates TCP and RoCEv2 over lossless and lossy Ethernet, plans deadlock-free routes, checks deployed fabrics.
 
 >>> import pauseframe as pf
 >>> scenario = pf.Scenario(

@@ -46,8 +46,8 @@ def is_unsure(samples: float, share: float) -> bool:
 def marked(text: str, samples: float | None, share: float) -> str:
     """The text of a percentile with its mark. If the number of samples is unknown (None), the text gets no mark.
 
-    >>> marked("12.6 ms", 216, 0.999), marked("692 µs", 216, 0.9), marked("–", 0, 0.99)
-    ('12.6 ms ?', '692 µs', '–')
+    >>> marked("12.6 ms", 216, 0.999), marked("692 us", 216, 0.9), marked("–", 0, 0.99)
+    ('12.6 ms ?', '692 us', '–')
     """
     if samples is None or not any(map(str.isdigit, text)) or not is_unsure(samples, share):
         return text

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 RESULTS = Path("results")
+EXPERIMENTS = Path(__file__).parent / "experiments"
+"""Folder of the experiments that the package ships."""
 SWEEP = "sweep.json"
 LABEL_LENGTH = 80
 """Maximum length of what names the settings of a run in its folder's name; common file systems allow 255."""
@@ -111,7 +113,7 @@ def last(count: int, *, sweeps: bool = True) -> list[Path]:
     A run is as old as its manifest, which a command that finds the results in place touches. Raises InputError if
     there are fewer than `count`.
     """
-    found = sorted(_results(sweeps), key=lambda pair: pair[0])
+    found = sorted(results(sweeps), key=lambda pair: pair[0])
     if len(found) < count:
         what = "no results" if not found else f"only {len(found)} results"
         raise InputError(f"{what} in this folder and up to two folders below: name them, or run a scenario first")
@@ -124,8 +126,8 @@ def touched(folder: Path) -> Path:
     return folder
 
 
-def _results(sweeps: bool) -> Iterator[tuple[int, Path]]:
-    """Runs and sweeps with their times."""
+def results(sweeps: bool) -> Iterator[tuple[int, Path]]:
+    """Runs (and sweeps) in this folder and up to two folders below, with the times of their manifests."""
     for pattern in (f"*/{MANIFEST}", f"*/*/{MANIFEST}", *((f"*/{SWEEP}", f"*/*/{SWEEP}") if sweeps else ())):
         for file in Path().glob(pattern):
             manifest = read_object(file) or {}

@@ -215,11 +215,14 @@ def _checked_manifest(folder: Path, value: dict[str, Any], kind: type) -> dict[s
 
 def _not_results(path: Path) -> str:
     """A message that describes a path which is not a results folder, and the remedy."""
-    if path.suffix == ".toml" and path.is_file():
-        return f"{path} is a scenario, not a results folder: run it with pauseframe run {path}, then name its folder"
+    if path.is_file() and (path.parent / MANIFEST).is_file() and path.suffix != ".toml":
+        return f"{path} is a file, not a results folder: did you mean its folder {path.parent}?"
+    from pauseframe._kinds import kind_of
+
+    if kind := kind_of(path):
+        return kind.message(path, "a results folder")
     if path.is_file():
-        inside = f": did you mean its folder {path.parent}?" if (path.parent / MANIFEST).is_file() else ""
-        return f"{path} is a file, not a results folder{inside}"
+        return f"{path} is a file, not a results folder"
     if path.is_dir():
         return f"{path} is not a results folder: it has no {MANIFEST}{_runs_near(path)}"
     return f"{path} is not a results folder: there is no such folder{_runs_near(path.parent, path.name)}"

@@ -99,13 +99,18 @@ def without_plugins(text: str) -> str:
 def read_scenario_file(path: str | PathLike[str]) -> tuple[str, str, str]:
     """Text, folder and name of a scenario file; "-" is standard input.
 
-    Raises ScenarioError if the file is not text; FileNotFoundError and IsADirectoryError suggest similar names.
+    Raises InputError for a file of another kind, ScenarioError if the file is not text; FileNotFoundError and
+    IsADirectoryError suggest similar names.
     """
     if not isinstance(path, str | PathLike):
         given = reprlib.repr(path)  # type: ignore[unreachable]
         message = f"{given} is no scenario: give a Scenario, the path of a scenario file, or the text of one"
         raise TypeError(message)
     path = Path(path)
+    if path.suffix != ".toml" and path.exists():
+        from pauseframe._kinds import refuse_other_kinds
+
+        refuse_other_kinds(path, "a scenario file (TOML)", "run", "scenario")
     try:
         if str(path) == "-":
             return read_stream(sys.stdin.buffer, "standard input").decode("utf-8"), ".", "standard input"
@@ -117,8 +122,8 @@ def read_scenario_file(path: str | PathLike[str]) -> tuple[str, str, str]:
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: there is no such file{_neighbours(path)}") from None
     except IsADirectoryError:
-        inside = next((path / name for name in ("scenario.resolved.toml", "sweep.json") if (path / name).exists()), "")
-        hint = f": did you mean {inside}, or pauseframe report {path}?" if inside else ""
+        inside = path / "scenario.resolved.toml"
+        hint = f": did you mean {inside}, or pauseframe report {path}?" if inside.exists() else ""
         raise IsADirectoryError(f"{path} is a folder, not a scenario file{hint}") from None
 
 

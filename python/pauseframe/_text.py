@@ -1,4 +1,8 @@
-"""Formats numbers and tables for people, on a terminal, in a notebook and in reports."""
+"""Formats numbers and tables for people, on a terminal, in a notebook and in reports.
+
+One way everywhere, that of the docs: 4,441 (commas), 225 KB and 1 MiB (1 KB is 1000 B), 9.41 Gb/s, 240 us. Values that
+a scenario file takes have the form of that file instead: "10 Gbps". Pages do the same in figures.js and charts.js.
+"""
 
 from __future__ import annotations
 
@@ -75,17 +79,17 @@ def is_number(text: str) -> bool:
 
 
 def format_number(value: float | None, digits: int = 3) -> str:
-    """A number with three significant digits, no exponent, and narrow spaces between thousands.
+    """A number with three significant digits, no exponent, and commas between thousands.
 
-    >>> format_number(0.012345), format_number(12.345)
-    ('0.0123', '12.3')
+    >>> format_number(0.012345), format_number(12.345), format_number(4441.2)
+    ('0.0123', '12.3', '4,441')
     """
     if value is None:
         return MISSING
     if value == 0:
         return "0"
     if abs(value) >= 10**digits:
-        return f"{value:,.0f}".replace(",", "\u202f")
+        return f"{value:,.0f}"
     text = f"{value:.{digits}g}"
     return text if "e" not in text else f"{value:.1e}"
 
@@ -102,18 +106,18 @@ def format_scaled(value: float | None, units: Iterable[tuple[float, str]]) -> st
 
 
 def format_duration(seconds: float | None) -> str:
-    """A duration in a suitable unit: '240 µs', '1.24 ms', '3 min'.
+    """A duration in a suitable unit: '240 us', '1.24 ms', '3 min'.
 
     >>> format_duration(0.00024), format_duration(90.0)
-    ('240 µs', '1.5 min')
+    ('240 us', '1.5 min')
     """
-    units = ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+    units = ((3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
     return format_scaled(seconds, units)
 
 
 def format_us(microseconds: float | None) -> str:
     """A duration given in microseconds, in units of at most seconds."""
-    return format_scaled(microseconds, ((1e6, "s"), (1e3, "ms"), (1.0, "µs"), (1e-3, "ns")))
+    return format_scaled(microseconds, ((1e6, "s"), (1e3, "ms"), (1.0, "us"), (1e-3, "ns")))
 
 
 def format_bytes(count: float | None) -> str:
@@ -126,57 +130,83 @@ def format_bytes(count: float | None) -> str:
 
 
 def format_count(count: float | None) -> str:
-    """A count, written in full up to four digits.
+    """A count, written in full below a million.
 
     >>> format_count(512), format_count(16_789), format_count(8_100_000)
-    ('512', '16.8 k', '8.1 M')
+    ('512', '16,789', '8.1 M')
     """
-    if count is None or abs(count) < 1e4:
+    if count is None or abs(count) < 1e6:
         return format_number(count)
-    return format_scaled(count, ((1e9, "G"), (1e6, "M"), (1e3, "k")))
+    return format_scaled(count, ((1e9, "G"), (1e6, "M")))
 
 
 def format_rate(bits_per_second: float | None) -> str:
     """A rate such as '9.41 Gb/s'."""
-    return format_scaled(bits_per_second, ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "kb/s"), (1.0, "b/s")))
+    return format_scaled(bits_per_second, ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "Kb/s"), (1.0, "b/s")))
 
 
 def summary_rows(summary: Summary, completed: int | None = None) -> list[tuple[str, str]]:
-    """The most important lines of a run's summary.
+    """The lines of a run's summary about what happened in the network.
 
     `completed` is the number of flows with a completion time, if some finished flows have none (applications keep their
     connections open).
     """
-    fct, slowdown, queries = summary["fct_us"], summary["slowdown"], summary["query_fct_us"]
+    fct, queries = summary["fct_us"], summary["query_fct_us"]
     count = summary["flows_finished"] if completed is None else completed
-    rows = [("flows finished", f"{format_count(summary['flows_finished'])} of {format_count(summary['flows_total'])}")]
+    rows = [("flows finished", _of(summary["flows_finished"], summary["flows_total"]))]
     # Connections of applications stay open and have no completion time; the table of jobs shows their times.
     if fct["mean"] is not None or not summary["flows_finished"]:
         left = summary["flows_total"] - summary["flows_finished"]
-        rows += completion_rows(fct, slowdown, count, left)
+        rows += completion_rows(fct, summary["slowdown"], count, left)
     if summary["queries_total"]:
         done, left = summary["queries_finished"], summary["queries_total"] - summary["queries_finished"]
         times = {key: format_us(queries[key]) for key in ("p50", "p99", "p999")}
         rows += [
-            ("queries finished", f"{format_count(done)} of {format_count(summary['queries_total'])}"),
+            ("queries finished", _of(done, summary["queries_total"])),
             ("  p50 / p99 / p99.9", percentiles_text(times, done, left)),
         ]
-    reasons = ", ".join(f"{name} {count}" for name, count in summary["drops_by_reason"].items() if count)
-    rows += [
+    if summary["datagrams_sent"]:
+        rows.append(("datagrams lost", _of(summary["datagrams_lost"], summary["datagrams_sent"])))
+    by_reason: Mapping[str, Any] = summary["drops_by_reason"]
+    reasons = ", ".join(f"{name} {format_count(number)}" for name, number in by_reason.items() if number)
+    return [
+        *rows,
         ("drops", f"{format_count(summary['drops'])}{f' ({reasons})' if reasons else ''}"),
         ("timeouts", format_count(summary["timeouts"])),
         ("retransmits", format_count(summary["retransmits"])),
         ("packets marked CE", format_count(summary["ecn_marks"])),
         ("pause frames", format_count(summary["pfc_pauses"])),
+        *_rare_rows(summary),
         ("fullest switch held", _fullest(summary)),
+    ]
+
+
+def _rare_rows(summary: Summary) -> list[tuple[str, str]]:
+    """Lines about what few runs have."""
+    counts = {
+        "flows failed": summary["flows_failed"],
+        "queues with a watchdog's storm": summary["watchdog_storms"],
+        "deadlocks": summary["deadlocks"],
+        "QCN messages": summary["cnms"],
+    }
+    return [(name, format_count(count)) for name, count in counts.items() if count]
+
+
+def simulator_rows(summary: Summary) -> list[tuple[str, str]]:
+    """The lines of a run's summary about the simulator."""
+    return [
         ("host's NIC queue", summary.get("nic_queue", MISSING).replace("_", " ")),
         ("simulated time", format_duration(summary["sim_time_s"])),
         ("wall time", format_duration(summary["wall_s"])),
+        ("events", format_count(summary["events"])),
         ("speed", f"{format_count(summary['packet_hops_per_s'])} packet hops/s"),
         ("memory, peak", format_bytes(summary["peak_rss_bytes"])),
         ("fingerprint", summary["fingerprint"]),
     ]
-    return rows
+
+
+def _of(part: int, whole: int) -> str:
+    return f"{format_count(part)} of {format_count(whole)}"
 
 
 def completion_rows(fct: CompletionTimes, slowdown: Slowdowns, count: int, unfinished: int) -> list[tuple[str, str]]:
@@ -193,8 +223,8 @@ def completion_rows(fct: CompletionTimes, slowdown: Slowdowns, count: int, unfin
 def percentiles_text(texts: Mapping[str, str], samples: int, unfinished: int) -> str:
     """Percentiles on one line, with a mark where samples are too few, and with the number of unfinished flows.
 
-    >>> percentiles_text({"p50": "592 µs", "p99": "6.3 ms"}, 216, 3)
-    '592 µs / 6.3 ms ? (3 unfinished)'
+    >>> percentiles_text({"p50": "592 us", "p99": "6.3 ms"}, 216, 3)
+    '592 us / 6.3 ms ? (3 unfinished)'
     """
     from pauseframe._percentiles import SHARES, marked
 
@@ -289,9 +319,9 @@ def jobs_table(run: Run) -> Table:
 def explain_table(resolved: _core.Resolved) -> Table:
     """A table of every key with its value and origin."""
     table = terminal_table(
-        {"header": "key", "no_wrap": True},
+        {"header": "key", "overflow": "fold"},
         {"header": "value", "overflow": "fold"},
-        {"header": "origin", "style": "dim"},
+        {"header": "origin", "style": "dim", "overflow": "fold"},
         title=f"{resolved.name}, seed {resolved.seed}",
     )
     for path, value, origin in resolved.explain():

@@ -140,7 +140,7 @@ def arrange(topology: _core.Topology, layout: Layout, mark: Iterable[str] | Mapp
         arrows = [Arrow(bool(back), captions[port]) for back, port in enumerate(ports) if port in captions]
         if arrows:
             marked[len(links)] = arrows
-        links.append((a, b, f"{' – '.join(ports)}: {format_rate(rate)}, {delay:g} µs"))
+        links.append((a, b, f"{' – '.join(ports)}: {format_rate(rate)}, {delay:g} us"))
     drawn = {name: kind for name, kind in kinds.items() if with_hosts or kind == "switch"}
     places = _places(drawn, {name: levels[name] for name in drawn}, links, layout)
     return Drawing(places, drawn, links, hosts_at, marked)

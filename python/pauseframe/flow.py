@@ -117,13 +117,15 @@ def summary_rows(summary: FlowSummary) -> list[tuple[str, str]]:
             ("any routing, every pair at once", f"{lower} to {upper} (gap {format_number(bound['gap'] * 100)} %)"),
             ("  the slowest flow here reaches", f"{format_number(bound['min_rate_over_upper'] * 100)} % of that"),
         ]
-    return [
-        *rows,
-        ("wall time", format_duration(summary["wall_s"])),
-        ("memory, peak", format_bytes(summary["peak_rss_bytes"])),
-    ]
+    return rows
 
 
-def summary_text(summary: FlowSummary) -> str:
-    """The lines of `summary_rows` for a terminal."""
-    return two_columns(summary_rows(summary), f"{summary['name']}, seed {summary['seed']}, {summary['demand']}")
+def summary_text(summary: FlowSummary, verbose: bool = False) -> str:
+    """The lines of `summary_rows` for a terminal; with `verbose`, also those about the simulator."""
+    rows = summary_rows(summary)
+    if verbose:
+        rows += [
+            ("wall time", format_duration(summary["wall_s"])),
+            ("memory, peak", format_bytes(summary["peak_rss_bytes"])),
+        ]
+    return two_columns(rows, f"{summary['name']}, seed {summary['seed']}, {summary['demand']}")

@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from pauseframe._core import InputError, packetdrill
+from pauseframe._kinds import refuse_other_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -64,8 +65,10 @@ def find(paths: Iterable[Path]) -> list[Path]:
     found: set[Path] = set()
     for path in paths:
         if path.is_dir():
+            refuse_other_kinds(path, "a folder of packetdrill scripts (.pkt)")
             found.update(path.rglob("*.pkt"))
         elif path.is_file():
+            refuse_other_kinds(path, "a packetdrill script (.pkt)", "packetdrill")
             found.add(path)
         else:
             raise InputError(f"{path} is no file or folder")

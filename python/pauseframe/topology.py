@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
+from pauseframe._kinds import refuse_other_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -40,6 +41,8 @@ def load_topology(
     none. Raises FabricError, ScenarioError, or OSError.
     """
     path = Path(source)
+    if path.exists() and format is None:
+        refuse_other_kinds(path, "a topology", "scenario", "topology")
     if path.suffix == ".toml":
         from pauseframe._scenario_text import read_scenario_file, resolve_text, without_plugins
 

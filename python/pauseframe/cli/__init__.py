@@ -16,6 +16,7 @@ import typer
 from pauseframe import _interrupt
 from pauseframe._core import __version__, limit
 from pauseframe._reading import VARIABLE
+from pauseframe.cli import _complete
 from pauseframe.cli._common import say
 from pauseframe.cli._errors import ERRORS, complain, exit_code_of
 from pauseframe.cli._options import PlainGroup
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 GROUPS = {
     "simulate": ("run", "flow", "demo"),
+    "examples": ("example",),
     "scenarios": ("show", "validate", "presets", "options", "schema"),
     "plugins": ("cc",),
     "packetdrill": ("packetdrill",),
@@ -45,6 +47,7 @@ A command line that names one command loads only that file, because loading all 
 
 MEANT = {
     "check": "validate",
+    "examples": "example",
     "help": "pauseframe --help",
     "list": "presets, options or reproduce --list",
     "ls": "presets, options or reproduce --list",
@@ -53,7 +56,7 @@ MEANT = {
     "simulate": "run",
     "start": "demo",
     "version": "pauseframe --version",
-} | dict.fromkeys(("init", "new", "create"), "demo, or pauseframe run on a scenario file that you write")
+} | dict.fromkeys(("init", "new", "create"), "example, or pauseframe run on a scenario file that you write")
 """The commands that a word stands for that is not a command here."""
 
 # Newer versions of Typer bundle their own Click, so this code does not name Click's types.
@@ -158,9 +161,10 @@ def _app_of(groups: Iterable[str]) -> typer.Typer:
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         context_settings={"help_option_names": ["-h", "--help"]},
-        help="A packet-level simulator of TCP over lossless (PFC) Ethernet.",
+        help="Simulates TCP and RoCEv2 over lossless and lossy Ethernet packet by packet, plans deadlock-free routes, "
+        "tunes settings, and checks the configuration of switches and hosts.",
         epilog="Exit codes: 0 done, 1 failed or found something wrong, 2 wrong input, 3 deadlock, 130 interrupted. "
-        "Start with: pauseframe demo",
+        "Start with: pauseframe demo, or pauseframe example",
     )
     app.callback()(pauseframe)
     for name in groups:
@@ -184,7 +188,7 @@ def __getattr__(name: str) -> typer.Typer:
 def main() -> None:
     """The entry point: runs a command and turns errors and Ctrl-C into exit codes."""
     try:
-        code = _exit_code()
+        code = _complete.complete_in_bash(_exit_code) if "COMP_WORDS" in os.environ else _exit_code()
         _interrupt.ignore()
         code = _interrupt.EXIT_CODE if _interrupt.arrived and code == 1 else code
     except BaseException as error:
@@ -199,7 +203,7 @@ def main() -> None:
 
 def _exit_code() -> int:
     try:
-        _app_of(_groups_for(sys.argv[1:]))()
+        _app_of(_groups_for(sys.argv[1:] or _complete.words()))()
     except SystemExit as end:  # Typer always ends with SystemExit, also after Ctrl-C
         return end.code if isinstance(end.code, int) else 0
     except ERRORS as error:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pauseframe._core import InputError
+from pauseframe.cli import _complete
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -35,7 +36,12 @@ def _thread_count(text: str) -> int | None:
 ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (TOML); - for standard input.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Change a key: --set switch.pfc.xoff='96 KB'. Repeatable."),
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Change a key: --set switch.pfc.xoff='96 KB'. Repeatable.",
+        autocompletion=_complete.settings,
+    ),
 ]
 Seed = Annotated[
     int | None,
@@ -69,6 +75,10 @@ Last = Annotated[
     int | None, typer.Option("--last", min=1, metavar="N", help="Take the last N results in place of named folders.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress bar, no table.")]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Also print time, speed and memory of the simulator, and the fingerprint."),
+]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Runs at a time [default: one per core].")]
 On = Annotated[
     str | None,
@@ -102,6 +112,17 @@ def print_table(table: Table) -> None:
     from pauseframe._text import wide_console
 
     wide_console().print(table)
+
+
+def print_wrapped(*paragraphs: str) -> None:
+    """Prints paragraphs that fit the terminal, or as one line each into a pipe or a file; keeps their indentation."""
+    from shutil import get_terminal_size
+    from textwrap import fill
+
+    for text in paragraphs:
+        margin = " " * (len(text) - len(text.lstrip()) or 4)
+        is_wide = not sys.stdout.isatty()
+        print(text if is_wide else fill(text, get_terminal_size().columns - 1, subsequent_indent=margin))
 
 
 def print_pairs(rows: list[tuple[str, str]], title: str) -> None:

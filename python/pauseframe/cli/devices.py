@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from pauseframe.cli import _complete
 from pauseframe.cli._common import (
     AllowPlugins,
     AsJson,
@@ -47,9 +48,15 @@ def lint(
         list[Path] | None, typer.Argument(metavar="PATH...", help="Device files, or folders of them.")
     ] = None,
     topology: Annotated[Path | None, typer.Option(help="Wiring: a topology file with the ports of both ends.")] = None,
-    select: Annotated[str, typer.Option(metavar="CODES", help="Only these rules: PF01,PF060.")] = "",
-    ignore: Annotated[str, typer.Option(metavar="CODES", help="All but these rules.")] = "",
-    explain: Annotated[str | None, typer.Option(metavar="CODE", help="Show the page of a rule.")] = None,
+    select: Annotated[
+        str, typer.Option(metavar="CODES", help="Only these rules: PF01,PF060.", autocompletion=_complete.rules)
+    ] = "",
+    ignore: Annotated[
+        str, typer.Option(metavar="CODES", help="All but these rules.", autocompletion=_complete.rules)
+    ] = "",
+    explain: Annotated[
+        str | None, typer.Option(metavar="CODE", help="Show the page of a rule.", autocompletion=_complete.rules)
+    ] = None,
     rules: Annotated[bool, typer.Option("--rules", help="List the rules.")] = False,
     output: Annotated[Output, typer.Option("--output-format", help="How to print.")] = "text",
     as_json: Annotated[bool, typer.Option("--json", help="The same as --output-format json.")] = False,

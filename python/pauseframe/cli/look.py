@@ -7,13 +7,16 @@ from typing import Annotated
 
 import typer
 
+from pauseframe.cli import _complete
 from pauseframe.cli._common import AsJson, Force, Last, Open, name_file, named_or_last, out_option, print_json
 from pauseframe.cli._options import PlainTyper
 
 commands = PlainTyper()
 export = commands.group("export", "Export a run for other viewers and programs.")
 
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="Results folder of a run.")]
+RunFolder = Annotated[
+    Path, typer.Argument(metavar="RUN", help="Results folder of a run.", autocompletion=_complete.runs)
+]
 
 
 @commands.command(epilog="Example: pauseframe report results/dctcp-7 results/tcp_bolt-7 --out compare.html --open")
@@ -23,6 +26,7 @@ def report(
         typer.Argument(
             metavar="DIR...",
             help="Folders of runs or sweeps; the others are compared to the first [default: the last run or sweep].",
+            autocompletion=_complete.results,
         ),
     ] = None,
     last: Last = None,
@@ -61,6 +65,7 @@ def view(
         typer.Argument(
             metavar="RUN...",
             help="A run, and a second one to play beside it on the same clock [default: the last run].",
+            autocompletion=_complete.runs,
         ),
     ] = None,
     last: Last = None,
@@ -91,7 +96,9 @@ def perfetto(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="RUN", help="Results folder of a run; with record.states it has ports, with timeline ranks."
+            metavar="RUN",
+            help="Results folder of a run; with record.states it has ports, with timeline ranks.",
+            autocompletion=_complete.runs,
         ),
     ],
     out: Annotated[Path | None, out_option("File [default: trace.perfetto-trace in the folder].")] = None,

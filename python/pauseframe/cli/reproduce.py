@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from pauseframe.cli import _complete
 from pauseframe.cli._common import AsJson, Jobs, Quiet, out_option, say
 from pauseframe.cli._options import PlainTyper
 
@@ -16,7 +17,12 @@ commands = PlainTyper()
 @commands.command(epilog="Example: pauseframe reproduce bolt/fig12 --quick")
 def reproduce(
     what: Annotated[
-        list[str] | None, typer.Argument(metavar="WHAT...", help="Experiment (bolt/fig12), paper, claim, or all.")
+        list[str] | None,
+        typer.Argument(
+            metavar="WHAT...",
+            help="Experiment (bolt/fig12), paper, claim, or all.",
+            autocompletion=_complete.experiments,
+        ),
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the experiments and their claims.")] = False,
     full: Annotated[bool, typer.Option("--full/--quick", help="The papers' size (hours), or a reduced one.")] = False,
@@ -36,6 +42,7 @@ def reproduce(
             metavar="PATH=VALUE",
             help="Change a key in all runs, to see what it decides. A variant that has its table off stays as it is. "
             "Repeatable.",
+            autocompletion=_complete.settings,
         ),
     ] = None,
     stack: Annotated[

@@ -12,6 +12,7 @@ import typer
 
 from pauseframe._core import InputError, ScenarioError
 from pauseframe._text import none_of
+from pauseframe.cli import _complete
 from pauseframe.cli._common import (
     AllowPlugins,
     AsJson,
@@ -26,6 +27,7 @@ from pauseframe.cli._common import (
     out_option,
     print_json,
     print_table,
+    print_wrapped,
     read_only_once,
     refuse_existing,
     resolve_file,
@@ -35,6 +37,7 @@ from pauseframe.cli._errors import WRONG_INPUT, complain, list_problems
 from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
+    from pauseframe._evidence import Evidence
     from pauseframe.types import Problem
 
 commands = PlainTyper()
@@ -155,7 +158,12 @@ def _check(file: Path, force_large: bool, allow_plugins: bool) -> _Checked:
 )
 def presets(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Show this preset alone, with the source of each value.")
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="Show this preset alone, with the source of each value.",
+            autocompletion=_complete.presets,
+        ),
     ] = None,
     stack: Annotated[
         str | None, typer.Option(help="With NAME: the stack beneath it [default: the preset's own].")
@@ -164,7 +172,7 @@ def presets(
 ) -> None:
     """List transport presets, or the values of one preset with their sources.
 
-    Shows the stack of each preset, and the number of figures that agree with a real kernel.
+    The list has the stack of each preset, and how many of its figures agree with those of a real Linux kernel.
     """
     import pauseframe as pf
 
@@ -202,47 +210,26 @@ def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
             }
         )
         return
+    from rich.console import Console
+
     from pauseframe._text import terminal_table
 
-    heads = ("preset", "stack", "inside the bands of")
-    columns = [{"header": head, "no_wrap": True} for head in heads]
-    lines = [(name, stacks[name], str(vouching[name] or "none"), docs[name]) for name in rows]
-    print_table(terminal_table(*columns, {"header": "what it is", "max_width": DOC_WIDTH}, rows=lines))
+    columns = [{"header": head, "no_wrap": True} for head in ("preset", "stack", "as a real kernel")]
+    lines = [(name, stacks[name], _figures(vouching[name]), docs[name]) for name in rows]
+    console = Console()
+    width = min(console.width, PRESETS_WIDTH) if console.is_terminal else PRESETS_WIDTH
+    Console(width=width).print(terminal_table(*columns, {"header": "what it is", "overflow": "fold"}, rows=lines))
     print()
-    keys = list(dict.fromkeys(key for row in rows.values() for key in row))
-    differs = {key for key in keys if len({row.get(key, "") for row in rows.values()}) > 1}
-    for names in _side_by_side(rows, keys):
-        table = terminal_table(
-            {"header": "key", "style": "dim", "no_wrap": True},
-            *({"header": name, "max_width": VALUE_WIDTH, "overflow": "fold"} for name in names),
-        )
-        for key in keys:
-            table.add_row(key, *(rows[name].get(key, "") for name in names), style="bold" if key in differs else None)
-        print_table(table)
-        print()
+    print_wrapped("next: pauseframe presets NAME, for all values of a preset with their sources")
 
 
 PRESETS_WIDTH = 100
-"""Maximum width of a table of presets, in terminal columns."""
-DOC_WIDTH = 45
-"""Width in columns at which descriptions of presets wrap."""
-VALUE_WIDTH = 20
-"""Width in columns at which values wrap."""
+"""Maximum width of the table of presets, in terminal columns."""
 
 
-def _side_by_side(rows: dict[str, dict[str, str]], keys: list[str]) -> list[list[str]]:
-    """The presets in groups that fit side by side."""
-    groups: list[list[str]] = []
-    first = max(map(len, keys), default=0)
-    room = 0
-    for name, row in rows.items():
-        width = 2 + min(VALUE_WIDTH, max(len(name), *(len(row.get(key, "")) for key in keys)))
-        if not groups or width > room:
-            groups.append([])
-            room = PRESETS_WIDTH - first
-        groups[-1].append(name)
-        room -= width
-    return groups
+def _figures(evidence: Evidence | None) -> str:
+    """How many figures of a calibration agree with the kernel's."""
+    return "–" if evidence is None else "{} of {}".format(*evidence.counts)
 
 
 def _show_sources(name: str, stack: str, as_json: bool) -> None:
@@ -253,29 +240,27 @@ def _show_sources(name: str, stack: str, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    from pauseframe._text import terminal_table
-
-    table = terminal_table(
-        {"header": "key", "no_wrap": True},
-        {"header": "value", "no_wrap": True},
-        {"header": "from", "style": "dim"},
-        {"header": "source", "overflow": "fold", "min_width": 30},
-        title=f"preset {name}, stack {stack}",
-        rows=[(row["key"], row["value"], row["origin"], row["source"]) for row in rows],
-    )
-    print_table(table)
-    print(f"\nstack {stack}: {_core.stacks()[stack]}")
+    print_wrapped(f"preset {name}: {_core.preset_docs()[name]}", f"stack {stack}: {_core.stacks()[stack]}")
+    print()
+    for row in rows:
+        print_wrapped(f"{row['key']}  {row['value']}  ({row['origin']})", f"    {row['source']}")
+    print()
     if found := evidence_for(name, stack):
-        print(
-            f"inside the bands of {found}: " + ", ".join(f"{n} ({i} of {f})" for n, (i, f) in found.scenarios.items())
-        )
+        rows_of = ", ".join(f"{n} ({i} of {f})" for n, (i, f) in found.scenarios.items())
+        print_wrapped(f"inside the bands of {found}: {rows_of}")
     else:
         print("no figure beside a real kernel vouches for it")
 
 
+SEARCHED = ("path", "doc", "source", "when")
+"""What `options WORD` searches of a key."""
+
+
 @commands.command(epilog="Example: pauseframe options pfc")
 def options(
-    containing: Annotated[str, typer.Argument(metavar="WORD", help="Only keys whose path or text contains this.")] = "",
+    containing: Annotated[
+        str, typer.Argument(metavar="WORD", help="Only keys whose path, text or condition contains this.")
+    ] = "",
     plugin: PluginFiles = None,
     as_json: AsJson = False,
 ) -> None:
@@ -287,25 +272,16 @@ def options(
 
     load_plugins(plugin)
     wanted = containing.lower()
-    rows = [row for row in pf.options() if any(wanted in row[part].lower() for part in ("path", "doc", "source"))]
+    rows = [row for row in pf.options() if any(wanted in row[part].lower() for part in SEARCHED)]
     if not rows:
         _no_such_option(containing)
     if as_json:
         print_json(rows)
         return
-    from pauseframe._text import terminal_table
-
-    table = terminal_table(
-        {"header": "key", "no_wrap": True},
-        {"header": "type", "style": "dim"},
-        "default",
-        {"header": "meaning", "overflow": "fold", "min_width": 30},
-    )
     for row in rows:
-        when = f" ({row['when']})" if row.get("when") else ""
-        source = f" ({row['source']})" if row["source"] else ""
-        table.add_row(row["path"], row["type"], row["default"], row["doc"] + source + when)
-    print_table(table)
+        head = f"{row['path']}  {row['type']}; {row['default']}" if row["default"] else f"{row['path']}  {row['type']}"
+        notes = "".join(f" ({text})" for text in (row["source"], row["when"]) if text)
+        print_wrapped(head, f"    {row['doc']}{notes}")
 
 
 @commands.command(
@@ -341,7 +317,7 @@ def _no_such_option(wanted: str) -> NoReturn:
     from pauseframe._text import nearest
 
     rows = pf.options()
-    texts = [f"{row['path']} {row['doc']}".lower() for row in rows]
+    texts = [" ".join(row[part] for part in SEARCHED).lower() for row in rows]
     words = [word for word in re.split(r"[\W_]+", wanted.lower()) if len(word) > 2]
     found = [word for word in words if word != wanted.lower() and any(word in text for text in texts)]
     # Short words look like too many others.
@@ -355,4 +331,4 @@ def _no_such_option(wanted: str) -> NoReturn:
         hint = f"; pauseframe options {found[0]} lists keys about {found[0]}"
     elif meant:
         hint = f"; did you mean {' or '.join(meant)}?"
-    raise InputError(f"no key has {wanted!r} in its path or meaning{hint}")
+    raise InputError(f"no key has {wanted!r} in its path, meaning or condition{hint}")

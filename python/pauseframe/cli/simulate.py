@@ -21,6 +21,7 @@ from pauseframe.cli._common import (
     Seed,
     Set,
     Threads,
+    Verbose,
     out_option,
     print_json,
     print_table,
@@ -33,7 +34,7 @@ from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
     from pauseframe import Run
-    from pauseframe._core import Routes
+    from pauseframe._core import Resolved, Routes
 
 commands = PlainTyper()
 
@@ -70,9 +71,13 @@ def run(
         typer.Option("--exec", metavar="HOST=COMMAND", help="Run a command on a host with a kernel. Repeatable."),
     ] = None,
     as_json: AsJson = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> None:
-    """Run a scenario and write its results folder."""
+    """Run a scenario and write its results folder.
+
+    Prints what happened in the network.
+    """
     import pauseframe as pf
     from pauseframe._places import is_whole, place
     from pauseframe.run import kernel_for, key_of
@@ -100,16 +105,7 @@ def run(
     if as_json:
         print_json(result.summary)
     elif not quiet:
-        from pauseframe._text import jobs_table, summary_rows, two_columns
-
-        # Only runs with applications count the flows' completion times, because connections of applications have none.
-        has_flows = (folder / "flows.parquet").is_file()
-        completed = result.flows.to_polars()["fct_us"].count() if len(result.jobs) and has_flows else None
-        print(two_columns(summary_rows(result.summary, completed), f"{scenario.name}, seed {scenario.seed}"))
-        print(f"threads: {result.summary['threads']} ({result.summary['threads_reason']})")
-        if len(result.jobs):
-            print()
-            print_table(jobs_table(result))
+        _show(result, scenario, verbose)
         if exec_:
             print(f"\noutput of the programs: {folder / 'kernel'}")
         # A user who recorded states probably wants to view them; the report only counts them.
@@ -120,6 +116,43 @@ def run(
         if warning not in scenario.warnings:
             say(f"warning: {warning}")
     _end(result, folder)
+
+
+def _show(result: Run, scenario: Resolved, verbose: bool) -> None:
+    """Prints what happened in the network and, with `verbose`, how the simulator did."""
+    from pauseframe._text import format_duration, simulator_rows, summary_rows, two_columns
+
+    summary = result.summary
+    # Only runs with applications count the flows' completion times, because connections of applications have none.
+    completed = result.flows.to_polars()["fct_us"].count() if len(result.jobs) and len(result.flows) else None
+    title = f"{summary['name']}, seed {summary['seed']}, {format_duration(summary['sim_time_s'])} simulated"
+    print(two_columns(summary_rows(summary, completed), title))
+    if len(result.jobs):
+        _show_jobs(result)
+    if '\nkind = "storage"\n' in scenario.toml:
+        _show_operations(result)
+    if verbose:
+        print()
+        print(two_columns(simulator_rows(summary), "simulator"))
+        print(f"threads: {summary['threads']} ({summary['threads_reason']})")
+
+
+def _show_jobs(result: Run) -> None:
+    from pauseframe._text import jobs_table
+
+    print()
+    print_table(jobs_table(result))
+
+
+def _show_operations(result: Run) -> None:
+    from pauseframe._operations import COLUMNS, cells, operations
+    from pauseframe._text import terminal_table
+
+    found = operations(result.flows.to_polars().lazy()).to_dicts()
+    rows = [(f"{row['workload']}, {row['operation']}", *cells(row)) for row in found]
+    columns = [{"header": name, "justify": "right"} for name in COLUMNS]
+    print()
+    print_table(terminal_table("operation", *columns, title="operations on storage", rows=rows))
 
 
 def _named(settings: list[str] | None) -> list[str]:
@@ -182,6 +215,7 @@ def flow(
     plugin: PluginFiles = None,
     allow_plugins: AllowPlugins = False,
     as_json: AsJson = False,
+    verbose: Verbose = False,
     quiet: Quiet = False,
 ) -> None:
     """Simulate a scenario at flow level, without packets.
@@ -219,7 +253,7 @@ def flow(
     if as_json:
         print_json(summary)
     elif not quiet:
-        print(summary_text(summary))
+        print(summary_text(summary, verbose))
         print(f"\nresults in {folder}")
     # JSON has them.
     for warning in () if as_json else summary["warnings"]:

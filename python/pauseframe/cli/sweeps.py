@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from pauseframe.cli import _complete
 from pauseframe.cli._common import (
     AllowPlugins,
     AsJson,
@@ -48,7 +49,10 @@ def sweep(
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="PATH=V1,V2", help="Vary a key; a single value changes it in all runs. Repeatable."
+            "--set",
+            metavar="PATH=V1,V2",
+            help="Vary a key; a single value changes it in all runs. Repeatable.",
+            autocompletion=_complete.settings,
         ),
     ] = None,
     seeds: Annotated[
@@ -117,6 +121,7 @@ def compare(
             metavar="DIR...",
             help="Folders of sweeps or runs; the others are compared to the first "
             "[default: the last sweep, or the last two runs].",
+            autocompletion=_complete.results,
         ),
     ] = None,
     last: Last = None,

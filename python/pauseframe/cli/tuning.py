@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from pauseframe.cli import _complete
 from pauseframe.cli._common import (
     AllowPlugins,
     AsJson,
@@ -44,7 +45,13 @@ def tune(
     file: ScenarioFile,
     parameter: Annotated[
         list[str] | None,
-        typer.Option("--parameter", "-p", metavar="PATH=FROM..TO[:log]|PATH=V1,V2", help="Tune a key. Repeatable."),
+        typer.Option(
+            "--parameter",
+            "-p",
+            metavar="PATH=FROM..TO[:log]|PATH=V1,V2",
+            help="Tune a key. Repeatable.",
+            autocompletion=_complete.parameters,
+        ),
     ] = None,
     minimize: Annotated[list[str] | None, typer.Option(metavar="METRIC", help="Smaller is better. Repeatable.")] = None,
     maximize: Annotated[list[str] | None, typer.Option(metavar="METRIC", help="Larger is better. Repeatable.")] = None,

@@ -38,7 +38,7 @@ PLAYED = "tcp_dcb"
 FABRICS = {
     "fat_tree": (
         "Fat tree, partition-aggregate and background",
-        "54 hosts, 10 Gb/s, base round-trip time 240 µs, 225 KB per port: the simulated network of the TCP-Bolt paper. "
+        "54 hosts, 10 Gb/s, base round-trip time 240 us, 225 KB per port: the simulated network of the TCP-Bolt paper. "
         "Every host asks ten others for 2, 4 or 8 KB two hundred times a second and keeps one background flow of "
         "64 KB to 32 MB going. Below is the run with seed 1 of each transport.",
     ),

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pauseframe import _core
+from pauseframe._kinds import kind_of
 from pauseframe.deploy.inventory import INTERFACE, DeployError, Inventory
 from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, parse_json, shown
 from pauseframe.devices.model import End
@@ -190,6 +191,9 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
     """
     from pauseframe.topology import load_topology
 
+    kind = kind_of(folder)
+    if kind is not None and kind.key != "plan":
+        raise DeployError(shown(kind.message(folder, "the folder of a route plan (pauseframe route plan)")))
     graph = folder / "topology.graphml"
     if not graph.is_file():
         raise DeployError(f"there is no {shown(graph)}: give the folder that `pauseframe route plan` wrote")

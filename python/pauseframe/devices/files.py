@@ -55,9 +55,6 @@ def parse_json(text: str, source: str, twice: list[str] | None = None) -> Json:
         raise DeviceFileError(f"{shown(source)}: nested deeper than any device file: not read") from None
     except json.JSONDecodeError as error:
         where = f"line {error.lineno} column {error.colno}"
-        if source.endswith(".toml"):
-            why = "this is TOML, not a device file: pauseframe validate checks scenarios"
-            raise DeviceFileError(f"{shown(source)}: {why}") from None
         hint = "the file may be cut off" if error.pos >= len(text.rstrip()) - 1 else "not JSON from here on"
         raise DeviceFileError(f"{shown(source)}: {where}: {error.msg.lower()}: {hint}") from None
     except ValueError:  # Python's int() refuses numbers with too many digits

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pauseframe._kinds import kind_of
 from pauseframe.devices import linux, sonic, wiring
 from pauseframe.devices.files import DeviceFileError, parse_json, read_text, shown
 from pauseframe.devices.model import Fabric, FdbRow, LookupRow
@@ -44,6 +45,15 @@ class Reading:
     """For each file or folder name, the name that the device gives itself."""
 
 
+WANTED = "config_db.json files, pg_profile_lookup.ini, minigraph.xml, lldp.json, or folders of `collect.sh`"
+
+
+def _refuse_other_kinds(path: Path) -> None:
+    kind = kind_of(path)
+    if kind is not None and kind.key not in ("device", "deployment"):
+        raise DeviceFileError(f"{shown(kind.message(path, 'a device file'))}; lint reads {WANTED}")
+
+
 def read_fabric(paths: Sequence[Path], *, topology: Path | None = None) -> Reading:
     """Reads device files, and searches folders for them.
 
@@ -53,19 +63,17 @@ def read_fabric(paths: Sequence[Path], *, topology: Path | None = None) -> Readi
     for path in paths:
         if not path.exists():
             raise DeviceFileError(f"{shown(path)}: there is no such file or folder")
+        if path.is_file():
+            _refuse_other_kinds(path)
         if path.is_dir() and linux.is_host_folder(path):
             _read_host(path, reading)
             continue
         for file in [path] if path.is_file() else _files_below(path, reading):
             _read_file(file, reading)
     if reading.files == 0:
-        wanted = "config_db.json files, pg_profile_lookup.ini, minigraph.xml, lldp.json, or folders of `collect.sh`"
-        if results := next((path for path in paths if (path / "scenario.resolved.toml").is_file()), None):
-            raise DeviceFileError(
-                f"{shown(str(results))} is a results folder, and lint reads {wanted}: "
-                f"for the results of the run, pauseframe report {shown(str(results))}"
-            )
-        raise DeviceFileError(f"{shown(', '.join(map(str, paths)))}: no device file: give {wanted}")
+        for path in paths:
+            _refuse_other_kinds(path)
+        raise DeviceFileError(f"{shown(', '.join(map(str, paths)))}: no device file: give {WANTED}")
     if topology is not None:
         reading._wires = wiring.of_topology(topology) + reading._wires
     _put_together(reading)

@@ -130,10 +130,12 @@ def _goodput(run: pf.Run) -> str:
     """Application bytes that arrived, divided by the duration of the run."""
     import polars as pl
 
+    from pauseframe._text import format_rate
+
     table = pl.DataFrame(run.flows)
     received = int(table["delivered_bytes"].sum())
     seconds = run.summary["sim_time_s"]
-    return f"{received * 8 / seconds / 1e9:.2f} Gbps" if seconds else ""
+    return format_rate(received * 8 / seconds) if seconds else ""
 
 
 def _largest_queue(run: pf.Run) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe._core import InputError
+from pauseframe._kinds import refuse_other_kinds
 from pauseframe._reading import parse_toml, read_bytes
 from pauseframe.plugins import abi
 from pauseframe.plugins.classes import MARK, Description
@@ -72,6 +73,7 @@ def is_loaded(file_name: str, sha256: str) -> bool:
 
 def _load_path(path: Path, base_dir: Path) -> LoadedFile:
     found = next((one for one in (path, base_dir / path) if one.is_file()), None)
+    refuse_other_kinds(found or path, "a plug-in (.py or .so)", "plug-in")
     if found is None:
         raise FileNotFoundError(f"{path}: there is no such plug-in{_beside(path)}")
     content = read_bytes(found)

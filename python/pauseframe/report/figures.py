@@ -332,7 +332,7 @@ def view(runs: Sequence[RunData]) -> float:
 
 def time_unit(seconds: float) -> tuple[float, str]:
     """A factor for seconds, and a unit that gives values of a convenient size."""
-    return next((row for row in ((1.0, "s"), (1e3, "ms"), (1e6, "µs")) if seconds * row[0] >= 2), (1e6, "µs"))
+    return next((row for row in ((1.0, "s"), (1e3, "ms"), (1e6, "us")) if seconds * row[0] >= 2), (1e6, "us"))
 
 
 def time_axis(end: float) -> Axis:

@@ -7,12 +7,13 @@ import sys
 from typing import TYPE_CHECKING, Any, get_args
 
 from pauseframe._files import write_text
+from pauseframe._places import EXPERIMENTS
 from pauseframe._text import format_number, terminal_table, wide_console
 from pauseframe.reproduce import expected, scan
 from pauseframe.reproduce.judge import VERDICTS
 from pauseframe.reproduce.report import build_pages, save_plots
 from pauseframe.reproduce.run import reproduce
-from pauseframe.reproduce.spec import Size, find_experiments, select, shipped_experiments
+from pauseframe.reproduce.spec import Size, find_experiments, select
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +76,7 @@ def record_verdicts(outcomes: Sequence[Outcome], folder: Path | None) -> None:
     """Stores verdicts in the experiments' folder; if the reduced size equals the papers', for both sizes."""
     for outcome in outcomes:
         for size in get_args(Size) if outcome.experiment.has_one_size else (outcome.size,):
-            expected.write(folder or shipped_experiments(), outcome.judgements, size, outcome.told)
+            expected.write(folder or EXPERIMENTS, outcome.judgements, size, outcome.told)
         if outcome.experiment.spec.stages and outcome.size == "full":
             scan.write(outcome.experiment.known_scan, outcome.scan)
 
@@ -83,12 +84,12 @@ def record_verdicts(outcomes: Sequence[Outcome], folder: Path | None) -> None:
 def unexpected(outcomes: Sequence[Outcome], folder: Path | None) -> list[str]:
     """A line for each verdict that differs from the recorded one."""
     judgements = [judgement for outcome in outcomes for judgement in outcome.judgements]
-    return expected.changes(expected.read(folder or shipped_experiments()), judgements, outcomes[0].size)
+    return expected.changes(expected.read(folder or EXPERIMENTS), judgements, outcomes[0].size)
 
 
 def beside_simulated(outcomes: Sequence[Outcome], folder: Path | None) -> list[str]:
     """A line for each claim: its verdict with a kernel, and the recorded one of simulated hosts."""
-    known = expected.read(folder or shipped_experiments())
+    known = expected.read(folder or EXPERIMENTS)
     return [
         f"{judgement.claim.id}: {judgement.verdict} with the kernel; simulated hosts: {before}"
         for outcome in outcomes

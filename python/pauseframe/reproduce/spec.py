@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
 
 from pauseframe._core import InputError
+from pauseframe._places import EXPERIMENTS
 from pauseframe._problems import failure, problem
 from pauseframe._reading import parse_toml, read_text
 from pauseframe._text import nearest
@@ -25,6 +25,7 @@ from pauseframe.reproduce.points import Model
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from pauseframe.types import Problem
 
@@ -261,17 +262,12 @@ class Experiment:
         return self.spec.axes | self.size(size).axes
 
 
-def shipped_experiments() -> Path:
-    """The folder of the experiments in the package."""
-    return Path(__file__).parents[1] / "experiments"
-
-
 def find_experiments(folder: Path | None = None) -> list[Experiment]:
     """All experiments of a folder, or of the package, sorted by paper and name.
 
     Raises ScenarioError with every mistake in every file, InputError without an experiment.
     """
-    root = folder or shipped_experiments()
+    root = folder or EXPERIMENTS
     found: list[Experiment] = []
     wrong: list[Problem] = []
     for about in sorted(root.glob("*/paper.toml")):

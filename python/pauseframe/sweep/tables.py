@@ -35,7 +35,6 @@ LATEX_SPECIAL = {
     "µ": r"\textmu{}",
     "×": r"$\times$",
     "–": "--",
-    "\u202f": r"\,",
     "Δ": r"$\Delta$",
     "†": r"\dag{}",
     "≥": r"$\geq$",

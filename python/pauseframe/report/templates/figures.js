@@ -9,19 +9,20 @@ const TITLES = 36; // pixels for the titles of both axes
 const HUES = 8;
 const DASHES = [[], [7, 4], [2, 3], [9, 3, 2, 3]];
 const SHAPES = ["circle", "square", "triangle", "diamond"];
-const TIME_UNITS = [[1, "s"], [1e3, "ms"], [1e6, "µs"], [1e9, "ns"]];
+const TIME_UNITS = [[1, "s"], [1e3, "ms"], [1e6, "us"], [1e9, "ns"]];
 
 // Numbers
 
-const PREFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "µ"], [1e-9, "n"], [1e-12, "p"]];
+const PREFIXES = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""], [1e-3, "m"], [1e-6, "u"], [1e-9, "n"], [1e-12, "p"]];
 function withPrefix(value, unit, digits = 3) {
   if (value === 0) return `0 ${unit}`.trim();
-  if (unit === "×" || (unit === "" && Math.abs(value) < 1)) return `${+value.toPrecision(digits)} ${unit}`.trim(); // a ratio has no milli
+  if (unit === "×" || (unit === "" && Math.abs(value) < 1)) return `${grouped(value, digits)} ${unit}`.trim(); // a ratio has no milli
   const [scale, prefix] = PREFIXES.find(([scale]) => Math.abs(value) >= scale * 0.9999) || PREFIXES.at(-1);
-  return `${+(value / scale).toPrecision(digits)} ${unit === "B" && prefix === "k" ? "K" : prefix}${unit}`.trim();
+  if (unit === "" && prefix === "k") return grouped(value, Math.max(digits, 6)); // 16,789, as in tables
+  return `${+(value / scale).toPrecision(digits)} ${prefix === "k" && unit !== "s" ? "K" : prefix}${unit}`.trim(); // KB, Kb/s
 }
 
-const grouped = value => (+value.toPrecision(12)).toLocaleString("en").replaceAll(",", "\u2009");
+const grouped = (value, digits = 12) => (+value.toPrecision(digits)).toLocaleString("en", { maximumSignificantDigits: digits });
 
 // A number in d3's format, as far as figures use it: ".4s", ".1%", ",d", ".4~g".
 function formatted(value, format = "", unit = "") {

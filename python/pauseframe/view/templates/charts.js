@@ -8,7 +8,7 @@ function formatBytes(bytes) {
 
 function formatTime(us, digits = 5) {
   if (us === null || us === undefined) return "–";
-  const [scale, unit] = Math.abs(us) >= 1e6 ? [1e6, "s"] : Math.abs(us) >= 1e3 ? [1e3, "ms"] : [1, "µs"];
+  const [scale, unit] = Math.abs(us) >= 1e6 ? [1e6, "s"] : Math.abs(us) >= 1e3 ? [1e3, "ms"] : [1, "us"];
   return `${+(us / scale).toPrecision(digits)} ${unit}`;
 }
 
@@ -30,7 +30,7 @@ class Charts {
   add(element, { title, unit, times, lines, range, pauses = [], stepped = false }) {
     const { player } = this, { theme } = player;
     const axis = { stroke: theme.soft, grid: { stroke: theme.line, width: 1 }, ticks: { stroke: theme.line, width: 1 }, font: "11px system-ui", labelFont: "11px system-ui" };
-    const end = player.end, scale = end >= 2e6 ? 1e6 : end >= 2e3 ? 1e3 : 1, name = { 1: "µs", 1000: "ms", 1000000: "s" }[scale];
+    const end = player.end, scale = end >= 2e6 ? 1e6 : end >= 2e3 ? 1e3 : 1, name = { 1: "us", 1000: "ms", 1000000: "s" }[scale];
     const options = {
       title, width: Math.max(200, element.clientWidth), height: 150, legend: { show: lines.length > 1 },
       cursor: { sync: { key: this.sync.key }, drag: { x: false, y: false }, y: false },
