@@ -150,7 +150,7 @@ def rollout(tmp_path_factory):
     return root / "out"
 
 
-@pytest.mark.parametrize(("name", "old", "new", "found"), ONE_VALUE, ids=lambda value: str(value)[:30])
+@pytest.mark.parametrize(("name", "old", "new", "found"), ONE_VALUE, ids=[f"{one[0]}-{one[1]}" for one in ONE_VALUE])
 def test_each_value_of_a_deployed_host(rollout, name, old, new, found):
     path = rollout / "hosts" / "host0" / name
     before = path.read_text()
