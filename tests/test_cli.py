@@ -217,7 +217,8 @@ def on_terminal(*arguments, columns):
     ours, its = pty.openpty()
     termios.tcsetwinsize(its, (40, columns))
     command = [sys.executable, "-m", "pauseframe", *map(str, arguments)]
-    with subprocess.Popen(command, stdout=its, env=os.environ | {"TERM": "xterm"}) as process:
+    environment = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
+    with subprocess.Popen(command, stdout=its, env=environment | {"TERM": "xterm"}) as process:
         os.close(its)
         text = b""
         with suppress(OSError):  # the end of a terminal
@@ -350,7 +351,7 @@ def test_completion(shell):
         "presets tcp_": ["tcp_bolt", "tcp_dcb"],
         "example sto": ["storage", "storm"],
         "reproduce bolt/fig1": ["bolt/fig11", "bolt/fig12", "bolt/fig14"],
-        "lint --select PF01,PF07": ["PF01,PF070", "PF01,PF071", "PF01,PF072", "PF01,PF073", "PF01,PF074"],
+        "lint --select PF01,PF07": ["PF01,PF070", "PF01,PF071", "PF01,PF072", "PF01,PF073", "PF01,PF074", "PF01,PF075"],
         "lint --explain PF09": ["PF090"],
         "run a.toml --set switch.pfc.xo": ["switch.pfc.xoff=", "switch.pfc.xon="],
         "run a.toml --set host.gro = t": ["true"],

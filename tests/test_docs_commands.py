@@ -57,7 +57,7 @@ INSTEAD: dict[str, tuple[str | None, str]] = {
 EXIT = {
     "pauseframe lint sonic/configs/": 1,
     "pauseframe lint sonic/configs/ --prove": 1,
-    "pauseframe lint sonic/configs/ --fix": 1,
+    "pauseframe lint sonic/configs/ --fix --write fixed/ > patch.json": 1,
     "pauseframe run incast.toml --set switch.bufer='9 MB'": 2,
     "pauseframe run ring.toml": 3,
     "pauseframe run deadlock.toml": 3,

@@ -1,12 +1,12 @@
 //! The life of endpoints at their host: orders of applications, timers, turns for the NIC, the end.
 //!
 //! A flow has two endpoints, side 0 at its source and side 1 at its destination; neither reads the other's state. A kept connection carries
-//! several flows; its packets and timers carry the number of the flow that opened it. Each event of a stream (TCP, queue pairs) ends with
+//! several flows; its packets and timers carry the number of the flow that opened it. Each event of a reliable protocol (TCP, queue pairs) ends with
 //! [`BorrowedHost::update_endpoint`].
 
 use super::node::{BorrowedHost, EndpointToken};
 use super::queue_pair::QueuePairEnd;
-use super::state::{Endpoint, Protocol, Stream};
+use super::state::{Endpoint, Protocol, Reliable};
 use super::tcp::TcpEnd;
 use crate::context::Context;
 use crate::ids::EndpointId;
@@ -14,8 +14,8 @@ use crate::order::{EndpointEvent, EndpointExchange, EndpointOpeningParameters, E
 use crate::settings::ProtocolSettings;
 use pauseframe_units::{NodeId, Time};
 
-/// A stream whose packets a host sends.
-pub(super) trait SendStream: Stream {
+/// A reliable protocol whose packets a host sends.
+pub(super) trait SendReliable: Reliable {
     /// Passes packets to the host while it has packets and the host has room.
     fn send_available<'n>(host: &mut BorrowedHost<'n>, end: EndpointToken<'n>, ctx: &mut Context);
     /// A blocked endpoint has its turn; false if it had nothing to send and left the round robin.
@@ -77,8 +77,8 @@ impl<'n> BorrowedHost<'n> {
         end
     }
 
-    /// An order to a stream that is open.
-    fn execute_order<S: SendStream>(
+    /// An order to an endpoint that is open.
+    fn execute_order<S: SendReliable>(
         &mut self,
         end: EndpointToken<'n>,
         order: &EndpointOrder,
@@ -110,7 +110,7 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// Starts the next exchange on a kept connection.
-    fn continue_with_exchange<S: Stream>(
+    fn continue_with_exchange<S: Reliable>(
         &mut self,
         end: EndpointToken<'n>,
         exchange: &EndpointExchange,
@@ -150,9 +150,9 @@ impl<'n> BorrowedHost<'n> {
         }
     }
 
-    /// Runs after every event of a stream: notifies the application, sends what is allowed, sets the timer, reports the end.
+    /// Runs after every event of a reliable protocol: notifies the application, sends what is allowed, sets the timer, reports the end.
     #[inline(always)]
-    pub(super) fn update_endpoint<S: SendStream>(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
+    pub(super) fn update_endpoint<S: SendReliable>(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
         let state = self.endpoint_mut(end);
         // Rarely taken: otherwise the endpoint need not be found again.
         let state = if state.progress::<S>() >= state.expects {
@@ -175,7 +175,7 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// Bytes that an application expects have arrived.
-    fn on_expected_bytes_received<S: Stream>(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
+    fn on_expected_bytes_received<S: Reliable>(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
         if !self.endpoint_mut(end).has_pending_operations() {
             self.endpoint_mut(end).reply_or_report_completion::<S>(ctx);
             return;
@@ -198,14 +198,14 @@ impl<'n> BorrowedHost<'n> {
         }
         state.timer_at = Time::MAX;
         match state.protocol {
-            Protocol::Tcp(_) => self.on_stream_timer::<TcpEnd>(end, ctx),
-            Protocol::Rdma(_) => self.on_stream_timer::<QueuePairEnd>(end, ctx),
+            Protocol::Tcp(_) => self.on_reliable_timer::<TcpEnd>(end, ctx),
+            Protocol::Rdma(_) => self.on_reliable_timer::<QueuePairEnd>(end, ctx),
             Protocol::DatagramSource(_) => self.on_datagram_due(end, ctx),
             Protocol::DatagramSink(_) | Protocol::Free => unreachable!("it has no timer"),
         }
     }
 
-    fn on_stream_timer<S: SendStream>(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
+    fn on_reliable_timer<S: SendReliable>(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
         self.endpoint_mut(end).act_on_timer::<S>(ctx.now());
         self.update_endpoint::<S>(end, ctx);
     }
@@ -245,7 +245,7 @@ impl<'n> BorrowedHost<'n> {
 }
 
 /// Whether a flow's key outlives the flow at this end: the responder of a READ has nothing to wait for, and sends its data.
-fn keeps_flows_of_operations<S: Stream>(is_operation: bool) -> bool {
+fn keeps_flows_of_operations<S: Reliable>(is_operation: bool) -> bool {
     S::HAS_OPERATIONS && is_operation
 }
 

@@ -8,7 +8,7 @@ use super::host::Host;
 use super::limiter::QcnRateLimiter;
 use super::queue_pair::RdmaCards;
 use super::receiver::SlowReceiver;
-use super::state::{Endpoint, Protocol, Stream};
+use super::state::{Endpoint, Protocol, Reliable};
 use super::tcp::TcpEnd;
 use super::{PartitionHosts, vlan::PerPacketVlanPicker};
 use crate::context::Context;

@@ -74,7 +74,7 @@ pub(crate) enum Protocol {
 }
 
 /// What TCP connections and queue pairs have in common: they carry bytes in order, in both directions.
-pub(super) trait Stream: Sized {
+pub(super) trait Reliable: Sized {
     /// Reads and writes of storage are the protocol's own operations; otherwise they are requests and replies.
     const HAS_OPERATIONS: bool;
     /// A failure is reported after the last flow has ended, too.
@@ -96,7 +96,7 @@ pub(super) trait Stream: Sized {
     fn read(&mut self, bytes: u64);
     /// Nothing more is sent; `discards`: not even what is written.
     fn close(&mut self, discards: bool, now: Time);
-    /// When [`Stream::on_timeout`] is due; `Time::MAX`: never.
+    /// When [`Reliable::on_timeout`] is due; `Time::MAX`: never.
     fn deadline(&self, now: Time) -> Time;
     fn on_timeout(&mut self, now: Time);
     /// Nothing is in flight.
@@ -227,10 +227,15 @@ impl Endpoint {
     }
 }
 
-/// Exchanges, operations and messages of streams.
+/// Exchanges, operations and messages of reliable protocols.
 impl Endpoint {
     /// Begins an exchange; its bytes are written at `start` or now.
-    pub(super) fn begin_exchange<S: Stream>(&mut self, exchange: &EndpointExchange, start: Time, now: Time) {
+    pub(super) fn begin_exchange<S: Reliable>(
+        &mut self,
+        exchange: &EndpointExchange,
+        start: Time,
+        now: Time,
+    ) {
         let EndpointExchange { flow, writes, expects, reply, reply_delay, operation } = *exchange;
         if let Some(operation) = operation {
             self.post_operation::<S>(exchange, operation, now);
@@ -250,7 +255,7 @@ impl Endpoint {
     }
 
     /// Posts an operation. With a protocol that has them, its destination only learns to whose flow its counts belong.
-    fn post_operation<S: Stream>(
+    fn post_operation<S: Reliable>(
         &mut self,
         exchange: &EndpointExchange,
         operation: StorageOperation,
@@ -258,14 +263,14 @@ impl Endpoint {
     ) {
         let EndpointExchange { flow, writes, expects, reply, .. } = *exchange;
         let (bytes, arriving, reply) = if S::HAS_OPERATIONS {
-            let (is_source, stream) = (self.is_source(), S::of_mut(&mut self.protocol));
+            let (is_source, inner) = (self.is_source(), S::of_mut(&mut self.protocol));
             match operation {
                 StorageOperation::Read if is_source => {
-                    stream.read(expects);
+                    inner.read(expects);
                     (expects, expects, 0)
                 }
                 StorageOperation::Write if is_source => {
-                    stream.write(writes, now);
+                    inner.write(writes, now);
                     (writes, 0, 0)
                 }
                 StorageOperation::Write => (expects, expects, 0),
@@ -294,17 +299,17 @@ impl Endpoint {
     /// Bytes that bring an exchange or an operation to its end: at the source of a protocol's own operations those that are
     /// acknowledged, otherwise those that have arrived.
     #[inline(always)]
-    pub(super) fn progress<S: Stream>(&self) -> u64 {
-        let stream = S::of(&self.protocol);
+    pub(super) fn progress<S: Reliable>(&self) -> u64 {
+        let inner = S::of(&self.protocol);
         if S::HAS_OPERATIONS && self.is_source() && self.has_pending_operations() {
-            stream.acked()
+            inner.acked()
         } else {
-            stream.delivered()
+            inner.delivered()
         }
     }
 
     /// Ends the oldest operation if it is complete here: sends the reply or reports completion.
-    pub(super) fn finish_oldest_operation<S: Stream>(
+    pub(super) fn finish_oldest_operation<S: Reliable>(
         &mut self,
         ctx: &mut Context,
     ) -> Option<PendingStorageOperation> {
@@ -326,11 +331,11 @@ impl Endpoint {
     }
 
     /// All expected bytes have arrived: sends the reply or reports completion.
-    pub(super) fn reply_or_report_completion<S: Stream>(&mut self, ctx: &mut Context) {
+    pub(super) fn reply_or_report_completion<S: Reliable>(&mut self, ctx: &mut Context) {
         let (now, key) = (ctx.now(), self.key());
-        let stream = S::of_mut(&mut self.protocol);
+        let inner = S::of_mut(&mut self.protocol);
         if let Some(messages) = &mut self.messages {
-            self.expects = messages.report_delivered_messages(stream.delivered(), |token| {
+            self.expects = messages.report_delivered_messages(inner.delivered(), |token| {
                 ctx.report_endpoint_event(key, EndpointEvent::Delivered(token));
             });
             return;
@@ -340,7 +345,7 @@ impl Endpoint {
         if reply > 0 && self.reply_delay > Span::ZERO {
             (self.write_at, self.writes) = (now + self.reply_delay, reply);
         } else if reply > 0 {
-            stream.write(reply, now);
+            inner.write(reply, now);
         } else {
             ctx.report_endpoint_event(key, EndpointEvent::Complete);
         }
@@ -348,7 +353,7 @@ impl Endpoint {
 
     /// Notifies the application of messages whose last byte has been sent.
     #[inline(always)]
-    pub(super) fn notify_if_messages_sent<S: Stream>(&mut self, ctx: &mut Context) {
+    pub(super) fn notify_if_messages_sent<S: Reliable>(&mut self, ctx: &mut Context) {
         let sent = S::of(&self.protocol).sent();
         if sent >= self.tells {
             self.notify_of_sent_messages(sent, ctx);
@@ -366,7 +371,7 @@ impl Endpoint {
     }
 
     /// Writes a message of the application; `written`: its bytes were written with the opening.
-    pub(super) fn write_message<S: Stream>(
+    pub(super) fn write_message<S: Reliable>(
         &mut self,
         bytes: u64,
         token: Option<u32>,
@@ -382,36 +387,36 @@ impl Endpoint {
     }
 
     /// Ends the flow: the endpoint is removed when nothing is in flight.
-    pub(super) fn close<S: Stream>(&mut self, discards: bool, now: Time) {
+    pub(super) fn close<S: Reliable>(&mut self, discards: bool, now: Time) {
         self.closing = true;
         S::of_mut(&mut self.protocol).close(discards, now);
     }
 
     /// What is due at a timer event.
-    pub(super) fn act_on_timer<S: Stream>(&mut self, now: Time) {
-        let stream = S::of_mut(&mut self.protocol);
+    pub(super) fn act_on_timer<S: Reliable>(&mut self, now: Time) {
+        let inner = S::of_mut(&mut self.protocol);
         if self.write_at <= now {
             self.write_at = Time::MAX;
-            stream.write(self.writes, now);
+            inner.write(self.writes, now);
         }
-        stream.on_timeout(now);
+        inner.on_timeout(now);
     }
 
     #[inline]
-    pub(super) fn schedule_timer<S: Stream>(&mut self, ctx: &mut Context) {
+    pub(super) fn schedule_timer<S: Reliable>(&mut self, ctx: &mut Context) {
         let deadline = S::of(&self.protocol).deadline(ctx.now()).min(self.write_at);
         self.schedule_timer_at(deadline, ctx);
     }
 
     /// The failure that ends it, if there is one to report.
     #[inline(always)]
-    pub(super) fn failure_to_report<S: Stream>(&self) -> Option<ConnectionFailure> {
+    pub(super) fn failure_to_report<S: Reliable>(&self) -> Option<ConnectionFailure> {
         if self.closing && !S::FAILS_WHILE_CLOSING { None } else { S::of(&self.protocol).failure() }
     }
 
     /// Whether nothing is in flight any more after the end of its flow; true once.
     #[inline(always)]
-    pub(super) fn has_drained<S: Stream>(&mut self) -> bool {
+    pub(super) fn has_drained<S: Reliable>(&mut self) -> bool {
         if !self.closing || self.quiet || !S::of(&self.protocol).is_quiescent() {
             return false;
         }

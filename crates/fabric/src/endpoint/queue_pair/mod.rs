@@ -6,7 +6,7 @@
 mod opening;
 mod packets;
 
-use super::state::{Protocol, Stream};
+use super::state::{Protocol, Reliable};
 use crate::flow::RdmaCounts;
 use crate::frame::TelemetryId;
 use crate::ids::{HostId, NicQueueId};
@@ -95,7 +95,7 @@ impl QueuePairEnd {
     }
 }
 
-impl Stream for QueuePairEnd {
+impl Reliable for QueuePairEnd {
     const HAS_OPERATIONS: bool = true;
     const FAILS_WHILE_CLOSING: bool = true;
 

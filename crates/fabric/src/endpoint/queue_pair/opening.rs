@@ -3,7 +3,7 @@
 use super::QueuePairEnd;
 use crate::context::Context;
 use crate::endpoint::node::BorrowedHost;
-use crate::endpoint::state::{Protocol, Stream};
+use crate::endpoint::state::{Protocol, Reliable};
 use crate::frame::TelemetryId;
 use crate::ids::NicQueueId;
 use crate::order::EndpointOpeningParameters;

@@ -3,9 +3,9 @@
 use super::QueuePairEnd;
 use crate::context::Context;
 use crate::endpoint::host::BlockedSocket;
-use crate::endpoint::life::SendStream;
+use crate::endpoint::life::SendReliable;
 use crate::endpoint::node::{BorrowedHost, EndpointToken};
-use crate::endpoint::state::Stream;
+use crate::endpoint::state::Reliable;
 use crate::frame::{FrameContent, Packet, PacketId, RdmaFrame, TelemetryId};
 use crate::ids::NicQueueId;
 use crate::settings::{NicQueue, RdmaSettings};
@@ -161,7 +161,7 @@ fn goes_as_control(packet: &RdmaPacket, rdma: &RdmaSettings) -> bool {
     }
 }
 
-impl SendStream for QueuePairEnd {
+impl SendReliable for QueuePairEnd {
     fn send_available<'n>(host: &mut BorrowedHost<'n>, end: EndpointToken<'n>, ctx: &mut Context) {
         while let Some(packet) = host.poll_rdma_packet(end, ctx) {
             host.send_rdma_packet(end, packet, ctx);

@@ -5,7 +5,7 @@
 
 mod segments;
 
-use super::state::{Protocol, Stream};
+use super::state::{Protocol, Reliable};
 use crate::order::EndpointCounters;
 use pauseframe_transport::{Connection, ConnectionFailure};
 use pauseframe_units::Time;
@@ -57,7 +57,7 @@ impl TcpEnd {
     }
 }
 
-impl Stream for TcpEnd {
+impl Reliable for TcpEnd {
     const HAS_OPERATIONS: bool = false;
     const FAILS_WHILE_CLOSING: bool = false;
 

@@ -3,9 +3,9 @@
 use super::{LifetimeCounters, TcpEnd};
 use crate::context::Context;
 use crate::endpoint::host::BlockedSocket;
-use crate::endpoint::life::SendStream;
+use crate::endpoint::life::SendReliable;
 use crate::endpoint::node::{BorrowedHost, EndpointToken};
-use crate::endpoint::state::{Protocol, Stream};
+use crate::endpoint::state::{Protocol, Reliable};
 use crate::frame::{CompactTcpSegment, FrameContent, Packet, PacketId};
 use crate::order::EndpointOpeningParameters;
 use crate::settings::NicQueue;
@@ -180,7 +180,7 @@ impl<'n> BorrowedHost<'n> {
     }
 }
 
-impl SendStream for TcpEnd {
+impl SendReliable for TcpEnd {
     #[inline(always)]
     fn send_available<'n>(host: &mut BorrowedHost<'n>, end: EndpointToken<'n>, ctx: &mut Context) {
         if host.endpoint_mut(end).blocked {
