@@ -11,7 +11,7 @@ LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/tools/limit_test
 
 MUTANTS ?= 100000
 
-.PHONY: help build demo test test-papers test-kernel night changed check docs gallery dist platforms generate bench bench-growth calibrate pitfalls recount switches clean
+.PHONY: help build demo test test-binaries test-papers test-kernel night changed check docs gallery dist platforms generate bench bench-growth calibrate pitfalls recount switches clean
 
 help:
 	@echo "make demo    TCP-Bolt beside four transports on the paper's fat tree: results/demo/report.html"
@@ -39,9 +39,14 @@ build: $(STAMP)/core
 demo: build
 	$(BIN)/pauseframe demo --out results/demo --force
 
-test: $(STAMP)/dev
+# The extension and the tests are built side by side: each build has stretches for one core.
+test:
+	$(MAKE) -j 2 $(STAMP)/dev test-binaries
 	cargo test --config "$(LIMIT)" --workspace --exclude pauseframe-python
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+test-binaries:
+	cargo test --quiet --workspace --exclude pauseframe-python --no-run
 
 test-papers: $(STAMP)/dev
 	$(BIN)/python -m pytest -m papers
@@ -55,6 +60,7 @@ night: $(STAMP)/dev
 	$(BIN)/python -m pytest -n auto -m night
 	MUTANTS=$(MUTANTS) MUTANTS_SEED=$$(date +%Y%m%d) $(BIN)/python -m pytest tests/test_readers.py --timeout 0 -k mutant
 	DRAWS=1000 $(BIN)/python -m pytest tests/test_reads_back.py --timeout 0
+	FAULTS=500 $(BIN)/python -m pytest tests/test_lint_faults.py -k single_faults
 	$(BIN)/python tests/test_damaged_results.py 10000
 
 changed:

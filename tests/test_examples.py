@@ -20,7 +20,11 @@ CODES = {"leaf0": {"PF010"}, "leaf1": {"PF011"}, "spine0": {"PF052", "PF017"}, "
 """The rules that find the fault of each switch of the example `sonic`."""
 
 
-@pytest.mark.parametrize("name", examples())
+LONG = {"tune": pytest.mark.night}
+"""Examples whose commands take tens of seconds."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=LONG.get(name, ())) for name in examples()])
 def test_the_commands_of_an_example_run_in_an_empty_folder(name, shell):  # noqa: F811
     page = shell(f"pauseframe example {name} && cat {name}/{README}")
     lines = re.findall(r"^    (pauseframe .*?)(?: +# exit code (\d).*)?$", page.partition("next: cd")[2], re.M)

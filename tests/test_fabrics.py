@@ -454,6 +454,7 @@ def test_help_has_examples():
         assert "Example" in text
 
 
+@pytest.mark.night
 def test_fig14_is_judged(tmp_path):
     experiments = tmp_path / "experiments"
     (experiments / "bolt").mkdir(parents=True)

@@ -1,9 +1,13 @@
-"""500 single faults in twelve generated fabrics: the right rule finds each; fabrics without faults are clean."""
+"""Single faults in twelve generated fabrics: the right rule finds each; fabrics without faults are clean.
+
+`FAULTS=500 pytest tests/test_lint_faults.py` tries five times as many: `make night`.
+"""
 
 from __future__ import annotations
 
 import copy
 import json
+import os
 import random
 import shutil
 import sys
@@ -25,6 +29,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SEED = 20261122
+ALL = 500
+COUNT = int(os.environ.get("FAULTS", ALL // 5))
+"""Faults that are tried, of the numbers below, which are for 500."""
 CLOS = {  # name: (leaves, spines, servers per leaf, faults)
     "clos-10": (8, 2, 4, 80),
     "clos-20": (16, 4, 4, 60),
@@ -106,7 +113,7 @@ def test_single_faults_are_found_by_the_right_rule(fabrics):
     for name, (base, faults, count) in fabrics.items():
         draw = random.Random(f"{SEED} {name}")
         mixed = draw.sample(faults, len(faults))
-        for number in range(count):
+        for number in range(count * COUNT // ALL):
             devices = Touched(tables_of(base))
             what, codes = mixed[number % len(mixed)](devices, draw)
             got = {finding.code for finding in judge(with_faults(base, devices)).findings}
@@ -115,9 +122,9 @@ def test_single_faults_are_found_by_the_right_rule(fabrics):
             if not got & codes:
                 missed.append((name, what, sorted(codes), sorted(got)))
     sys.stdout.write(f"seed {SEED}: {tried} faults, {len(missed)} missed: {missed}; {dict(by_rule)}\n")
-    assert tried == 500
-    assert len(missed) <= 5, missed
-    assert len(by_rule) >= 35
+    assert tried >= 0.9 * COUNT
+    assert len(missed) <= COUNT / 100, missed
+    assert len(by_rule) >= 25 + COUNT // 50
 
 
 NIGHTLY = [pytest.param(name, marks=pytest.mark.night) for name in ("clos-10", "jellyfish-10")]

@@ -722,6 +722,7 @@ def test_a_sweep_takes_plugins_along(tmp_path, aimd, keep_runs):
     assert "dctcp_py:dctcp_py" in compared.stdout
 
 
+@pytest.mark.night
 def test_tune_takes_plugins_along(tmp_path):
     """Workers load the plug-in, and the tuned parameter is its constant."""
     pytest.importorskip("numpy")

@@ -355,6 +355,7 @@ def test_mistakes_say_what_and_where(entry):
     assert WRONG[entry] in str(caught.value)
 
 
+@pytest.mark.night
 def test_unsafe_settings_cost_no_run(tmp_path):
     """Headroom below Annex O, buffers beyond the memory, and rings that can deadlock are rejected before any run."""
     lossless = SMALL.replace('"dctcp"', '"tcp_bolt"')
@@ -386,6 +387,7 @@ def compared(record):
     return {name: record[name] for name in ("recommended", "references", "sensitivity", "trials")}
 
 
+@pytest.mark.night
 def test_killed_and_resumed(tmp_path):
     """No run is computed twice, and the recommendation equals that of an undisturbed search."""
     file = tmp_path / "small.toml"
@@ -571,7 +573,7 @@ def test_the_first_screen_has_the_answer(tmp_path, browser):  # noqa: F811 - a f
     assert errors == []
 
 
-@pytest.mark.parametrize("target", ["sonic", "linux"])
+@pytest.mark.parametrize("target", ["sonic", pytest.param("linux", marks=pytest.mark.night)])
 def test_export_is_clean(tmp_path, target):
     text = SMALL.replace('"dctcp"', '"tcp_bolt"').replace(
         '"transport.delayed_ack_segments" = [1, 2]', '"switch.buffer.alpha" = [0.5, 2.0]'
