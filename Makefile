@@ -11,7 +11,7 @@ LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/tools/limit_test
 
 MUTANTS ?= 100000
 
-.PHONY: help build demo test test-binaries test-papers test-kernel night changed check docs gallery dist platforms generate bench bench-growth calibrate pitfalls recount switches clean
+.PHONY: help build demo test test-papers test-kernel night changed check docs gallery dist platforms generate bench bench-growth calibrate pitfalls recount switches clean
 
 help:
 	@echo "make demo    TCP-Bolt beside four transports on the paper's fat tree: results/demo/report.html"
@@ -39,14 +39,9 @@ build: $(STAMP)/core
 demo: build
 	$(BIN)/pauseframe demo --out results/demo --force
 
-# The extension and the tests are built side by side: each build has stretches for one core.
-test:
-	$(MAKE) -j 2 $(STAMP)/dev test-binaries
+test: $(STAMP)/dev
 	cargo test --config "$(LIMIT)" --workspace --exclude pauseframe-python
 	$(BIN)/python -m pytest -n auto --dist worksteal
-
-test-binaries:
-	cargo test --quiet --workspace --exclude pauseframe-python --no-run
 
 test-papers: $(STAMP)/dev
 	$(BIN)/python -m pytest -m papers
