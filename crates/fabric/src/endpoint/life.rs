@@ -120,7 +120,9 @@ impl<'n> BorrowedHost<'n> {
         let (side, before) = (state.key() & 1, state.flow);
         if !state.has_pending_operations() {
             self.report_counters(end, ctx);
-            self.endpoint_mut(end).discard_unreported_counters();
+            if S::DISCARDS_COUNTS_BETWEEN_FLOWS {
+                self.endpoint_mut(end).discard_unreported_counters();
+            }
             if !keeps_flows_of_operations::<S>(exchange.operation.is_some()) {
                 self.forget_flow(end, before);
             }

@@ -77,6 +77,8 @@ pub(crate) enum Protocol {
 pub(super) trait Reliable: Sized {
     /// Reads and writes of storage are the protocol's own operations; otherwise they are requests and replies.
     const HAS_OPERATIONS: bool;
+    /// What is counted between two flows (TCP's probes after a delayed last ACK) belongs to neither, not to the next one.
+    const DISCARDS_COUNTS_BETWEEN_FLOWS: bool;
     /// A failure is reported after the last flow has ended, too.
     const FAILS_WHILE_CLOSING: bool;
 
@@ -210,7 +212,7 @@ impl Endpoint {
         Some(EndpointCounters { flow, replies, delivered, ..self.protocol.take_counters() })
     }
 
-    /// What was counted between two flows belongs to neither.
+    /// Forgets what was counted since the last report.
     pub(super) fn discard_unreported_counters(&mut self) {
         self.told = self.protocol.delivered();
         self.protocol.take_counters();

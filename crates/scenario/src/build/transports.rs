@@ -98,8 +98,8 @@ fn rdma(spec: &RdmaSpec, mtu: Bytes, trims: bool) -> RdmaSettings {
     RdmaSettings { pair, ecn, cnp_priority: spec.cnp_priority }
 }
 
-/// Sets what follows from the longest path: initial windows of one BDP, the round-trip time by which HPCC divides, and
-/// the number of links with which the target delay of Swift grows.
+/// Sets what follows from the longest path: initial windows of one BDP, and the round-trip time and the number of links
+/// that controls of queue pairs follow.
 pub(super) fn fit_to_network(
     scenario: &Scenario,
     settings: &mut Settings,

@@ -97,6 +97,7 @@ impl QueuePairEnd {
 
 impl Reliable for QueuePairEnd {
     const HAS_OPERATIONS: bool = true;
+    const DISCARDS_COUNTS_BETWEEN_FLOWS: bool = false;
     const FAILS_WHILE_CLOSING: bool = true;
 
     #[inline(always)]

@@ -59,6 +59,7 @@ impl TcpEnd {
 
 impl Reliable for TcpEnd {
     const HAS_OPERATIONS: bool = false;
+    const DISCARDS_COUNTS_BETWEEN_FLOWS: bool = true;
     const FAILS_WHILE_CLOSING: bool = false;
 
     #[inline(always)]
