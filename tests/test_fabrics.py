@@ -505,8 +505,8 @@ def test_graphs_without_hosts_and_hosts_with_two_links(tmp_path):
     edges = [{"source": f"h{i}", "target": f"s{k}"} for i in range(2) for k in range(2)]
     dual.write_text(json.dumps({"nodes": nodes, "edges": [*edges, {"source": "s0", "target": "s1"}]}))
     done = cli("route", "plan", dual, "-o", tmp_path / "b", "--json")
-    assert (done.returncode, json.loads(done.stdout)["report"]["hosts"]) == (0, 4)
-    assert "2 hosts have several links" in done.stderr.replace("\n", " ")
+    assert (done.returncode, json.loads(done.stdout)["report"]["hosts"]) == (0, 2)
+    assert "2 hosts have several ports" in done.stderr.replace("\n", " ")
 
 
 def test_failures_of_groups_and_pairs(tmp_path):

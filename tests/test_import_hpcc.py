@@ -236,7 +236,13 @@ def test_topologies_of_forks(folder: Path) -> None:
     (folder / "config.toml").write_text(imported.toml)
     assert pf.run(folder / "config.toml").summary["flows_finished"] == 2
     (folder / "two.txt").write_text("3 1 3\n2\n0 2 25Gbps 1us 0\n1 2 25Gbps 1us 0\n0 2 25Gbps 1us 0\n")
-    assert "host 0 has 2 links" in _refused(folder, _config(), topology=folder / "two.txt")
+    two = _read(folder, _config(), topology=folder / "two.txt")
+    assert 'port_choice = "xor"' in two.toml
+    (folder / "flow.txt").write_text("2\n0 1 3 400000 2.0\n1 0 3 400000 2.0\n")
+    (folder / "two.toml").write_text(two.toml)
+    run = pf.run(folder / "two.toml")
+    assert run.summary["flows_finished"] == 2
+    assert {"0:0", "0:1"} & set(run.ports["port"])
     servers = "5 2 1 2 4 H100\n2 3 4\n0 2 2880Gbps 25ns 0\n1 2 2880Gbps 25ns 0\n0 3 25Gbps 1us 0\n1 4 25Gbps 1us 0\n"
     (folder / "servers.txt").write_text(servers)
     with pytest.raises(pf.FabricError, match='1 NVSwitches, such as "nvswitch2"'):

@@ -156,14 +156,12 @@ SCENARIOS = {
         "hosts = 4\nhosts = 8", "hosts = 4", "first.toml:7", "duplicate key", "each key and each table once"
     ),
     "an open quote": Case('name = "first', 'name = "first"', "first.toml:1", "not TOML", "ends with a quote"),
-    "a link twice": Case(
-        'kind = "custom"\nhosts = ["a", "b"]\nswitches = ["s"]\nlinks = [\n'
-        + 2 * '  { ends = ["a", "s"], rate = "10 Gbps", delay = "1 us" },\n'
-        + '  { ends = ["b", "s"], rate = "10 Gbps", delay = "1 us" },\n]\n\n',
+    "hosts that forward": Case(
+        'kind = "custom"\nhosts = ["a", "b", "c"]\nswitches = ["s", "t"]\nlinks = [["a", "s"], ["b", "s"], ["b", "t"], ["c", "t"]]\n\n',
         FABRIC,
         "topology",
-        'host "a" has 2 links',
-        "leave it one link",
+        'every path between "a" and "c" passes through other hosts',
+        "link them by switches",
     ),
     "an odd fat tree": Case(
         'kind = "fat_tree"\nk = 3', 'kind = "star"\nhosts = 4', "topology.k", "must be even", "at least 2"

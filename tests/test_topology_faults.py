@@ -40,7 +40,7 @@ def _scenario(folder: Path, name: str, text: str) -> Path:
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [
-        ("wired.txt", HOST_TO_HOST, 'host "0" has 2 links (to "3", "1"): a host has exactly one port'),
+        ("wired.txt", HOST_TO_HOST, 'host "0" has 2 links (to "3", "1"), one of them to a host'),
         ("outside.clab.yml", OUTSIDE, "links belongs below topology"),
         ("twice.clab.yml", TWICE, 'interface "leaf1:Ethernet0" is on two links, to "spine1" and to "spine2"'),
         ("servers.txt", NVSWITCH, '1 NVSwitches, such as "nvswitch2"'),

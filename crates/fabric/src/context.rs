@@ -26,6 +26,8 @@ pub(crate) struct Context {
     pub(crate) packet_hops: u64,
     /// By flow, if QCN is on: its two hosts, source first.
     pub(crate) hosts_of_flow: Vec<[NodeId; 2]>,
+    /// A packet that came by another port of its host than its endpoint sends by.
+    pub(crate) handed_over: Option<PacketId>,
     /// True while a drop in a lossless class can only be a simulator bug.
     covers: bool,
 }
@@ -56,6 +58,7 @@ impl Context {
             notes: PauseChangeLog::default(),
             packet_hops: 0,
             hosts_of_flow: Vec::new(),
+            handed_over: None,
             covers: plan.reservations.covers && !plan.has_one_way_flow_control(),
             settings: Arc::clone(settings),
             plan: Arc::clone(plan),

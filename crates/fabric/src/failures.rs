@@ -4,13 +4,16 @@
 //! packets for it. A host keeps its NIC queues, and its sockets wait. The PFC state of the link is reset: received pauses end, and waiting pause
 //! frames are discarded. When the link comes back, a switch whose ingress account still needs a pause sends one at once. Routing learns of each
 //! change after the convergence time and recomputes all shortest paths; packets in flight keep their path. If no path is left, packets take the old
-//! one up to the failure. A damaged frame occupies the wire and is discarded at the other end (IEEE 802.3 §3.2.9, FCS); every error is detected. Left
+//! one up to the failure. A host with several ports notices by its own means that one is dead ([`HostPortSettings`]) and moves its flows; the network
+//! stops to send to a dead port when routing learns of it. A damaged frame occupies the wire and is discarded at the other end (IEEE 802.3 §3.2.9, FCS); every error is detected. Left
 //! out: errors in bursts, forward error correction, replay at the link.
 
+use crate::plan::NetworkPlan;
+use crate::settings::HostPortSettings;
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{LinkId, NodeId, Span, Time};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The element that fails.
@@ -22,6 +25,18 @@ pub enum FailedElement {
     Node(NodeId),
 }
 
+impl FailedElement {
+    /// The links that fail.
+    pub(crate) fn links(self, topology: &Topology) -> Vec<LinkId> {
+        match self {
+            FailedElement::Link(link) => vec![link],
+            FailedElement::Node(node) => {
+                topology.nodes()[node].ports.iter().map(|port| port.link()).collect()
+            }
+        }
+    }
+}
+
 /// One failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ScheduledFailure {
@@ -31,6 +46,16 @@ pub struct ScheduledFailure {
     pub down: Time,
     /// When it is back, after `down`; `None`: never.
     pub up: Option<Time>,
+    /// Both ends of the link keep their carrier while it damages every frame. Routing does not notice, and hosts by LACP only.
+    pub is_silent: bool,
+}
+
+/// A link at a host with several ports.
+#[derive(Clone, Copy, Debug)]
+struct LinkOfHostPort {
+    /// The node of the port.
+    port: NodeId,
+    host: NodeId,
 }
 
 /// Planned failures and the current state of links.
@@ -44,27 +69,73 @@ pub(crate) struct FailureSchedule {
     down: Vec<u32>,
     /// Routes without failures.
     intact: Arc<NextHops>,
+    /// Links at hosts with several ports.
+    host_ports: BTreeMap<LinkId, LinkOfHostPort>,
+    /// Of these, those that LACP has found silent.
+    silent: BTreeSet<LinkId>,
+    settings: HostPortSettings,
+    seed: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum ScheduledLinkChange {
     Failure(u32),
     Reroute(u32),
+    /// A host looks at the carrier of this link.
+    HostLooks(LinkId),
+    /// LACP finds a link silent, or no longer.
+    Silence(LinkId, bool),
 }
 
 impl FailureSchedule {
     pub(crate) fn new(
         plan: Vec<ScheduledFailure>,
         convergence: Span,
-        links: usize,
+        network: &NetworkPlan,
         intact: Arc<NextHops>,
     ) -> FailureSchedule {
+        let NetworkPlan { topology, settings, .. } = network;
         let mut due = BTreeSet::new();
-        for (number, failure) in (0..).zip(&plan) {
+        for (number, failure) in (0..).zip(&plan).filter(|(_, failure)| !failure.is_silent) {
             due.insert((failure.down, ScheduledLinkChange::Failure(number * 2)));
             due.extend(failure.up.map(|up| (up, ScheduledLinkChange::Failure(number * 2 + 1))));
         }
-        FailureSchedule { plan, convergence, due, down: vec![0; links], intact }
+        let ports = topology.ports_of_hosts();
+        let links = ports.iter().flat_map(|(host, ports)| ports.iter().map(move |port| (*host, *port)));
+        let of_link = |(host, port): (NodeId, NodeId)| {
+            (topology.nodes()[port].ports[0].link(), LinkOfHostPort { port, host })
+        };
+        let (down, host_ports) = (vec![0; topology.links().len()], links.map(of_link).collect());
+        let (settings, seed) = (settings.host_ports, settings.seed);
+        let mut schedule = FailureSchedule {
+            plan,
+            convergence,
+            due,
+            down,
+            intact,
+            host_ports,
+            silent: BTreeSet::new(),
+            settings,
+            seed,
+        };
+        schedule.schedule_silent_failures(topology);
+        schedule
+    }
+
+    /// LACP finds silent failures, at both ends of the link at once: after three intervals without a LACPDU; and their end with the first one.
+    fn schedule_silent_failures(&mut self, topology: &Topology) {
+        for failure in self.plan.iter().filter(|failure| failure.is_silent) {
+            for link in failure.what.links(topology) {
+                let Some(LinkOfHostPort { host, .. }) = self.host_ports.get(&link) else { continue };
+                let found = self.settings.notices_silence(*host, failure.down, self.seed);
+                let over = failure.up.and_then(|up| self.settings.notices_first_lacpdu(*host, up, self.seed));
+                let Some(found) = found.filter(|found| over.is_none_or(|over| *found < over)) else {
+                    continue;
+                };
+                self.due.insert((found, ScheduledLinkChange::Silence(link, true)));
+                self.due.extend(over.map(|over| (over, ScheduledLinkChange::Silence(link, false))));
+            }
+        }
     }
 
     /// Time of the next change.
@@ -80,16 +151,28 @@ impl FailureSchedule {
     ) -> Option<LinkOrRouteChange> {
         self.next_network_change_time().filter(|time| *time <= now)?;
         let (_, due) = self.due.pop_first()?;
-        let ScheduledLinkChange::Failure(number) = due else {
-            return Some(LinkOrRouteChange::Reroute(self.compute_routes_without_failed_links(topology)));
-        };
-        self.due.insert((now + self.convergence, ScheduledLinkChange::Reroute(number)));
-        let links: Vec<LinkId> = match self.plan[(number / 2) as usize].what {
-            FailedElement::Link(link) => vec![link],
-            FailedElement::Node(node) => {
-                topology.nodes()[node].ports.iter().map(|port| port.link()).collect()
+        let number = match due {
+            ScheduledLinkChange::Failure(number) => number,
+            ScheduledLinkChange::Reroute(_) => {
+                let routes = self.compute_routes_without_failed_links(topology);
+                return Some(LinkOrRouteChange::Reroute(routes, self.dead_host_ports()));
+            }
+            ScheduledLinkChange::Silence(link, begins) => {
+                if begins {
+                    self.silent.insert(link);
+                } else {
+                    self.silent.remove(&link);
+                }
+                self.due.insert((now, ScheduledLinkChange::HostLooks(link)));
+                let routes = self.compute_routes_without_failed_links(topology);
+                return Some(LinkOrRouteChange::Reroute(routes, self.dead_host_ports()));
+            }
+            ScheduledLinkChange::HostLooks(link) => {
+                return Some(LinkOrRouteChange::HostPort(self.host_ports[&link].port, self.is_down(link)));
             }
         };
+        self.due.insert((now + self.convergence, ScheduledLinkChange::Reroute(number)));
+        let links = self.plan[(number / 2) as usize].what.links(topology);
         let mut changed = Vec::new();
         for link in links {
             let down = &mut self.down[link.0 as usize];
@@ -101,7 +184,22 @@ impl FailureSchedule {
                 changed.extend((*down == 0).then_some((link, false)));
             }
         }
+        for (link, _) in &changed {
+            let Some(LinkOfHostPort { host, .. }) = self.host_ports.get(link) else { continue };
+            let noticed = self.settings.notices_carrier(*host, now, self.seed);
+            self.due.extend(noticed.map(|at| (at, ScheduledLinkChange::HostLooks(*link))));
+        }
         Some(LinkOrRouteChange::Links(changed))
+    }
+
+    /// Whether the ends of a link of a host know it as dead, once they have looked.
+    fn is_down(&self, link: LinkId) -> bool {
+        self.down[link.0 as usize] > 0 || self.silent.contains(&link)
+    }
+
+    /// The nodes of ports of hosts with several, and whether their link is down.
+    fn dead_host_ports(&self) -> Vec<(NodeId, bool)> {
+        self.host_ports.iter().map(|(link, of)| (of.port, self.is_down(*link))).collect()
     }
 
     /// The links that are down now.
@@ -126,6 +224,8 @@ impl FailureSchedule {
 pub(crate) enum LinkOrRouteChange {
     /// These links go down (true) or come back.
     Links(Vec<(LinkId, bool)>),
-    /// New routes.
-    Reroute(Arc<NextHops>),
+    /// New routes, and for the nodes of ports of hosts with several whether their link is down.
+    Reroute(Arc<NextHops>, Vec<(NodeId, bool)>),
+    /// A host has noticed whether the link of its port is down.
+    HostPort(NodeId, bool),
 }

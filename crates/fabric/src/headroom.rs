@@ -373,7 +373,7 @@ impl NetworkPlan {
         if let Some(receiver) = self.slow_receiver_settings(port) {
             return (
                 PauseThresholds::thresholds_for_dedicated_buffer(
-                    receiver.buffer,
+                    Bytes(receiver.buffer.0 / self.port_count_of_host(receiver.host)),
                     needed.headroom_bytes(),
                     max_frame,
                 ),

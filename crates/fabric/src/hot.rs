@@ -88,6 +88,8 @@ pub(crate) struct HotPathSettings {
     pub(crate) qcn: bool,
     /// Some hosts drain slowly.
     pub(crate) slow_receivers: bool,
+    /// Some hosts have several ports.
+    pub(crate) several_ports: bool,
     /// Mask applied to a class for ingress accounts: 0 with link pause, which has one account per link.
     pub(crate) account_mask: u8,
     /// Frames on some link are captured or damaged.
@@ -188,6 +190,7 @@ impl HotPathSettings {
             stackless: settings.tx_delay == Span::ZERO && settings.tx_jitter == Span::ZERO,
             qcn: settings.qcn.is_some(),
             slow_receivers: !settings.receivers.is_empty(),
+            several_ports: plan.has_hosts_with_several_ports(),
             account_mask: if settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) { 0 } else { u8::MAX },
             slow_paths: false,
             can_refuse: false,

@@ -22,6 +22,7 @@ mod failures;
 mod flow;
 mod frame;
 mod headroom;
+pub mod host_ports;
 mod hot;
 mod ideal;
 mod ids;
@@ -75,11 +76,11 @@ pub use port_names::{all_ports_of_topology, matches_glob, ports_matching_globs};
 pub use queue::QueueDiscipline;
 pub use records::FlowRecords;
 pub use settings::{
-    BufferPolicy, ClassSettings, Ets, EtsGroup, FrameOverhead, HeadroomPoolSettings, HostLinkJitterSettings,
-    IdealOutputQueuedBuffer, NicQueue, ObeyedPausePriorities, PauseRule, PauseStorm, PerPortBuffer, PfcPorts,
-    PfcSettings, PfcWatchdogSettings, ProtocolSettings, QcnSettings, RdmaSettings, Scheduler, Settings,
-    SharedBuffer, SlowReceiverSettings, StrictPriorityScheduler, TransportSettings, UdpSettings, VlanChoice,
-    VlanRoutes, WatchdogAction,
+    BufferPolicy, ClassSettings, Ets, EtsGroup, FrameOverhead, HashPolicy, HeadroomPoolSettings,
+    HostLinkJitterSettings, HostPortSettings, IdealOutputQueuedBuffer, NicQueue, ObeyedPausePriorities,
+    PauseRule, PauseStorm, PerPortBuffer, PfcPorts, PfcSettings, PfcWatchdogSettings, PortChoice,
+    ProtocolSettings, QcnSettings, RdmaSettings, Scheduler, Settings, SharedBuffer, SlowReceiverSettings,
+    StrictPriorityScheduler, TransportSettings, UdpSettings, VlanChoice, VlanRoutes, WatchdogAction,
 };
 pub use thread_pool::CatchPanic;
 pub use wire::capture::{CapturedFlowHeaders, CapturedFrame, CapturedFrameContent};

@@ -22,7 +22,7 @@ use crate::observers::pause_tree::PauseIntervalLog;
 use crate::observers::sampler::Sampler;
 use crate::observers::states::StateLog;
 use crate::observers::view::{ObserverView, PartitionByNode};
-use crate::order::EndpointReport;
+use crate::order::{EndpointReport, EndpointReroute};
 use crate::partition::Partition;
 use crate::plan::NetworkPlan;
 use crate::rows::TrafficPathTable;
@@ -35,7 +35,7 @@ use crate::worker::{PartitionWorker, swap_outboxes_and_inboxes};
 use pauseframe_engine::{Fingerprint, RunCallbackDecision, RunEnding, RunLimits, RunProgress};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
-use pauseframe_units::{IndexVec, LinkId, PortId, Span, Time};
+use pauseframe_units::{IndexVec, LinkId, NodeId, PortId, Span, Time};
 use std::sync::Arc;
 
 /// Maximum number of windows that a single partition runs at once while no application is notified.
@@ -147,7 +147,7 @@ impl Network {
     /// Divides an idle network into partitions: `partition_of` is the partition of each node, from 0 on. Results do not change.
     ///
     /// # Panics
-    /// If the network has been configured or run before, its applications react too fast, or a partition has no node.
+    /// If the network has been configured or run before, its applications react too fast, a partition has no node, or a host lies in two.
     pub fn divide_into_partitions(&mut self, partition_of: &[u16]) {
         assert!(self.has_not_started(), "a network is divided before anything else");
         assert!(
@@ -160,6 +160,15 @@ impl Network {
             "every partition has a node"
         );
         self.partition_of = partition_of.iter().copied().collect();
+        let of = |port: &NodeId| self.partition_of[*port];
+        assert!(
+            self.plan
+                .topology
+                .ports_of_hosts()
+                .iter()
+                .all(|(host, ports)| ports.iter().all(|port| of(port) == of(host))),
+            "the ports of a host share a partition"
+        );
         let partition =
             |_| Partition::new(&self.plan, &self.routes, self.stride, self.workloads, self.reaction);
         self.workers = (0..count)
@@ -462,7 +471,11 @@ impl Network {
             self.workers.iter_mut().map(|worker| worker.partition.ctx.queue.set_now(now)).collect();
         match change {
             LinkOrRouteChange::Links(links) => self.set_link_states(&links, now),
-            LinkOrRouteChange::Reroute(routes) => self.reroute(&routes, now),
+            LinkOrRouteChange::Reroute(routes, ports) => self.reroute(&routes, &ports, now),
+            LinkOrRouteChange::HostPort(port, is_down) => {
+                let changed = self.traffic.on_host_port_noticed(port, is_down, now);
+                self.reroute_endpoints(&changed, now);
+            }
         }
         for (worker, last) in self.workers.iter_mut().zip(last) {
             worker.partition.ctx.queue.set_now(last);
@@ -505,17 +518,18 @@ impl Network {
         }
     }
 
-    fn reroute(&mut self, routes: &Arc<NextHops>, now: Time) {
+    fn reroute(&mut self, routes: &Arc<NextHops>, host_ports: &[(NodeId, bool)], now: Time) {
         self.routes = Arc::clone(routes);
         self.workers.iter_mut().for_each(|worker| worker.partition.switching.routes = Arc::clone(routes));
-        let changed = self.traffic.reroute_open_flows(routes, now);
+        let changed = self.traffic.on_new_routes(routes, host_ports, now);
         self.assign_paths_to_external_programs(now);
+        self.reroute_endpoints(&changed, now);
+    }
+
+    fn reroute_endpoints(&mut self, changed: &[EndpointReroute], now: Time) {
         self.dispatch_orders(now);
-        for (host, endpoint_key, row) in changed {
-            self.workers[usize::from(self.partition_of[host])]
-                .partition
-                .endpoints
-                .set_endpoint_path(endpoint_key, row);
+        for reroute in changed {
+            self.workers[usize::from(self.partition_of[reroute.holder])].partition.reroute_endpoint(reroute);
         }
     }
 

@@ -35,6 +35,8 @@ pub(crate) enum EndpointOrder {
 #[derive(Debug)]
 pub(crate) struct EndpointOpeningParameters {
     pub(crate) spec: FlowSpec,
+    /// The nodes of the ports that its packets leave and reach: hosts, or their further ports.
+    pub(crate) ports: [NodeId; 2],
     pub(crate) route: u32,
     pub(crate) picked: PickedVlanAndClass,
     pub(crate) exchange: EndpointExchange,
@@ -49,6 +51,19 @@ pub(crate) struct TimedEndpointOrder {
     pub(crate) host: NodeId,
     pub(crate) endpoint_key: u32,
     pub(crate) order: EndpointOrder,
+}
+
+/// New ports and a new path of an endpoint.
+#[derive(Debug)]
+pub(crate) struct EndpointReroute {
+    /// The node of the port by which it sends until now.
+    pub(crate) holder: NodeId,
+    pub(crate) endpoint_key: u32,
+    /// The nodes of the ports that its packets leave and reach from now on.
+    pub(crate) ports: [NodeId; 2],
+    pub(crate) route: u32,
+    /// Its VLAN, if that changes.
+    pub(crate) picked: Option<PickedVlanAndClass>,
 }
 
 /// Updates for all partitions before the next window.

@@ -13,6 +13,7 @@ use crate::external::ExternalStack;
 use crate::frame::{FrameContent, PacketId};
 use crate::hot::PrefetchDistance;
 use crate::ids::{HostId, SlotId, SwitchOrHost};
+use crate::order::EndpointReroute;
 use crate::plan::NetworkPlan;
 use crate::prefetch::{self, ShortPrefetchState};
 use crate::switching::PartitionSwitches;
@@ -135,7 +136,32 @@ impl Partition {
             SwitchOrHost::Switch(_) => BorrowedSwitch::new(node, switching).forward_packet(port, index, ctx),
             SwitchOrHost::Host(_) => {
                 BorrowedHost::new(node, port, endpoints).on_nic_receive(index, ctx);
+                if ctx.hot.several_ports {
+                    self.deliver_handed_over_packet();
+                }
             }
+        }
+    }
+
+    /// Delivers a packet that came by another port of its host.
+    #[inline(never)]
+    fn deliver_handed_over_packet(&mut self) {
+        let Some(index) = self.ctx.handed_over.take() else { return };
+        let key = self.ctx.packets[index].destination_endpoint_key();
+        let owner = key.and_then(|key| self.endpoints.find_local_host_of_endpoint_key(key));
+        let (mut host, ctx) = self.borrow_host(owner.expect("the port that received it has looked"));
+        host.deliver_packet(index, ctx);
+    }
+
+    /// Gives an endpoint another path, and if need be another port of its host.
+    pub(crate) fn reroute_endpoint(&mut self, reroute: &EndpointReroute) {
+        self.endpoints.set_endpoint_path(reroute);
+        let [holder, next] =
+            [reroute.holder, reroute.ports[0]].map(|node| self.ctx.plan.host_id_of_node(node));
+        if holder != next {
+            self.borrow_host(holder).0.release_endpoint(reroute.endpoint_key);
+            let (mut host, ctx) = self.borrow_host(next);
+            host.adopt_endpoint(reroute, ctx);
         }
     }
 
@@ -229,6 +255,8 @@ impl Partition {
                 }
                 return;
             }
+            // It may have moved to another port since.
+            let host = self.endpoints.find_local_host_of_endpoint_key(endpoint_key).unwrap_or(host);
             let (mut host, ctx) = self.borrow_host(host);
             host.execute_due_endpoint_orders(endpoint_key, orders, ctx);
         }
@@ -261,6 +289,12 @@ impl Partition {
 
     /// Handles events that name their host.
     fn handle_host_event(&mut self, host: HostId, event: Event) {
+        let host = match event {
+            Event::HostDrain(_) if self.ctx.hot.several_ports => {
+                self.endpoints.port_of_drained_frame(host, &self.ctx.packets, &self.ctx.plan)
+            }
+            _ => host,
+        };
         let (mut host, ctx) = self.borrow_host(host);
         match event {
             Event::HostReceive(_) => host.on_rx_stack_done(ctx),
@@ -269,6 +303,9 @@ impl Partition {
             Event::RateRelease(limiter) => host.on_rate_limiter_release(limiter.nic_queue, ctx),
             Event::RateTimer(limiter) => host.on_rate_limiter_timer(limiter.nic_queue, ctx),
             _ => unreachable!("it names no host"),
+        }
+        if self.ctx.hot.several_ports {
+            self.deliver_handed_over_packet();
         }
     }
 

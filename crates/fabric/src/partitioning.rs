@@ -47,7 +47,15 @@ impl NetworkPlan {
                 }
             }
         }
-        partition_of.into_iter().map(|partition| partition.unwrap_or(0)).collect()
+        let mut partition_of: Vec<u16> =
+            partition_of.into_iter().map(|partition| partition.unwrap_or(0)).collect();
+        // The ports of a host share its endpoints.
+        for (host, ports) in topology.ports_of_hosts() {
+            for port in ports {
+                partition_of[port.0 as usize] = partition_of[host.0 as usize];
+            }
+        }
+        partition_of
     }
 }
 

@@ -34,7 +34,7 @@ pub struct NetworkPlan {
     pub(crate) number: IndexVec<NodeId, u32>,
     /// The nodes that are switches, by switch index.
     pub(crate) switches: Vec<NodeId>,
-    /// The nodes that are hosts, by host index.
+    /// The nodes that are hosts or further ports of hosts, by host index.
     pub(crate) hosts: Vec<NodeId>,
     pub(crate) reservations: BufferReservations,
     /// Maximum jitter in the send stack of a host.
@@ -180,8 +180,9 @@ impl NetworkPlan {
     /// Maximum jitter of frames on the wire from `port`.
     pub(crate) fn max_wire_jitter(&self, port: PortId) -> Span {
         let rows = &self.settings.wire_jitters;
-        let of_host =
-            |host: NodeId| rows.binary_search_by_key(&host, |own| own.host).ok().map(|row| &rows[row]);
+        let of_host = |node: NodeId| {
+            rows.binary_search_by_key(&self.topology.host_of(node), |own| own.host).ok().map(|row| &rows[row])
+        };
         let (from, to) = (self.topology.owner(port), self.topology.peer(port));
         if self.switch_id_of_node(from).is_some() {
             of_host(to).map_or(Span::ZERO, |own| own.to_host)
@@ -203,8 +204,18 @@ impl NetworkPlan {
         if self.settings.receivers.is_empty() {
             return None;
         }
-        let owner = self.topology.peer(port);
+        let owner = self.topology.host_of(self.topology.peer(port));
         self.settings.receivers.iter().find(|receiver| receiver.host == owner)
+    }
+
+    /// The number of ports of a host.
+    pub(crate) fn port_count_of_host(&self, host: NodeId) -> u64 {
+        self.hosts.iter().filter(|node| self.topology.host_of(**node) == host).count() as u64
+    }
+
+    /// Whether some host has several ports.
+    pub(crate) fn has_hosts_with_several_ports(&self) -> bool {
+        self.hosts.iter().any(|node| self.topology.host_of(*node) != *node)
     }
 
     /// Whether the network is so large that visiting all its state mostly misses the cache.
@@ -279,7 +290,8 @@ fn create_telemetry_stamper(settings: &Settings, topology: &Topology) -> Option<
     let is_read =
         settings.transports.iter().any(|t| t.rdma().is_some_and(|rdma| rdma.pair.telemetry_bytes > 0));
     let rate = |port: PortId| topology.channel(port).rate;
-    let host_rates = topology.hosts().flat_map(|host| &topology.nodes()[host].ports).map(|port| rate(*port));
+    let host_rates =
+        topology.host_ports().flat_map(|host| &topology.nodes()[host].ports).map(|port| rate(*port));
     let rates = (0..topology.port_count() as u32).map(|port| rate(PortId(port)));
     let [host, link] = [host_rates.max(), rates.max()].map(|most| most.unwrap_or(BitRate(1)));
     is_read.then(|| TelemetryStamper::create_stamper_for_fastest_links(host, link))

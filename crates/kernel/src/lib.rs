@@ -18,4 +18,4 @@ mod stack;
 pub use machine::{Machine, MachineError};
 pub use process::Process;
 pub use setup::{HOSTS_MAX, Setup};
-pub use stack::{CONTROL_MAC, KernelStack, ipv4, mac};
+pub use stack::{CONTROL_MAC, KernelStack};

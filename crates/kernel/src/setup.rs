@@ -2,7 +2,8 @@
 
 use crate::machine::{Machine, MachineError, NETWORK_SOCKET, TIME_SOCKET};
 use crate::process::Process;
-use crate::stack::{CONTROL_MAC, KernelStack, Timing, ipv4, mac};
+use crate::stack::{CONTROL_MAC, KernelStack, Timing};
+use pauseframe_fabric::host_ports::bond::{ipv4, mac};
 use pauseframe_units::NodeId;
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -4,6 +4,7 @@ use crate::control::{self, Command, Report};
 use crate::machine::{Machine, MachineError};
 use crate::samples;
 use crate::setup::RunFolder;
+use pauseframe_fabric::host_ports::bond::ipv4;
 use pauseframe_fabric::{
     ExternalStack, ExternalStackFailure, ExternalStackFrame, ExternalStackOrder, ExternalStackReport,
     ExternalStackSamples,
@@ -21,18 +22,6 @@ const BOOT_MAX: u64 = 600 * BOOT_GRID;
 const PICOSECONDS: u64 = 1_000;
 /// Nanoseconds that counters need at most from the agent to the network.
 const COUNT_AHEAD: u64 = 2_000;
-
-/// The IPv4 address of a node: as in packet captures.
-pub fn ipv4(node: NodeId) -> [u8; 4] {
-    let [_, a, b, c] = node.0.to_be_bytes();
-    [10, a, b, c]
-}
-
-/// The MAC address of a node: as in packet captures.
-pub fn mac(node: NodeId) -> [u8; 6] {
-    let [_, a, b, c] = node.0.to_be_bytes();
-    [2, 0, 0, a, b, c]
-}
 
 /// The MAC address of the device that the agent talks by.
 pub const CONTROL_MAC: [u8; 6] = [2, 0xff, 0xff, 0, 0, 0];

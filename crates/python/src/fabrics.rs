@@ -100,11 +100,13 @@ impl Topology {
 
     fn nodes(&self) -> Vec<(String, &'static str, Option<u8>)> {
         let kind = |kind| if kind == NodeKind::Host { "host" } else { "switch" };
-        self.graph.nodes().iter().map(|node| (node.name.clone(), kind(node.kind), node.level)).collect()
+        // A further port of a host belongs to that host.
+        let nodes = self.graph.nodes().iter().filter(|node| node.port_of.is_none());
+        nodes.map(|node| (node.name.clone(), kind(node.kind), node.level)).collect()
     }
 
     fn links(&self) -> Vec<(String, String, u64, f64)> {
-        let name = |node: NodeId| self.graph.nodes()[node].name.clone();
+        let name = |node: NodeId| self.graph.nodes()[self.graph.host_of(node)].name.clone();
         let row = |link: &pauseframe_topology::Link| {
             let [a, b] = link.ends.map(name);
             (a, b, link.channels[0].rate.0, link.channels[0].delay.as_us_f64())
@@ -147,11 +149,13 @@ impl Topology {
     }
 
     fn with_single_ports(&self) -> PyResult<Topology> {
-        let (graph, labels, split) = self.labels.split_hosts(&self.graph).map_err(wrong)?;
+        let (graph, labels) = self.labels.split_hosts(&self.graph).map_err(wrong)?;
         let mut notes = self.notes.clone();
-        if split > 0 {
+        let several = graph.ports_of_hosts().len();
+        if several > 0 {
             notes.push(format!(
-                "{split} hosts have several links: the first keeps the name, each further port is a host of its own (\"NAME.PORT\")"
+                "{several} hosts have several ports: the first keeps the name, each further one is a destination of its own \
+                 (\"NAME.PORT\")"
             ));
         }
         Ok(Topology { graph: Arc::new(graph), labels: Arc::new(labels), notes })

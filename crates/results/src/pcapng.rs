@@ -15,6 +15,7 @@ use etherparse::{
     EtherType, Ethernet2Header, IpDscp, IpEcn, IpNumber, Ipv4Header, SingleVlanHeader, TcpHeader,
     TcpOptionElement, UdpHeader, VlanId, VlanPcp,
 };
+use pauseframe_fabric::host_ports::bond::{ipv4, mac, tcp_ports};
 use pauseframe_fabric::{CapturedFlowHeaders, CapturedFrame, CapturedFrameContent};
 use pauseframe_topology::Topology;
 use pauseframe_transport::{EcnCodepoint, ReceiveBuffer, Segment, TcpConfig, TcpFlags, TcpOptions};
@@ -380,24 +381,6 @@ fn datagram_headers(headers: &CapturedFlowHeaders, len: u32) -> (Vec<u8>, usize)
     bytes.extend(udp.to_bytes());
     let length = (bytes.len() + payload.len()).max(MIN_FRAME);
     (bytes, length)
-}
-
-/// TCP ports of the side that opened the connection (ephemeral: RFC 6335 §6) and of the other side; the first
-/// 270 million flows have different pairs.
-pub(super) fn tcp_ports(flow: u32) -> (u16, u16) {
-    let client = 49_152 + (flow & 0x3fff);
-    let server = 20_000 + ((flow >> 14) & 0x3fff);
-    (client as u16, server as u16)
-}
-
-fn mac(node: NodeId) -> [u8; 6] {
-    let [_, a, b, c] = node.0.to_be_bytes();
-    [0x02, 0, 0, a, b, c]
-}
-
-fn ipv4(node: NodeId) -> [u8; 4] {
-    let [_, a, b, c] = node.0.to_be_bytes();
-    [10, a, b, c]
 }
 
 fn io_error(error: PcapError) -> io::Error {

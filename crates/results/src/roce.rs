@@ -3,14 +3,13 @@
 //!
 //! Captured RoCE frames are not cut and have a payload of zeros, because the ICRC is at the end of the frame.
 
-use super::pcapng::{ip_header, packet_headers, tcp_ports};
+use super::pcapng::{ip_header, packet_headers};
 use etherparse::{IpNumber, Ipv4Header, UdpHeader};
 use flate2::Crc;
 use pauseframe_fabric::CapturedFlowHeaders;
+use pauseframe_fabric::host_ports::bond::{ROCE_PORT, tcp_ports};
 use pauseframe_rdma::{Opcode, Packet};
 
-/// UDP destination port (IANA).
-const PORT: u16 = 4791;
 const DEFAULT_PARTITION: u16 = 0xffff;
 /// The BECN bit, which is set in a CNP.
 const BECN: u8 = 0x40;
@@ -26,7 +25,8 @@ pub(super) fn frame(headers: &CapturedFlowHeaders, packet: &Packet, telemetry: u
     let ip = ip_header(headers, length, IpNumber::UDP, dscp);
     // The UDP source port serves as the flow's entropy for ECMP; a UDP checksum of 0 means none.
     let (from, _) = tcp_ports(headers.flow);
-    let udp = UdpHeader { source_port: from, destination_port: PORT, length: length as u16, checksum: 0 };
+    let udp =
+        UdpHeader { source_port: from, destination_port: ROCE_PORT, length: length as u16, checksum: 0 };
     let check = icrc(&ip, &udp, &transport);
     let mut frame = packet_headers(headers, &ip);
     frame.extend(udp.to_bytes());

@@ -69,11 +69,17 @@ impl NextHops {
             }
             graph.distances(*to, &mut distance, &mut queue);
             let apart = edges.iter().position(|from| distance[*from as usize] == u32::MAX);
-            if let Some(from) = apart.filter(|_| intact.is_none()) {
+            // Ports of one host may lie in planes without a link between them.
+            if let Some(from) = apart.filter(|_| intact.is_none() && !has_further_ports(topology)) {
                 return Err(unreachable(topology, &graph, from as u32, row as u32));
             }
             for at in 0..switches as u32 {
                 let here = distance[at as usize];
+                if here == u32::MAX && intact.is_none() {
+                    all_distances.push(here);
+                    first.push(ports.len() as u32);
+                    continue;
+                }
                 if let Some(intact) = intact.filter(|_| here == u32::MAX) {
                     ports.extend(intact.fabric_ports(at, row as u32));
                     all_distances.push(intact.distance[row * switches + at as usize]);
@@ -124,7 +130,7 @@ impl NextHops {
         &self.ports[self.first[row] as usize..self.first[row + 1] as usize]
     }
 
-    /// Number of links on a shortest path between two hosts; 0 from a host to itself.
+    /// Number of links on a shortest path between two hosts; 0 from a host to itself, `u32::MAX` between planes without a link.
     ///
     /// # Panics
     /// If `from` or `to` is not a host.
@@ -138,7 +144,7 @@ impl NextHops {
             return 1;
         }
         let row = self.graph.attachment_row(far).map_or(0, |row| row as usize);
-        self.distance[row * self.graph.len() + near as usize] + 2
+        self.distance[row * self.graph.len() + near as usize].saturating_add(2)
     }
 
     /// Writes the egress ports of the path that a flow takes from host `from` to host `to` into `out`: the
@@ -166,6 +172,10 @@ impl NextHops {
             at = topology.peer(port);
         }
     }
+}
+
+fn has_further_ports(topology: &Topology) -> bool {
+    topology.nodes().iter().any(|node| node.port_of.is_some())
 }
 
 fn downlinks(graph: &SwitchGraph, topology: &Topology) -> Vec<PortId> {

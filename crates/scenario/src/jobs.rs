@@ -184,7 +184,14 @@ fn totals(report: &RankReport, now: Time) -> Totals {
 /// switches.
 fn ideal_hardware(hosts: &[u32], parts: &Parts) -> Option<IdealNetwork> {
     let topology: &Topology = &parts.topology;
-    let rate = |&host: &u32| topology.channel(topology.nodes()[NodeId(host)].ports[0]).rate;
+    let further = topology.ports_of_hosts();
+    let rate = |&host: &u32| {
+        let own = [NodeId(host)];
+        let ports = further.get(&own[0]).map_or(own.as_slice(), Vec::as_slice).iter();
+        pauseframe_units::BitRate(
+            ports.map(|port| topology.channel(topology.nodes()[*port].ports[0]).rate.0).sum(),
+        )
+    };
     Some(IdealNetwork { latency: Span::ZERO, rate: hosts.iter().map(rate).min()?, sharing: Sharing::Nics })
 }
 

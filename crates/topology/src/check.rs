@@ -1,11 +1,11 @@
 //! Checks a topology that a user wrote by hand, and reports every mistake at once with the nodes concerned.
 //!
-//! The rules are those of the simulator: a host has one NIC port and never forwards. A fabric may also
+//! The rules are those of the simulator: a host never forwards, whatever its number of ports. A fabric may also
 //! consist of two hosts linked back to back.
 
 use crate::{NodeKind, Topology};
 use pauseframe_units::{Id, IndexVec, NodeId};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 
 /// A reason why a topology cannot be simulated.
@@ -48,18 +48,29 @@ pub enum TopologyError {
         /// The host.
         host: String,
     },
-    /// A host has more than one link.
+    /// A host with several links has one to another host.
     #[error(
-        "host {host:?} has {count} links (to {peers}): a host has exactly one port and never forwards; \
-         leave it one link, or make it a switch"
+        "host {host:?} has {count} links (to {peers}), one of them to a host: traffic would have to pass through it, and \
+         hosts never forward; link hosts to switches only, or make it a switch"
     )]
-    HostWithSeveralLinks {
+    HostWiredToHost {
         /// The host.
         host: String,
         /// Number of links at the host.
         count: usize,
         /// The hosts' neighbours, for the error message.
         peers: String,
+    },
+    /// Two hosts are connected through hosts only.
+    #[error(
+        "every path between {one:?} and {other:?} passes through other hosts, and hosts never forward (as they do in BCube): \
+         link them by switches, or make the nodes that forward switches"
+    )]
+    OnlyThroughHosts {
+        /// A host.
+        one: String,
+        /// A host that it cannot reach.
+        other: String,
     },
     /// The graph is not connected. `one` and `other` are hosts, or switches of a part that has no host.
     #[error("there is no path between {one:?} and {other:?}: add a link between their parts")]
@@ -79,7 +90,8 @@ pub fn check(topology: &Topology) -> Vec<TopologyError> {
     }
     errors.extend(bad_links(topology));
     errors.extend(bad_hosts(topology));
-    errors.extend(parts(topology));
+    let apart = parts(topology);
+    errors.extend(if apart.is_empty() { only_through_hosts(topology).into_iter().collect() } else { apart });
     errors
 }
 
@@ -112,34 +124,52 @@ fn bad_links(topology: &Topology) -> Vec<TopologyError> {
     errors
 }
 
+/// The first host with several links of which one leads to another host.
+pub(crate) fn wired_hosts(topology: &Topology) -> Option<TopologyError> {
+    bad_hosts(topology).into_iter().find(|error| matches!(error, TopologyError::HostWiredToHost { .. }))
+}
+
 fn bad_hosts(topology: &Topology) -> Vec<TopologyError> {
-    let of_host = |host: NodeId| match topology.nodes()[host].ports.len() {
-        0 => Some(TopologyError::HostWithoutLink { host: name(topology, host) }),
-        1 => None,
-        _ => Some(several_links(topology, host)),
+    let is_host = |node: NodeId| topology.nodes()[node].kind == NodeKind::Host;
+    let of_host = |host: NodeId| match topology.nodes()[host].ports.as_slice() {
+        [] => Some(TopologyError::HostWithoutLink { host: name(topology, host) }),
+        [_] => None,
+        ports => {
+            ports.iter().any(|port| is_host(topology.peer(*port))).then(|| host_wired_to_host(topology, host))
+        }
     };
     topology.hosts().filter_map(of_host).collect()
 }
 
-fn several_links(topology: &Topology, host: NodeId) -> TopologyError {
+fn host_wired_to_host(topology: &Topology, host: NodeId) -> TopologyError {
     let ports = &topology.nodes()[host].ports;
     let peers: Vec<_> = ports.iter().map(|p| format!("{:?}", name(topology, topology.peer(*p)))).collect();
-    TopologyError::HostWithSeveralLinks {
-        host: name(topology, host),
-        count: ports.len(),
-        peers: peers.join(", "),
-    }
+    TopologyError::HostWiredToHost { host: name(topology, host), count: ports.len(), peers: peers.join(", ") }
 }
 
-/// The first host with several links of which one leads to another host: its ports cannot act as separate hosts,
-/// because the link between the hosts would lead nowhere.
-pub(crate) fn host_wired_to_host(topology: &Topology) -> Option<TopologyError> {
-    let is_host = |node: NodeId| topology.nodes()[node].kind == NodeKind::Host;
-    let is_wired = |host: &NodeId| {
-        let ports = &topology.nodes()[*host].ports;
-        ports.len() > 1 && ports.iter().any(|port| is_host(topology.peer(*port)))
-    };
-    topology.hosts().find(is_wired).map(|host| several_links(topology, host))
+/// Two hosts of which no ports lie in one part, where parts end at hosts; ports in several parts are planes.
+fn only_through_hosts(topology: &Topology) -> Option<TopologyError> {
+    let mut part: IndexVec<NodeId, Option<u32>> = IndexVec::filled(None, topology.nodes().len());
+    for (number, start) in (0..).zip(topology.switches()) {
+        let mut waiting = vec![start];
+        while let Some(at) = waiting.pop() {
+            if topology.nodes()[at].kind == NodeKind::Switch && part[at].is_none() {
+                part[at] = Some(number);
+                waiting.extend(topology.nodes()[at].ports.iter().map(|port| topology.peer(*port)));
+            }
+        }
+    }
+    // Hosts with the same parts are alike; one host back to back with another is in none.
+    let mut by_parts: BTreeMap<BTreeSet<u32>, NodeId> = BTreeMap::new();
+    for host in topology.hosts() {
+        let ports = topology.nodes()[host].ports.iter();
+        by_parts.entry(ports.filter_map(|port| part[topology.peer(*port)]).collect()).or_insert(host);
+    }
+    let kinds: Vec<(BTreeSet<u32>, NodeId)> = by_parts.into_iter().collect();
+    let mut pairs =
+        kinds.iter().enumerate().flat_map(|(i, one)| kinds[..i].iter().map(move |other| (other, one)));
+    let (one, other) = pairs.find(|(one, other)| one.0.is_disjoint(&other.0))?;
+    Some(TopologyError::OnlyThroughHosts { one: name(topology, one.1), other: name(topology, other.1) })
 }
 
 /// Returns one error for each connected part of the graph beyond the first; [`bad_hosts`] reports hosts
@@ -228,15 +258,15 @@ mod tests {
             TopologyError::DuplicateName { name: text("b"), count: 2 },
             TopologyError::ZeroRate { from: text("s"), to: text("a") },
             TopologyError::SelfLoop { node: text("s") },
-            TopologyError::HostWithSeveralLinks { host: text("a"), count: 2, peers: text("\"s\", \"b\"") },
+            TopologyError::HostWiredToHost { host: text("a"), count: 2, peers: text("\"s\", \"b\"") },
             TopologyError::HostWithoutLink { host: text("c") },
             TopologyError::Disconnected { one: text("a"), other: text("b") },
         ];
         assert_eq!(errors, expected);
         assert_eq!(
             errors[3].to_string(),
-            "host \"a\" has 2 links (to \"s\", \"b\"): a host has exactly one port and never forwards; \
-             leave it one link, or make it a switch"
+            "host \"a\" has 2 links (to \"s\", \"b\"), one of them to a host: traffic would have to pass through it, \
+             and hosts never forward; link hosts to switches only, or make it a switch"
         );
     }
 
@@ -247,8 +277,36 @@ mod tests {
         topology.add_link(hosts[0], hosts[1], FAST);
         topology.add_link(hosts[1], hosts[2], FAST);
         assert!(
-            matches!(&check(&topology)[..], [TopologyError::HostWithSeveralLinks { host, .. }] if host == "b")
+            matches!(&check(&topology)[..], [TopologyError::HostWiredToHost { host, .. }] if host == "b")
         );
+    }
+
+    /// Links hosts to switches; each word "ab" joins host a and switch b.
+    fn homes(links: &[&str]) -> Topology {
+        let mut topology = Topology::new();
+        for link in links {
+            let ends = link.char_indices().map(|(end, name)| {
+                let (name, kind) =
+                    (name.to_string(), if end == 0 { NodeKind::Host } else { NodeKind::Switch });
+                topology.find(&name).unwrap_or_else(|| topology.add_node(name, kind, None))
+            });
+            let [host, switch] = ends.collect::<Vec<_>>()[..] else { panic!("{link}") };
+            topology.add_link(host, switch, FAST);
+        }
+        topology
+    }
+
+    #[test]
+    fn hosts_may_have_several_ports_in_planes_but_never_forward() {
+        for sound in [&["as", "as", "bs"][..], &["as", "at", "bs", "bt"], &["as", "at", "bs", "bt", "cs"]] {
+            assert_eq!(check(&homes(sound)), [], "{sound:?}");
+        }
+        // Of BCube's first row, a and c reach each other through b only.
+        let errors = check(&homes(&["as", "bs", "bt", "ct"]));
+        let [error] = &errors[..] else { panic!("{errors:?}") };
+        let expected = TopologyError::OnlyThroughHosts { one: "a".to_owned(), other: "c".to_owned() };
+        assert_eq!(*error, expected);
+        assert!(error.to_string().contains("hosts never forward"), "{error}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The graph of a fabric: named nodes and full-duplex links, without queues and flows.
 
 use pauseframe_units::{BitRate, IndexVec, LinkId, NodeId, PortId, Span};
+use std::collections::BTreeMap;
 
 /// The kind of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -23,6 +24,17 @@ pub struct Node {
     /// The ports of this node, in the order in which the links were added; the index is the local port
     /// number.
     pub ports: Vec<PortId>,
+    /// The host that this node is a further port of ([`Labels::split_hosts`](crate::interchange::Labels::split_hosts)).
+    pub port_of: Option<PortOfHost>,
+}
+
+/// A port of a host with several, as a separate node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct PortOfHost {
+    /// The node of the host, which stands for its first port.
+    pub host: NodeId,
+    /// Number of the port at the host; at least 1.
+    pub number: u32,
 }
 
 /// Rate and propagation delay of one direction of a link.
@@ -59,7 +71,20 @@ impl Topology {
 
     /// Adds a node; names must be unique ([`crate::check`] reports duplicates).
     pub fn add_node(&mut self, name: impl Into<String>, kind: NodeKind, level: Option<u8>) -> NodeId {
-        self.nodes.push(Node { name: name.into(), kind, level, ports: Vec::new() })
+        self.nodes.push(Node { name: name.into(), kind, level, ports: Vec::new(), port_of: None })
+    }
+
+    /// The same nodes without links.
+    pub(crate) fn without_all_links(&self) -> Topology {
+        let nodes = self.nodes.iter().map(|node| Node { ports: Vec::new(), ..node.clone() });
+        Topology { nodes: nodes.collect(), links: IndexVec::new() }
+    }
+
+    /// Adds a node for a further port of `host`.
+    pub(crate) fn add_port_of_host(&mut self, name: String, host: NodeId, number: u32) -> NodeId {
+        let node = self.add_node(name, NodeKind::Host, self.nodes[host].level);
+        self.nodes[node].port_of = Some(PortOfHost { host, number });
+        node
     }
 
     /// Adds a link with the same rate and delay in both directions.
@@ -87,7 +112,28 @@ impl Topology {
 
     /// The hosts, in the order of their ids.
     pub fn hosts(&self) -> impl Iterator<Item = NodeId> {
+        self.of_kind(NodeKind::Host).filter(|node| self.nodes[*node].port_of.is_none())
+    }
+
+    /// The hosts and the nodes of their further ports: where paths begin and end.
+    pub fn host_ports(&self) -> impl Iterator<Item = NodeId> {
         self.of_kind(NodeKind::Host)
+    }
+
+    /// The host that a node stands for: that of a further port, else the node itself.
+    pub fn host_of(&self, node: NodeId) -> NodeId {
+        self.nodes[node].port_of.map_or(node, |port| port.host)
+    }
+
+    /// By host with several ports: the nodes of its ports, by number.
+    pub fn ports_of_hosts(&self) -> BTreeMap<NodeId, Vec<NodeId>> {
+        let mut ports: BTreeMap<NodeId, Vec<NodeId>> = BTreeMap::new();
+        for (id, node) in self.nodes.iter_enumerated() {
+            if let Some(PortOfHost { host, .. }) = node.port_of {
+                ports.entry(host).or_insert_with(|| vec![host]).push(id);
+            }
+        }
+        ports
     }
 
     /// The switches, in the order of their ids.
@@ -126,10 +172,15 @@ impl Topology {
         self.nodes.iter_enumerated().find(|(_, node)| node.name == name).map(|(id, _)| id)
     }
 
-    /// The name of a port: its node, a colon, the port's number at that node ("edge0:3").
-    pub fn port_name(&self, port: PortId) -> String {
+    /// The number of a port at its switch or host, from 0.
+    pub fn port_number(&self, port: PortId) -> usize {
         let node = &self.nodes[self.owner(port)];
-        let number = node.ports.iter().position(|p| *p == port).unwrap_or(0);
-        format!("{}:{number}", node.name)
+        let position = || node.ports.iter().position(|p| *p == port).unwrap_or(0);
+        node.port_of.map_or_else(position, |port| port.number as usize)
+    }
+
+    /// The name of a port: its switch or host, a colon, the port's number there ("edge0:3").
+    pub fn port_name(&self, port: PortId) -> String {
+        format!("{}:{}", self.nodes[self.host_of(self.owner(port))].name, self.port_number(port))
     }
 }

@@ -12,6 +12,6 @@ mod statistics;
 mod switch_graph;
 
 pub use check::{TopologyError, check};
-pub use graph::{Channel, Link, Node, NodeKind, Topology};
+pub use graph::{Channel, Link, Node, NodeKind, PortOfHost, Topology};
 pub use statistics::{Bisection, Rate, Statistics};
 pub use switch_graph::{Arc, Edge, HostLinks, SwitchGraph};

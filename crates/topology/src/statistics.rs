@@ -4,6 +4,7 @@
 //! the smallest cut is NP-hard; the local search used here (Fiduccia and Mattheyses, DAC 1982, with a few
 //! starts) gives an upper bound, which is exact for common trees and rings.
 
+use crate::interchange::Labels;
 use crate::{SwitchGraph, Topology, check};
 use pauseframe_units::PortId;
 use rand::seq::SliceRandom;
@@ -67,8 +68,9 @@ pub struct Bisection {
 }
 
 impl Statistics {
-    /// Computes the statistics of `topology`. For a graph that routing cannot handle (a host with two links),
-    /// only counts and problems are set.
+    /// Computes the statistics of `topology`. For a graph that routing cannot handle (a host wired to hosts), only
+    /// counts and problems are set; where hosts have several ports, distances are those between ports, and the
+    /// bisection is not computed.
     pub fn of(topology: &Topology) -> Statistics {
         let mut rates: BTreeMap<u64, usize> = BTreeMap::new();
         for channel in topology.links().iter().flat_map(|link| link.channels) {
@@ -80,7 +82,7 @@ impl Statistics {
             hosts: topology.hosts().count(),
             switches,
             fabric_links: 0,
-            host_links: topology.hosts().map(|host| topology.nodes()[host].ports.len()).sum(),
+            host_links: topology.host_ports().map(|host| topology.nodes()[host].ports.len()).sum(),
             rates: rates.into_iter().rev().map(|(bps, channels)| Rate { bps, channels }).collect(),
             switch_ports: range(switch_degrees),
             hosts_per_switch: None,
@@ -90,9 +92,11 @@ impl Statistics {
             problems: check(topology).iter().map(ToString::to_string).collect(),
         };
         statistics.fabric_links = topology.links().len().saturating_sub(statistics.host_links);
-        if let Ok(graph) = SwitchGraph::new(topology) {
+        let Ok((split, _)) = Labels::default().split_hosts(topology) else { return statistics };
+        if let Ok(graph) = SwitchGraph::new(&split) {
             statistics.add_distances(&graph);
-            statistics.bisection = bisection(topology, &graph);
+            let has_single_ports = split.nodes().len() == topology.nodes().len();
+            statistics.bisection = if has_single_ports { bisection(topology, &graph) } else { None };
         }
         statistics
     }

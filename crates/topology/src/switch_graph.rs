@@ -46,7 +46,7 @@ pub struct SwitchGraph {
 #[error("host {host:?} has {count} working links; routing needs exactly one: {}", if *count == 0 {
     "connect the host, or take it out"
 } else {
-    "make each of its ports a host of its own"
+    "split its ports (Labels::split_hosts)"
 })]
 pub struct HostLinks {
     /// The name of the host.
@@ -98,7 +98,7 @@ impl SwitchGraph {
     }
 
     fn number_switches(&mut self, topology: &Topology) {
-        let attached = topology.hosts().map(|host| topology.peer(self.uplink[host]));
+        let attached = topology.host_ports().map(|host| topology.peer(self.uplink[host]));
         let mut counts: IndexVec<NodeId, bool> = IndexVec::filled(false, topology.nodes().len());
         for node in topology.switches().chain(attached) {
             counts[node] = true;
@@ -134,7 +134,7 @@ impl SwitchGraph {
 
     fn add_hosts(&mut self, topology: &Topology) {
         let mut by_switch: Vec<Vec<NodeId>> = vec![Vec::new(); self.switches.len()];
-        for host in topology.hosts() {
+        for host in topology.host_ports() {
             self.attachment[host] = self.number[topology.peer(self.uplink[host])];
             by_switch[self.attachment[host] as usize].push(host);
         }
@@ -264,7 +264,7 @@ fn uplinks(
     works: &IndexVec<LinkId, bool>,
 ) -> Result<IndexVec<NodeId, PortId>, HostLinks> {
     let mut uplink = IndexVec::filled(PortId::NONE, topology.nodes().len());
-    for host in topology.hosts() {
+    for host in topology.host_ports() {
         let mut ports = topology.nodes()[host].ports.iter().filter(|port| works[port.link()]);
         match (ports.next(), ports.count()) {
             (Some(port), 0) => uplink[host] = *port,

@@ -8,7 +8,7 @@
 use super::arrivals::{Agenda, Poisson};
 use super::context::{Context, TIMES, some_hosts, stop, two_hosts};
 use super::incast::RATES;
-use super::maker::{Maker, OpenLoop, Source, at, mean_link_rate};
+use super::maker::{Maker, OpenLoop, Source, at, mean_host_rate};
 use super::sizes::SizesSpec;
 use pauseframe_engine::Rng;
 use pauseframe_fabric::{FlowRecord, FlowSpec, Workload};
@@ -117,7 +117,7 @@ impl Source for BackgroundSpec {
         let hosts = self.hosts.as_ref().map_or(topology.hosts().count(), Vec::len) as f64;
         let bytes = self.sizes.mean();
         let per_second = match self.arrivals {
-            ArrivalsSpec::Load(Load { load }) => load * mean_link_rate(topology) / (bytes * 8.0),
+            ArrivalsSpec::Load(Load { load }) => load * mean_host_rate(topology) / (bytes * 8.0),
             ArrivalsSpec::Rate(Rate { per_host }) => per_host,
             ArrivalsSpec::Concurrency(_) => return None,
         };

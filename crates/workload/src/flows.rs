@@ -3,7 +3,7 @@
 use super::context::{Context, SIZE_MAX, SIZES, TIME_MAX};
 use super::flow_dag::{FlowDag, needs};
 use super::flow_list::{FlowEntry, node_by_name, read_flow_list};
-use super::maker::{Listed, Maker, OpenLoop, Source, at, mean_link_rate};
+use super::maker::{Listed, Maker, OpenLoop, Source, at, mean_host_rate};
 use pauseframe_fabric::Workload;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::nested::list_of_rows;
@@ -71,7 +71,7 @@ impl Source for FlowsSpec {
     fn open_loop(&self, topology: &Topology, end: Span) -> Option<OpenLoop> {
         let sizes = self.flows.iter().filter(|flow| flow.start < end).map(|flow| flow.size.0 as f64);
         let (count, bytes) = sizes.fold((0.0, 0.0), |(count, bytes), size| (count + 1.0, bytes + size));
-        let serialisation = bytes * 8.0 / mean_link_rate(topology) / f64::max(count, 1.0);
+        let serialisation = bytes * 8.0 / mean_host_rate(topology) / f64::max(count, 1.0);
         let hosts = topology.hosts().count().max(1) as f64;
         let load = count * serialisation / hosts / end.as_secs_f64().max(f64::MIN_POSITIVE);
         Some(OpenLoop { flows: count, serialisation, load })

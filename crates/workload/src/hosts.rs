@@ -14,7 +14,9 @@ pub struct Hosts {
 impl Hosts {
     /// The hosts of a topology.
     pub fn of(topology: &Topology) -> Hosts {
-        let kinds = topology.nodes().iter().map(|node| (node.name.clone(), node.kind)).collect();
+        // Further ports of hosts send and receive for their host.
+        let nodes = topology.nodes().iter().filter(|node| node.port_of.is_none());
+        let kinds = nodes.map(|node| (node.name.clone(), node.kind)).collect();
         let first = topology.hosts().next().map(|host| topology.nodes()[host].name.clone());
         Hosts { kinds, first, count: topology.hosts().count() }
     }

@@ -51,16 +51,16 @@ impl OpenLoop {
         end: Span,
     ) -> OpenLoop {
         let seconds = (window.end.min(end).as_secs_f64() - window.start.as_secs_f64()).max(0.0);
-        let serialisation = bytes * 8.0 / mean_link_rate(topology);
+        let serialisation = bytes * 8.0 / mean_host_rate(topology);
         OpenLoop { flows: hosts * per_second * seconds, serialisation, load: per_second * serialisation }
     }
 }
 
-/// Mean link rate of the hosts, in bit/s.
-pub(crate) fn mean_link_rate(topology: &Topology) -> f64 {
-    let rates = topology.hosts().flat_map(|host| &topology.nodes()[host].ports);
-    let rates: Vec<f64> = rates.map(|port| topology.channel(*port).rate.0 as f64).collect();
-    rates.iter().sum::<f64>() / rates.len().max(1) as f64
+/// Mean rate of the hosts, of all their ports together, in bit/s.
+pub(crate) fn mean_host_rate(topology: &Topology) -> f64 {
+    let ports = topology.host_ports().flat_map(|host| &topology.nodes()[host].ports);
+    let rates = ports.map(|port| topology.channel(*port).rate.0 as f64);
+    rates.sum::<f64>() / topology.hosts().count().max(1) as f64
 }
 
 /// The completion time of a query with these flows in an idle network ([`pauseframe_fabric::QueryRecord`]).

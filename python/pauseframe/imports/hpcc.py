@@ -120,6 +120,12 @@ class Fabric:
         kinds = dict(self.nodes)
         return {rate for a, b, rate in self.links if "switch" in (kinds[a], kinds[b])}
 
+    @property
+    def has_several_ports(self) -> bool:
+        """Whether some host has several links."""
+        counts = Counter(end for a, b, _ in self.links for end in (a, b))
+        return any(kind == "host" and counts[name] > 1 for name, kind in self.nodes)
+
 
 def read_config(
     path: Path,
@@ -155,7 +161,7 @@ def read_config(
             f"path = {json.dumps(os.path.relpath(wiring, base))}",
             'format = "hpcc"',
         ],
-        _hosts(config),
+        _hosts(config, fabric),
         _routing(config),
         _switches(config, fabric),
         _transport(config),
@@ -209,11 +215,6 @@ def _fabric(path: Path) -> Fabric:
     read.with_single_ports()
     nodes = [(name, kind) for name, kind, _ in read.nodes()]
     links = [(a, b, rate) for a, b, rate, _ in read.links()]
-    counts = Counter(end for a, b, _ in links for end in (a, b))
-    if host := next((name for name, kind in nodes if kind == "host" and counts[name] > 1), None):
-        raise InputError(
-            f"{path}: host {host} has {counts[host]} links, and a host has one port here: leave it one link"
-        )
     return Fabric(nodes, links)
 
 
@@ -253,13 +254,16 @@ def _payload(config: Config) -> int:
     return mtu
 
 
-def _hosts(config: Config) -> list[str]:
+def _hosts(config: Config, fabric: Fabric) -> list[str]:
+    # GetNicIdxOfQp hashes addresses and ports once for each queue pair; RedistributeQp moves it when a link goes down.
+    ports = ['port_choice = "xor"', 'miimon = "1 us" # the simulator moves queue pairs at once']
     return [
         "",
         "[host] # as in the simulator: no Ethernet headers and gaps, queue pairs take turns",
         f'mtu = "{max(1500, _payload(config) + 102)} B"',
         'wire_overhead = "none"',
         'nic_queue = "per_destination"',
+        *(ports if fabric.has_several_ports else []),
     ]
 
 

@@ -205,6 +205,8 @@ class Corruption(Part):
     """Bit error ratio (0.0 to 1.0) (default: one of ber and fer is required)"""
     fer: float | None = None
     """Frame error ratio (0.0 to 1.0) (default: one of ber and fer is required)"""
+    start: str | None = None
+    """Time at which the corruption begins (0 s to 24 h); default "0 s"."""
     stop: str | None = None
     """Time at which the corruption ends (1 ps to 24 h) (default: never)"""
 
@@ -241,6 +243,14 @@ class Link(Part):
 class TopologyKeys(Part):
     """Keys that every topology has."""
 
+    ports_per_host: int | None = None
+    """Links of each host: one to each of so many consecutive switches with hosts (dual-homed racks, rails), or all to
+    the one switch of a star. Files and custom fabrics list the links themselves (1 to 64); default 1.
+    """
+    planes: int | None = None
+    """Copies of all switches and their links, named leaf0-p0, leaf0-p1 ...; each host has its ports in each (1 to 64);
+    default 1.
+    """
     link: Link | None = None
     """Rate and one-way delay of a link, both directions."""
     fabric_link: Link | None = None
@@ -345,6 +355,10 @@ class Failure(Part):
     """The node that fails, with all its links (default: one of link, port and node is required)"""
     up: str | None = None
     """Time of the repair (1 ps to 24 h) (default: never)"""
+    silent: bool | None = None
+    """The links keep their carrier and damage every frame: routing does not notice, and hosts with several ports by
+    LACP only; default false.
+    """
 
 
 @dataclass(frozen=True)
@@ -507,6 +521,22 @@ class Host(Part):
     flow (a TCP flow holds a millisecond of its rate, at least two frames or super-packets); otherwise of all flows
     together (1 B to 4 GB) (default: "1 MiB" with queues for flows, otherwise "512 KB") (Linux:
     tcp_limit_output_bytes; cee Table I: 512 KB a NIC)
+    """
+    port_choice: Literal["802.3ad", "xor", "active-backup", "queue_affinity", "least_loaded", "rail"] | None = None
+    """How a host with several ports (topology.ports_per_host, planes, or several links in a file) chooses one for a
+    flow (docs/models/host-ports.md); default "802.3ad" (Linux: drivers/net/bonding; mlx5: set_tx_affinity)
+    """
+    hash_policy: Literal["layer2", "layer2+3", "layer3+4"] | None = None
+    """The fields that choose a port by hash. The kernel's own default, layer2, keeps each pair of hosts on one port;
+    default "layer3+4" (Linux: xmit_hash_policy; the layer3+4 of vendors' guides for bonds under RoCE and storage)
+    """
+    miimon: str | None = None
+    """Interval at which a host looks at the carrier of its ports; a dead port is noticed at the next look. 0 s: never
+    (0 s to 10 s); default "100 ms" (Linux: miimon; 802.3ad sets 100 ms)
+    """
+    lacp_rate: Literal["slow", "fast"] | None = None
+    """How often LACPDUs are sent with 802.3ad: a port on which none arrives is dead after three; default "slow" (IEEE
+    802.1AX; Linux: lacp_rate)
     """
     tso: bool | None = None
     """Segmentation offload: TCP sends super-packets, which the NIC cuts into frames; default false (Linux:

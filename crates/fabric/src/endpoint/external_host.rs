@@ -13,7 +13,7 @@ impl BorrowedHost<'_> {
         if self.ports.port_state(self.port).ready != 0 {
             return false;
         }
-        let node = self.own_topology_node(ctx);
+        let node = self.own_topology_host(ctx);
         let Some(external) = self.external_stack_state_mut() else { return false };
         let sent = external.external_stack_mut().take_frame_of_transmit_ring(node, ctx.now());
         let frame = external.end_window_if_stack_failed(sent, ctx).flatten();
@@ -54,7 +54,7 @@ impl BorrowedHost<'_> {
     ) {
         let to = ctx.packets[index].destination_endpoint_key();
         let mut frame = ctx.packets.remove_frame_and_take_bytes(index, bytes);
-        let (now, node) = (round_up_to_nanosecond(ctx.now()), self.own_topology_node(ctx));
+        let (now, node) = (round_up_to_nanosecond(ctx.now()), self.own_topology_host(ctx));
         let Some(external) = self.external_stack_state_mut() else { return };
         if ecn == EcnCodepoint::Ce {
             mark_ce_in_ipv4_frame(&mut frame);

@@ -312,6 +312,14 @@ impl Host {
         }
     }
 
+    /// Removes a socket that is `gone` from where it waits.
+    pub(super) fn forget_socket(&mut self, gone: impl Fn(&BlockedSocket) -> bool) {
+        self.blocked.retain(|socket| !gone(socket));
+        for queue in &mut self.queues {
+            queue.blocked = queue.blocked.take().filter(|socket| !gone(socket));
+        }
+    }
+
     /// A stack outside of the simulator stays in the round robin.
     pub(super) fn append_external_stack(&mut self) {
         self.blocked.push_back(BlockedSocket::External);
@@ -570,7 +578,7 @@ impl BorrowedHost<'_> {
     /// Puts a frame into the buffer of a slow receiver or drops it; false if the host is not slow.
     #[cold]
     fn enqueue_or_drop_at_slow_receiver(&mut self, index: PacketId, ctx: &mut Context) -> bool {
-        let (id, came_by) = (self.own_host_id(), self.port.peer_port_id());
+        let (id, came_by) = (self.receiver_id(), self.port.peer_port_id());
         let Some(receiver) = self.slow_receiver_mut() else { return false };
         let packet = &mut ctx.packets[index];
         (packet.ingress, packet.ingress_class) = (came_by, packet.class);
@@ -594,7 +602,7 @@ impl BorrowedHost<'_> {
 
     /// A slow receiver has drained the first frame of its buffer, which goes up the stack.
     pub(crate) fn on_receive_buffer_frame_drained(&mut self, ctx: &mut Context) {
-        let (id, line) = (self.own_host_id(), ctx.plan.link_rate_of_port(self.port.peer_port_id()));
+        let (id, line) = (self.receiver_id(), ctx.plan.link_rate_of_port(self.port.peer_port_id()));
         let Some(receiver) = self.slow_receiver_mut() else { return };
         let index = receiver.dequeue_drained_received_frame(id, line, ctx);
         let packet = ctx.packets[index];
@@ -638,7 +646,11 @@ impl BorrowedHost<'_> {
 
     /// Passes a packet from the stack to the protocol that it belongs to.
     #[inline]
-    fn deliver_packet(&mut self, index: PacketId, ctx: &mut Context) {
+    pub(crate) fn deliver_packet(&mut self, index: PacketId, ctx: &mut Context) {
+        if ctx.hot.several_ports && self.is_for_other_port(index, ctx) {
+            ctx.handed_over = Some(index);
+            return;
+        }
         match ctx.packets[index].content {
             FrameContent::Segment(carried) => self.deliver_segment(index, &carried, ctx),
             FrameContent::Datagram { to, len, ecn } => {

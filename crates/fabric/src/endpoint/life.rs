@@ -12,7 +12,7 @@ use crate::context::Context;
 use crate::ids::EndpointId;
 use crate::order::{EndpointEvent, EndpointExchange, EndpointOpeningParameters, EndpointOrder};
 use crate::settings::ProtocolSettings;
-use pauseframe_units::{NodeId, Time};
+use pauseframe_units::Time;
 
 /// A reliable protocol whose packets a host sends.
 pub(super) trait SendReliable: Reliable {
@@ -68,10 +68,9 @@ impl<'n> BorrowedHost<'n> {
         endpoint_key: u32,
         opening: EndpointOpeningParameters,
     ) -> Endpoint {
-        let EndpointOpeningParameters { spec, route, picked, .. } = opening;
-        let nodes = nodes_of_side([spec.source, spec.destination], endpoint_key);
-        let nic_queue = self.host_mut().nic_queue_of_flow(endpoint_key, nodes[1], picked.class);
-        let mut end = Endpoint::new(protocol, endpoint_key, self.own_host_id(), nodes, nic_queue);
+        let EndpointOpeningParameters { spec, ports, route, picked, .. } = opening;
+        let nic_queue = self.host_mut().nic_queue_of_flow(endpoint_key, ports[1], picked.class);
+        let mut end = Endpoint::new(protocol, endpoint_key, self.own_host_id(), ports, nic_queue);
         (end.transport, end.workload, end.route) = (spec.transport, spec.workload, route);
         (end.vlan, end.class, end.vlans) = (picked.vlan, picked.class, picked.among);
         end
@@ -249,9 +248,4 @@ impl<'n> BorrowedHost<'n> {
 /// Whether a flow's key outlives the flow at this end: the responder of a READ has nothing to wait for, and sends its data.
 fn keeps_flows_of_operations<S: Reliable>(is_operation: bool) -> bool {
     S::HAS_OPERATIONS && is_operation
-}
-
-/// The hosts of a flow, those of this side first.
-fn nodes_of_side([source, destination]: [NodeId; 2], endpoint_key: u32) -> [NodeId; 2] {
-    if endpoint_key & 1 == 0 { [source, destination] } else { [destination, source] }
 }

@@ -12,6 +12,7 @@ mod orders;
 mod queue_pair;
 mod reaction_point;
 pub(crate) mod receiver;
+mod several_ports;
 pub(crate) mod state;
 mod tcp;
 pub(crate) mod throughput;
@@ -45,7 +46,9 @@ use std::collections::BTreeMap;
 /// The hosts of a partition with all their state except their ports.
 #[derive(Debug)]
 pub(crate) struct PartitionHosts {
+    /// Ports of hosts; a host with several is several of these.
     pub(crate) hosts: IndexVec<HostId, Host>,
+    first_ports: IndexVec<HostId, HostId>,
     /// Slow receivers; empty if no host drains slowly.
     pub(crate) receivers: IndexVec<HostId, Option<Box<SlowReceiver>>>,
     ends: IndexVec<EndpointId, Endpoint>,
@@ -75,6 +78,7 @@ impl PartitionHosts {
         };
         PartitionHosts {
             hosts: plan.hosts.iter().map(host).collect(),
+            first_ports: several_ports::first_ports(plan),
             receivers: SlowReceiver::create_slow_receivers_by_host(plan),
             ends: IndexVec::new(),
             free_ends: Vec::new(),
@@ -113,18 +117,6 @@ impl PartitionHosts {
     pub(crate) fn find_open_endpoint(&self, endpoint_key: u32) -> Option<&Endpoint> {
         let end = &self.ends[self.find_endpoint_index_by_key(endpoint_key)?];
         (!end.is_free()).then_some(end)
-    }
-
-    /// Changes the path of an endpoint.
-    pub(crate) fn set_endpoint_path(&mut self, endpoint_key: u32, row: u32) {
-        if let Some(external) = &mut self.external {
-            external.set_endpoint_path(endpoint_key, row);
-        }
-        let Some(place) = self.find_endpoint_index_by_key(endpoint_key) else { return };
-        let end = &mut self.ends[place];
-        if !end.is_free() && end.key() == endpoint_key {
-            end.route = row;
-        }
     }
 
     /// Maximum number of simultaneously open endpoints.

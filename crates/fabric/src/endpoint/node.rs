@@ -1,4 +1,5 @@
-//! Access of a host to its state while it handles an event: its one port (`wire/own.rs`) and its endpoints.
+//! Access of a host to its state while it handles an event: its port (`wire/own.rs`) and its endpoints. A host with several ports is borrowed port by
+//! port (`several_ports.rs`).
 //!
 //! Endpoints of all hosts of a partition share arenas. A host names its own ones by tokens. Only this file creates tokens, after checking the owner
 //! in every build, and a token lives no longer than the borrow of the host.
@@ -60,8 +61,8 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// The node of this host in the topology.
-    pub(super) fn own_topology_node(&self, ctx: &Context) -> NodeId {
-        ctx.plan.hosts[self.id.0 as usize]
+    pub(super) fn own_topology_host(&self, ctx: &Context) -> NodeId {
+        ctx.plan.topology.host_of(ctx.plan.hosts[self.id.0 as usize])
     }
 
     #[inline(always)]
@@ -71,8 +72,13 @@ impl<'n> BorrowedHost<'n> {
 
     /// The receive buffer, if the host drains slowly.
     pub(super) fn slow_receiver_mut(&mut self) -> Option<&mut SlowReceiver> {
-        let any = !self.all.receivers.is_empty();
-        if any { self.all.receivers[self.id].as_deref_mut() } else { None }
+        let id = self.receiver_id();
+        if self.all.receivers.is_empty() { None } else { self.all.receivers[id].as_deref_mut() }
+    }
+
+    /// The host whose receive buffer all its ports share.
+    pub(super) fn receiver_id(&self) -> HostId {
+        self.all.first_port_of(self.id)
     }
 
     /// Counts application bytes of a workload on their first arrival.
@@ -139,6 +145,24 @@ impl<'n> BorrowedHost<'n> {
         EndpointToken(place, PhantomData)
     }
 
+    /// The port by which the endpoint at an endpoint key sends, if the endpoint exists.
+    pub(super) fn owner_of_endpoint(&self, endpoint_key: u32) -> Option<HostId> {
+        self.all.find_local_host_of_endpoint_key(endpoint_key)
+    }
+
+    /// Takes an endpoint over from another port of this host.
+    ///
+    /// # Panics
+    /// If it belongs to another host.
+    pub(super) fn take_over_endpoint(&mut self, endpoint_key: u32) -> Option<EndpointToken<'n>> {
+        let place = self.all.find_endpoint_index_by_key(endpoint_key)?;
+        let before = self.all.ends[place].host;
+        let is_sibling = self.all.first_port_of(before) == self.all.first_port_of(self.id);
+        assert!(is_sibling, "an endpoint moved to another host");
+        self.all.ends[place].host = self.id;
+        self.find_endpoint_by_index(place)
+    }
+
     /// Registers a further endpoint key of an endpoint.
     pub(super) fn register_endpoint_key(&mut self, endpoint_key: u32, end: EndpointToken<'n>) {
         self.all.register_endpoint_key_in_index(endpoint_key, end.0);
@@ -169,7 +193,7 @@ impl<'n> BorrowedHost<'n> {
         transport: u16,
         ctx: &Context,
     ) -> Option<&CachedTcpMetrics> {
-        self.all.metrics.get(&(self.own_topology_node(ctx), to, transport))
+        self.all.metrics.get(&(self.own_topology_host(ctx), ctx.plan.topology.host_of(to), transport))
     }
 
     /// A connection, and the cache entry for its metrics.
@@ -180,7 +204,7 @@ impl<'n> BorrowedHost<'n> {
         transport: u16,
         ctx: &Context,
     ) -> (&TcpEnd, &mut CachedTcpMetrics) {
-        let whose = (self.own_topology_node(ctx), to, transport);
+        let whose = (self.own_topology_host(ctx), ctx.plan.topology.host_of(to), transport);
         let tcp = TcpEnd::of(&self.all.ends[end.0].protocol);
         (tcp, self.all.metrics.entry(whose).or_default())
     }

@@ -4,7 +4,8 @@
 //! The buffer is a FIFO between the wire and the receive side of the stack. A lossless class has an account at the host as at a switch: above XOFF,
 //! which is the buffer less the headroom of the link, the host sends pause frames, and resumes two full frames lower. Lossy classes are dropped at
 //! the NIC when the buffer is full, and counted in the host's row of the ports table. Left out: a buffer per class. All classes share the buffer, and
-//! each lossless class may fill all of it, so use one lossless class or a larger buffer.
+//! each lossless class may fill all of it, so use one lossless class or a larger buffer. The ports of a host share buffer and rate, since they share the
+//! way to memory; each pauses its link above its equal part of the buffer.
 
 use crate::context::Context;
 use crate::event::Event;
@@ -34,6 +35,7 @@ impl SlowReceiver {
             return IndexVec::new();
         }
         let of_host = |host: &NodeId| {
+            // All ports of a host share the buffer, which its first port holds.
             let settings = plan.settings.receivers.iter().rfind(|receiver| receiver.host == *host)?;
             Some(Box::new(SlowReceiver::new(settings)))
         };

@@ -55,7 +55,7 @@ pub(crate) struct Endpoint {
     pub(crate) flow: Option<u32>,
     /// Delivered bytes at the last report to the traffic.
     told: u64,
-    /// The hosts of this endpoint and of its peer.
+    /// The nodes of the ports that its packets leave and reach.
     pub(super) nodes: [NodeId; 2],
     /// The VLANs to choose from for each packet; empty if the flow keeps one VLAN.
     pub(super) vlans: Box<[u16]>,

@@ -74,8 +74,12 @@ fn every_partition_is_checked() {
 fn what_a_link_sends_as_it_is_back_is_in_one_place() {
     let mut network = divided();
     let link = port(&topology(), "a", "s").link();
-    let failure =
-        ScheduledFailure { what: FailedElement::Link(link), down: Time(HALF.0 / 2), up: Some(HALF) };
+    let failure = ScheduledFailure {
+        is_silent: false,
+        what: FailedElement::Link(link),
+        down: Time(HALF.0 / 2),
+        up: Some(HALF),
+    };
     network.schedule_link_and_node_failures(vec![failure], Span::from_us(10));
     proceed(&mut network, HALF);
 }
@@ -177,10 +181,10 @@ fn damaged_frames_on_a_wire_that_fails_are_counted() {
     let flows = ["a", "b"].map(|from| flow(&topology, from, "c", 100_000));
     let mut network = build(&topology, &settings(config()), &flows);
     let wire = port(&topology, "a", "s");
-    network.set_link_error_models(&[(wire, ErrorModel::FrameErrors(1.0))], None);
+    network.set_link_error_models(&[(wire, ErrorModel::FrameErrors(1.0))], &(Time::ZERO..Time::MAX));
     let (down, up) = (Time(1_000_000), Some(Time(9_000_000)));
     network.schedule_link_and_node_failures(
-        vec![ScheduledFailure { what: FailedElement::Link(wire.link()), down, up }],
+        vec![ScheduledFailure { is_silent: false, what: FailedElement::Link(wire.link()), down, up }],
         Span::from_ms(1),
     );
     let ending = proceed(&mut network, HALF);

@@ -13,6 +13,7 @@ use crate::wire::capture::FrameCapture;
 use crate::wire::damage::ErrorModel;
 use crate::wire::watched::QueueWatchdogs;
 use pauseframe_units::{PortId, Span, Time};
+use std::ops::Range;
 use std::sync::Arc;
 
 impl Network {
@@ -64,20 +65,29 @@ impl Network {
         if plan.is_empty() {
             return;
         }
-        let links = self.plan.topology.links().len();
-        self.failures = Some(FailureSchedule::new(plan, convergence, links, Arc::clone(&self.routes)));
+        for ScheduledFailure { what, down, up, .. } in plan.iter().filter(|failure| failure.is_silent) {
+            let time = *down..up.unwrap_or(Time::MAX);
+            for link in what.links(&Arc::clone(&self.plan.topology)) {
+                self.for_each_partition(|Partition { ports, ctx, .. }| {
+                    for end in 0..2 {
+                        ports.errors.silence(PortId::of_link(link, end), time.clone(), ctx);
+                    }
+                    ports.enable_link_slow_path(ctx);
+                });
+            }
+        }
+        self.failures = Some(FailureSchedule::new(plan, convergence, &self.plan, Arc::clone(&self.routes)));
         self.for_each_partition(|Partition { ports, ctx, .. }| ports.enable_link_failures(ctx));
     }
 
-    /// Damages frames that these ports send, until `stop` if given.
+    /// Damages frames that these ports send during `time`; the last model of a port counts.
     ///
     /// # Panics
     /// If a probability is outside 0 to 1.
-    pub fn set_link_error_models(&mut self, ports: &[(PortId, ErrorModel)], stop: Option<Time>) {
-        let stop = stop.unwrap_or(Time::MAX);
+    pub fn set_link_error_models(&mut self, ports: &[(PortId, ErrorModel)], time: &Range<Time>) {
         self.for_each_partition(|partition| {
             for (port, model) in ports {
-                partition.ports.errors.set_error_model(*port, *model, stop, &mut partition.ctx);
+                partition.ports.errors.set_error_model(*port, *model, time.clone(), &mut partition.ctx);
             }
             partition.ports.enable_link_slow_path(&mut partition.ctx);
         });

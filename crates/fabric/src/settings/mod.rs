@@ -14,7 +14,7 @@ use crate::marker::Marker;
 use crate::queue::QueueDiscipline;
 pub use buffer::{BufferPolicy, IdealOutputQueuedBuffer, PerPortBuffer, SharedBuffer};
 pub use class::ClassSettings;
-pub use nic::NicQueue;
+pub use nic::{HashPolicy, HostPortSettings, NicQueue, PortChoice};
 pub use pause::PauseStorm;
 pub use pfc::{HeadroomPoolSettings, ObeyedPausePriorities, PauseRule, PfcPorts, PfcSettings};
 pub(crate) use qcn::MAX_QUANTIZED_FEEDBACK;
@@ -58,6 +58,8 @@ pub struct Settings {
     pub nic_buffer: u64,
     /// Queues of NICs.
     pub nic_queue: NicQueue,
+    /// Ports of hosts that have several.
+    pub host_ports: HostPortSettings,
     /// Forwarding latency of a switch.
     pub switch_latency: Span,
     /// Buffer policy of switches.

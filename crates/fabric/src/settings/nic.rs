@@ -1,6 +1,7 @@
-//! Queues of NICs.
+//! Queues and ports of NICs.
 
 use pauseframe_schema::choices;
+use pauseframe_units::Span;
 
 choices! {
     /// How the NIC queues
@@ -12,4 +13,57 @@ choices! {
         /// One queue
         Fifo = "fifo",
     }
+}
+
+choices! {
+    /// How a host with several ports chooses one for a flow
+    pub enum PortChoice {
+        /// By the hash policy among the ports that are up; LACP finds dead ones
+        Lacp = "802.3ad",
+        /// By the hash policy among the ports that are up, without LACP
+        Xor = "xor",
+        /// All flows on one port, until it fails
+        ActiveBackup = "active-backup",
+        /// Queue pairs take turns, whatever their addresses (RoCE LAG of mlx5); other flows as with xor
+        QueueAffinity = "queue_affinity",
+        /// The port with the fewest open flows for its rate, when a flow begins
+        LeastLoaded = "least_loaded",
+        /// Flows take turns, and reach the port of the same number: each port has its own address
+        Rail = "rail",
+    }
+}
+
+choices! {
+    /// The fields that choose a flow's port
+    pub enum HashPolicy {
+        /// MAC addresses: a pair of hosts always uses one port
+        Layer2 = "layer2",
+        /// MAC and IP addresses
+        Layer23 = "layer2+3",
+        /// IP addresses and ports of TCP or UDP
+        Layer34 = "layer3+4",
+    }
+}
+
+/// The ports of hosts that have several.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HostPortSettings {
+    /// How a flow gets its port.
+    pub choice: PortChoice,
+    /// The fields of the choice by hash.
+    pub hash: HashPolicy,
+    /// Interval at which a host looks at the carrier of its ports (`miimon`); zero: never.
+    pub carrier: Span,
+    /// Interval of LACPDUs; zero: none are sent.
+    pub lacp: Span,
+}
+
+impl HostPortSettings {
+    /// LACP with its slow timer and Linux's carrier monitoring; hash of addresses and ports.
+    pub const DEFAULT: HostPortSettings = HostPortSettings {
+        choice: PortChoice::Lacp,
+        hash: HashPolicy::Layer34,
+        carrier: Span::from_ms(100),
+        lacp: Span::from_secs(30),
+    };
 }

@@ -117,14 +117,15 @@ impl PathTable {
     }
 }
 
-/// The largest number of links between two hosts; it checks one host per switch.
+/// The largest number of links between two ports of hosts that have a path; it checks one per switch.
 pub(crate) fn longest_path_length(topology: &Topology, routes: &NextHops) -> usize {
     let mut attached: Vec<(NodeId, NodeId)> =
-        topology.hosts().map(|host| (topology.peer(topology.nodes()[host].ports[0]), host)).collect();
+        topology.host_ports().map(|host| (topology.peer(topology.nodes()[host].ports[0]), host)).collect();
     attached.sort_unstable();
     attached.dedup_by_key(|(switch, _)| *switch);
     let pairs = attached.iter().flat_map(|(_, a)| attached.iter().map(move |(_, b)| (*a, *b)));
-    pairs.map(|(a, b)| routes.distance(a, b)).max().unwrap_or(0).max(2) as usize
+    pairs.map(|(a, b)| routes.distance(a, b)).filter(|links| *links < u32::MAX).max().unwrap_or(0).max(2)
+        as usize
 }
 
 #[cfg(test)]

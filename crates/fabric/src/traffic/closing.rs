@@ -1,6 +1,6 @@
 //! Ends of flows and of their connections.
 
-use super::{Traffic, source_and_destination_of_side};
+use super::Traffic;
 use crate::flow::FlowStatus;
 use crate::order::EndpointOrder;
 use pauseframe_units::Time;
@@ -68,6 +68,10 @@ impl Traffic {
     pub(super) fn remove_connection_state(&mut self, opener: u32, now: Time) {
         self.remove_vlan_load(opener);
         let Some(open) = self.open.remove(&opener) else { return };
+        if let Some(host_ports) = &mut self.host_ports {
+            let loaded = open.ports.iter().zip(open.loads).filter(|(_, loads)| *loads);
+            loaded.for_each(|([from, _], _)| host_ports.count_open(*from, false));
+        }
         if self.rows.packets_carry_paths() {
             for route in open.routes.into_iter().filter(|route| *route != u32::MAX) {
                 self.rows.schedule_path_row_retirement(route, now);
@@ -77,11 +81,10 @@ impl Traffic {
 
     /// Removes the load of its endpoints from their VLANs.
     pub(super) fn remove_vlan_load(&mut self, opener: u32) {
-        let spec = self.records.flow_record(opener).spec;
         let (Some(vlans), Some(open)) = (&mut self.vlans, self.open.get_mut(&opener)) else { return };
-        for (side, vlan) in (0..).zip(&mut open.vlans) {
+        for (ports, vlan) in open.ports.iter().zip(&mut open.vlans) {
             if let Some(vlan) = vlan.take() {
-                vlans.remove_flow_load_from_links(vlan, source_and_destination_of_side(&spec, side));
+                vlans.remove_flow_load_from_links(vlan, *ports);
             }
         }
     }

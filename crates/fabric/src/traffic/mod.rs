@@ -11,6 +11,7 @@ mod reports;
 mod routes;
 
 use crate::flow::{FlowSpec, FlowStatus, QueryRecord, Workload};
+use crate::host_ports::HostPorts;
 use crate::ideal::IdealFctCalculator;
 use crate::order::{
     EndpointCounters, EndpointEvent, EndpointOrder, EndpointReport, PartitionUpdate, TimedEndpointOrder,
@@ -34,6 +35,12 @@ struct OpenConnection {
     current: u32,
     /// Operations under way, oldest first.
     operations: VecDeque<u32>,
+    /// By side: the nodes of the ports that its packets leave and reach.
+    ports: [[NodeId; 2]; 2],
+    /// By side: its place among the flows of its host ([`HostPorts`]).
+    turns: [u32; 2],
+    /// By side: whether it counts as load of its port, since it sends data.
+    loads: [bool; 2],
     /// By side: its path, or the destination node if switches look up next hops.
     routes: [u32; 2],
     /// By side: its VLAN; `None` once its load has been removed.
@@ -73,6 +80,8 @@ pub(crate) struct Traffic {
     /// Jobs with running flows on kept connections, by workload and number.
     jobs: BTreeMap<(u16, u32), JobOnKeptConnections>,
     vlans: Option<VlanPicker>,
+    /// The ports of hosts, if some have several.
+    host_ports: Option<HostPorts>,
     pub(crate) rows: TrafficPathTable,
     active: u64,
     finished: u64,
@@ -111,6 +120,7 @@ impl Traffic {
             kept: BTreeMap::new(),
             jobs: BTreeMap::new(),
             vlans: VlanPicker::from_plan(plan),
+            host_ports: HostPorts::new(&plan.topology, plan.settings.host_ports, plan.settings.seed),
             rows,
             active: 0,
             finished: 0,
@@ -313,9 +323,17 @@ impl Traffic {
         self.plan.settings.transports[usize::from(transport)].udp().is_some()
     }
 
+    fn transport_uses_queue_pairs(&self, transport: u16) -> bool {
+        self.plan.settings.transports[usize::from(transport)].rdma().is_some()
+    }
+
     fn send_endpoint_order(&mut self, endpoint_key: u32, order: EndpointOrder, at: Time) {
-        let FlowSpec { source, destination, .. } = self.records.flow_record(endpoint_key / 2).spec;
-        let host = if endpoint_key & 1 == 0 { source } else { destination };
+        let (flow, side) = (endpoint_key / 2, (endpoint_key & 1) as usize);
+        let open = self.host_ports.as_ref().and_then(|_| self.open.get(&flow));
+        let host = open.map_or_else(
+            || hosts_of_side(&self.records.flow_record(flow).spec, side)[0],
+            |open| open.ports[side][0],
+        );
         self.orders.push(TimedEndpointOrder { at, host, endpoint_key, order });
     }
 
@@ -443,6 +461,6 @@ impl Traffic {
 }
 
 /// Sending and receiving host of one side of a flow.
-fn source_and_destination_of_side(spec: &FlowSpec, side: u32) -> [NodeId; 2] {
+fn hosts_of_side(spec: &FlowSpec, side: usize) -> [NodeId; 2] {
     if side == 0 { [spec.source, spec.destination] } else { [spec.destination, spec.source] }
 }

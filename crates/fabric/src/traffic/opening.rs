@@ -1,24 +1,38 @@
 //! Starts of flows: records, orders to both hosts, and messages on kept connections.
 
-use super::{OpenConnection, Traffic, source_and_destination_of_side};
+use super::{OpenConnection, Traffic, hosts_of_side};
 use crate::flow::{ApplicationMessage, FlowRecord, FlowSpec, KeptConnection};
+use crate::host_ports::FlowEnds;
 use crate::order::{EndpointExchange, EndpointOpeningParameters, EndpointOrder};
 use crate::vlan::PickedVlanAndClass;
-use pauseframe_units::{Span, Time};
+use pauseframe_units::{NodeId, Span, Time};
 use std::cmp::Reverse;
+
+/// The ports of a flow, by side.
+#[derive(Debug)]
+pub(super) struct PortsOfFlow {
+    /// The nodes of the ports that packets leave and reach.
+    nodes: [[NodeId; 2]; 2],
+    turns: [u32; 2],
+    loads: [bool; 2],
+}
 
 impl Traffic {
     pub(super) fn open_flow(&mut self, mut spec: FlowSpec, now: Time) {
         // The flow reacts to a report that the application has just received.
         spec.start = spec.start.max(now);
         let flow = self.records.len() as u32;
+        let kept = spec.kept.and_then(|kept| self.kept.get(&(spec.workload, kept.number)).copied());
+        let ports = self.ports_of_flow(&spec, flow, kept);
         let sends_datagrams = self.transport_uses_datagrams(spec.transport);
-        let ideal = if sends_datagrams { Span::ZERO } else { self.ideal.ideal_flow_completion_time(&spec) };
+        let [source, destination] = ports.nodes[0];
+        let on_ports = FlowSpec { source, destination, ..spec };
+        let ideal =
+            if sends_datagrams { Span::ZERO } else { self.ideal.ideal_flow_completion_time(&on_ports) };
         self.records.push_flow_record(&FlowRecord::new_at_flow_start(spec, ideal, now));
-        self.new_hosts.push([spec.source, spec.destination]);
+        self.new_hosts.push([source, ports.nodes[1][0]]);
         self.active += 1;
         self.register_start_of_job_flow(flow);
-        let kept = spec.kept.and_then(|kept| self.kept.get(&(spec.workload, kept.number)).copied());
         let reply = if spec.reply > 0 { spec.reply } else { u64::MAX };
         // The source expects a reply, if there is one; the destination expects the request or all data.
         let (reply_delay, idle, operation) = (spec.reply_delay, Span::ZERO, spec.operation);
@@ -50,23 +64,43 @@ impl Traffic {
         if let Some(stop) = spec.stop.filter(|_| !sends_datagrams) {
             self.stops.push(Reverse((stop.max(now), flow)));
         }
-        self.open_both_endpoints_of_flow(flow, exchanges, now);
+        self.open_both_endpoints_of_flow(flow, &ports, exchanges, now);
     }
 
-    /// Links between the hosts of a flow if its control has a target that follows from them, otherwise 0.
-    fn target_links(&self, spec: &FlowSpec) -> u32 {
+    /// The ports of a new flow: those of the connection `kept` that carries it, or newly chosen ones.
+    fn ports_of_flow(&mut self, spec: &FlowSpec, flow: u32, kept: Option<u32>) -> PortsOfFlow {
+        if let Some(open) = kept.and_then(|opener| self.open.get(&opener)) {
+            return PortsOfFlow { nodes: open.ports, turns: open.turns, loads: open.loads };
+        }
+        let hosts = [0, 1].map(|side| hosts_of_side(spec, side));
+        let is_queue_pair = self.transport_uses_queue_pairs(spec.transport);
+        let loads = [true, spec.reply > 0 || spec.kept.is_some()];
+        let Some(host_ports) = &mut self.host_ports else {
+            return PortsOfFlow { nodes: hosts, turns: [0; 2], loads };
+        };
+        let turns = host_ports.turns_of_new_flow(hosts[0], is_queue_pair);
+        let nodes = [0, 1].map(|side| {
+            let ends = FlowEnds { hosts: hosts[side], flow, forward: side == 0, is_queue_pair };
+            let nodes = host_ports.choose(&ends, turns[side], &self.routes);
+            if loads[side] {
+                host_ports.count_open(nodes[0], true);
+            }
+            nodes
+        });
+        PortsOfFlow { nodes, turns, loads }
+    }
+
+    /// Links between the ports of a flow if its control has a target that follows from them, otherwise 0.
+    fn target_links(&self, spec: &FlowSpec, [from, to]: [NodeId; 2]) -> u32 {
         let transport = &self.plan.settings.transports[usize::from(spec.transport)];
         let follows_links = transport.rdma().is_some_and(|rdma| rdma.pair.control.follows_links());
-        if follows_links && self.vlans.is_none() {
-            self.routes.distance(spec.source, spec.destination)
-        } else {
-            0
-        }
+        if follows_links && self.vlans.is_none() { self.routes.distance(from, to) } else { 0 }
     }
 
     pub(super) fn open_both_endpoints_of_flow(
         &mut self,
         flow: u32,
+        ports: &PortsOfFlow,
         exchanges: [EndpointExchange; 2],
         now: Time,
     ) {
@@ -75,6 +109,9 @@ impl Traffic {
         let mut open = OpenConnection {
             current: flow,
             operations: spec.operation.map(|_| flow).into_iter().collect(),
+            ports: ports.nodes,
+            turns: ports.turns,
+            loads: ports.loads,
             routes: [0; 2],
             vlans: [None; 2],
             quiet: [false; 2],
@@ -82,9 +119,10 @@ impl Traffic {
             lost: 0,
             last_loss: Time::ZERO,
         };
-        let links = self.target_links(&spec);
+        let links = self.target_links(&spec, ports.nodes[0]);
+        let mut orders = Vec::with_capacity(2);
         for (side, exchange) in (0..).zip(exchanges) {
-            let ends = source_and_destination_of_side(&spec, side);
+            let ends = ports.nodes[side as usize];
             let class = self.plan.class_of_transport[usize::from(spec.transport)];
             // The sink of a datagram flow sends nothing.
             let silent = sends_datagrams && side == 1;
@@ -97,10 +135,14 @@ impl Traffic {
             open.routes[side as usize] = route;
             open.vlans[side as usize] =
                 (self.vlans.is_some() && sends_data && !silent).then_some(picked.vlan);
-            let opening = Box::new(EndpointOpeningParameters { spec, route, picked, exchange, links });
-            self.send_endpoint_order(flow * 2 + side, EndpointOrder::Open(opening), now);
+            let opening =
+                Box::new(EndpointOpeningParameters { spec, ports: ends, route, picked, exchange, links });
+            orders.push(EndpointOrder::Open(opening));
         }
         self.open.insert(flow, open);
+        for (side, order) in (0..).zip(orders) {
+            self.send_endpoint_order(flow * 2 + side, order, now);
+        }
     }
 
     /// The next exchange on a connection that flow `opener` opened.

@@ -1,6 +1,10 @@
 //! Paths of flows: by ECMP at the start of a flow and after each change of routes.
 
-use super::{Traffic, source_and_destination_of_side};
+use super::{OpenConnection, Traffic, hosts_of_side};
+use crate::flow::FlowSpec;
+use crate::host_ports::FlowEnds;
+use crate::order::EndpointReroute;
+use crate::vlan::PickedVlanAndClass;
 use pauseframe_engine::mix_bits;
 use pauseframe_routing::NextHops;
 use pauseframe_units::{NodeId, PortId, Time};
@@ -33,37 +37,115 @@ impl Traffic {
         path
     }
 
-    /// The ports that the data of a flow cross; `None` if switches look up next hops.
+    /// The ports that the data of a flow cross; `None` if switches look up next hops, or ports of hosts are no longer known.
     pub(crate) fn path_of_flow(&self, flow: u32) -> Option<Vec<PortId>> {
-        let spec = self.records.flow_record(flow).spec;
-        self.rows.packets_carry_paths().then(|| self.find_ecmp_path([spec.source, spec.destination], flow))
+        let ports = match (&self.host_ports, self.open.get(&flow)) {
+            (_, Some(open)) => open.ports[0],
+            (None, None) => hosts_of_side(&self.records.flow_record(flow).spec, 0),
+            (Some(_), None) => return None,
+        };
+        self.rows.packets_carry_paths().then(|| self.find_ecmp_path(ports, flow))
     }
 
-    /// Recomputes the paths of open flows after a change of routes. Returns the endpoints with a new path: host, endpoint key, row.
-    pub(crate) fn reroute_open_flows(
+    /// Recomputes the paths of open flows after a change of routes. `host_ports`: nodes of ports of hosts with several, and whether their link is down.
+    pub(crate) fn on_new_routes(
         &mut self,
         routes: &Arc<NextHops>,
+        host_ports: &[(NodeId, bool)],
         now: Time,
-    ) -> Vec<(NodeId, u32, u32)> {
+    ) -> Vec<EndpointReroute> {
         self.routes = Arc::clone(routes);
+        for (port, is_down) in host_ports {
+            self.host_ports.iter_mut().for_each(|ports| ports.set_unreachable(*port, *is_down));
+        }
+        self.reroute_open_flows(now)
+    }
+
+    /// A host has noticed whether the link of one of its ports is down: its flows move.
+    pub(crate) fn on_host_port_noticed(
+        &mut self,
+        port: NodeId,
+        is_down: bool,
+        now: Time,
+    ) -> Vec<EndpointReroute> {
+        self.host_ports.iter_mut().for_each(|ports| ports.set_given_up(port, is_down));
+        self.reroute_open_flows(now)
+    }
+
+    /// Chooses ports and paths of open flows again; returns the endpoints for which they are others.
+    fn reroute_open_flows(&mut self, now: Time) -> Vec<EndpointReroute> {
         let mut changed = Vec::new();
-        if !self.rows.packets_carry_paths() {
+        if !self.rows.packets_carry_paths() && self.host_ports.is_none() {
             return changed;
         }
         let mut open = std::mem::take(&mut self.open);
         for (flow, state) in &mut open {
-            let spec = self.records.flow_record(*flow).spec;
-            for (side, route) in (0..).zip(&mut state.routes).filter(|(_, route)| **route != u32::MAX) {
-                let ends = source_and_destination_of_side(&spec, side);
-                let path = self.find_ecmp_path(ends, *flow);
-                if !self.rows.path_row_equals(*route, &path) {
-                    self.rows.schedule_path_row_retirement(*route, now);
-                    *route = self.rows.add_path_row(path);
-                    changed.push((ends[0], flow * 2 + side, *route));
+            for side in 0..2 {
+                // The sink of datagrams sends nothing.
+                if state.routes[side] != u32::MAX {
+                    changed.extend(self.reroute_side(*flow, side, state, now));
                 }
             }
         }
         self.open = open;
         changed
+    }
+
+    fn reroute_side(
+        &mut self,
+        flow: u32,
+        side: usize,
+        state: &mut OpenConnection,
+        now: Time,
+    ) -> Option<EndpointReroute> {
+        let spec = self.records.flow_record(flow).spec;
+        let before = state.ports[side];
+        let is_queue_pair = self.transport_uses_queue_pairs(spec.transport);
+        let ports = self.host_ports.as_mut().map_or(before, |host_ports| {
+            let ends =
+                FlowEnds { hosts: hosts_of_side(&spec, side), flow, forward: side == 0, is_queue_pair };
+            host_ports.choose(&ends, state.turns[side], &self.routes)
+        });
+        if self.rows.packets_carry_paths() {
+            let path = self.find_ecmp_path(ports, flow);
+            if ports == before && self.rows.path_row_equals(state.routes[side], &path) {
+                return None;
+            }
+            self.rows.schedule_path_row_retirement(state.routes[side], now);
+            state.routes[side] = self.rows.add_path_row(path);
+        } else if ports == before {
+            return None;
+        } else {
+            state.routes[side] = ports[1].0;
+        }
+        if let Some(host_ports) =
+            self.host_ports.as_mut().filter(|_| state.loads[side] && ports[0] != before[0])
+        {
+            host_ports.count_open(before[0], false);
+            host_ports.count_open(ports[0], true);
+        }
+        state.ports[side] = ports;
+        let picked = (ports != before).then(|| self.pick_vlan_again(&spec, side, state, before)).flatten();
+        let (endpoint_key, route) = (flow * 2 + side as u32, state.routes[side]);
+        Some(EndpointReroute { holder: before[0], endpoint_key, ports, route, picked })
+    }
+
+    /// A VLAN for the new ports of a side, if there are VLANs.
+    fn pick_vlan_again(
+        &mut self,
+        spec: &FlowSpec,
+        side: usize,
+        state: &mut OpenConnection,
+        before: [NodeId; 2],
+    ) -> Option<PickedVlanAndClass> {
+        let class = self.plan.class_of_transport[usize::from(spec.transport)];
+        let vlans = self.vlans.as_mut()?;
+        let counted = state.vlans[side].take();
+        if let Some(vlan) = counted {
+            vlans.remove_flow_load_from_links(vlan, before);
+        }
+        let picked = vlans.pick_vlan_for_endpoint(state.ports[side], class, counted.is_some());
+        state.vlans[side] = counted.map(|_| picked.vlan);
+        Some(picked)
     }
 }

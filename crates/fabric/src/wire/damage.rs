@@ -5,6 +5,7 @@ use crate::context::Context;
 use crate::frame::{FrameContent, PacketId};
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_units::{PortId, Time};
+use std::ops::Range;
 
 /// How often frames are damaged.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -37,11 +38,11 @@ pub(crate) struct LinkErrorStates {
     pub(super) lost_on_wire: Vec<PacketsAndBytes>,
 }
 
-/// Error model of a link, its end time and random generator.
+/// Error model of a link and its time, times when it damages every frame, and a random generator.
 #[derive(Clone, Debug)]
 pub(super) struct ErroneousLink {
-    model: ErrorModel,
-    stop: Time,
+    model: Option<(ErrorModel, Range<Time>)>,
+    silent: Vec<Range<Time>>,
     rng: Rng,
 }
 
@@ -56,25 +57,44 @@ impl LinkErrorStates {
         self.of_port.get(port.0 as usize).is_some_and(Option::is_some)
     }
 
-    /// Damages frames that this port sends before `stop`.
+    /// Damages frames that this port sends during `time`, instead of the model that it had.
     ///
     /// # Panics
     /// If a probability is outside 0 to 1.
-    pub(crate) fn set_error_model(&mut self, port: PortId, model: ErrorModel, stop: Time, ctx: &mut Context) {
+    pub(crate) fn set_error_model(
+        &mut self,
+        port: PortId,
+        model: ErrorModel,
+        time: Range<Time>,
+        ctx: &mut Context,
+    ) {
         let (ErrorModel::BitErrors(p) | ErrorModel::FrameErrors(p)) = model;
         assert!((0.0..=1.0).contains(&p), "{p} is no probability");
+        self.erroneous_link(port, ctx).model = Some((model, time));
+    }
+
+    /// Damages every frame that this port sends during `time`.
+    pub(crate) fn silence(&mut self, port: PortId, time: Range<Time>, ctx: &mut Context) {
+        self.erroneous_link(port, ctx).silent.push(time);
+    }
+
+    fn erroneous_link(&mut self, port: PortId, ctx: &mut Context) -> &mut ErroneousLink {
         self.of_port.resize(ctx.plan.topology.port_count(), None);
         self.lost_on_wire.resize(ctx.plan.topology.port_count(), PacketsAndBytes::default());
-        let rng = random_stream(ctx.settings.seed, "corruption", u64::from(port.0));
-        self.of_port[port.0 as usize] = Some(ErroneousLink { model, stop, rng });
         ctx.allow_lossless_drops();
+        let rng = random_stream(ctx.settings.seed, "corruption", u64::from(port.0));
+        self.of_port[port.0 as usize].get_or_insert(ErroneousLink { model: None, silent: Vec::new(), rng })
     }
 }
 
 impl ErroneousLink {
     /// Draws whether a frame of `bytes` is damaged on the wire.
     pub(super) fn draw_frame_damage(&mut self, bytes: u32, now: Time) -> bool {
-        self.stop > now && self.rng.uniform_unit() < self.model.frame_error_probability(bytes)
+        if self.silent.iter().any(|time| time.contains(&now)) {
+            return true;
+        }
+        let model = self.model.as_ref().filter(|(_, time)| time.contains(&now));
+        model.is_some_and(|(model, _)| self.rng.uniform_unit() < model.frame_error_probability(bytes))
     }
 }
 

@@ -32,7 +32,7 @@ const OBSERVERS: [&str; 8] = [
     "observers/states",
 ];
 /// All that the traffic knows.
-const OF_TRAFFIC: [&str; 8] = ["contention", "flow", "ideal", "order", "plan", "records", "rows", "vlan"];
+const OF_TRAFFIC: [&str; 8] = ["flow", "host_ports", "ideal", "order", "plan", "records", "rows", "vlan"];
 /// Who may know whom on a packet's way: what a folder or file names of the others.
 const WAY: [(&str, &[&str]); 5] = [
     ("frame", &[]),
@@ -123,7 +123,14 @@ fn only_its_own_file_changes_a_partition() {
 #[test]
 fn no_handler_borrows_all_nodes() {
     let kernel = ["wire/own", "switching/node", "endpoint/node"];
-    let between_windows = ["wire/crossing", "wire/failing", "wire/slow_path", "endpoint", "endpoint/orders"];
+    let between_windows = [
+        "wire/crossing",
+        "wire/failing",
+        "wire/slow_path",
+        "endpoint",
+        "endpoint/orders",
+        "endpoint/several_ports",
+    ];
     let arenas = ["PartitionPorts", "PartitionSwitches", "PartitionHosts"];
     let on_the_way = |module: &&String| {
         ["wire", "switching", "endpoint"].iter().any(|place| module.split('/').next() == Some(*place))

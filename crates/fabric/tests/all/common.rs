@@ -2,10 +2,10 @@
 
 use pauseframe_engine::{RunCallbackDecision, RunEnding, RunLimits};
 use pauseframe_fabric::{
-    BufferPolicy, CatchPanic, FlowRecord, FlowSpec, FrameOverhead, HostLinkJitterSettings, MarkAt, Marker,
-    Network, NicQueue, NotEctAction, PerPortBuffer, PfcSettings, PortPriorityReport, ProtocolSettings,
-    QueueDiscipline, QueueLengthThreshold, Sample, SamplePlan, SampledMetric, Scheduler, Settings,
-    SharedBuffer, StepMarker, TransportSettings, ValueByPort, Workload,
+    BufferPolicy, CatchPanic, FlowRecord, FlowSpec, FrameOverhead, HostLinkJitterSettings, HostPortSettings,
+    MarkAt, Marker, Network, NicQueue, NotEctAction, PerPortBuffer, PfcSettings, PortPriorityReport,
+    ProtocolSettings, QueueDiscipline, QueueLengthThreshold, Sample, SamplePlan, SampledMetric, Scheduler,
+    Settings, SharedBuffer, StepMarker, TransportSettings, ValueByPort, Workload,
 };
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
@@ -116,6 +116,7 @@ pub(crate) fn settings(config: TcpConfig) -> Settings {
         reaction: Span::ZERO,
         nic_buffer: u64::MAX,
         nic_queue: NicQueue::PerDestination,
+        host_ports: HostPortSettings::DEFAULT,
         switch_latency: Span::ZERO,
         buffer: per_port(1 << 30),
         queue_packets: None,

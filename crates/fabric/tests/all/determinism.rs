@@ -101,6 +101,16 @@ fn seen(scenario: &crate::properties::Scenario, seed: u64, partitions: u64) -> S
     let nodes = topology.nodes().len() as u64;
     let mut partition_of: Vec<u16> = (0..nodes).map(|_| rng.uniform_below(partitions) as u16).collect();
     (0..partitions).for_each(|partition| partition_of[partition as usize] = partition as u16);
+    for (host, ports) in topology.ports_of_hosts() {
+        for port in ports {
+            partition_of[port.0 as usize] = partition_of[host.0 as usize];
+        }
+    }
+    // Ports of one host may have left a partition empty.
+    let used: std::collections::BTreeSet<u16> = partition_of.iter().copied().collect();
+    for partition in &mut partition_of {
+        *partition = used.range(..*partition).count() as u16;
+    }
     network.divide_into_partitions(&partition_of);
     let ports: Vec<_> = (0..topology.port_count() as u32).map(PortId).collect();
     network.enable_frame_capture(&ports, 5_000);
@@ -115,8 +125,12 @@ fn seen(scenario: &crate::properties::Scenario, seed: u64, partitions: u64) -> S
         let what = pauseframe_fabric::FailedElement::Link(pauseframe_units::LinkId(
             seed as u32 % topology.links().len() as u32,
         ));
-        let failure =
-            pauseframe_fabric::ScheduledFailure { what, down: Time(50_000_000), up: Some(Time(90_000_000)) };
+        let failure = pauseframe_fabric::ScheduledFailure {
+            is_silent: false,
+            what,
+            down: Time(50_000_000),
+            up: Some(Time(90_000_000)),
+        };
         network.schedule_link_and_node_failures(vec![failure], Span::from_us(10));
     }
     let ending = proceed(&mut network, Time(2_000_000_000));

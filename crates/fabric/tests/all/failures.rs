@@ -19,6 +19,7 @@ const FULL: u64 = 1_230_400;
 
 fn link_down(topology: &Topology, a: &str, b: &str, down: u64, up: Option<u64>) -> ScheduledFailure {
     ScheduledFailure {
+        is_silent: false,
         what: FailedElement::Link(port(topology, a, b).link()),
         down: Time(down),
         up: up.map(Time),
@@ -144,6 +145,7 @@ fn a_failed_switch_cuts_its_hosts_off() {
         [flow(&topology, "host0", "host2", 1000 * MSS), flow(&topology, "host0", "host1", 1000 * MSS)];
     let middle = topology.find("s1").unwrap();
     let failure = ScheduledFailure {
+        is_silent: false,
         what: FailedElement::Node(middle),
         down: Time(300 * US),
         up: Some(Time(5000 * US)),
@@ -204,7 +206,7 @@ fn damaged_frames_are_counted_where_they_were_sent_and_sent_again() {
     let up = port(&topology, "host0", "switch");
     let run = |model| {
         let mut network = build(&topology, &settings, &flows);
-        network.set_link_error_models(&[(up, model)], None);
+        network.set_link_error_models(&[(up, model)], &(Time::ZERO..Time::MAX));
         let ending = proceed(&mut network, Time::MAX);
         let record = network.flow_records(ending.now)[0];
         assert_eq!((record.status, record.delivered), (FlowStatus::Finished, 20_000 * MSS));
@@ -231,7 +233,7 @@ fn a_wire_that_is_mended_damages_nothing_more() {
     let up = port(&topology, "host0", "switch");
     let stop = Time(3_000 * US);
     let mut network = build(&topology, &settings, &[flow(&topology, "host0", "host1", 2_000 * MSS)]);
-    network.set_link_error_models(&[(up, ErrorModel::FrameErrors(1.0))], Some(stop));
+    network.set_link_error_models(&[(up, ErrorModel::FrameErrors(1.0))], &(Time::ZERO..stop));
     // Frames that were sent before arrive up to a serialisation and a delay later.
     let lost = |network: &Network, ending: RunEnding| {
         report(network, &ending, up).lost[LossReason::Corrupted as usize]
@@ -257,7 +259,7 @@ fn lost_pause_frames_do_not_stop_a_port_for_ever() {
     let back: Vec<_> = (1..5)
         .map(|i| (port(&topology, "switch", &format!("host{i}")), ErrorModel::FrameErrors(0.3)))
         .collect();
-    network.set_link_error_models(&back, None);
+    network.set_link_error_models(&back, &(Time::ZERO..Time::MAX));
     let ending = proceed(&mut network, Time::MAX);
     let reports = network.port_priority_reports(ending.now);
     assert!(reports.iter().any(|r| r.pauses_received < r.pauses_sent), "some pause frames were lost");
@@ -287,7 +289,12 @@ fn nothing_is_forgotten_in_random_networks_with_failures() {
                 } else {
                     FailedElement::Link(pauseframe_units::LinkId(rng.uniform_below(links) as u32))
                 };
-                ScheduledFailure { what, down, up: Some(down + Span(1 + rng.uniform_below(3_000_000_000))) }
+                ScheduledFailure {
+                    is_silent: false,
+                    what,
+                    down,
+                    up: Some(down + Span(1 + rng.uniform_below(3_000_000_000))),
+                }
             })
             .collect();
         let convergence = Span(rng.uniform_below(2_000_000_000));
@@ -298,7 +305,7 @@ fn nothing_is_forgotten_in_random_networks_with_failures() {
         let once = || {
             let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
             network.schedule_link_and_node_failures(plan.clone(), convergence);
-            network.set_link_error_models(&corrupt, None);
+            network.set_link_error_models(&corrupt, &(Time::ZERO..Time::MAX));
             let ending = proceed(&mut network, Time::MAX);
             (network, ending)
         };

@@ -67,7 +67,8 @@ fn check_journeys(topology: &Topology, frames: &[CapturedFrame], ends: &[Time], 
     let mut seen = Seen::default();
     for frame in frames {
         let Some((source, destination, name)) = identity(frame) else { continue };
-        let (from, to) = (topology.owner(frame.port), topology.peer(frame.port));
+        let [from, to] =
+            [topology.owner(frame.port), topology.peer(frame.port)].map(|node| topology.host_of(node));
         seen.packets += 1;
         match frame.content {
             CapturedFrameContent::Segment(headers, _) | CapturedFrameContent::Datagram(headers, _) => {
@@ -236,6 +237,7 @@ fn draw_failures(rng: &mut Rng, topology: &Topology) -> Vec<ScheduledFailure> {
             let down = rng.uniform_below(800 * US);
             let what = FailedElement::Link(inner[rng.uniform_below(inner.len() as u64) as usize]);
             ScheduledFailure {
+                is_silent: false,
                 what,
                 down: Time(down),
                 up: Some(Time(down + 1 + rng.uniform_below(200 * US))),
@@ -357,7 +359,7 @@ fn a_resume_does_not_overtake_the_packet_that_goes_back() {
     let mut network = build(&topology, &settings, &flows);
     let what = FailedElement::Link(port(&topology, "s1", "s3").link());
     network.schedule_link_and_node_failures(
-        vec![ScheduledFailure { what, down: Time(150 * US), up: None }],
+        vec![ScheduledFailure { is_silent: false, what, down: Time(150 * US), up: None }],
         Span::from_us(1),
     );
     network.enable_frame_capture(&[back], u64::MAX);

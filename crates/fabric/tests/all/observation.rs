@@ -59,7 +59,12 @@ fn no_port_is_busier_than_time_passes() {
         let failures = (0..3).map(|_| {
             let down = Time(rng.uniform_below(until.0));
             let up = (rng.uniform_below(2) == 0).then(|| down + Span(1 + rng.uniform_below(2_000_000)));
-            ScheduledFailure { what: FailedElement::Link(LinkId(rng.uniform_below(links) as u32)), down, up }
+            ScheduledFailure {
+                is_silent: false,
+                what: FailedElement::Link(LinkId(rng.uniform_below(links) as u32)),
+                down,
+                up,
+            }
         });
         network.schedule_link_and_node_failures(failures.collect(), Span::from_us(10));
         let ending = proceed(&mut network, until);
@@ -82,7 +87,7 @@ fn outcome(seed: u64, until: Time, watched: bool, failing: bool) -> Outcome {
     if failing {
         let down = Time(30_000_000);
         let what = FailedElement::Link(LinkId(seed as u32 % scenario.topology.links().len() as u32));
-        let failure = ScheduledFailure { what, down, up: Some(down + Span::from_us(200)) };
+        let failure = ScheduledFailure { is_silent: false, what, down, up: Some(down + Span::from_us(200)) };
         network.schedule_link_and_node_failures(vec![failure], Span::from_us(50));
     }
     if watched {

@@ -5,15 +5,17 @@ use crate::common::*;
 use crate::rdma::pair;
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, Ets, EtsGroup, FlowSpec, FlowStatus, FrameOverhead, HeadroomPoolSettings,
-    IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker, Network, NicQueue, NotEctAction, PerPortBuffer,
-    PfcSettings, PortPriorityReport, ProtocolSettings, QueueDiscipline, QueueLengthThreshold, RdmaSettings,
-    Red, Scheduler, Settings, SharedBuffer, StepMarker, TransportSettings, ValueByPort,
+    BufferPolicy, ClassSettings, Ets, EtsGroup, FlowSpec, FlowStatus, FrameOverhead, HashPolicy,
+    HeadroomPoolSettings, HostPortSettings, IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker, Network,
+    NicQueue, NotEctAction, PerPortBuffer, PfcSettings, PortChoice, PortPriorityReport, ProtocolSettings,
+    QueueDiscipline, QueueLengthThreshold, RdmaSettings, Red, Scheduler, Settings, SharedBuffer, StepMarker,
+    TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::{ControlName, ControlParameters};
 use pauseframe_rdma::{QueuePairSettings, RetransmissionTimer};
-use pauseframe_topology::generate::{dumbbell, fat_tree, leaf_spine, line, ring, star, torus};
+use pauseframe_topology::generate::{Homes, dumbbell, fat_tree, leaf_spine, line, ring, star, torus};
+use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::{ConnectionFailure, DelayedAckConfig, EcnMode, RtoConfig, TcpConfig};
 use pauseframe_units::{Bytes, NodeId, Priority, Span, Time};
@@ -39,15 +41,45 @@ fn coin(rng: &mut Rng) -> bool {
 
 pub(crate) fn draw(seed: u64) -> Scenario {
     let mut rng = random_stream(seed, "swarm", 0);
-    let (family, topology) = draw_topology(&mut rng);
+    let (family, mut topology) = draw_topology(&mut rng);
     let mut settings = draw_settings(&mut rng, seed, matches!(family, "ring" | "torus"));
     draw_switches(&mut random_stream(seed, "swarm-switches", 0), &mut settings);
     draw_queue_pairs(&mut random_stream(seed, "swarm-rdma", 0), &mut settings);
+    if seed % 3 == 1 {
+        topology = draw_host_ports(&mut random_stream(seed, "swarm-ports", 0), topology, &mut settings);
+    }
     if seed.is_multiple_of(3) {
         settings.wire_jitters = jitter_to_switch(&topology, Span(1 + seed % 5_000_000));
     }
     let flows = draw_flows(&mut rng, &topology, settings.transports.len() as u64);
     Scenario { family, topology, settings, flows }
+}
+
+/// Hosts with two ports at two switches or in two planes, where the fabric allows it.
+fn draw_host_ports(rng: &mut Rng, topology: Topology, settings: &mut Settings) -> Topology {
+    let homes = if coin(rng) {
+        Homes { ports_per_host: 2, planes: 1 }
+    } else {
+        Homes { ports_per_host: 1, planes: 2 + rng.uniform_below(2) as u32 }
+    };
+    let Ok(several) = homes.apply(topology.clone()) else { return topology };
+    settings.host_ports = HostPortSettings {
+        choice: one_of(
+            rng,
+            &[
+                PortChoice::Lacp,
+                PortChoice::Xor,
+                PortChoice::ActiveBackup,
+                PortChoice::QueueAffinity,
+                PortChoice::LeastLoaded,
+                PortChoice::Rail,
+            ],
+        ),
+        hash: one_of(rng, &[HashPolicy::Layer2, HashPolicy::Layer23, HashPolicy::Layer34]),
+        carrier: one_of(rng, &[Span::ZERO, Span::from_us(7), Span::from_us(30), Span::from_ms(100)]),
+        lacp: Span::from_secs(1),
+    };
+    Labels::default().split_hosts(&several).expect("hosts are linked to switches").0
 }
 
 fn draw_topology(rng: &mut Rng) -> (&'static str, Topology) {
@@ -185,6 +217,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         reaction: Span::ZERO,
         nic_buffer: one_of(rng, &[3_000, 100_000, 1_000_000]),
         nic_queue: one_of(rng, &[NicQueue::PerFlow, NicQueue::PerDestination, NicQueue::Fifo]),
+        host_ports: HostPortSettings::DEFAULT,
         switch_latency: Span(rng.uniform_below(2) * rng.uniform_below(800_000)),
         buffer,
         queue_packets: None,

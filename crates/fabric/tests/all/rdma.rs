@@ -311,7 +311,7 @@ fn a_receiver_that_is_gone_exhausts_the_retries() {
     let mut network = build(&topology, &settings, &[flow(&topology, "host0", "host1", 10_000_000)]);
     let what = FailedElement::Link(port(&topology, "host1", "switch").link());
     network.schedule_link_and_node_failures(
-        vec![ScheduledFailure { what, down: Time(Span::from_us(50).0), up: None }],
+        vec![ScheduledFailure { is_silent: false, what, down: Time(Span::from_us(50).0), up: None }],
         Span::ZERO,
     );
     let ending = proceed(&mut network, Time::MAX);

@@ -140,7 +140,7 @@ impl Update {
         // A host that moves has rows in the tables for two switches, which one VLAN cannot contain at the
         // same time.
         self.union.moved.is_empty()
-            && self.union.topology.hosts().all(|host| {
+            && self.union.topology.host_ports().all(|host| {
                 match (self.before.tree_of(before, host), self.after.tree_of(after, host)) {
                     (Some(old), Some(new)) => {
                         self.before.trees[old as usize].next == self.after.trees[new as usize].next

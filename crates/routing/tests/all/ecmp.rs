@@ -88,7 +88,7 @@ fn errors_name_the_nodes() {
     topology.add_link(NodeId(0), NodeId(2), LINK);
     let error = NextHops::shortest(&topology).unwrap_err();
     assert!(
-        error.to_string().starts_with("host \"host0\" has 2 working links; routing needs exactly one: make")
+        error.to_string().starts_with("host \"host0\" has 2 working links; routing needs exactly one: split")
     );
 }
 

@@ -19,6 +19,7 @@ pub(super) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
             what,
             down: down.unwrap_or_default(),
             up,
+            is_silent: failure.silent,
         }));
     }
     network.schedule_link_and_node_failures(plan, scenario.routing.convergence);
@@ -28,13 +29,14 @@ pub(super) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
         |(link, ratio)| [0, 1].map(|end| (PortId::of_link(link, end), ErrorModel::FrameErrors(ratio)));
     let of_file: Vec<_> = labels.frame_errors().flat_map(of_link).collect();
     if !of_file.is_empty() {
-        network.set_link_error_models(&of_file, None);
+        network.set_link_error_models(&of_file, &(Time::ZERO..Time::MAX));
     }
-    for CorruptionSpec { ports, ber, fer, stop } in &scenario.corruption {
+    for CorruptionSpec { ports, ber, fer, start, stop } in &scenario.corruption {
         let model = ber.map(ErrorModel::BitErrors).or(fer.map(ErrorModel::FrameErrors));
         let ports = ports_matching_globs(ports, topology);
         let bad: Vec<_> = model.into_iter().flat_map(|m| ports.iter().map(move |port| (*port, m))).collect();
-        network.set_link_error_models(&bad, stop.map(|stop| Time::ZERO + stop));
+        let stop = stop.map_or(Time::MAX, |stop| Time::ZERO + stop);
+        network.set_link_error_models(&bad, &(Time::ZERO + *start..stop));
     }
     let Some(pfc) = &scenario.switch.pfc else { return };
     network.add_pause_storms(

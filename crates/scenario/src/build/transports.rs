@@ -136,7 +136,7 @@ pub(super) fn fit_to_network(
 }
 
 fn slowest_host_link(topology: &Topology) -> BitRate {
-    let rates = topology.hosts().map(|host| topology.channel(topology.nodes()[host].ports[0]).rate);
+    let rates = topology.host_ports().map(|host| topology.channel(topology.nodes()[host].ports[0]).rate);
     rates.min().unwrap_or_default()
 }
 

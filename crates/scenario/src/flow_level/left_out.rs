@@ -4,14 +4,25 @@
 use crate::resolve::{Entry, Origin, Resolved, options};
 use crate::spec::{Scenario, WorkloadKind, WorkloadSpec};
 use pauseframe_results::RunError;
+use pauseframe_topology::Topology;
 use std::collections::BTreeSet;
 
 /// # Errors
 /// If the scenario sets keys that decide which flows finish and that the flow level does not implement.
-pub(super) fn refuse(scenario: &Scenario) -> Result<(), RunError> {
+pub(super) fn refuse(scenario: &Scenario, topology: &Topology) -> Result<(), RunError> {
     let is_application = |workload: &&WorkloadSpec| matches!(workload.kind, WorkloadKind::Application(_));
     if let Some(workload) = scenario.workload.iter().find(is_application) {
         let message = format!("workload {} is an application: use pauseframe run", workload.name);
+        return Err(RunError::Build(message));
+    }
+    let has_several =
+        |name: &String| topology.find(name).is_some_and(|host| topology.ports_of_hosts().contains_key(&host));
+    if let Some(slow) = scenario.host.slow_receivers.iter().find(|slow| has_several(&slow.host)) {
+        let message = format!(
+            "host.slow_receivers: {} has several ports, which share the rate of its memory; flows at flow level share links only: \
+             use pauseframe run",
+            slow.host
+        );
         return Err(RunError::Build(message));
     }
     let keys = deciding(scenario);
@@ -40,7 +51,7 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
 }
 
 /// Keys that the flow level obeys, or that name things. A path also stands for what is below it.
-const OBEYED: [&str; 12] = [
+const OBEYED: [&str; 14] = [
     "name",
     "seed",
     "plugins",
@@ -48,6 +59,8 @@ const OBEYED: [&str; 12] = [
     "stop.when_finished",
     "topology",
     "host.mtu",
+    "host.port_choice",
+    "host.hash_policy",
     "host.wire_overhead",
     "host.slow_receivers",
     "transport.read_rate",
@@ -55,7 +68,8 @@ const OBEYED: [&str; 12] = [
     "record.flows",
 ];
 /// Of these, those of a static demand.
-const OBEYED_BY_DEMANDS: [&str; 4] = ["name", "seed", "plugins", "topology"];
+const OBEYED_BY_DEMANDS: [&str; 6] =
+    ["name", "seed", "plugins", "topology", "host.port_choice", "host.hash_policy"];
 /// Of the keys of workloads, those of connections and of servers.
 const OF_CONNECTIONS: [&str; 3] = ["persistent", "reply_delay", "reply_law"];
 /// Of the keys of `[routing]`, the one that needs failures; the others are those of engines and of choices among VLANs.

@@ -17,13 +17,14 @@ mod summary;
 mod tables;
 
 pub use demand::Demand;
+pub use pauseframe_fabric::HostPortSettings;
 pub use steady::{Steady, steady};
 pub use summary::{FlowSummary, LinkUse, RateStatistics};
 pub use tables::reference;
 
-use crate::report;
 use crate::resolve::Resolved;
 use crate::spec::{ChoiceName, Per, RoutingKind, RoutingSpec};
+use crate::{build, report};
 use arrow_array::RecordBatch;
 use pauseframe_flowlevel::routes::VlanChoice;
 use pauseframe_results::{Names, RunError, RunStatus, VERSION};
@@ -125,7 +126,7 @@ pub fn run_flow_level(
         return Err(RunError::Build("a bound needs a static demand: workloads come and go".into()));
     }
     if options.demand.is_none() {
-        left_out::refuse(scenario)?;
+        left_out::refuse(scenario, topology)?;
     }
     let running = FlowManifest::new(resolved, RunStatus::Running, None);
     let folder = report::folder_with(resolved, options.out, options.force, &running)?;
@@ -182,7 +183,8 @@ fn static_results(
 ) -> Result<FlowResults, RunError> {
     let begin = Instant::now();
     let seed = resolved.scenario.seed;
-    let steady = steady(topology, ways, demand, &[seed], bound, watch)?.remove(0);
+    let ports = build::host_ports(&resolved.scenario.host);
+    let steady = steady(topology, ways, ports, demand, &[seed], bound, watch)?.remove(0);
     let mut summary = FlowSummary::of_steady(resolved, demand, &steady, topology);
     summary.wall_s = begin.elapsed().as_secs_f64();
     let names = Names { topology, workloads: &[], transports: &[] };
@@ -208,7 +210,8 @@ fn dynamic_results(
         }
     }
     let router = source::Router::new(topology, ways, scenario.seed)?;
-    let mut workloads = Workloads::new(scenario, topology, router);
+    let ports = source::Ports::new(topology, build::host_ports(&scenario.host), scenario.seed)?;
+    let mut workloads = Workloads::new(scenario, topology, router, ports);
     let until = scenario.stop.time.map(|stop| Time::ZERO + stop);
     let mut outcome = pauseframe_flowlevel::simulate(&capacity, &mut workloads, until, watch)
         .map_err(|error| RunError::Build(error.to_string()))?;

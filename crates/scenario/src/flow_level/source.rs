@@ -7,7 +7,8 @@
 use super::Ways;
 use crate::build::overhead;
 use crate::spec::{Scenario, WorkloadKind, WorkloadSpec};
-use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Workload};
+use pauseframe_fabric::host_ports::{FlowEnds, HostPorts};
+use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, HostPortSettings, Workload};
 use pauseframe_flowlevel::demand::Pair;
 use pauseframe_flowlevel::routes::{Chooser, NoVlan, VlanChoice};
 use pauseframe_flowlevel::{Arrival, Outcome, Source};
@@ -35,7 +36,7 @@ const DATAGRAM_HEADERS: u32 = 28;
 #[derive(Clone, Copy, Debug)]
 enum Sender {
     /// A connection sends as fast as the network allows, up to the read rate of the receiver.
-    Connection { read: Option<BitRate> },
+    Connection { read: Option<BitRate>, is_queue_pair: bool },
     /// Datagrams are sent at this rate in application bits per second, even if they are lost.
     Datagrams { rate: BitRate },
 }
@@ -50,8 +51,9 @@ impl Sender {
             let rate = udp.rate.0 as f64 * f64::from(payload) / f64::from(wire);
             return Sender::Datagrams { rate: BitRate((rate.round() as u64).max(1)) };
         }
-        let tcp = scenario.transport_named(&workload.transport).tcp();
-        Sender::Connection { read: tcp.and_then(|tcp| tcp.config.read_rate) }
+        let transport = scenario.transport_named(&workload.transport);
+        let read = transport.tcp().and_then(|tcp| tcp.config.read_rate);
+        Sender::Connection { read, is_queue_pair: transport.rdma().is_some() }
     }
 
     /// The fluid flow of one direction. A datagram flow ends when its last datagram is sent, not when the
@@ -59,12 +61,58 @@ impl Sender {
     fn arrival(self, start: Time, size: u64, stop: Option<Time>) -> Arrival {
         let plain = Arrival { start, size: Bytes(size), weight: 1.0, cap: None, stop };
         match self {
-            Sender::Connection { read } => Arrival { cap: read, ..plain },
+            Sender::Connection { read, .. } => Arrival { cap: read, ..plain },
             Sender::Datagrams { rate } => {
                 let sent = start.saturating_add(Span::from_secs_f64(size as f64 * 8.0 / rate.0 as f64));
                 let stop = Some(stop.map_or(sent, |stop| stop.min(sent)));
                 Arrival { cap: Some(rate), weight: rate.0 as f64 * UNRESPONSIVE, stop, ..plain }
             }
+        }
+    }
+}
+
+/// Chooses the ports of the hosts that have several.
+#[derive(Debug)]
+pub(super) struct Ports<'a> {
+    topology: &'a Topology,
+    chooser: HostPorts,
+    hops: NextHops,
+    /// By flow of the workloads: its places among those of its hosts.
+    turns: Vec<[u32; 2]>,
+}
+
+impl<'a> Ports<'a> {
+    /// `None` if every host has one port.
+    ///
+    /// # Errors
+    /// If some pairs of hosts have no path.
+    pub(super) fn new(
+        topology: &'a Topology,
+        settings: HostPortSettings,
+        seed: u64,
+    ) -> Result<Option<Ports<'a>>, RunError> {
+        let Some(chooser) = HostPorts::new(topology, settings, seed) else { return Ok(None) };
+        let hops = NextHops::shortest(topology).map_err(|error| RunError::Build(error.to_string()))?;
+        Ok(Some(Ports { topology, chooser, hops, turns: Vec::new() }))
+    }
+
+    /// The ports of one direction of a flow; the first call for a flow comes from its source.
+    pub(super) fn choose(&mut self, flow: usize, pair: Pair, forward: bool, is_queue_pair: bool) -> Pair {
+        let hosts = [pair.from, pair.to];
+        if self.turns.len() <= flow {
+            self.turns.resize(flow + 1, [0; 2]);
+            self.turns[flow] = self.chooser.turns_of_new_flow(hosts, is_queue_pair);
+        }
+        let turn = self.turns[flow][usize::from(!forward)];
+        let ends = FlowEnds { hosts, flow: flow as u32, forward, is_queue_pair };
+        let [from, to] = self.chooser.choose(&ends, turn, &self.hops);
+        self.chooser.count_open(from, true);
+        Pair { from, to }
+    }
+
+    fn leave(&mut self, path: &[PortId]) {
+        if let Some(first) = path.first() {
+            self.chooser.count_open(self.topology.owner(*first), false);
         }
     }
 }
@@ -145,6 +193,8 @@ struct Part {
 pub(super) struct Workloads<'a> {
     topology: &'a Topology,
     router: Router<'a>,
+    /// If some hosts have several ports.
+    ports: Option<Ports<'a>>,
     sources: Vec<Box<dyn Workload>>,
     /// The kind of sender of each workload.
     senders: Vec<Sender>,
@@ -156,7 +206,12 @@ pub(super) struct Workloads<'a> {
 }
 
 impl<'a> Workloads<'a> {
-    pub(super) fn new(scenario: &Scenario, topology: &'a Topology, router: Router<'a>) -> Workloads<'a> {
+    pub(super) fn new(
+        scenario: &Scenario,
+        topology: &'a Topology,
+        router: Router<'a>,
+        ports: Option<Ports<'a>>,
+    ) -> Workloads<'a> {
         // Queries have no table at flow level, so their ideal time is never read.
         let ideal_of_query = Arc::new(|_: &[FlowSpec]| Span::ZERO);
         let query_numbers = QueryNumbers::default();
@@ -179,6 +234,7 @@ impl<'a> Workloads<'a> {
         Workloads {
             topology,
             router,
+            ports,
             sources: workloads.collect(),
             senders: scenario.workload.iter().map(|spec| Sender::of(spec, scenario)).collect(),
             records: Vec::new(),
@@ -217,7 +273,13 @@ impl<'a> Workloads<'a> {
         slowest.map_or(0.0, |rate| bytes as f64 * 8.0 / rate as f64)
     }
 
-    fn begin(&mut self, part: Part, pair: Pair, path: &mut Vec<PortId>) {
+    fn begin(&mut self, part: Part, hosts: Pair, path: &mut Vec<PortId>) {
+        let workload = usize::from(self.records[part.record as usize].spec.workload);
+        let is_queue_pair = matches!(self.senders[workload], Sender::Connection { is_queue_pair: true, .. });
+        let pair = self
+            .ports
+            .as_mut()
+            .map_or(hosts, |ports| ports.choose(part.record as usize, hosts, !part.is_reply, is_queue_pair));
         match self.router.route(self.parts.len(), pair, path) {
             Ok(vlan) if !part.is_reply => self.records[part.record as usize].vlan = vlan,
             Ok(_) => {}
@@ -284,6 +346,7 @@ impl Source for Workloads<'_> {
 
     fn ended(&mut self, flow: usize, path: &[PortId], at: f64) {
         self.router.leave(path);
+        self.ports.iter_mut().for_each(|ports| ports.leave(path));
         let Part { record, is_reply } = self.parts[flow];
         let spec = self.records[record as usize].spec;
         if !is_reply && spec.reply > 0 {
@@ -302,7 +365,7 @@ fn time(seconds: f64) -> Time {
     Time((seconds * 1e12).ceil() as u64)
 }
 
-/// Name of a node for the tables.
+/// Name of a host for the tables; `node` may stand for one of its further ports.
 pub(super) fn name(topology: &Topology, node: NodeId) -> String {
-    topology.nodes()[node].name.clone()
+    topology.nodes()[topology.host_of(node)].name.clone()
 }

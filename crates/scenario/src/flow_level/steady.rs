@@ -1,6 +1,8 @@
 //! Max-min fair rates of a static demand.
 
+use super::source::Ports;
 use super::{Demand, Ways};
+use pauseframe_fabric::HostPortSettings;
 use pauseframe_flowlevel::demand::Pair;
 use pauseframe_flowlevel::routes::{self, Chooser};
 use pauseframe_flowlevel::{Bounds, ConcurrentFlow, Flows, MaxMin, Paths, Report, capacities};
@@ -14,7 +16,7 @@ use pauseframe_topology::{SwitchGraph, Topology};
 pub struct Steady {
     /// The seed for drawing demand and routes.
     pub seed: u64,
-    /// The sending and receiving host of each pair.
+    /// The sending and receiving host of each pair, or the nodes of the ports that it uses.
     pub pairs: Vec<Pair>,
     /// The ports on the path of each pair.
     pub paths: Paths,
@@ -40,6 +42,7 @@ enum Router<'a> {
 pub fn steady(
     topology: &Topology,
     ways: Ways,
+    host_ports: HostPortSettings,
     demand: Demand,
     seeds: &[u64],
     bound: Option<f64>,
@@ -59,7 +62,11 @@ pub fn steady(
     let mut all = Vec::with_capacity(seeds.len());
     for (done, seed) in seeds.iter().enumerate() {
         watch.step("sharing links", done as u64, seeds.len() as u64).map_err(|error| wrong(&error))?;
-        let pairs = demand.pairs(topology, &graph, *seed).map_err(|error| wrong(&error))?;
+        let mut pairs = demand.pairs(topology, &graph, *seed).map_err(|error| wrong(&error))?;
+        if let Some(mut ports) = Ports::new(topology, host_ports, *seed)? {
+            let flows = pairs.iter().enumerate();
+            pairs = flows.map(|(flow, pair)| ports.choose(flow, *pair, true, false)).collect();
+        }
         let (paths, vlans) = match &mut router {
             Router::Ecmp(hops) => (routes::ecmp(topology, hops, &pairs, *seed), None),
             Router::Tables(chooser) => {

@@ -9,6 +9,7 @@ mod by_rate;
 mod checks;
 mod draft;
 mod explain;
+mod host_ports;
 mod idle;
 mod kernel;
 mod kernel_keys;

@@ -1,6 +1,6 @@
 //! `[[failure]]`, `[[corruption]]` and `[[pause_storm]]`: failures, bad links, and unsolicited pauses.
 
-use super::lookup::{between, no_such_node, ports_of};
+use super::lookup::{between, no_such_node, ports_at, ports_of};
 use super::stop::Stop;
 use pauseframe_fabric::{
     FailedElement, ObeyedPausePriorities, PfcSettings, all_ports_of_topology, ports_matching_globs,
@@ -9,7 +9,7 @@ use pauseframe_schema::bounds::{Above, Each};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::table;
-use pauseframe_topology::Topology;
+use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{PortId, Priority, Span};
 
 /// Latest time of a failure: a day, as for workloads.
@@ -35,6 +35,8 @@ table! {
                 t.check(up > down, "up", || format!("{up} is not after down ({down})"), "");
             }
         };
+        /// The links keep their carrier and damage every frame: routing does not notice, and hosts with several ports by LACP only
+        silent: bool = or(false);
     }
     pub fn try_read(t);
 }
@@ -44,7 +46,14 @@ impl FailureSpec {
     pub(crate) fn links(&self, graph: &Topology) -> Result<Vec<FailedElement>, (String, String)> {
         let node = |name: &str| graph.find(name).ok_or_else(|| no_such_node(graph, name));
         if let Some(name) = &self.node {
-            return Ok(vec![FailedElement::Node(node(name)?)]);
+            let node = node(name)?;
+            if graph.nodes()[node].kind == NodeKind::Switch {
+                return Ok(vec![FailedElement::Node(node)]);
+            }
+            return Ok(ports_at(graph, node)
+                .into_iter()
+                .map(|port| FailedElement::Link(port.link()))
+                .collect());
         }
         if let Some([a, b]) = &self.link {
             let links = between(graph, node(a)?, node(b)?);
@@ -73,8 +82,13 @@ table! {
             let message = || format!("{given} of ber and fer; expected one");
             t.check(given == 1 || t.is_documenting(), "", message, "");
         };
+        /// Time at which the corruption begins
+        start: Span = or_in(Span::ZERO, Span::ZERO..=TIME_MAX);
         /// Time at which the corruption ends
-        stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "never");
+        stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "never") => {
+            let message = || format!("{} is not after start ({start})", stop.unwrap_or_default());
+            t.check(stop.is_none_or(|stop| stop > start), "stop", message, "");
+        };
     }
     pub fn try_read(t);
 }

@@ -5,9 +5,9 @@ use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::Topology;
 
 /// The graph of `[topology]`. Problems are recorded: invalid parameters, links between unknown nodes, hosts without a
-/// link or with two, and disconnected graphs.
+/// link or wired to others, and disconnected graphs.
 pub(crate) fn checked(spec: &TopologySpec, ledger: &mut Ledger) -> Option<Topology> {
-    match spec.kind.graph(spec.link, spec.fabric_link) {
+    match spec.graph() {
         Ok(topology) => Some(topology),
         Err(flaws) => {
             for (path, message, hint) in flaws {

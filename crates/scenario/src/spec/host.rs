@@ -1,6 +1,6 @@
 //! `[host]`: hosts and their NICs.
 
-use pauseframe_fabric::{FrameOverhead, NicQueue, matches_glob};
+use pauseframe_fabric::{FrameOverhead, HashPolicy, HostPortSettings, NicQueue, PortChoice, matches_glob};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
@@ -61,6 +61,18 @@ table! {
         /// (a TCP flow holds a millisecond of its rate, at least two frames or super-packets); otherwise of all flows together
         #[source = "Linux: tcp_limit_output_bytes; cee Table I: 512 KB a NIC"]
         nic_buffer: Bytes = by(nic_buffer, nic_queue);
+        /// How a host with several ports (topology.ports_per_host, planes, or several links in a file) chooses one for a flow (docs/models/host-ports.md)
+        #[source = "Linux: drivers/net/bonding; mlx5: set_tx_affinity"]
+        port_choice: PortChoice = or(HostPortSettings::DEFAULT.choice);
+        /// The fields that choose a port by hash. The kernel's own default, layer2, keeps each pair of hosts on one port
+        #[source = "Linux: xmit_hash_policy; the layer3+4 of vendors' guides for bonds under RoCE and storage"]
+        hash_policy: HashPolicy = or(HostPortSettings::DEFAULT.hash);
+        /// Interval at which a host looks at the carrier of its ports; a dead port is noticed at the next look. 0 s: never
+        #[source = "Linux: miimon; 802.3ad sets 100 ms"]
+        miimon: Span = or_in(HostPortSettings::DEFAULT.carrier, Span::ZERO..=Span::from_secs(10));
+        /// How often LACPDUs are sent with 802.3ad: a port on which none arrives is dead after three
+        #[source = "IEEE 802.1AX; Linux: lacp_rate"]
+        lacp_rate: LacpRate = or(LacpRate::Slow);
         /// Segmentation offload: TCP sends super-packets, which the NIC cuts into frames
         #[source = "Linux: tcp_tso_autosize, tcp_tso_should_defer"]
         tso: bool = or(false);
@@ -145,6 +157,16 @@ choices! {
         Simulated = "simulated",
         /// An unmodified Linux kernel in virtual time
         Kernel = "kernel",
+    }
+}
+
+choices! {
+    /// Interval of LACPDUs
+    pub enum LacpRate {
+        /// 30 s: a silent port is dead after 90 s
+        Slow = "slow",
+        /// 1 s: a silent port is dead after 3 s
+        Fast = "fast",
     }
 }
 

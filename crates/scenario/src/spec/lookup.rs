@@ -5,16 +5,25 @@ use pauseframe_schema::value::did_you_mean;
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, NodeId, PortId};
 
-/// The links between two nodes.
+/// The links between two hosts or switches, all ports of a host included.
 pub(crate) fn between(graph: &Topology, a: NodeId, b: NodeId) -> Vec<LinkId> {
-    let ports = graph.nodes()[a].ports.iter();
-    ports.filter(|port| graph.peer(**port) == b).map(|port| port.link()).collect()
+    let ports = ports_at(graph, a).into_iter();
+    ports.filter(|port| graph.host_of(graph.peer(*port)) == b).map(PortId::link).collect()
+}
+
+/// All ports of a host or switch.
+pub(crate) fn ports_at(graph: &Topology, node: NodeId) -> Vec<PortId> {
+    let further = graph.ports_of_hosts();
+    let own = [node];
+    let nodes = further.get(&node).map_or(own.as_slice(), Vec::as_slice);
+    nodes.iter().flat_map(|node| graph.nodes()[*node].ports.iter().copied()).collect()
 }
 
 /// The ports that match globs, and all ports of the nodes that match.
 pub(crate) fn ports_of(globs: &[String], topology: &Topology) -> Vec<PortId> {
     let named = |port: &PortId| {
-        let (port, node) = (topology.port_name(*port), &topology.nodes()[topology.owner(*port)].name);
+        let owner = topology.host_of(topology.owner(*port));
+        let (port, node) = (topology.port_name(*port), &topology.nodes()[owner].name);
         globs.iter().any(|glob| matches_glob(glob, &port) || matches_glob(glob, node))
     };
     all_ports_of_topology(topology).filter(named).collect()

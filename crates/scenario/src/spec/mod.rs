@@ -24,7 +24,7 @@ pub use clocks::Clocks;
 pub use engines::TreePacking;
 pub use faults::{CorruptionSpec, FailureSpec, PauseStormSpec};
 pub(crate) use host::{FLOW_SHARE, INTERRUPT_DELAY};
-pub use host::{HostSpec, HostStack, SlowReceiver, WireJitterSpec, WireOverhead};
+pub use host::{HostSpec, HostStack, LacpRate, SlowReceiver, WireJitterSpec, WireOverhead};
 pub use pauseframe_fabric::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, HeadroomPoolSettings, IdealOutputQueuedBuffer, MarkAt,
     MarkSpacing, Marker, NicQueue, NoMarker, NotEctAction, ObeyedPausePriorities, PauseRule, PerPortBuffer,

@@ -159,8 +159,8 @@ size = "1 MB"
     assert_eq!(
         errors_of(&text.replace('T', "S"), &[]),
         "s.toml:1: topology: a link joins \"c\" to itself: remove it or name another node\n\
-         s.toml:1: topology: host \"c\" has 2 links (to \"c\", \"c\"): a host has exactly one port and never forwards; \
-         leave it one link, or make it a switch\n\
+         s.toml:1: topology: host \"c\" has 2 links (to \"c\", \"c\"), one of them to a host: traffic would \
+         have to pass through it, and hosts never forward; link hosts to switches only, or make it a switch\n\
          s.toml:1: topology: there is no path between \"a\" and \"c\": add a link between their parts"
     );
 }

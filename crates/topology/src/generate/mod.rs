@@ -5,11 +5,13 @@
 //! Hosts get the smallest node ids, in the order of their names; the switches follow, level by level. A
 //! generator checks every parameter before it builds anything.
 
+mod homes;
 mod named;
 
 pub use dragonfly::dragonfly;
 pub use dumbbell::dumbbell;
 pub use fat_tree::fat_tree;
+pub use homes::Homes;
 pub use jellyfish::{Jellyfish, jellyfish};
 pub use leaf_spine::leaf_spine;
 pub use line::line;

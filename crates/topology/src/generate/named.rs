@@ -3,10 +3,10 @@
 //!
 //! Each family declares its keys. Every family also accepts `rate` and `delay` for links at hosts (defaults:
 //! 10 Gbps and 1 us), and `fabric_rate` and `fabric_delay` for links between switches (defaults: the values
-//! of the links at hosts). Lists are written `8x2`. For a Jellyfish, `ports` (all ports of a switch) can
+//! of the links at hosts), `ports_per_host` and `planes` ([`Homes`]). Lists are written `8x2`. For a Jellyfish, `ports` (all ports of a switch) can
 //! replace `network_ports`.
 
-use super::{FamilyKind, GenerateError};
+use super::{FamilyKind, GenerateError, Homes};
 use crate::interchange::{did_you_mean, hint};
 use crate::{Channel, Topology};
 use pauseframe_schema::docs::OptionDoc;
@@ -33,6 +33,8 @@ pub enum NamedError {
 
 /// The keys that set rates and delays of links in a text.
 const LINKS: [&str; 4] = ["rate", "delay", "fabric_rate", "fabric_delay"];
+/// The keys that set the ports of hosts in a text.
+const HOMES: [&str; 2] = ["ports_per_host", "planes"];
 
 static LANGUAGE: Language = Language::new(|ledger| drop(read(ledger)), &[], &[]);
 
@@ -97,7 +99,14 @@ fn build(family: &str, rest: &str) -> Result<Topology, NamedError> {
         rate: quantity(&given, "fabric_rate", host.rate)?,
         delay: quantity(&given, "fabric_delay", host.delay)?,
     };
-    Ok(declared(family, &given)?.generate(host, fabric)?)
+    let [ports_per_host, planes] = HOMES.map(|key| ports(&given, key));
+    let homes = Homes { ports_per_host: ports_per_host?, planes: planes? };
+    Ok(homes.apply(declared(family, &given)?.generate(host, fabric)?)?)
+}
+
+fn ports(given: &BTreeMap<&str, String>, key: &str) -> Result<u32, NamedError> {
+    let count = quantity(given, key, 1)?;
+    if (1..=64).contains(&count) { Ok(count) } else { wrong(format!("{key} = {count}: expected 1 to 64")) }
 }
 
 /// Reads the keys with the reader that the family declares.
@@ -154,8 +163,10 @@ fn pairs(text: &str) -> Result<BTreeMap<&str, String>, NamedError> {
 }
 
 fn check_names(family: &str, given: &BTreeMap<&str, String>) -> Result<(), NamedError> {
-    let known: Vec<String> =
-        keys(family).map(|key| key.path.clone()).chain(LINKS.map(str::to_owned)).collect();
+    let known: Vec<String> = keys(family)
+        .map(|key| key.path.clone())
+        .chain(LINKS.into_iter().chain(HOMES).map(str::to_owned))
+        .collect();
     let Some(key) = given.keys().find(|key| !known.iter().any(|name| name == *key)) else { return Ok(()) };
     wrong(format!("there is no parameter {key:?}{}", did_you_mean(key, known.iter())))
 }

@@ -37,7 +37,7 @@ impl Family for Xgft {
 /// like `fabric_link`.
 ///
 /// # Errors
-/// If the lists are empty, differ in length or contain a zero, `w[0]` is not 1, or the fabric is too large.
+/// If the lists are empty, differ in length or contain a zero, or the fabric is too large.
 pub fn xgft(
     m: &[u32],
     w: &[u32],
@@ -133,12 +133,6 @@ fn validate(family: &'static str, m: &[u32], w: &[u32], p: &[u32]) -> Result<(),
     for (parameter, list) in [("m", m), ("w", w), ("p", p)] {
         if list.contains(&0) {
             return refuse(family, parameter, format!("{list:?}"), "every number must be at least 1");
-        }
-    }
-    for (parameter, list) in [("w", w), ("p", p)] {
-        if list[0] != 1 {
-            let allowed = "its first number must be 1, because a host has one port";
-            return refuse(family, parameter, format!("{list:?}"), allowed);
         }
     }
     let wide = |list: &[u32]| list.iter().map(|digit| u64::from(*digit)).collect::<Vec<_>>();

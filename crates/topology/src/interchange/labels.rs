@@ -4,7 +4,7 @@
 //! A [`Topology`] identifies ports by number only. Forwarding tables of real switches use the switches' own
 //! port names, so an import keeps those names beside the graph.
 
-use crate::check::host_wired_to_host;
+use crate::check::wired_hosts;
 use crate::{NodeKind, Topology};
 use pauseframe_units::{LinkId, NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -47,8 +47,7 @@ impl Labels {
     /// The name of a port at its node: the given name, or `eth{n}`, where n is the port number counted from 1
     /// (as in containerlab, where `eth0` is the management port).
     pub fn port_or_default(&self, topology: &Topology, port: PortId) -> String {
-        let position = || topology.nodes()[topology.owner(port)].ports.iter().position(|p| *p == port);
-        self.port(port).map_or_else(|| format!("eth{}", position().unwrap_or(0) + 1), str::to_owned)
+        self.port(port).map_or_else(|| format!("eth{}", topology.port_number(port) + 1), str::to_owned)
     }
 
     /// The full name of a port in tables and reports: its node, a colon, the port's name at the node. If only
@@ -59,18 +58,16 @@ impl Labels {
         if nameless && node.ports.iter().any(|other| self.port(*other).is_some()) {
             return topology.port_name(port);
         }
-        format!("{}:{}", node.name, self.port_or_default(topology, port))
+        let name = &topology.nodes()[topology.host_of(topology.owner(port))].name;
+        format!("{name}:{}", self.port_or_default(topology, port))
     }
 
     /// Returns `topology` without the failed links, and its labels. If a node loses a link, its other ports
     /// keep their names, including default names.
     pub fn without_links(&self, topology: &Topology, failed: &[LinkId]) -> (Topology, Labels) {
-        let (mut graph, mut labels) = (Topology::new(), Labels::default());
+        let (mut graph, mut labels) = (topology.without_all_links(), Labels::default());
         labels.addresses.clone_from(&self.addresses);
         labels.scale_up.clone_from(&self.scale_up);
-        for node in topology.nodes() {
-            graph.add_node(node.name.clone(), node.kind, node.level);
-        }
         let failed: BTreeSet<LinkId> = failed.iter().copied().collect();
         let loses =
             |node: NodeId| topology.nodes()[node].ports.iter().any(|port| failed.contains(&port.link()));
@@ -88,14 +85,14 @@ impl Labels {
         (graph, labels)
     }
 
-    /// Splits every host with several ports into one host per port; returns the graph, its labels and the
-    /// number of hosts that were split. The first port keeps the name of the host, so that flows which name
-    /// the host still find it; further hosts are named "h1.eth2". A host does not forward, so its ports act
-    /// as separate hosts. Bonds and second addresses are not modelled.
+    /// Makes each further port of a host a separate node ([`PortOfHost`](crate::PortOfHost)); returns the graph and
+    /// its labels. Simulator, routes and proofs work on this form: since a host never forwards, its ports share no
+    /// dependency (Dally and Seitz 1987). The first port keeps the name of the host, so that flows which name the
+    /// host find it; further ones are named "h1.eth2".
     ///
     /// # Errors
     /// If the topology has switches inside of servers, or a host with several links has one to another host.
-    pub fn split_hosts(&self, topology: &Topology) -> Result<(Topology, Labels, usize), String> {
+    pub fn split_hosts(&self, topology: &Topology) -> Result<(Topology, Labels), String> {
         if let Some(first) = self.scale_up.first() {
             return Err(format!(
                 "{} NVSwitches, such as {:?}: the network inside of servers is not simulated; remove the NVSwitches \
@@ -104,25 +101,21 @@ impl Labels {
                 topology.nodes()[*first].name
             ));
         }
-        if let Some(error) = host_wired_to_host(topology) {
+        if let Some(error) = wired_hosts(topology) {
             return Err(error.to_string());
         }
-        let (mut graph, mut labels, mut split) = (Topology::new(), Labels::default(), 0);
+        let (mut graph, mut labels) = (Topology::new(), Labels::default());
         labels.frame_errors.clone_from(&self.frame_errors);
         // The node of each port; all ports of a switch belong to one node.
         let mut nodes: Vec<Vec<NodeId>> = Vec::new();
         for node in topology.nodes() {
-            let several = node.kind == NodeKind::Host && node.ports.len() > 1;
-            split += usize::from(several);
-            let parts = if several { node.ports.iter().map(Some).collect() } else { vec![None] };
-            let named = |port: Option<&PortId>| {
-                let further = port.filter(|port| Some(*port) != node.ports.first());
-                let further = further.map(|port| self.port_or_default(topology, *port));
-                further.map_or_else(|| node.name.clone(), |port| format!("{}.{port}", node.name))
-            };
-            nodes.push(
-                parts.into_iter().map(|port| graph.add_node(named(port), node.kind, node.level)).collect(),
-            );
+            let own = graph.add_node(node.name.clone(), node.kind, node.level);
+            let further = node.ports.iter().enumerate().skip(1).filter(|_| node.kind == NodeKind::Host);
+            let further = further.map(|(number, port)| {
+                let name = format!("{}.{}", node.name, self.port_or_default(topology, *port));
+                graph.add_port_of_host(name, own, number as u32)
+            });
+            nodes.push(std::iter::once(own).chain(further.collect::<Vec<_>>()).collect());
         }
         let part = |port: PortId| {
             let node = topology.owner(port);
@@ -142,7 +135,7 @@ impl Labels {
         for (text, address) in self.addresses() {
             labels.add_address(text, nodes[address.node.0 as usize][0], address.path);
         }
-        Ok((graph, labels, split))
+        Ok((graph, labels))
     }
 
     /// Sets the probability that a frame on `link` is damaged, in either direction.

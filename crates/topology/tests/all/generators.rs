@@ -83,8 +83,7 @@ fn parameters_out_of_bounds_are_named_with_what_is_allowed() {
     assert!(refused(generate::xgft(&[], &[], LINK, LINK)).contains("m = []"));
     assert!(refused(generate::xgft(&[2, 2], &[1], LINK, LINK)).contains("as long as m"));
     assert!(refused(generate::xgft(&[2, 0], &[1, 2], LINK, LINK)).contains("m = [2, 0]"));
-    assert!(refused(generate::xgft(&[2, 2], &[2, 2], LINK, LINK)).contains("a host has one port"));
-    assert!(refused(generate::pgft(&[2, 2], &[1, 2], &[2, 1], LINK, LINK)).contains("p = [2, 1]"));
+    assert!(refused(generate::pgft(&[2, 2], &[1, 2], &[0, 1], LINK, LINK)).contains("p = [0, 1]"));
     assert!(refused(generate::leaf_spine(1, 0, 1, LINK, LINK)).contains("spines = 0"));
     assert!(refused(generate::dumbbell(0, 1, LINK, LINK)).contains("left = 0"));
     assert!(refused(generate::star(0, LINK)).contains("hosts = 0"));

@@ -189,12 +189,16 @@ fn hosts_wired_to_hosts_have_one_message() {
     let Import { topology, labels, .. } = hpcc(text).unwrap();
     let error = labels.split_hosts(&topology).unwrap_err();
     assert_eq!(error, pauseframe_topology::check(&topology)[0].to_string());
-    assert!(error.starts_with("host \"0\" has 2 links (to \"3\", \"1\")"), "{error}");
-    // A host with two links to switches becomes two hosts.
+    assert!(error.starts_with("host \"0\" has 2 links (to \"3\", \"1\"), one of them to a host"), "{error}");
+    // The second port of a host with two links to switches becomes a separate node.
     let text = "4 2 4\n2 3\n0 2 1Gbps 1us 0\n0 3 1Gbps 1us 0.5\n1 2 1Gbps 1us 0\n2 3 1Gbps 1us 0\n";
     let Import { topology, labels, .. } = hpcc(text).unwrap();
-    let (split, labels, count) = labels.split_hosts(&topology).unwrap();
-    assert_eq!((names(&split)[1], count, labels.frame_error(LinkId(1))), ("0.eth2", 1, Some(0.5)));
+    let (split, labels) = labels.split_hosts(&topology).unwrap();
+    assert_eq!((names(&split)[1], labels.frame_error(LinkId(1))), ("0.eth2", Some(0.5)));
+    let ports: Vec<String> = [0, 1].map(|link| split.port_name(PortId::of_link(LinkId(link), 0))).to_vec();
+    assert_eq!(ports, ["0:0", "0:1"]);
+    assert_eq!(split.hosts().count(), 2);
+    assert_eq!(split.ports_of_hosts().values().map(Vec::len).collect::<Vec<_>>(), [2]);
 }
 
 #[test]

@@ -4,5 +4,6 @@
 mod common;
 mod families;
 mod generators;
+mod homes;
 mod interchange;
 mod strangers;

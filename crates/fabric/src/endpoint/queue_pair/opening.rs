@@ -2,7 +2,7 @@
 
 use super::QueuePairEnd;
 use crate::context::Context;
-use crate::endpoint::node::BorrowedHost;
+use crate::endpoint::node::{BorrowedHost, EndpointToken};
 use crate::endpoint::state::{Protocol, Reliable};
 use crate::frame::TelemetryId;
 use crate::ids::NicQueueId;
@@ -13,7 +13,7 @@ use pauseframe_rdma::cc::hpcc::Quantum;
 use pauseframe_rdma::{QueuePair, QueuePairSettings, Stats};
 use std::sync::Arc;
 
-impl BorrowedHost<'_> {
+impl<'n> BorrowedHost<'n> {
     /// Opens this end of a queue pair.
     pub(in crate::endpoint) fn open_queue_pair(
         &mut self,
@@ -29,11 +29,18 @@ impl BorrowedHost<'_> {
         let (telemetry, control_queue, told) = (TelemetryId::NONE, NicQueueId(0), Stats::default());
         let state = QueuePairEnd { pair, telemetry, control_queue, control_class, told };
         let mut end = self.new_endpoint(Protocol::Rdma(state), endpoint_key, opening);
-        QueuePairEnd::of_mut(&mut end.protocol).control_queue =
-            self.host_mut().nic_queue_of_flow(endpoint_key, end.nodes[1], control_class);
         end.begin_exchange::<QueuePairEnd>(&exchange, spec.start, now);
         let end = self.add_endpoint(end);
+        self.join_control_queue(end, endpoint_key);
         self.update_endpoint::<QueuePairEnd>(end, ctx);
+    }
+
+    /// The NIC queue of what a queue pair sends in the class of notifications.
+    pub(in crate::endpoint) fn join_control_queue(&mut self, end: EndpointToken<'n>, endpoint_key: u32) {
+        let state = self.endpoint_mut(end);
+        let (to, class) = (state.nodes[1], QueuePairEnd::of(&state.protocol).control_class);
+        let queue = self.host_mut().nic_queue_of_flow(endpoint_key, to, class);
+        QueuePairEnd::of_mut(&mut self.endpoint_mut(end).protocol).control_queue = queue;
     }
 
     /// The settings that queue pairs of a transport share at hosts of one line rate.

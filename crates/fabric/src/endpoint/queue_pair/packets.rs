@@ -75,7 +75,7 @@ impl<'n> BorrowedHost<'n> {
     fn is_silent(&self, endpoint_key: u32, ctx: &Context) -> bool {
         !ctx.settings.silent.is_empty()
             && endpoint_key & 1 == 1
-            && ctx.settings.silent.contains(&self.own_topology_node(ctx))
+            && ctx.settings.silent.contains(&self.own_topology_host(ctx))
     }
 
     /// A data packet may find the input of this card congested.

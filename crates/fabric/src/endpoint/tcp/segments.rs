@@ -39,7 +39,7 @@ impl<'n> BorrowedHost<'n> {
         connection
             .set_transmission_time_of_full_segment(self.ports.port_state(self.port).rate.serialise(frame));
         if endpoint_key & 1 == 0
-            && let Some(metrics) = self.find_cached_tcp_metrics(spec.destination, spec.transport, ctx)
+            && let Some(metrics) = self.find_cached_tcp_metrics(opening.ports[1], spec.transport, ctx)
         {
             connection.inherit_cached_metrics(metrics);
         }
@@ -62,7 +62,7 @@ impl<'n> BorrowedHost<'n> {
         let (flow, side) = (endpoint_key / 2, endpoint_key & 1);
         let iss =
             |side: u32| mix_bits(ctx.settings.seed ^ mix_bits(u64::from(flow) * 2 + u64::from(side))) as u32;
-        let node = self.own_topology_node(ctx);
+        let node = self.own_topology_host(ctx);
         let config = ctx.tcp_config_with_host_clock_phase(node, opening.spec.transport);
         if side == 0 {
             return Connection::open(config, iss(0), iss(1), ctx.now());

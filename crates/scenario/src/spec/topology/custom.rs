@@ -5,6 +5,7 @@ use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::table;
 use pauseframe_schema::value::did_you_mean;
+use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{BitRate, Span};
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,6 +108,6 @@ impl Graph for Custom {
             }
         }
         // Without its misspelt links a graph would seem disconnected.
-        if flaws.is_empty() { sound(topology) } else { Err(flaws) }
+        if flaws.is_empty() { sound(&topology, &Labels::default()) } else { Err(flaws) }
     }
 }

@@ -61,23 +61,10 @@ impl File {
         let Source { name: path, text, digest } = source;
         let key = if t.has("path") { "path" } else { "text" };
         match interchange::read(&text, format.0, Defaults { channel: links.host.channel() }) {
-            Ok(mut import) => {
-                let single = match import.labels.split_hosts(&import.topology) {
-                    Ok(single) => single,
-                    Err(message) => {
-                        t.check(false, key, || format!("{path}: {message}"), "");
-                        return None;
-                    }
-                };
-                // The programs that read HPCC files spread the flows of a host over its ports, which is not
-                // simulated: the check of the graph refuses such hosts.
-                let (topology, labels, split) = single;
-                if split > 0 && format.0 != Format::Hpcc {
-                    (import.topology, import.labels) = (topology, labels);
-                    import.notes.push(format!(
-                        "{split} hosts have several links, and a host here has one: the first keeps the name, each further \
-                         port is a host of its own (\"NAME.PORT\"), so flows of the host use its first link only"
-                    ));
+            Ok(import) => {
+                if let Err(message) = import.labels.split_hosts(&import.topology) {
+                    t.check(false, key, || format!("{path}: {message}"), "");
+                    return None;
                 }
                 for note in &import.notes {
                     t.ledger.warn(format!("{path}: {note}"));
@@ -95,10 +82,12 @@ impl File {
 
 impl Graph for File {
     fn graph(&self, _: LinkSpec, _: LinkSpec) -> Result<Topology, Vec<Flaw>> {
-        sound(self.fabric.0.topology.clone())
+        sound(&self.fabric.0.topology, &self.fabric.0.labels)
     }
 
     fn labels(&self) -> Labels {
-        self.fabric.0.labels.clone()
+        let Import { topology, labels, .. } = &*self.fabric.0;
+        // The reader has refused what cannot be split.
+        labels.split_hosts(topology).map(|(_, labels)| labels).unwrap_or_default()
     }
 }

@@ -8,7 +8,7 @@ use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::registry;
 use pauseframe_topology::Topology;
-use pauseframe_topology::generate::FamilyKind;
+use pauseframe_topology::generate::{FamilyKind, Homes};
 use pauseframe_topology::interchange::Labels;
 use std::path::Path;
 
@@ -45,17 +45,6 @@ impl TopologyKind {
         FamilyKind::read_as(kind, t).map(TopologyKind::Family)
     }
 
-    /// The graph, with these links at hosts and between switches.
-    ///
-    /// # Errors
-    /// Path, message and hint of each flaw.
-    pub(crate) fn graph(&self, host: LinkSpec, fabric: LinkSpec) -> Result<Topology, Vec<Flaw>> {
-        match self {
-            TopologyKind::Family(family) => generated(family.generate(host.channel(), fabric.channel())),
-            TopologyKind::Given(given) => given.graph(host, fabric),
-        }
-    }
-
     /// Names of ports and further addresses of nodes, if a file has them.
     pub fn labels(&self) -> Labels {
         match self {
@@ -74,6 +63,25 @@ pub struct TopologySpec {
     pub link: LinkSpec,
     /// Rate and delay of links between switches.
     pub fabric_link: LinkSpec,
+    /// Ports of the hosts of a family.
+    pub homes: Homes,
+}
+
+impl TopologySpec {
+    /// The graph, each further port of a host a separate node ([`pauseframe_topology::PortOfHost`]).
+    ///
+    /// # Errors
+    /// Path, message and hint of each flaw.
+    pub(crate) fn graph(&self) -> Result<Topology, Vec<Flaw>> {
+        let (host, fabric) = (self.link, self.fabric_link);
+        match &self.kind {
+            TopologyKind::Family(family) => {
+                let graph = family.generate(host.channel(), fabric.channel());
+                generated(graph.and_then(|graph| self.homes.apply(graph)))
+            }
+            TopologyKind::Given(given) => given.graph(host, fabric),
+        }
+    }
 }
 
 pub(crate) fn topology(t: &mut Table, base_dir: &Path) -> Option<TopologySpec> {
@@ -83,8 +91,23 @@ pub(crate) fn topology(t: &mut Table, base_dir: &Path) -> Option<TopologySpec> {
     let message = || "differs from link, but the links of a file all have the same default".to_owned();
     let fits = kind != Some("file") || fabric == host;
     t.check(fits, "fabric_link", message, "give rates and delays in the file");
+    let homes = homes(t, kind);
     let kind = TopologyKind::read_as(kind?, t, &Links { host, fabric, base_dir })?;
-    Some(TopologySpec { kind, link: host, fabric_link: fabric })
+    Some(TopologySpec { kind, link: host, fabric_link: fabric, homes })
+}
+
+fn homes(t: &mut Table, kind: Option<&str>) -> Homes {
+    let doc = "Links of each host: one to each of so many consecutive switches with hosts (dual-homed racks, rails), or all to the \
+               one switch of a star. Files and custom fabrics list the links themselves";
+    let ports_per_host = t.or_in("ports_per_host", 1, 1..=64, doc);
+    let doc = "Copies of all switches and their links, named leaf0-p0, leaf0-p1 ...; each host has its ports in each";
+    let planes = t.or_in("planes", 1, 1..=64, doc);
+    let is_given = kind.is_some_and(|kind| GivenKind::NAMES.iter().any(|(name, _)| *name == kind));
+    for (key, count) in [("ports_per_host", ports_per_host), ("planes", planes)] {
+        let message = || format!("{count}, but {} lists the links itself", kind.unwrap_or_default());
+        t.check(!is_given || count == 1, key, message, "give each host all its links there");
+    }
+    Homes { ports_per_host, planes }
 }
 
 fn fabric_link(t: &mut Table, host: LinkSpec) -> LinkSpec {

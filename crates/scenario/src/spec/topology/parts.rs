@@ -57,7 +57,7 @@ impl LinkSpec {
 
 /// The result of a generator, if it is a fabric.
 pub(crate) fn generated(topology: Result<Topology, GenerateError>) -> Result<Topology, Vec<Flaw>> {
-    sound(topology.map_err(|error| vec![parameter(&error)])?)
+    sound(&topology.map_err(|error| vec![parameter(&error)])?, &Labels::default())
 }
 
 /// A generator's error at the key that it concerns.
@@ -75,12 +75,13 @@ fn parameter(error: &GenerateError) -> Flaw {
 /// Maximum number of flaws in a message; a fabric with a systematic mistake has one at every host.
 const FLAWS_MAX: usize = 8;
 
-/// The graph, unless hosts have no link or two, it is disconnected, or rates and delays are implausible.
-pub(crate) fn sound(topology: Topology) -> Result<Topology, Vec<Flaw>> {
-    let mut errors: Vec<String> = check(&topology).iter().map(ToString::to_string).collect();
-    errors.extend(implausible_channels(&topology));
+/// The graph with a node for each port of its hosts, unless hosts have no link, it is disconnected, or rates and delays are implausible.
+pub(crate) fn sound(topology: &Topology, labels: &Labels) -> Result<Topology, Vec<Flaw>> {
+    let mut errors: Vec<String> = check(topology).iter().map(ToString::to_string).collect();
+    errors.extend(implausible_channels(topology));
     if errors.is_empty() {
-        return Ok(topology);
+        let split = labels.split_hosts(topology).map(|(topology, _)| topology);
+        return split.map_err(|error| vec![("topology".to_owned(), error, String::new())]);
     }
     if errors.len() > FLAWS_MAX {
         let more = errors.len() - FLAWS_MAX;

@@ -1,0 +1,105 @@
+//! The hash policies of Linux's bonding driver (`drivers/net/bonding/bond_main.c`, 6.1, on little-endian hosts).
+//!
+//! Addresses and ports enter in network byte order, as they lie in memory, so a big-endian host would get other values.
+
+use crate::settings::HashPolicy;
+use pauseframe_units::NodeId;
+
+/// `EtherType` of IPv4.
+const IPV4: u32 = 0x0800;
+/// UDP port of `RoCEv2`.
+pub const ROCE_PORT: u16 = 4791;
+
+/// The addresses of a flow's packets in one direction, as captures show them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FlowAddresses {
+    /// The sending and the receiving host.
+    pub hosts: [NodeId; 2],
+    /// Source and destination port of TCP or UDP.
+    pub ports: [u16; 2],
+}
+
+impl FlowAddresses {
+    /// Those of the packets from `hosts[0]` to `hosts[1]` of a flow; `forward`: away from the host that opened it.
+    pub fn of_flow(hosts: [NodeId; 2], flow: u32, forward: bool, is_queue_pair: bool) -> FlowAddresses {
+        let (client, server) = tcp_ports(flow);
+        // Both directions of a queue pair have the same source port (rdma_flow_label_to_udp_sport).
+        let ports = match (is_queue_pair, forward) {
+            (true, _) => [client, ROCE_PORT],
+            (false, true) => [client, server],
+            (false, false) => [server, client],
+        };
+        FlowAddresses { hosts, ports }
+    }
+}
+
+/// Ports of the side that opened a connection (ephemeral: RFC 6335 §6) and of the other side; the first
+/// 270 million flows have different pairs.
+pub fn tcp_ports(flow: u32) -> (u16, u16) {
+    let client = 49_152 + (flow & 0x3fff);
+    let server = 20_000 + ((flow >> 14) & 0x3fff);
+    (client as u16, server as u16)
+}
+
+/// The IPv4 address of a host.
+pub fn ipv4(node: NodeId) -> [u8; 4] {
+    let [_, a, b, c] = node.0.to_be_bytes();
+    [10, a, b, c]
+}
+
+/// The MAC address of a host.
+pub fn mac(node: NodeId) -> [u8; 6] {
+    let [_, a, b, c] = node.0.to_be_bytes();
+    [0x02, 0, 0, a, b, c]
+}
+
+impl HashPolicy {
+    /// The hash of packets with these addresses (`bond_xmit_hash`); the port is its remainder by the number of ports.
+    pub fn hash(self, addresses: &FlowAddresses) -> u32 {
+        let [source, destination] = addresses.hosts;
+        self.hash_of_fields(
+            [mac(source)[5], mac(destination)[5]],
+            [ipv4(source), ipv4(destination)],
+            addresses.ports,
+        )
+    }
+
+    fn hash_of_fields(self, macs: [u8; 2], addresses: [[u8; 4]; 2], ports: [u16; 2]) -> u32 {
+        let layer2 = IPV4 ^ u32::from(macs[0] ^ macs[1]);
+        let with_addresses = |hash: u32| {
+            let hash = hash ^ u32::from_le_bytes(addresses[0]) ^ u32::from_le_bytes(addresses[1]);
+            let hash = hash ^ (hash >> 16);
+            hash ^ (hash >> 8)
+        };
+        let [[a, b], [c, d]] = ports.map(u16::to_be_bytes);
+        match self {
+            HashPolicy::Layer2 => layer2,
+            HashPolicy::Layer23 => with_addresses(layer2),
+            // Clients use even ports, so the lowest bit would choose nothing.
+            HashPolicy::Layer34 => with_addresses(u32::from_le_bytes([a, b, c, d])) >> 1,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Vectors computed from the driver's source for 10.0.0.1 -> 10.0.0.2 and MAC addresses that end in 01 and 02.
+    #[test]
+    fn hashes_are_those_of_the_kernel() {
+        let hash =
+            |policy: HashPolicy, ports| policy.hash_of_fields([1, 2], [[10, 0, 0, 1], [10, 0, 0, 2]], ports);
+        assert_eq!(hash(HashPolicy::Layer2, [0, 0]), 0x0803);
+        assert_eq!(hash(HashPolicy::Layer23, [0, 0]), 0x0303_0b08);
+        assert_eq!(hash(HashPolicy::Layer34, [50_000, 5_001]), 0x454c_e485);
+        assert_eq!(hash(HashPolicy::Layer34, [50_002, 5_001]), 0x454c_e584);
+        assert_eq!(hash(HashPolicy::Layer34, [49_152, ROCE_PORT]), 0x5a53_5333);
+        let ports = |policy, ports| [2, 4].map(|count| hash(policy, ports) % count);
+        assert_eq!(ports(HashPolicy::Layer2, [0, 0]), [1, 3]);
+        assert_eq!(ports(HashPolicy::Layer23, [0, 0]), [0, 0]);
+        assert_eq!(ports(HashPolicy::Layer34, [50_000, 5_001]), [1, 1]);
+        assert_eq!(ports(HashPolicy::Layer34, [50_002, 5_001]), [0, 0]);
+        assert_eq!(ports(HashPolicy::Layer34, [49_152, ROCE_PORT]), [1, 3]);
+    }
+}

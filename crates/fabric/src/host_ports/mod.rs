@@ -1,0 +1,231 @@
+//! Hosts with several ports: which port a flow leaves and reaches (docs/models/host-ports.md).
+//!
+//! In the graph of a network each port of a host is a node ([`pauseframe_topology::PortOfHost`]), and so it is here: a host with several ports is
+//! several `Host`s, which share endpoints (`endpoint/several_ports.rs`). The sender chooses its own port by [`PortChoice`]; it moves its
+//! flows once it has noticed that a port is dead. The port that packets reach is chosen by the network, as by ECMP: the
+//! nearest to the sender's port, among equal ones by the hash of the flow; with [`PortChoice::Rail`] it is the port of the same number.
+
+pub mod bond;
+
+use self::bond::FlowAddresses;
+use crate::settings::{HostPortSettings, PortChoice};
+use pauseframe_engine::{mix_bits, random_stream};
+use pauseframe_routing::{NextHops, ecmp_index};
+use pauseframe_topology::Topology;
+use pauseframe_units::{NodeId, Span, Time};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// LACPDUs without an answer after which a port is dead (IEEE 802.1AX, `drivers/net/bonding/bond_3ad.c`).
+const LACP_TRIES: u64 = 3;
+
+impl HostPortSettings {
+    /// When `host` notices a change of the carrier at `at` (Linux: `bond_miimon_inspect`); `None`: never.
+    pub fn notices_carrier(&self, host: NodeId, at: Time, seed: u64) -> Option<Time> {
+        let tick = (self.carrier > Span::ZERO).then_some(self.carrier)?;
+        Some(previous_tick(host, at, tick, seed) + tick)
+    }
+
+    /// When `host` notices that no LACPDU has arrived since `at`; `None`: never.
+    pub fn notices_silence(&self, host: NodeId, at: Time, seed: u64) -> Option<Time> {
+        let tick = self.lacp_interval()?;
+        Some(previous_tick(host, at, tick, seed) + Span(tick.0 * LACP_TRIES))
+    }
+
+    /// When the first LACPDU after `at` arrives; `None` without LACP.
+    pub fn notices_first_lacpdu(&self, host: NodeId, at: Time, seed: u64) -> Option<Time> {
+        let tick = self.lacp_interval()?;
+        Some(previous_tick(host, at, tick, seed) + tick)
+    }
+
+    fn lacp_interval(&self) -> Option<Span> {
+        (self.choice == PortChoice::Lacp && self.lacp > Span::ZERO).then_some(self.lacp)
+    }
+}
+
+/// The last tick of the host's own clock at or before `at`; before the first one, `at`.
+fn previous_tick(host: NodeId, at: Time, tick: Span, seed: u64) -> Time {
+    let phase = random_stream(seed, "port monitoring", u64::from(host.0)).uniform_below(tick.0);
+    at.0.checked_sub(phase).map_or(at, |since| Time(phase + since / tick.0 * tick.0))
+}
+
+/// A flow that needs ports, seen from one side.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowEnds {
+    /// Its hosts, those of the sender of this side first.
+    pub hosts: [NodeId; 2],
+    /// Its number.
+    pub flow: u32,
+    /// Whether the sender of this side opened it.
+    pub forward: bool,
+    /// Whether it is a queue pair.
+    pub is_queue_pair: bool,
+}
+
+/// The ports of all hosts that have several, and which of them work.
+#[derive(Debug)]
+pub struct HostPorts {
+    settings: HostPortSettings,
+    seed: u64,
+    /// By host: the nodes of its ports.
+    ports: BTreeMap<NodeId, Vec<NodeId>>,
+    /// By node of a port: its rate in bit/s.
+    rates: BTreeMap<NodeId, u64>,
+    /// Ports that their host takes for dead.
+    given_up: BTreeSet<NodeId>,
+    /// Ports to which the network knows no way.
+    unreachable: BTreeSet<NodeId>,
+    /// By host: flows that took turns.
+    turns: BTreeMap<NodeId, u32>,
+    /// By host: the port of active-backup.
+    active: BTreeMap<NodeId, NodeId>,
+    /// By node of a port: open flows.
+    open: BTreeMap<NodeId, u64>,
+}
+
+impl HostPorts {
+    /// The ports of the hosts of `topology`; `None` if every host has one.
+    pub fn new(topology: &Topology, settings: HostPortSettings, seed: u64) -> Option<HostPorts> {
+        let ports = topology.ports_of_hosts();
+        let rate = |node: &NodeId| topology.channel(topology.nodes()[*node].ports[0]).rate.0;
+        let rates = ports.values().flatten().map(|node| (*node, rate(node))).collect();
+        (!ports.is_empty()).then(|| HostPorts {
+            settings,
+            seed,
+            ports,
+            rates,
+            given_up: BTreeSet::new(),
+            unreachable: BTreeSet::new(),
+            turns: BTreeMap::new(),
+            active: BTreeMap::new(),
+            open: BTreeMap::new(),
+        })
+    }
+
+    /// The places of a new flow among those of its hosts, source first; each later choice needs them again.
+    pub fn turns_of_new_flow(&mut self, hosts: [NodeId; 2], is_queue_pair: bool) -> [u32; 2] {
+        match self.settings.choice {
+            PortChoice::QueueAffinity if is_queue_pair => hosts.map(|host| self.next_turn(host)),
+            PortChoice::Rail => [self.next_turn(hosts[0]); 2],
+            PortChoice::LeastLoaded => hosts.map(|host| self.least_loaded(host)),
+            PortChoice::Lacp | PortChoice::Xor | PortChoice::QueueAffinity | PortChoice::ActiveBackup => {
+                [0; 2]
+            }
+        }
+    }
+
+    fn next_turn(&mut self, host: NodeId) -> u32 {
+        let turn = self.turns.entry(host).or_default();
+        *turn += 1;
+        *turn - 1
+    }
+
+    /// The number of the port with the fewest flows for its rate.
+    fn least_loaded(&self, host: NodeId) -> u32 {
+        let Some(ports) = self.ports.get(&host) else { return 0 };
+        let open = |port: NodeId| self.open.get(&port).copied().unwrap_or(0);
+        let load = |number: &u32| {
+            let port = ports[*number as usize];
+            (
+                self.given_up.contains(&port),
+                u128::from(open(port)) * 1_000_000_000_000 / u128::from(self.rates[&port]),
+            )
+        };
+        (0..ports.len() as u32).min_by_key(load).unwrap_or(0)
+    }
+
+    /// The ports that packets of this side leave and reach: nodes of the graph.
+    pub fn choose(&mut self, ends: &FlowEnds, turn: u32, routes: &NextHops) -> [NodeId; 2] {
+        let [own, reached] =
+            ends.hosts.map(|host| self.ports.get(&host).cloned().unwrap_or_else(|| vec![host]));
+        let has_way = |from: NodeId, to: NodeId| routes.distance(from, to) < u32::MAX;
+        // Ports in planes without a link between them lead nowhere.
+        let ways: Vec<[NodeId; 2]> = own
+            .iter()
+            .flat_map(|from| reached.iter().map(move |to| [*from, *to]))
+            .filter(|[from, to]| has_way(*from, *to))
+            .collect();
+        let known = |[_, to]: &&[NodeId; 2]| !self.unreachable.contains(to);
+        let works = |way: &&[NodeId; 2]| known(way) && !self.given_up.contains(&way[0]);
+        // Without a way that works a flow stays where it was.
+        let working = [ways.iter().filter(works).collect::<Vec<_>>(), ways.iter().filter(known).collect()];
+        let usable =
+            working.into_iter().find(|ways| !ways.is_empty()).unwrap_or_else(|| ways.iter().collect());
+        let mut up: Vec<NodeId> = usable.iter().map(|way| way[0]).collect();
+        up.dedup();
+        let from = self.sending_port(ends, turn, &own, &up);
+        let to = usable.iter().filter(|way| way[0] == from).map(|way| way[1]);
+        [from, self.receiving_port(ends, (from, &own), (&to.collect::<Vec<_>>(), &reached), routes)]
+    }
+
+    /// Counts a flow at the port that it uses now, or no longer.
+    pub fn count_open(&mut self, port: NodeId, opens: bool) {
+        if self.rates.contains_key(&port) {
+            let open = self.open.entry(port).or_default();
+            *open = if opens { *open + 1 } else { open.saturating_sub(1) };
+        }
+    }
+
+    /// The port of `up` by which a flow leaves; `own`: all ports of the host.
+    fn sending_port(&mut self, ends: &FlowEnds, turn: u32, own: &[NodeId], up: &[NodeId]) -> NodeId {
+        let by_hash = || {
+            let FlowEnds { hosts, flow, forward, is_queue_pair } = *ends;
+            let hash = self.settings.hash.hash(&FlowAddresses::of_flow(hosts, flow, forward, is_queue_pair));
+            up[hash as usize % up.len()]
+        };
+        let by_turn = || {
+            let port = own[turn as usize % own.len()];
+            if up.contains(&port) { port } else { up[turn as usize % up.len()] }
+        };
+        match self.settings.choice {
+            PortChoice::QueueAffinity if ends.is_queue_pair => by_turn(),
+            PortChoice::Lacp | PortChoice::Xor | PortChoice::QueueAffinity => by_hash(),
+            PortChoice::Rail | PortChoice::LeastLoaded => by_turn(),
+            PortChoice::ActiveBackup => {
+                let active = self.active.entry(ends.hosts[0]).or_insert(up[0]);
+                if self.given_up.contains(active) {
+                    *active = up[0];
+                }
+                if up.contains(active) { *active } else { up[0] }
+            }
+        }
+    }
+
+    /// The port of `known` that a flow from `from` reaches; `own` and `all`: all ports of the two hosts.
+    fn receiving_port(
+        &self,
+        ends: &FlowEnds,
+        (from, own): (NodeId, &[NodeId]),
+        (known, all): (&[NodeId], &[NodeId]),
+        routes: &NextHops,
+    ) -> NodeId {
+        let same = own.iter().position(|port| *port == from).and_then(|number| all.get(number));
+        if let Some(same) =
+            same.filter(|same| self.settings.choice == PortChoice::Rail && known.contains(same))
+        {
+            return *same;
+        }
+        let nearest = known.iter().map(|port| routes.distance(from, *port)).min();
+        let nearest: Vec<NodeId> =
+            known.iter().copied().filter(|port| Some(routes.distance(from, *port)) == nearest).collect();
+        let hash = mix_bits(u64::from(ends.flow) << 1 | u64::from(ends.forward));
+        nearest[ecmp_index(hash, mix_bits(self.seed ^ mix_bits(u64::from(ends.hosts[1].0))), nearest.len())]
+    }
+
+    /// The host of this port takes it for dead, or for alive again.
+    pub fn set_given_up(&mut self, port: NodeId, dead: bool) {
+        set(&mut self.given_up, port, dead);
+    }
+
+    /// The network knows no way to this port any more, or again.
+    pub fn set_unreachable(&mut self, port: NodeId, dead: bool) {
+        set(&mut self.unreachable, port, dead);
+    }
+}
+
+fn set(ports: &mut BTreeSet<NodeId>, port: NodeId, is_in: bool) {
+    if is_in {
+        ports.insert(port);
+    } else {
+        ports.remove(&port);
+    }
+}

@@ -1,0 +1,114 @@
+//! Hosts with several ports, for every family: each host linked to a group of switches, or into several planes.
+
+use super::{GenerateError, LINKS_MAX, refuse};
+use crate::{NodeKind, Topology};
+use pauseframe_units::NodeId;
+use std::collections::BTreeSet;
+
+const FAMILY: &str = "ports of hosts";
+
+/// Ports of the hosts of a generated fabric.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Homes {
+    /// Links of each host: one to each of as many consecutive switches with hosts (dual-homed racks, rails), or all to the one switch of a star.
+    pub ports_per_host: u32,
+    /// Copies of all switches and their links; each host has its ports in each.
+    pub planes: u32,
+}
+
+impl Homes {
+    /// One port a host.
+    pub const SINGLE: Homes = Homes { ports_per_host: 1, planes: 1 };
+
+    /// Gives the hosts of `topology`, which have one link each, these ports.
+    ///
+    /// # Errors
+    /// If the switches with hosts do not form such groups, or the fabric becomes too large.
+    pub fn apply(self, topology: Topology) -> Result<Topology, GenerateError> {
+        let factor = u64::from(self.ports_per_host) * u64::from(self.planes);
+        let links = factor.saturating_mul(topology.links().len() as u64);
+        if links > LINKS_MAX {
+            return Err(GenerateError::TooLarge { family: FAMILY, links });
+        }
+        let topology =
+            if self.ports_per_host > 1 { homed(&topology, self.ports_per_host as usize)? } else { topology };
+        Ok(if self.planes > 1 { in_planes(&topology, self.planes) } else { topology })
+    }
+}
+
+fn is_host(topology: &Topology, node: NodeId) -> bool {
+    topology.nodes()[node].kind == NodeKind::Host
+}
+
+/// Links each host to all switches of its switch's group.
+fn homed(topology: &Topology, ports: usize) -> Result<Topology, GenerateError> {
+    let groups = groups(topology, ports)?;
+    let group_of = |switch: NodeId| groups.iter().find(|group| group.contains(&switch));
+    let mut graph = topology.without_all_links();
+    for link in topology.links() {
+        let [a, b] = link.ends;
+        let host_first = is_host(topology, a);
+        let switch = if host_first { b } else { a };
+        if !(host_first || is_host(topology, b)) {
+            graph.add_asymmetric_link(a, b, link.channels);
+        } else if let Some(group) = group_of(switch) {
+            for switch in group.iter().cycle().take(ports) {
+                let ends = if host_first { [a, *switch] } else { [*switch, b] };
+                graph.add_asymmetric_link(ends[0], ends[1], link.channels);
+            }
+        } else {
+            return refuse(FAMILY, "ports_per_host", ports.to_string(), "hosts are linked to each other");
+        }
+    }
+    Ok(graph)
+}
+
+/// The switches with hosts in groups of `ports`; in a tree the switches of a group have the same switches above.
+fn groups(topology: &Topology, ports: usize) -> Result<Vec<Vec<NodeId>>, GenerateError> {
+    let peers = |switch: NodeId| topology.nodes()[switch].ports.iter().map(|port| topology.peer(*port));
+    let leaves: Vec<NodeId> =
+        topology.switches().filter(|switch| peers(*switch).any(|peer| is_host(topology, peer))).collect();
+    if leaves.len() == 1 {
+        return Ok(vec![leaves]);
+    }
+    let above = |leaf: &NodeId| -> BTreeSet<NodeId> {
+        let has_levels = topology.nodes()[*leaf].level.is_some();
+        peers(*leaf).filter(|peer| has_levels && !is_host(topology, *peer)).collect()
+    };
+    let alike = |group: &[NodeId]| group.iter().all(|leaf| above(leaf) == above(&group[0]));
+    if !leaves.len().is_multiple_of(ports) || !leaves.chunks(ports).all(alike) {
+        let allowed =
+            "the switches with hosts must form groups of so many, in a tree with the same switches above";
+        return refuse(FAMILY, "ports_per_host", ports.to_string(), allowed);
+    }
+    Ok(leaves.chunks(ports).map(<[NodeId]>::to_vec).collect())
+}
+
+/// Copies the switches and all links; "leaf0" becomes "leaf0-p0", "leaf0-p1" ...
+fn in_planes(topology: &Topology, planes: u32) -> Topology {
+    let mut graph = Topology::new();
+    let hosts: Vec<Option<NodeId>> = topology
+        .nodes()
+        .iter_enumerated()
+        .map(|(id, node)| {
+            is_host(topology, id).then(|| graph.add_node(node.name.clone(), node.kind, node.level))
+        })
+        .collect();
+    for plane in 0..planes {
+        let copies: Vec<NodeId> = topology
+            .nodes()
+            .iter()
+            .zip(&hosts)
+            .map(|(node, host)| {
+                host.unwrap_or_else(|| {
+                    graph.add_node(format!("{}-p{plane}", node.name), node.kind, node.level)
+                })
+            })
+            .collect();
+        for link in topology.links() {
+            let [a, b] = link.ends.map(|end| copies[end.0 as usize]);
+            graph.add_asymmetric_link(a, b, link.channels);
+        }
+    }
+    graph
+}
