@@ -325,6 +325,7 @@ VALUES: dict[str, list[Any]] = {
     "topology.p": [[1, 2], 2],
     "topology.lengths": [[3, 2]],
     "routing.root": ["leaf1"],
+    "routing.hash_offsets": [[3]],
     "routing.demand": [[{"src": "host1", "dst": "host0", "rate": "1 Gbps"}]],
     "workload.servers": [["host3"]],
     "workload.targets": [["host1"]],

@@ -242,7 +242,7 @@ def test_topologies_of_forks(folder: Path) -> None:
     (folder / "two.toml").write_text(two.toml)
     run = pf.run(folder / "two.toml")
     assert run.summary["flows_finished"] == 2
-    assert {"0:0", "0:1"} & set(run.ports["port"])
+    assert {"0:0", "0:1"} & set(run.ports.to_polars()["port"].cast(str))
     servers = "5 2 1 2 4 H100\n2 3 4\n0 2 2880Gbps 25ns 0\n1 2 2880Gbps 25ns 0\n0 3 25Gbps 1us 0\n1 4 25Gbps 1us 0\n"
     (folder / "servers.txt").write_text(servers)
     with pytest.raises(pf.FabricError, match='1 NVSwitches, such as "nvswitch2"'):

@@ -525,10 +525,11 @@ DECIDES_NOTHING = re.compile(
     r"|workload\.(name|transport|client|server|servers|receiver|aggregators|hosts|sources|packed|timeline|trace|digest)"
     r"|workload\.(count|start|stop)|workload\.flows\..*|routing\.(digest|text|path|format|seed)"
     r"|host\.(stack|kernel_hosts|sysctl|qdisc|route|interrupt_delay)"
+    r"|topology\.(ports_per_host|planes)|host\.(port_choice|hash_policy|miimon|lacp_rate)"
 )
 """Keys for names and recording, and keys that an experiment describes itself: senders, receivers, sizes, duration.
 
-The papers run on simulated hosts, which use no key of kernel hosts.
+The papers run on simulated hosts with one port, which use no key of kernel hosts and of several ports.
 """
 RDMA = r"transport\.(kind|rdma_.*|hpcc_.*|timely_.*|dcqcn_.*)"
 UNUSED = {

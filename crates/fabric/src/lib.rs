@@ -33,6 +33,7 @@ mod observers;
 mod order;
 mod partition;
 mod partitioning;
+pub mod path_hash;
 mod plan;
 mod port_names;
 mod prefetch;

@@ -213,7 +213,7 @@ impl Network {
             let owned =
                 hosts.filter(|(host, _)| external.owns_host(HostId(*host as u32))).map(|(_, node)| *node);
             let paths = HostPairPaths::collect_path_rows_between_hosts(owned.collect(), |pair, choice| {
-                self.traffic.find_ecmp_path_and_add_row(pair, choice)
+                self.traffic.find_path_of_programs_and_add_row(pair, choice)
             });
             if let Some(before) = external.replace_program_paths(paths) {
                 self.traffic.retire_path_rows_without_sender(before.all_path_rows(), now);

@@ -7,7 +7,7 @@ use super::pcapng::{ip_header, packet_headers};
 use etherparse::{IpNumber, Ipv4Header, UdpHeader};
 use flate2::Crc;
 use pauseframe_fabric::CapturedFlowHeaders;
-use pauseframe_fabric::host_ports::bond::{ROCE_PORT, tcp_ports};
+use pauseframe_fabric::host_ports::bond::{ROCE_PORT, queue_pair_numbers, roce_source_port};
 use pauseframe_rdma::{Opcode, Packet};
 
 const DEFAULT_PARTITION: u16 = 0xffff;
@@ -23,8 +23,8 @@ pub(super) fn frame(headers: &CapturedFlowHeaders, packet: &Packet, telemetry: u
     let transport = transport_headers(headers, packet, telemetry);
     let length = UdpHeader::LEN + transport.len() + ICRC;
     let ip = ip_header(headers, length, IpNumber::UDP, dscp);
-    // The UDP source port serves as the flow's entropy for ECMP; a UDP checksum of 0 means none.
-    let (from, _) = tcp_ports(headers.flow);
+    // A UDP checksum of 0 means none.
+    let from = roce_source_port(queue_pair_numbers(headers.flow));
     let udp =
         UdpHeader { source_port: from, destination_port: ROCE_PORT, length: length as u16, checksum: 0 };
     let check = icrc(&ip, &udp, &transport);
@@ -41,7 +41,7 @@ fn transport_headers(headers: &CapturedFlowHeaders, packet: &Packet, telemetry: 
     let padding = usize::from(payload).next_multiple_of(4) - usize::from(payload);
     let is_cnp = opcode == Opcode::Cnp;
     // Each end of a flow has its own queue pair number.
-    let destination = (headers.flow * 2 + u32::from(headers.forward)) & 0xff_ffff;
+    let destination = queue_pair_numbers(headers.flow)[usize::from(headers.forward)];
     let mut out = vec![opcode as u8, (padding as u8) << 4];
     out.extend(DEFAULT_PARTITION.to_be_bytes());
     out.extend((u32::from(if is_cnp { BECN } else { 0 }) << 24 | destination).to_be_bytes());

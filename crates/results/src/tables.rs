@@ -221,9 +221,9 @@ pub fn ports(reports: &[PortPriorityReport], names: &Names, run: Span) -> Column
 }
 
 impl Names<'_> {
-    /// Name of the node `node`.
+    /// Name of the host or switch `node`, which may stand for a further port of the host.
     pub fn node(&self, node: NodeId) -> String {
-        self.topology.nodes()[node].name.clone()
+        self.topology.nodes()[self.topology.host_of(node)].name.clone()
     }
 
     pub(super) fn entity(&self, entity: SampledEntity) -> String {

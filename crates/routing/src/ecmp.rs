@@ -162,12 +162,26 @@ impl NextHops {
         salt: impl Fn(NodeId) -> u64,
         out: &mut Vec<PortId>,
     ) {
+        self.walk(topology, from, to, |at, count| ecmp_index(flow_hash, salt(at), count), out);
+    }
+
+    /// The same; `choose` selects one of so many equal next hops at a switch.
+    ///
+    /// # Panics
+    /// If `from` or `to` is not a host, or `choose` returns more than it may.
+    pub fn walk(
+        &self,
+        topology: &Topology,
+        from: NodeId,
+        to: NodeId,
+        choose: impl Fn(NodeId, usize) -> usize,
+        out: &mut Vec<PortId>,
+    ) {
         out.clear();
         let mut at = from;
         while at != to {
             let among = self.ports(at, to);
-            let port =
-                if among.len() == 1 { among[0] } else { among[ecmp_index(flow_hash, salt(at), among.len())] };
+            let port = if among.len() == 1 { among[0] } else { among[choose(at, among.len())] };
             out.push(port);
             at = topology.peer(port);
         }

@@ -17,20 +17,45 @@ pub struct FlowAddresses {
     pub hosts: [NodeId; 2],
     /// Source and destination port of TCP or UDP.
     pub ports: [u16; 2],
+    /// TCP, or UDP.
+    pub is_tcp: bool,
+}
+
+/// The kinds of flows, as far as their headers differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FlowKind {
+    /// A TCP connection.
+    Tcp,
+    /// A queue pair of `RoCEv2`.
+    QueuePair,
+    /// UDP datagrams.
+    Datagrams,
 }
 
 impl FlowAddresses {
     /// Those of the packets from `hosts[0]` to `hosts[1]` of a flow; `forward`: away from the host that opened it.
-    pub fn of_flow(hosts: [NodeId; 2], flow: u32, forward: bool, is_queue_pair: bool) -> FlowAddresses {
+    pub fn of_flow(hosts: [NodeId; 2], flow: u32, forward: bool, kind: FlowKind) -> FlowAddresses {
         let (client, server) = tcp_ports(flow);
-        // Both directions of a queue pair have the same source port (rdma_flow_label_to_udp_sport).
-        let ports = match (is_queue_pair, forward) {
-            (true, _) => [client, ROCE_PORT],
-            (false, true) => [client, server],
-            (false, false) => [server, client],
+        let ports = match (kind, forward) {
+            (FlowKind::QueuePair, _) => [roce_source_port(queue_pair_numbers(flow)), ROCE_PORT],
+            (_, true) => [client, server],
+            (_, false) => [server, client],
         };
-        FlowAddresses { hosts, ports }
+        FlowAddresses { hosts, ports, is_tcp: kind == FlowKind::Tcp }
     }
+}
+
+/// The numbers of a flow's queue pairs: at the host that opened it, and at the other.
+pub fn queue_pair_numbers(flow: u32) -> [u32; 2] {
+    [flow * 2, flow * 2 + 1].map(|number| number & 0xff_ffff)
+}
+
+/// UDP source port of both directions of a queue pair (Linux: `rdma_calc_flow_label` and `rdma_flow_label_to_udp_sport` in `ib_verbs.h`).
+pub fn roce_source_port([local, remote]: [u32; 2]) -> u16 {
+    let product = u64::from(local) * u64::from(remote);
+    let product = product ^ (product >> 20);
+    let label = ((product ^ (product >> 40)) & 0xf_ffff) as u32;
+    0xc000 | ((label & 0x3fff) ^ (label >> 14)) as u16
 }
 
 /// Ports of the side that opened a connection (ephemeral: RFC 6335 §6) and of the other side; the first
@@ -84,6 +109,16 @@ impl HashPolicy {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn source_ports_of_queue_pairs_are_those_of_the_kernel() {
+        let ports = [[420, 434], [1024, 1024], [17, 18]].map(roce_source_port);
+        assert_eq!(ports, [51_203, 49_153, 49_458]);
+        // 64 consecutive queue pairs to another 64: all ports differ.
+        let ports: std::collections::BTreeSet<u16> =
+            (0..64).map(|pair| roce_source_port([1000 + pair, 2000 + pair])).collect();
+        assert_eq!(ports.len(), 64);
+    }
 
     /// Vectors computed from the driver's source for 10.0.0.1 -> 10.0.0.2 and MAC addresses that end in 01 and 02.
     #[test]

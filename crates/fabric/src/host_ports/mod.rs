@@ -7,7 +7,7 @@
 
 pub mod bond;
 
-use self::bond::FlowAddresses;
+use self::bond::{FlowAddresses, FlowKind};
 use crate::settings::{HostPortSettings, PortChoice};
 use pauseframe_engine::{mix_bits, random_stream};
 use pauseframe_routing::{NextHops, ecmp_index};
@@ -57,8 +57,8 @@ pub struct FlowEnds {
     pub flow: u32,
     /// Whether the sender of this side opened it.
     pub forward: bool,
-    /// Whether it is a queue pair.
-    pub is_queue_pair: bool,
+    /// Its kind.
+    pub kind: FlowKind,
 }
 
 /// The ports of all hosts that have several, and which of them work.
@@ -102,9 +102,11 @@ impl HostPorts {
     }
 
     /// The places of a new flow among those of its hosts, source first; each later choice needs them again.
-    pub fn turns_of_new_flow(&mut self, hosts: [NodeId; 2], is_queue_pair: bool) -> [u32; 2] {
+    pub fn turns_of_new_flow(&mut self, hosts: [NodeId; 2], kind: FlowKind) -> [u32; 2] {
         match self.settings.choice {
-            PortChoice::QueueAffinity if is_queue_pair => hosts.map(|host| self.next_turn(host)),
+            PortChoice::QueueAffinity if kind == FlowKind::QueuePair => {
+                hosts.map(|host| self.next_turn(host))
+            }
             PortChoice::Rail => [self.next_turn(hosts[0]); 2],
             PortChoice::LeastLoaded => hosts.map(|host| self.least_loaded(host)),
             PortChoice::Lacp | PortChoice::Xor | PortChoice::QueueAffinity | PortChoice::ActiveBackup => {
@@ -168,8 +170,8 @@ impl HostPorts {
     /// The port of `up` by which a flow leaves; `own`: all ports of the host.
     fn sending_port(&mut self, ends: &FlowEnds, turn: u32, own: &[NodeId], up: &[NodeId]) -> NodeId {
         let by_hash = || {
-            let FlowEnds { hosts, flow, forward, is_queue_pair } = *ends;
-            let hash = self.settings.hash.hash(&FlowAddresses::of_flow(hosts, flow, forward, is_queue_pair));
+            let FlowEnds { hosts, flow, forward, kind } = *ends;
+            let hash = self.settings.hash.hash(&FlowAddresses::of_flow(hosts, flow, forward, kind));
             up[hash as usize % up.len()]
         };
         let by_turn = || {
@@ -177,7 +179,7 @@ impl HostPorts {
             if up.contains(&port) { port } else { up[turn as usize % up.len()] }
         };
         match self.settings.choice {
-            PortChoice::QueueAffinity if ends.is_queue_pair => by_turn(),
+            PortChoice::QueueAffinity if ends.kind == FlowKind::QueuePair => by_turn(),
             PortChoice::Lacp | PortChoice::Xor | PortChoice::QueueAffinity => by_hash(),
             PortChoice::Rail | PortChoice::LeastLoaded => by_turn(),
             PortChoice::ActiveBackup => {

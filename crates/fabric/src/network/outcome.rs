@@ -16,6 +16,7 @@ use crate::plan::NetworkPlan;
 use crate::records::FlowRecords;
 use crate::wire::capture::CapturedFrame;
 use pauseframe_units::{LinkId, NodeId, PortId, Time};
+use std::collections::BTreeMap;
 
 impl Network {
     /// Maximum number of simultaneously open endpoints, summed over partitions.
@@ -149,6 +150,11 @@ impl Network {
     /// The ports that the data of a flow cross by current routes; `None` if each packet picks its path.
     pub fn path_of_flow(&self, flow: u32) -> Option<Vec<PortId>> {
         self.traffic.path_of_flow(flow)
+    }
+
+    /// By switch and its equal next hops: the number of flows that take each, as the routes are now.
+    pub fn flows_by_equal_next_hop(&self) -> BTreeMap<(NodeId, Vec<PortId>), Vec<u32>> {
+        self.traffic.flows_by_equal_next_hop()
     }
 
     /// Records of all flows; running flows are reported with their state at `now`.

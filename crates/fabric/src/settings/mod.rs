@@ -11,6 +11,7 @@ mod vlan;
 mod watchdog;
 
 use crate::marker::Marker;
+use crate::path_hash::PathHashSettings;
 use crate::queue::QueueDiscipline;
 pub use buffer::{BufferPolicy, IdealOutputQueuedBuffer, PerPortBuffer, SharedBuffer};
 pub use class::ClassSettings;
@@ -58,6 +59,8 @@ pub struct Settings {
     pub nic_buffer: u64,
     /// Queues of NICs.
     pub nic_queue: NicQueue,
+    /// How switches choose among equal next hops.
+    pub path_hash: PathHashSettings,
     /// Ports of hosts that have several.
     pub host_ports: HostPortSettings,
     /// Forwarding latency of a switch.

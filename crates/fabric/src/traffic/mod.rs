@@ -12,10 +12,12 @@ mod routes;
 
 use crate::flow::{FlowSpec, FlowStatus, QueryRecord, Workload};
 use crate::host_ports::HostPorts;
+use crate::host_ports::bond::FlowKind;
 use crate::ideal::IdealFctCalculator;
 use crate::order::{
     EndpointCounters, EndpointEvent, EndpointOrder, EndpointReport, PartitionUpdate, TimedEndpointOrder,
 };
+use crate::path_hash::PathHash;
 use crate::plan::NetworkPlan;
 use crate::records::FlowRecords;
 use crate::rows::TrafficPathTable;
@@ -82,6 +84,7 @@ pub(crate) struct Traffic {
     vlans: Option<VlanPicker>,
     /// The ports of hosts, if some have several.
     host_ports: Option<HostPorts>,
+    hash: PathHash,
     pub(crate) rows: TrafficPathTable,
     active: u64,
     finished: u64,
@@ -121,6 +124,7 @@ impl Traffic {
             jobs: BTreeMap::new(),
             vlans: VlanPicker::from_plan(plan),
             host_ports: HostPorts::new(&plan.topology, plan.settings.host_ports, plan.settings.seed),
+            hash: PathHash::new(&plan.topology, routes, plan.settings.path_hash.clone(), plan.settings.seed),
             rows,
             active: 0,
             finished: 0,
@@ -323,8 +327,13 @@ impl Traffic {
         self.plan.settings.transports[usize::from(transport)].udp().is_some()
     }
 
-    fn transport_uses_queue_pairs(&self, transport: u16) -> bool {
-        self.plan.settings.transports[usize::from(transport)].rdma().is_some()
+    fn kind_of_flow(&self, spec: &FlowSpec) -> FlowKind {
+        let transport = &self.plan.settings.transports[usize::from(spec.transport)];
+        match (transport.tcp(), transport.rdma()) {
+            (Some(_), _) => FlowKind::Tcp,
+            (_, Some(_)) => FlowKind::QueuePair,
+            (None, None) => FlowKind::Datagrams,
+        }
     }
 
     fn send_endpoint_order(&mut self, endpoint_key: u32, order: EndpointOrder, at: Time) {

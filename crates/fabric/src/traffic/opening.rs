@@ -73,14 +73,14 @@ impl Traffic {
             return PortsOfFlow { nodes: open.ports, turns: open.turns, loads: open.loads };
         }
         let hosts = [0, 1].map(|side| hosts_of_side(spec, side));
-        let is_queue_pair = self.transport_uses_queue_pairs(spec.transport);
+        let kind = self.kind_of_flow(spec);
         let loads = [true, spec.reply > 0 || spec.kept.is_some()];
         let Some(host_ports) = &mut self.host_ports else {
             return PortsOfFlow { nodes: hosts, turns: [0; 2], loads };
         };
-        let turns = host_ports.turns_of_new_flow(hosts[0], is_queue_pair);
+        let turns = host_ports.turns_of_new_flow(hosts[0], kind);
         let nodes = [0, 1].map(|side| {
-            let ends = FlowEnds { hosts: hosts[side], flow, forward: side == 0, is_queue_pair };
+            let ends = FlowEnds { hosts: hosts[side], flow, forward: side == 0, kind };
             let nodes = host_ports.choose(&ends, turns[side], &self.routes);
             if loads[side] {
                 host_ports.count_open(nodes[0], true);
@@ -120,13 +120,15 @@ impl Traffic {
             last_loss: Time::ZERO,
         };
         let links = self.target_links(&spec, ports.nodes[0]);
+        let kind = self.kind_of_flow(&spec);
         let mut orders = Vec::with_capacity(2);
         for (side, exchange) in (0..).zip(exchanges) {
             let ends = ports.nodes[side as usize];
             let class = self.plan.class_of_transport[usize::from(spec.transport)];
             // The sink of a datagram flow sends nothing.
             let silent = sends_datagrams && side == 1;
-            let route = if silent { u32::MAX } else { self.find_ecmp_path_and_add_row(ends, flow) };
+            let way = FlowEnds { hosts: hosts_of_side(&spec, side as usize), flow, forward: side == 0, kind };
+            let route = if silent { u32::MAX } else { self.find_ecmp_path_and_add_row(ends, &way) };
             let sends_data = side == 0 || spec.reply > 0;
             let picked = match &mut self.vlans {
                 Some(vlans) if !silent => vlans.pick_vlan_for_endpoint(ends, class, sends_data),

@@ -2,22 +2,29 @@
 
 use super::{OpenConnection, Traffic, hosts_of_side};
 use crate::flow::FlowSpec;
-use crate::host_ports::FlowEnds;
+use crate::host_ports::bond::{FlowAddresses, FlowKind};
+use crate::host_ports::{FlowEnds, HostPorts};
 use crate::order::EndpointReroute;
 use crate::vlan::PickedVlanAndClass;
-use pauseframe_engine::mix_bits;
 use pauseframe_routing::NextHops;
 use pauseframe_units::{NodeId, PortId, Time};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 impl Traffic {
-    /// The ECMP path of a flow between two hosts; the destination node if switches look up next hops.
-    pub(crate) fn find_ecmp_path_and_add_row(&mut self, [here, there]: [NodeId; 2], flow: u32) -> u32 {
+    /// The ECMP path of a flow between two ports; the destination node if switches look up next hops.
+    pub(crate) fn find_ecmp_path_and_add_row(&mut self, ports: [NodeId; 2], ends: &FlowEnds) -> u32 {
         if !self.rows.packets_carry_paths() {
-            return there.0;
+            return ports[1].0;
         }
-        let path = self.find_ecmp_path([here, there], flow);
+        let path = self.find_ecmp_path(ports, ends);
         self.rows.add_path_row(path)
+    }
+
+    /// The same for frames of programs in a kernel; `choice` stands for the number of a flow.
+    pub(crate) fn find_path_of_programs_and_add_row(&mut self, hosts: [NodeId; 2], choice: u32) -> u32 {
+        let ends = FlowEnds { hosts, flow: choice, forward: true, kind: FlowKind::Tcp };
+        self.find_ecmp_path_and_add_row(hosts, &ends)
     }
 
     /// Frees rows that no sender uses any more.
@@ -27,14 +34,41 @@ impl Traffic {
         }
     }
 
-    pub(super) fn find_ecmp_path(&self, [here, there]: [NodeId; 2], flow: u32) -> Vec<PortId> {
-        // The 5-tuple of a flow: its hosts, and ports that differ from flow to flow.
-        let tuple = mix_bits(u64::from(here.0) << 32 | u64::from(there.0)) ^ mix_bits(u64::from(flow));
-        let seed = self.plan.settings.seed;
-        let salt = |switch: NodeId| mix_bits(seed ^ mix_bits(u64::from(switch.0)));
+    fn find_ecmp_path(&self, ports: [NodeId; 2], ends: &FlowEnds) -> Vec<PortId> {
+        let FlowEnds { hosts, flow, forward, kind } = *ends;
+        let addresses = FlowAddresses::of_flow(hosts, flow, forward, kind);
         let mut path = Vec::new();
-        self.routes.ecmp_path(&self.plan.topology, here, there, mix_bits(tuple), salt, &mut path);
+        self.hash.path((&self.plan.topology, &self.routes), ports, flow, &addresses, &mut path);
         path
+    }
+
+    /// By switch and its equal next hops: the number of flows that take each; flows whose path is not known are left out.
+    pub(crate) fn flows_by_equal_next_hop(&self) -> BTreeMap<(NodeId, Vec<PortId>), Vec<u32>> {
+        let mut flows: BTreeMap<(NodeId, Vec<PortId>), Vec<u32>> = BTreeMap::new();
+        for flow in 0..self.records.len() as u32 {
+            let path = self.path_of_flow(flow).unwrap_or_default();
+            let Some(to) = path.last().map(|last| self.plan.topology.peer(*last)) else { continue };
+            for port in &path {
+                let at = self.plan.topology.owner(*port);
+                let among = self.routes.ports(at, to);
+                if let Some(choice) = among.iter().position(|other| other == port).filter(|_| among.len() > 1)
+                {
+                    let counts = flows.entry((at, among.to_vec())).or_insert_with(|| vec![0; among.len()]);
+                    counts[choice] += 1;
+                }
+            }
+        }
+        flows
+    }
+
+    fn ends_of_side(&self, flow: u32, side: usize) -> FlowEnds {
+        let spec = self.records.flow_record(flow).spec;
+        FlowEnds {
+            hosts: hosts_of_side(&spec, side),
+            flow,
+            forward: side == 0,
+            kind: self.kind_of_flow(&spec),
+        }
     }
 
     /// The ports that the data of a flow cross; `None` if switches look up next hops, or ports of hosts are no longer known.
@@ -44,7 +78,7 @@ impl Traffic {
             (None, None) => hosts_of_side(&self.records.flow_record(flow).spec, 0),
             (Some(_), None) => return None,
         };
-        self.rows.packets_carry_paths().then(|| self.find_ecmp_path(ports, flow))
+        self.rows.packets_carry_paths().then(|| self.find_ecmp_path(ports, &self.ends_of_side(flow, 0)))
     }
 
     /// Recomputes the paths of open flows after a change of routes. `host_ports`: nodes of ports of hosts with several, and whether their link is down.
@@ -100,14 +134,11 @@ impl Traffic {
     ) -> Option<EndpointReroute> {
         let spec = self.records.flow_record(flow).spec;
         let before = state.ports[side];
-        let is_queue_pair = self.transport_uses_queue_pairs(spec.transport);
-        let ports = self.host_ports.as_mut().map_or(before, |host_ports| {
-            let ends =
-                FlowEnds { hosts: hosts_of_side(&spec, side), flow, forward: side == 0, is_queue_pair };
-            host_ports.choose(&ends, state.turns[side], &self.routes)
-        });
+        let ends = self.ends_of_side(flow, side);
+        let choose = |host_ports: &mut HostPorts| host_ports.choose(&ends, state.turns[side], &self.routes);
+        let ports = self.host_ports.as_mut().map_or(before, choose);
         if self.rows.packets_carry_paths() {
-            let path = self.find_ecmp_path(ports, flow);
+            let path = self.find_ecmp_path(ports, &ends);
             if ports == before && self.rows.path_row_equals(state.routes[side], &path) {
                 return None;
             }

@@ -32,7 +32,8 @@ const OBSERVERS: [&str; 8] = [
     "observers/states",
 ];
 /// All that the traffic knows.
-const OF_TRAFFIC: [&str; 8] = ["flow", "host_ports", "ideal", "order", "plan", "records", "rows", "vlan"];
+const OF_TRAFFIC: [&str; 9] =
+    ["flow", "host_ports", "ideal", "order", "path_hash", "plan", "records", "rows", "vlan"];
 /// Who may know whom on a packet's way: what a folder or file names of the others.
 const WAY: [(&str, &[&str]); 5] = [
     ("frame", &[]),

@@ -2,6 +2,7 @@
 
 use crate::common::*;
 use crate::rdma::{NO_CONTROL, rdma, roce};
+use pauseframe_fabric::host_ports::bond::FlowKind;
 use pauseframe_fabric::host_ports::{FlowEnds, HostPorts};
 use pauseframe_fabric::{
     FailedElement, FlowSpec, FlowStatus, HashPolicy, HostPortSettings, Network, PortChoice, ScheduledFailure,
@@ -94,7 +95,7 @@ fn a_hash_spreads_flows_as_the_binomial_distribution_says() {
                     hosts: [source, destination],
                     flow: mixed,
                     forward: true,
-                    is_queue_pair: false,
+                    kind: FlowKind::Tcp,
                 };
                 first += u32::from(ports.choose(&ends, 0, &routes)[0] == source);
             }
@@ -106,7 +107,7 @@ fn a_hash_spreads_flows_as_the_binomial_distribution_says() {
     // The kernel's default hashes MAC addresses alone: a pair of hosts keeps to one port.
     let layer2 = HostPortSettings { hash: HashPolicy::Layer2, ..HostPortSettings::DEFAULT };
     let mut ports = HostPorts::new(&topology, layer2, 1).unwrap();
-    let ends = |flow| FlowEnds { hosts: [hosts[0], hosts[9]], flow, forward: true, is_queue_pair: false };
+    let ends = |flow| FlowEnds { hosts: [hosts[0], hosts[9]], flow, forward: true, kind: FlowKind::Tcp };
     let first = ports.choose(&ends(0), 0, &routes)[0];
     assert!((0..100).all(|flow| ports.choose(&ends(flow), 0, &routes)[0] == first));
 }
@@ -208,7 +209,7 @@ fn without_monitoring_nothing_moves() {
     assert!(stuck > 0);
 }
 
-/// A look at the carrier comes once an interval, at the host's own phase: the delay is uniform below the interval. LACP needs three of its own.
+/// A look at the carrier comes once an interval, at a phase of the host: the delay is uniform below the interval. LACP needs three intervals.
 #[test]
 fn dead_ports_are_noticed_at_the_next_look() {
     let settings = HostPortSettings::DEFAULT;

@@ -218,6 +218,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         nic_buffer: one_of(rng, &[3_000, 100_000, 1_000_000]),
         nic_queue: one_of(rng, &[NicQueue::PerFlow, NicQueue::PerDestination, NicQueue::Fifo]),
         host_ports: HostPortSettings::DEFAULT,
+        path_hash: pauseframe_fabric::path_hash::PathHashSettings::IDEAL,
         switch_latency: Span(rng.uniform_below(2) * rng.uniform_below(800_000)),
         buffer,
         queue_packets: None,

@@ -40,6 +40,7 @@ pub(crate) fn settings(
         nic_buffer: host.nic_buffer.0,
         nic_queue: host.nic_queue,
         host_ports: host_ports(host),
+        path_hash: scenario.routing.hash.clone(),
         switch_latency: switch.latency,
         buffer: switch.buffer,
         queue_packets: switch.queue_packets,

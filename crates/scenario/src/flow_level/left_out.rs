@@ -51,7 +51,7 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
 }
 
 /// Keys that the flow level obeys, or that name things. A path also stands for what is below it.
-const OBEYED: [&str; 14] = [
+const OBEYED: [&str; 18] = [
     "name",
     "seed",
     "plugins",
@@ -60,6 +60,10 @@ const OBEYED: [&str; 14] = [
     "topology",
     "host.mtu",
     "host.port_choice",
+    "routing.hash",
+    "routing.hash_fields",
+    "routing.hash_seeds",
+    "routing.hash_offsets",
     "host.hash_policy",
     "host.wire_overhead",
     "host.slow_receivers",

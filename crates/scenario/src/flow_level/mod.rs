@@ -209,7 +209,7 @@ fn dynamic_results(
             *towards_it = towards_it.min(receiver.rate.0 as f64);
         }
     }
-    let router = source::Router::new(topology, ways, scenario.seed)?;
+    let router = source::Router::new(topology, ways, &scenario.routing.hash, scenario.seed)?;
     let ports = source::Ports::new(topology, build::host_ports(&scenario.host), scenario.seed)?;
     let mut workloads = Workloads::new(scenario, topology, router, ports);
     let until = scenario.stop.time.map(|stop| Time::ZERO + stop);

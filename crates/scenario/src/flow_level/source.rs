@@ -7,7 +7,9 @@
 use super::Ways;
 use crate::build::overhead;
 use crate::spec::{Scenario, WorkloadKind, WorkloadSpec};
+use pauseframe_fabric::host_ports::bond::{FlowAddresses, FlowKind};
 use pauseframe_fabric::host_ports::{FlowEnds, HostPorts};
+use pauseframe_fabric::path_hash::{HashFunction, PathHash, PathHashSettings};
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, HostPortSettings, Workload};
 use pauseframe_flowlevel::demand::Pair;
 use pauseframe_flowlevel::routes::{Chooser, NoVlan, VlanChoice};
@@ -56,6 +58,14 @@ impl Sender {
         Sender::Connection { read, is_queue_pair: transport.rdma().is_some() }
     }
 
+    fn kind(self) -> FlowKind {
+        match self {
+            Sender::Connection { is_queue_pair: true, .. } => FlowKind::QueuePair,
+            Sender::Connection { .. } => FlowKind::Tcp,
+            Sender::Datagrams { .. } => FlowKind::Datagrams,
+        }
+    }
+
     /// The fluid flow of one direction. A datagram flow ends when its last datagram is sent, not when the
     /// network has delivered as many bytes.
     fn arrival(self, start: Time, size: u64, stop: Option<Time>) -> Arrival {
@@ -97,15 +107,14 @@ impl<'a> Ports<'a> {
     }
 
     /// The ports of one direction of a flow; the first call for a flow comes from its source.
-    pub(super) fn choose(&mut self, flow: usize, pair: Pair, forward: bool, is_queue_pair: bool) -> Pair {
-        let hosts = [pair.from, pair.to];
+    pub(super) fn choose(&mut self, ends: &FlowEnds) -> Pair {
+        let flow = ends.flow as usize;
         if self.turns.len() <= flow {
             self.turns.resize(flow + 1, [0; 2]);
-            self.turns[flow] = self.chooser.turns_of_new_flow(hosts, is_queue_pair);
+            self.turns[flow] = self.chooser.turns_of_new_flow(ends.hosts, ends.kind);
         }
-        let turn = self.turns[flow][usize::from(!forward)];
-        let ends = FlowEnds { hosts, flow: flow as u32, forward, is_queue_pair };
-        let [from, to] = self.chooser.choose(&ends, turn, &self.hops);
+        let turn = self.turns[flow][usize::from(!ends.forward)];
+        let [from, to] = self.chooser.choose(ends, turn, &self.hops);
         self.chooser.count_open(from, true);
         Pair { from, to }
     }
@@ -120,19 +129,26 @@ impl<'a> Ports<'a> {
 /// Chooses the path of each flow.
 #[derive(Debug)]
 pub(super) enum Router<'a> {
-    Ecmp { topology: &'a Topology, hops: NextHops, seed: u64 },
+    Ecmp { topology: &'a Topology, hops: Box<NextHops>, hash: PathHash, is_ideal: bool, seed: u64 },
     Tables { tables: &'a Tables, chooser: Chooser<'a>, choice: VlanChoice },
 }
 
 impl<'a> Router<'a> {
     /// # Errors
     /// If some pairs of hosts have no path.
-    pub(super) fn new(topology: &'a Topology, ways: Ways<'a>, seed: u64) -> Result<Router<'a>, RunError> {
+    pub(super) fn new(
+        topology: &'a Topology,
+        ways: Ways<'a>,
+        hash: &PathHashSettings,
+        seed: u64,
+    ) -> Result<Router<'a>, RunError> {
         match ways {
             Ways::Ecmp => {
                 let hops =
                     NextHops::shortest(topology).map_err(|error| RunError::Build(error.to_string()))?;
-                Ok(Router::Ecmp { topology, hops, seed })
+                let is_ideal = hash.function == HashFunction::Ideal;
+                let hash = PathHash::new(topology, &hops, hash.clone(), seed);
+                Ok(Router::Ecmp { topology, hops: Box::new(hops), hash, is_ideal, seed })
             }
             Ways::Tables { tables, choice, slack } => {
                 let chooser = Chooser::new(topology, tables, slack, choice, seed);
@@ -142,9 +158,21 @@ impl<'a> Router<'a> {
     }
 
     /// Chooses the path and the VLAN number of flow `flow`.
-    fn route(&mut self, flow: usize, pair: Pair, path: &mut Vec<PortId>) -> Result<Option<u16>, NoVlan> {
+    fn route(
+        &mut self,
+        flow: usize,
+        ends: &FlowEnds,
+        pair: Pair,
+        path: &mut Vec<PortId>,
+    ) -> Result<Option<u16>, NoVlan> {
         match self {
-            Router::Ecmp { topology, hops, seed } => {
+            Router::Ecmp { topology, hops, hash, is_ideal: false, .. } => {
+                let FlowEnds { hosts, flow, forward, kind } = *ends;
+                let addresses = FlowAddresses::of_flow(hosts, flow, forward, kind);
+                hash.path((topology, hops), [pair.from, pair.to], flow, &addresses, path);
+                Ok(None)
+            }
+            Router::Ecmp { topology, hops, seed, .. } => {
                 // Each flow has its own random stream, so other flows never change a flow's draw.
                 let mut rng = pauseframe_engine::random_stream(*seed, "flow_level/ecmp", flow as u64);
                 hops.ecmp_path(topology, pair.from, pair.to, rng.next_u64(), |node| u64::from(node.0), path);
@@ -275,12 +303,11 @@ impl<'a> Workloads<'a> {
 
     fn begin(&mut self, part: Part, hosts: Pair, path: &mut Vec<PortId>) {
         let workload = usize::from(self.records[part.record as usize].spec.workload);
-        let is_queue_pair = matches!(self.senders[workload], Sender::Connection { is_queue_pair: true, .. });
-        let pair = self
-            .ports
-            .as_mut()
-            .map_or(hosts, |ports| ports.choose(part.record as usize, hosts, !part.is_reply, is_queue_pair));
-        match self.router.route(self.parts.len(), pair, path) {
+        let kind = self.senders[workload].kind();
+        let ends =
+            FlowEnds { hosts: [hosts.from, hosts.to], flow: part.record, forward: !part.is_reply, kind };
+        let pair = self.ports.as_mut().map_or(hosts, |ports| ports.choose(&ends));
+        match self.router.route(self.parts.len(), &ends, pair, path) {
             Ok(vlan) if !part.is_reply => self.records[part.record as usize].vlan = vlan,
             Ok(_) => {}
             Err(error) => {

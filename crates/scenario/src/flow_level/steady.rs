@@ -3,6 +3,8 @@
 use super::source::Ports;
 use super::{Demand, Ways};
 use pauseframe_fabric::HostPortSettings;
+use pauseframe_fabric::host_ports::FlowEnds;
+use pauseframe_fabric::host_ports::bond::FlowKind;
 use pauseframe_flowlevel::demand::Pair;
 use pauseframe_flowlevel::routes::{self, Chooser};
 use pauseframe_flowlevel::{Bounds, ConcurrentFlow, Flows, MaxMin, Paths, Report, capacities};
@@ -65,7 +67,13 @@ pub fn steady(
         let mut pairs = demand.pairs(topology, &graph, *seed).map_err(|error| wrong(&error))?;
         if let Some(mut ports) = Ports::new(topology, host_ports, *seed)? {
             let flows = pairs.iter().enumerate();
-            pairs = flows.map(|(flow, pair)| ports.choose(flow, *pair, true, false)).collect();
+            let ends = |(flow, pair): (usize, &Pair)| FlowEnds {
+                hosts: [pair.from, pair.to],
+                flow: flow as u32,
+                forward: true,
+                kind: FlowKind::Tcp,
+            };
+            pairs = flows.map(|flow| ports.choose(&ends(flow))).collect();
         }
         let (paths, vlans) = match &mut router {
             Router::Ecmp(hops) => (routes::ecmp(topology, hops, &pairs, *seed), None),

@@ -4,7 +4,7 @@ mod suspicious;
 mod warnings;
 
 use self::suspicious::{needless_timeouts, starved_flows, tiny_windows, waits_for_timers};
-use self::warnings::{cut_short, dead_links, dropped_syns, idle_storms, unrecorded};
+use self::warnings::{cut_short, dead_links, dropped_syns, idle_storms, polarized, unrecorded};
 use crate::build::Built;
 use crate::resolve::Resolved;
 use crate::run::{Ended, RunOptions, RunResults, Watch};
@@ -73,6 +73,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     let of_kernel = network.take_external_stack_samples();
     warnings.extend(dropped_syns(&network));
     idle_storms(scenario, (&mut network, ending.now), &names, &ports, &mut warnings);
+    warnings.extend(polarized(scenario, &mut network, &names, ending.now));
     warnings.extend(needless_timeouts(scenario, &mut network, &ports, ending.now));
     warnings.extend(waits_for_timers(scenario, &mut network, &names, ending.now));
     warnings.extend(tiny_windows(scenario, (&mut network, &parts.ideal), &names, ending.now));

@@ -2,6 +2,7 @@
 
 use super::engines::{ENGINES, Engine};
 use super::planned::{Fabric, known_host};
+use pauseframe_fabric::path_hash::{HashFields, HashFunction, HashSeeds, PathHashSettings};
 use pauseframe_routing::verify::Tables;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
@@ -16,6 +17,8 @@ pub struct RoutingSpec {
     pub kind: RoutingKind,
     /// Time from a failure or repair to new shortest paths; tables of VLANs do not change.
     pub convergence: Span,
+    /// How switches choose among equal next hops.
+    pub hash: PathHashSettings,
     /// Settings of the kinds with forwarding tables; `None` for the others.
     pub vlans: Option<VlanRoutingSpec>,
 }
@@ -49,8 +52,44 @@ table! {
     pub struct OnTheSpot as "Routing" {
         /// Time from a failure or repair until all switches have new routes
         convergence: Span = or_in(Span::from_ms(10), Span::ZERO..=Span::from_secs(3600));
+        /// The function by which switches choose among equal next hops (docs/models/routing.md)
+        #[source = "SAI: SAI_HASH_ALGORITHM; Broadcom RTAG7"]
+        hash: HashFunction = or(HashFunction::Ideal);
+        /// The fields that enter the hash
+        #[source = "Linux: fib_multipath_hash_policy 1 and 0"]
+        hash_fields: HashFields = or(HashFields::FiveTuple) => {
+            acts_with_hash(t, "hash_fields", hash, hash_fields != HashFields::FiveTuple);
+        };
+        /// Seeds of the hash: each switch its own (its number), or one for each tier (0, 10, 25, 40, 50), or 0 for all
+        #[source = "SONiC: switch.json.j2, ecmp_hash_seed by role"]
+        hash_seeds: HashSeeds = or(HashSeeds::Switch) => {
+            acts_with_hash(t, "hash_seeds", hash, hash_seeds != HashSeeds::Switch);
+        };
+        /// Bits by which the hash is rotated, by tier, from that of the hosts' switches on; a missing one is 0
+        #[source = "SONiC: ecmp_hash_offset 10 on LeafRouter"]
+        hash_offsets: Vec<u32> = or(Vec::new()) => {
+            let fits = hash_offsets.iter().all(|offset| *offset < 32);
+            t.check(fits, "hash_offsets", || "an offset is not below 32".to_owned(), "");
+            acts_with_hash(t, "hash_offsets", hash, !hash_offsets.is_empty());
+        };
     }
     pub fn read(t);
+}
+
+/// The ideal hash has nothing to choose.
+fn acts_with_hash(t: &mut Table, key: &str, hash: HashFunction, is_changed: bool) {
+    let message = || "the ideal hash has no fields, seeds and offsets to choose".to_owned();
+    let hint = "set routing.hash to a function of switches, such as \"crc32\"";
+    t.check(!is_changed || hash != HashFunction::Ideal, key, message, hint);
+}
+
+impl OnTheSpot {
+    fn path_hash(self) -> PathHashSettings {
+        let OnTheSpot {
+            hash: function, hash_fields: fields, hash_seeds: seeds, hash_offsets: offsets, ..
+        } = self;
+        PathHashSettings { function, fields, seeds, offsets }
+    }
 }
 
 table! {
@@ -158,15 +197,25 @@ pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
     let default = Some(("ecmp", Origin::Default, "\"ecmp\""));
     match t.variant("kind", default, &kinds(), doc) {
         Some(Kind::OnTheSpot(kind)) => {
-            RoutingSpec { kind, convergence: OnTheSpot::read(t).convergence, vlans: None }
+            let spec = OnTheSpot::read(t);
+            let message = || "spray draws a port for each packet and hashes nothing".to_owned();
+            let hashes = kind == RoutingKind::Ecmp || spec.hash == HashFunction::Ideal;
+            t.check(hashes, "hash", message, "use kind = \"ecmp\", or remove it");
+            RoutingSpec { kind, convergence: spec.convergence, hash: spec.path_hash(), vlans: None }
         }
-        None => RoutingSpec { kind: RoutingKind::Ecmp, convergence: Span::ZERO, vlans: None },
+        None => RoutingSpec {
+            kind: RoutingKind::Ecmp,
+            convergence: Span::ZERO,
+            hash: PathHashSettings::IDEAL,
+            vlans: None,
+        },
         Some(Kind::Tables(engine)) => {
             let tables = engine(t, fabric);
             let use_of = UseOfTables::read(t, fabric);
             let vlans =
                 tables.map(|tables| VlanRoutingSpec { use_of, tables: PlannedTables(Arc::new(tables)) });
-            RoutingSpec { kind: RoutingKind::Vlans, convergence: Span::ZERO, vlans }
+            let (kind, hash) = (RoutingKind::Vlans, PathHashSettings::IDEAL);
+            RoutingSpec { kind, convergence: Span::ZERO, hash, vlans }
         }
     }
 }

@@ -1,0 +1,255 @@
+//! Which of several equal next hops a switch takes for a flow (ECMP).
+//!
+//! The ideal hash is independent at every switch. Hashes of real switches are not: two tiers that compute the same function of the same fields choose
+//! in step, and only some of the equal links carry anything (polarization). A CRC is affine, so another seed changes it by a constant and does not
+//! help where the number of links is a power of two; rotating it (offset) does.
+
+use crate::host_ports::bond::{FlowAddresses, ipv4};
+use pauseframe_engine::mix_bits;
+use pauseframe_routing::{NextHops, ecmp_index};
+use pauseframe_schema::choices;
+use pauseframe_topology::Topology;
+use pauseframe_units::{IndexVec, NodeId, PortId};
+
+choices! {
+    /// The function by which switches choose among equal next hops
+    pub enum HashFunction {
+        /// Independent at every switch, and even
+        Ideal = "ideal",
+        /// MurmurHash3 of addresses and ports, as in the HPCC simulator and its forks
+        Murmur3 = "murmur3",
+        /// CRC-32 (IEEE 802.3)
+        Crc32 = "crc32",
+        /// The lower half of a CRC-32
+        Crc32Lo = "crc32_lo",
+        /// The upper half of a CRC-32
+        Crc32Hi = "crc32_hi",
+        /// CRC-16-CCITT
+        CrcCcitt = "crc_ccitt",
+        /// XOR of all 16-bit words
+        Xor = "xor",
+    }
+}
+
+choices! {
+    /// The fields of a packet that enter the hash
+    pub enum HashFields {
+        /// Addresses, protocol and ports
+        FiveTuple = "5-tuple",
+        /// Addresses only: all flows of two hosts share a path
+        Addresses = "addresses",
+    }
+}
+
+choices! {
+    /// The seeds of switches
+    pub enum HashSeeds {
+        /// Each switch its own
+        Switch = "switch",
+        /// One for each tier, as SONiC sets them by role
+        Tier = "tier",
+        /// The same for all
+        Same = "same",
+    }
+}
+
+/// How switches choose among equal next hops.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PathHashSettings {
+    /// The function; its remainder by the number of next hops is the choice.
+    pub function: HashFunction,
+    /// The fields that enter it.
+    pub fields: HashFields,
+    /// Its seed.
+    pub seeds: HashSeeds,
+    /// By tier, from that of the hosts' switches on: bits by which the hash is rotated right.
+    pub offsets: Vec<u32>,
+}
+
+impl PathHashSettings {
+    /// The ideal hash.
+    pub const IDEAL: PathHashSettings = PathHashSettings {
+        function: HashFunction::Ideal,
+        fields: HashFields::FiveTuple,
+        seeds: HashSeeds::Switch,
+        offsets: Vec::new(),
+    };
+}
+
+/// Seeds of `SONiC`'s roles `ToR`, leaf, spine, fabric spine, upper spine (switch.json.j2 of docker-orchagent, sonic-buildimage 086b03b).
+const SONIC_SEEDS: [u32; 5] = [0, 10, 25, 40, 50];
+/// IP protocol numbers (IANA).
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+
+/// The hash of all switches.
+#[derive(Debug)]
+pub struct PathHash {
+    settings: PathHashSettings,
+    /// Master seed, for the ideal hash.
+    seed: u64,
+    /// By node: the number of its tier, 0 for the hosts' switches.
+    tiers: IndexVec<NodeId, u32>,
+}
+
+impl PathHash {
+    /// The hash of the switches of `topology`.
+    pub fn new(topology: &Topology, routes: &NextHops, settings: PathHashSettings, seed: u64) -> PathHash {
+        let graph = routes.graph();
+        let mut distance = vec![0; graph.len()];
+        graph.distances_to_any(graph.attachments(), &mut distance, &mut Vec::new());
+        let tier = |node| graph.number(node).map_or(0, |number| distance[number as usize]);
+        PathHash { settings, seed, tiers: topology.nodes().ids().map(tier).collect() }
+    }
+
+    /// Writes the egress ports of a flow's path into `out`: from the port of the node `ports[0]` to the node `ports[1]`.
+    pub fn path(
+        &self,
+        (topology, routes): (&Topology, &NextHops),
+        ports: [NodeId; 2],
+        flow: u32,
+        addresses: &FlowAddresses,
+        out: &mut Vec<PortId>,
+    ) {
+        let [from, to] = ports;
+        if self.settings.function == HashFunction::Ideal {
+            // The 5-tuple of a flow: its hosts, and ports that differ from flow to flow.
+            let tuple = mix_bits(u64::from(from.0) << 32 | u64::from(to.0)) ^ mix_bits(u64::from(flow));
+            let salt = |switch: NodeId| mix_bits(self.seed ^ mix_bits(u64::from(switch.0)));
+            routes.walk(topology, from, to, |at, count| ecmp_index(mix_bits(tuple), salt(at), count), out);
+        } else {
+            routes.walk(topology, from, to, |at, count| self.hash(at, addresses) as usize % count, out);
+        }
+    }
+
+    /// The hash that a switch computes.
+    fn hash(&self, switch: NodeId, addresses: &FlowAddresses) -> u32 {
+        let tier = self.tiers[switch] as usize;
+        let seed = match self.settings.seeds {
+            HashSeeds::Switch => switch.0,
+            HashSeeds::Tier => SONIC_SEEDS[tier.min(SONIC_SEEDS.len() - 1)],
+            HashSeeds::Same => 0,
+        };
+        let offset = self.settings.offsets.get(tier).copied().unwrap_or(0);
+        hash(self.settings.function, &fields(self.settings.fields, addresses), seed, offset)
+    }
+}
+
+/// The fields in the order in which headers have them: source, destination, ports, protocol.
+fn fields(fields: HashFields, addresses: &FlowAddresses) -> Vec<u8> {
+    let mut bytes: Vec<u8> = addresses.hosts.into_iter().flat_map(ipv4).collect();
+    if fields == HashFields::FiveTuple {
+        bytes.extend(addresses.ports.into_iter().flat_map(u16::to_be_bytes));
+        bytes.push(if addresses.is_tcp { TCP } else { UDP });
+    }
+    bytes
+}
+
+fn hash(function: HashFunction, bytes: &[u8], seed: u32, offset: u32) -> u32 {
+    let crc = || crc32(bytes, seed);
+    let half = |value: u16| u32::from(value.rotate_right(offset));
+    match function {
+        HashFunction::Ideal => unreachable!("the ideal hash has its own form"),
+        HashFunction::Murmur3 => murmur3(&words_of_hpcc(bytes), seed).rotate_right(offset),
+        HashFunction::Crc32 => crc().rotate_right(offset),
+        HashFunction::Crc32Lo => half(crc() as u16),
+        HashFunction::Crc32Hi => half((crc() >> 16) as u16),
+        HashFunction::CrcCcitt => half(crc_ccitt(bytes, seed as u16)),
+        HashFunction::Xor => half(xor(bytes, seed as u16)),
+    }
+}
+
+/// CRC-32 (IEEE 802.3 §3.2.9) that starts with `seed`; reflected, inverted at both ends.
+fn crc32(bytes: &[u8], seed: u32) -> u32 {
+    !bytes.iter().fold(!seed, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| (crc >> 1) ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
+    })
+}
+
+/// CRC-16-CCITT that starts with `seed`, most significant bit first.
+fn crc_ccitt(bytes: &[u8], seed: u16) -> u16 {
+    bytes.iter().fold(seed, |crc, byte| {
+        (0..8).fold(crc ^ u16::from(*byte) << 8, |crc, _| (crc << 1) ^ (0x1021 & (crc >> 15).wrapping_neg()))
+    })
+}
+
+fn xor(bytes: &[u8], seed: u16) -> u16 {
+    bytes
+        .chunks(2)
+        .fold(seed, |hash, pair| hash ^ u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]))
+}
+
+/// Source, destination, and both ports in one word with the source below, as in switch-node.cc of the HPCC simulator.
+fn words_of_hpcc(bytes: &[u8]) -> Vec<u32> {
+    let word = |at: usize| {
+        bytes.get(at..at + 4).map(|word| u32::from_be_bytes([word[0], word[1], word[2], word[3]]))
+    };
+    [word(0), word(4), word(8).map(|ports| ports.rotate_left(16))].into_iter().flatten().collect()
+}
+
+/// `MurmurHash3_x86_32` (Appleby).
+fn murmur3(words: &[u32], seed: u32) -> u32 {
+    let hash = words.iter().fold(seed, |hash, word| {
+        let word = word.wrapping_mul(0xcc9e_2d51).rotate_left(15).wrapping_mul(0x1b87_3593);
+        (hash ^ word).rotate_left(13).wrapping_mul(5).wrapping_add(0xe654_6b64)
+    });
+    let hash = hash ^ (4 * words.len() as u32);
+    let hash = (hash ^ (hash >> 16)).wrapping_mul(0x85eb_ca6b);
+    let hash = (hash ^ (hash >> 13)).wrapping_mul(0xc2b2_ae35);
+    hash ^ (hash >> 16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    /// Check values of the catalogue of CRCs for "123456789", and of the HPCC simulator's layout for 11.0.0.1:10000 -> 11.0.1.1:100.
+    #[test]
+    fn functions_have_their_check_values() {
+        assert_eq!(crc32(b"123456789", 0), 0xcbf4_3926);
+        assert_eq!(crc_ccitt(b"123456789", 0), 0x31c3);
+        assert_eq!(crc_ccitt(b"123456789", 0xffff), 0x29b1);
+        assert_eq!(xor(&[0x12, 0x34, 0x56, 0x78, 0x9a], 0), 0x1234 ^ 0x5678 ^ 0x9a00);
+        let mut bytes = vec![11, 0, 0, 1, 11, 0, 1, 1];
+        bytes.extend([10_000_u16, 100].into_iter().flat_map(u16::to_be_bytes));
+        let murmur = |seed| hash(HashFunction::Murmur3, &bytes, seed, 0);
+        assert_eq!([0, 16, 17].map(murmur), [0x13ad_ce27, 0x9720_2071, 0xc461_67a1]);
+    }
+
+    /// Uplinks of one switch of the second tier that flows use which the first tier sent there, of `n2`.
+    fn used(function: HashFunction, seeds: [u32; 2], offsets: [u32; 2], [n1, n2]: [u32; 2]) -> usize {
+        let flows = (0..20_000_u32).map(|flow| {
+            let mixed = mix_bits(u64::from(flow));
+            [&mixed.to_be_bytes()[..], &[6]].concat()
+        });
+        let choices = flows.map(|bytes| {
+            let hash = |tier: usize| hash(function, &bytes, seeds[tier], offsets[tier]);
+            (hash(0) % n1, hash(1) % n2)
+        });
+        choices.filter(|(first, _)| *first == 0).map(|(_, second)| second).collect::<BTreeSet<u32>>().len()
+    }
+
+    fn gcd(a: u32, b: u32) -> u32 {
+        if b == 0 { a } else { gcd(b, a % b) }
+    }
+
+    /// One hash at two tiers uses n2 / gcd(n1, n2) uplinks. Another seed does not help a CRC with powers of two; an offset does, and so does another
+    /// seed of Murmur.
+    #[test]
+    fn equal_hashes_polarize() {
+        use HashFunction::{Crc32, Crc32Lo, CrcCcitt, Murmur3, Xor};
+        for links in [[8, 8], [16, 12], [3, 4], [4, 8]] {
+            for function in [Murmur3, Crc32, CrcCcitt, Xor] {
+                let expected = (links[1] / gcd(links[0], links[1])) as usize;
+                assert_eq!(used(function, [0, 0], [0, 0], links), expected, "{function:?} {links:?}");
+            }
+        }
+        for function in [Crc32, Crc32Lo, CrcCcitt] {
+            assert_eq!(used(function, [0, 10], [0, 0], [8, 8]), 1, "{function:?}");
+            assert_eq!(used(function, [0, 10], [0, 10], [8, 8]), 8, "{function:?}");
+        }
+        assert_eq!(used(Crc32, [0, 10], [0, 0], [6, 6]), 3);
+        assert_eq!(used(Murmur3, [0, 10], [0, 0], [8, 8]), 8);
+    }
+}
