@@ -157,7 +157,8 @@ SCENARIOS = {
     ),
     "an open quote": Case('name = "first', 'name = "first"', "first.toml:1", "not TOML", "ends with a quote"),
     "hosts that forward": Case(
-        'kind = "custom"\nhosts = ["a", "b", "c"]\nswitches = ["s", "t"]\nlinks = [["a", "s"], ["b", "s"], ["b", "t"], ["c", "t"]]\n\n',
+        'kind = "custom"\nhosts = ["a", "b", "c"]\nswitches = ["s", "t"]\n'
+        'links = [["a", "s"], ["b", "s"], ["b", "t"], ["c", "t"]]\n\n',
         FABRIC,
         "topology",
         'every path between "a" and "c" passes through other hosts',
