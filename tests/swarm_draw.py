@@ -39,8 +39,12 @@ def draw(seed: int, attempt: int = 0) -> Table:
     if rng.random() < CIRCLES:
         return _circle(rng, seed)
     topology = _topology(rng)
+    of_ports = random.Random(f"{seed}/{attempt}/ports")
+    _give_ports(of_ports, topology)
     place = _place(topology)
     chosen = {name for name, share in MECHANISMS.items() if rng.random() < share}
+    if {"ports_per_host", "planes"} & topology.keys():
+        chosen = (chosen - {"qcn"}) | ({"planes"} if "planes" in topology else set())
     scenario: Table = {
         "name": f"swarm-{seed}",
         "seed": rng.randrange(1 << 32),
@@ -69,7 +73,34 @@ def draw(seed: int, attempt: int = 0) -> Table:
         scenario["qcn"] = {"preset": rng.choice(["standard", "qcn20", "qcn66"]), "sample": "15 KB"}
     if "pfc" in scenario["switch"] and rng.random() < 0.2:
         scenario["record"] = {"deadlock_after": f"{rng.choice([1, 20, 100])} us"}
+    _choices_of_ports(of_ports, scenario)
     return scenario | _faults(rng, chosen, place)
+
+
+def _give_ports(rng: random.Random, topology: Table) -> None:
+    """Gives some fabrics hosts with several ports."""
+    if topology["kind"] in {"custom", "file"} or rng.random() < 0.6:
+        return
+    pairs = topology["kind"] == "star" or (topology["kind"] == "leaf_spine" and topology["leaves"] % 2 == 0)
+    if pairs and rng.random() < 0.7:
+        topology["ports_per_host"] = 2
+    else:
+        topology["planes"] = rng.choice([2, 3])
+
+
+def _choices_of_ports(rng: random.Random, scenario: Table) -> None:
+    """Choices of hosts with several ports, and of switches that need no tables."""
+    routing = scenario["routing"]
+    if routing["kind"] == "spray":
+        routing["kind"] = rng.choice(["spray", "letflow", "drill", "adaptive"])
+    elif routing["kind"] == "ecmp" and rng.random() < 0.3:
+        routing["hash"] = rng.choice(["murmur3", "crc32", "crc32_lo", "crc32_hi", "crc_ccitt", "xor"])
+        routing |= {"hash_seeds": rng.choice(["switch", "tier", "same"]), "hash_offsets": rng.choice([[], [0, 10]])}
+    if {"ports_per_host", "planes"} & scenario["topology"].keys():
+        choice = rng.choice(["802.3ad", "xor", "active-backup", "queue_affinity", "least_loaded", "rail"])
+        scenario["host"] |= {"port_choice": choice, "miimon": rng.choice(["0 s", "20 us", "100 ms"])}
+        if choice in {"802.3ad", "xor", "queue_affinity"}:
+            scenario["host"]["hash_policy"] = rng.choice(["layer2", "layer2+3", "layer3+4"])
 
 
 def _circle(rng: random.Random, seed: int) -> Table:
@@ -369,7 +400,7 @@ def _failure(rng: random.Random, place: Place) -> Table:
 def _routing(rng: random.Random, chosen: set[str]) -> Table:
     hops = ["ecmp", "ecmp", "spray"]
     engines = ["up_down", "order_pair", "edst", "shortest_path", "dfsssp", "lash"]
-    routing: Table = {"kind": rng.choice(hops if rng.random() < 0.55 or "qcn" in chosen else engines)}
+    routing: Table = {"kind": rng.choice(hops if rng.random() < 0.55 or {"qcn", "planes"} & chosen else engines)}
     if routing["kind"] in hops:
         if "failure" in chosen:
             routing["convergence"] = rng.choice(["0 s", "30 us", "10 ms"])

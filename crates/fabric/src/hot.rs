@@ -185,7 +185,7 @@ impl HotPathSettings {
             shared,
             ets,
             runs_scheduler: pipelined || ets,
-            look_up: settings.spray || settings.vlans.is_some(),
+            look_up: settings.hop_choice.is_some() || settings.vlans.is_some(),
             vlan_per_packet: settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet),
             stackless: settings.tx_delay == Span::ZERO && settings.tx_jitter == Span::ZERO,
             qcn: settings.qcn.is_some(),

@@ -8,12 +8,13 @@
 //! range (213 days) are [`Span::MAX`].
 
 use crate::flow::{FlowSpec, StorageOperation};
-use crate::settings::{FrameOverhead, Settings};
+use crate::settings::{FrameOverhead, HopChoice, Settings};
 use pauseframe_rdma::{Opcode, Packet};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::{Segment, SynOptions, TcpFlags, TcpOptions};
 use pauseframe_units::{LineRate, NodeId, PortId, Span};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const IPV4_HEADER_BYTES: u32 = 20;
@@ -30,6 +31,8 @@ pub struct IdealFctCalculator {
     between: Option<PortId>,
     /// Each packet takes its own path.
     spread: bool,
+    /// The nodes of the ports of hosts that have several.
+    ports_of_hosts: Arc<BTreeMap<NodeId, Vec<NodeId>>>,
 }
 
 /// One link of a path: rate, and the time from the last bit sent to the packet being in the next queue.
@@ -76,8 +79,10 @@ impl IdealFctCalculator {
         let like_first =
             |port| between.is_some_and(|first| topology.channel(port) == topology.channel(first));
         let uniform = ports.all(like_first);
-        let spread = settings.spray || settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet);
-        IdealFctCalculator { topology, routes, settings, uniform, between, spread }
+        let spread = settings.hop_choice.is_some_and(HopChoice::spreads_packets)
+            || settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet);
+        let ports_of_hosts = Arc::new(topology.ports_of_hosts());
+        IdealFctCalculator { topology, routes, settings, uniform, between, spread, ports_of_hosts }
     }
 
     /// From the start of the flow to its last byte at the application (that of the reply, if there is one).
@@ -321,7 +326,17 @@ impl IdealFctCalculator {
         let rate = path[path.len() - 1].rate;
         let train = self.build_packet_train(spec, bytes);
         let each = |(count, size): &(u64, u32)| rate.serialise(*size).saturating_mul(*count);
-        train.iter().map(each).fold(Span::ZERO, Span::saturating_add)
+        let whole = train.iter().map(each).fold(Span::ZERO, Span::saturating_add);
+        Span(whole.0 / self.links_of_aggregator(spec, rate))
+    }
+
+    /// How many links of the first one's rate the ports of the aggregator are worth.
+    fn links_of_aggregator(&self, spec: &FlowSpec, rate: LineRate) -> u64 {
+        let aggregator = if spec.reply > 0 { spec.source } else { spec.destination };
+        let Some(ports) = self.ports_of_hosts.get(&self.topology.host_of(aggregator)) else { return 1 };
+        let towards =
+            |node: &NodeId| self.topology.channel(self.topology.nodes()[*node].ports[0].reverse()).rate.0;
+        ports.iter().map(towards).sum::<u64>().div_ceil(rate.rate().0).max(1)
     }
 
     fn host_delay_after_last_link(&self, spec: &FlowSpec) -> Span {

@@ -77,7 +77,7 @@ pub use port_names::{all_ports_of_topology, matches_glob, ports_matching_globs};
 pub use queue::QueueDiscipline;
 pub use records::FlowRecords;
 pub use settings::{
-    BufferPolicy, ClassSettings, Ets, EtsGroup, FrameOverhead, HashPolicy, HeadroomPoolSettings,
+    BufferPolicy, ClassSettings, Ets, EtsGroup, FrameOverhead, HashPolicy, HeadroomPoolSettings, HopChoice,
     HostLinkJitterSettings, HostPortSettings, IdealOutputQueuedBuffer, NicQueue, ObeyedPausePriorities,
     PauseRule, PauseStorm, PerPortBuffer, PfcPorts, PfcSettings, PfcWatchdogSettings, PortChoice,
     ProtocolSettings, QcnSettings, RdmaSettings, Scheduler, Settings, SharedBuffer, SlowReceiverSettings,

@@ -107,7 +107,7 @@ impl Network {
         workloads: Vec<Box<dyn Workload>>,
         stop_when_finished: bool,
     ) -> Network {
-        let has_rows = !plan.settings.spray && plan.settings.vlans.is_none();
+        let has_rows = plan.settings.hop_choice.is_none() && plan.settings.vlans.is_none();
         let stride = if has_rows { longest_path_length(&plan.topology, routes) } else { 0 };
         let count = workloads.len();
         let rows = TrafficPathTable::new(stride, has_rows);

@@ -373,7 +373,8 @@ fn read_setting_unless_packets_reordered(
         None => (true, Origin::Default),
         Some(why) => (false, Origin::Computed(format!("because {why}"))),
     };
-    let rule = "true; false if routing.kind = \"spray\" or routing.per = \"packet\"";
+    let rule =
+        "true; false if packets overtake (routing.kind spray, drill, adaptive, or routing.per = \"packet\")";
     t.or_because(key, fast, origin, rule, doc)
 }
 

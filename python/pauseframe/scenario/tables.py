@@ -1075,11 +1075,26 @@ class Routing(Part):
     """How packets find their way."""
 
     kind: (
-        Literal["ecmp", "auto", "dfsssp", "edst", "lash", "order_pair", "plan", "shortest_path", "spray", "up_down"]
+        Literal[
+            "ecmp",
+            "adaptive",
+            "auto",
+            "dfsssp",
+            "drill",
+            "edst",
+            "lash",
+            "letflow",
+            "order_pair",
+            "plan",
+            "shortest_path",
+            "spray",
+            "up_down",
+        ]
         | None
     ) = None
-    """Shortest paths, chosen by a hash of the flow (ecmp) or at random for every packet (spray); or VLANs with
-    forwarding tables from an engine or a file (plan)
+    """Shortest paths, chosen by a hash of the flow (ecmp), at random for every packet (spray) or flowlet (letflow), or
+    for every packet by the shortest queue of some (drill) or all next hops (adaptive); or VLANs with forwarding
+    tables from an engine or a file (plan)
     """
     convergence: str | None = field(default=None, kw_only=True)
     """Time from a failure or repair until all switches have new routes (0 s to 1 h); default "10 ms"."""
@@ -1119,11 +1134,19 @@ class Routing(Part):
     """
     demand: Sequence[Demand] | None = field(default=None, kw_only=True)
     """Expected traffic: src, dst, rate; default []."""
+    samples: int | None = field(default=None, kw_only=True)
+    """Random next hops whose queues are compared, besides the last choice for the destination (1 to 64); default 2
+    (DRILL (SIGCOMM 2017): d = 2, m = 1)
+    """
     trees_per_lane: int | None = field(default=None, kw_only=True)
     """Maximum number of trees (VLANs) per virtual lane (1 to 4094) (default: automatic: all trees found)"""
     packing: Literal["random", "exact"] | None = field(default=None, kw_only=True)
     """How edge-disjoint trees are found: repeated Kruskal (random) or the maximum number (exact); default "exact"
     (Roskind and Tarjan 1985)
+    """
+    flowlet_gap: str | None = field(default=None, kw_only=True)
+    """A longer gap between two packets of a flow begins a flowlet, which may take another port (1 ps to 1 s); default
+    "100 us" (ConWeave's simulator: 100 us; the paper of LetFlow (NSDI 2017): 500 us)
     """
     sampled_vlans: int | None = field(default=None, kw_only=True)
     """Number of VLANs on a random subset of the links: their longer routes cover failures; default 0."""
@@ -1390,8 +1413,8 @@ class Transport(Constants):
     sack: bool | None = field(default=None, kw_only=True)
     """Selective acknowledgements; default true (RFC 2018, RFC 6675)"""
     fast_retransmit: bool | None = field(default=None, kw_only=True)
-    """Fast retransmit and fast recovery (default: true; false if routing.kind = "spray" or routing.per = "packet")
-    (RFC 5681 §3.2)
+    """Fast retransmit and fast recovery (default: true; false if packets overtake (routing.kind spray, drill,
+    adaptive, or routing.per = "packet")) (RFC 5681 §3.2)
     """
     dup_thresh: int | None = field(default=None, kw_only=True)
     """Duplicate ACKs that trigger fast retransmit (1 to 1000); default 3 (RFC 5681 §3.2)"""

@@ -157,6 +157,12 @@ impl Network {
         self.traffic.flows_by_equal_next_hop()
     }
 
+    /// Flowlets that took another port than the one before, at all switches.
+    pub fn flowlet_moves(&self) -> u64 {
+        let switches = self.workers.iter().flat_map(|worker| worker.partition.switching.switches.iter());
+        switches.map(|switch| switch.hops.moves).sum()
+    }
+
     /// Records of all flows; running flows are reported with their state at `now`.
     pub fn flow_records(&mut self, now: Time) -> Vec<FlowRecord> {
         self.packed_flow_records(now).iter().collect()

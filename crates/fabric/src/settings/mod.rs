@@ -13,6 +13,7 @@ mod watchdog;
 use crate::marker::Marker;
 use crate::path_hash::PathHashSettings;
 use crate::queue::QueueDiscipline;
+pub use crate::switching::hop_choice::HopChoice;
 pub use buffer::{BufferPolicy, IdealOutputQueuedBuffer, PerPortBuffer, SharedBuffer};
 pub use class::ClassSettings;
 pub use nic::{HashPolicy, HostPortSettings, NicQueue, PortChoice};
@@ -83,8 +84,8 @@ pub struct Settings {
     pub qcn: Option<QcnSettings>,
     /// Slow receivers.
     pub receivers: Vec<SlowReceiverSettings>,
-    /// Each packet takes a random shortest path instead of its flow's.
-    pub spray: bool,
+    /// How switches choose the next hop of each packet; `None`: flows keep a shortest path.
+    pub hop_choice: Option<HopChoice>,
     /// Packets travel in VLANs by these tables instead of on shortest paths. The tag must be in the overhead
     /// ([`FrameOverhead::with_vlan_tag`]).
     pub vlans: Option<Arc<VlanRoutes>>,

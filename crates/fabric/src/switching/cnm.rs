@@ -133,7 +133,7 @@ impl<'n> BorrowedSwitch<'n> {
     fn look_up_next_hop_of_cnm(&self, origin: NodeId, to: NodeId, flow: u32, ctx: &Context) -> PortId {
         let here = self.switch_state().node;
         let among = self.current_routes().ports(here, to);
-        if ctx.settings.spray || among.len() == 1 {
+        if ctx.settings.hop_choice.is_some() || among.len() == 1 {
             return among[0];
         }
         let tuple = mix_bits(u64::from(origin.0) << 32 | u64::from(to.0)) ^ mix_bits(u64::from(flow));
@@ -150,8 +150,8 @@ impl<'n> BorrowedSwitch<'n> {
             return;
         };
         let origin = ctx.plan.topology.owner(point);
-        let egress = if ctx.settings.spray {
-            self.pick_next_hop_of_sprayed_packet(NodeId(route))
+        let egress = if ctx.settings.hop_choice.is_some() {
+            self.choose_next_hop(index, ctx)
         } else {
             self.look_up_next_hop_of_cnm(origin, NodeId(route), to / 2, ctx)
         };

@@ -3,6 +3,7 @@
 pub(crate) mod buffer;
 pub(crate) mod cnm;
 mod congestion_point;
+pub(crate) mod hop_choice;
 mod marking;
 pub(crate) mod node;
 pub(crate) mod paths;
@@ -17,6 +18,7 @@ mod vlan;
 mod watchdog;
 
 use self::cnm::CongestionPoints;
+use self::hop_choice::HopChoiceState;
 use self::marking::{create_marker_states_by_queue, create_markers_by_queue};
 use self::node::BorrowedSwitch;
 use self::paths::PathTable;
@@ -24,7 +26,7 @@ use self::pool::{SharedBufferPool, SharedHeadroom};
 use self::vlan::SwitchVlanTables;
 use crate::class::ClassPolicy;
 use crate::context::Context;
-use crate::frame::{Packet, PacketId};
+use crate::frame::PacketId;
 use crate::ids::{SlotId, SwitchId};
 use crate::marker::{Marker, MarkerState};
 use crate::plan::NetworkPlan;
@@ -60,8 +62,8 @@ pub(crate) struct Switch {
     pub(crate) pools: [SharedBufferPool; 2],
     /// The headroom of its lossless ingresses.
     pub(crate) headroom: SharedHeadroom,
-    /// Chooses next hops of sprayed packets.
-    spray: Rng,
+    /// Choices of next hops for packets without a path.
+    pub(crate) hops: HopChoiceState,
     /// Chooses which packet is trimmed.
     trims: Rng,
 }
@@ -74,7 +76,7 @@ impl PartitionSwitches {
             node: *id,
             pools: pools.map(SharedBufferPool::new),
             headroom: SharedHeadroom { size: *headroom, used: 0 },
-            spray: random_stream(settings.seed, "spray", u64::from(id.0)),
+            hops: HopChoiceState::new(random_stream(settings.seed, "spray", u64::from(id.0))),
             trims: random_stream(settings.seed, "trim", u64::from(id.0)),
         };
         PartitionSwitches {
@@ -223,18 +225,8 @@ impl<'n> BorrowedSwitch<'n> {
         if let Some(vlans) = self.vlan_tables() {
             return vlans.look_up_vlan_route(self.own_switch_id(), index, ctx);
         }
-        let Packet { route, class, .. } = ctx.packets[index];
-        (self.pick_next_hop_of_sprayed_packet(NodeId(route)), class)
-    }
-
-    /// The next hop of a sprayed packet: a shortest path, uniformly at random.
-    fn pick_next_hop_of_sprayed_packet(&mut self, to: NodeId) -> PortId {
-        let (routes, switch) = self.routes_and_switch_mut();
-        let among = routes.ports(switch.node, to);
-        match among {
-            [only] => *only,
-            _ => among[switch.spray.uniform_below(among.len() as u64) as usize],
-        }
+        let class = ctx.packets[index].class;
+        (self.choose_next_hop(index, ctx), class)
     }
 
     /// Drops a packet if the link of `egress` is down or its queue is in a storm; false otherwise.

@@ -50,7 +50,7 @@ fn a_lone_flow_is_as_exact_as_with_ideal_clocks() {
                 Settings {
                     tx_delay: Span::from_us(3),
                     rx_delay: Span::from_us(2),
-                    spray: true,
+                    hop_choice: Some(pauseframe_fabric::HopChoice::Spray),
                     ..settings(config.clone())
                 },
                 Settings { marker: step(22_500), ..lossless(config.clone(), 225_000) },

@@ -128,7 +128,7 @@ pub(crate) fn settings(config: TcpConfig) -> Settings {
         pfc: None,
         qcn: None,
         receivers: vec![],
-        spray: false,
+        hop_choice: None,
         vlans: None,
         refusing: Vec::new(),
         silent: Vec::new(),

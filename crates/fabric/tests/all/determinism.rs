@@ -46,8 +46,8 @@ fn the_same_run_twice_is_the_same_run() {
 fn another_seed_is_another_run() {
     let topology = fat_tree(4, link(10, Span::from_us(1)), link(10, Span::from_us(1))).unwrap();
     let flows = [flow(&topology, "host0", "host15", 100 * MSS)];
-    let settings = |seed, spray| Settings { seed, spray, ..settings(config()) };
-    for spray in [false, true] {
+    let settings = |seed, hop_choice| Settings { seed, hop_choice, ..settings(config()) };
+    for spray in [None, Some(pauseframe_fabric::HopChoice::Spray)] {
         let prints = (0..8).map(|seed| {
             outcome(&topology, &settings(seed, spray), &flows).ending.fingerprint.fingerprint_as_u64()
         });
@@ -224,7 +224,10 @@ fn trees() -> Vec<Pinned> {
         .map(|i| flow(&topology, &format!("host{i}"), &format!("host{}", (i + 5) % 16), 200_000))
         .collect();
     let requests = permutation.iter().map(|flow| FlowSpec { size: 100, reply: 50_000, ..*flow }).collect();
-    let spray = Settings { spray: true, ..settings(TcpConfig { fast_retransmit: false, ..newreno() }) };
+    let spray = Settings {
+        hop_choice: Some(pauseframe_fabric::HopChoice::Spray),
+        ..settings(TcpConfig { fast_retransmit: false, ..newreno() })
+    };
     vec![
         ("tree-newreno", topology.clone(), settings(newreno()), permutation.clone()),
         ("tree-dctcp", topology.clone(), dctcp_switches(), permutation.clone()),

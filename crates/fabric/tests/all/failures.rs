@@ -150,8 +150,8 @@ fn a_failed_switch_cuts_its_hosts_off() {
         down: Time(300 * US),
         up: Some(Time(5000 * US)),
     };
-    for spray in [false, true] {
-        let settings = Settings { spray, ..settings(impatient(64 * MSS)) };
+    for hop_choice in [None, Some(pauseframe_fabric::HopChoice::Spray)] {
+        let settings = Settings { hop_choice, ..settings(impatient(64 * MSS)) };
         let mut network = build(&topology, &settings, &flows);
         network.schedule_link_and_node_failures(vec![failure], Span::from_us(100));
         let ending = proceed(&mut network, Time::MAX);

@@ -351,7 +351,7 @@ fn a_resume_does_not_overtake_the_packet_that_goes_back() {
     let back = port(&topology, "s1", "s0");
     let pfc = PfcSettings { xoff: Some(Bytes(6 * TAGGED)), xon: Some(Bytes(4 * TAGGED)), ..pfc() };
     let settings = Settings {
-        spray: true,
+        hop_choice: Some(pauseframe_fabric::HopChoice::Spray),
         pfc: Some(pfc),
         ..lossless(TcpConfig { fast_retransmit: false, ..config() }, 1 << 20)
     };

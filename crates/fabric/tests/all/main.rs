@@ -13,6 +13,7 @@ mod deadlock;
 mod determinism;
 mod failures;
 mod fairness;
+mod hop_choice;
 mod host_ports;
 mod late;
 mod life;

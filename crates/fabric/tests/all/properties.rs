@@ -6,10 +6,10 @@ use crate::rdma::pair;
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, FlowSpec, FlowStatus, FrameOverhead, HashPolicy,
-    HeadroomPoolSettings, HostPortSettings, IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker, Network,
-    NicQueue, NotEctAction, PerPortBuffer, PfcSettings, PortChoice, PortPriorityReport, ProtocolSettings,
-    QueueDiscipline, QueueLengthThreshold, RdmaSettings, Red, Scheduler, Settings, SharedBuffer, StepMarker,
-    TransportSettings, ValueByPort,
+    HeadroomPoolSettings, HopChoice, HostPortSettings, IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker,
+    Network, NicQueue, NotEctAction, PerPortBuffer, PfcSettings, PortChoice, PortPriorityReport,
+    ProtocolSettings, QueueDiscipline, QueueLengthThreshold, RdmaSettings, Red, Scheduler, Settings,
+    SharedBuffer, StepMarker, TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::{ControlName, ControlParameters};
@@ -53,6 +53,14 @@ pub(crate) fn draw(seed: u64) -> Scenario {
     }
     let flows = draw_flows(&mut rng, &topology, settings.transports.len() as u64);
     Scenario { family, topology, settings, flows }
+}
+
+fn draw_hop_choice(rng: &mut Rng) -> HopChoice {
+    let gap = Span::from_us(1 + rng.uniform_below(100));
+    one_of(
+        rng,
+        &[HopChoice::Spray, HopChoice::LetFlow { gap }, HopChoice::Drill { samples: 2 }, HopChoice::Adaptive],
+    )
 }
 
 /// Hosts with two ports at two switches or in two planes, where the fabric allows it.
@@ -137,7 +145,7 @@ fn draw_transport(rng: &mut Rng, spray: bool) -> TransportSettings {
 
 /// A third of the transports carry queue pairs in the place of connections.
 fn draw_queue_pairs(rng: &mut Rng, settings: &mut Settings) {
-    let spray = settings.spray;
+    let spray = settings.hop_choice.is_some();
     for transport in &mut settings.transports {
         if transport.udp().is_some() || rng.uniform_below(3) > 0 {
             continue;
@@ -243,7 +251,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         }),
         qcn: None,
         receivers: vec![],
-        spray,
+        hop_choice: spray.then(|| draw_hop_choice(&mut random_stream(seed, "swarm-hops", 0))),
         vlans: None,
         refusing: Vec::new(),
         silent: Vec::new(),
@@ -399,9 +407,9 @@ fn check_seed(seed: u64) -> (bool, bool) {
         check(record.status == FlowStatus::Finished, "a flow did not finish");
         check(record.delivered == record.spec.size + record.spec.reply, "bytes delivered");
         // Sprayed, a short last packet can overtake, which the ideal of one path does not know.
-        check(scenario.settings.spray || fct(record) >= record.ideal, "faster than the ideal");
+        check(scenario.settings.hop_choice.is_some() || fct(record) >= record.ideal, "faster than the ideal");
         // Nothing lost and first in, first out: no reason to send anything twice. Queue pairs take overtaking packets for a loss.
-        let is_overtaken = scenario.settings.spray && rdma.is_some();
+        let is_overtaken = scenario.settings.hop_choice.is_some() && rdma.is_some();
         let is_trimmed = rdma.is_some_and(|rdma| rdma.pair.unordered);
         // The adaptive timer begins with 2 ms, less than slow links and pauses can take.
         let is_impatient = record.rdma.repeats_by_timeout > 0

@@ -492,7 +492,7 @@ fn htsim(seed: u64, trims: bool) -> (Topology, Settings) {
         marker: red(37_350, 145_250, 1.0),
         buffer: per_port(queue),
         queue: if trims { QueueDiscipline::Trim } else { QueueDiscipline::Fifo },
-        spray: true,
+        hop_choice: Some(pauseframe_fabric::HopChoice::Spray),
         transports: vec![transport],
         nic_buffer: 5_000,
         random_ties: true,

@@ -51,7 +51,10 @@ pub(crate) fn settings(
         pfc: switch.pfc.clone(),
         qcn: scenario.qcn.clone(),
         receivers: receivers.collect(),
-        spray: scenario.routing.kind == RoutingKind::Spray,
+        hop_choice: match scenario.routing.kind {
+            RoutingKind::Hops(choice) => Some(choice),
+            RoutingKind::Ecmp | RoutingKind::Vlans => None,
+        },
         vlans: vlan_routes(scenario, topology).map(Arc::new),
         refusing: nodes(&host.refusing),
         silent: nodes(&host.silent),

@@ -166,8 +166,8 @@ fn scenario_ways(routing: &RoutingSpec) -> Result<Ways<'_>, RunError> {
             },
             slack: usize::from(spec.use_of.slack),
         }),
-        None if routing.kind == RoutingKind::Spray => Err(RunError::Build(
-            "routing.kind = \"spray\": a flow has one path at flow level; use \"ecmp\" or tables".into(),
+        None if matches!(routing.kind, RoutingKind::Hops(_)) => Err(RunError::Build(
+            "routing.kind: switches choose for packets or flowlets, but a flow has one path at flow level; use \"ecmp\" or tables".into(),
         )),
         None => Ok(Ways::Ecmp),
     }

@@ -2,6 +2,7 @@
 
 use super::engines::{ENGINES, Engine};
 use super::planned::{Fabric, known_host};
+use pauseframe_fabric::HopChoice;
 use pauseframe_fabric::path_hash::{HashFields, HashFunction, HashSeeds, PathHashSettings};
 use pauseframe_routing::verify::Tables;
 use pauseframe_schema::ledger::Origin;
@@ -28,8 +29,8 @@ pub struct RoutingSpec {
 pub enum RoutingKind {
     /// One of the shortest paths by a hash of the flow, salted per switch.
     Ecmp,
-    /// A random one of the shortest paths for every packet.
-    Spray,
+    /// A next hop on a shortest path for every packet or flowlet, chosen by each switch.
+    Hops(HopChoice),
     /// The row for the packet's VLAN in forwarding tables.
     Vlans,
 }
@@ -81,6 +82,39 @@ fn acts_with_hash(t: &mut Table, key: &str, hash: HashFunction, is_changed: bool
     let message = || "the ideal hash has no fields, seeds and offsets to choose".to_owned();
     let hint = "set routing.hash to a function of switches, such as \"crc32\"";
     t.check(!is_changed || hash != HashFunction::Ideal, key, message, hint);
+}
+
+table! {
+    /// How packets find their way: a random next hop for each flowlet
+    pub struct LetFlow as "Routing" {
+        /// Time from a failure or repair until all switches have new routes
+        convergence: Span = or_in(Span::from_ms(10), Span::ZERO..=Span::from_secs(3600));
+        /// A longer gap between two packets of a flow begins a flowlet, which may take another port
+        #[source = "ConWeave's simulator: 100 us; the paper of LetFlow (NSDI 2017): 500 us"]
+        flowlet_gap: Span = or_in(Span::from_us(100), Span(1)..=Span::from_secs(1));
+    }
+    pub fn read(t);
+}
+
+table! {
+    /// How packets find their way: the shortest queue of a few random next hops
+    pub struct Drill as "Routing" {
+        /// Time from a failure or repair until all switches have new routes
+        convergence: Span = or_in(Span::from_ms(10), Span::ZERO..=Span::from_secs(3600));
+        /// Random next hops whose queues are compared, besides the last choice for the destination
+        #[source = "DRILL (SIGCOMM 2017): d = 2, m = 1"]
+        samples: u32 = or_in(2, 1..=64);
+    }
+    pub fn read(t);
+}
+
+table! {
+    /// How packets find their way: the shortest queue of all next hops
+    pub struct Adaptive as "Routing" {
+        /// Time from a failure or repair until all switches have new routes
+        convergence: Span = or_in(Span::from_ms(10), Span::ZERO..=Span::from_secs(3600));
+    }
+    pub fn read(t);
 }
 
 impl OnTheSpot {
@@ -158,10 +192,21 @@ choices! {
 }
 
 impl RoutingSpec {
+    fn of_hops(choice: HopChoice, convergence: Span) -> RoutingSpec {
+        RoutingSpec {
+            kind: RoutingKind::Hops(choice),
+            convergence,
+            hash: PathHashSettings::IDEAL,
+            vlans: None,
+        }
+    }
+
     /// The key that causes packets of a flow to overtake each other, if any.
     pub fn reorders(&self) -> Option<&'static str> {
         match self.kind {
-            RoutingKind::Spray => Some("routing.kind = spray"),
+            RoutingKind::Hops(HopChoice::Spray) => Some("routing.kind = spray"),
+            RoutingKind::Hops(HopChoice::Drill { .. }) => Some("routing.kind = drill"),
+            RoutingKind::Hops(HopChoice::Adaptive) => Some("routing.kind = adaptive"),
             _ => self.picks_a_vlan_per_packet().then_some("routing.per = packet"),
         }
     }
@@ -180,20 +225,31 @@ impl RoutingSpec {
 #[derive(Clone, Copy)]
 enum Kind {
     OnTheSpot(RoutingKind),
+    LetFlow,
+    Drill,
+    Adaptive,
     Tables(Engine),
 }
 
 /// The kinds: shortest paths, and engines, each with its keys.
 fn kinds() -> Vec<(&'static str, Kind)> {
-    let on_the_spot = [("ecmp", RoutingKind::Ecmp), ("spray", RoutingKind::Spray)];
-    let on_the_spot = on_the_spot.into_iter().map(|(name, kind)| (name, Kind::OnTheSpot(kind)));
-    on_the_spot.chain(ENGINES.iter().map(|&(name, engine)| (name, Kind::Tables(engine)))).collect()
+    let on_the_spot = [
+        ("ecmp", Kind::OnTheSpot(RoutingKind::Ecmp)),
+        ("spray", Kind::OnTheSpot(RoutingKind::Hops(HopChoice::Spray))),
+        ("letflow", Kind::LetFlow),
+        ("drill", Kind::Drill),
+        ("adaptive", Kind::Adaptive),
+    ];
+    on_the_spot
+        .into_iter()
+        .chain(ENGINES.iter().map(|&(name, engine)| (name, Kind::Tables(engine))))
+        .collect()
 }
 
 pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
     t.about("Routing", "How packets find their way");
-    let doc = "Shortest paths, chosen by a hash of the flow (ecmp) or at random for every packet (spray); or VLANs with \
-               forwarding tables from an engine or a file (plan)";
+    let doc = "Shortest paths, chosen by a hash of the flow (ecmp), at random for every packet (spray) or flowlet (letflow), or for every \
+               packet by the shortest queue of some (drill) or all next hops (adaptive); or VLANs with forwarding tables from an engine or a file (plan)";
     let default = Some(("ecmp", Origin::Default, "\"ecmp\""));
     match t.variant("kind", default, &kinds(), doc) {
         Some(Kind::OnTheSpot(kind)) => {
@@ -203,6 +259,15 @@ pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
             t.check(hashes, "hash", message, "use kind = \"ecmp\", or remove it");
             RoutingSpec { kind, convergence: spec.convergence, hash: spec.path_hash(), vlans: None }
         }
+        Some(Kind::LetFlow) => {
+            let LetFlow { convergence, flowlet_gap: gap } = LetFlow::read(t);
+            RoutingSpec::of_hops(HopChoice::LetFlow { gap }, convergence)
+        }
+        Some(Kind::Drill) => {
+            let Drill { convergence, samples } = Drill::read(t);
+            RoutingSpec::of_hops(HopChoice::Drill { samples }, convergence)
+        }
+        Some(Kind::Adaptive) => RoutingSpec::of_hops(HopChoice::Adaptive, Adaptive::read(t).convergence),
         None => RoutingSpec {
             kind: RoutingKind::Ecmp,
             convergence: Span::ZERO,

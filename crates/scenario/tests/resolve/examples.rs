@@ -148,7 +148,7 @@ fn flow_lists_become_part_of_the_scenario() {
 #[test]
 fn spraying_turns_fast_retransmit_off_unless_the_file_says_else() {
     let sprayed = good("spray.toml");
-    assert_eq!(sprayed.scenario.routing.kind, RoutingKind::Spray);
+    assert_eq!(sprayed.scenario.routing.kind, RoutingKind::Hops(pauseframe_fabric::HopChoice::Spray));
     let why = "false (computed: because routing.kind = spray)";
     assert_eq!(explained(&sprayed, "transport.fast_retransmit"), why);
     assert_eq!(explained(&sprayed, "workload.1.receiver"), "\"host0\" (computed: the first host)");
