@@ -12,6 +12,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -66,7 +67,7 @@ EXIT = {
 PROGRAMS = r"(?:pauseframe|make|tshark|pip|dask|for|sbatch|snakemake)\b"
 
 
-def pages_below(entry: str | list | dict) -> list[Path]:
+def pages_below(entry: Any) -> list[Path]:
     """The pages of an entry of the navigation, in order."""
     if isinstance(entry, str):
         return sorted((ROOT / "docs").glob(entry))
@@ -155,6 +156,7 @@ def shell(tmp_path):
     return run
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("tab", TABS)
 def test_commands(tab, shell, capsys):
     for page in TABS[tab]:

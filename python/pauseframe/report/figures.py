@@ -76,6 +76,8 @@ class Trace(TypedDict, total=False):
     base: Sequence[float]
     width: float | Sequence[float]
     customdata: Sequence[Any]
+    links: Sequence[str]
+    """Pages that points open; "" for none."""
     meta: Meta
     line: dict[str, Any]
     marker: dict[str, Any]
@@ -141,6 +143,8 @@ class Layout(TypedDict, total=False):
     barmode: str
     bargap: float
     hovermode: str
+    ends: bool
+    """True to write the names of lines beside their ends where they fit, in place of a legend."""
     shapes: list[dict[str, Any]]
 
 
@@ -275,7 +279,7 @@ def percentile_figure(
     categories = [name(key) for key in bins]
     x_axis: Axis = {"type": "category", "categoryorder": "array", "categoryarray": categories}
     y_axis: Axis = {"type": "log", "ticksuffix": "s", "title": "time (s)"} if is_time else SLOWDOWN
-    return plot(traces, x_axis, y_axis)
+    return plot(traces, x_axis, y_axis, {"ends": True})
 
 
 def _dots(number: int, runs: int, unsure: Sequence[bool]) -> Trace:
@@ -298,7 +302,7 @@ def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic:
         counts = table["n"].to_list()
         unsure = [is_unsure(count, SHARES[statistic]) for count in counts]
         traces.append(trace | _dots(number, len(columns), unsure) | {"customdata": counts})
-    return plot(traces, {"type": "log", "title": "flow size (B)", "ticksuffix": "B"}, SLOWDOWN)
+    return plot(traces, {"type": "log", "title": "flow size (B)", "ticksuffix": "B"}, SLOWDOWN, {"ends": True})
 
 
 def throughput_figures(runs: Sequence[RunData]) -> list[tuple[str, Figure]]:

@@ -273,9 +273,11 @@ class Plot {
       show: visible !== false, stroke: colour("soft"), font: "11px system-ui, sans-serif", gap: 4,
       grid: { stroke: colour("line"), width: 1 }, ticks: { show: false },
     });
+    this.ends = layout.ends && !narrow() && this.visible.length < 7 && this.visible.every(trace => trace.name.length < 19);
+    const room = this.ends ? 14 + 6.6 * Math.max(...this.visible.map(trace => trace.name.length)) : 12;
     const tilted = this.x.names && this.x.names.length > 6 && Math.max(...this.x.names.map(name => String(name).length)) > 5;
     this.chart = new uPlot({
-      width: Math.max(element.clientWidth, 120), height: (figure.height || 300) - TITLES, legend: { show: false }, padding: [10, 12, 0, 4],
+      width: Math.max(element.clientWidth, 120), height: (figure.height || 300) - TITLES, legend: { show: false }, padding: [10, room, 0, 4],
       scales: {
         x: { time: false, range: () => this.shown, dir: this.x.isReversed ? -1 : 1 },
         y: { range: () => this.y.whole, dir: this.y.isReversed ? -1 : 1 },
@@ -297,7 +299,27 @@ class Plot {
         setCursor: [chart => this.point(chart)],
       },
     }, [this.shown, [0, 0]], host);
+    this.listen();
     this.legendOf();
+  }
+
+  // A click opens the page of a point. Two clicks are a double click, which resets the view, and a drag is no click.
+  listen() {
+    const { over } = this.chart;
+    let down = null, waiting = 0;
+    over.addEventListener("pointerdown", event => { down = [event.clientX, event.clientY]; });
+    over.addEventListener("dblclick", () => clearTimeout(waiting));
+    over.addEventListener("click", event => {
+      clearTimeout(waiting);
+      const target = down && Math.hypot(event.clientX - down[0], event.clientY - down[1]) < 4 ? this.target(event) : null;
+      if (target) waiting = setTimeout(() => open(target, "pauseframe"), 250);
+    });
+  }
+
+  // The page that a click opens: that of a point.
+  target({ offsetX, offsetY }) {
+    const { offsetLeft, offsetTop } = this.chart.over;
+    return this.nearest(offsetX + offsetLeft, offsetY + offsetTop)?.link;
   }
 
   splits(axis, space, side) {
@@ -331,16 +353,27 @@ class Plot {
     for (const trace of this.visible) this[{ bar: "bars", heatmap: "heat", image: "bands", samples: "samples" }[trace.type] || "line"](ctx, trace, chart);
     for (const shape of this.layout.shapes || []) this.shape(ctx, shape, bbox);
     ctx.restore();
+    if (this.ends) this.names(ctx, bbox);
+  }
+
+  // The names of lines beside their ends, moved apart where they would overlap.
+  names(ctx, bbox) {
+    const gap = 13 * devicePixelRatio, last = trace => trace.x.findLastIndex((x, index) => Number.isFinite(this.px(x)) && Number.isFinite(this.py(trace.y[index])));
+    const found = this.visible.map(trace => [trace, last(trace)]).filter(([, index]) => index >= 0)
+      .map(([trace, index]) => ({ trace, y: this.py(trace.y[index]) })).sort((a, b) => a.y - b.y);
+    for (let index = 1; index < found.length; index++) found[index].y = Math.max(found[index].y, found[index - 1].y + gap);
+    for (let index = found.length - 1, floor = bbox.top + bbox.height; index >= 0; index--, floor -= gap) found[index].y = Math.min(found[index].y, floor);
+    for (const { trace, y } of found) write(ctx, trace.name, bbox.left + bbox.width + 8 * devicePixelRatio, y, "left", paintOf(trace));
   }
 
   hit(x, y, trace, index, rect) {
-    const { layout } = this;
+    const { layout } = this, link = trace.links?.[index];
     if (trace.hoverinfo === "skip" || !trace.hovertemplate) return;
     const values = {
       x: layout.xaxis.time && typeof trace.x?.[index] === "number" ? withPrefix(trace.x[index], "s", 6) : trace.x?.[index],
       y: trace.y?.[index], text: trace.text?.[index], customdata: trace.customdata?.[index], "fullData.name": trace.name,
     };
-    this.hits.push({ x: x / devicePixelRatio, y: y / devicePixelRatio, rect: rect?.map(side => side / devicePixelRatio), lines: () => filled(trace.hovertemplate, values) });
+    this.hits.push({ x: x / devicePixelRatio, y: y / devicePixelRatio, rect: rect?.map(side => side / devicePixelRatio), link, lines: () => filled(trace.hovertemplate, values) });
   }
 
   line(ctx, trace) {
@@ -531,6 +564,7 @@ class Plot {
     const { offsetLeft, offsetTop } = chart.over, x = left + offsetLeft, y = top + offsetTop;
     const hit = this.nearest(x, y);
     this.cursorText.hidden = !hit;
+    chart.over.style.cursor = this.target({ offsetX: left, offsetY: top }) ? "pointer" : "";
     if (!hit) return;
     this.cursorText.replaceChildren(...hit.lines().map(line => make("div", "", line)));
     const host = this.chart.root.offsetTop, flip = x > this.element.clientWidth / 2;
@@ -566,7 +600,7 @@ class Plot {
     const named = this.visible.filter(trace => trace.name);
     this.entries = new Map();
     this.legend.replaceChildren();
-    if (this.layout.showlegend === false || (named.length < 2 && named[0]?.type !== "samples")) return;
+    if (this.ends || this.layout.showlegend === false || (named.length < 2 && named[0]?.type !== "samples")) return;
     for (const trace of this.figure.data.filter(one => one.name && (one.visible !== "legendonly"))) {
       const entry = make("button", "entry"), key = entry.appendChild(make("i", "line")), number = trace.meta?.run ?? 0;
       entry.type = "button";
