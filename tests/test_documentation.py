@@ -5,6 +5,7 @@ import runpy
 from pathlib import Path
 from types import SimpleNamespace
 
+import pauseframe as pf
 import pytest
 import yaml
 from pauseframe.cli import GROUPS, app
@@ -12,6 +13,7 @@ from typer.main import get_command
 
 ROOT = Path(__file__).parents[1]
 site = SimpleNamespace(**runpy.run_path(str(ROOT / "tools" / "documentation.py")))
+pictures = SimpleNamespace(**runpy.run_path(str(ROOT / "tools" / "pictures.py")))
 CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 
 
@@ -96,3 +98,20 @@ def test_a_page_that_fetches_is_found(html):
 def test_links_and_own_files_are_not_fetched_from_elsewhere():
     html = '<a href="https://example.org">x</a><script src="a.js"></script><link rel="canonical" href="https://a.example/">'
     assert site.fetched(html) == ""
+
+
+def test_the_picture_of_the_player_is_that_of_today():
+    run = pf.run(pictures.SCENARIO, progress=False)
+    assert pictures.stored(pictures.PICTURE) == pictures.digest(run), "run `make pictures`"
+    assert pictures.PICTURE.stat().st_size < 300_000
+
+
+def test_a_picture_keeps_its_digest(tmp_path):
+    from matplotlib.image import imread, imsave
+
+    imsave(tmp_path / "a.png", [[0.0, 1.0]])
+    pixels = imread(tmp_path / "a.png")
+    assert pictures.stored(tmp_path / "a.png") == pictures.stored(tmp_path / "none.png") == ""
+    (tmp_path / "a.png").write_bytes(pictures.with_digest((tmp_path / "a.png").read_bytes(), "f" * 64))
+    assert pictures.stored(tmp_path / "a.png") == "f" * 64
+    assert (imread(tmp_path / "a.png") == pixels).all(), "other programs read it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -113,6 +114,7 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
         for index, (run, frame) in enumerate(zip(runs, finished, strict=True))
     ]
     answer = answers.answer(runs, page.add)
+    players = {number: link for number, run in enumerate(runs) if out is not None and (link := _player(run, out))}
     heat = figures.heat_maps(runs)
     of_operations = operations.operations_table(runs)
     given, others = data.split_by_origin(runs) if len(runs) > 1 else ([], [])
@@ -123,7 +125,8 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
         text=group.text,
         answer=answer,
         runs=[_run_header(run) for run in runs],
-        players=[(run.label, link) for run in runs if out is not None and (link := _player(run, out))],
+        players=[(runs[number].label, link) for number, link in players.items()],
+        players_by_run=json.dumps(players),
         given=given,
         differing=others,
         caution=_caution(runs),
@@ -323,8 +326,12 @@ def _counts(runs: Sequence[RunData], page: Figures, kind: str, of: Callable[[Run
 def _pauses(runs: Sequence[RunData], page: Figures) -> list[tuple[str, int, int]]:
     """For each run that recorded pauses: label, figure of depths over time, and tree at the worst instant."""
     until = max(map(data.busy_until, runs))
-    found = [(run.label, pauses.depth_figure(run, until), pauses.tree_figure(run)) for run in runs]
-    return [(label, page.add(depth), page.add(tree)) for label, depth, tree in found if depth and tree]
+    found = [(number, pauses.depth_figure(run, until), pauses.tree_figure(run)) for number, run in enumerate(runs)]
+    return [
+        (runs[number].label, page.add(depth | {"run": number}), page.add(tree))
+        for number, depth, tree in found
+        if depth and tree
+    ]
 
 
 def _busiest(run: RunData) -> list[list[str]]:

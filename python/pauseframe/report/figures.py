@@ -154,6 +154,8 @@ class Figure(TypedDict):
     data: list[Trace]
     layout: Layout
     height: NotRequired[int]
+    run: NotRequired[int]
+    """Number of the run, in a figure of one run whose traces are not runs; a click opens its player."""
     blob: NotRequired[str]
     """Samples: Float32 values, their first bytes first, then their second bytes and so on; deflated, in base64."""
 
@@ -399,8 +401,9 @@ def _time_lines(
     shown, end = view(runs), max(run.summary["sim_time_s"] for run in runs)
     lines = [data.lines(run, metric, entities, per) for run in mine]
     peak = max((line.peak for of_run in lines for line in of_run.values()), default=0.0)
+    numbers = {id(run): number for number, run in enumerate(runs)}
     parts = [
-        (run.label, _line_figure(metric, entities, of_run, peak, (shown, end)))
+        (run.label, _line_figure(metric, entities, of_run, peak, (shown, end)) | {"run": numbers[id(run)]})
         for run, of_run in zip(mine, lines, strict=True)
     ]
     if shown < max(map(data.busy_until, runs)):

@@ -115,6 +115,8 @@ class GroupPage:
     runs: list[RunHeader]
     players: list[tuple[str, str]]
     """Labels of runs, and links to their players."""
+    players_by_run: str
+    """The links as JSON, by the number of the run."""
     given: list[tuple[str, list[str]]]
     """Keys that somebody set and that differ between the runs, with the value of each."""
     differing: list[tuple[str, list[str]]]

@@ -316,10 +316,21 @@ class Plot {
     });
   }
 
-  // The page that a click opens: that of a point.
+  // What a click opens: the page of a point, the player of a run at an instant, or at a port.
   target({ offsetX, offsetY }) {
-    const { offsetLeft, offsetTop } = this.chart.over;
-    return this.nearest(offsetX + offsetLeft, offsetY + offsetTop)?.link;
+    const { offsetLeft, offsetTop } = this.chart.over, hit = this.nearest(offsetX + offsetLeft, offsetY + offsetTop);
+    if (hit?.link) return hit.link;
+    const player = playersOf(this.element)[this.figure.run ?? hit?.run];
+    if (!player || !(this.isTime || hit?.port)) return null;
+    const port = hit?.port || this.portAt(offsetX, offsetY), time = this.chart.posToVal(offsetX, "x") * 1e6;
+    return `${player}#${[...(this.isTime ? [`t=${Math.max(0, time).toFixed(3)}`] : []), ...(port ? [`port=${encodeURIComponent(port)}`] : [])].join("&")}`;
+  }
+
+  // The port whose line is nearest to a point.
+  portAt(x, y) {
+    const time = this.chart.posToVal(x, "x"), far = trace => Math.abs(this.chart.valToPos(this.y.at(this.meanAt(trace, time)), "y") - y);
+    const near = this.visible.filter(trace => trace.type === "samples" && trace.name.includes(":") && far(trace) < 30).sort((one, two) => far(one) - far(two));
+    return near[0]?.name.split("/")[0];
   }
 
   splits(axis, space, side) {
@@ -373,7 +384,7 @@ class Plot {
       x: layout.xaxis.time && typeof trace.x?.[index] === "number" ? withPrefix(trace.x[index], "s", 6) : trace.x?.[index],
       y: trace.y?.[index], text: trace.text?.[index], customdata: trace.customdata?.[index], "fullData.name": trace.name,
     };
-    this.hits.push({ x: x / devicePixelRatio, y: y / devicePixelRatio, rect: rect?.map(side => side / devicePixelRatio), link, lines: () => filled(trace.hovertemplate, values) });
+    this.hits.push({ x: x / devicePixelRatio, y: y / devicePixelRatio, rect: rect?.map(side => side / devicePixelRatio), link, run: trace.meta?.run, lines: () => filled(trace.hovertemplate, values) });
   }
 
   line(ctx, trace) {
@@ -471,7 +482,7 @@ class Plot {
         write(ctx, trace.text[y][x], (left + right) / 2, (top + bottom) / 2, "center", 0.3 * red + 0.6 * green + 0.1 * blue > 140 ? "#1f2430" : "#ffffff");
       }
       const values = { x: trace.x[x], y: trace.y[y], z, text: trace.text?.[y]?.[x], customdata: trace.customdata?.[y]?.[x] };
-      this.hits.push({ rect: rect.map(side => side / devicePixelRatio), lines: () => filled(trace.hovertemplate, values) });
+      this.hits.push({ rect: rect.map(side => side / devicePixelRatio), port: `${trace.x[x]}:${trace.y[y]}`, lines: () => filled(trace.hovertemplate, values) });
     }));
   }
 
@@ -583,12 +594,19 @@ class Plot {
     return best;
   }
 
-  valueAt(trace, time) {
-    const { drawn } = trace;
-    if (!drawn || drawn.x.length === 0) return "";
+  // The drawn point of a line that is nearest to a time, or -1.
+  pointAt({ drawn }, time) {
+    if (!drawn || drawn.x.length === 0) return -1;
     let at = drawn.x.findIndex(x => x >= time);
     if (at < 0) at = drawn.x.length - 1;
-    if (at > 0 && time - drawn.x[at - 1] < drawn.x[at] - time) at--;
+    return at > 0 && time - drawn.x[at - 1] < drawn.x[at] - time ? at - 1 : at;
+  }
+
+  meanAt(trace, time) { return trace.drawn?.mean[this.pointAt(trace, time)] ?? NaN; }
+
+  valueAt(trace, time) {
+    const { drawn } = trace, at = this.pointAt(trace, time);
+    if (at < 0) return "";
     const text = value => withPrefix(value, this.layout.yaxis.ticksuffix || this.layout.yaxis.unit || "", 4);
     const range = drawn.low[at] === drawn.high[at] ? "" : ` (${text(drawn.low[at])} to ${text(drawn.high[at])})`;
     return `${text(drawn.mean[at])}${range}`;
@@ -646,6 +664,9 @@ class Plot {
     plots.delete(this);
   }
 }
+
+// The players of the runs of a figure's group, by the number of the run.
+const playersOf = element => JSON.parse(element.closest("[data-players]")?.dataset.players || "{}");
 
 // A time range for all figures of the page; null: the first view of each.
 function showTime(range) {
