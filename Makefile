@@ -26,7 +26,7 @@ help:
 	@echo "make gallery  docs/gallery: runs its scenarios, draws the thumbnails and fills in the numbers"
 	@echo "make pictures  docs/pictures/player.png, if the player has changed"
 	@echo "make dist    wheel and source distribution in target/dist, installed and tried"
-	@echo "make platforms  the core checked for macOS and Windows, the wheel for Linux on aarch64"
+	@echo "make platforms  the core checked for macOS and Windows, wheels for Linux on x86-64 and aarch64"
 	@echo "make generate  Python classes, reference of keys and columns, JSON Schema, after a change of a declaration"
 	@echo "make calibrate  beside the real Linux kernel: docs/validation/linux.md"
 	@echo "make pitfalls  docs/pitfalls.md and its figures, after a change of results"
