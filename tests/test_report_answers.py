@@ -8,7 +8,7 @@ import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe.report import Group, answers, build_report, from_run
-from pauseframe.report.sweep import build_sweep_report
+from pauseframe.report.sweep import build_sweep_report, multiples
 from pauseframe.report.sweep_answer import sentence
 from pauseframe.sweep.compare import compare
 from test_view_browser import RING
@@ -126,6 +126,21 @@ def test_the_sentence_of_a_sweep_counts_the_best_variant(swept):
         assert f"{variant} in {lowest.count(variant)}" in text
     assert "They differ" in text
     assert sentence(compare([swept], metrics=["drops"])).startswith("drops")
+
+
+def test_one_setting_is_bars_and_one_sentence(swept, tmp_path):
+    """Without a further axis a figure of dots would have one dot a run."""
+    folders = []
+    for name, preset in (("a", "cubic"), ("b", "tcp_bolt")):
+        pf.run(BURST, set={"transport.preset": preset}, out=tmp_path / name, progress=False)
+        folders.append(tmp_path / name)
+    comparison = compare(folders)
+    assert re.match(r"FCT, p99 is \S+ ms with b, \S+ ms with a", sentence(comparison))
+    panels = [figure for metric in comparison.metrics for _, figure in multiples(comparison, metric, relative=False)]
+    assert {trace["type"] for panel in panels for trace in panel["data"]} == {"bar"}
+    assert "type" not in panels[0]["layout"]["yaxis"], "a bar begins at zero"
+    lines = multiples(compare([swept]), "fct_us.p99", relative=False)
+    assert {trace["type"] for _, panel in lines for trace in panel["data"]} == {"scatter"}
 
 
 def test_points_open_the_runs_of_their_setting(swept):

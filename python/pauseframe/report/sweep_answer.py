@@ -13,6 +13,7 @@ from pauseframe.sweep.results import MANIFEST, load_sweep
 from pauseframe.sweep.spec import label
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pauseframe.report.data import RunData
@@ -43,13 +44,23 @@ def sentence(comparison: Comparison) -> str:
         values = [(one.value.median, one) for cells in rows for one in cells]
         (low, least), (high, most) = min(values, key=_first), max(values, key=_first)
         return f"{title}: {form(low)}{_where(comparison, least)} to {form(high)}{_where(comparison, most)}."
+    if len(rows) == 1:
+        best, worst = min(rows[0], key=_median), max(rows[0], key=_median)
+        if _equal(rows[0]):
+            return f"{title} is {form(best.value.median)} with all variants."
+        return f"{title} is {_beside(best, worst, form)}."
     wins = Counter(min(cells, key=_median).variant for cells in rows if not _equal(cells))
     same = sum(map(_equal, rows))
     parts = [f"{variant} in {format_count(count)}" for variant, count in wins.most_common(3)]
-    often = f" of {format_count(len(rows))} settings" if len(rows) > 1 else ""
-    lead = f"{title} is lowest with {', '.join(parts)}{often}" if len(rows) > 1 and parts else title
-    equal = f"; in {same} the variants are equal" if same and len(rows) > 1 else ""
+    lead = f"{title} is lowest with {', '.join(parts)} of {format_count(len(rows))} settings" if parts else title
+    equal = f"; in {same} the variants are equal" if same else ""
     return f"{lead}{equal}. {_largest(comparison, metric, rows)}"
+
+
+def _beside(best: Cell, worst: Cell, form: Callable[[float | None], str]) -> str:
+    """The medians of two variants, and whether seeds tell them apart."""
+    sure = "" if _apart(best, worst) else ", and their intervals overlap"
+    return f"{form(best.value.median)} with {best.variant}, {form(worst.value.median)} with {worst.variant}{sure}"
 
 
 def _row(comparison: Comparison, metric: str, setting: Setting) -> list[Cell]:
@@ -85,12 +96,7 @@ def _largest(comparison: Comparison, metric: str, rows: list[list[Cell]]) -> str
     best, worst = min(cells, key=_median), max(cells, key=_median)
     if _equal(cells):
         return f"All variants have {form(best.value.median)}."
-    where = _where(comparison, best)
-    lead = f"They differ most{where}" if where and len(rows) > 1 else f"They differ{where}"
-    sure = "" if _apart(best, worst) else ", and their intervals overlap"
-    return (
-        f"{lead}: {form(best.value.median)} with {best.variant}, {form(worst.value.median)} with {worst.variant}{sure}."
-    )
+    return f"They differ most{_where(comparison, best)}: {_beside(best, worst, form)}."
 
 
 def _apart(best: Cell, worst: Cell) -> bool:
