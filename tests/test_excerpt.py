@@ -117,3 +117,33 @@ def test_a_command_prints_the_carets(tmp_path):
     lines = cli("run", "a.toml", cwd=tmp_path).stderr.splitlines()
     assert lines[0].startswith('a.toml:4: workload.0.size = "20 XB"')
     assert lines[1:] == ['  4 | size = "20 XB"', "    |        ^^^^^^^"]
+
+
+WRONG_TABLES = {
+    "sweep": (
+        '[sweep]\nworkload.size = { from = "1 KB", to = "9 MB", steps = 3 }\n',
+        ["sweep", "a.toml"],
+        ("a.toml:6: sweep.workload.size = ", '  6 | workload.size = { from = "1 KB", to = "9 MB", steps = 3 }'),
+    ),
+    "tune": (
+        '[tune]\ntrials = 0\n[tune.parameters]\n"workload.size" = { from = "9 KB", to = "1 KB" }\n',
+        ["tune", "a.toml", "--minimize", "fct_us.p99"],
+        (
+            "a.toml:6: tune.trials = 0: ",
+            "  6 | trials = 0",
+            "a.toml:8: tune.parameters.workload.size: from must be below to",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("table", WRONG_TABLES)
+@pytest.mark.parametrize("checks", [False, True], ids=["command", "validate"])
+def test_mistakes_of_tables_that_python_reads_have_lines_too(table, checks, tmp_path):
+    text, command, wanted = WRONG_TABLES[table]
+    (tmp_path / "a.toml").write_text(SCENARIO + text, encoding="utf-8")
+    done = cli(*(["validate", "a.toml"] if checks else command), cwd=tmp_path)
+    assert done.returncode == 2
+    for line in wanted:
+        assert any(shown.startswith(line) for shown in (done.stdout + done.stderr).splitlines()), (line, done.stderr)
+    assert "'from'" not in done.stderr, "values are written as in TOML"

@@ -74,13 +74,16 @@ def list_problems(problems: Iterable[Mapping[str, Any]]) -> None:
     """Prints each entry of `ScenarioError.problems` and its line in the file, up to a limit; one line for the rest."""
     found = list(problems)
     shown = found if len(found) <= LISTED + 1 else found[:LISTED]
+    quoted: list[list[str]] = []
     for problem in shown:
         place = problem.get("place") or (f"line {problem['line']}" if problem.get("line") else "")
         value = f" = {problem['value']}" if problem["value"] else ""
         head = ": ".join(part for part in (place, problem["path"] + value) if part)
         hint = f"; {problem['hint']}" if problem["hint"] else ""
         say(f"{head}: {problem['message']}{hint}")
-        for line in excerpt(place, problem["path"], problem["value"], problem["message"]):
-            say(line)
+        lines = excerpt(place, problem["path"], problem["value"], problem["message"])
+        if lines and lines not in quoted:
+            quoted.append(lines)
+            say("\n".join(lines))
     if len(shown) < len(found):
         say(f"{len(found) - len(shown)} further mistakes are not listed; --json lists all, where a command has it")

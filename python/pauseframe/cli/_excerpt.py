@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from pathlib import Path
 
-LARGEST = 4_000_000
+LARGEST = 1_000_000
 """Bytes of a file from which no line is shown: generated lists of flows."""
 WIDTH = 100
 """Columns of a line that are shown around the value."""
@@ -30,7 +29,6 @@ def excerpt(place: str, path: str, value: str, message: str) -> list[str]:
     return [f"  {number} | {shown}", f"  {margin} | {' ' * _columns(line[first:begin])}{carets}"]
 
 
-@lru_cache(maxsize=4)
 def _lines(name: str) -> tuple[str, ...]:
     """The lines of a file; none for what is no text file of moderate size."""
     file = Path(name)
@@ -51,7 +49,11 @@ def _span(line: str, path: str, value: str) -> tuple[int, int]:
         place = line.find(value, at.end() if at else 0)
         if place >= 0:
             return place, place + len(value)
-        given = re.compile(r"\s*=\s*(\"[^\"]*\"|'[^']*'|[^,}\]#]+)").match(line, at.end()) if at else None
+        given = (
+            re.compile(r"\s*=\s*(\"[^\"]*\"|'[^']*'|\{[^}]*\}|\[[^\]]*\]|[^,}\]#]+)").match(line, at.end())
+            if at
+            else None
+        )
         if given:
             return given.start(1), given.start(1) + len(given[1].rstrip())
     if at:

@@ -54,7 +54,7 @@ class Spec:
             listed = to_plain(_expand(values))
             labels = [label(value) for value in listed]
         except (ValueError, TypeError) as error:
-            return self.complain(path, str(values), str(error))
+            return self.complain(path, label(to_plain(values)), str(error))
         if not labels:
             return self.complain(path, "[]", "has no value")
         if twice := sorted(text for text, count in Counter(labels).items() if count > 1):
