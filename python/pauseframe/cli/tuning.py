@@ -49,7 +49,7 @@ def tune(
             "--parameter",
             "-p",
             metavar="PATH=FROM..TO[:log]|PATH=V1,V2",
-            help="Tune a key. Repeatable.",
+            help="Tune a key: a range, also as {from=.., to=..}, or a list of values. Repeatable.",
             autocompletion=_complete.parameters,
         ),
     ] = None,

@@ -169,9 +169,10 @@ def answer_text(record: dict[str, Any]) -> str:
         return verdict_text(record)
     form = objective_form(record, 0)
     default = next((one for one in record["references"] if one["name"] == "default" and one["objectives"]), None)
-    beside = "" if default is None else f", {with_interval(default['objectives'][0], form)} as the scenario stands"
-    gives = with_interval(best["objectives"][0], form)
-    return f"Set {settings_text(best['settings'])}: {objective_title(record, 0)} is {gives}{beside}."
+    beside = "" if default is None else f", and {with_interval(default['objectives'][0], form)} as the scenario stands"
+    ratio = "the worst ratio of " if len(record["scenarios"]) > 1 else ""
+    gives = f"{ratio}{record['objectives'][0]['metric']} is {with_interval(best['objectives'][0], form)}"
+    return f"Set {settings_text(best['settings'])}: {gives}{beside}."
 
 
 def short_name(record: dict[str, Any]) -> str:
