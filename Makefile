@@ -11,7 +11,7 @@ LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/tools/limit_test
 
 MUTANTS ?= 100000
 
-.PHONY: help build demo test test-papers test-kernel night changed check docs gallery dist platforms generate bench bench-growth calibrate pitfalls recount switches clean
+.PHONY: help build demo test test-papers test-kernel night changed check docs gallery pictures dist platforms generate bench bench-growth calibrate pitfalls recount switches clean
 
 help:
 	@echo "make demo    TCP-Bolt beside four transports on the paper's fat tree: results/demo/report.html"
@@ -24,8 +24,9 @@ help:
 	@echo "make check   formatting, lints, English, types, stubs"
 	@echo "make docs    the documentation site: site/index.html"
 	@echo "make gallery  docs/gallery: runs its scenarios, draws the thumbnails and fills in the numbers"
+	@echo "make pictures  docs/pictures/player.png, if the player has changed"
 	@echo "make dist    wheel and source distribution in target/dist, installed and tried"
-	@echo "make platforms  the core checked for macOS and Windows, the wheel for Linux on aarch64"
+	@echo "make platforms  the core checked for macOS and Windows, wheels for Linux on x86-64 and aarch64"
 	@echo "make generate  Python classes, reference of keys and columns, JSON Schema, after a change of a declaration"
 	@echo "make calibrate  beside the real Linux kernel: docs/validation/linux.md"
 	@echo "make pitfalls  docs/pitfalls.md and its figures, after a change of results"
@@ -70,12 +71,16 @@ check: $(STAMP)/dev
 	$(BIN)/mypy
 	cd python && ../$(BIN)/python -m mypy.stubtest pauseframe._core --ignore-disjoint-bases
 
-docs: gallery
+docs: gallery pictures
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # The runs take seconds: the page and its thumbnails show what the simulator does now.
 gallery: $(STAMP)/dev
 	$(BIN)/python tools/gallery.py
+
+# README's picture of the player, if the player has changed.
+pictures: $(STAMP)/dev
+	$(BIN)/python tools/pictures.py
 
 dist: $(STAMP)/dev
 	tools/dist

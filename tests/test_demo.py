@@ -155,7 +155,10 @@ def test_the_first_screen_is_the_answer(quick, width, height):
         page.on("console", lambda message: said.append(message.text))
         page.on("pageerror", lambda error: said.append(str(error)))
         page.goto((quick[0] / "report.html").as_uri())
-        boxes = [page.locator(part).bounding_box() for part in (".sentence", ".bars", ".answer table")]
+        boxes = [
+            page.locator(part).bounding_box()
+            for part in ("main > .answer .sentence", "main > .answer .bars", "main > .answer table")
+        ]
         assert [box["y"] for box in boxes] == sorted(box["y"] for box in boxes)
         assert boxes[-1]["y"] + boxes[-1]["height"] <= height, "all three on the first screen"
         sizes = page.evaluate("[document.documentElement.scrollWidth, document.documentElement.scrollHeight]")

@@ -1,8 +1,10 @@
-"""Runs every command of every page, in order, in an empty folder: a reader who follows a page literally succeeds.
+"""Runs every command of README and the site, in the site's order, without --force: who follows the pages succeeds.
 
-The test saves the scenarios of a page (```toml blocks) under the names that the page gives. `NEEDS` lists what a page
-takes from another page. `INSTEAD` lists commands that would take too long or need resources that a test machine lacks,
-with the command that runs instead and the reason; an entry that no page uses any more fails the test.
+By day the pages of each tab share one folder, which is empty at first; by night all pages do,
+README first. The test saves the scenarios of a page (```toml blocks) under the names that the page gives, and
+compares the lines that a page shows below a command with what the command prints. `INSTEAD` lists commands that would
+take too long or need resources that a test machine lacks, with the command that runs instead and the reason; an entry
+that no page uses any more fails the test.
 """
 
 import os
@@ -10,26 +12,23 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from pauseframe import InputError, kernel
 from pauseframe.reproduce.command import _chosen
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+CONFIG = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
 CHECKOUT = ("python/pauseframe/experiments",)
 """Folders of the checkout whose files pages name."""
-NEEDS = {
-    "docs/how-to/compare-runs.md": ["docs/how-to/write-a-scenario.md"],
-    "docs/how-to/sweep-on-a-cluster.md": ["docs/how-to/sweep-on-a-laptop.md"],
-}
 LONG = "minutes: tests/test_reproduce.py does experiments; here the name is checked"
 SMALL_STUDY = "a minute or two: tests/test_tune.py runs it at a small size"
 INSTEAD: dict[str, tuple[str | None, str]] = {
-    "make demo": (None, "builds; tests/test_demo.py does the demonstration"),
-    "make test": (None, "the tests do not run themselves"),
     "pauseframe kernel build": (None, "minutes of compiling; `make test-kernel` does it"),
     "pauseframe kernel build --source ~/linux --config more.config": (None, "a source of the reader's"),
+    "pip install pauseframe-*.whl": (None, "tools/dist installs the wheel"),
     "pip install 'pauseframe[cluster]'": (None, "it is installed already"),
     "pip install 'pauseframe[perfetto]'": (None, "it is installed already"),
     "pip install 'pauseframe[plugins]'": (None, "it is installed already"),
@@ -68,9 +67,24 @@ EXIT = {
 PROGRAMS = r"(?:pauseframe|make|tshark|pip|dask|for|sbatch|snakemake)\b"
 
 
-def commands(text: str) -> list[str]:
-    """The shell commands of a page: indented lines that begin with a program, and the text after "$ "."""
-    found: list[str] = []
+def pages_below(entry: Any) -> list[Path]:
+    """The pages of an entry of the navigation, in order."""
+    if isinstance(entry, str):
+        return sorted((ROOT / "docs").glob(entry))
+    return [page for below in (entry.values() if isinstance(entry, dict) else entry) for page in pages_below(below)]
+
+
+TABS = {title: pages_below(below) for tab in CONFIG["nav"] for title, below in tab.items()}
+TABS["Start"].insert(0, ROOT / "README.md")
+PAGES = [page for pages in TABS.values() for page in pages]
+
+
+def transcript(text: str) -> list[tuple[str, list[str]]]:
+    """The shell commands of a page, each with the output that the page prints below it.
+
+    Commands are indented lines that begin with a program, and the text after "$ " in a block `console`.
+    """
+    found: list[tuple[str, list[str]]] = []
     inside = False
     for line in text.splitlines():
         if line.startswith("```"):
@@ -78,12 +92,26 @@ def commands(text: str) -> list[str]:
             console = line.startswith("```console")
             script = line.startswith("```bash")
         elif inside and console and line.startswith("$ "):
-            found.append(line[2:])
+            found.append((line[2:], []))
         elif inside and console and line.startswith("> "):
-            found[-1] += "\n" + line[2:]
+            found[-1] = (f"{found[-1][0]}\n{line[2:]}", [])
+        elif inside and console and line.strip():
+            found[-1][1].append(line.strip())
         elif (inside and script and re.match(PROGRAMS, line)) or (not inside and re.match(rf"    {PROGRAMS}", line)):
-            found.append(line.strip())
-    return [re.split(r"\s{2,}#", command)[0].rstrip() for command in found]
+            found.append((line.strip(), []))
+    return [(re.split(r"\s{2,}#", command)[0].rstrip(), output) for command, output in found]
+
+
+def commands(text: str) -> list[str]:
+    """The shell commands of a page."""
+    return [command for command, _ in transcript(text)]
+
+
+def missing(shown: list[str], printed: str) -> str:
+    """The first line that a page shows and a command does not print in this order, or ""; "..." is any lines."""
+    rest = iter(printed.splitlines())
+    wanted = (" ".join(line.split()) for line in shown if line != "...")
+    return next((line for line in wanted if not any(line == " ".join(other.split()) for other in rest)), "")
 
 
 def scenarios(page: Path) -> dict[str, str]:
@@ -122,33 +150,56 @@ def shell(tmp_path):
             check=False,
         )
         assert done.returncode == expected, f"{script}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
-        return done.stdout
+        return f"{done.stdout}\n{done.stderr}"
 
     run.folder = folder  # type: ignore[attr-defined]
     return run
 
 
-WITH_COMMANDS = [page for page in PAGES if commands(page.read_text(encoding="utf-8"))]
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("tab", TABS)
+def test_commands(tab, shell, capsys):
+    for page in TABS[tab]:
+        follow(page, shell, capsys)
 
 
-@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda page: page.stem)
-def test_commands(page, shell, capsys):
+@pytest.mark.night
+@pytest.mark.timeout(900)
+def test_commands_of_all_pages_in_one_folder(shell, capsys):
+    for pages in TABS.values():
+        for page in pages:
+            follow(page, shell, capsys)
+
+
+def follow(page, shell, capsys):
+    """Does what a reader of the page does, in the folder of the shell."""
     text = page.read_text(encoding="utf-8")
-    for other in (*NEEDS.get(str(page.relative_to(ROOT)), ()), page):
-        for name, body in scenarios(ROOT / other).items():
-            (shell.folder / name).write_text(body, encoding="utf-8")
+    for name, body in scenarios(page).items():
+        (shell.folder / name).write_text(body, encoding="utf-8")
     for name in CHECKOUT:
-        if re.search(rf"\b{name}/", text):
+        if re.search(rf"\b{name}/", text) and not (shell.folder / name).exists():
             (shell.folder / name).parent.mkdir(parents=True, exist_ok=True)
             (shell.folder / name).symlink_to(ROOT / name)
-    for command in commands(text):
+    for command, shown in transcript(text):
+        assert "--force" not in command.split(), f"{page.name}: {command} overwrites"
         instead, why = replacement(command)
         if why:
             with capsys.disabled():
                 done = f"instead {instead!r}" if instead else "not run here"
                 sys.stderr.write(f"\n{page.name}: {command!r}: {why}; {done}\n")
         if instead is not None:
-            shell(instead, EXIT.get(command, 0))
+            printed = shell(instead, EXIT.get(command, 0))
+            assert not missing(shown, printed), (
+                f"{page.name}: {command} does not print {missing(shown, printed)!r}\n{printed}"
+            )
+
+
+def test_output_that_a_page_shows_must_be_printed():
+    printed = "flows finished   31 of 31\ndrops   0\ntimeouts   4"
+    assert missing(["flows finished  31 of 31", "...", "timeouts 4"], printed) == ""
+    assert missing(["timeouts 4", "drops 0"], printed) == "drops 0"
+    assert missing(["drops 1"], printed) == "drops 1"
+    assert transcript("```console\n$ a\n> b\nc\n\n$ d\n```") == [("a\nb", ["c"]), ("d", [])]
 
 
 def replacement(command: str) -> tuple[str | None, str]:
@@ -198,3 +249,17 @@ def test_the_first_scenario_shows_what_it_is_for(shell):
     assert bolt["pfc_pauses"] > 0
     assert f"{bolt['pfc_pauses']} pause frames, 0 drops, slowest flow {slowest[0]:.1f} ms" in text
     assert f"{dctcp['drops']} drops, timeouts: {dctcp['timeouts']}, slowest flow {slowest[1]:.0f} ms" in text
+
+
+def test_figures_of_the_readme_stand_on_the_pages_that_it_names():
+    """No figure of README's table is older than the page that says how it was measured."""
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?!beside|-)(.+?) \| (.+?) \| (.+?) \| \[.+?\]\((docs/[\w/-]+\.md)", text, re.M)
+    assert len(rows) == 5
+    for beside, compared, result, page in rows:
+        known = re.findall(NUMBER, (ROOT / page).read_text(encoding="utf-8"))
+        for number in re.findall(NUMBER, f"{compared} {result}"):
+            assert number in known, f"{beside}: {number} is not in {page}"
+
+
+NUMBER = r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?"

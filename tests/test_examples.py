@@ -59,8 +59,15 @@ def test_the_list_and_the_json(tmp_path):
     assert set(written["files"]) == {
         f"flows/{name}" for name in ("README.txt", "fabric.graphml", "flows.csv", "flows.toml")
     }
-    refused = cli("example", "flows", cwd=tmp_path)
-    assert (refused.returncode, "flows exists and is not empty" in refused.stderr) == (2, True)
+    (tmp_path / "flows" / "results").mkdir()
+    again = cli("example", "flows", cwd=tmp_path)
+    assert (again.returncode, again.stderr) == (0, ""), "its files are there: nothing to do"
+    for change, reason in (("", "its flows.csv is another"), (None, "has no flows.csv")):
+        file = tmp_path / "flows" / "flows.csv"
+        file.unlink() if change is None else file.write_text(change)
+        refused = cli("example", "flows", cwd=tmp_path)
+        assert (refused.returncode, f"flows exists and is not empty, and {reason}" in refused.stderr) == (2, True)
+        assert not file.exists() or file.read_text() == change
     unknown = cli("example", "sonics", cwd=tmp_path)
     assert (unknown.returncode, "did you mean sonic?" in unknown.stderr) == (2, True)
 

@@ -801,7 +801,11 @@ def test_check_of_a_good_plugin(tmp_path):
         assert scenario in done.stdout
     page = (tmp_path / "check.html").read_text()
     assert "swift:swift beside CUBIC and DCTCP" in page
-    assert "Contract" in page
+    order = [
+        page.index(part) for part in ("keeps all 9 rules of the contract", "<h2>Contract</h2>", "<summary>One flow")
+    ]
+    assert order == sorted(order), "the answer, the contract, and the scenarios folded"
+    assert done.stdout.index("rule idle") < done.stdout.index("one flow"), "the contract before anything is simulated"
     refused = cli("cc", "check", SWIFT, "--out", tmp_path / "check.html")
     assert (refused.returncode, "--force" in refused.stderr) == (2, True)
 

@@ -141,7 +141,13 @@ def test_all_mistakes_before_anything_runs(tmp_path):
     assert done.returncode == 2
     lines = done.stderr.splitlines()
     assert len(lines) == len(set(lines))
-    for wanted in (r'transport.preset = "bolt"', r'transport.preset = "new"', "size = 10:", "size = 20:", "hots"):
+    for wanted in (
+        r'transport.preset = "bolt"',
+        r'transport.preset = "new"',
+        "size = 10:",
+        "size = 20:",
+        "topology.hots",
+    ):
         assert sum(wanted in line for line in lines) == 1, wanted
     assert any(line.startswith(f"{file}:6") for line in lines)
     assert not (tmp_path / "out").exists()

@@ -536,7 +536,14 @@ def test_answer_and_page(tmp_path):
     assert objective["samples"][0] > 0
     for one in record["decisive"]:
         assert (Path(one["folder"]) / "states.parquet").is_file()
-    assert "Sensitivity" in (tmp_path / "out" / "report.html").read_text()
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Sensitivity" in page
+    main = page.partition("<main>")[2]
+    order = [main.index(part) for part in ('class="sentence"', "data-figure", '<table class="settings">')]
+    assert order == sorted(order)
+    if record["verdict"] == RECOMMENDED:
+        said = main.partition('class="sentence">')[2].partition("<")[0]
+        assert all(f"{path} = {value}" in said for path, value in record["recommended"]["settings"].items())
     assert len(pf.load_sweep(tmp_path / "out" / "runs").finished) == record["cost"]["runs"]
 
 

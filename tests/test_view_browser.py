@@ -155,11 +155,12 @@ def test_a_seek_is_what_playing_gives(pages, visit):
 
 def test_a_storm_is_followed_to_its_beginning(pages, visit):
     page = visit(pages("traced", storm_text()))
+    assert "because of edge0_0:0 (edge0_0 → host0)" in story(page), "it opens at the worst moment"
+    worst = ink(page)
+    page.keyboard.press("Home")
     assert story(page) == "nothing is paused"
-    before = ink(page)
+    assert ink(page) < worst - 1000
     page.get_by_role("button", name="most pauses").click()
-    assert "because of edge0_0:0 (edge0_0 → host0)" in story(page)
-    assert ink(page) > before + 1000
     page.evaluate(
         """() => {
             const run = player.runs[0], port = run.links.indexOf(run.nodes.indexOf("host3"));
@@ -317,11 +318,16 @@ def test_three_steps_lead_to_the_cause(pages, visit, case, means):
     chain = page.locator("#details ol.chain li").all_inner_texts()
     assert len(chain) >= steps
     assert reason in chain[-1]
+    assert page.evaluate("player.views[0].chain.length") == len(chain), "the map has what the list says"
     spoken = page.get_by_role("status").inner_text()
     assert all(step in spoken for step in chain), "a screen reader says the whole chain"
     assert in_sight(page, "#details h2")
+    before = page.evaluate("player.time")
     begin()
     assert page.inner_text("#details h2") == f"port {root or first_request(path)}"
+    assert page.evaluate("player.time") == pytest.approx(first_because_of(path, root or first_request(path)), abs=1e-3)
+    assert page.evaluate("player.time") < before, "the time moves too"
+    assert page.inner_text(".began").startswith("Here it began, at ")
     assert in_sight(page, "#details h2")
     assert page.locator("#details .uplot").count() >= 2, "its queue and its load over the run"
 
@@ -330,6 +336,13 @@ def first_request(page):
     """The queue because of which the first pause of a run was asked for, from its table."""
     log = pl.read_parquet(page.with_name(f"{page.stem}0") / "states.parquet")
     return log.filter(pl.col("kind").cast(pl.String) == "asked").sort("time_us", maintain_order=True)["because_of"][0]
+
+
+def first_because_of(page, root):
+    """When a pause was first asked for because of a queue, or of the host behind it; one storm fills the run."""
+    log = pl.read_parquet(page.with_name(f"{page.stem}0") / "states.parquet")
+    cause = pl.coalesce(pl.col("because_of").cast(pl.String), pl.col("port").cast(pl.String))
+    return log.filter(pl.col("kind").cast(pl.String) == "asked", cause == root)["time_us"].min()
 
 
 def in_sight(page, selector):
@@ -345,6 +358,31 @@ def test_the_keys_of_a_deadlock(pages, visit):
     spoken = page.get_by_role("status").inner_text()
     assert len(re.findall(r"s\d:\d waits for s\d:\d", spoken)) == 5
     assert "where the circle began" in spoken
+    since = page.evaluate("player.time")
+    page.keyboard.press("b")
+    assert page.evaluate("player.time") < since, "the first of its pauses"
+    assert "DEADLOCK" not in story(page)
+
+
+def test_it_opens_at_the_worst_moment_with_the_chain(pages, visit):
+    page = visit(pages("opened", storm_text()))
+    most = page.evaluate("player.runs[0].highest")
+    assert story(page).startswith(f"{most} queues are paused")
+    assert page.locator("#details ol.chain li").count() == page.evaluate("player.views[0].chain.length") >= 3
+    page = visit(pages("stuck", RING))
+    assert story(page).startswith("DEADLOCK since 153.26 us")
+    assert page.locator("#details ol.chain").first.locator("li").count() == 5, "the circle"
+    calm = 'stop = "100 us"\ntopology = { kind = "star", hosts = 3 }\nrecord = { states = true }\n'
+    page = visit(pages("calm", calm + 'workload = { kind = "n_to_1", size = "20 KB" }\n'))
+    assert story(page) == "nothing is paused"
+    assert page.inner_text("#details h2") == "Nothing chosen"
+
+
+def test_an_address_leads_to_a_time_and_a_port(pages, visit):
+    page = visit(pages("address", storm_text()))
+    page.evaluate("location.hash = '#t=120.5&port=agg0_1:0'")
+    page.wait_for_function("player.time === 120.5")
+    assert page.inner_text("#details h2") == "port agg0_1:0"
 
 
 def test_notifications_and_rates_of_queue_pairs(pages, visit):

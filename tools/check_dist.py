@@ -1,8 +1,12 @@
-"""Fails if a wheel or a source distribution lacks a file that it needs, or contains a file that it should not."""
+"""Fails if a wheel or a source distribution lacks a file that it needs, or contains a file that it should not.
+
+A wheel must also run on the systems that its name promises: auditwheel finds the oldest glibc that it needs.
+"""
 
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import tarfile
 import zipfile
@@ -18,6 +22,7 @@ IN_SDIST = (
     "LICENSE",
     "THIRD_PARTY_NOTICES.txt",
     "README.md",
+    "python/README.md",
     "crates/python/Cargo.toml",
 )
 
@@ -47,10 +52,33 @@ def problems(archive: Path) -> list[str]:
     return wrong + [f"{archive.name} has {name}" for name in sorted(inside)]
 
 
+def glibc_problem(wheel: Path) -> str:
+    """Why a wheel does not keep the promise of its name, or "".
+
+    PEP 600: manylinux_2_17 runs with glibc 2.17 and later, manylinux2014 is its older name.
+    """
+    promised = min(
+        ((int(major), int(minor)) for major, minor in re.findall(r"manylinux_(\d+)_(\d+)_", wheel.name)), default=None
+    )
+    if promised is None:
+        return f"{wheel.name} names no glibc: build it with --compatibility"
+    command = [sys.executable, "-m", "auditwheel", "show", str(wheel)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    text = " ".join(done.stdout.split())
+    found = re.search(r'consistent with the following platform tag: "manylinux_(\d+)_(\d+)_', text)
+    if found is None:
+        return f"{wheel.name}: auditwheel finds no manylinux tag: {text or done.stderr.strip()[-300:]}"
+    needed = (int(found[1]), int(found[2]))
+    if needed > promised:
+        return f"{wheel.name} needs glibc {needed[0]}.{needed[1]}, and its name promises {promised[0]}.{promised[1]}"
+    return ""
+
+
 def main() -> int:
     """Checks the archives that are named; the exit code."""
     archives = [Path(name) for name in sys.argv[1:]]
     wrong = [line for archive in archives for line in problems(archive)]
+    wrong += [line for wheel in archives if wheel.suffix == ".whl" and (line := glibc_problem(wheel))]
     sizes = (f"{archive.name}: complete, {archive.stat().st_size / 1e6:.1f} MB" for archive in archives)
     print("\n".join(wrong or sizes))
     return 1 if wrong else 0

@@ -50,12 +50,12 @@ def read_text(path: Path, *, share: int = 1) -> str:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """A TOML document; ValueError if the text is not TOML or is nested deeper than DEEPEST."""
-    import tomllib
+    """A TOML 1.1 document, as the core reads it; ValueError if it is not TOML or is nested deeper than DEEPEST."""
+    import tomli  # Python's own reader refuses what TOML 1.1 added, such as a comma before }
 
     too_deep = f"nested deeper than {DEEPEST} levels"
     try:
-        document = tomllib.loads(text)
+        document = tomli.loads(text)
     except RecursionError:
         raise ValueError(too_deep) from None
     level: list[Any] = [document]

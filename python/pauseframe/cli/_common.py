@@ -208,6 +208,8 @@ def resolve_file(
     text, base_dir, name = read_scenario_file(file)
     load_plugins(plugins, allow_plugins, text, base_dir)
     pairs = [_split_override(item) for item in set_ or []]
+    for path, value in pairs:
+        _refuse_range(path, value)
     return resolve_text(text, base_dir=base_dir, file_name=name, overrides=pairs, seed=seed)
 
 
@@ -217,6 +219,7 @@ def changes_of(items: list[str]) -> Settings:
 
     changes = {}
     for path, text in map(_split_override, items):
+        _refuse_range(path, text)
         values = split_values(text)
         if len(values) != 1:
             raise typer.BadParameter(f"{path} has {len(values)} values: give one", param_hint="--set")
@@ -229,3 +232,15 @@ def _split_override(item: str) -> tuple[str, str]:
     if not equals or not path.strip():
         raise typer.BadParameter(f"{item!r} is not of the form PATH=VALUE", param_hint="--set")
     return path.strip(), value.strip()
+
+
+def _refuse_range(path: str, text: str) -> None:
+    """Refuses a range where a key has one value."""
+    if not text.startswith("{") or "from" not in text:
+        return
+    from pauseframe._problems import failure, problem
+    from pauseframe.sweep.spec import axis_values, is_range
+
+    if is_range(axis_values(text)):
+        hint = f"a range is for pauseframe sweep: --set '{path}={text}'"
+        raise failure([problem(path, text, "is a range, and this command takes one value", hint) | {"place": "--set"}])

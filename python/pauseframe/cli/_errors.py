@@ -19,6 +19,7 @@ import typer
 
 from pauseframe._core import FabricError, InputError, RunError, ScenarioError
 from pauseframe.cli._common import say
+from pauseframe.cli._excerpt import excerpt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -70,14 +71,19 @@ LISTED = 20
 
 
 def list_problems(problems: Iterable[Mapping[str, Any]]) -> None:
-    """Prints a line for each entry of `ScenarioError.problems`, up to a limit, and one line for the rest."""
+    """Prints each entry of `ScenarioError.problems` and its line in the file, up to a limit; one line for the rest."""
     found = list(problems)
     shown = found if len(found) <= LISTED + 1 else found[:LISTED]
+    quoted: list[list[str]] = []
     for problem in shown:
         place = problem.get("place") or (f"line {problem['line']}" if problem.get("line") else "")
         value = f" = {problem['value']}" if problem["value"] else ""
         head = ": ".join(part for part in (place, problem["path"] + value) if part)
         hint = f"; {problem['hint']}" if problem["hint"] else ""
         say(f"{head}: {problem['message']}{hint}")
+        lines = excerpt(place, problem["path"], problem["value"], problem["message"])
+        if lines and lines not in quoted:
+            quoted.append(lines)
+            say("\n".join(lines))
     if len(shown) < len(found):
         say(f"{len(found) - len(shown)} further mistakes are not listed; --json lists all, where a command has it")

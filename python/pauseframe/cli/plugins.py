@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,6 +27,7 @@ from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
     from pauseframe.plugins.check import Checked
+    from pauseframe.report import Check
 
 commands = PlainTyper()
 cc = commands.group("cc", "Check and try congestion controls of your own.")
@@ -55,7 +58,9 @@ def check(
     if target is not None and target.exists() and not force:
         raise InputError(f"{target} exists: name another file with --out, or replace it with --force")
     tell = None if quiet or as_json else say
-    checked = run_check(files, out=target, contract_only=contract, set=changes_of(set_ or []), tell=tell)
+    show_rules = None if as_json else partial(_show_rules, quiet=quiet)
+    changes = changes_of(set_ or [])
+    checked = run_check(files, out=target, contract_only=contract, set=changes, tell=tell, show_rules=show_rules)
     if as_json:
         print_json(_record(checked))
     else:
@@ -78,12 +83,16 @@ def _record(checked: Checked) -> dict[str, object]:
     }
 
 
-def _show(checked: Checked, quiet: bool) -> None:
-    for one in checked.rules:
+def _show_rules(rules: list[Check], quiet: bool) -> None:
+    for one in rules:
         if one.broken is not None:
             print(f"BROKEN {one.subject}, rule {one.rule}: {one.demand}: {one.broken}")
         elif not quiet:
             print(f"ok     {one.subject}, rule {one.rule}: {one.demand}")
+    sys.stdout.flush()
+
+
+def _show(checked: Checked, quiet: bool) -> None:
     if not quiet and checked.runs:
         print()
         _show_runs(checked)

@@ -142,10 +142,13 @@ def _check(file: Path, force_large: bool, allow_plugins: bool) -> _Checked:
             plan = source.plan()
             return _Checked(file, len(plan.runs), plan.warnings)
         if source.tune:
+            from pauseframe._problems import placed
             from pauseframe.tune.spec import spec_from_table
             from pauseframe.tune.study import prepare
 
-            prepare(source, spec_from_table(source.tune))
+            spec = spec_from_table(source.tune)
+            spec.problems = placed(spec.problems, source.original, source.file_name)
+            prepare(source, spec)
         scenario = source.resolve()
     except (ScenarioError, InputError, OSError) as error:
         return _Checked(file, error=error)

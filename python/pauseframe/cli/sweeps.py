@@ -204,24 +204,23 @@ def _plan(
 def _vary(source: Source, item: str) -> None:
     """`--set PATH=V1,V2` makes an axis, `--set PATH=VALUE` changes a key for all runs."""
     from pauseframe._problems import failure, problem
-    from pauseframe.sweep.spec import split_values
+    from pauseframe.sweep.spec import axis_values, is_range
 
     path, equals, text = (part.strip() for part in item.partition("="))
-    values = split_values(text)
+    values = axis_values(text)
     if not equals or not path or not values:
         raise failure([problem("--set", item, "is not of the form PATH=VALUE or PATH=V1,V2")])
-    value = values[0]
+    if is_range(values) or len(values) > 1:
+        return source.vary({path: values})
+    (value,) = values
     if isinstance(value, str) and (ends := RANGE.fullmatch(value)) is not None:
         low, high = ends.groups()
         raise failure(
             [problem("--set", item, "is no range", f"write {path}='{{ from = {low}, to = {high}, steps = 5 }}'")]
         )
-    if len(values) > 1 or path in source.spec.axes:
-        source.vary({path: values})
-    elif isinstance(value, dict) and {"from", "to", "steps"} <= set(value):
-        source.vary({path: value})
-    else:
-        source.set({path: value})
+    if path in source.spec.axes:
+        return source.vary({path: values})
+    return source.set({path: value})
 
 
 def _seeds(text: str) -> int | list[int]:

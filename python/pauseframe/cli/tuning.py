@@ -49,7 +49,7 @@ def tune(
             "--parameter",
             "-p",
             metavar="PATH=FROM..TO[:log]|PATH=V1,V2",
-            help="Tune a key. Repeatable.",
+            help="Tune a key: a range, also as {from=.., to=..}, or a list of values. Repeatable.",
             autocompletion=_complete.parameters,
         ),
     ] = None,
@@ -162,11 +162,16 @@ def _study(
     given: Mapping[str, int | float | None],
 ) -> Study:
     """The search of a file, with the changes of the command line."""
+    from pauseframe._problems import placed
     from pauseframe.tune.parameters import parse_parameter
     from pauseframe.tune.spec import add_constraints, add_objective, add_parameters, parse_constraint, spec_from_table
     from pauseframe.tune.study import prepare
 
-    spec = spec_from_table(source.tune | {name: value for name, value in given.items() if value is not None})
+    changed = {name: value for name, value in given.items() if value is not None}
+    spec = spec_from_table(source.tune | changed)
+    in_file = placed(spec.problems, source.original, source.file_name)
+    given_here = [one["path"].removeprefix("tune.") in changed for one in in_file]
+    spec.problems = [one if here else two for one, two, here in zip(spec.problems, in_file, given_here, strict=True)]
     for text in parameters:
         if "=" not in text:
             spec.complain("parameters", text, "is not of the form PATH=FROM..TO or PATH=V1,V2")

@@ -7,6 +7,7 @@ shipped as they are. `generated` makes the others with the package's own generat
 from __future__ import annotations
 
 import shutil
+import tempfile
 from pathlib import Path
 
 from pauseframe._core import InputError
@@ -31,16 +32,33 @@ def examples() -> dict[str, str]:
 def write_example(name: str, out: Path | None = None) -> Path:
     """Writes an example's folder, by default one with its name; returns the folder.
 
-    Raises InputError for an unknown name, and for a folder that is not empty.
+    A folder that has all files of the example, unchanged, stays as it is. Raises InputError for an unknown name, and
+    for any other folder that is not empty.
     """
     known = examples()
     if name not in known:
         raise InputError(none_of(name, known))
     folder = out or Path(name)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise InputError(f"{folder} exists and is not empty: name another folder with --out")
+        _check_unchanged(name, folder)
+        return folder
     with whole_folder(folder) as partial:
-        shutil.copytree(HOME / name, partial, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
-        if name in GENERATED:
-            GENERATED[name](partial)
+        _fill(name, partial)
     return folder
+
+
+def _fill(name: str, folder: Path) -> None:
+    shutil.copytree(HOME / name, folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    if name in GENERATED:
+        GENERATED[name](folder)
+
+
+def _check_unchanged(name: str, folder: Path) -> None:
+    """Raises InputError if `folder` lacks a file of the example, or has another content for it."""
+    with tempfile.TemporaryDirectory() as made:
+        _fill(name, Path(made))
+        for file in sorted(path.relative_to(made) for path in Path(made).rglob("*") if path.is_file()):
+            there = folder / file
+            if not there.is_file() or there.read_bytes() != (Path(made) / file).read_bytes():
+                what = f"its {file} is another" if there.exists() else f"has no {file}"
+                raise InputError(f"{folder} exists and is not empty, and {what}: name another folder with --out")

@@ -44,17 +44,21 @@ def check(
     contract_only: bool = False,
     set: Mapping[str, Any] | None = None,
     tell: Callable[[str], None] | None = None,
+    show_rules: Callable[[list[Check]], None] | None = None,
 ) -> Checked:
     """Checks every congestion control of `plugins`.
 
-    `out` is the report's file, `set` changes keys of the scenarios for the plug-ins (not for CUBIC and DCTCP), and
-    `tell` is called with progress messages. Raises InputError if a file is not a plug-in, RunError if a run failed.
+    `out` is the report's file, `set` changes keys of the scenarios for the plug-ins (not for CUBIC and DCTCP), `tell`
+    is called with progress messages, and `show_rules` with the contract before anything is simulated. Raises InputError
+    if a file is not a plug-in, RunError if a run failed.
     """
     say = tell or (lambda _: None)
     names = [name for file in load(plugins) for name in file.names]
     if not names:
         raise InputError("name a plug-in to check")
     rules = [Check(name, *rest) for name in names for rest in _core.congestion_control_contract(name)]
+    if show_rules is not None:
+        show_rules(rules)
     if contract_only:
         return Checked(rules, {}, None)
     runs: dict[str, dict[str, pf.Run]] = {}
@@ -83,7 +87,7 @@ def _needs_exact_ecn(name: str) -> bool:
 
 
 def _write_report(names: Sequence[str], rules: Sequence[Check], runs: dict[str, dict[str, pf.Run]], out: Path) -> Path:
-    from pauseframe.report import Group, build_report, from_run
+    from pauseframe.report import Group, answers, build_report, from_run
 
     groups = [
         Group(
@@ -94,7 +98,17 @@ def _write_report(names: Sequence[str], rules: Sequence[Check], runs: dict[str, 
         for scenario, of_control in runs.items()
     ]
     out.parent.mkdir(parents=True, exist_ok=True)
-    return build_report(groups, out, title=f"{', '.join(names)} beside CUBIC and DCTCP", checks=rules)
+    answer = answers.of_scenarios(_kept(names, rules), {group.title: group.runs for group in groups})
+    return build_report(groups, out, title=f"{', '.join(names)} beside CUBIC and DCTCP", checks=rules, answer=answer)
+
+
+def _kept(names: Sequence[str], rules: Sequence[Check]) -> str:
+    """The verdict on the contract as a sentence."""
+    broken = [f"{one.subject} breaks rule {one.rule}" for one in rules if one.broken is not None]
+    if broken:
+        return f"{'; '.join(broken)}."
+    which = "keeps" if len(names) == 1 else "keep"
+    return f"{' and '.join(names)} {which} all {len(rules) // len(names)} rules of the contract."
 
 
 def _about(scenario: str) -> str:

@@ -168,12 +168,16 @@ def section(runs: Sequence[RunData], add: Callable[[Figure], int]) -> Section | 
             (title, add(figure)) for title, key in references if (figure := reference_figure(found, key)) is not None
         ],
         clocks=[
-            (run.label, add(clock_figure(mine, until_us)))
+            (run.label, add(clock_figure(mine, until_us) | {"run": number}))
             for number, run in enumerate(runs)
             if (mine := [job for job in found if job.run == number])
         ],
         lines=[
-            (f"{job.name} in {job.label}", add(_bands(job, drawn)), add(_shares(job, drawn)))
+            (
+                f"{job.name} in {job.label}",
+                add(_bands(job, drawn) | {"run": job.run}),
+                add(_shares(job, drawn) | {"run": job.run}),
+            )
             for job in drawn
             if len(job.timeline)
         ],

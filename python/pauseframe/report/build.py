@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -13,7 +14,7 @@ from pauseframe._causes import lossless_caution
 from pauseframe._files import write_text
 from pauseframe._percentiles import EXPLANATION, SHARES, TITLES, explanation, marked
 from pauseframe._text import MISSING, format_bytes, format_count, format_duration, format_us
-from pauseframe.report import applications, data, figures, operations, pauses, summary
+from pauseframe.report import answers, applications, data, figures, operations, pauses, summary
 from pauseframe.report.figures import Figures
 from pauseframe.report.html import render, script_json
 from pauseframe.report.page import GroupPage, Queries, RunHeader, SizeBin
@@ -101,8 +102,8 @@ def render_report(groups: Sequence[Group], out: Path | None = None, **parts: Unp
 
 
 def _title(groups: Sequence[Group]) -> str:
-    labels = [run.label for group in groups for run in group.runs]
-    return labels[0] if len(labels) == 1 else f"{labels[0]} and {len(labels) - 1} more"
+    labels = [run.label for group in groups for run in _with_distinct_labels(group.runs)]
+    return " beside ".join(labels) if len(labels) < 3 else f"{labels[0]} and {len(labels) - 1} more"
 
 
 def _group(number: int, group: Group, page: Figures, lines: str | None, out: Path | None) -> GroupPage:
@@ -112,6 +113,8 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
         (index, run.label, data.percentiles_by(frame, "bin"))
         for index, (run, frame) in enumerate(zip(runs, finished, strict=True))
     ]
+    answer = answers.answer(runs, page.add)
+    players = {number: link for number, run in enumerate(runs) if out is not None and (link := _player(run, out))}
     heat = figures.heat_maps(runs)
     of_operations = operations.operations_table(runs)
     given, others = data.split_by_origin(runs) if len(runs) > 1 else ([], [])
@@ -120,14 +123,16 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
         id=f"g{number}",
         title=group.title,
         text=group.text,
+        answer=answer,
         runs=[_run_header(run) for run in runs],
-        players=[(run.label, link) for run in runs if out is not None and (link := _player(run, out))],
+        players=[(runs[number].label, link) for number, link in players.items()],
+        players_by_run=json.dumps(players),
         given=given,
         differing=others,
         caution=_caution(runs),
         summaries=summaries,
         marks=explanation(text for table in summaries for _, _, cells in table.rows for text, _ in cells),
-        bins=_bins(runs, finished, by_bin, page),
+        bins=_bins(runs, finished, by_bin, page, answer.chart == answers.ALL_FLOWS),
         percentiles=[
             (PERCENTILE_TITLES[key], page.add(figures.percentile_figure(by_bin, key, figures.bin_label)))
             for key in ("p50", "p99", "p999")
@@ -221,7 +226,9 @@ def _bins(
     finished: Sequence[Any],
     by_bin: Sequence[tuple[int, str, dict[Any, dict[str, float]]]],
     page: Figures,
+    charted: bool,
 ) -> list[SizeBin]:
+    """The bins that have flows; with `charted` the answer's chart shows all flows, which no bin repeats."""
     import polars as pl
 
     result = []
@@ -235,7 +242,8 @@ def _bins(
         if parts:
             tables = [(number, label, table.get(index)) for number, label, table in by_bin]
             rows = _percentile_rows(tables, [of_run.get(index, 0) for of_run in left])
-            drawn = _has_lines(part[2] for part in parts)
+            is_new = not charted or len(parts[0][2]) < len(finished[0])
+            drawn = is_new and _has_lines(part[2] for part in parts)
             result.append(SizeBin(name, page.add(figures.cdf_figure(parts)) if drawn else None, rows))
     return result
 
@@ -318,8 +326,12 @@ def _counts(runs: Sequence[RunData], page: Figures, kind: str, of: Callable[[Run
 def _pauses(runs: Sequence[RunData], page: Figures) -> list[tuple[str, int, int]]:
     """For each run that recorded pauses: label, figure of depths over time, and tree at the worst instant."""
     until = max(map(data.busy_until, runs))
-    found = [(run.label, pauses.depth_figure(run, until), pauses.tree_figure(run)) for run in runs]
-    return [(label, page.add(depth), page.add(tree)) for label, depth, tree in found if depth and tree]
+    found = [(number, pauses.depth_figure(run, until), pauses.tree_figure(run)) for number, run in enumerate(runs)]
+    return [
+        (runs[number].label, page.add(depth | {"run": number}), page.add(tree))
+        for number, depth, tree in found
+        if depth and tree
+    ]
 
 
 def _busiest(run: RunData) -> list[list[str]]:

@@ -20,6 +20,7 @@ import polars as pl
 from pauseframe._causes import Conditions
 from pauseframe._core import RunError
 from pauseframe._percentiles import SHARES
+from pauseframe._reading import parse_toml
 from pauseframe._results_folder import open_results
 
 if TYPE_CHECKING:
@@ -387,9 +388,7 @@ def _short_entry(entry: str) -> str:
 
 def settings(scenario_toml: str) -> dict[str, str]:
     """The resolved scenario as dotted paths and values."""
-    import tomllib
-
-    return dict(_flatten("", tomllib.loads(shortened(scenario_toml))))
+    return dict(_flatten("", parse_toml(shortened(scenario_toml))))
 
 
 def differing(scenarios: Sequence[str]) -> list[tuple[str, list[str]]]:
@@ -418,9 +417,7 @@ def split_by_origin(runs: Sequence[RunData]) -> tuple[Rows, Rows]:
 
 def _by_name(scenario_toml: str, key: str) -> str:
     """A key with the names of list items, as `settings` has it: "workload.incast.size" for "workload.0.size"."""
-    import tomllib
-
-    at: Any = tomllib.loads(scenario_toml)
+    at: Any = parse_toml(scenario_toml)
     parts = []
     for part in key.split("."):
         at = at[int(part)] if isinstance(at, list) and part.isdigit() and int(part) < len(at) else _entry(at, part)

@@ -76,6 +76,8 @@ class Trace(TypedDict, total=False):
     base: Sequence[float]
     width: float | Sequence[float]
     customdata: Sequence[Any]
+    links: Sequence[str]
+    """Pages that points open; "" for none."""
     meta: Meta
     line: dict[str, Any]
     marker: dict[str, Any]
@@ -141,6 +143,8 @@ class Layout(TypedDict, total=False):
     barmode: str
     bargap: float
     hovermode: str
+    ends: bool
+    """True to write the names of lines beside their ends where they fit, in place of a legend."""
     shapes: list[dict[str, Any]]
 
 
@@ -150,6 +154,8 @@ class Figure(TypedDict):
     data: list[Trace]
     layout: Layout
     height: NotRequired[int]
+    run: NotRequired[int]
+    """Number of the run, in a figure of one run whose traces are not runs; a click opens its player."""
     blob: NotRequired[str]
     """Samples: Float32 values, their first bytes first, then their second bytes and so on; deflated, in base64."""
 
@@ -275,7 +281,7 @@ def percentile_figure(
     categories = [name(key) for key in bins]
     x_axis: Axis = {"type": "category", "categoryorder": "array", "categoryarray": categories}
     y_axis: Axis = {"type": "log", "ticksuffix": "s", "title": "time (s)"} if is_time else SLOWDOWN
-    return plot(traces, x_axis, y_axis)
+    return plot(traces, x_axis, y_axis, {"ends": True})
 
 
 def _dots(number: int, runs: int, unsure: Sequence[bool]) -> Trace:
@@ -298,7 +304,7 @@ def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic:
         counts = table["n"].to_list()
         unsure = [is_unsure(count, SHARES[statistic]) for count in counts]
         traces.append(trace | _dots(number, len(columns), unsure) | {"customdata": counts})
-    return plot(traces, {"type": "log", "title": "flow size (B)", "ticksuffix": "B"}, SLOWDOWN)
+    return plot(traces, {"type": "log", "title": "flow size (B)", "ticksuffix": "B"}, SLOWDOWN, {"ends": True})
 
 
 def throughput_figures(runs: Sequence[RunData]) -> list[tuple[str, Figure]]:
@@ -395,8 +401,9 @@ def _time_lines(
     shown, end = view(runs), max(run.summary["sim_time_s"] for run in runs)
     lines = [data.lines(run, metric, entities, per) for run in mine]
     peak = max((line.peak for of_run in lines for line in of_run.values()), default=0.0)
+    numbers = {id(run): number for number, run in enumerate(runs)}
     parts = [
-        (run.label, _line_figure(metric, entities, of_run, peak, (shown, end)))
+        (run.label, _line_figure(metric, entities, of_run, peak, (shown, end)) | {"run": numbers[id(run)]})
         for run, of_run in zip(mine, lines, strict=True)
     ]
     if shown < max(map(data.busy_until, runs)):

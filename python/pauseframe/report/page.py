@@ -43,6 +43,10 @@ class Answer:
     rows: list[tuple[str, list[tuple[str, str]]]]
     """For each row: the first cell, then (text, other causes of the difference) for each further cell."""
     note: str
+    figure: int | None = None
+    """Number of the figure that is the chart, in place of bars."""
+    colours: list[int] | None = None
+    """Number of the run whose colour each row has; None: the rows are the runs."""
 
     def as_records(self) -> list[dict[str, str]]:
         """The rows by column heads, for --json."""
@@ -107,9 +111,12 @@ class GroupPage:
     id: str
     title: str
     text: str
+    answer: Answer
     runs: list[RunHeader]
     players: list[tuple[str, str]]
     """Labels of runs, and links to their players."""
+    players_by_run: str
+    """The links as JSON, by the number of the run."""
     given: list[tuple[str, list[str]]]
     """Keys that somebody set and that differ between the runs, with the value of each."""
     differing: list[tuple[str, list[str]]]

@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe._files import write_text
 from pauseframe._text import is_number
-from pauseframe.report import figures
+from pauseframe.report import figures, sweep_answer
 from pauseframe.report.html import render
 from pauseframe.sweep import tables
 from pauseframe.sweep.results import MANIFEST, load_sweep
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from pauseframe.report.figures import Figure, Trace
     from pauseframe.sweep.compare import Cell, Comparison
-    from pauseframe.sweep.statistics import Estimate
 
+MULTIPLE = 210
+"""Height of a figure among others of its kind, in pixels."""
+FEW = 6
+"""Number of values of an axis up to which each has its tick."""
 LOG_FROM = 30
 """Ratio of the largest to the smallest value from which an axis is logarithmic."""
 
@@ -26,39 +30,54 @@ LOG_FROM = 30
 def build_sweep_report(comparison: Comparison, out: Path) -> Path:
     """Writes the report of a comparison to the file `out` and returns its path.
 
-    The report is one file that works offline.
+    The report is one file that works offline. Its points open pages of their runs, which stand beside it.
     """
+    links = sweep_answer.write_pages(comparison, out)
     items = figures.Figures()
-    add = items.add
-    metrics = [
-        {
-            "title": tables.title(metric),
-            "values": [(name, add(figure)) for name, figure in multiples(comparison, metric, relative=False)],
-            "heat": [(name, add(figure)) for name, figure in heat_maps(comparison, metric)],
-            "ratios": [(name, add(figure)) for name, figure in multiples(comparison, metric, relative=True)],
-            "rows": tables.rows(comparison, metric),
-        }
-        for metric in comparison.metrics
-    ]
+    main = sweep_answer.decisive(comparison)
+    metrics = [_metric(comparison, metric, links, items.add) for metric in comparison.metrics]
     sweeps = [load_sweep(folder) for folder in comparison.folders if (folder / MANIFEST).is_file()]
     html = render(
         "sweep.html.j2",
         items,
         title=", ".join(folder.resolve().name for folder in comparison.folders[:3]),
         comparison=comparison,
+        sentence=sweep_answer.sentence(comparison),
+        main=next((one for one in metrics if one["name"] == main), None),
         heads=tables.heads(comparison),
         note=tables.note(comparison),
         caution=tables.caution(comparison),
         metrics=metrics,
         sweeps=sweeps,
+        opened=len(links),
+        settings=len(comparison.settings),
     )
     return write_text(out, html)
 
 
-def multiples(comparison: Comparison, metric: str, *, relative: bool) -> list[tuple[str, Figure]]:
+def _metric(
+    comparison: Comparison, metric: str, links: dict[tuple[str, ...], str], add: Callable[[Figure], int]
+) -> dict[str, Any]:
+    """What a page shows of a metric: titles and numbers of figures, and the rows of its table."""
+    values = multiples(comparison, metric, relative=False, links=links)
+    for _, figure in values:
+        figure["height"] = MULTIPLE
+    return {
+        "name": metric,
+        "title": tables.title(metric),
+        "values": [(name, add(figure)) for name, figure in values],
+        "heat": [(name, add(figure)) for name, figure in heat_maps(comparison, metric)],
+        "ratios": [(name, add(figure)) for name, figure in multiples(comparison, metric, relative=True)],
+        "rows": tables.rows(comparison, metric),
+    }
+
+
+def multiples(
+    comparison: Comparison, metric: str, *, relative: bool, links: dict[tuple[str, ...], str] | None = None
+) -> list[tuple[str, Figure]]:
     """A figure for every setting of the axes other than the x axis, all with the same y axis.
 
-    `relative` shows ratios to the first variant, if available.
+    `relative` shows ratios to the first variant, if available. `links` are the pages that points open, by setting.
     """
     x_name = _x_axis(comparison)
     others = [axis for axis in comparison.axes if axis != x_name]
@@ -71,7 +90,7 @@ def multiples(comparison: Comparison, metric: str, *, relative: bool) -> list[tu
     result = []
     for key, cells in panels.items():
         caption = ", ".join(f"{axis} = {value}" for axis, value in zip(others, key, strict=True))
-        result.append((caption, _panel(comparison, metric, cells, x_name, relative)))
+        result.append((caption, _panel(comparison, metric, cells, x_name, relative, links or {})))
     _share_range([figure for _, figure in result], relative)
     return result
 
@@ -82,10 +101,19 @@ def _x_axis(comparison: Comparison) -> str | None:
     return max(axes, key=lambda axis: (all(map(is_number, axes[axis])), len(axes[axis])), default=None)
 
 
-def _panel(comparison: Comparison, metric: str, cells: list[Cell], x_name: str | None, relative: bool) -> Figure:
-    categories = comparison.variants if x_name is None else comparison.axes[x_name]
-    numeric = x_name is not None and all(map(is_number, categories))
-    scale, suffix = _unit(metric, relative)
+def _panel(
+    comparison: Comparison,
+    metric: str,
+    cells: list[Cell],
+    x_name: str | None,
+    relative: bool,
+    links: dict[tuple[str, ...], str],
+) -> Figure:
+    if x_name is None or len(comparison.axes[x_name]) == 1:
+        return _bars(comparison, metric, cells, relative, links)
+    categories, place = comparison.axes[x_name], list(comparison.axes).index(x_name)
+    numeric = all(map(is_number, categories))
+    _, suffix = _unit(metric, relative)
     places = [float(one) for one in categories] if numeric else list(map(float, range(len(categories))))
     step = min((abs(b - a) for a, b in itertools.pairwise(sorted(places)) if a != b), default=1.0)
     traces: list[Trace] = []
@@ -93,20 +121,38 @@ def _panel(comparison: Comparison, metric: str, cells: list[Cell], x_name: str |
         mine = [cell for cell in cells if cell.variant == variant]
         if not mine:
             continue
-        at = variant if x_name is None else None
-        x: list[Any] = [at or cell.setting[list(comparison.axes).index(str(x_name))] for cell in mine]
-        estimates = [one for cell in mine if (one := cell.ratio if relative else cell.value) is not None]
-        unsure = [cell.is_unsure for cell in mine if (cell.ratio if relative else cell.value) is not None]
+        x = [cell.setting[place] for cell in mine]
         # Points are shifted sideways, so that no interval hides another.
         aside = (number - (len(comparison.variants) - 1) / 2) * min(0.08, 0.6 / len(comparison.variants)) * step
-        shifted = [places[categories.index(value)] + (aside if x_name is not None else 0.0) for value in x]
-        traces.append(_trace(number, variant, shifted, estimates, scale, suffix, unsure) | {"customdata": x})
-    x_axis: figures.Axis = {"title": x_name or comparison.by}
-    if not numeric:
+        trace = _trace(
+            number, variant, [places[categories.index(value)] + aside for value in x], mine, metric, relative
+        )
+        traces.append(trace | {"customdata": x, "links": [links.get(cell.setting, "") for cell in mine]})
+    x_axis: figures.Axis = {"title": x_name}
+    if numeric and len(places) <= FEW:
+        x_axis |= {"tickvals": places, "ticktext": categories}
+    elif not numeric:
         x_axis |= {"tickvals": places, "ticktext": categories, "range": [-0.5, len(categories) - 0.5]}
+    return figures.plot(traces, x_axis, _y_axis(metric, suffix), {"ends": True})
+
+
+def _bars(
+    comparison: Comparison, metric: str, cells: list[Cell], relative: bool, links: dict[tuple[str, ...], str]
+) -> Figure:
+    """A bar for each variant, where the x axis would have one value: one dot a run is no figure."""
+    _, suffix = _unit(metric, relative)
+    traces: list[Trace] = []
+    for cell in cells:
+        trace = _trace(comparison.variants.index(cell.variant), cell.variant, [cell.variant], [cell], metric, relative)
+        trace |= {"type": "bar", "customdata": [cell.variant], "links": [links.get(cell.setting, "")]}
+        traces.append(trace)
+    x_axis: figures.Axis = {"title": comparison.by, "type": "category", "categoryarray": comparison.variants}
+    return figures.plot(traces, x_axis, _y_axis(metric, suffix), {"barmode": "stack", "showlegend": False})
+
+
+def _y_axis(metric: str, suffix: str) -> figures.Axis:
     unit = f" ({suffix})" if suffix else ""
-    y_axis: figures.Axis = {"rangemode": "tozero", "ticksuffix": suffix, "title": f"{tables.title(metric)}{unit}"}
-    return figures.plot(traces, x_axis, y_axis)
+    return {"rangemode": "tozero", "ticksuffix": suffix, "title": f"{tables.title(metric)}{unit}"}
 
 
 def _unit(metric: str, relative: bool) -> tuple[float, str]:
@@ -118,21 +164,17 @@ def _unit(metric: str, relative: bool) -> tuple[float, str]:
     return 1.0, "B" if "_bytes" in metric else "b/s" if "_bps" in metric else ""
 
 
-def _trace(
-    number: int,
-    variant: str,
-    x: list[Any],
-    estimates: list[Estimate],
-    scale: float,
-    suffix: str,
-    unsure: list[bool],
-) -> Trace:
+def _trace(number: int, variant: str, x: list[Any], cells: list[Cell], metric: str, relative: bool) -> Trace:
+    """The medians of a variant with their intervals."""
+    scale, suffix = _unit(metric, relative)
+    pairs = [(cell, one) for cell in cells if (one := cell.ratio if relative else cell.value) is not None]
+    estimates = [one for _, one in pairs]
     y = figures.short([one.median * scale for one in estimates])
     hover = (f"%{{y:.4s}}{suffix}" if suffix != "×" else "× %{y:.3~g}") + "<br>at %{customdata}"
     trace = figures._line(number, variant, x, y, hover)
     return trace | {
         "mode": "lines+markers",
-        "marker": figures.greyed(unsure),
+        "marker": figures.greyed([cell.is_unsure for cell, _ in pairs]),
         "cliponaxis": False,  # draws the whole dot of a median of 0
         "error_y": figures.error_bars(estimates, scale),
     }
@@ -191,7 +233,8 @@ def _share_range(panels: list[Figure], relative: bool) -> None:
     lows = [y - error for values, errors in lines for y, error in zip(values, errors["arrayminus"], strict=True)]
     top, low = max([*tops, 1.0 if relative else 0.0], default=0), min(lows, default=0)
     for panel in panels:
-        if 0 < LOG_FROM * low < top:
+        has_bars = any(trace["type"] == "bar" for trace in panel["data"])  # a bar begins at zero
+        if 0 < LOG_FROM * low < top and not has_bars:
             panel["layout"]["yaxis"] |= {"type": "log", "span": [low, top]}
         elif top > 0:
             panel["layout"]["yaxis"]["range"] = [0, top * 1.05]

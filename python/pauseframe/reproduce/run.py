@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 import sys
-import tomllib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe import _core
 from pauseframe._core import InputError, RunError, ScenarioError
+from pauseframe._reading import parse_toml
 from pauseframe.reproduce import expected, functions, scan, why
 from pauseframe.reproduce.judge import Judgement, judge
 from pauseframe.reproduce.measure import measure
@@ -250,7 +250,7 @@ def _apt(changes: Settings | None, source: Source) -> Settings:
     """Drops keys below a table that the variant switches off (`qcn = false`)."""
     if not changes:
         return {}
-    resolved = tomllib.loads(source.resolve().toml)
+    resolved = parse_toml(source.resolve().toml)
     return {path: value for path, value in changes.items() if not _is_off(resolved, path)}
 
 

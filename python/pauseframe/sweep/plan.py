@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 from pauseframe import _core
 from pauseframe._plain import Settings, Value, toml_value
-from pauseframe._problems import failure
+from pauseframe._problems import failure, placed
 from pauseframe._run_key import run_key
 from pauseframe._scenario_text import resolve_text, source_of
 from pauseframe.sweep.spec import Spec, label, set_rule, spec_from_table, split_file
@@ -110,6 +110,10 @@ class Source:
     """True if the file has a `[sweep]` table."""
     tune: Settings = field(default_factory=dict)
     """The `[tune]` table of the file, for `pauseframe tune`."""
+    original: str = ""
+    """The whole text, in which mistakes of these tables have their lines."""
+    varied: set[str] = field(default_factory=set)
+    """Axes and rules that were not given by the file, or not by it alone."""
 
     @classmethod
     def read(cls, scenario: Scenario | _core.Resolved | str | Path) -> Source:
@@ -117,16 +121,21 @@ class Source:
         text, base_dir, name = source_of(scenario)
         if not isinstance(scenario, str | PathLike):
             return cls(text, base_dir, name, Spec(), {})
+        original = text
         text, search = split_file(text, name, "tune")
         text, table = split_file(text, name)
-        return cls(text, base_dir, name, spec_from_table(table), {}, bool(table), search)
+        return cls(text, base_dir, name, spec_from_table(table), {}, bool(table), search, original)
 
     def vary(self, axes: Mapping[str, Values] | None, **rules: Any) -> None:
         """Adds axes, and replaces seeds, zip and exclude if given."""
         for path, values in (axes or {}).items():
+            replaced = f"sweep.{path}"
+            self.varied.add(replaced)
+            self.spec.problems = [one for one in self.spec.problems if one["path"] != replaced]
             self.spec.add_axis(path, values)
         for name, value in rules.items():
             if value is not None:
+                self.varied.add(f"sweep.{name}")
                 set_rule(self.spec, name, value)
 
     def set(self, settings: Mapping[str, Any]) -> None:
@@ -142,7 +151,7 @@ class Source:
                 spec.complain(path, "", "is set for all runs and an axis")
         spec.check()
         if spec.problems:
-            raise failure(spec.problems)
+            raise failure(self._placed(spec.problems))
         combinations = spec.combinations()
         name, seed, warnings = self._resolve_all(combinations)
         seeds = spec.seeds_from(seed)
@@ -153,6 +162,11 @@ class Source:
             for combination, text in zip(combinations, texts, strict=True)
         ]
         return Plan(name, spec.axes, seeds, runs, warnings, _plugins_of(texts))
+
+    def _placed(self, problems: Sequence[Problem]) -> list[Problem]:
+        """The problems with their lines in the file, unless something else than the file gave the axis or rule."""
+        in_file = placed(problems, self.original, self.file_name)
+        return [one if one["path"] in self.varied else two for one, two in zip(problems, in_file, strict=True)]
 
     def resolve(self) -> _core.Resolved:
         """Resolves the scenario without the axes. Raises ScenarioError with every mistake."""

@@ -54,7 +54,7 @@ class Spec:
             listed = to_plain(_expand(values))
             labels = [label(value) for value in listed]
         except (ValueError, TypeError) as error:
-            return self.complain(path, str(values), str(error))
+            return self.complain(path, label(to_plain(values)), str(error))
         if not labels:
             return self.complain(path, "[]", "has no value")
         if twice := sorted(text for text, count in Counter(labels).items() if count > 1):
@@ -215,9 +215,38 @@ def split_values(text: str) -> list[Any]:
 
     >>> split_values('dctcp,10 Gbps,0.5,[1, 2]')
     ['dctcp', '10 Gbps', 0.5, [1, 2]]
+    >>> split_values('{ kind = "red", p = [[1, 2], [3]] }, "a,b"')
+    [{'kind': 'red', 'p': [[1, 2], [3]]}, 'a,b']
     """
-    parts = re.findall(r"""(?:\[[^\]]*\]|\{[^}]*\}|"(?:[^"\\]|\\.)*"|'[^']*'|[^,])+""", text)
-    return [_word(part.strip()) for part in parts]
+    parts, depth, quote, begin = [], 0, "", 0
+    for at, char in enumerate(text):
+        if quote:
+            quote = "" if char == quote and (quote == "'" or text[at - 1] != "\\") else quote
+        elif char in "\"'":
+            quote = char
+        elif char in "[{":
+            depth += 1
+        elif char in "]}":
+            depth -= 1
+        elif char == "," and depth == 0:
+            parts.append(text[begin:at])
+            begin = at + 1
+    return [_word(part.strip()) for part in [*parts, text[begin:]] if part.strip()]
+
+
+def axis_values(text: str) -> Values:
+    """What `--set PATH=TEXT` varies: a list of values, or a range, as `[sweep]` has them.
+
+    >>> axis_values("0.2,0.8"), axis_values("{from=0.2,to=0.8,steps=3}")
+    ([0.2, 0.8], {'from': 0.2, 'to': 0.8, 'steps': 3})
+    """
+    values = split_values(text)
+    return values[0] if len(values) == 1 and is_range(values[0]) else values
+
+
+def is_range(value: Any) -> bool:
+    """True for a table that is meant as a range, whether or not it is complete."""
+    return isinstance(value, Mapping) and {"from", "to"} <= set(value)
 
 
 def label(value: Any) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._plain import to_plain
-from pauseframe.sweep.spec import label, number_and_unit, split_unit, split_values
+from pauseframe.sweep.spec import axis_values, label, number_and_unit, split_unit, split_values
 
 if TYPE_CHECKING:
     from pauseframe._plain import Settings, Value
@@ -212,7 +212,7 @@ def read_parameter(path: str, value: Any) -> Parameter:
 
 
 def parse_parameter(text: str) -> tuple[str, Any]:
-    """Splits `--parameter PATH=FROM..TO[:log]` or `PATH=V1,V2` into path and entry.
+    """Splits `--parameter PATH=FROM..TO[:log]`, `PATH={from=.., to=..}` or `PATH=V1,V2` into path and entry.
 
     >>> parse_parameter("switch.marker.k=10 KB..400 KB:log")
     ('switch.marker.k', {'from': '10 KB', 'to': '400 KB', 'scale': 'log'})
@@ -220,7 +220,7 @@ def parse_parameter(text: str) -> tuple[str, Any]:
     path, _, rest = (part.strip() for part in text.partition("="))
     first, dots, last = rest.partition("..")
     if not dots:
-        return path, split_values(rest)
+        return path, axis_values(rest)
     last, colon, scale = last.rpartition(":") if ":" in last else (last, "", "")
     ends = {"from": split_values(first)[0], "to": split_values(last)[0]}
     return path, ends | ({"scale": scale} if colon else {})

@@ -17,6 +17,7 @@ from pauseframe._files import read_object, refuse_file, write_text
 from pauseframe._lock import locked
 from pauseframe._places import RESULTS, first_that
 from pauseframe._problems import failure
+from pauseframe._reading import parse_toml
 from pauseframe.sweep.incremental import IncrementalSweep
 from pauseframe.sweep.plan import Source
 from pauseframe.sweep.spec import label
@@ -190,13 +191,11 @@ def _bounded(spec: Spec, found: Mapping[str, Sequence[Suggestion]]) -> tuple[lis
 
 
 def _default(facts: Facts, parameters: Sequence[Parameter]) -> Settings:
-    import tomllib
-
     found: Settings = {}
     for one in parameters:
         try:
-            value = tomllib.loads(f"value = {facts.values.get(one.path, '')}")["value"]
-        except tomllib.TOMLDecodeError:  # an automatic value
+            value = parse_toml(f"value = {facts.values.get(one.path, '')}")["value"]
+        except ValueError:  # an automatic value
             continue
         if one.number(value) is not None if one.is_range else value in one.choices:
             found[one.path] = value

@@ -162,6 +162,19 @@ def slack_text(one: dict[str, Any]) -> str:
     return f"{low} to {high}"
 
 
+def answer_text(record: dict[str, Any]) -> str:
+    """The sentence above a page with a recommendation: the setting, and what it gives for the first objective."""
+    best = record["recommended"]
+    if record["verdict"] == KEEP_DEFAULT:
+        return verdict_text(record)
+    form = objective_form(record, 0)
+    default = next((one for one in record["references"] if one["name"] == "default" and one["objectives"]), None)
+    beside = "" if default is None else f", and {with_interval(default['objectives'][0], form)} as the scenario stands"
+    ratio = "the worst ratio of " if len(record["scenarios"]) > 1 else ""
+    gives = f"{ratio}{record['objectives'][0]['metric']} is {with_interval(best['objectives'][0], form)}"
+    return f"Set {settings_text(best['settings'])}: {gives}{beside}."
+
+
 def short_name(record: dict[str, Any]) -> str:
     """The name of the setting that others are compared with: "recommended" or "default"."""
     return "default" if record["verdict"] == KEEP_DEFAULT else "recommended"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pauseframe.view.data import DeadlockedPorts, Playback
 
-SCRIPTS = ("run.js", "causes.js", "map.js", "charts.js", "details.js", "player.js")
+SCRIPTS = ("run.js", "causes.js", "fold.js", "map.js", "charts.js", "details.js", "find.js", "player.js")
 RUNS_MAX = 2
 TICKS = 2**32 - 1
 

@@ -5,7 +5,6 @@ A port has the number of its link times two, plus the index of its end. A slot i
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, TypedDict
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, TypedDict
 import polars as pl
 
 from pauseframe._core import InputError
+from pauseframe._reading import parse_toml
 from pauseframe._results_folder import SCENARIO, ResultsFolder, open_results
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def _fabric(results: ResultsFolder) -> Fabric:
 
 def _every_us(results: ResultsFolder) -> float:
     """Sampling interval of the log in microseconds; resolved scenarios write times as a number and a unit."""
-    states = tomllib.loads(results.scenario_toml).get("record", {}).get("states")
+    states = parse_toml(results.scenario_toml).get("record", {}).get("states")
     value, _, unit = str(states.get("every") if isinstance(states, dict) else "").partition(" ")
     units = {"ps": 1e-6, "ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
     if not value or unit not in units:

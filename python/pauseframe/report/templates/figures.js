@@ -273,9 +273,11 @@ class Plot {
       show: visible !== false, stroke: colour("soft"), font: "11px system-ui, sans-serif", gap: 4,
       grid: { stroke: colour("line"), width: 1 }, ticks: { show: false },
     });
+    this.ends = layout.ends && !narrow() && this.visible.length < 7 && this.visible.every(trace => trace.name.length < 19);
+    const room = this.ends ? 14 + 6.6 * Math.max(...this.visible.map(trace => trace.name.length)) : 12;
     const tilted = this.x.names && this.x.names.length > 6 && Math.max(...this.x.names.map(name => String(name).length)) > 5;
     this.chart = new uPlot({
-      width: Math.max(element.clientWidth, 120), height: (figure.height || 300) - TITLES, legend: { show: false }, padding: [10, 12, 0, 4],
+      width: Math.max(element.clientWidth, 120), height: (figure.height || 300) - TITLES, legend: { show: false }, padding: [10, room, 0, 4],
       scales: {
         x: { time: false, range: () => this.shown, dir: this.x.isReversed ? -1 : 1 },
         y: { range: () => this.y.whole, dir: this.y.isReversed ? -1 : 1 },
@@ -297,7 +299,38 @@ class Plot {
         setCursor: [chart => this.point(chart)],
       },
     }, [this.shown, [0, 0]], host);
+    this.listen();
     this.legendOf();
+  }
+
+  // A click opens the page of a point. Two clicks are a double click, which resets the view, and a drag is no click.
+  listen() {
+    const { over } = this.chart;
+    let down = null, waiting = 0;
+    over.addEventListener("pointerdown", event => { down = [event.clientX, event.clientY]; });
+    over.addEventListener("dblclick", () => clearTimeout(waiting));
+    over.addEventListener("click", event => {
+      clearTimeout(waiting);
+      const target = down && Math.hypot(event.clientX - down[0], event.clientY - down[1]) < 4 ? this.target(event) : null;
+      if (target) waiting = setTimeout(() => open(target, "pauseframe"), 250);
+    });
+  }
+
+  // What a click opens: the page of a point, the player of a run at an instant, or at a port.
+  target({ offsetX, offsetY }) {
+    const { offsetLeft, offsetTop } = this.chart.over, hit = this.nearest(offsetX + offsetLeft, offsetY + offsetTop);
+    if (hit?.link) return hit.link;
+    const player = playersOf(this.element)[this.figure.run ?? hit?.run];
+    if (!player || !(this.isTime || hit?.port)) return null;
+    const port = hit?.port || this.portAt(offsetX, offsetY), time = this.chart.posToVal(offsetX, "x") * 1e6;
+    return `${player}#${[...(this.isTime ? [`t=${Math.max(0, time).toFixed(3)}`] : []), ...(port ? [`port=${encodeURIComponent(port)}`] : [])].join("&")}`;
+  }
+
+  // The port whose line is nearest to a point.
+  portAt(x, y) {
+    const time = this.chart.posToVal(x, "x"), far = trace => Math.abs(this.chart.valToPos(this.y.at(this.meanAt(trace, time)), "y") - y);
+    const near = this.visible.filter(trace => trace.type === "samples" && trace.name.includes(":") && far(trace) < 30).sort((one, two) => far(one) - far(two));
+    return near[0]?.name.split("/")[0];
   }
 
   splits(axis, space, side) {
@@ -331,16 +364,27 @@ class Plot {
     for (const trace of this.visible) this[{ bar: "bars", heatmap: "heat", image: "bands", samples: "samples" }[trace.type] || "line"](ctx, trace, chart);
     for (const shape of this.layout.shapes || []) this.shape(ctx, shape, bbox);
     ctx.restore();
+    if (this.ends) this.names(ctx, bbox);
+  }
+
+  // The names of lines beside their ends, moved apart where they would overlap.
+  names(ctx, bbox) {
+    const gap = 13 * devicePixelRatio, last = trace => trace.x.findLastIndex((x, index) => Number.isFinite(this.px(x)) && Number.isFinite(this.py(trace.y[index])));
+    const found = this.visible.map(trace => [trace, last(trace)]).filter(([, index]) => index >= 0)
+      .map(([trace, index]) => ({ trace, y: this.py(trace.y[index]) })).sort((a, b) => a.y - b.y);
+    for (let index = 1; index < found.length; index++) found[index].y = Math.max(found[index].y, found[index - 1].y + gap);
+    for (let index = found.length - 1, floor = bbox.top + bbox.height; index >= 0; index--, floor -= gap) found[index].y = Math.min(found[index].y, floor);
+    for (const { trace, y } of found) write(ctx, trace.name, bbox.left + bbox.width + 8 * devicePixelRatio, y, "left", paintOf(trace));
   }
 
   hit(x, y, trace, index, rect) {
-    const { layout } = this;
+    const { layout } = this, link = trace.links?.[index];
     if (trace.hoverinfo === "skip" || !trace.hovertemplate) return;
     const values = {
       x: layout.xaxis.time && typeof trace.x?.[index] === "number" ? withPrefix(trace.x[index], "s", 6) : trace.x?.[index],
       y: trace.y?.[index], text: trace.text?.[index], customdata: trace.customdata?.[index], "fullData.name": trace.name,
     };
-    this.hits.push({ x: x / devicePixelRatio, y: y / devicePixelRatio, rect: rect?.map(side => side / devicePixelRatio), lines: () => filled(trace.hovertemplate, values) });
+    this.hits.push({ x: x / devicePixelRatio, y: y / devicePixelRatio, rect: rect?.map(side => side / devicePixelRatio), link, run: trace.meta?.run, lines: () => filled(trace.hovertemplate, values) });
   }
 
   line(ctx, trace) {
@@ -438,7 +482,7 @@ class Plot {
         write(ctx, trace.text[y][x], (left + right) / 2, (top + bottom) / 2, "center", 0.3 * red + 0.6 * green + 0.1 * blue > 140 ? "#1f2430" : "#ffffff");
       }
       const values = { x: trace.x[x], y: trace.y[y], z, text: trace.text?.[y]?.[x], customdata: trace.customdata?.[y]?.[x] };
-      this.hits.push({ rect: rect.map(side => side / devicePixelRatio), lines: () => filled(trace.hovertemplate, values) });
+      this.hits.push({ rect: rect.map(side => side / devicePixelRatio), port: `${trace.x[x]}:${trace.y[y]}`, lines: () => filled(trace.hovertemplate, values) });
     }));
   }
 
@@ -531,6 +575,7 @@ class Plot {
     const { offsetLeft, offsetTop } = chart.over, x = left + offsetLeft, y = top + offsetTop;
     const hit = this.nearest(x, y);
     this.cursorText.hidden = !hit;
+    chart.over.style.cursor = this.target({ offsetX: left, offsetY: top }) ? "pointer" : "";
     if (!hit) return;
     this.cursorText.replaceChildren(...hit.lines().map(line => make("div", "", line)));
     const host = this.chart.root.offsetTop, flip = x > this.element.clientWidth / 2;
@@ -549,12 +594,19 @@ class Plot {
     return best;
   }
 
-  valueAt(trace, time) {
-    const { drawn } = trace;
-    if (!drawn || drawn.x.length === 0) return "";
+  // The drawn point of a line that is nearest to a time, or -1.
+  pointAt({ drawn }, time) {
+    if (!drawn || drawn.x.length === 0) return -1;
     let at = drawn.x.findIndex(x => x >= time);
     if (at < 0) at = drawn.x.length - 1;
-    if (at > 0 && time - drawn.x[at - 1] < drawn.x[at] - time) at--;
+    return at > 0 && time - drawn.x[at - 1] < drawn.x[at] - time ? at - 1 : at;
+  }
+
+  meanAt(trace, time) { return trace.drawn?.mean[this.pointAt(trace, time)] ?? NaN; }
+
+  valueAt(trace, time) {
+    const { drawn } = trace, at = this.pointAt(trace, time);
+    if (at < 0) return "";
     const text = value => withPrefix(value, this.layout.yaxis.ticksuffix || this.layout.yaxis.unit || "", 4);
     const range = drawn.low[at] === drawn.high[at] ? "" : ` (${text(drawn.low[at])} to ${text(drawn.high[at])})`;
     return `${text(drawn.mean[at])}${range}`;
@@ -566,7 +618,7 @@ class Plot {
     const named = this.visible.filter(trace => trace.name);
     this.entries = new Map();
     this.legend.replaceChildren();
-    if (this.layout.showlegend === false || (named.length < 2 && named[0]?.type !== "samples")) return;
+    if (this.ends || this.layout.showlegend === false || (named.length < 2 && named[0]?.type !== "samples")) return;
     for (const trace of this.figure.data.filter(one => one.name && (one.visible !== "legendonly"))) {
       const entry = make("button", "entry"), key = entry.appendChild(make("i", "line")), number = trace.meta?.run ?? 0;
       entry.type = "button";
@@ -612,6 +664,9 @@ class Plot {
     plots.delete(this);
   }
 }
+
+// The players of the runs of a figure's group, by the number of the run.
+const playersOf = element => JSON.parse(element.closest("[data-players]")?.dataset.players || "{}");
 
 // A time range for all figures of the page; null: the first view of each.
 function showTime(range) {

@@ -23,7 +23,7 @@ function drawHeat(section) {
     if (group.numbers.length === 0) return;
     canvas.plot?.destroy();
     canvas.plot = new Plot(canvas, {
-      height: Math.max(120, 26 * group.numbers.length + 90),
+      height: Math.max(120, 26 * group.numbers.length + 90), run: +section.querySelector(".run").value,
       data: [{
         type: "heatmap", x: group.nodes, y: group.numbers, z: group.z[metric.key], customdata: group.peers, zmin: 0, zmax: metric.max || 1,
         hovertemplate: `%{x}:%{y} → %{customdata}<br>${metric.label} %{z:${metric.format}}`,

@@ -78,3 +78,40 @@ function rootsOf(run, state) {
 function deadlocksAt(run, time) {
   return run.deadlocks.filter((deadlock) => time >= deadlock.since_us);
 }
+
+// The chain of the first paused slot of a port, numbered from 1: [{ port, number, ... }].
+function chainOfPort(run, port, time) {
+  const slot = (run.slotsOf.get(port) || []).find((one) => run.pauseAt(one, time) >= 0);
+  return slot === undefined ? [] : causeChain(run, slot, time).map((link, index) => ({ ...link, number: index + 1 }));
+}
+
+// When anything is paused, up to a time: [begin, end, the event that begins it] each.
+function pausedSpans(run, time) {
+  const paused = new Set(), spans = [];
+  for (let i = 0; i < run.times.length && run.times[i] <= time; i++) {
+    if (run.kinds[i] === KIND.paused) {
+      if (paused.size === 0) spans.push([run.times[i], time, i]);
+      paused.add(run.slots[i]);
+    } else if (run.kinds[i] === KIND.resumed && paused.delete(run.slots[i]) && paused.size === 0) spans.at(-1)[1] = run.times[i];
+  }
+  return spans;
+}
+
+// Where the storm of a time began because of `root`: its first request { time, asker, asked, host }, or null. Two spans of pauses are
+// one storm if the break between them is no longer than either.
+function beginningOf(run, root, time) {
+  const spans = pausedSpans(run, time);
+  if (!spans.length) return null;
+  let [begin, , event] = spans.pop();
+  for (; spans.length; [begin, , event] = spans.pop()) {
+    const [from, to] = spans.at(-1);
+    if (begin - to > Math.max(time - begin, to - from)) break;
+  }
+  const first = lastAsked(run, run.slotPorts[run.slots[event]], run.slots[event], begin), since = first < 0 ? begin : run.times[first];
+  for (let i = countUpTo(run.times, since - 1e-9); i < run.times.length && run.times[i] <= time; i++) {
+    if (run.kinds[i] !== KIND.asked) continue;
+    const port = run.slotPorts[run.slots[i]], cause = run.values[i] < 0 ? port : run.values[i];
+    if (cause === root) return { time: run.times[i], asker: run.peer(port), asked: run.owner(port), host: run.values[i] < 0 };
+  }
+  return null;
+}

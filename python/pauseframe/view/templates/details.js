@@ -19,7 +19,7 @@ class Details {
     this.player = player;
     this.panel = panel;
     this.live = panel.querySelector(".live");
-    this.spoken = panel.parentElement.querySelector("#spoken");
+    this.spoken = document.getElementById("spoken");
     this.lines = panel.querySelector(".lines");
   }
 
@@ -28,8 +28,13 @@ class Details {
     const { player } = this;
     this.chosen = chosen;
     player.charts.clear(this.lines);
-    this.panel.hidden = !chosen;
-    if (!chosen) { this.speak(""); return; }
+    this.panel.classList.toggle("empty", !chosen);
+    if (!chosen) {
+      this.panel.querySelector("h2").textContent = "Nothing chosen";
+      this.live.replaceChildren(element("p", "Click a link, a node or a found port for its time lines and, while it is paused, the chain back to the cause.", { class: "note" }));
+      this.speak("");
+      return;
+    }
     const { run } = chosen.view;
     this.panel.querySelector("h2").textContent = (player.views.length > 1 ? `${"AB"[chosen.view.number]}: ` : "") +
       (chosen.flow ? `flow ${chosen.flow[0]}` : `port ${run.portName(chosen.port)}`);
@@ -100,6 +105,9 @@ class Details {
   aboutPort(view, port) {
     const { run, map } = view, gbps = run.rates[port >> 1], root = view.roots.find((one) => one.port === port);
     return [
+      ...this.began(view),
+      ...this.circle(view, port),
+      ...this.chain(view, port),
       rows([
         ["from → to", run.arrow(port)],
         ["rate", `${+gbps.toPrecision(4)} Gb/s`],
@@ -108,8 +116,6 @@ class Details {
         ["state", map.paused[port] ? "paused" : "may send"],
         ...(root ? [["pauses that go back to it", String(root.count)]] : []),
       ]),
-      ...this.circle(view, port),
-      ...this.chain(view, port),
     ];
   }
 
@@ -122,7 +128,17 @@ class Details {
       const item = list.appendChild(element("li"));
       item.append(this.button(view, own), " waits for ", this.button(view, ports[(place + 1) % ports.length]), place + 1 < ports.length ? "" : ", where the circle began");
     });
-    return [element("h3", `Deadlock since ${formatTime(deadlock.since_us)}`), list];
+    const starts = ports.map((own) => Math.min(...(view.run.slotsOf.get(own) || []).map((slot) => view.run.pauseAt(slot, view.time)).filter((event) => event >= 0).map((event) => view.run.times[event])));
+    const first = Math.min(...starts);
+    return [element("h3", `Deadlock since ${formatTime(deadlock.since_us)}`), list, ...(Number.isFinite(first) ? [this.beginning(view, ports[starts.indexOf(first)], { time: first })] : [])];
+  }
+
+  // What began where "Go to where it began" has led, while its instant is shown.
+  began(view) {
+    const { begun } = this.chosen, { run } = view;
+    if (!begun || begun.asker === undefined || Math.abs(view.time - begun.time) > 1e-6) return [];
+    const why = begun.host ? "because its own receive buffer was full" : `because of its queue ${run.portName(this.chosen.port)}, which held ${formatBytes(view.map.depth[this.chosen.port])}`;
+    return [element("p", `Here it began, at ${formatTime(begun.time)}: ${run.nodes[begun.asker]} asked ${run.nodes[begun.asked]} to stop, ${why}. That is the first pause of this storm that goes back to it.`, { class: "began" })];
   }
 
   aboutFlow(view, flow) {
@@ -146,8 +162,8 @@ class Details {
   // From the pause of a port to the queue that began it, each step to be clicked.
   chain(view, port) {
     const { run } = view, slots = (run.slotsOf.get(port) || []).filter((slot) => run.pauseAt(slot, view.time) >= 0);
-    if (!slots.length) return [element("p", `${run.portName(port)} is not paused at this time.`, { class: "note" })];
-    const list = element("ol", undefined, { class: "chain" }), links = causeChain(run, slots[0], view.time);
+    if (!slots.length) return this.chosen.begun ? [] : [element("p", `${run.portName(port)} is not paused at this time.`, { class: "note" })];
+    const list = element("ol", undefined, { class: "chain" }), links = chainOfPort(run, port, view.time);
     for (const link of links) {
       const item = list.appendChild(element("li"));
       item.append(this.button(view, link.port), ` stopped at ${formatTime(link.started)}: `);
@@ -155,12 +171,16 @@ class Details {
       else if (link.ends === "circle") item.append("this is where we began: the queues wait for each other.");
       else item.append(`${run.nodes[run.peer(link.port)]} asked at ${formatTime(link.asked)}, because of its queue `, this.button(view, link.because), link.ends === "queue" ? ", which no pause held back: more came in than its link carries. The storm begins there." : ", which a pause held back:");
     }
-    return [element("h3", "Why it is paused"), list, ...(links.at(-1)?.ends === "circle" ? [] : [this.beginning(view, links)])];
+    return [element("h3", "Why it is paused"), list, ...(links.at(-1)?.ends === "circle" ? [] : [this.beginning(view, rootOf(links), beginningOf(run, rootOf(links), view.time))])];
   }
 
-  beginning(view, links) {
+  // Goes to the place and the time at which it began.
+  beginning(view, port, begun) {
     const made = element("button", "Go to where it began", { type: "button", "aria-keyshortcuts": "b" });
-    made.addEventListener("click", () => this.player.reveal({ view, port: rootOf(links) }));
+    made.addEventListener("click", () => {
+      this.player.reveal({ view, port, begun });
+      if (begun) this.player.seek(begun.time);
+    });
     return made;
   }
 

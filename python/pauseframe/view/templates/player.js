@@ -11,8 +11,10 @@ class View {
     this.canvas = figure.querySelector("canvas");
     this.caption = figure.querySelector(".story");
     this.whyButton = figure.querySelector(".why");
-    this.whyButton.addEventListener("click", () => player.explain(this));
+    this.whyButton.addEventListener("click", () => { player.explain(this); player.show(); });
     this.map = new FabricMap(this.canvas, run);
+    this.tip = figure.querySelector(".tip");
+    this.canvas.addEventListener("pointerleave", () => { this.tip.hidden = true; });
     this.listen();
   }
 
@@ -23,9 +25,11 @@ class View {
       this.roots = rootsOf(this.run, state);
       this.rootsAt = now;
     }
-    const deadlocks = deadlocksAt(this.run, this.time), { chosen } = player, own = chosen && chosen.view === this;
+    const deadlocks = deadlocksAt(this.run, this.time), { chosen } = player, own = chosen && chosen.view === this, port = own && !chosen.flow ? chosen.port : -1;
+    this.chain = port >= 0 ? chainOfPort(this.run, port, this.time) : [];
+    const begins = own && chosen.begun && Math.abs(this.time - chosen.begun.time) < 1e-6 ? [{ port: chosen.port }] : this.roots;
     this.map.draw(state, player.theme, {
-      deadlocks, roots: deadlocks.length ? [] : this.roots, port: own && !chosen.flow ? chosen.port : -1, ends: own && chosen.flow ? [chosen.flow[1], chosen.flow[2]] : [],
+      deadlocks, roots: deadlocks.length ? [] : begins, port, chain: this.chain, found: this.found || new Set(), ends: own && chosen.flow ? [chosen.flow[1], chosen.flow[2]] : [],
     });
     this.tell(state, deadlocks);
   }
@@ -73,24 +77,31 @@ class View {
   click(x, y, near) {
     const found = this.map.hit(x, y, near), { run } = this;
     if (!found) this.player.choose(null);
+    else if ("pod" in found) { this.map.toggle(found.pod); this.player.redraw(); }
     else if ("port" in found) this.player.choose({ view: this, port: found.port });
     else this.player.choose({ view: this, port: this.busiest(found.node) });
   }
 
   // Of a node's ports the one that has most to tell: paused, then by its queue, then by its load.
   busiest(node) {
-    const { run, map } = this, rank = (port) => map.paused[port] * 1e15 + map.depth[port] * 100 + map.load[port];
+    const { run } = this;
     let best = -1;
-    run.links.forEach((owner, port) => { if (owner === node && (best < 0 || rank(port) > rank(best))) best = port; });
+    run.links.forEach((owner, port) => { if (owner === node && (best < 0 || this.rank(port) > this.rank(best))) best = port; });
     return best;
   }
 
+  rank(port) { return this.map.paused[port] * 1e15 + this.map.depth[port] * 100 + this.map.load[port]; }
+
   hover(x, y) {
-    const found = this.map.hit(x, y), { run, map } = this;
+    const found = this.map.hit(x, y), { run, map, tip } = this;
     let text = "";
-    if (found && "node" in found) text = run.nodes[found.node];
+    if (found && "pod" in found) text = `${map.folds.labels[found.pod]}: click to ${map.folds.isFolded(found.pod) ? "open" : "fold"}`;
+    else if (found && "node" in found) text = run.nodes[found.node];
     else if (found) text = `${run.portName(found.port)}, ${run.arrow(found.port)}: load ${map.load[found.port] * 10} %, queue ${formatBytes(map.depth[found.port])}${map.paused[found.port] ? ", paused" : ""}`;
-    this.canvas.title = text;
+    tip.hidden = !text;
+    tip.textContent = text;
+    const left = x > map.width / 2;
+    Object.assign(tip.style, { left: left ? "" : `${x + 12}px`, right: left ? `${map.width - x + 12}px` : "", top: `${y + 14}px` });
   }
 }
 
@@ -105,13 +116,24 @@ class Player {
     this.charts = new Charts(this);
     this.views = runs.map((run, number) => new View(this, run, number, document.querySelectorAll("figure.map")[number]));
     this.details = new Details(this, this.find("details"));
+    this.finder = new Finder(this, this.find("find"), this.find("found"), this.find("hits"));
     this.listen();
     this.listFlows();
     this.listJumps();
     this.warn();
     this.resize();
-    const wanted = Number(new URLSearchParams(location.hash.slice(1)).get("t"));
-    this.seek(wanted > 0 ? wanted : this.beforeFirstPause());
+    this.open();
+  }
+
+  // Goes to the time and the port of the address, such as #t=120.5&port=leaf0:3, or else to the worst moment and its cause.
+  open() {
+    const asked = new URLSearchParams(location.hash.slice(1)), time = Number(asked.get("t"));
+    const named = this.views.map((view) => ({ view, port: view.run.links.findIndex((_, port) => view.run.portName(port) === asked.get("port")) }));
+    const chosen = named.find(({ port }) => port >= 0);
+    this.choose(null);
+    this.seek(asked.has("t") && time >= 0 ? time : this.worst());
+    if (chosen) this.choose(chosen);
+    else this.explain(this.views.find(({ roots, run, time: now }) => deadlocksAt(run, now).length || roots.length));
   }
 
   // What must be known of the runs: that they were cut off, or that the log was.
@@ -130,10 +152,12 @@ class Player {
     for (const name of ["paper", "ink", "soft", "line", "accent", "pause", "pod", "node", "host", "run0", "run1"]) this.theme[name] = read(name);
   }
 
-  // Shortly before the first request to pause; the beginning where there is none.
-  beforeFirstPause() {
-    const first = this.firstOf(KIND.asked);
-    return first < Infinity ? Math.max(0, first - this.step) : 0;
+  // A deadlock, or else when most queues are paused, or else when most bytes wait.
+  worst() {
+    const deadlocks = this.runs.flatMap((run) => run.deadlocks.map((deadlock) => deadlock.since_us));
+    if (deadlocks.length) return Math.max(0, Math.min(...deadlocks));
+    const [run] = [...this.runs].sort((a, b) => b.highest - a.highest);
+    return run.mostPaused ?? run.fullest;
   }
 
   // When the first event of a kind happens; Infinity if none does.
@@ -149,6 +173,7 @@ class Player {
     find("faster").addEventListener("click", () => this.setSpeed(this.speed + 1));
     document.addEventListener("keydown", (event) => this.key(event));
     window.addEventListener("resize", () => this.resize());
+    window.addEventListener("hashchange", () => this.open());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { this.readTheme(); this.resize(); });
     this.setSpeed(this.speed);
   }
@@ -156,9 +181,10 @@ class Player {
   // Stops, and explains the deadlock, or else the pause that is furthest from the queue that most pauses go back to.
   explain(view) {
     if (this.playing) this.toggle();
+    if (!view) return;
     const [deadlock] = deadlocksAt(view.run, view.time), [root] = rootsOf(view.run, view.run.state);
-    if (deadlock) this.reveal({ view, port: deadlock.ports[0] });
-    else if (root) this.reveal({ view, port: furthestPort(view.run, view.run.state, root.port) });
+    if (deadlock) this.choose({ view, port: deadlock.ports[0] });
+    else if (root) this.choose({ view, port: furthestPort(view.run, view.run.state, root.port) });
   }
 
   key(event) {
@@ -167,7 +193,7 @@ class Player {
     const does = {
       " ": () => this.toggle(), ArrowRight: () => this.seek(this.time + by), ArrowLeft: () => this.seek(this.time - by),
       Home: () => this.seek(0), End: () => this.seek(this.end), "+": () => this.setSpeed(this.speed + 1), "-": () => this.setSpeed(this.speed - 1),
-      Escape: () => this.choose(null),
+      Escape: () => this.choose(null), "/": () => this.find("find").focus(),
     }[event.key];
     if (!does) {
       document.querySelector(`[aria-keyshortcuts="${CSS.escape(event.key)}"]:enabled`)?.click();
@@ -210,6 +236,7 @@ class Player {
     this.find("clock").textContent = formatTime(this.time, 6);
     this.charts.redraw();
     this.details.update();
+    this.finder.update();
   }
 
   redraw() {
@@ -218,16 +245,24 @@ class Player {
     requestAnimationFrame(() => { this.waiting = false; this.views.forEach((view) => view.draw(this.time)); });
   }
 
+  // Chooses a port or flow, and opens the pods in which it and its chain are.
   choose(chosen) {
     this.chosen = chosen;
+    if (chosen) {
+      const { run, map } = chosen.view, chain = chosen.flow ? [] : chainOfPort(run, chosen.port, chosen.view.time ?? 0);
+      const ports = chosen.flow ? [] : [chosen.port, ...chain.map(({ port }) => port)], ends = chosen.flow ? [chosen.flow[1], chosen.flow[2]] : [];
+      if (map.folds.reveal([...ends, ...ports.flatMap((port) => [run.owner(port), run.peer(port)])])) map.place();
+    }
     this.details.show(chosen);
     this.redraw();
   }
 
-  // Chooses and brings the panel onto the screen.
+  // Brings the panel onto the screen.
+  show() { this.find("details").scrollIntoView({ block: "nearest" }); }
+
   reveal(chosen) {
     this.choose(chosen);
-    this.find("details").scrollIntoView({ block: "nearest" });
+    this.show();
   }
 
   resize() {
@@ -259,7 +294,7 @@ class Player {
     if (first < Infinity) add("first pause", first, "f");
     this.runs.forEach((run, number) => {
       const name = this.runs.length > 1 ? ` of ${"AB"[number]}` : "", most = Math.max(...run.sums.paused);
-      if (most > 0) add(`most pauses${name}`, run.sums.time[run.sums.paused.indexOf(most)], "m");
+      if (most > 0) add(`most pauses${name}`, run.mostPaused, "m");
       run.deadlocks.slice(0, 4).forEach((deadlock, which) => add(`deadlock${run.deadlocks.length > 1 ? ` ${which + 1}` : ""}${name}`, Math.max(0, deadlock.since_us), "d"));
     });
   }

@@ -112,13 +112,18 @@ class Run {
     const toHost = Uint8Array.from(this.slotPorts, (port) => this.hosts[this.peer(port)]);
     const atSwitch = Uint8Array.from(this.slotPorts, (port) => 1 - this.hosts[this.owner(port)]);
     const columns = { time: [], paused: [], queued: [], delivered: [] };
-    let standing = 0, queued = 0, delivered = 0, most = 0, i = 0;
+    let standing = 0, queued = 0, delivered = 0, most = 0, i = 0, highest = 0;
+    this.mostPaused = null; // the time at which most slots are paused at once
     for (let point = 0; point <= points; point++) {
       const time = (this.end * point) / points;
       most = standing;
       for (; i < times.length && times[i] <= time; i++) {
         const slot = slots[i], value = values[i];
-        if (kinds[i] === KIND.paused && !paused[slot]) { paused[slot] = 1; most = Math.max(most, ++standing); }
+        if (kinds[i] === KIND.paused && !paused[slot]) {
+          paused[slot] = 1;
+          most = Math.max(most, ++standing);
+          if (standing > highest) { highest = standing; this.mostPaused = times[i]; }
+        }
         else if (kinds[i] === KIND.resumed && paused[slot]) { paused[slot] = 0; standing--; }
         else if (kinds[i] === KIND.backlog) { queued += atSwitch[slot] * (value - depth[slot]); depth[slot] = value; }
         else if (kinds[i] === KIND.load) {
@@ -132,6 +137,9 @@ class Run {
       columns.delivered.push(Math.max(0, delivered));
     }
     this.sums = columns;
+    this.highest = highest;
+    const fullest = Math.max(...columns.queued);
+    this.fullest = fullest > 0 ? columns.time[columns.queued.indexOf(fullest)] : 0;
   }
 
   owner(port) { return this.links[port]; }

@@ -1,0 +1,188 @@
+"""Every report begins with its answer: the sentence, the chart and the table agree with the tables of results."""
+
+import re
+import shutil
+from dataclasses import replace
+
+import pauseframe as pf
+import polars as pl
+import pytest
+from pauseframe.report import Group, answers, build_report, from_run
+from pauseframe.report.sweep import build_sweep_report, multiples
+from pauseframe.report.sweep_answer import sentence
+from pauseframe.sweep.compare import compare
+from test_view_browser import RING
+
+STAR = 'topology = { kind = "star", hosts = 5 }\nswitch = { buffer = "40 KB" }\n'
+FABRIC = (
+    'topology = { kind = "leaf_spine", leaves = 4, spines = 2, hosts_per_leaf = 8 }\nswitch = { buffer = "100 KB" }\n'
+)
+BURST = f'name = "burst"\n{FABRIC}workload = {{ kind = "n_to_1", size = "64 KB" }}\n'
+LONG = f'name = "long"\nstop = "2 ms"\n{STAR}workload = {{ kind = "n_to_1", size = "100 MB" }}\n'
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+def run(text, label="", **settings):
+    data = from_run(pf.run(text, set=settings, progress=False))
+    return replace(data, label=label) if label else data
+
+
+@pytest.fixture(scope="module")
+def lossy():
+    return run(BURST, "lossy", **{"transport.preset": "dctcp"})
+
+
+@pytest.fixture(scope="module")
+def lossless():
+    return run(BURST, "lossless", **{"transport.preset": "tcp_bolt"})
+
+
+def answered(*runs):
+    drawn = []
+
+    def add(figure):
+        drawn.append(figure)
+        return len(drawn) - 1
+
+    return answers.answer(runs, add), drawn
+
+
+def test_one_run(lossy, lossless):
+    answer, drawn = answered(lossless)
+    slowest = lossless.flows.select(pl.col("fct_us").max()).collect().item()
+    assert answer.sentence.startswith("All 31 flows finished; the slowest took ")
+    assert f"{slowest:.3g}" in answer.sentence or f"{slowest / 1000:.3g}" in answer.sentence
+    assert "No packet was dropped" in answer.sentence
+    assert f"{lossless.summary['pfc_pauses']} pause frames were sent" in answer.sentence
+    assert (answer.figure, len(drawn), answer.bars) == (0, 1, [])
+    assert f"{lossy.summary['drops']} packets were dropped" in answered(lossy)[0].sentence
+
+
+def test_two_runs_are_compared_by_their_slowest_flow(lossy, lossless):
+    answer, drawn = answered(lossy, lossless)
+    slowest = [one.flows.select(pl.col("fct_us").max()).collect().item() for one in (lossy, lossless)]
+    assert slowest[0] > 1.01 * slowest[1]
+    assert re.match(r"The slowest flow takes \S+ \S+ in lossless, \S+ \S+ in lossy", answer.sentence)
+    assert "lossless dropped no packet" in answer.sentence
+    assert [bar.share for bar in answer.bars] == pytest.approx([1.0, slowest[1] / slowest[0]])
+    assert drawn == []
+    columns = [head for head, _ in answer.heads]
+    assert [name for name, _ in answer.rows] == ["lossy", "lossless"]
+    assert answer.rows[0][1][columns.index("dropped") - 1][0] == f"{lossy.summary['drops']:,}"
+    assert all(len(cells) == len(columns) - 1 for _, cells in answer.rows)
+
+
+def test_equal_runs_are_not_ranked(lossless):
+    sentence = answered(replace(lossless, label="a"), replace(lossless, label="b"))[0].sentence
+    assert sentence.startswith("a and b differ by less than 1 % in the slowest flow")
+
+
+def test_runs_whose_flows_never_finish_are_compared_by_throughput():
+    one, two = run(LONG, "one"), run(LONG, "two", **{"transport.preset": "tcp_bolt"})
+    assert "No flow finished within 2 ms" in answered(one)[0].sentence
+    answer, _ = answered(one, two)
+    assert "carries most" in answer.sentence
+    assert all(bar.text.endswith("b/s") for bar in answer.bars)
+
+
+def test_a_deadlock_comes_first():
+    stuck = run(RING)
+    assert answered(stuck)[0].sentence.startswith("Deadlock: 5 queues wait for each other")
+
+
+def test_the_page_begins_with_sentence_chart_and_table(lossy, lossless, tmp_path):
+    page = build_report([Group("", [lossy, lossless])], tmp_path / "r.html").read_text(encoding="utf-8")
+    main = page.partition("<main>")[2]
+    places = [main.index(part) for part in ('class="sentence"', 'class="bars"', '<table class="numbers">', "<h2>")]
+    assert places == sorted(places)
+
+
+SWEEP = """[sweep]
+transport.preset = ["cubic", "tcp_bolt"]
+workload.size = ["20 KB", "64 KB"]
+seeds = 2
+"""
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("sweep")
+    (folder / "burst.toml").write_text(BURST + SWEEP, encoding="utf-8")
+    pf.sweep(folder / "burst.toml", out=folder / "results", progress=False)
+    return folder / "results"
+
+
+def test_the_sentence_of_a_sweep_counts_the_best_variant(swept):
+    comparison = compare([swept])
+    text = sentence(comparison)
+    lowest = []
+    for setting in comparison.settings:
+        found = [comparison.cell("fct_us.p99", setting, variant) for variant in comparison.variants]
+        cells = [cell for cell in found if cell is not None]
+        assert len(cells) == 2
+        if cells[0].value.median != cells[1].value.median:
+            lowest.append(min(cells, key=lambda cell: cell.value.median).variant)
+    for variant in set(lowest):
+        assert f"{variant} in {lowest.count(variant)}" in text
+    assert "They differ" in text
+    assert sentence(compare([swept], metrics=["drops"])).startswith("drops")
+
+
+def test_one_setting_is_bars_and_one_sentence(swept, tmp_path):
+    """Without a further axis a figure of dots would have one dot a run."""
+    folders = []
+    for name, preset in (("a", "cubic"), ("b", "tcp_bolt")):
+        pf.run(BURST, set={"transport.preset": preset}, out=tmp_path / name, progress=False)
+        folders.append(tmp_path / name)
+    comparison = compare(folders)
+    assert re.match(r"FCT, p99 is \S+ ms with b, \S+ ms with a", sentence(comparison))
+    panels = [figure for metric in comparison.metrics for _, figure in multiples(comparison, metric, relative=False)]
+    assert {trace["type"] for panel in panels for trace in panel["data"]} == {"bar"}
+    assert "type" not in panels[0]["layout"]["yaxis"], "a bar begins at zero"
+    lines = multiples(compare([swept]), "fct_us.p99", relative=False)
+    assert {trace["type"] for _, panel in lines for trace in panel["data"]} == {"scatter"}
+
+
+def test_points_open_the_runs_of_their_setting(swept):
+    comparison = compare([swept])
+    page = build_sweep_report(comparison, swept / "report.html")
+    html = page.read_text(encoding="utf-8")
+    assert html.count("report.runs/1.html") > 1
+    runs = sorted((swept / "report.runs").iterdir())
+    assert len(runs) == len(comparison.settings) == 2
+    for setting, one in zip(comparison.settings, runs, strict=True):
+        text = one.read_text(encoding="utf-8")
+        assert f"workload.size = {setting[0]}, seed 1" in text
+        assert all(f"</i>{variant}</th>" in text for variant in comparison.variants)
+    assert main_order(html) == sorted(main_order(html))
+    assert pf.load_sweep(swept).finished, "the pages disturb no sweep"
+
+
+def main_order(html):
+    main = html.partition("<main>")[2]
+    return [main.index(part) for part in ('class="sentence"', "data-figure", '<table class="numbers">', "<h2>")]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+def test_a_click_on_a_point_opens_its_page(swept):
+    api = pytest.importorskip("playwright.sync_api", reason="no playwright here: pip install 'pauseframe[dev]'")
+    page = build_sweep_report(compare([swept]), swept / "clicked.html")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        tab = browser.new_page(viewport={"width": 1400, "height": 900})
+        tab.goto(page.as_uri())
+        tab.wait_for_selector(".uplot")
+        hit = tab.evaluate(
+            """() => {
+                const { plot } = document.querySelector("[data-figure]"), box = plot.chart.root.getBoundingClientRect();
+                const { x, y, link } = plot.hits.filter((hit) => hit.link).at(-1);
+                return { x: box.left + x, y: box.top + y, link };
+            }"""
+        )
+        with tab.expect_popup() as opened:
+            tab.mouse.click(hit["x"], hit["y"])
+        opened.value.wait_for_load_state()
+        assert opened.value.url.endswith(hit["link"])
+        assert "burst" not in opened.value.inner_text("h1")
+        assert "workload.size" in opened.value.inner_text("h1")
+        browser.close()

@@ -1,0 +1,142 @@
+"""Hooks of the documentation site (mkdocs.yml): what the build makes from today's code.
+
+The page of the command line gets every command with its options. live/ gets the report and the player that the start
+page shows: README's scenario over lossless and lossy Ethernet, and the gallery's storm.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pauseframe as pf
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from mkdocs.config.defaults import MkDocsConfig
+    from mkdocs.structure.files import Files
+    from mkdocs.structure.pages import Page
+
+ROOT = Path(__file__).parents[1]
+COMMANDS_HERE = "<!-- commands -->"
+"""The place of the commands in docs/reference/command-line.md."""
+ELSEWHERE = r"(?:https?:)?//[^\"' >]+"
+COMMON = {"--help", "--json"}
+"""Options that the page explains once for all commands."""
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """Replaces a glob in the navigation, such as rules/*.md, by its pages."""
+    config.nav = _expanded(config.nav or [], Path(config.docs_dir))
+
+
+def _expanded(entries: list[Any], docs: Path) -> list[Any]:
+    result: list[Any] = []
+    for entry in entries:
+        if isinstance(entry, dict):
+            ((title, below),) = entry.items()
+            result.append({title: _expanded(below, docs) if isinstance(below, list) else below})
+        elif "*" in entry:
+            result += sorted(path.relative_to(docs).as_posix() for path in docs.glob(entry))
+        else:
+            result.append(entry)
+    return result
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Adds the pages of live/."""
+    for name, text in live_pages().items():
+        files.append(File.generated(config, f"live/{name}", content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
+    """Fills the commands into their page."""
+    return markdown.replace(COMMANDS_HERE, commands()) if page.file.src_uri == "reference/command-line.md" else markdown
+
+
+def live_pages() -> dict[str, str]:
+    """The pages of live/ by their paths: a report and the players of its two runs, and the player of the storm."""
+    from pauseframe.report import Group, build_report, from_folder
+    from pauseframe.view import build_view
+    from pauseframe.view import from_folder as playback
+
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    scenario = re.search(r"^```toml\n(# incast\.toml.*?)^```", readme, re.M | re.S)
+    if scenario is None:
+        raise ValueError("README.md has no incast.toml")
+    with tempfile.TemporaryDirectory() as home:
+        folder = Path(home)
+        runs = []
+        for preset in ("dctcp", "tcp_bolt"):
+            settings = {"name": preset, "transport.preset": preset, "record.states.every": "20 us"}
+            pf.run(scenario[1], set=settings, out=folder / preset, progress=False)
+            runs.append(from_folder(folder / preset))
+        build_report([Group("", runs)], folder / "report.html", title="31 hosts answer one at the same time")
+        pf.run(ROOT / "docs/gallery/storm.toml", out=folder / "storm", progress=False)
+        build_view([playback(folder / "storm")], folder / "storm" / "view.html")
+        return {
+            path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in folder.rglob("*.html")
+        }
+
+
+def commands() -> str:
+    """Every command: what it does, how it is called, its options, and an example."""
+    from pauseframe.cli import app
+    from typer.main import get_command
+
+    return "\n".join(_section(path, command) for path, command in _leaves(get_command(app), ()))
+
+
+def _leaves(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if not hasattr(command, "commands"):
+        yield path, command
+    for name, below in getattr(command, "commands", {}).items():
+        yield from _leaves(below, (*path, name))
+
+
+def _section(path: tuple[str, ...], command: Any) -> str:
+    called = f"pauseframe {' '.join(path)}"
+    context = command.context_class(command, info_name=called)
+    parameters = [one for one in command.params if COMMON.isdisjoint(one.opts)]
+    rows = [f"| `{name}` | {_cell(told)} |" for name, told in (one.get_help_record(context) for one in parameters)]
+    table = ["| argument or option | |", "|---|---|", *rows, ""] if rows else []
+    usage = re.sub(r"\{(.*?)\}", r"\1", " ".join([called, *command.collect_usage_pieces(context)]))
+    shown = examples(command.epilog or "")
+    return "\n".join(
+        [f"### {called}", "", (command.help or "").strip(), "", "```sh", usage, "```", "", *table]
+        + (["```sh", *shown, "```", ""] if shown else [])
+    )
+
+
+def examples(epilog: str) -> list[str]:
+    """The command lines of a help text's last paragraph, one command or pipe a line."""
+    text = re.sub(r"\s+", " ", epilog).partition("Example")[2].lstrip("s:").strip()
+    return re.split(r" \| (?=pauseframe )", text) if text else []
+
+
+def _cell(text: str) -> str:
+    """A text in a cell of a table; words between < and > are values, not HTML."""
+    return re.sub(r"\s+", " ", text).replace("|", "\\|").replace("<", "&lt;")
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    """Fails if a page would fetch something from elsewhere."""
+    for path in sorted(Path(config.site_dir).rglob("*.html")):
+        if found := fetched(path.read_text(encoding="utf-8")):
+            raise PluginError(f"{path.name} fetches {found} from elsewhere: the site must work without a network")
+
+
+def fetched(html: str) -> str:
+    """What a page fetches from another server, or "": files, or the figures of a repository that the theme shows."""
+    if 'data-md-component="source"' in html:
+        return "the figures of repo_url"
+    sources = rf"<(?:script|img|iframe|source|video)\b[^>]*?\bsrc=[\"']?({ELSEWHERE})"
+    styles = rf"<link\b(?=[^>]*\brel=[\"']?(?:stylesheet|preload|icon|preconnect))[^>]*?\bhref=[\"']?({ELSEWHERE})"
+    found = re.search(f"{sources}|{styles}", html)
+    return (found[1] or found[2]) if found else ""
