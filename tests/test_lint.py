@@ -4,7 +4,6 @@ import json
 import random
 import re
 import shutil
-import tomllib
 from pathlib import Path
 
 import lint_fabrics
@@ -390,24 +389,6 @@ def test_outputs_and_exit_codes(fabric):
     assert cli("lint", fabric / "nothing").returncode == 2
     assert cli("lint", "--explain", "PF999").returncode == 2
     assert "SONiC#480" in cli("lint", "--explain", "PF010").stdout
-
-
-@pytest.mark.parametrize("deployed", [True, False])
-def test_a_scenario_of_the_fabric(tmp_path, fabric, deployed):
-    """The exported scenario has the values of the files, and runs without a loss."""
-    if deployed:
-        from pauseframe.deploy import Settings, write_deployment
-        from test_deploy import planned
-
-        plan = planned(tmp_path / "plan", "leaf_spine:leaves=3,spines=2,hosts_per_leaf=2", "up_down", 1, 2)
-        write_deployment(plan, tmp_path / "out", Settings(priorities=(3,)))
-    file = tmp_path / "fabric.toml"
-    assert cli("lint", tmp_path / "out" if deployed else fabric, "--scenario", file).returncode == 0
-    switch = tomllib.loads(file.read_text())["switch"]
-    assert switch["marker"] == {"kind": "step", "k": "22500 B" if deployed else "250000 B"}
-    assert switch["pfc"]["priorities"] == ([3] if deployed else [3, 4])
-    summary = json.loads(cli("run", file, "--out", tmp_path / "run", "--json").stdout)
-    assert (summary["flows_total"], summary["flows_finished"], summary["drops"]) == (6, 6, 0)
 
 
 def test_fix_is_a_patch_that_ends_the_finding(fabric):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import QOS_MAPS, Place, Port, Switch
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
-from pauseframe.lint.prove import lossy_class
 from pauseframe.lint.subject import classes_of, group_of, lossless_code_points, lossless_queues, queue_of
 
 if TYPE_CHECKING:
@@ -59,7 +58,6 @@ def check_groups(reading: Reading) -> Iterator[Finding]:
                     f"which pauses nobody (port {shown(port.name)} and those with the same maps)",
                     f'"{tc}": "{group}"',
                     patch=(PatchOperation(table, row, str(tc), str(group)),) if row else (),
-                    consequence=lossy_class(port.speed or 10_000),
                 )
     yield from seen.values()
 
@@ -91,7 +89,6 @@ def check_bound(reading: Reading) -> Iterator[Finding]:
                     f"no {field}, {sum(named.values())} other ports have one",
                     f'"{shown(usual)}"',
                     patch=(PatchOperation("PORT_QOS_MAP", port.qos.key, field, usual),),
-                    consequence=lossy_class(port.speed or 10_000),
                 )
         yield from _lacking_classes(switch, ports)
 
@@ -139,7 +136,7 @@ def check_reachable(reading: Reading) -> Iterator[Finding]:
             severity = Severity.warning if _gets_something(switch, port) else Severity.error
             if not classes:
                 message = f"priority {priority} stops queue {queue_of(switch, port, priority)}, no class uses that"
-                yield Finding(place, message, severity=severity, consequence=lossy_class(port.speed or 10_000))
+                yield Finding(place, message, severity=severity)
                 continue
             maps = [
                 switch.mapped(kind, name) for kind in ("dscp_to_tc", "dot1p_to_tc") if (name := getattr(port.qos, kind))
@@ -158,7 +155,6 @@ def check_reachable(reading: Reading) -> Iterator[Finding]:
                     f"no code point maps to class {tc}, so none gets into paused priority {priority}",
                     f'"{priority}": "{tc}" for the code points of lossless traffic',
                     severity=severity,
-                    consequence=lossy_class(port.speed or 10_000),
                 )
 
 
@@ -194,7 +190,6 @@ def check_hosts(reading: Reading) -> Iterator[Finding]:
                 f"DSCP {listed}: lossless at the host, lossy at {shown(str(b))}",
                 f"one of DSCP {', '.join(map(str, sorted(safe)[:8])) or 'none'}, or another map at the switch",
                 other,
-                consequence=lossy_class(port.speed or 10_000),
             )
         tagged = lossless_code_points(switch, port, "dot1p_to_tc")
         if tagged is None:
@@ -206,7 +201,6 @@ def check_hosts(reading: Reading) -> Iterator[Finding]:
                     Place(a.device, "vlan", vlan.interface),
                     f"802.1p {sorted(points & nic.pfc - tagged)[0]} in VLAN {vlan.id} is lossy at {shown(str(b))}",
                     other=other,
-                    consequence=lossy_class(port.speed or 10_000),
                 )
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import Place, Port, Switch
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
-from pauseframe.lint.prove import late_marks
 from pauseframe.lint.subject import group_of, lossless_queues, queue_of
 
 if TYPE_CHECKING:
@@ -105,7 +104,6 @@ def check_threshold(reading: Reading) -> Iterator[Finding]:
                     Place(switch.name, "WRED_PROFILE", wred.name, "green_min_threshold"),
                     f"marks begin at {wred.min_threshold} B, a group of {shown(port.name)} is paused at {reach:.0f} B",
                     f"well below {reach:.0f}",
-                    consequence=late_marks(port.speed or 10_000),
                 )
 
 
