@@ -171,3 +171,13 @@ def test_cables_of_netbox(tmp_path, form):
     assert [(str(link.a), str(link.b), link.metres) for link in links] == [("leaf0:Ethernet8", "spine0:Ethernet0", 7.0)]
     scenario = tomllib.loads(imported(folder).toml)
     assert {link["delay"] for link in scenario["topology"]["links"] if "spine0" in link["ends"]} == {"35 ns"}
+
+
+def test_switches_without_a_path_are_left_out_by_name(tmp_path):
+    devices = lint_fabrics.clos(2, 1, 2) | {"lone": lint_fabrics.clos(1, 1, 2)["leaf0"]}
+    devices["lone"]["DEVICE_METADATA"]["localhost"]["hostname"] = "lone"
+    devices["lone"]["DEVICE_NEIGHBOR"] = {}
+    found = imported(lint_fabrics.write(devices, tmp_path))
+    assert "lone" not in found.scope.switches
+    assert [one.device for one in found.scope.account.odd if one.key == "switch"] == ["lone"]
+    assert run(found.toml, progress=False).summary["drops"] == 0

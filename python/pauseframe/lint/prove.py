@@ -104,12 +104,21 @@ def _keys(imported: ImportedFabric) -> list[str]:
     return [line for line in lines if line and not line.startswith("name = ")]
 
 
+Runs = dict[tuple[str, ...], tuple[list[dict[str, Measure]], str]]
+"""The measures of each pair of scenarios: several findings often have one."""
+
+
 def prove(report: Report, folder: Path) -> list[Proof]:
     """Simulates the first findings, at most `MOST`, and keeps the scenarios and proofs.json in `folder`."""
-    proofs = [proof_of(report, finding, folder, number) for number, finding in enumerate(report.findings[:MOST], 1)]
+    runs: Runs = {}
+    proofs = [proof_of(report, finding, folder / f"{finding.code}-{i}", runs) for i, finding in _numbered(report)]
     rows = [_row(proof) for proof in proofs]
     write_text(folder / "proofs.json", json.dumps(rows, indent=1) + "\n")
     return proofs
+
+
+def _numbered(report: Report) -> Iterator[tuple[int, Finding]]:
+    yield from enumerate(report.findings[:MOST], 1)
 
 
 def _row(proof: Proof) -> ProofRow:
@@ -127,9 +136,8 @@ def _row(proof: Proof) -> ProofRow:
     )
 
 
-def proof_of(report: Report, finding: Finding, folder: Path, number: int) -> Proof:
+def proof_of(report: Report, finding: Finding, folder: Path, runs: Runs) -> Proof:
     """Simulates one finding as it is and mended; a deadlock alone, because no patch is known."""
-    folder = folder / f"{finding.code}-{number}"
     if finding.circle is not None:
         return _deadlock(finding, folder)
     proof = Proof(finding.code, shown(finding.place), "")
@@ -143,7 +151,10 @@ def proof_of(report: Report, finding: Finding, folder: Path, number: int) -> Pro
         if pair is None:
             proof.why = why
             continue
-        found, refused = _measured(pair, folder)
+        key = (*_keys(pair.as_is), "", *_keys(pair.mended))
+        if key not in runs:
+            runs[key] = _measured(pair, folder)
+        found, refused = runs[key]
         rows = [(found[0][name], found[1][name]) for name in found[0] if _differs(*(one[name] for one in found))]
         named = {here.name for here, _ in rows} & {*NAMED.get(finding.code[:4], NAMED[""])}
         if named or not proof.rows:

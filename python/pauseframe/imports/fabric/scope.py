@@ -106,8 +106,10 @@ def scope_of(fabric: Fabric, *, device: str = "", focus: End | None = None, own_
     ValueError if fewer than two hosts are wired to switches.
     """
     taken: set[str] = set()
-    chosen = [device] if device else sorted(fabric.switches)
+    chosen = [device] if device else _connected(fabric)
     scope = Scope(fabric, {name: _node(name, taken) for name in chosen}, focus, own_headroom)
+    for name in () if device else sorted(fabric.switches.keys() - scope.switches.keys()):
+        scope.account.differs(name, "", "switch", "without a path to most others", "not this switch")
     links = [_in_order(link) for link in fabric.links if {link.a.device, link.b.device} & set(scope.switches)]
     links.sort(key=lambda link: (_natural(link.a), _natural(link.b)))
     _name_hosts(scope, links, taken)
@@ -119,6 +121,26 @@ def scope_of(fabric: Fabric, *, device: str = "", focus: End | None = None, own_
     if len(scope.hosts) < 2:
         raise ValueError("fewer than two hosts are connected to switches: give LLDP, DEVICE_NEIGHBOR or a topology")
     return scope
+
+
+def _connected(fabric: Fabric) -> list[str]:
+    """The switches of the largest part of the fabric in which each has a path to each."""
+    near: dict[str, set[str]] = {name: set() for name in fabric.switches}
+    for link in fabric.links:
+        for end, far in link.ends():
+            near.setdefault(end.device, set()).add(far.device)
+    best: set[str] = set()
+    left = dict.fromkeys(sorted(near))
+    while left:
+        found, todo = set[str](), [next(iter(left))]
+        while todo:
+            name = todo.pop()
+            if name not in found:
+                found.add(name)
+                todo += near[name]
+        left = {name: None for name in left if name not in found}
+        best = max(best, found & fabric.switches.keys(), key=len)
+    return sorted(best)
 
 
 def _node(name: str, taken: set[str]) -> str:
