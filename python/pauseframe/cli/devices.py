@@ -67,6 +67,15 @@ def lint(
     write: Annotated[
         Path | None, typer.Option(metavar="DIR", help="With --fix: write a patched copy of the files to a new folder.")
     ] = None,
+    sonic_release: Annotated[
+        str | None,
+        typer.Option(
+            "--sonic-release",
+            metavar="RELEASE",
+            help="Also check names, words and ranges of the models of 202311, 202405, 202411, 202505, 202511, 202605 "
+            "or master.",
+        ),
+    ] = None,
     prove: Annotated[
         bool, typer.Option("--prove", help="Simulate each finding as it is and mended, and show what it costs.")
     ] = False,
@@ -99,7 +108,9 @@ def lint(
             raise typer.BadParameter("give device files or folders of them", param_hint="PATH")
         if write is not None and not fix:
             raise typer.BadParameter("give --fix as well", param_hint="--write")
-        report = engine.lint(paths, topology=topology, select=_codes(select), ignore=_codes(ignore))
+        report = engine.lint(
+            paths, topology=topology, select=_codes(select), ignore=_codes(ignore), release=sonic_release
+        )
         if export is not None:
             _export(report, export)
         if fix:

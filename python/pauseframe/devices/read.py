@@ -35,6 +35,8 @@ class Reading:
     malformed: list[tuple[str, str]] = field(default_factory=list)
     """Faults as (file, fault), for files of which the remainder was read."""
     files: int = 0
+    release: str | None = None
+    """The SONiC release whose models the rows are checked against."""
     _wires: list[wiring.Wire] = field(default_factory=list)
     _unread: list[Path] = field(default_factory=list)
     """Files in the folders of devices that no reader knows."""
