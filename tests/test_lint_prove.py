@@ -54,6 +54,15 @@ def host_without_ecn(devices, draw):
     return "tcp_ecn 0 and DCTCP", {"PF070"}
 
 
+def step_on_best_effort(devices, draw):
+    tables = devices["leaf0"]
+    step = tables["WRED_PROFILE"]["AZURE_LOSSLESS"] | {"green_min_threshold": "65000", "green_max_threshold": "65000"}
+    tables["WRED_PROFILE"]["STEP"] = step | {"green_drop_probability": "100"}
+    for key in [key for key in tables["QUEUE"] if key.endswith("|1")]:
+        tables["QUEUE"][key]["wred_profile"] = "STEP"
+    return "step on queue 1", {"PF035"}
+
+
 def member_at_one_end(devices, draw):
     members = devices["leaf0"]["PORTCHANNEL_MEMBER"]
     del members[next(iter(members))]
@@ -79,6 +88,7 @@ KINDS = [
     (short_restoration, "storms"),
     (no_watchdog, "storms"),
     (host_without_ecn, "ECN marks"),
+    (step_on_best_effort, "packets lost"),
 ]
 
 

@@ -40,7 +40,7 @@ LINKS = ("PF050", "PF055", "PF056", "PF059", "PF080", "PF081", "PF082")
 MIXED = ("PF025", "PF026")
 CONTROLLED = ("PF030", "PF031", "PF033", "PF034")
 STORMS = ("PF040", "PF041", "PF042")
-TCP = ("PF070", "PF071")
+TCP = ("PF035", "PF070", "PF071")
 MOST = 40
 """Maximum number of findings that are simulated."""
 TRIES = 8
@@ -48,7 +48,7 @@ TRIES = 8
 NAMED: dict[str, tuple[str, ...]] = {
     "PF01": ("packets lost",),
     "PF02": ("packets lost", "pauses", "ECN marks"),
-    "PF03": ("ECN marks", "pauses"),
+    "PF03": ("ECN marks", "pauses", "packets lost"),
     "PF05": ("packets lost", "links down"),
     "PF08": ("links down",),
     "PF04": ("storms", "packets lost"),
