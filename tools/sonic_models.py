@@ -92,7 +92,7 @@ def _models(clone: str, commit: str, folder: Path) -> Any:
 
 
 def _table(container: Any) -> Limits:
-    """Rows of a table: keys by number of parts, and fields; a container inside is the row of its own name."""
+    """Rows of a table: keys by number of parts, and fields; a container inside is the row with that name."""
     table: Limits = {"keys": [], "fields": {}}
     rows = [child for child in container.i_children if child.keyword in ("list", "container")]
     for row in rows or [container]:
