@@ -40,6 +40,11 @@ def strict_data(devices, draw):
     return "strict queue 3", {"PF026"}
 
 
+def strict_before_best_effort(devices, draw):
+    strict_data(devices, draw)
+    return "best effort behind strict data", {"PF027"}
+
+
 def longer_cables(devices, draw):
     lengths = devices["leaf0"]["CABLE_LENGTH"]["AZURE"]
     lengths |= dict.fromkeys(lengths, "900m")
@@ -82,6 +87,7 @@ KINDS = [
     (late_mark, "ECN marks"),
     (notifications_in_lossless_class, "pauses"),
     (strict_data, "ECN marks"),
+    (strict_before_best_effort, "TCP waits"),
     (speed, "links down"),
     (fec, "links down"),
     (member_at_one_end, "links down"),

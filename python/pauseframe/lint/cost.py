@@ -42,7 +42,8 @@ def measures(run: Run, scope: Scope) -> dict[str, Measure]:
             "flows finished", f"{summary['flows_finished']} of {summary['flows_total']}", summary["flows_finished"]
         ),
         _waits(run, scope),
-        _slowest(run),
+        _slowest(run, "slowest flow", ""),
+        _slowest(run, "TCP waits", "TCP"),
     ]
     return {one.name: one for one in found}
 
@@ -113,15 +114,18 @@ def own_name(scope: Scope, port: str) -> str:
     return port
 
 
-def _slowest(run: Run) -> Measure:
-    rows = _columns(run.flows, "src", "dst", "start_us", "finish_us")
+def _slowest(run: Run, name: str, workload: str) -> Measure:
+    """The flow that takes longest, of all workloads or of one."""
+    rows = [
+        row for row in _columns(run.flows, "src", "dst", "start_us", "finish_us", "workload") if workload in str(row[4])
+    ]
     last = run.summary["sim_time_s"] * 1e6
     times = [
         (_number(last if finish is None else finish) - _number(start), src, dst, finish)
-        for src, dst, start, finish in rows
+        for src, dst, start, finish, _ in rows
     ]
     if not times:
-        return Measure("slowest flow", "none", 0)
+        return Measure(name, "none", 0)
     time, src, dst, finish = max(times, key=lambda row: row[0])
     shown = f"{time:,.0f} us" if finish is not None else f"not finished after {time:,.0f} us"
-    return Measure("slowest flow", f"{src} to {dst}: {shown}", time)
+    return Measure(name, f"{src} to {dst}: {shown}", time)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 LINKS = ("PF050", "PF055", "PF056", "PF059", "PF080", "PF081", "PF082")
 """Findings that are simulated in the whole fabric."""
-MIXED = ("PF025", "PF026")
+MIXED = ("PF025", "PF026", "PF027")
 CONTROLLED = ("PF030", "PF031", "PF033", "PF034")
 STORMS = ("PF040", "PF041", "PF042")
 TCP = ("PF035", "PF070", "PF071")
@@ -47,7 +47,7 @@ TRIES = 8
 """Maximum number of pairs of runs of a finding."""
 NAMED: dict[str, tuple[str, ...]] = {
     "PF01": ("packets lost",),
-    "PF02": ("packets lost", "pauses", "ECN marks"),
+    "PF02": ("packets lost", "pauses", "ECN marks", "slowest flow"),
     "PF03": ("ECN marks", "pauses", "packets lost"),
     "PF05": ("packets lost", "links down"),
     "PF08": ("links down",),

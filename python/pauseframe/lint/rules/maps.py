@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import QOS_MAPS, Place, Port, Switch
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
-from pauseframe.lint.subject import classes_of, group_of, lossless_code_points, lossless_queues, queue_of
+from pauseframe.lint.subject import (
+    best_effort_queues,
+    classes_of,
+    group_of,
+    lossless_code_points,
+    lossless_queues,
+    queue_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -342,3 +349,37 @@ def _strict_data_queue(switch: Switch, port: Port, of_notifications: int, bulk: 
 
     data = sorted(lossless_queues(switch, port) | ({bulk} if bulk is not None else set()))
     return None if is_strict(of_notifications) else next((number for number in data if is_strict(number)), None)
+
+
+@rule(
+    "PF027",
+    "strict-data-starves-others",
+    "IEEE 802.1Q §8.6.8.1 (strict priority): a queue sends only while no queue above it has a frame",
+    "SONiC: qos_config.j2 gives data queues DWRR, and strict priority to control traffic only",
+    severity=Severity.warning,
+)
+def check_strict(reading: Reading) -> Iterator[Finding]:
+    """A queue of lossless data is strict, and best-effort traffic has a weighted queue of the same port.
+
+    Lossless senders fill a link for as long as they have data, so best effort gets nothing meanwhile, and its
+    connections time out. Strict priority is for traffic that cannot fill a link: CNPs, routing protocols.
+
+    No incident is known.
+    """
+    for switch, port in reading.fabric.ports():
+        kinds = {
+            n: s.kind for n, q in port.queues.items() if (s := switch.schedulers.get(q.scheduler or "")) is not None
+        }
+        lossless = lossless_queues(switch, port)
+        weighted = {n for n in best_effort_queues(switch, port) - lossless if kinds.get(n, "STRICT") != "STRICT"}
+        for number in sorted(lossless & kinds.keys()) if weighted else ():
+            if kinds[number] == "STRICT":
+                place = Place(switch.name, "QUEUE", f"{port.name}|{number}", "scheduler")
+                fair = port.queues[min(weighted)].scheduler
+                yield Finding(
+                    place,
+                    f"lossless queue {number} is strict, best effort in queue {min(weighted)} is not: it waits while "
+                    "lossless traffic fills the link",
+                    f'"{shown(fair or "")}", or another scheduler with a weight',
+                    patch=(PatchOperation("QUEUE", place.key, place.field, fair),),
+                )
