@@ -193,9 +193,8 @@ def _beside(scope: Scope, classes: Classes, pfc: dict[str, Any], mtu: int) -> in
             own = _bytes(pfc["headroom"]) if "headroom" in pfc else need
             headroom[end.device] += own * len(classes.paused)
     ports = Counter(end.device for end, _, _ in scope.ports())
-    return max(
-        (headroom.get(name, 0) + ports[name] * reserved_of(scope, classes) for name in scope.switches), default=0
-    )
+    reserved = reserved_of(scope, classes)
+    return max((headroom.get(name, 0) + ports[name] * reserved for name in scope.switches), default=0)
 
 
 def _bytes(text: str) -> int:
