@@ -12,6 +12,7 @@ import pytest
 from pauseframe.deploy import DeployError, Settings, read_plan, rollout, write_deployment
 from pauseframe.deploy.inventory import read_inventory
 from pauseframe.deploy.plan import NEWEST_RELEASE, SONIC_RELEASES
+from pauseframe.deploy.sonic import config_db
 from pauseframe.devices.files import DeviceFileError
 from pauseframe.devices.read import read_fabric
 from pauseframe.lint import lint
@@ -380,11 +381,29 @@ def test_lldp_of_several_links_between_two_switches(tmp_path):
         read_plan(plan, Settings(), read_inventory([folder]))
 
 
+def test_a_default_plan_leaves_vlan_1(tmp_path):
+    """Its VLANs are deployed from 100 on, with the rows and lanes of the plan."""
+    shape = ("leaf_spine:leaves=2,spines=2,hosts_per_leaf=2", "up_down", 1, 2)
+    plans = [read_plan(planned(tmp_path / str(first), *shape, first=first), Settings()) for first in (1, 100)]
+    assert plans[0].vlans == plans[1].vlans == {100: 0, 101: 0}
+    assert plans[0].rows == plans[1].rows
+    assert plans[0].used == plans[1].used
+    assert [note for note in plans[0].notes if "VLAN 1 to 2 of the plan are deployed as 100 to 101" in note]
+    write_deployment(tmp_path / "1", tmp_path / "out", Settings())
+    assert not lint([tmp_path / "out"]).findings
+
+
+def test_only_lossless_queues_mark(tmp_path):
+    """Queue 0 has traffic without ECN, which a marking queue drops."""
+    plan = read_plan(planned(tmp_path / "plan", "star:hosts=3", "up_down", 1, 1), Settings(priorities=(3,)))
+    queues = config_db(plan, plan.switches[0], Settings(priorities=(3,)))["QUEUE"]
+    assert {key.partition("|")[2] for key, row in queues.items() if "wred_profile" in row} == {"3"}
+    assert {key.partition("|")[2] for key, row in queues.items() if "scheduler" in row} == {"0", "3"}
+
+
 def test_what_cannot_be_deployed(tmp_path):
     plan = planned(tmp_path / "plan", PLANS["jellyfish"][0])
-    one = planned(tmp_path / "one", "star:hosts=3", "up_down", 1, 1, first=1)
     for folder, settings, message in (
-        (one, Settings(), "--first-vlan"),
         (plan, Settings(priorities=(3,)), "one for each lane"),
         (plan, Settings(buffer=100_000), "fewer lanes"),
         (tmp_path, Settings(), "route plan"),

@@ -1,4 +1,4 @@
-"""Simulates the consequences of findings: for thirty faults the predicted loss, storm or deadlock occurs."""
+"""`lint --prove`: for each kind of fault the run as it is differs from the mended one in the quantity that is named."""
 
 import json
 import random
@@ -7,76 +7,172 @@ import lint_fabrics
 import pytest
 from lint_faults import (
     code_points,
+    fec,
     group_map,
     late_mark,
     lossy_profile,
+    mtu,
     no_headroom,
     no_watchdog,
     pause_off,
+    short_restoration,
     small_headroom,
+    small_pool,
+    speed,
+    wred_off,
 )
 from pauseframe.lint import lint
-from pauseframe.lint.prove import prove, short_headroom
+from pauseframe.lint.prove import prove
 from test_fabrics import cli
 
-FAULTS = [small_headroom, no_headroom, lossy_profile, group_map, code_points, pause_off, no_watchdog, late_mark]
+
+def notifications_in_lossless_class(devices, draw):
+    devices["leaf0"]["DSCP_TO_TC_MAP"]["AZURE"]["48"] = "3"
+    return "CNPs to class 3", {"PF025"}
 
 
-def ring(count, speed, cable):
+def strict_data(devices, draw):
+    tables = devices["leaf0"]
+    tables["SCHEDULER"]["strict"] = {"type": "STRICT"}
+    for key in tables["QUEUE"]:
+        if key.endswith("|3"):
+            tables["QUEUE"][key]["scheduler"] = "strict"
+    return "strict queue 3", {"PF026"}
+
+
+def strict_before_best_effort(devices, draw):
+    strict_data(devices, draw)
+    return "best effort behind strict data", {"PF027"}
+
+
+def longer_cables(devices, draw):
+    lengths = devices["leaf0"]["CABLE_LENGTH"]["AZURE"]
+    lengths |= dict.fromkeys(lengths, "900m")
+    return "900 m", {"PF010"}
+
+
+def host_without_ecn(devices, draw):
+    """The fabric marks best effort too; the files of the host are added by `fabric_with_hosts`."""
+    for tables in devices.values():
+        for key in [key for key in tables["QUEUE"] if key.endswith("|1")]:
+            tables["QUEUE"][key]["wred_profile"] = "AZURE_LOSSLESS"
+    return "tcp_ecn 0 and DCTCP", {"PF070"}
+
+
+def step_on_best_effort(devices, draw):
+    tables = devices["leaf0"]
+    step = tables["WRED_PROFILE"]["AZURE_LOSSLESS"] | {"green_min_threshold": "65000", "green_max_threshold": "65000"}
+    tables["WRED_PROFILE"]["STEP"] = step | {"green_drop_probability": "100"}
+    for key in [key for key in tables["QUEUE"] if key.endswith("|1")]:
+        tables["QUEUE"][key]["wred_profile"] = "STEP"
+    return "step on queue 1", {"PF035"}
+
+
+def member_at_one_end(devices, draw):
+    members = devices["leaf0"]["PORTCHANNEL_MEMBER"]
+    del members[next(iter(members))]
+    return "no member", {"PF082"}
+
+
+KINDS = [
+    (small_headroom, "packets lost"),
+    (no_headroom, "packets lost"),
+    (lossy_profile, "packets lost"),
+    (pause_off, "packets lost"),
+    (group_map, "packets lost"),
+    (code_points, "packets lost"),
+    (small_pool, "packets lost"),
+    (longer_cables, "packets lost"),
+    (wred_off, "ECN marks"),
+    (late_mark, "ECN marks"),
+    (notifications_in_lossless_class, "pauses"),
+    (strict_data, "ECN marks"),
+    (strict_before_best_effort, "TCP waits"),
+    (speed, "links down"),
+    (fec, "links down"),
+    (member_at_one_end, "links down"),
+    (short_restoration, "storms"),
+    (no_watchdog, "storms"),
+    (host_without_ecn, "ECN marks"),
+    (step_on_best_effort, "packets lost"),
+]
+
+
+def fabric_with_hosts(devices, folder):
+    lint_fabrics.write(devices, folder)
+    for leaf, server in ((0, 0), (0, 1)):
+        place = folder / f"server{leaf}-{server}"
+        place.mkdir()
+        link = {"ifname": "eth0", "link_type": "ether", "mtu": 9000, "address": f"02:00:00:00:00:0{server}"}
+        (place / "ip-link.json").write_text(json.dumps([link]))
+        ecn = "0" if server == 0 else "1"
+        (place / "sysctl.txt").write_text(f"net.ipv4.tcp_ecn = {ecn}\nnet.ipv4.tcp_congestion_control = dctcp\n")
+    return folder
+
+
+def report_of(fault, folder, seed):
+    devices = lint_fabrics.bundled(3, 2, 2, seed=seed) if fault is member_at_one_end else lint_fabrics.clos(3, 2, 2)
+    what, codes = fault(devices, random.Random(f"prove {seed}"))
+    write = fabric_with_hosts if fault is host_without_ecn else lint_fabrics.write
+    report = lint([write(devices, folder)])
+    report.findings = [finding for finding in report.findings if finding.code in codes][:1]
+    assert report.findings, what
+    return report
+
+
+@pytest.mark.parametrize(("fault", "quantity"), KINDS, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_fault_costs_what_its_finding_names(tmp_path, fault, quantity):
+    (proof,) = prove(report_of(fault, tmp_path / "fabric", 1), tmp_path / "proofs")
+    differences = {here.name: (here.value, there.value) for here, there in proof.rows}
+    assert quantity in differences, proof
+    worse, better = differences[quantity]
+    marks_late = fault in {wred_off, late_mark, host_without_ecn}
+    assert (worse < better) if marks_late or fault is no_watchdog else (worse > better), (quantity, worse, better)
+    if quantity == "packets lost":
+        assert better == 0
+
+
+def test_a_value_that_the_simulator_does_not_have(tmp_path):
+    """The MTU of a port is named as such, and nothing is run."""
+    (proof,) = prove(report_of(mtu, tmp_path / "fabric", 1), tmp_path / "proofs")
+    assert proof.why.startswith("the scenarios with and without it are equal")
+    assert not proof.rows
+    assert not proof.folder
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_circles(tmp_path, number):
     devices = {}
+    count, speed = 5 + number, [10_000, 25_000, 100_000][number % 3]
     for i in range(count):
         ports = {
             "Ethernet0": (speed, 5, f"host{i}", "eth0"),
-            "Ethernet4": (speed, cable, f"r{(i + 1) % count}", "Ethernet8"),
-            "Ethernet8": (speed, cable, f"r{(i - 1) % count}", "Ethernet4"),
+            "Ethernet4": (speed, 40, f"r{(i + 1) % count}", "Ethernet8"),
+            "Ethernet8": (speed, 40, f"r{(i - 1) % count}", "Ethernet4"),
         }
         devices[f"r{i}"] = lint_fabrics.switch(f"r{i}", ports, lookup=False)
-    return devices
-
-
-@pytest.mark.parametrize("number", range(24))
-def test_faults_in_a_clos(tmp_path, number):
-    draw = random.Random(f"prove {number}")
-    devices = lint_fabrics.clos(3, 2, 2, seed=number)
-    what, codes = FAULTS[number % len(FAULTS)](devices, draw)
-    report = lint([lint_fabrics.write(devices, tmp_path / "fabric")])
-    found = [finding for finding in report.findings if finding.code in codes and finding.consequence]
-    proofs = prove(found, tmp_path / "proofs", most=1)
-    assert proofs, what
-    assert proofs[0].shown, (what, proofs[0].file.read_text())
-
-
-@pytest.mark.parametrize("number", range(6))
-def test_circles(tmp_path, number):
-    devices = ring(5 + number, [10_000, 25_000, 100_000][number % 3], 40)
-    report = lint([lint_fabrics.write(devices, tmp_path / "ring")])
-    proofs = prove(report.findings, tmp_path / "proofs", most=1)
-    assert proofs[0].code == "PF060"
-    assert "deadlock" in (proofs[0].shown or "")
-
-
-def test_enough_headroom_loses_nothing(tmp_path):
-    """The same scenario with the formula's headroom loses nothing: the fault causes the loss, not the scenario."""
-    from pauseframe.devices.model import Place
-    from pauseframe.headroom import FRAME, annex_o
-    from pauseframe.lint.finding import Finding
-
-    for speed, cable, mtu in ((10_000, 5, 1500), (100_000, 40, 1024), (100_000, 300, 9000), (25_000, 100, 9000)):
-        need = annex_o(speed, cable, max_frame=mtu + FRAME).total
-        for headroom, lossy in ((need, False), (need // 4, True)):
-            finding = Finding(Place("x"), "", code="PF010", consequence=short_headroom(speed, cable, mtu, headroom))
-            shown = prove([finding], tmp_path / f"{speed}-{mtu}-{headroom}")[0].shown
-            assert (shown is not None) == lossy, (speed, cable, mtu, headroom, shown)
+    report = lint([lint_fabrics.write(devices, tmp_path / "ring")], select=["PF060"])
+    report.findings = report.findings[:1]
+    (proof,) = prove(report, tmp_path / "proofs")
+    assert "deadlock" in proof.why
+    assert "never end" in proof.why
+    assert proof.folder
+    assert 'switches = [\n    "r' in (proof.folder / "as-is.toml").read_text()
 
 
 def test_command(tmp_path):
     devices = lint_fabrics.clos(3, 2, 2)
     profile = next(p for p in devices["leaf0"]["BUFFER_PROFILE"] if p.startswith("pg_lossless"))
     devices["leaf0"]["BUFFER_PROFILE"][profile]["xoff"] = "1000"
-    folder = lint_fabrics.write(devices, tmp_path / "fabric")
-    done = cli("lint", folder, "--prove", "--proofs", tmp_path / "proofs")
+    folder, proofs = lint_fabrics.write(devices, tmp_path / "fabric"), tmp_path / "proofs"
+    done = cli("lint", folder, "--prove", "--proofs", proofs)
     assert done.returncode == 1
-    assert "packets lost (headroom_exceeded): pauseframe run" in done.stderr
-    scenario = tmp_path / "proofs" / "PF010-1" / "scenario.toml"
-    summary = json.loads(cli("run", scenario, "--out", tmp_path / "run", "--json").stdout)
-    assert summary["drops_by_reason"]["headroom_exceeded"] > 0
+    assert "proof: PF010 leaf0" in done.stdout
+    assert "as it is" in done.stdout
+    (row,) = json.loads((proofs / "proofs.json").read_text())
+    lost = row["differences"]["packets lost"]
+    assert lost["as_is"] > lost["mended"] == 0
+    run = cli("run", proofs / "PF010-1" / "as-is.toml", "--out", tmp_path / "run", "--json")
+    assert json.loads(run.stdout)["drops"] == lost["as_is"]
+    as_json = cli("lint", folder, "--prove", "--proofs", proofs, "--json")
+    assert json.loads(as_json.stdout)["errors"] == 1

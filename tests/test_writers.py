@@ -34,7 +34,7 @@ COMMANDS = [
     ("route plan fat_tree:k=4 --first-vlan 100 --effort fast --tables parquet -o p", "p", 1000),
     ("route draw ring:switches=4,hosts_per_switch=1 plan --to host0 --vlan 2 -o r.svg", "r.svg", 0),
     ("deploy plan -o d --inventory i.csv", "d", 2000),
-    ("lint c --scenario l.toml", "l.toml", 0),
+    ("import fabric c -o l.toml", "l.toml", 0),
     ("lint dep --export l", "l", 100),
     ("headroom --rate 100G --cable 5m --plot h.svg", "h.svg", 0),
     ("report run -o r.html", "run/view.html", 4096),

@@ -67,16 +67,24 @@ def lint(
     write: Annotated[
         Path | None, typer.Option(metavar="DIR", help="With --fix: write a patched copy of the files to a new folder.")
     ] = None,
-    prove: Annotated[bool, typer.Option("--prove", help="Simulate what the findings lead to.")] = False,
+    sonic_release: Annotated[
+        str | None,
+        typer.Option(
+            "--sonic-release",
+            metavar="RELEASE",
+            help="Also check names, words and ranges of the models of 202311, 202405, 202411, 202505, 202511, 202605 "
+            "or master.",
+        ),
+    ] = None,
+    prove: Annotated[
+        bool, typer.Option("--prove", help="Simulate each finding as it is and mended, and show what it costs.")
+    ] = False,
     proofs: Annotated[Path, typer.Option(help="Folder for the scenarios of --prove.")] = Path("lint-proofs"),
     yang: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Also validate with yanglint against these models.")
     ] = None,
     export: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write static forwarding rows as tables for `route check`.")
-    ] = None,
-    scenario: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write a scenario of the fabric, to be simulated.")
     ] = None,
     quiet: Annotated[
         bool, typer.Option("--quiet", "-q", help="Print findings only, without notes and summary.")
@@ -100,15 +108,18 @@ def lint(
             raise typer.BadParameter("give device files or folders of them", param_hint="PATH")
         if write is not None and not fix:
             raise typer.BadParameter("give --fix as well", param_hint="--write")
-        report = engine.lint(paths, topology=topology, select=_codes(select), ignore=_codes(ignore))
-        _write_files(report, export, scenario)
+        report = engine.lint(
+            paths, topology=topology, select=_codes(select), ignore=_codes(ignore), release=sonic_release
+        )
+        if export is not None:
+            _export(report, export)
         if fix:
             _fix(report, paths, write)
     if not fix:
         _show(report, "json" if as_json else output, quiet)
     trouble = _validate(yang, report) if yang is not None else False
     if prove:
-        _prove(report, proofs)
+        _prove(report, proofs, as_text=output == "text" and not as_json)
     if report.findings or trouble:
         raise typer.Exit(NOT_DONE)
 
@@ -150,25 +161,11 @@ def _show(report: Any, form: Output, quiet: bool) -> None:
             print(output.summary(report))
 
 
-def _write_files(report: Any, tables: Path | None, scenario: Path | None) -> None:
-    """Writes the files of --export and --scenario."""
-    if tables is not None:
-        from pauseframe.lint.export import export
+def _export(report: Any, folder: Path) -> None:
+    from pauseframe.lint.export import export
 
-        rows = export(report.reading, tables)
-        say(f"{rows} rows; next: pauseframe route check {tables}/topology.graphml {tables}/tables.json")
-    if scenario is not None:
-        _save_scenario(report, scenario)
-
-
-def _save_scenario(report: Any, file: Path) -> None:
-    from pauseframe._files import write_text
-    from pauseframe.devices.simulate import scenario_of
-
-    if file.exists():
-        raise ValueError(f"{file} exists: name another file")
-    write_text(file, scenario_of(report.reading.fabric))
-    say(f"scenario: pauseframe run {file}")
+    rows = export(report.reading, folder)
+    say(f"{rows} rows; next: pauseframe route check {folder}/topology.graphml {folder}/tables.json")
 
 
 def _fix(report: Any, paths: list[Path], folder: Path | None) -> None:
@@ -190,16 +187,20 @@ def _fix(report: Any, paths: list[Path], folder: Path | None) -> None:
         say(f"note: {len(fixed.after.findings)} of {len(report.findings)} findings have no patch: {codes}")
 
 
-def _prove(report: Any, folder: Path) -> None:
-    from pauseframe.devices.files import shown
-    from pauseframe.lint.prove import prove
+def _prove(report: Any, folder: Path, *, as_text: bool) -> None:
+    from pauseframe._text import terminal_table
+    from pauseframe.lint.prove import AS_IS, MOST, prove
 
-    proofs = prove(report.findings, folder)
-    for proof in proofs:
-        what = proof.shown or "not shown by this scenario"
-        say(f"proof: {proof.code} {shown(proof.place)}: {what}: pauseframe run {proof.file}")
-    if not proofs:
-        say("proof: none of the findings has a scenario that shows its consequence")
+    proofs = prove(report, folder)
+    for proof in proofs if as_text else ():
+        runs = f": pauseframe run {proof.folder / AS_IS}" if proof.folder else ""
+        print(f"proof: {proof.code} {proof.place}: {proof.why or 'as it is, and ' + proof.change}{runs}")
+        if proof.rows:
+            rows = [(here.name, here.text, there.text) for here, there in proof.rows]
+            print_table(terminal_table("", "as it is", "mended", rows=rows))
+    if len(report.findings) > MOST:
+        say(f"note: {len(report.findings) - MOST} more findings were not simulated: choose some with --select")
+    say(f"proofs: {len(proofs)} findings in {folder / 'proofs.json'}")
 
 
 def _validate(models: Path, report: Any) -> bool:

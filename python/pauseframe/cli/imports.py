@@ -1,20 +1,38 @@
-"""The commands `import`: input files of other simulators and registers of cards become scenarios."""
+"""The commands `import`: input files of other simulators, registers of cards and device files become scenarios."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pauseframe.cli._common import AsJson, Force, name_file, out_option, refuse_existing, say
+from pauseframe.cli._common import (
+    AsJson,
+    Force,
+    name_file,
+    out_option,
+    print_json,
+    print_table,
+    refuse_existing,
+    say,
+)
+from pauseframe.cli._errors import wrong_values
 from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
+    from pauseframe.imports.fabric import ImportedFabric
     from pauseframe.imports.hpcc import Imported
 
+LoadName = Literal["roce", "storage", "tcp", "incast", "all-to-all"]
+"""Loads that `import fabric` can give to a scenario."""
+SHOWN = 20
+"""Maximum number of places with other values that the terminal shows; the file has all."""
+
 commands = PlainTyper()
-imports = commands.group("import", "Turn inputs of other simulators, and registers of cards, into scenarios.")
+imports = commands.group(
+    "import", "Turn configurations of a fabric, inputs of other simulators, and registers of cards into scenarios."
+)
 
 
 @imports.command(epilog="Example: pauseframe import hpcc mix/config.txt && pauseframe run mix/config.toml")
@@ -59,6 +77,62 @@ def mlxconfig(
     from pauseframe.imports.mlxconfig import read_dump
 
     _write(read_dump(dump, port), out or dump.with_suffix(".toml"), force=force, as_json=as_json)
+
+
+@imports.command(epilog="Example: pauseframe import fabric configs/ -o fabric.toml && pauseframe run fabric.toml")
+def fabric(
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Device files, or folders of them.")],
+    out: Annotated[Path, out_option("The scenario file, or a folder for scenario.toml.")] = Path("fabric.toml"),
+    load: Annotated[LoadName, typer.Option(help="What the hosts send.")] = "roce",
+    topology: Annotated[Path | None, typer.Option(help="Wiring: a topology file with the ports of both ends.")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a scenario of a fabric from the files that `lint` reads, under the devices' own names.
+
+    A table shows each field of the files as used, mapped, or not held by the simulator; below it, each port whose
+    value the scenario does not have.
+    """
+    from pauseframe._files import write_text
+    from pauseframe.devices import read_fabric
+    from pauseframe.imports.fabric import import_fabric
+
+    target = out if out.suffix == ".toml" else out / "scenario.toml"
+    refuse_existing(target, force)
+    with wrong_values():
+        reading = read_fabric(paths, topology=topology)
+        imported = import_fabric(reading, load=load, name=target.stem if out.suffix else out.name)
+    write_text(target, imported.toml)
+    if as_json:
+        account = imported.scope.account
+        print_json(
+            {
+                "out": str(target),
+                "fields": imported.rows,
+                "assumed": account.assumed,
+                "not_held": [one._asdict() for one in sorted(account.odd)],
+                "notes": reading.fabric.notes,
+            }
+        )
+        return
+    for note in reading.fabric.notes:
+        say(f"note: {note}")
+    _show_account(imported, target)
+    print(f"{target}; next: pauseframe run {target}")
+
+
+def _show_account(imported: ImportedFabric, target: Path) -> None:
+    from pauseframe._text import terminal_table
+
+    rows = [(row["key"], row["state"], f"{row['values']:,}", row["how"]) for row in imported.rows]
+    columns = [{"header": "field"}, {"header": "state"}, {"header": "values", "justify": "right"}, {"header": "as"}]
+    print_table(terminal_table(*columns, rows=rows))
+    account = imported.scope.account
+    lines = [*(f"assumed: {text}" for text in account.assumed), *(f"not held: {odd}" for odd in sorted(account.odd))]
+    for line in lines[:SHOWN]:
+        print(line)
+    if len(lines) > SHOWN:
+        print(f"... {len(lines) - SHOWN} more: the comments at the head of {target}")
 
 
 def _write(imported: Imported, target: Path, *, force: bool, as_json: bool) -> None:

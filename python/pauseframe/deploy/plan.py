@@ -15,7 +15,7 @@ from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as
 from pauseframe.devices.model import End
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Container, Iterator, Mapping
     from pathlib import Path
 
 
@@ -26,6 +26,8 @@ _NIC_OF = re.compile(r".+\.eth[0-9]+")
 SONIC_RELEASES = ("202311", "202405", "202411", "202505", "202511", "202605", "master", "next")
 """SONiC images that the files support; "next" has static layer 2 in CONFIG_DB (SONiC#2468, under review)."""
 NEWEST_RELEASE = "202605"
+FIRST_VLAN, LAST_VLAN = 100, 4094
+"""The VLAN that a plan's VLAN 1 is deployed as, and the last VLAN (IEEE 802.1Q)."""
 
 
 @dataclass(frozen=True)
@@ -198,10 +200,11 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
     if not graph.is_file():
         raise DeployError(f"there is no {shown(graph)}: give the folder that `pauseframe route plan` wrote")
     topology = load_topology(graph)
-    value = as_rows(_tables(folder, topology))
+    value, moved = _moved(as_rows(_tables(folder, topology)))
     plan, known = Plan(), inventory or Inventory()
     edges = json.loads(topology.write("node-link"))
     kinds = {node["id"]: node["kind"] for node in edges["nodes"]}
+    plan.notes += moved
     plan.switches = [name for name, kind in kinds.items() if kind == "switch"]
     names = _links(plan, kinds, edges["edges"], known, settings)
     for item in map(as_rows, as_list(value.get("lanes"))):
@@ -225,6 +228,26 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
     if settings.target == "sonic":
         _add_lanes(plan, known)
     return plan
+
+
+def _moved(value: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
+    """The tables with other VLAN numbers if they begin at VLAN 1, the default VLAN of switches, and a note about it.
+
+    Raises DeployError if there is no room for them.
+    """
+    vlans = sorted({int(as_text(as_rows(row)["vlan"])) for row in as_list(value.get("lanes"))})
+    if not vlans or vlans[0] > 1:
+        return dict(value), []
+    offset = FIRST_VLAN - vlans[0]
+    if vlans[-1] + offset > LAST_VLAN:
+        raise DeployError("VLAN 1 is the default VLAN of switches: plan again with --first-vlan 2")
+
+    def moved(rows: Json) -> Json:
+        return [{**row, "vlan": int(as_text(row["vlan"])) + offset} for row in map(as_rows, as_list(rows))]
+
+    after = {name: moved(rows) if name in {"rows", "lanes", "senders"} else rows for name, rows in value.items()}
+    note = f"VLAN 1 is the default VLAN of switches: VLAN {vlans[0]} to {vlans[-1]} of the plan are deployed as "
+    return after, [f"{note}{vlans[0] + offset} to {vlans[-1] + offset}"]
 
 
 def _add_lanes(plan: Plan, known: Inventory) -> None:
@@ -381,8 +404,6 @@ def _check_size(plan: Plan, settings: Settings) -> None:
         raise DeployError(
             f"the plan has {max(lanes) + 1} lanes, --priorities names {len(settings.priorities)}: one for each lane"
         )
-    if plan.vlans and min(plan.vlans) < 2:
-        raise DeployError("VLAN 1 is the default VLAN of switches: plan again with --first-vlan 100")
     if len(plan.vlans) > 200 or len(plan.hosts) > 60_000:
         raise DeployError(f"{len(plan.vlans)} VLANs of {len(plan.hosts)} hosts: addresses are for 200 of 60,000")
     if not plan.hosts:

@@ -150,8 +150,10 @@ def _queues(speeds: Mapping[str, int], settings: Settings) -> Tables:
                 f"{colour}_drop_probability": str(100 if tuned.mark_percent is None else tuned.mark_percent),
                 f"wred_{colour}_enable": "true",
             }
+    # Queue 0 does not mark: it also has traffic without ECN, which a marking queue drops (Judd, NSDI 2015, §7.1).
     queues = {
-        f"{port}|{n}": {"scheduler": "scheduler.pf", "wred_profile": f"PF_{speed}"}
+        f"{port}|{n}": {"scheduler": "scheduler.pf"}
+        | ({"wred_profile": f"PF_{speed}"} if n in settings.priorities else {})
         for port, speed in speeds.items()
         for n in sorted({0, *settings.priorities})
     }

@@ -393,10 +393,11 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A cable."""
+    """A cable; its length is that of the wiring file, the ports have the configured one."""
 
     a: End
     b: End
+    metres: float | None = None
 
     def ends(self) -> tuple[tuple[End, End], tuple[End, End]]:
         """Both (end, other end) pairs of the link."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pauseframe._kinds import kind_of
-from pauseframe.devices import linux, sonic, wiring
+from pauseframe.devices import linux, netbox, sonic, wiring
 from pauseframe.devices.files import DeviceFileError, parse_json, read_text, shown
 from pauseframe.devices.model import Fabric, FdbRow, LookupRow
 from pauseframe.devices.sonic_db import ConfigDb, documents, looks_like_config_db
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_FILES = 20_000
 SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy.json"}
 """Files that this program writes and that belong to no device."""
-READ = {".json", ".xml", ".ini", ".network", ".netdev"}
+READ = {".json", ".xml", ".ini", ".network", ".netdev", ".csv"}
 
 __all__ = ["DeviceFileError", "Reading", "read_fabric"]
 
@@ -35,6 +35,8 @@ class Reading:
     malformed: list[tuple[str, str]] = field(default_factory=list)
     """Faults as (file, fault), for files of which the remainder was read."""
     files: int = 0
+    release: str | None = None
+    """The SONiC release whose models the rows are checked against."""
     _wires: list[wiring.Wire] = field(default_factory=list)
     _unread: list[Path] = field(default_factory=list)
     """Files in the folders of devices that no reader knows."""
@@ -45,7 +47,7 @@ class Reading:
     """For each file or folder name, the name that the device gives itself."""
 
 
-WANTED = "config_db.json files, pg_profile_lookup.ini, minigraph.xml, lldp.json, or folders of `collect.sh`"
+WANTED = "config_db.json, pg_profile_lookup.ini, minigraph.xml, lldp.json, cables of NetBox, or folders of `collect.sh`"
 
 
 def _refuse_other_kinds(path: Path) -> None:
@@ -131,9 +133,20 @@ def _read_file(path: Path, reading: Reading) -> None:
         rows, wrong = sonic.lookup_rows(text)
         reading.malformed += [(source, line) for line in wrong]
         reading._lookups.append((path, rows))
+    elif suffix == ".csv":
+        _read_csv(text, source, reading)
     else:
         _read_json(path, text, reading)
     reading.files += 1
+
+
+def _read_csv(text: str, source: str, reading: Reading) -> None:
+    wires = netbox.of_csv(text, source)
+    if wires is None:
+        reading.fabric.notes.append(f"{shown(source)}: no cables of NetBox: left out")
+        reading.files -= 1
+    else:
+        reading._wires += wires
 
 
 def _read_json(path: Path, text: str, reading: Reading) -> None:
@@ -145,6 +158,8 @@ def _read_json(path: Path, text: str, reading: Reading) -> None:
     name = sonic.name_of_file(path)
     if (wires := wiring.of_lldp(value, name, str(path))) is not None:
         reading._wires += wires
+    elif (cables := netbox.of_json(value, str(path))) is not None:
+        reading._wires += cables
     elif (rows := sonic.static_fdb(value)) is not None:
         reading._fdbs.append((name, rows))
     elif (loaded := sonic.no_flooding(value, str(path))) is not None:
@@ -156,7 +171,7 @@ def _read_json(path: Path, text: str, reading: Reading) -> None:
     elif isinstance(value, dict) and not value:
         _add_switch(ConfigDb(str(path)), name, reading, (path, name))
     else:
-        known = "CONFIG_DB, lldpctl -f json0, swssconfig FDB_TABLE"
+        known = "CONFIG_DB, lldpctl -f json0, swssconfig FDB_TABLE, cables of NetBox"
         reading.fabric.notes.append(f"{shown(path)}: none of what is read ({known}): left out")
         reading.files -= 1
 

@@ -22,6 +22,8 @@ class Wire(NamedTuple):
     other_port: str
     source: str = ""
     """The file; empty for a table of CONFIG_DB."""
+    metres: float | None = None
+    """Length of the cable, if the file of the wiring gives it."""
 
 
 def of_minigraph(text: str, source: str) -> list[Wire]:
@@ -130,7 +132,7 @@ def connect(fabric: Fabric, wires: list[Wire]) -> None:
         a, b = resolve_end(fabric, wire.device, wire.port), resolve_end(fabric, wire.other, wire.other_port)
         if a != b and a not in used and b not in used:
             used |= {a: (b, wire.source), b: (a, wire.source)}
-            fabric.links.append(Link(a, b))
+            fabric.links.append(Link(a, b, wire.metres))
         elif wire.source:
             for end, far in ((a, b), (b, a)):
                 first, source = used.get(end, (far, ""))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.read import Reading, read_fabric
+from pauseframe.devices.sonic_models import RELEASES
 from pauseframe.lint.finding import RULES, Finding, Rule, Severity
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 _MODULES = (
     "schema",
+    "release",
     "buffers",
     "pools",
     "maps",
@@ -55,14 +57,20 @@ def lint(
     topology: Path | None = None,
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
+    release: str | None = None,
 ) -> Report:
     """Reads device files and runs the rules.
 
-    `select` and `ignore` are codes of rules or beginnings of codes; the longer prefix decides, as in ruff. Raises
-    DeviceFileError for an unreadable file, ValueError for a code that matches no rule.
+    `select` and `ignore` are codes of rules or beginnings of codes; the longer prefix decides, as in ruff. `release` is
+    a SONiC release, as in `sonic_models.RELEASES`. Raises DeviceFileError for an unreadable file, ValueError for a code
+    that matches no rule, or an unknown release.
     """
+    if release is not None and release not in RELEASES:
+        raise ValueError(f"{release!r} is no SONiC release with known models: {', '.join(RELEASES)}")
     chosen = choose(rules(), list(select), list(ignore))
-    return judge(read_fabric(paths, topology=topology), chosen)
+    reading = read_fabric(paths, topology=topology)
+    reading.release = release
+    return judge(reading, chosen)
 
 
 def judge(reading: Reading, chosen: Sequence[Rule] | None = None) -> Report:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pauseframe.devices.model import Place
     from pauseframe.devices.read import Reading
-    from pauseframe.lint.prove import Consequence
+    from pauseframe.lint.circle import Circle
 
 
 class Severity(StrEnum):
@@ -54,8 +54,8 @@ class Finding:
     detail: str = ""
     """The calculation behind the message."""
     patch: tuple[PatchOperation, ...] = ()
-    consequence: Consequence | None = None
-    """The consequence that `--prove` simulates."""
+    circle: Circle | None = None
+    """The deadlock that `--prove` simulates."""
 
     @property
     def places(self) -> tuple[Place, ...]:

@@ -111,7 +111,6 @@ def _plain(finding: Finding, locator: Locator) -> dict[str, Value]:
         "instead": finding.instead,
         "sources": list(known.sources),
         "fixable": bool(finding.patch),
-        "provable": finding.consequence is not None,
     }
 
 

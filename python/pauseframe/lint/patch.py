@@ -25,11 +25,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from pauseframe.devices.model import Place
+    from pauseframe.devices.read import Reading
     from pauseframe.devices.sonic_db import ConfigDb, Row
     from pauseframe.lint.finding import Finding, PatchOperation
 
 ROUNDS = 6
 """Maximum number of rounds. The longest chain known has four: group, profile, headroom, pool."""
+
+BUFFERS = "PF01"
+"""Rules about profiles, headroom and pools: a change of one may require a change of another."""
 
 TRIES = 8
 """Maximum number of findings whose patch is left out alone; then all patches of a device are."""
@@ -77,6 +81,16 @@ def fix(report: Report) -> Fix:
     first, last = report.reading.databases, after.reading.databases
     patches = {name: list(_difference(first[name], last[name])) for name in sorted(first)}
     return Fix({name: steps for name, steps in patches.items() if steps}, after, _new(report, after))
+
+
+def patched(report: Report, finding: Finding) -> Reading:
+    """The reading with the patch of one finding, and what the patch requires of buffers; the same if it has none."""
+    others = {_cause(other) for other in report.findings if other.place != finding.place or other.code != finding.code}
+    alone = Report(report.reading, [rule for rule in report.rules if rule.code.startswith(BUFFERS)], [finding])
+    changed = _round(alone, set())
+    if not changed:
+        return report.reading
+    return _rounds(judge(reread(report.reading, changed), alone.rules), others).reading
 
 
 def _cause(finding: Finding) -> Cause:

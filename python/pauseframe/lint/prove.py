@@ -1,242 +1,267 @@
-"""`--prove`: builds and runs the smallest scenario that shows the consequence of a finding.
+"""`--prove`: simulates the fabric with a finding and without it, and shows what the finding costs.
 
-A consequence is a scenario and a sentence about its summary that must hold: bytes lost, a deadlock, traffic blocked by
-a storm, pauses without marks.
+The scenario is that of `import fabric`, cut to the device of the finding with its neighbours as hosts, so that values
+that the simulator holds once for all switches are those of this device, and of the port of the finding. Findings about
+a link or a port channel are simulated in the whole fabric.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import json
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe._files import write_text
-from pauseframe.headroom import LIGHT, reaction_quanta
-from pauseframe.scenario import Scenario
-from pauseframe.scenario.tables import (
-    Custom,
-    Dumbbell,
-    Flow,
-    Flows,
-    HeadroomPool,
-    Host,
-    Link,
-    NoMarker,
-    NToOne,
-    Pfc,
-    Routing,
-    Shared,
-    SlowReceiver,
-    Step,
-    Switch,
-    Transport,
-)
+from pauseframe.devices.files import shown
+from pauseframe.imports.fabric import scenario as scenarios
+from pauseframe.imports.fabric import switches
+from pauseframe.imports.fabric.scope import scope_of
+from pauseframe.imports.fabric.through import through
+from pauseframe.imports.fabric.traffic import lossless_code_points
+from pauseframe.lint.circle import TABLES
+from pauseframe.lint.cost import Measure, measures
+from pauseframe.lint.mend import mended
+from pauseframe.lint.place import ends_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from pauseframe.devices.model import End
+    from pauseframe.devices.read import Reading
+    from pauseframe.imports.fabric.scenario import ImportedFabric
+    from pauseframe.imports.fabric.through import Kind
+    from pauseframe.imports.fabric.traffic import CodePoint
+    from pauseframe.lint.engine import Report
     from pauseframe.lint.finding import Finding
-    from pauseframe.types import Summary
+
+LINKS = ("PF050", "PF055", "PF056", "PF059", "PF080", "PF081", "PF082")
+"""Findings that are simulated in the whole fabric."""
+MIXED = ("PF025", "PF026", "PF027")
+CONTROLLED = ("PF030", "PF031", "PF033", "PF034")
+STORMS = ("PF040", "PF041", "PF042")
+TCP = ("PF035", "PF070", "PF071")
+MOST = 40
+"""Maximum number of findings that are simulated."""
+TRIES = 8
+"""Maximum number of pairs of runs of a finding."""
+NAMED: dict[str, tuple[str, ...]] = {
+    "PF01": ("packets lost",),
+    "PF02": ("packets lost", "pauses", "ECN marks", "slowest flow"),
+    "PF03": ("ECN marks", "pauses", "packets lost"),
+    "PF05": ("packets lost", "links down"),
+    "PF08": ("links down",),
+    "PF04": ("storms", "packets lost"),
+    "": ("packets lost", "pauses", "flows finished", "slowest flow"),
+}
+"""The quantities that findings name, by the first letters of their codes: the search for a difference ends at one."""
+NO_KEY = "the scenarios with and without it are equal: the simulator has no key for this value, or it changes nothing"
+NOTHING = "no difference measured"
+AS_IS, MENDED = "as-is.toml", "mended.toml"
 
 
-@dataclass(frozen=True, slots=True)
-class Consequence:
-    """A scenario (TOML), and a function that describes its run, or returns None if the consequence did not occur."""
-
-    kind: str
-    scenario: str
-    shown_by: Callable[[Summary], str | None]
-    files: tuple[tuple[str, str], ...] = ()
-    """Files that the scenario needs: (name, text)."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass
 class Proof:
-    """The result of simulating a consequence."""
+    """The result of simulating a finding: what differs between the two runs, or why nothing does."""
 
     code: str
     place: str
-    file: Path
-    shown: str | None
+    change: str
+    """What the mended side changes."""
+    why: str = ""
+    """The reason if nothing was run or nothing differs."""
+    folder: Path | None = None
+    rows: list[tuple[Measure, Measure]] = field(default_factory=list)
+    """Measures that differ: as it is, mended."""
 
 
-def _loss(summary: Summary) -> str | None:
-    reasons = summary["drops_by_reason"]
-    lost = {name: count for name, count in reasons.items() if count}
-    return f"{summary['drops']} packets lost ({', '.join(lost)})" if lost else None
+class ProofRow(TypedDict):
+    """A proof in proofs.json."""
+
+    code: str
+    place: str
+    change: str
+    why: str
+    folder: str
+    differences: dict[str, dict[str, float | str]]
 
 
-def short_headroom(speed: int, cable: float, mtu: int, headroom: int) -> Consequence:
-    """Four hosts send through one port with the headroom, cable and speed of the finding. `speed` in Mb/s."""
-    mtu = min(max(mtu, 576), 9216)
-    xoff = max(100_000, 40 * mtu)
-    burst = max(2_000_000, 40 * xoff, speed * 20)
-    scenario = Scenario(
-        name="short-headroom",
-        stop="200 ms",
-        topology=Dumbbell(4, 1, link=Link(f"{speed} Mbps", _delay(cable))),
-        transport=_bolt(f"{burst} B", f"{2 * burst} B"),
-        host=Host(mtu=f"{mtu} B"),
-        switch=Switch(
-            buffer=f"{2 * xoff + headroom + 2_000_000} B",
-            marker=NoMarker(),
-            pfc=Pfc(xoff=f"{xoff} B", headroom=f"{headroom} B", reaction=_reaction(speed)),
-        ),
-        workload=[NToOne(f"{burst} B", senders=4)],
+@dataclass(frozen=True)
+class Pair:
+    """The two scenarios of a finding."""
+
+    as_is: ImportedFabric
+    mended: ImportedFabric
+
+    @property
+    def differ(self) -> bool:
+        """True if a key of the scenarios differs, not just their comments."""
+        return _keys(self.as_is) != _keys(self.mended)
+
+
+def _keys(imported: ImportedFabric) -> list[str]:
+    lines = (line.partition("  # ")[0] for line in imported.toml.splitlines() if not line.startswith("#"))
+    return [line for line in lines if line and not line.startswith("name = ")]
+
+
+Runs = dict[tuple[str, ...], tuple[list[dict[str, Measure]], str]]
+"""The measures of each pair of scenarios: several findings often have one."""
+
+
+def prove(report: Report, folder: Path) -> list[Proof]:
+    """Simulates the first findings, at most `MOST`, and keeps the scenarios and proofs.json in `folder`."""
+    runs: Runs = {}
+    proofs = [proof_of(report, finding, folder / f"{finding.code}-{i}", runs) for i, finding in _numbered(report)]
+    rows = [_row(proof) for proof in proofs]
+    write_text(folder / "proofs.json", json.dumps(rows, indent=1) + "\n")
+    return proofs
+
+
+def _numbered(report: Report) -> Iterator[tuple[int, Finding]]:
+    yield from enumerate(report.findings[:MOST], 1)
+
+
+def _row(proof: Proof) -> ProofRow:
+    differences: dict[str, dict[str, float | str]] = {
+        here.name: {"as_is": here.value, "mended": there.value, "as_is_text": here.text, "mended_text": there.text}
+        for here, there in proof.rows
+    }
+    return ProofRow(
+        code=proof.code,
+        place=proof.place,
+        change=proof.change,
+        why=proof.why,
+        folder=str(proof.folder or ""),
+        differences=differences,
     )
-    return Consequence("loss", scenario.to_toml(), _loss)
 
 
-def short_pool(speed: int, needs: Sequence[int], pool: int) -> Consequence:
-    """One host per group of the pool, at most 16, all paused at once. `speed` is in Mb/s, `needs` and `pool` in bytes.
-
-    The hosts react so late that after the pause each still sends as much as its group's headroom.
-    """
-    needs = needs[:16]
-    burst = max(4_000_000, 20 * needs[0])
-    share = pool * len(needs)
-    scenario = Scenario(
-        name="short-pool",
-        stop="200 ms",
-        topology=Dumbbell(len(needs), 1, link=_near(speed)),
-        transport=_bolt(f"{burst} B", f"{2 * burst} B"),
-        switch=Switch(
-            buffer=Shared(size=f"{share + 8_000_000} B", alpha=0.05),
-            marker=NoMarker(),
-            pfc=Pfc(
-                headroom=f"{needs[0]} B",
-                headroom_pool=HeadroomPool(size=f"{pool} B"),
-                reaction=f"{max(1, min(1_000_000, needs[0] * 6400 // speed))} ns",
-            ),
-        ),
-        workload=[NToOne(f"{burst} B", senders=len(needs))],
-    )
-    return Consequence("loss", scenario.to_toml(), _loss)
-
-
-def _bolt(window: str, receive: str, *, lossless: bool | None = None) -> Transport:
-    return Transport(preset="tcp_bolt", initial_window=window, receive_window=receive, lossless=lossless)
+def proof_of(report: Report, finding: Finding, folder: Path, runs: Runs) -> Proof:
+    """Simulates one finding as it is and mended; a deadlock alone, because no patch is known."""
+    if finding.circle is not None:
+        return _deadlock(finding, folder)
+    proof = Proof(finding.code, shown(finding.place), "")
+    cure = mended(report, finding)
+    if cure is None:
+        proof.why = "no cure is known that could be simulated"
+        return proof
+    after, change = cure
+    proof.change, proof.why = shown(change), NO_KEY
+    for pair, why in _pairs(report.reading, after, finding):
+        if pair is None:
+            proof.why = why
+            continue
+        key = (*_keys(pair.as_is), "", *_keys(pair.mended))
+        if key not in runs:
+            runs[key] = _measured(pair, folder)
+        found, refused = runs[key]
+        rows = [(found[0][name], found[1][name]) for name in found[0] if _differs(*(one[name] for one in found))]
+        named = {here.name for here, _ in rows} & {*NAMED.get(finding.code[:4], NAMED[""])}
+        if named or not proof.rows:
+            proof.folder, proof.rows, proof.why = folder, rows, refused or ("" if rows else NOTHING)
+            _keep(pair, folder)
+        if named:
+            break
+    return proof
 
 
-def _near(speed: int) -> Link:
-    return Link(f"{speed} Mbps", "500 ns")
+def _keep(pair: Pair, folder: Path) -> None:
+    for name, imported in ((AS_IS, pair.as_is), (MENDED, pair.mended)):
+        write_text(folder / name, imported.toml)
 
 
-def _delay(cable: float) -> str:
-    return f"{max(1, round(cable * 1e9 / LIGHT))} ns"
-
-
-def _reaction(speed: int) -> str:
-    return f"{max(1, round(reaction_quanta(speed) * 512e3 / speed))} ns"
-
-
-def lossy_class(speed: int) -> Consequence:
-    """Losses of lossless TCP-Bolt traffic in a switch's lossy class. `speed` in Mb/s."""
-    scenario = Scenario(
-        name="lossy-class",
-        stop="200 ms",
-        topology=Dumbbell(8, 1, link=_near(speed)),
-        transport=_bolt("2 MB", "4 MB", lossless=False),
-        switch=Switch(buffer="500 KB", marker=NoMarker()),
-        workload=[NToOne("2 MB", senders=8)],
-    )
-    return Consequence("loss", scenario.to_toml(), _loss)
-
-
-def late_marks(speed: int) -> Consequence:
-    """A marking threshold above the pause threshold of one port. `speed` in Mb/s."""
-
-    def shown(summary: Summary) -> str | None:
-        unmarked = summary["pfc_pauses"] > 0 and summary["ecn_marks"] == 0
-        return f"{summary['pfc_pauses']} pauses and not one mark" if unmarked else None
-
-    scenario = Scenario(
-        name="late-marks",
-        stop="20 ms",
-        topology=Dumbbell(4, 1, link=_near(speed)),
-        transport=_bolt("2 MB", "4 MB"),
-        switch=Switch(buffer="4 MB", marker=Step("3 MB"), pfc=Pfc(xoff="100 KB")),
-        workload=[NToOne("2 MB", senders=4)],
-    )
-    return Consequence("late marks", scenario.to_toml(), shown)
-
-
-def pause_storm(speed: int) -> Consequence:
-    """A host that reads almost nothing, and a neighbour's flow blocked behind it. `speed` in Mb/s."""
-
-    def shown(summary: Summary) -> str | None:
-        stuck = summary["flows_total"] - summary["flows_finished"]
-        return f"{stuck} flows stand still after {summary['pfc_pauses']} pauses" if stuck > 1 else None
-
-    later = f"{max(2000, 64_000_000 // speed)} us"
-    scenario = Scenario(
-        name="pause-storm",
-        stop="20 ms",
-        topology=Dumbbell(2, 2, link=_near(speed)),
-        transport=_bolt("4 MB", "8 MB"),
-        switch=Switch(buffer="1 MB"),
-        host=Host(slow_receivers=[SlowReceiver("r0", "1 Mbps", buffer="128 KB")]),
-        workload=[Flows([Flow("l0", "r0", "4 MB"), Flow("l1", "r1", "4 MB", start=later)])],
-    )
-    return Consequence("storm", scenario.to_toml(), shown)
-
-
-def circle(hops: Sequence[tuple[str, str]], speed: int) -> Consequence:
-    """A ring of the switches whose buffers wait for each other; each flow crosses two links of the ring.
-
-    `hops` lists (switch, its egress port) in the order of waiting.
-    """
-
-    def shown(summary: Summary) -> str | None:
-        return f"{summary['deadlocks']} deadlock, nothing moves any more" if summary["deadlocks"] else None
-
-    count = max(len(hops), 3)
-    names = [f"r{i}" for i in range(count)]
-    links = [(f"h{i}", name) for i, name in enumerate(names)]
-    links += [(name, names[(i + 1) % count]) for i, name in enumerate(names)]
-    # Ports have the order of the links: eth1 leads to the switch's host, the next two ports to the ring.
-    onward = ["eth2", *["eth3"] * (count - 1)]
-    rows = [
-        f"{name},1,h{to},{'eth1' if at == to else onward[at]}" for to in range(count) for at, name in enumerate(names)
-    ]
-    tables = "\n".join(["vlan,lane", "1,0", "", "switch,vlan,destination,port", *rows, ""])
-    about = "\n".join(
-        f"# {names[i]} stands for {_plain(hop[0])}, egress {_plain(hop[1])}" for i, hop in enumerate(hops)
-    )
-    scenario = Scenario(
-        name="circle",
-        stop="20 ms",
-        transport=_bolt("4 MB", "8 MB"),
-        switch=Switch(buffer="100 KB", marker=NoMarker(), pfc=Pfc(xoff="40 KB")),
-        routing=Routing("plan", path="circle-tables.csv"),
-        topology=Custom([f"h{i}" for i in range(count)], names, links, link=_near(speed)),
-        workload=[Flows([Flow(f"h{i}", f"h{(i + 2) % count}", "6 MB") for i in range(count)])],
-    )
-    return Consequence("deadlock", f"{scenario.to_toml()}\n{about}\n", shown, (("circle-tables.csv", tables),))
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"[^\w.:|#/@ -]", "?", text)
-
-
-def prove(findings: Sequence[Finding], folder: Path, *, most: int = 20) -> list[Proof]:
-    """Runs the scenarios of findings, one per rule and scenario, and keeps them in `folder`."""
+def _deadlock(finding: Finding, folder: Path) -> Proof:
     from pauseframe.run import run
 
-    proofs: list[Proof] = []
-    ran: dict[str, tuple[Path, str | None]] = {}
-    for finding in findings:
-        what = finding.consequence
-        if what is None or (what.scenario not in ran and len(ran) >= most):
+    assert finding.circle is not None
+    write_text(folder / TABLES, finding.circle.tables)
+    summary = run(write_text(folder / AS_IS, finding.circle.scenario), progress=False).summary
+    proof = Proof(finding.code, shown(finding.place), "", folder=folder)
+    stuck = summary["flows_total"] - summary["flows_finished"]
+    if summary["deadlocks"]:
+        proof.why = f"{summary['deadlocks']} deadlock: {stuck} of {summary['flows_total']} flows never end"
+    else:
+        proof.why = "no deadlock with this load"
+    return proof
+
+
+def _measured(pair: Pair, folder: Path) -> tuple[list[dict[str, Measure]], str]:
+    """The measures of both runs; of none if the simulator refuses a scenario."""
+    from pauseframe._core import ScenarioError
+    from pauseframe.run import run
+
+    found = []
+    for name, imported in ((AS_IS, pair.as_is), (MENDED, pair.mended)):
+        try:
+            found.append(measures(run(imported.toml, progress=False), imported.scope))
+        except ScenarioError as error:
+            return [{}, {}], f"the simulator refuses {folder / name}: {shown(str(error).splitlines()[0])}"
+    return found, ""
+
+
+def _differs(here: Measure, there: Measure) -> bool:
+    """True if the values differ by more than the times of two equal flows do."""
+    return abs(here.value - there.value) > 0.001 * max(abs(here.value), abs(there.value))
+
+
+def _pairs(before: Reading, after: Reading, finding: Finding) -> Iterator[tuple[Pair | None, str]]:
+    """The scenarios with and without a finding that differ, for each of its ports and each lossless code point.
+
+    (None, reason) if a pair cannot be made.
+    """
+    codes: list[CodePoint | None] = [*lossless_code_points(after.fabric)]
+    ends: list[End | None] = [*ends_of(before.fabric, finding)] or [None]
+    sides = [
+        (focus, code, own_headroom)
+        for focus in ends
+        for code in codes or [None]
+        for own_headroom in (False, True)  # one headroom for all ports of the device is the coarser scenario
+    ]
+    made = 0
+    for side in sides:
+        try:
+            pair = _built(before, after, finding, side)
+        except ValueError as error:
+            yield None, str(error)
             continue
-        if what.scenario not in ran:
-            target = folder / f"{finding.code}-{len(ran) + 1}"
-            for name, text in what.files:
-                write_text(target / name, text)
-            file = write_text(target / "scenario.toml", what.scenario)
-            summary = run(file, progress=False).summary
-            ran[what.scenario] = (file, what.shown_by(summary))
-        file, shown = ran[what.scenario]
-        proofs.append(Proof(finding.code, str(finding.place), file, shown))
-    return proofs
+        if pair.differ and made < TRIES:
+            made += 1
+            yield pair, ""
+
+
+def _built(before: Reading, after: Reading, finding: Finding, side: tuple[End | None, CodePoint | None, bool]) -> Pair:
+    focus, code, own_headroom = side
+    if focus is None:
+        raise ValueError("no port of the finding is wired to another device")
+    device = "" if finding.code in LINKS else focus.device
+    scopes = [scope_of(one.fabric, device=device, focus=focus, own_headroom=own_headroom) for one in (before, after)]
+    classes = switches.classes_of(scopes[1], code)
+    work = through(scopes[1], focus, classes, switches.mtu_of(scopes[1]), _gap(before, after, focus, finding))
+    made = [
+        scenarios.build(reading, scope, code, work.load(_kind(finding.code)), name=f"{finding.code} {side}")
+        for reading, scope, side in zip((before, after), scopes, ("as it is", "mended"), strict=True)
+    ]
+    return Pair(made[0], made[1])
+
+
+def _kind(code: str) -> Kind:
+    kinds: tuple[tuple[Kind, tuple[str, ...]], ...] = (
+        ("controlled", CONTROLLED),
+        ("across", LINKS),
+        ("mixed", MIXED),
+        ("storm", STORMS),
+        ("tcp", TCP),
+    )
+    return next((kind for kind, codes in kinds if code in codes), "burst")
+
+
+def _gap(before: Reading, after: Reading, focus: End, finding: Finding) -> tuple[int, int] | None:
+    """Length of a storm and of the gap after it, in ms: one watchdog takes the gap for the end, the other does not."""
+    ports = [reading.fabric.port(focus) for reading in (before, after)]
+    dogs = [port.watchdog for port in ports if port is not None and port.watchdog is not None]
+    if finding.code != "PF040" or len(dogs) < 2:
+        return None
+    poll = before.fabric.switches[focus.device].watchdog_poll or 0
+    short, long = sorted(dog.restoration or 0 for dog in dogs)
+    detection = max(dog.detection or 0 for dog in dogs)
+    return detection + 2 * poll + 100, (short + long + poll) // 2

@@ -31,6 +31,17 @@ def classes_of(switch: Switch, port: Port, priority: int) -> set[int] | None:
     return None if found is None else {tc for tc, queue in found.items() if queue == queue_of(switch, port, priority)}
 
 
+def best_effort_queues(switch: Switch, port: Port) -> set[int]:
+    """The queues of DSCP 0 and 802.1p 0, by the maps that the port has; queue 0 if it has none."""
+    points = {
+        (switch.mapped(kind, name) or {}).get(0, 0)
+        for kind in ("dscp_to_tc", "dot1p_to_tc")
+        if (name := getattr(port.qos, kind))
+    }
+    queues = switch.mapped("tc_to_queue", port.qos.tc_to_queue) or {}
+    return {queues.get(point, 0) for point in points or {0}}
+
+
 def lossless_code_points(switch: Switch, port: Port, kind: str) -> frozenset[int] | None:
     """DSCP (`dscp_to_tc`) or 802.1p (`dot1p_to_tc`) values that map to a paused priority; None if unknown."""
     name = getattr(port.qos, kind)

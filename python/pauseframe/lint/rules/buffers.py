@@ -11,7 +11,6 @@ from pauseframe.devices.files import shown
 from pauseframe.devices.model import DEFAULT_MTU, BufferProfile, Fabric, Place, Port, Switch
 from pauseframe.headroom import FRAME, AnnexO, annex_o
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
-from pauseframe.lint.prove import short_headroom
 from pauseframe.lint.subject import group_of, lossless_code_points, lossless_mtus, lossless_queues
 
 if TYPE_CHECKING:
@@ -97,7 +96,6 @@ def check_headroom(reading: Reading) -> Iterator[Finding]:
                 safe = annex_o(port.speed, cable, max_frame=frame, lossless=len(port.lossless), behind=behind).total
                 instead = f"xoff of at least {safe}, for the slowest legal peer"
                 patch = _bigger(switch, port, group, safe)
-                consequence = short_headroom(port.speed, cable, mtu or _IN_DOUBT, have)
                 yield Finding(
                     _place(switch, port, group),
                     message,
@@ -105,7 +103,6 @@ def check_headroom(reading: Reading) -> Iterator[Finding]:
                     detail=f"{mtu or _IN_DOUBT} B packets: {_terms(need)}",
                     severity=severity,
                     patch=patch,
-                    consequence=consequence,
                 )
                 break
 
@@ -159,9 +156,6 @@ def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
                 f"a paused priority has no headroom: {message}",
                 f"bind it to {shown(name)}" if name else "bind it to a profile with xoff",
                 patch=patch,
-                consequence=short_headroom(
-                    port.speed or 10_000, port.cable or 0.0, switch.lossless_mtu or _IN_DOUBT, 0
-                ),
             )
 
 
@@ -567,7 +561,6 @@ def check_lookup(reading: Reading) -> Iterator[Finding]:
                 Place(switch.name, "CABLE_LENGTH", port.name),
                 f"no row for {port.speed} Mb/s and {port.cable:g}m in {shown(switch.lookup_source)}",
                 instead,
-                consequence=short_headroom(port.speed or 10_000, port.cable or 0.0, _IN_DOUBT, 0),
             )
 
 

@@ -9,7 +9,6 @@ from pauseframe.devices.files import shown
 from pauseframe.devices.model import DEFAULT_MTU, PRIORITIES, QOS_MAPS, End, Host, Link, Nic, Place, Port, Switch
 from pauseframe.devices.wiring import resolve_end
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
-from pauseframe.lint.prove import lossy_class
 from pauseframe.lint.subject import lossless_code_points
 
 if TYPE_CHECKING:
@@ -122,7 +121,6 @@ def check_pauses(reading: Reading) -> Iterator[Finding]:
                 f'"{both}" at both ends (missing at {shown(str(lacking))})',
                 other,
                 patch=_paused_alike(link, (a, b), usual),
-                consequence=lossy_class(a.speed or 10_000),
             )
     for link, nic, port, end in _nics(reading):
         if nic.pfc is not None and nic.pfc != port.lossless:
@@ -132,7 +130,6 @@ def check_pauses(reading: Reading) -> Iterator[Finding]:
                 f"the NIC pauses {here}, the switch {there}",
                 "the same priorities at both ends",
                 _other(link, end, "PORT_QOS_MAP"),
-                consequence=lossy_class(port.speed or 10_000),
             )
 
 
@@ -185,7 +182,6 @@ def check_maps(reading: Reading) -> Iterator[Finding]:
                 f"map it in {shown(where[0].name)} {table} {shown(where[1])} as the other does",
                 Place(two.name, table, names[1], str(code)),
                 patch=tuple(_as_most_map(reading, kind, (one, names[0]), (two, names[1]), differing)),
-                consequence=lossy_class(a.speed or 10_000),
             )
 
 

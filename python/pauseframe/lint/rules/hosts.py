@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pauseframe.devices.model import Place
 from pauseframe.lint.finding import Finding, Severity, rule
-from pauseframe.lint.prove import lossy_class
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,7 +34,6 @@ def check_ecn(reading: Reading) -> Iterator[Finding]:
                 Place(host.name, "sysctl", "net.ipv4.tcp_ecn"),
                 "tcp_ecn is 0 and DCTCP is in use",
                 "net.ipv4.tcp_ecn = 1",
-                consequence=lossy_class(10_000),
             )
 
 
@@ -100,7 +98,6 @@ def check_egress(reading: Reading) -> Iterator[Finding]:
                         f"VLAN {own.id} sends priority {', '.join(map(str, sorted(points)))}, its lane is "
                         f"{', '.join(map(str, sorted(wanted)))}",
                         f"egress-qos-map 0:{min(wanted)}",
-                        consequence=lossy_class(nic.speed or 10_000),
                     )
 
 

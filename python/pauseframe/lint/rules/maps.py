@@ -8,8 +8,14 @@ from typing import TYPE_CHECKING
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import QOS_MAPS, Place, Port, Switch
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
-from pauseframe.lint.prove import lossy_class
-from pauseframe.lint.subject import classes_of, group_of, lossless_code_points, lossless_queues, queue_of
+from pauseframe.lint.subject import (
+    best_effort_queues,
+    classes_of,
+    group_of,
+    lossless_code_points,
+    lossless_queues,
+    queue_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -59,7 +65,6 @@ def check_groups(reading: Reading) -> Iterator[Finding]:
                     f"which pauses nobody (port {shown(port.name)} and those with the same maps)",
                     f'"{tc}": "{group}"',
                     patch=(PatchOperation(table, row, str(tc), str(group)),) if row else (),
-                    consequence=lossy_class(port.speed or 10_000),
                 )
     yield from seen.values()
 
@@ -91,7 +96,6 @@ def check_bound(reading: Reading) -> Iterator[Finding]:
                     f"no {field}, {sum(named.values())} other ports have one",
                     f'"{shown(usual)}"',
                     patch=(PatchOperation("PORT_QOS_MAP", port.qos.key, field, usual),),
-                    consequence=lossy_class(port.speed or 10_000),
                 )
         yield from _lacking_classes(switch, ports)
 
@@ -139,7 +143,7 @@ def check_reachable(reading: Reading) -> Iterator[Finding]:
             severity = Severity.warning if _gets_something(switch, port) else Severity.error
             if not classes:
                 message = f"priority {priority} stops queue {queue_of(switch, port, priority)}, no class uses that"
-                yield Finding(place, message, severity=severity, consequence=lossy_class(port.speed or 10_000))
+                yield Finding(place, message, severity=severity)
                 continue
             maps = [
                 switch.mapped(kind, name) for kind in ("dscp_to_tc", "dot1p_to_tc") if (name := getattr(port.qos, kind))
@@ -158,7 +162,6 @@ def check_reachable(reading: Reading) -> Iterator[Finding]:
                     f"no code point maps to class {tc}, so none gets into paused priority {priority}",
                     f'"{priority}": "{tc}" for the code points of lossless traffic',
                     severity=severity,
-                    consequence=lossy_class(port.speed or 10_000),
                 )
 
 
@@ -194,7 +197,6 @@ def check_hosts(reading: Reading) -> Iterator[Finding]:
                 f"DSCP {listed}: lossless at the host, lossy at {shown(str(b))}",
                 f"one of DSCP {', '.join(map(str, sorted(safe)[:8])) or 'none'}, or another map at the switch",
                 other,
-                consequence=lossy_class(port.speed or 10_000),
             )
         tagged = lossless_code_points(switch, port, "dot1p_to_tc")
         if tagged is None:
@@ -206,7 +208,6 @@ def check_hosts(reading: Reading) -> Iterator[Finding]:
                     Place(a.device, "vlan", vlan.interface),
                     f"802.1p {sorted(points & nic.pfc - tagged)[0]} in VLAN {vlan.id} is lossy at {shown(str(b))}",
                     other=other,
-                    consequence=lossy_class(port.speed or 10_000),
                 )
 
 
@@ -348,3 +349,37 @@ def _strict_data_queue(switch: Switch, port: Port, of_notifications: int, bulk: 
 
     data = sorted(lossless_queues(switch, port) | ({bulk} if bulk is not None else set()))
     return None if is_strict(of_notifications) else next((number for number in data if is_strict(number)), None)
+
+
+@rule(
+    "PF027",
+    "strict-data-starves-others",
+    "IEEE 802.1Q §8.6.8.1 (strict priority): a queue sends only while no queue above it has a frame",
+    "SONiC: qos_config.j2 gives data queues DWRR, and strict priority to control traffic only",
+    severity=Severity.warning,
+)
+def check_strict(reading: Reading) -> Iterator[Finding]:
+    """A queue of lossless data is strict, and best-effort traffic has a weighted queue of the same port.
+
+    Lossless senders fill a link for as long as they have data, so best effort gets nothing meanwhile, and its
+    connections time out. Strict priority is for traffic that cannot fill a link: CNPs, routing protocols.
+
+    No incident is known.
+    """
+    for switch, port in reading.fabric.ports():
+        kinds = {
+            n: s.kind for n, q in port.queues.items() if (s := switch.schedulers.get(q.scheduler or "")) is not None
+        }
+        lossless = lossless_queues(switch, port)
+        weighted = {n for n in best_effort_queues(switch, port) - lossless if kinds.get(n, "STRICT") != "STRICT"}
+        for number in sorted(lossless & kinds.keys()) if weighted else ():
+            if kinds[number] == "STRICT":
+                place = Place(switch.name, "QUEUE", f"{port.name}|{number}", "scheduler")
+                fair = port.queues[min(weighted)].scheduler
+                yield Finding(
+                    place,
+                    f"lossless queue {number} is strict, best effort in queue {min(weighted)} is not: it waits while "
+                    "lossless traffic fills the link",
+                    f'"{shown(fair or "")}", or another scheduler with a weight',
+                    patch=(PatchOperation("QUEUE", place.key, place.field, fair),),
+                )

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
-from pauseframe.devices.model import Place, Port, Switch
+from pauseframe.devices.model import Place, Port, Switch, Wred
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
-from pauseframe.lint.prove import late_marks
-from pauseframe.lint.subject import group_of, lossless_queues, queue_of
+from pauseframe.lint.subject import best_effort_queues, group_of, lossless_queues, queue_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -105,7 +104,6 @@ def check_threshold(reading: Reading) -> Iterator[Finding]:
                     Place(switch.name, "WRED_PROFILE", wred.name, "green_min_threshold"),
                     f"marks begin at {wred.min_threshold} B, a group of {shown(port.name)} is paused at {reach:.0f} B",
                     f"well below {reach:.0f}",
-                    consequence=late_marks(port.speed or 10_000),
                 )
 
 
@@ -170,6 +168,44 @@ def check_dctcp(reading: Reading) -> Iterator[Finding]:
                     f'"{shown(marking[0])}"' if patch else "a wred_profile with ecn_all",
                     patch=patch,
                 )
+
+
+@rule(
+    "PF035",
+    "step-drops-best-effort",
+    "Judd, Attaining the Promise and Avoiding the Pitfalls of TCP in the Datacenter, NSDI 2015, §7.1",
+    "RFC 3168 §7 (packets that are not ECN-capable are dropped where others are marked)",
+    severity=Severity.warning,
+)
+def check_step(reading: Reading) -> Iterator[Finding]:
+    """The queue of best-effort traffic (DSCP 0, 802.1p 0) marks every packet above one threshold, as DCTCP wants it.
+
+    Above the threshold, packets that are not ECN-capable are dropped: all SYNs of hosts without ECN, and all data of
+    CUBIC flows, which starve beside DCTCP. Fabrics whose hosts all use ECN (`net.ipv4.tcp_ecn` 1) are exempt.
+
+    Incident: Judd's data centre (NSDI 2015, §7.1), where packets without ECN were dropped at queues that marked the
+    others, and such hosts starved.
+    """
+    hosts = reading.fabric.hosts.values()
+    if hosts and all(host.sysctl.get("net.ipv4.tcp_ecn") == "1" for host in hosts):
+        return
+    for switch, port in reading.fabric.ports():
+        for number in sorted(best_effort_queues(switch, port) - lossless_queues(switch, port)):
+            queue = port.queues.get(number)
+            wred = switch.wred.get(queue.wred) if queue and queue.wred else None
+            if wred is not None and wred.marks_green and "green" in wred.enabled and _is_step(wred):
+                place = Place(switch.name, "QUEUE", f"{port.name}|{number}", "wred_profile")
+                yield Finding(
+                    place,
+                    f"best effort uses queue {number}, which drops packets without ECN above {wred.min_threshold} B "
+                    f"({shown(wred.name)})",
+                    "no wred_profile, or another queue for traffic that is ECN-capable",
+                    patch=(PatchOperation("QUEUE", place.key, place.field, None),),
+                )
+
+
+def _is_step(wred: Wred) -> bool:
+    return wred.min_threshold is not None and wred.min_threshold == wred.max_threshold and wred.drop_probability == 100
 
 
 @rule("PF034", "queue-not-set-up", "SONiC: QUEUE (wred_profile, scheduler)", severity=Severity.warning)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from pauseframe.devices.model import Place
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
-from pauseframe.lint.prove import short_pool
 from pauseframe.lint.subject import group_of
 
 if TYPE_CHECKING:
@@ -98,12 +97,10 @@ def _oversubscribed(switch: Switch, place: Place, pool: int, needs: list[int]) -
             break
         left, groups = left - need, groups + 1
     enough = -(-total // allowed)
-    speed = max((port.speed or 0 for port in switch.ports.values()), default=0) or 100_000
     yield Finding(
         place,
         f"{len(needs)} groups that need {total} B share {pool} B of headroom, over-subscribed {total / pool:.3g} "
         f"times: it suffices for {groups} of them at once",
         f"at least {enough} ({allowed} times), {total} for all groups at once",
         patch=(PatchOperation(place.table, place.key, place.field, str(enough)),) if enough <= size else (),
-        consequence=short_pool(speed, needs, pool),
     )

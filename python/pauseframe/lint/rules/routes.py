@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import End, Fabric, Link, Place
 from pauseframe.devices.sonic import FLOODS
+from pauseframe.lint.circle import circle
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
 from pauseframe.lint.forwarding import Forwarding, coupled, lanes_of, senders_of
-from pauseframe.lint.prove import circle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -91,7 +91,7 @@ def _circle_finding(
         Place(hops[0][0], "FDB", hops[0][1]),
         f"priority {priority}: {len(hops)} buffers wait for each other: " + " → ".join(map(shown, waits)) + doubt,
         "routes of `pauseframe route plan`, or other priorities for some of these VLANs",
-        consequence=circle(hops, (port.speed if port else None) or 10_000),
+        circle=circle(hops, (port.speed if port else None) or 10_000),
     )
 
 
@@ -115,7 +115,7 @@ def _shortest(fabric: Fabric, priority: int) -> Iterator[Finding]:
             Place(hops[0][0], "PORT_QOS_MAP", hops[0][1]),
             f"priority {priority}: with shortest paths {len(hops)} buffers wait for each other: {listed}",
             "routes of `pauseframe route plan`, or PFC on fewer links",
-            consequence=circle(hops, (port.speed if port else None) or 10_000),
+            circle=circle(hops, (port.speed if port else None) or 10_000),
         )
 
 

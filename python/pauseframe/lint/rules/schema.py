@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown, whole_number
 from pauseframe.devices.model import DEFAULT_MTU, Place
+from pauseframe.devices.sonic_models import OMITTED
 from pauseframe.devices.sonic_schema import TABLES, Check, Field, OneOf, Table
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
 
@@ -68,7 +69,11 @@ def check_values(reading: Reading) -> Iterator[Finding]:
         yield from _field_values(place, spec, row)
         wanted = (*spec.mandatory, *(("lanes",) if table == "PORT" and _needs_lanes(database) else ()))
         for name in wanted:
-            if name not in row:
+            if name not in row and (table, name) in OMITTED:
+                note = f"{shown(device)}: a row of {table} has no {name}, which the models demand and SONiC's own "
+                note += f"sample {OMITTED[table, name]} omits too"
+                reading.fabric.notes += [note] if note not in reading.fabric.notes else []
+            elif name not in row:
                 yield Finding(replace(place, field=name), f"{name} is missing: it is mandatory", f"add {name}")
 
 

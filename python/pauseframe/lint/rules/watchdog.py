@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from pauseframe.devices.model import Place
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
-from pauseframe.lint.prove import pause_storm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +65,6 @@ def check_presence(reading: Reading) -> Iterator[Finding]:
                 f"priorities {', '.join(map(str, missing))} are paused without a watchdog",
                 f'"{wanted}"',
                 patch=(PatchOperation("PORT_QOS_MAP", port.qos.key, "pfcwd_sw_enable", wanted),),
-                consequence=pause_storm(port.speed or 10_000),
             )
         elif guarded and port.watchdog is None and port.up:
             yield Finding(
@@ -74,7 +72,6 @@ def check_presence(reading: Reading) -> Iterator[Finding]:
                 "other ports have a watchdog, this one pauses without",
                 "a row as the others have",
                 patch=_like(port.name, next(other.watchdog for other in switch.ports.values() if other.watchdog)),
-                consequence=pause_storm(port.speed or 10_000),
             )
 
 

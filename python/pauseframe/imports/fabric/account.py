@@ -1,0 +1,209 @@
+"""The account of an import: which values of the device files the scenario uses, maps, or cannot hold.
+
+The account has a row for each field of each table, and a row for each place whose value differs from what the scenario
+holds. Nothing is left out in silence.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
+
+from pauseframe.devices.files import shown
+from pauseframe.devices.sonic_schema import TABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pauseframe.devices.sonic_db import ConfigDb
+
+State = Literal["used", "mapped", "not held"]
+MAP_ENTRIES = "an entry"
+"""Stands for the fields of a map, whose names are code points."""
+
+
+class Fate(NamedTuple):
+    """What becomes of a field, and the keys of the scenario that have it, or the reason."""
+
+    state: State
+    how: str
+
+
+class AccountRow(TypedDict):
+    """A row of the account as JSON."""
+
+    key: str
+    state: State
+    values: int
+    how: str
+
+
+class Odd(NamedTuple):
+    """A place whose value the scenario does not have."""
+
+    device: str
+    port: str
+    key: str
+    value: str
+    instead: str
+
+    def __str__(self) -> str:
+        place = f"{self.device}:{self.port}" if self.port else self.device
+        return shown(f"{place} {self.key} {self.value}; the scenario has {self.instead}")
+
+
+def _used(how: str, *names: str) -> dict[str, Fate]:
+    return {name: Fate("used", how) for name in names}
+
+
+def _mapped(how: str, *names: str) -> dict[str, Fate]:
+    return {name: Fate("mapped", how) for name in names}
+
+
+def _none(how: str, *names: str) -> dict[str, Fate]:
+    return {name: Fate("not held", how) for name in names}
+
+
+_BY_DEVICE = "one value for all switches; other values are listed below"
+_NO_PACKETS = "changes no packet"
+_BOTH = "a link whose ends differ is down"
+_COLOURS = "the simulator has no colours; green packets count"
+_VLAN = "the simulator routes by ECMP; `pauseframe lint --export` writes the static rows for routing.kind = plan"
+_MAP = "switch.priority_of_dscp, and switch.pfc.ports where a port treats the class of the load otherwise"
+FATES: dict[str, dict[str, Fate]] = {
+    **{name: _mapped(_MAP, MAP_ENTRIES) for name, table in TABLES.items() if table.entries is not None},
+    "DEVICE_METADATA": _used("topology.switches", "hostname"),
+    "PORT": {
+        **_used("topology.links", "speed"),
+        **_used("failure", "admin_status"),
+        **_mapped(f"failure: {_BOTH}", "fec", "autoneg", "link_training"),
+        **_mapped(f"host.mtu: {_BY_DEVICE}", "mtu"),
+        **_none(_NO_PACKETS, "alias", "description", "index", "lanes", "role"),
+    },
+    "CABLE_LENGTH": _used(
+        "topology.links: the delay of the longer end, or of the length in NetBox, at 198,000 km/s", MAP_ENTRIES
+    ),
+    "DEVICE_NEIGHBOR": _used("topology.links", "name", "port"),
+    "PORT_QOS_MAP": {
+        **_used("switch.pfc.priorities and switch.pfc.ports", "pfc_enable"),
+        **_mapped(f"switch.pfc.watchdog: {_BY_DEVICE}", "pfcwd_sw_enable"),
+        **_mapped(_MAP, "dscp_to_tc_map", "dot1p_to_tc_map", "tc_to_queue_map", "tc_to_pg_map"),
+        **_mapped(_MAP, "pfc_to_queue_map", "pfc_to_pg_map"),
+    },
+    "BUFFER_POOL": {
+        **_mapped(f"switch.buffer.size: {_BY_DEVICE}", "size"),
+        **_mapped(f"switch.pfc.headroom_pool: {_BY_DEVICE}", "xoff"),
+        **_mapped("an ingress pool is switch.buffer; egress pools have no memory of their own", "type", "mode"),
+        **_none("the device computes it", "percentage"),
+    },
+    "BUFFER_PROFILE": {
+        **_mapped(f"switch.pfc.headroom: {_BY_DEVICE}", "xoff"),
+        **_mapped(f"switch.classes.NAME.reserved: {_BY_DEVICE}", "size"),
+        **_mapped(f"switch.classes.NAME.alpha: {_BY_DEVICE}", "dynamic_th"),
+        **_mapped(f"switch.pfc.xoff: {_BY_DEVICE}", "static_th"),
+        **_used("switch.buffer", "pool"),
+        **_mapped("switch.pfc.headroom: automatic if dynamic", "headroom_type"),
+        **_none("switch.pfc.xon is two frames below xoff", "xon", "xon_offset"),
+        **_none("the simulator trims by class, not by profile", "packet_discard_action"),
+    },
+    "BUFFER_PG": _used("switch.pfc, by the profile", "profile"),
+    "BUFFER_QUEUE": _mapped("switch.classes.NAME.alpha of the lossy classes, by the profile", "profile"),
+    "WRED_PROFILE": {
+        **_used("switch.classes.NAME.marker, by port", "ecn", "wred_green_enable"),
+        **_used(
+            "switch.classes.NAME.marker, by port",
+            "green_min_threshold",
+            "green_max_threshold",
+            "green_drop_probability",
+        ),
+        **_none(
+            _COLOURS,
+            *(
+                name
+                for c in ("yellow", "red")
+                for name in (f"wred_{c}_enable", f"{c}_min_threshold", f"{c}_max_threshold", f"{c}_drop_probability")
+            ),
+        ),
+    },
+    "QUEUE": {
+        **_used("switch.classes.NAME.marker, by port", "wred_profile"),
+        **_mapped(f"switch.scheduler: {_BY_DEVICE}", "scheduler"),
+    },
+    "SCHEDULER": {
+        **_mapped(f"switch.scheduler: {_BY_DEVICE}", "type", "weight"),
+        **_none("the simulator has no shaper", "cir", "pir", "cbs", "pbs", "meter_type"),
+    },
+    "PFC_WD": _mapped(
+        f"switch.pfc.watchdog: {_BY_DEVICE}", "action", "detection_time", "restoration_time", "POLL_INTERVAL"
+    ),
+    "LOSSLESS_TRAFFIC_PATTERN": {
+        **_mapped("host.mtu", "mtu"),
+        **_none("the scenario has its own packets", "small_packet_percentage"),
+    },
+    "DEFAULT_LOSSLESS_BUFFER_PARAMETER": _none("the device computes headroom with it", "default_dynamic_th")
+    | _none("the scenario has the size of the pool", "over_subscribe_ratio"),
+    "PORTCHANNEL": {
+        **_mapped("failure: the members of a channel that is down are down", "admin_status", "min_links"),
+        **_none("host.mtu", "mtu"),
+    },
+    "PORTCHANNEL_MEMBER": _mapped("failure: a member at one end only, or of another speed, is down", MAP_ENTRIES),
+    "FDB": _none(_VLAN, "port", "type"),
+    "VLAN": _none(_VLAN, "vlanid"),
+    "VLAN_MEMBER": _none(_VLAN, "tagging_mode"),
+}
+"""The fate of each field, by table. Other fields of known tables are not held; other tables are not read."""
+
+
+@dataclass
+class Account:
+    """The account of one import."""
+
+    odd: list[Odd] = field(default_factory=list)
+    assumed: list[str] = field(default_factory=list)
+    """Values that no file gives."""
+    _seen: set[Odd] = field(default_factory=set)
+
+    def differs(self, device: str, port: str, key: str, value: str, instead: str) -> None:
+        """Notes a place whose value the scenario does not have."""
+        one = Odd(device, port, key, value, instead)
+        if one not in self._seen:
+            self._seen.add(one)
+            self.odd.append(one)
+
+    def assume(self, text: str) -> None:
+        """Notes a value that no file gives."""
+        if text not in self.assumed:
+            self.assumed.append(text)
+
+
+def rows_of(databases: Mapping[str, ConfigDb], switches: Iterator[str]) -> list[AccountRow]:
+    """A row for each field of the tables of some switches, in the order of the states."""
+    count: dict[str, int] = defaultdict(int)
+    fates: dict[str, Fate] = {}
+    for name in switches:
+        for table, rows in databases[name].tables.items() if name in databases else ():
+            if table not in TABLES and table not in FATES:
+                key = table
+                fates[key] = Fate("not held", "no table that the import reads")
+                count[key] += len(rows)
+                continue
+            for row in rows.values():
+                for name_of_field in row or ["(row)"]:
+                    key, fate = _fate(table, name_of_field)
+                    fates[key] = fate
+                    count[key] += 1
+    states = ("used", "mapped", "not held")
+    order = sorted(fates, key=lambda key: (states.index(fates[key].state), key))
+    return [AccountRow(key=key, state=fates[key].state, values=count[key], how=fates[key].how) for key in order]
+
+
+def _fate(table: str, name: str) -> tuple[str, Fate]:
+    known = FATES.get(table, {})
+    if name in known:
+        return f"{table} {name}", known[name]
+    if MAP_ENTRIES in known:
+        return table, known[MAP_ENTRIES]
+    if name == "(row)":
+        return table, Fate("not held", "the simulator has no such setting")
+    return f"{table} {name}", Fate("not held", "the simulator has no such setting")

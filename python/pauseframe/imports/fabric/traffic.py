@@ -1,0 +1,86 @@
+"""The classes of traffic of a fabric: which code points its switches treat as lossless, and where."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pauseframe.devices.model import PRIORITIES
+from pauseframe.lint.subject import group_of, lossless_queues
+
+if TYPE_CHECKING:
+    from pauseframe.devices.model import Fabric, Port, Switch
+
+CNP_DSCP = 48
+"""DSCP of congestion notification packets (NVIDIA: CNP_DSCP)."""
+CNP_PRIORITY = 6
+"""802.1p priority of congestion notification packets (NVIDIA: CNP_802P_PRIO)."""
+USUAL_DSCP = (26, 3, 24, 4)
+"""Code points of lossless RoCE traffic that guides name: NVIDIA 26 and 24, SONiC's AZURE map 3 and 4."""
+
+
+@dataclass(frozen=True)
+class CodePoint:
+    """How a packet names its class: a DSCP, an 802.1p priority, or directly a priority if no switch has a map."""
+
+    kind: Literal["dscp", "dot1p", "priority"]
+    value: int
+
+    def __str__(self) -> str:
+        return {"dscp": "DSCP", "dot1p": "802.1p", "priority": "priority"}[self.kind] + f" {self.value}"
+
+
+BEST_EFFORT = CodePoint("dscp", 0)
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """What a port does with packets of a code point: their queue, and whether their group is paused when it fills."""
+
+    queue: int
+    group: int
+    lossless: bool
+
+
+def treatment(switch: Switch, port: Port, code: CodePoint) -> Treatment:
+    """The treatment of a code point; without a map, or with a map that lacks it, the class is 0 (SAI default)."""
+    if code.kind == "priority":
+        traffic_class = code.value
+    else:
+        name = port.qos.dscp_to_tc if code.kind == "dscp" else port.qos.dot1p_to_tc
+        points = switch.mapped(f"{code.kind}_to_tc", name) if name else None
+        traffic_class = (points or {}).get(code.value, 0)
+    queue = (switch.mapped("tc_to_queue", port.qos.tc_to_queue) or {}).get(traffic_class, 0)
+    group = (switch.mapped("tc_to_pg", port.qos.tc_to_pg) or {}).get(traffic_class, 0)
+    paused = {group_of(switch, port, priority) for priority in port.lossless}
+    return Treatment(min(queue, max(PRIORITIES)), group, group in paused)
+
+
+def lossless_code_points(fabric: Fabric) -> list[CodePoint]:
+    """For each paused queue the code point that most ports lead into it; the most frequent first.
+
+    Of code points that as many ports treat so, the usual DSCPs come first. Without maps, the paused priorities.
+    """
+    count: dict[int, Counter[CodePoint]] = defaultdict(Counter)
+    paused: Counter[int] = Counter()
+    for switch, port in fabric.ports():
+        paused.update(port.lossless)
+        for kind, name in (("dscp", port.qos.dscp_to_tc), ("dot1p", port.qos.dot1p_to_tc)):
+            points = switch.mapped(f"{kind}_to_tc", name) if name else None
+            for value in points or {}:
+                code = CodePoint("dscp" if kind == "dscp" else "dot1p", value)
+                found = treatment(switch, port, code)
+                if found.lossless and found.queue in lossless_queues(switch, port):
+                    count[found.queue][code] += 1
+    if not count:
+        return [CodePoint("priority", one) for one in sorted(paused, key=lambda one: (-paused[one], one))]
+    best = [
+        (min(codes, key=lambda code: (-codes[code], *_rank(code))), max(codes.values())) for codes in count.values()
+    ]
+    return [code for code, _ in sorted(best, key=lambda one: (-one[1], *_rank(one[0])))]
+
+
+def _rank(code: CodePoint) -> tuple[int, int]:
+    usual = code.kind == "dscp" and code.value in USUAL_DSCP
+    return (USUAL_DSCP.index(code.value) if usual else len(USUAL_DSCP), code.value)
