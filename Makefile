@@ -57,6 +57,7 @@ night: $(STAMP)/dev
 	DRAWS=1000 $(BIN)/python -m pytest tests/test_reads_back.py --timeout 0
 	FAULTS=500 $(BIN)/python -m pytest tests/test_lint_faults.py -k single_faults
 	$(BIN)/python tests/test_damaged_results.py 10000
+	$(BIN)/python tests/faults.py --seed $$(date +%Y%m%d)
 
 changed:
 	$(PYTHON) tools/changed.py $(CRATE)

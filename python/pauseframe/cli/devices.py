@@ -162,12 +162,14 @@ def _write_files(report: Any, tables: Path | None, scenario: Path | None) -> Non
 
 
 def _save_scenario(report: Any, file: Path) -> None:
-    from pauseframe._files import write_text
+    from pauseframe._files import has_text, write_text
     from pauseframe.devices.simulate import scenario_of
 
-    if file.exists():
-        raise ValueError(f"{file} exists: name another file")
-    write_text(file, scenario_of(report.reading.fabric))
+    text = scenario_of(report.reading.fabric)
+    if not has_text(file, text):
+        if file.exists():
+            raise ValueError(f"{file} exists: name another file")
+        write_text(file, text, replace=False)
     say(f"scenario: pauseframe run {file}")
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError, RunError
+from pauseframe._lock import locked
 from pauseframe.demo.answer import answer
 from pauseframe.report import Claim, Group, Player, build_report, from_folder
 from pauseframe.reproduce.command import measured
@@ -123,6 +124,11 @@ def run_demo(out: Path, *, quick: bool = False, force: bool = False, jobs: int |
     path = out / "report.html"
     if path.exists() and not force and not (out / STORE).is_dir():
         raise InputError(f"{path} exists and no demo wrote it; --force overwrites it")
+    with locked(out):
+        return _run_demo(out, path, quick, jobs)
+
+
+def _run_demo(out: Path, path: Path, quick: bool, jobs: int | None) -> Demo:
     path.unlink(missing_ok=True)  # the report describes runs that will be replaced
     size: Size = "quick" if quick else "full"
     plans = experiments()
