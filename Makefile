@@ -58,6 +58,7 @@ night: $(STAMP)/dev
 	FAULTS=500 $(BIN)/python -m pytest tests/test_lint_faults.py -k single_faults
 	$(BIN)/python tests/test_damaged_results.py 10000
 	$(BIN)/python tests/faults.py --seed $$(date +%Y%m%d)
+	if command -v cargo-deny; then cargo deny check licenses sources; else echo "no cargo-deny here"; fi
 
 changed:
 	$(PYTHON) tools/changed.py $(CRATE)
