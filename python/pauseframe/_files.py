@@ -13,11 +13,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pauseframe._core import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ENDING = "partial"
-MEANWHILE = "another process has written it meanwhile: name another one, or overwrite it with --force"
+MEANWHILE = "exists: another process has written it meanwhile; name another one, or overwrite it with --force"
 HOST = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
 """Name of this machine, without the module `socket`, which loads more slowly than a system call."""
 
@@ -27,7 +29,7 @@ def write_text(path: Path, text: str, *, replace: bool = True) -> Path:
 
     Writes a temporary file with an unpredictable name in the same folder, then renames it. A symbolic link at `path` is
     replaced, not followed. Removes temporary files of killed processes. Writes to devices and pipes, such as
-    /dev/stdout, directly. Without `replace`, raises FileExistsError if another process was quicker.
+    /dev/stdout, directly. Without `replace`, raises InputError if another process was quicker.
     """
     return write_bytes(path, text.encode(), replace=replace)
 
@@ -103,7 +105,7 @@ def whole_file(path: Path, *, replace: bool = True) -> Iterator[Path]:
 def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
     """A new folder that gets the name `folder` at the end. If the caller fails, `folder` stays as it was.
 
-    Without `replace`, raises FileExistsError if another process has filled `folder` meanwhile.
+    Without `replace`, raises InputError if another process has filled `folder` meanwhile.
     """
     refuse_file(folder)
     with _naming(folder, "folder"):
@@ -164,7 +166,7 @@ def _place(partial: Path, path: Path, replace: bool) -> None:
         except FileExistsError:
             is_free = False
         if not is_free:
-            raise FileExistsError(errno.EEXIST, MEANWHILE)
+            raise InputError(f"{path} {MEANWHILE}")
     partial.replace(path)
 
 
@@ -206,7 +208,7 @@ def _swap(new: Path, place: Path, replace: bool) -> None:
             new.rename(place)  # fails if it is a folder with files (rename(2))
         except OSError as error:
             if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
-                raise FileExistsError(errno.EEXIST, MEANWHILE) from None
+                raise InputError(f"{place} {MEANWHILE}") from None
             raise
         return
     if _renamed(new, place, EXCHANGE):

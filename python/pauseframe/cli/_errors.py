@@ -33,7 +33,6 @@ INPUT_ERRORS = (
     FabricError,
     InputError,
     FileNotFoundError,
-    FileExistsError,
     IsADirectoryError,
     NotADirectoryError,
 )
