@@ -1,6 +1,6 @@
 """Makes every call of the system that a command writes with fail once, and runs the command again.
 
-`python tests/faults.py [--points N] [--seed S] [--fault NAME] [COMMAND...]` tries all points of all commands, or a
+`python tests/faults.py [--points N] [--seed S] [COMMAND...]` tries all points of all commands, or a
 sample of N of them. A point is a command, a fault and a number n: the n-th call under the working folder (open, write,
 fsync, rename, link, mkdir, ftruncate, unlink) meets the fault. After each point:
 
@@ -312,7 +312,10 @@ def serve(arguments: argparse.Namespace, folder: Path) -> int:
             say(f"{one.command.name}: {fault} at call {at} of {one.calls} ({ended.call})")
             say("".join(f"    {line}\n" for line in found[:6]) + f"    {ended.output[-300:]!r}")
     calls = {one.command.name: one.calls for one in all_of}
-    say(json.dumps({"points": len(points), "defects": defects, "calls": calls, "ended": tried}))
+    record = json.dumps({"points": len(points), "defects": defects, "calls": calls, "ended": tried})
+    say(record)
+    if arguments.record is not None:
+        arguments.record.write_text(f"{record}\n")
     return defects
 
 
@@ -336,6 +339,7 @@ def main() -> None:
     parser.add_argument("commands", nargs="*")
     parser.add_argument("--points", type=int)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--record", type=Path, help="a file for the figures of docs/how-it-is-tested.md")
     parser.add_argument("--fault", dest="faults", action="append", choices=list(FAULTS))
     if "FAULT_STATE" in os.environ:
         sys.exit(serve(parser.parse_args(), Path(os.environ["FAULT_STATE"]).parent) > 0)

@@ -359,7 +359,7 @@ SPECS = (
 
 
 def of_words() -> Iterator[Surface]:
-    """Words of the command line that have a grammar of their own."""
+    """Words of the command line that have a grammar."""
     for spec in SPECS:
         yield Surface(f"spec {spec.partition(':')[0]}", {"spec": spec}, ("topo", "show", "@spec"))
     scenario = {"s.toml": HEAD + WORK}
