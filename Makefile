@@ -19,7 +19,7 @@ help:
 	@echo "make changed  checks and tests of what differs from main, or of one crate: CRATE=rdma"
 	@echo "make test-papers  the papers' experiments: a changed verdict fails"
 	@echo "make test-kernel  hosts with a Linux kernel, which it builds first (minutes, once)"
-	@echo "make night   what takes hours: 100,000 mutated inputs of all readers (MUTANTS=N)"
+	@echo "make night   what takes hours: 100,000 mutated inputs of all readers (MUTANTS=N), every failure of a write"
 	@echo "make build   $(BIN)/pauseframe"
 	@echo "make check   formatting, lints, English, types, stubs"
 	@echo "make docs    the documentation site: site/index.html"
@@ -58,6 +58,10 @@ night: $(STAMP)/dev
 	DRAWS=1000 $(BIN)/python -m pytest tests/test_reads_back.py --timeout 0
 	FAULTS=500 $(BIN)/python -m pytest tests/test_lint_faults.py -k single_faults
 	$(BIN)/python tests/test_damaged_results.py 10000
+	mkdir -p results && $(BIN)/python tests/faults.py --seed $$(date +%Y%m%d) --record results/faults.json
+	$(BIN)/python tests/code_mutants.py 100 $$(date +%Y%m%d)
+	$(BIN)/python tools/tested.py results/faults.json
+	if command -v cargo-deny; then cargo deny check licenses sources; else echo "no cargo-deny here"; fi
 
 changed:
 	$(PYTHON) tools/changed.py $(CRATE)
@@ -72,6 +76,7 @@ check: $(STAMP)/dev
 	cd python && ../$(BIN)/python -m mypy.stubtest pauseframe._core --ignore-disjoint-bases
 
 docs: gallery pictures
+	$(BIN)/python tools/tested.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # The runs take seconds: the page and its thumbnails show what the simulator does now.

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import grammars
 import polars as pl
 import test_import_mlxconfig
 import test_traces
@@ -54,7 +55,10 @@ SLOW_S = 30.0
 
 @dataclass(frozen=True)
 class Surface:
-    """A kind of input: whole files, which of them to mutate, and the command that reads them."""
+    """A kind of input: whole files, which of them to mutate, and the command that reads them.
+
+    `@` before the name of a file in the command stands for its text.
+    """
 
     name: str
     files: dict[str, str | bytes]
@@ -113,11 +117,7 @@ def nested(text: str, draw: random.Random) -> str:
 
 def strange(text: str, draw: random.Random) -> str:
     at = draw.randrange(len(text) + 1)
-    return (
-        text[:at]
-        + draw.choice(["\0", "\ufeff", "\x1b[2J", "\r", "\x85", '"', "'", "\\", "#", "&a;", "x" * 70_000])
-        + text[at:]
-    )
+    return text[:at] + draw.choice(STRANGE) + text[at:]
 
 
 TEXT_MUTATIONS: list[Callable[[str, random.Random], str]] = [
@@ -136,8 +136,13 @@ def flip(content: bytes, draw: random.Random) -> bytes:
     return bytes(data[: draw.choice([len(data), len(data), draw.randrange(1, len(data) + 1)])])
 
 
-def mutant(content: str | bytes, draw: random.Random) -> bytes:
-    """A text after one to three mutations, seldom with flipped bytes; bytes with flipped ones."""
+def mutant(name: str, content: str | bytes, draw: random.Random) -> bytes:
+    """Half of the mutants keep the grammar of their format.
+
+    Others are a text after one to three mutations, seldom with flipped bytes, or bytes with flipped ones.
+    """
+    if draw.random() < 0.5 and (found := grammars.document(name, content, draw)) is not None:
+        return found
     if isinstance(content, bytes):
         return flip(content, draw)
     for _ in range(draw.choice([1, 1, 2, 3])):
@@ -346,9 +351,31 @@ def of_others(home: Path) -> Iterator[Surface]:
     yield beside_a_scenario("plugin", HEAD + WORK, "p.py", PLUGIN)
 
 
+SPECS = (
+    *("fat_tree:k=4", "star:hosts=4,rate=25 Gbps", "leaf_spine:leaves=2,spines=2,hosts_per_leaf=2,delay=2 us"),
+    *("dragonfly:p=1,a=2,h=1,g=3", "dumbbell:left=2,right=2", "torus:lengths=3x3,hosts_per_switch=1"),
+    *("jellyfish:switches=6,network_ports=3,hosts_per_switch=1,seed=2", "xgft:m=2x2,w=1x2", "pgft:m=2x2,w=1x2,p=1x1"),
+)
+
+
+def of_words() -> Iterator[Surface]:
+    """Words of the command line that have a grammar."""
+    for spec in SPECS:
+        yield Surface(f"spec {spec.partition(':')[0]}", {"spec": spec}, ("topo", "show", "@spec"))
+    scenario = {"s.toml": HEAD + WORK}
+    for key in ("switch.pfc.xoff=96 KB", "workload.0.size=32 KB", "transport.preset=dctcp", "topology.hosts=5"):
+        path = key.partition("=")[0]
+        yield Surface(f"set {path}", {**scenario, "key": key}, ("show", "s.toml", "--set", "@key"), "key")
+    link = ("headroom", "--rate", "@rate", "--cable", "@cable")
+    for name in ("rate", "cable"):
+        yield Surface(f"headroom {name}", {"rate": "100 Gbps", "cable": "40m"}, link, name)
+    yield Surface("lint codes", {"codes": "PF01,PF060", "c/config_db.json": json.dumps(CONFIG_DB)},
+                  ("lint", "c", "--select", "@codes"))  # fmt: skip
+
+
 def surfaces(home: Path) -> list[Surface]:
     """All kinds of input, each whole: its command succeeds, or finds what it looks for."""
-    return [*of_scenarios(home), *of_traces(), *of_graphs(home), *of_devices(), *of_others(home)]
+    return [*of_scenarios(home), *of_traces(), *of_graphs(home), *of_devices(), *of_others(home), *of_words()]
 
 
 # Trying ---------------------------------------------------------------------------------------------------------------
@@ -365,9 +392,17 @@ def attempt(surface: Surface, draw: random.Random, *, whole: bool = False) -> tu
     files = dict(surface.files)
     if not whole:
         name = surface.mutated or next(iter(files))
-        files[name] = mutant(files[name], draw)
+        files[name] = mutant(name, files[name], draw)
     write(files)
-    return call(list(surface.command))
+    return call([_argument(word, files) for word in surface.command])
+
+
+def _argument(word: str, files: dict[str, str | bytes]) -> str:
+    """A word of a command; of a text, what the system can hand to a program."""
+    if not word.startswith("@"):
+        return word
+    text = files[word.removeprefix("@")]
+    return (text if isinstance(text, str) else text.decode("utf-8", "surrogateescape")).replace("\0", "").rstrip("\n")
 
 
 def attempts(count: int, seed: int, only: str = "") -> dict[str, Counter[int]]:

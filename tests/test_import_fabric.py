@@ -93,9 +93,9 @@ def test_links_that_stay_down_carry_nothing(tmp_path):
     devices["leaf0"]["PORT"]["Ethernet8"]["speed"] = "1000"
     scenario = text_of(devices, tmp_path)
     (row,) = tomllib.loads(scenario)["failure"]
-    assert row == {"port": "leaf0:2", "down": "0 s"}
+    assert row == {"port": "leaf0:Ethernet8", "down": "0 s"}
     ports = run(scenario, progress=False).ports
-    assert not [row for row in ports if row["port"] == "leaf0:2" and row["tx_packets"]]
+    assert not [row for row in ports if row["port"] == "leaf0:Ethernet8" and row["tx_packets"]]
 
 
 def test_hosts_own_settings_decide_their_transport(tmp_path):

@@ -201,3 +201,11 @@ def test_a_table_of_results_has_a_limit(tmp_path: Path, monkeypatch: pytest.Monk
         code, err = call([name, str(out)])
         assert code == 2, err
         assert "--limit table=" in err
+
+
+def test_a_word_that_is_no_text(tmp_path: Path) -> None:
+    for line in (["topo", "show"], ["run"], ["headroom", "--rate"]):
+        words = [os.fsencode(word) for word in (sys.executable, "-m", "pauseframe", *line)]
+        done = subprocess.run([*words, b"x=\x87"], capture_output=True, text=True, check=False, cwd=tmp_path)
+        assert (done.returncode, "Traceback" in done.stderr) == (2, False), done.stderr
+        assert "x=\\x87: this word of the command line is not UTF-8" in done.stderr

@@ -13,25 +13,28 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pauseframe._core import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ENDING = "partial"
+MEANWHILE = "exists: another process has written it meanwhile; name another one, or overwrite it with --force"
 HOST = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
 """Name of this machine, without the module `socket`, which loads more slowly than a system call."""
 
 
-def write_text(path: Path, text: str) -> Path:
+def write_text(path: Path, text: str, *, replace: bool = True) -> Path:
     """Writes a file atomically and returns its path.
 
     Writes a temporary file with an unpredictable name in the same folder, then renames it. A symbolic link at `path` is
     replaced, not followed. Removes temporary files of killed processes. Writes to devices and pipes, such as
-    /dev/stdout, directly.
+    /dev/stdout, directly. Without `replace`, raises InputError if another process was quicker.
     """
-    return write_bytes(path, text.encode())
+    return write_bytes(path, text.encode(), replace=replace)
 
 
-def write_bytes(path: Path, content: bytes) -> Path:
+def write_bytes(path: Path, content: bytes, *, replace: bool = True) -> Path:
     """Writes bytes as `write_text` writes text."""
     if _is_no_file(path):
         path.write_bytes(content)
@@ -39,7 +42,7 @@ def write_bytes(path: Path, content: bytes) -> Path:
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, "is a folder: name a file in it", str(path))
     # O_EXCL: fails if the name exists, even as a symbolic link
-    with whole_file(path) as partial, partial.open("xb") as file:
+    with whole_file(path, replace=replace) as partial, partial.open("xb") as file:
         file.write(content)
     return path
 
@@ -68,6 +71,14 @@ def _sync(path: Path) -> None:
         os.close(number)
 
 
+def has_text(path: Path, text: str) -> bool:
+    """True if a file has this text already: a command that is run again has nothing to write."""
+    try:
+        return path.read_bytes() == text.encode()
+    except OSError:
+        return False
+
+
 def refuse_file(folder: str | Path) -> None:
     """Raises NotADirectoryError where a folder is to be written and a file stands."""
     if Path(folder).is_file():
@@ -75,91 +86,174 @@ def refuse_file(folder: str | Path) -> None:
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Yields a new file that replaces `path` if the caller succeeds."""
+def whole_file(path: Path, *, replace: bool = True) -> Iterator[Path]:
+    """Yields a new file that gets the name `path` if the caller succeeds; what is there only with `replace`."""
     with _naming(path, "file"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        remove_leftovers(path)
-        partial = path.with_name(f".{path.name}.{HOST}+{os.getpid()}+{os.urandom(4).hex()}.{ENDING}")
+        partial = _partial_of(path)
         try:
             yield partial
             _sync(partial)
-            partial.replace(path)
+            _place(partial, path, replace)
             _sync(path.parent)
         finally:
-            partial.unlink(missing_ok=True)
+            with suppress(OSError):  # the next writer removes it
+                partial.unlink(missing_ok=True)
 
 
 @contextmanager
-def whole_folder(folder: Path) -> Iterator[Path]:
-    """A new folder that replaces `folder` at the end. If the caller fails, `folder` stays as it was."""
+def whole_folder(folder: Path, *, replace: bool = False) -> Iterator[Path]:
+    """A new folder that gets the name `folder` at the end. If the caller fails, `folder` stays as it was.
+
+    Without `replace`, raises InputError if another process has filled `folder` meanwhile.
+    """
+    refuse_file(folder)
     with _naming(folder, "folder"):
         folder.parent.mkdir(parents=True, exist_ok=True)
         with _new_folder(folder) as partial:
             yield partial
             for path in (*partial.rglob("*"), partial):
                 _sync(path)
-            _swap(partial, folder)
+            _swap(partial, folder, replace)
             _sync(folder.parent)
 
 
 @contextmanager
-def added_files(folder: Path, mark: str) -> Iterator[Path]:
-    """A new folder whose files move to `folder` at the end, the file `mark` last. If the caller fails, none does."""
-    if not folder.exists():
-        with whole_folder(folder) as partial:
-            yield partial
-        return
-    with _naming(folder, "folder"), _new_folder(folder) as partial:
+def added_files(folder: Path) -> Iterator[Path]:
+    """A new folder whose files are added to `folder` at the end. If the caller fails, `folder` stays as it was.
+
+    Another process that adds files waits.
+    """
+    import shutil
+
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with _waiting(folder.parent), whole_folder(folder, replace=True) as partial:
         yield partial
-        for path in (*partial.iterdir(), partial):
-            _sync(path)
-        for path in sorted(partial.iterdir(), key=lambda path: path.name == mark):
-            path.replace(folder / path.name)
-        _sync(folder)
+        if folder.is_dir():
+            for path in folder.iterdir():
+                copy = partial / path.name
+                if path.is_dir() and not path.is_symlink():
+                    shutil.copytree(path, copy, symlinks=True, copy_function=_link, dirs_exist_ok=True)
+                elif not copy.exists():
+                    _link(path, copy)
+
+
+@contextmanager
+def _waiting(folder: Path) -> Iterator[None]:
+    """Waits until no other process is here for the same folder (flock(2)); the lock ends with its process."""
+    try:
+        import fcntl
+
+        number = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):  # Windows, or a folder that only its owner reads
+        yield
+        return
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(number, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(number)
+
+
+def _place(partial: Path, path: Path, replace: bool) -> None:
+    """Gives a file the name `path`; without `replace`, only if the name is free."""
+    if not replace:
+        try:
+            if _renamed(partial, path, NO_REPLACE):
+                return
+            is_free = not path.exists()
+        except FileExistsError:
+            is_free = False
+        if not is_free:
+            raise InputError(f"{path} {MEANWHILE}")
+    partial.replace(path)
+
+
+def _link(path: str | Path, copy: str | Path) -> None:
+    """Makes `copy` the same file as `path`, or a copy of it on a file system without links."""
+    import shutil
+
+    try:
+        os.link(path, copy, follow_symlinks=False)
+    except FileExistsError:
+        return  # a newer one
+    except OSError:
+        shutil.copy2(path, copy, follow_symlinks=False)
+
+
+def _partial_of(path: Path) -> Path:
+    """The name of a new temporary version of a file or folder; removes those of killed processes."""
+    remove_leftovers(path)
+    return path.with_name(f".{path.name}.{HOST}+{os.getpid()}+{os.urandom(4).hex()}.{ENDING}")
 
 
 @contextmanager
 def _new_folder(folder: Path) -> Iterator[Path]:
     """A temporary folder beside `folder`, which is gone at the end unless the caller renamed it."""
     import shutil
-    import tempfile
 
-    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=f".{ENDING}", dir=folder.parent))
+    partial = _partial_of(folder)
     try:
-        partial.chmod(0o755)
+        partial.mkdir(mode=0o755)
         yield partial
     finally:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _swap(new: Path, place: Path) -> None:
-    """Renames `new` to `place`, and removes the folder that was there before."""
-    import shutil
-    import tempfile
-
-    if not place.exists():
-        new.rename(place)
+def _swap(new: Path, place: Path, replace: bool) -> None:
+    """Gives `new` the name `place`; a folder that was there has the name `new` then."""
+    if not replace or not place.exists():
+        try:
+            new.rename(place)  # fails if it is a folder with files (rename(2))
+        except OSError as error:
+            if error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                raise InputError(f"{place} {MEANWHILE}") from None
+            raise
         return
-    old = Path(tempfile.mkdtemp(prefix=f".{place.name}.", suffix=f".{ENDING}", dir=place.parent))
-    place.rename(old)  # POSIX allows a rename onto an empty folder
+    if _renamed(new, place, EXCHANGE):
+        return
+    old = _partial_of(place)
+    place.rename(old)
     try:
         new.rename(place)
     except OSError:
         old.rename(place)
         raise
-    shutil.rmtree(old)
+    old.rename(new)
+
+
+NO_REPLACE, EXCHANGE = 1, 2
+"""Flags of renameat2(2): the new name must be free; both names change places."""
+
+
+def _renamed(path: Path, name: Path, flag: int) -> bool:
+    """Renames a file or folder in one step, with a flag; False if the system or its file system does not know it."""
+    import ctypes
+
+    here = -100  # AT_FDCWD
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
+    if rename is None:
+        return False
+    if rename(here, os.fsencode(path), here, os.fsencode(name), flag) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number in (errno.EINVAL, errno.ENOSYS, errno.ENOTSUP):
+        return False
+    raise OSError(number, os.strerror(number), str(name))
 
 
 def remove_leftovers(path: Path) -> None:
-    """Removes temporary versions of a file whose process on this machine has ended."""
+    """Removes temporary versions of a file or folder whose process on this machine has ended."""
+    import shutil
+
     begin = f".{path.name}.{HOST}+"
     with suppress(OSError):  # another user may own the folder or its files
         for other in path.parent.iterdir():
             if other.name.startswith(begin) and other.suffix == f".{ENDING}":
                 number = other.name.removeprefix(begin).partition("+")[0]
                 if number.isdigit() and not is_alive(int(number)):
-                    other.unlink(missing_ok=True)
+                    shutil.rmtree(other) if other.is_dir() else other.unlink(missing_ok=True)
 
 
 def _is_no_file(path: Path) -> bool:

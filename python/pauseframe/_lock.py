@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
@@ -42,17 +42,29 @@ def locked(folder: Path, *, shared: bool = False) -> Iterator[None]:
 
 @contextmanager
 def _held(folder: Path, *, shared: bool) -> Iterator[None]:
-    with (folder / LOCK).open("a+", encoding="utf-8") as file:
-        if fcntl is not None:
-            try:
-                fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-            except BlockingIOError:
-                file.seek(0)
-                holder = file.read().strip() or "another process"
-                raise InputError(
-                    f"{folder} is in use by {holder}: wait until it ends, or choose another --out"
-                ) from None
-        file.truncate(0)
-        file.write(f"process {os.getpid()} on {HOST}\n")
-        file.flush()
-        yield
+    path = folder / LOCK
+    while True:
+        with path.open("a+", encoding="utf-8") as file:
+            if fcntl is not None:
+                try:
+                    fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    file.seek(0)
+                    holder = file.read().strip() or "another process"
+                    raise InputError(
+                        f"{folder} is in use by {holder}: wait until it ends, or choose another --out"
+                    ) from None
+                if not _is_in_place(file.fileno(), path):
+                    continue  # its holder removed it before this process had the lock
+            with suppress(OSError):  # the name of the holder is for people
+                os.ftruncate(file.fileno(), 0)
+                os.write(file.fileno(), f"process {os.getpid()} on {HOST}\n".encode())
+            yield
+            return
+
+
+def _is_in_place(number: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(number), path.stat())
+    except FileNotFoundError:
+        return False

@@ -93,7 +93,7 @@ def write_plan(
         program="pauseframe", **(about or {}), steps=routes.steps, rows=use, vlans=routes.vlans, notes=routes.notes,
         report=report,
     )  # fmt: skip
-    with whole_folder(folder) as partial:
+    with whole_folder(folder, replace=force) as partial:
         rows = use["rows_by_switch"] * sum(kind == "switch" for _, kind, _ in topology.nodes())
         kinds = [tables or ("csv" if rows <= ROWS_CSV else "parquet")] + ["json"] * json_tables
         for kind in kinds:
@@ -138,7 +138,7 @@ def write_update(update: Update, folder: str | Path, *, force: bool = False) -> 
         raise _core.FabricError(
             f"the update was not written: old and new rows together are not right:\n{during['text']}"
         )
-    with whole_folder(folder) as partial:
+    with whole_folder(folder, replace=force) as partial:
         write_plan(update["routes"], update["topology"], partial / "plan")
         _write_steps(update, partial)
         summary = _summary(update)

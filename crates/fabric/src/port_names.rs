@@ -11,8 +11,8 @@ pub fn all_ports_of_topology(topology: &Topology) -> impl Iterator<Item = PortId
 /// The ports that match globs.
 pub fn ports_matching_globs(globs: &[String], topology: &Topology) -> Vec<PortId> {
     let named = |port: &PortId| {
-        let name = topology.port_name(*port);
-        globs.iter().any(|glob| matches_glob(glob, &name))
+        let names = [topology.port_name(*port), topology.numbered_port_name(*port)];
+        globs.iter().any(|glob| names.iter().any(|name| matches_glob(glob, name)))
     };
     all_ports_of_topology(topology).filter(named).collect()
 }

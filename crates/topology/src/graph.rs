@@ -61,6 +61,8 @@ pub struct Link {
 pub struct Topology {
     nodes: IndexVec<NodeId, Node>,
     links: IndexVec<LinkId, Link>,
+    /// Ports with a name instead of their number.
+    port_names: BTreeMap<PortId, String>,
 }
 
 impl Topology {
@@ -77,7 +79,7 @@ impl Topology {
     /// The same nodes without links.
     pub(crate) fn without_all_links(&self) -> Topology {
         let nodes = self.nodes.iter().map(|node| Node { ports: Vec::new(), ..node.clone() });
-        Topology { nodes: nodes.collect(), links: IndexVec::new() }
+        Topology { nodes: nodes.collect(), ..Topology::default() }
     }
 
     /// Adds a node for a further port of `host`.
@@ -179,8 +181,26 @@ impl Topology {
         node.port_of.map_or_else(position, |port| port.number as usize)
     }
 
-    /// The name of a port: its switch or host, a colon, the port's number there ("edge0:3").
+    /// Names a port, instead of by its number.
+    pub fn name_port(&mut self, port: PortId, name: impl Into<String>) {
+        self.port_names.insert(port, name.into());
+    }
+
+    /// The ports with a name.
+    pub fn named_ports(&self) -> impl Iterator<Item = (PortId, &str)> {
+        self.port_names.iter().map(|(port, name)| (*port, name.as_str()))
+    }
+
+    /// The name of a port: its switch or host, a colon, the port's own name or number there ("edge0:3").
     pub fn port_name(&self, port: PortId) -> String {
+        let node = &self.nodes[self.host_of(self.owner(port))].name;
+        self.port_names
+            .get(&port)
+            .map_or_else(|| self.numbered_port_name(port), |name| format!("{node}:{name}"))
+    }
+
+    /// The same with the port's number, which names it too.
+    pub fn numbered_port_name(&self, port: PortId) -> String {
         format!("{}:{}", self.nodes[self.host_of(self.owner(port))].name, self.port_number(port))
     }
 }

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pauseframe import _interrupt
-from pauseframe._core import __version__, limit
+from pauseframe._core import InputError, __version__, limit
 from pauseframe._reading import VARIABLE
 from pauseframe.cli import _complete
 from pauseframe.cli._common import say
@@ -201,8 +201,19 @@ def main() -> None:
     sys.exit(code)
 
 
+def _refuse_other_encodings(words: Sequence[str]) -> None:
+    """Raises InputError for a word that is not UTF-8: the core has no other text."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError:
+            shown = word.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+            raise InputError(f"{shown}: this word of the command line is not UTF-8; rename the file") from None
+
+
 def _exit_code() -> int:
     try:
+        _refuse_other_encodings(sys.argv[1:])
         _app_of(_groups_for(sys.argv[1:] or _complete.words()))()
     except SystemExit as end:  # Typer always ends with SystemExit, also after Ctrl-C
         return end.code if isinstance(end.code, int) else 0

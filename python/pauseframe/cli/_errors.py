@@ -29,7 +29,14 @@ WRONG_INPUT = 2
 DEADLOCK = 3
 """Exit code of a run with a deadlock: its results are complete, but its times include the standstill."""
 
-INPUT_ERRORS = (ScenarioError, FabricError, InputError, FileNotFoundError, IsADirectoryError, NotADirectoryError)
+INPUT_ERRORS = (
+    ScenarioError,
+    FabricError,
+    InputError,
+    FileNotFoundError,
+    IsADirectoryError,
+    NotADirectoryError,
+)
 ERRORS = (*INPUT_ERRORS, RunError, OSError, MemoryError)
 """Errors that a command may end with; any other exception is a bug and shows its traceback."""
 

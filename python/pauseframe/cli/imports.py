@@ -139,7 +139,7 @@ def _write(imported: Imported, target: Path, *, force: bool, as_json: bool) -> N
     refuse_existing(target, force)
     from pauseframe._files import write_text
 
-    write_text(target, imported.toml)
+    write_text(target, imported.toml, replace=force)
     for note in imported.notes:
         say(f"note: {note}")
     name_file(target, as_json)

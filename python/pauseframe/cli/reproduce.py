@@ -71,6 +71,7 @@ def reproduce(
     from pauseframe.kernel import find
     from pauseframe.reproduce.command import (
         beside_simulated,
+        failures_of,
         list_experiments,
         record_verdicts,
         run_reproduce,
@@ -104,12 +105,10 @@ def reproduce(
         as_json=as_json,
         quiet=quiet,
     )
-    if record and not any(outcome.failures for outcome in outcomes):
+    if record and not failures_of(outcomes):
         record_verdicts(outcomes, experiments)
-    for line in beside_simulated(outcomes, experiments) if folder else []:
+    wrong = failures_of(outcomes) + (unexpected(outcomes, experiments) if expect else [])
+    for line in (beside_simulated(outcomes, experiments) if folder else []) + wrong:
         say(line)
-    wrong = unexpected(outcomes, experiments) if expect else []
-    for line in wrong:
-        say(line)
-    if wrong or any(outcome.failures for outcome in outcomes):
+    if wrong:
         raise typer.Exit(1)

@@ -312,7 +312,7 @@ def schema(
     refuse_existing(out, force)
     from pauseframe._files import write_text
 
-    name_file(write_text(out, text + "\n"), as_json)
+    name_file(write_text(out, text + "\n", replace=force), as_json)
 
 
 def _no_such_option(wanted: str) -> NoReturn:

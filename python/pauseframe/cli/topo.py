@@ -87,7 +87,7 @@ def export(
 
     text = load(source, from_, rate, delay).write(format or format_of(out))
     refuse_existing(out, force)
-    name_file(write_text(out, text), as_json)
+    name_file(write_text(out, text, replace=force), as_json)
 
 
 @topo.command(epilog="Example: pauseframe topo families")

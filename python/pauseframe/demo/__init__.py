@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError, RunError
+from pauseframe._lock import locked
 from pauseframe.demo.answer import answer
 from pauseframe.report import Claim, Group, Player, build_report, from_folder
 from pauseframe.reproduce.command import measured
 from pauseframe.reproduce.parts import variants_named
-from pauseframe.reproduce.run import STORE, plan, reproduce
+from pauseframe.reproduce.run import STORE, plan, refuse_foreign, reproduce
 from pauseframe.reproduce.spec import Experiment, Figure, Reduced, Size, find_experiments
 from pauseframe.reproduce.why import UNKNOWN
 from pauseframe.sweep.store import Store
@@ -123,6 +124,12 @@ def run_demo(out: Path, *, quick: bool = False, force: bool = False, jobs: int |
     path = out / "report.html"
     if path.exists() and not force and not (out / STORE).is_dir():
         raise InputError(f"{path} exists and no demo wrote it; --force overwrites it")
+    refuse_foreign(out)
+    with locked(out):
+        return _run_demo(out, path, quick, jobs)
+
+
+def _run_demo(out: Path, path: Path, quick: bool, jobs: int | None) -> Demo:
     path.unlink(missing_ok=True)  # the report describes runs that will be replaced
     size: Size = "quick" if quick else "full"
     plans = experiments()

@@ -43,7 +43,7 @@ def write_deployment(
     order = rollout.steps(plan)
     checked = rollout.check(plan, order)
     names = dict(folder_names(plan.switches)) | dict(folder_names([host.name for host in plan.hosts]))
-    with whole_folder(out) as partial:
+    with whole_folder(out, replace=force) as partial:
         _write_switches(plan, partial / "switches", settings, names)
         _write_hosts(plan, partial / "hosts", settings, names)
         (partial / "inventory.csv").write_text(_inventory(plan), encoding="utf-8")

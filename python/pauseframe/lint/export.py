@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pauseframe._files import whole_folder
+from pauseframe._files import has_text, whole_folder
 from pauseframe.devices.model import End
 from pauseframe.lint.forwarding import Forwarding, coupled, edge, lanes_of, senders_of
 from pauseframe.topology import topology_of
@@ -30,8 +30,6 @@ def export(reading: Reading, folder: Path) -> int:
     forwarding = Forwarding.of(fabric)
     if not forwarding.hosts:
         raise ValueError("no static forwarding rows to export")
-    if folder.exists() and any(folder.iterdir()):
-        raise ValueError(f"{folder} is not empty: name another folder")
     lane = coupled(fabric.switches.values(), sorted({p for _, port in fabric.ports() for p in port.lossless}))
     priorities, _ = lanes_of(fabric)
     lanes = {vlan: {lane[p] for p in used if p in lane} for vlan, used in priorities.items()}
@@ -67,8 +65,22 @@ def export(reading: Reading, folder: Path) -> int:
             {"vlan": vlan, "from": a, "to": b} for vlan in sorted(lanes) for a, b in sorted(senders.get(vlan, ()))
         ],
     }
-    with whole_folder(folder) as partial:
-        graph = topology_of(forwarding.switches, names.values(), edges).write("graphml")
-        (partial / "topology.graphml").write_text(graph, encoding="utf-8")
-        (partial / "tables.json").write_text(json.dumps(tables, indent=1) + "\n", encoding="utf-8")
+    _write(
+        folder,
+        {
+            "topology.graphml": topology_of(forwarding.switches, names.values(), edges).write("graphml"),
+            "tables.json": json.dumps(tables, indent=1) + "\n",
+        },
+    )
     return len(rows)
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
+    """Writes the files into a new folder, unless it has just these."""
+    if folder.exists() and any(folder.iterdir()):
+        if all(has_text(folder / name, text) for name, text in files.items()):
+            return
+        raise ValueError(f"{folder} is not empty: name another folder")
+    with whole_folder(folder) as partial:
+        for name, text in files.items():
+            (partial / name).write_text(text, encoding="utf-8")

@@ -7,12 +7,13 @@ import sys
 from typing import TYPE_CHECKING, Any, get_args
 
 from pauseframe._files import write_text
+from pauseframe._lock import locked
 from pauseframe._places import EXPERIMENTS
 from pauseframe._text import format_number, terminal_table, wide_console
 from pauseframe.reproduce import expected, scan
 from pauseframe.reproduce.judge import VERDICTS
 from pauseframe.reproduce.report import build_pages, save_plots
-from pauseframe.reproduce.run import reproduce
+from pauseframe.reproduce.run import refuse_foreign, reproduce
 from pauseframe.reproduce.spec import Size, find_experiments, select
 
 if TYPE_CHECKING:
@@ -58,10 +59,13 @@ def run_reproduce(
     **options: Any,
 ) -> list[Outcome]:
     """Runs experiments, prints one line per claim (or one JSON array), and writes `verdicts.json` into `out`."""
-    outcomes = reproduce(_chosen(wanted, folder), out, size=size, progress=False if quiet else None, **options)
-    records = [record for outcome in outcomes for record in outcome.records()]
-    write_text(out / VERDICTS_FILE, json.dumps(records, indent=1, allow_nan=False) + "\n")
-    page = build_pages(outcomes, out)
+    chosen = _chosen(wanted, folder)
+    refuse_foreign(out)
+    with locked(out):
+        outcomes = reproduce(chosen, out, size=size, progress=False if quiet else None, **options)
+        records = [record for outcome in outcomes for record in outcome.records()]
+        write_text(out / VERDICTS_FILE, json.dumps(records, indent=1, allow_nan=False) + "\n")
+        page = build_pages(outcomes, out)
     if pdf is not None:
         save_plots(outcomes, pdf)
     if as_json:
@@ -79,6 +83,11 @@ def record_verdicts(outcomes: Sequence[Outcome], folder: Path | None) -> None:
             expected.write(folder or EXPERIMENTS, outcome.judgements, size, outcome.told)
         if outcome.experiment.spec.stages and outcome.size == "full":
             scan.write(outcome.experiment.known_scan, outcome.scan)
+
+
+def failures_of(outcomes: Sequence[Outcome]) -> list[str]:
+    """A line for each run that failed, and for each experiment that cannot run."""
+    return [f"{outcome.experiment.id}: failed: {failure}" for outcome in outcomes for failure in outcome.failures]
 
 
 def unexpected(outcomes: Sequence[Outcome], folder: Path | None) -> list[str]:
@@ -124,9 +133,6 @@ def _print(outcomes: Sequence[Outcome]) -> None:
             )
     wide_console().print(table)
     wide_console().print(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
-    for outcome in outcomes:
-        for failure in outcome.failures:
-            wide_console().print(f"{outcome.experiment.id}: {failure}", markup=False)
 
 
 def measured(judgement: Judgement) -> str:

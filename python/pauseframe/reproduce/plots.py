@@ -11,8 +11,10 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
+from pauseframe._files import write_bytes
 from pauseframe._percentiles import EXPLANATION, is_few
 from pauseframe.report import figures
 from pauseframe.reproduce.points import number
@@ -204,7 +206,9 @@ def save(drawn: Figure, title: str, path: Path) -> None:
     axes.set_title(title, fontsize=8)
     axes.legend(fontsize=6, frameon=False)
     about = {"Date": None, "Description": digest(drawn)} if path.suffix == ".svg" else None
-    canvas.savefig(path, metadata=about)
+    content = BytesIO()
+    canvas.savefig(content, format=path.suffix.removeprefix("."), metadata=about)
+    write_bytes(path, content.getvalue())
 
 
 def digest(drawn: Figure) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe import _core
 from pauseframe._core import InputError, RunError, ScenarioError
+from pauseframe._lock import LOCK
 from pauseframe._reading import parse_toml
 from pauseframe.reproduce import expected, functions, scan, why
 from pauseframe.reproduce.judge import Judgement, judge
@@ -168,8 +169,7 @@ def reproduce(
     Raises ScenarioError with every mistake of all scenarios before the first run, InputError if `out` holds something
     else, KeyboardInterrupt on Ctrl-C; finished runs are kept.
     """
-    if out.is_dir() and any(out.iterdir()) and not (out / STORE).is_dir():
-        raise InputError(f"the folder {out} holds files and no runs of experiments: name another one")
+    refuse_foreign(out)
     if kernel is not None:
         changes = ON_KERNEL | (changes or {})
     if changes:
@@ -204,6 +204,12 @@ def reproduce(
         )
         for outcome in found
     ]
+
+
+def refuse_foreign(out: Path) -> None:
+    """Raises InputError if a folder holds something else than runs of experiments."""
+    if out.is_dir() and any(entry.name != LOCK for entry in out.iterdir()) and not (out / STORE).is_dir():
+        raise InputError(f"the folder {out} holds files and no runs of experiments: name another one")
 
 
 def _unreached(cells: Iterable[Cell]) -> list[str]:

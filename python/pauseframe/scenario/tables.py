@@ -223,6 +223,10 @@ class CustomLink(Part):
     """Propagation delay, one way (0 s to 10 s) (default: topology.link.delay at hosts, else
     topology.fabric_link.delay)
     """
+    ports: Sequence[str] | None = None
+    """Names of the two ports at their nodes, such as ["Ethernet0", "eth0"], in results and globs (default: numbers, in
+    the order of the links)
+    """
     rate_back: str | None = None
     """Rate from the second end to the first, if different (1 Kbps to 4 Tbps) (default: as rate)"""
     delay_back: str | None = None

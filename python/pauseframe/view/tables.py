@@ -33,11 +33,12 @@ def export_tables(
     if unknown := [name for name in names if name not in known]:
         raise InputError(f"{folder}: table {none_of(unknown[0], known)}")
     files = {name: out / f"{name}.{ending}" for name in (names or known)}
-    if not force and (taken := [file for file in files.values() if file.exists()]):
-        raise InputError(f"{taken[0]} exists: name another folder with --out, or overwrite it with --force")
-    earlier = (read_object(out / MARK) or {}).get("files", [])
-    whole = sorted({file.name for file in files.values()} | {name for name in earlier if (out / str(name)).is_file()})
-    with added_files(out, MARK) as partial:
+    with added_files(out) as partial:
+        if not force and (taken := [file for file in files.values() if file.exists()]):
+            raise InputError(f"{taken[0]} exists: name another folder with --out, or overwrite it with --force")
+        earlier = (read_object(out / MARK) or {}).get("files", [])
+        kept = {name for name in earlier if (out / str(name)).is_file()}
+        whole = sorted({file.name for file in files.values()} | kept)
         for name, file in files.items():
             frame = results.frame(name)
             (partial / file.name).write_bytes(_csv(frame) if ending == "csv" else _arrow(frame))

@@ -63,7 +63,8 @@ impl FailureSpec {
             return Ok(links.into_iter().map(FailedElement::Link).collect());
         }
         let name = self.port.as_deref().unwrap_or("");
-        let found = all_ports_of_topology(graph).find(|port| graph.port_name(*port) == name);
+        let found = all_ports_of_topology(graph)
+            .find(|port| graph.port_name(*port) == name || graph.numbered_port_name(*port) == name);
         let complaint = || (format!("there is no port {name:?}"), "ports are NODE:NUMBER".to_owned());
         Ok(vec![FailedElement::Link(found.ok_or_else(complaint)?.link())])
     }

@@ -23,8 +23,9 @@ pub(crate) fn ports_at(graph: &Topology, node: NodeId) -> Vec<PortId> {
 pub(crate) fn ports_of(globs: &[String], topology: &Topology) -> Vec<PortId> {
     let named = |port: &PortId| {
         let owner = topology.host_of(topology.owner(*port));
-        let (port, node) = (topology.port_name(*port), &topology.nodes()[owner].name);
-        globs.iter().any(|glob| matches_glob(glob, &port) || matches_glob(glob, node))
+        let node = topology.nodes()[owner].name.clone();
+        let names = [topology.port_name(*port), topology.numbered_port_name(*port), node];
+        globs.iter().any(|glob| names.iter().any(|name| matches_glob(glob, name)))
     };
     all_ports_of_topology(topology).filter(named).collect()
 }

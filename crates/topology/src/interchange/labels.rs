@@ -132,6 +132,7 @@ impl Labels {
                 }
             }
         }
+        topology.named_ports().for_each(|(port, name)| graph.name_port(port, name));
         for (text, address) in self.addresses() {
             labels.add_address(text, nodes[address.node.0 as usize][0], address.path);
         }

@@ -86,7 +86,7 @@ def _settings(scope: Scope, classes: Classes, mtu: int) -> Toml:
 
 def _legend(scope: Scope, rows: list[AccountRow]) -> Iterator[str]:
     """The comment at the head of the file: what is used, mapped, assumed, and not held."""
-    yield "Made by `pauseframe import fabric`. Ports are numbered in the order of the links below."
+    yield "Made by `pauseframe import fabric`. Nodes and ports have the names of the devices."
     for row in rows:
         yield f"{row['state']:8}  {shown(row['key'])}: {row['how']}"
     yield from (f"assumed   {shown(text)}" for text in scope.account.assumed)
@@ -101,8 +101,9 @@ def _topology(scope: Scope) -> Iterator[str]:
     yield "links = ["
     for cable in scope.cables:
         delay = max(1, round(cable.metres * 1e9 / LIGHT))
-        row = {"ends": list(cable.nodes), "rate": f"{cable.speed} Mbps", "delay": f"{delay} ns"}
-        yield f"    {_inline(row)},  # {_ports(cable.ports)}: {shown(_ports(map(str, cable.ends)))}"
+        row: Toml = {"ends": list(cable.nodes), "ports": [port.rsplit(":", 1)[1] for port in cable.ports]}
+        row |= {"rate": f"{cable.speed} Mbps", "delay": f"{delay} ns"}
+        yield f"    {_inline(row)},  # {shown(_ports(map(str, cable.ends)))}"
     yield "]"
 
 

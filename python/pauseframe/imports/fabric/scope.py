@@ -62,7 +62,7 @@ class Scope:
                     yield end, self.fabric.switches[end.device], port
 
     def port_name(self, end: End) -> str:
-        """The name of a port in the scenario: node, colon, number."""
+        """The name of a port in the scenario: node, colon, the device's own name of the port."""
         cable = self.by_end[end]
         return cable.ports[cable.ends.index(end)]
 
@@ -153,6 +153,12 @@ def _node(name: str, taken: set[str]) -> str:
     return node
 
 
+def _port(name: str) -> str:
+    """A name that the simulator accepts for a port, which begins with a letter; empty if there is none."""
+    plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name)
+    return plain if re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", plain) else ""
+
+
 def _name_hosts(scope: Scope, links: list[Link], taken: set[str]) -> None:
     """Names the far ends: the device, or device.port if it has several links."""
     far = [end for link in links for end in (link.a, link.b) if end.device not in scope.switches]
@@ -165,8 +171,8 @@ def _add(scope: Scope, link: Link, count: Counter[str], down: str) -> None:
     a, b = link.a, link.b
     nodes = tuple(scope.switches.get(end.device) or scope.hosts[end] for end in (a, b))
     ports = []
-    for node in nodes:
-        ports.append(f"{node}:{count[node]}")
+    for node, end in zip(nodes, (a, b), strict=True):
+        ports.append(f"{node}:{_port(end.port) or f'port{count[node]}'}")
         count[node] += 1
     known = [port for port in (scope.fabric.port(a), scope.fabric.port(b)) if port is not None]
     nics = [nic for nic in (scope.fabric.nic(a), scope.fabric.nic(b)) if nic is not None]

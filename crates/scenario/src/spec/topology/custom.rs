@@ -7,7 +7,7 @@ use pauseframe_schema::table;
 use pauseframe_schema::value::did_you_mean;
 use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_units::{BitRate, Span};
+use pauseframe_units::{BitRate, PortId, Span};
 use std::collections::{BTreeMap, BTreeSet};
 
 table! {
@@ -46,6 +46,12 @@ table! {
             DELAYS,
             "topology.link.delay at hosts, else topology.fabric_link.delay",
         );
+        /// Names of the two ports at their nodes, such as ["Ethernet0", "eth0"], in results and globs
+        ports: Option<[String; 2]> = optional("numbers, in the order of the links") => {
+            let bad = ports.iter().flatten().find(|name: &&String| !is_port_name(name));
+            let message = || format!("{:?} is not a name for a port", bad.map_or("", String::as_str));
+            t.check(bad.is_none(), "ports", message, "use letters, digits and '_', '-', '.', with a letter first");
+        };
         /// Rate from the second end to the first, if different
         rate_back: Option<BitRate> = optional_in(RATES, "as rate");
         /// Propagation delay from the second end to the first, if different
@@ -72,6 +78,11 @@ fn is_node_name(name: &str) -> bool {
     !name.starts_with(['.', '-']) && !name.is_empty() && name.len() <= 64 && name.chars().all(plain)
 }
 
+/// Not a number, which names a port already; series add "/p0" to it.
+fn is_port_name(name: &str) -> bool {
+    is_node_name(name) && name.starts_with(char::is_alphabetic)
+}
+
 impl CustomLink {
     /// From the first end to the second, and back: asymmetric links differ in rate or delay.
     fn ways(&self) -> [LinkSpec; 2] {
@@ -90,13 +101,20 @@ impl Graph for Custom {
                 ids.insert(name.as_str(), topology.add_node(name, kind, None));
             }
         }
-        let mut flaws = Vec::new();
+        let (mut flaws, mut named) = (Vec::new(), BTreeSet::new());
         let near = |name: &str| did_you_mean(name, ids.keys().copied());
         for (index, link) in self.links.iter().enumerate() {
             let [a, b] = &link.ends;
             match (ids.get(a.as_str()), ids.get(b.as_str())) {
                 (Some(a), Some(b)) => {
-                    topology.add_asymmetric_link(*a, *b, link.ways().map(LinkSpec::channel));
+                    let added = topology.add_asymmetric_link(*a, *b, link.ways().map(LinkSpec::channel));
+                    for (end, name) in link.ports.iter().flatten().enumerate() {
+                        topology.name_port(PortId::of_link(added, end), name);
+                        if !named.insert((&link.ends[end], name)) {
+                            let message = format!("{}:{name} is at another link too", link.ends[end]);
+                            flaws.push((format!("topology.links.{index}.ports"), message, String::new()));
+                        }
+                    }
                 }
                 (a_id, _) => {
                     let name = if a_id.is_none() { a } else { b };
