@@ -1,0 +1,80 @@
+"""Hosts with several ports, names of ports, and hashes of switches, from the scenario to the tables."""
+
+import pauseframe as pf
+import pytest
+
+CUSTOM = """
+stop = "5 ms"
+topology.kind = "custom"
+topology.hosts = ["a", "b"]
+topology.switches = ["s", "t"]
+topology.links = [
+    { ends = ["a", "s"], ports = ["eth0", "Ethernet0"] },
+    { ends = ["a", "t"], ports = ["eth1", "Ethernet0"] },
+    { ends = ["b", "s"], ports = ["eth0", "Ethernet4"] },
+    { ends = ["b", "t"], ports = ["eth1", "Ethernet4"] },
+]
+host.port_choice = "rail"
+transport.preset = "roce_dcqcn"
+[[workload]]
+kind = "flows"
+flows = [{ src = "a", dst = "b", size = "1 MB" }, { src = "a", dst = "b", size = "1 MB" }]
+"""
+
+
+def sent(run: pf.Run) -> dict[str, int]:
+    """Bytes of data sent by each port."""
+    return {row["port"]: row["tx_bytes"] for row in run.ports if row["priority"] == 3}
+
+
+def test_ports_have_the_names_that_links_give_them() -> None:
+    run = pf.run(CUSTOM, progress=False)
+    ports = sent(run)
+    assert ports["a:eth0"] == ports["a:eth1"] > 1_000_000
+    assert {"s:Ethernet4", "t:Ethernet4"} <= ports.keys()
+    assert {row["node"] for row in run.ports} == {"a", "b", "s", "t"}
+    assert {row["src"] for row in run.flows} == {"a"}
+
+
+@pytest.mark.parametrize("port", ["a:eth1", "a:1"])
+def test_a_port_is_known_by_name_and_by_number(port: str) -> None:
+    failure = f'[[failure]]\nport = "{port}"\ndown = "100 us"\n'
+    run = pf.run(CUSTOM.replace("host.port", 'host.miimon = "50 us"\nhost.port') + failure, progress=False)
+    assert run.summary["flows_finished"] == 2
+    ports = sent(run)
+    assert ports["a:eth1"] < 200_000 < 1_800_000 < ports["a:eth0"] + ports["a:eth1"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('"eth1", "Ethernet0"', '"eth0", "Ethernet0"', "a:eth0 is at another link too"),
+        ('"eth1", "Ethernet0"', '"1", "Ethernet0"', '"1" is not a name for a port'),
+        ('port_choice = "rail"', 'stack = "kernel"', "a kernel host has one port, and a has 2"),
+    ],
+)
+def test_mistakes_about_ports_are_named(old: str, new: str, message: str) -> None:
+    with pytest.raises(pf.ScenarioError, match=message):
+        pf.run(CUSTOM.replace(old, new), progress=False)
+
+
+def test_keys_of_ports_say_when_they_change_nothing() -> None:
+    star = 'topology = { kind = "star", hosts = 2 }\nworkload = { kind = "permutation", size = "1 KB" }\n'
+    run = pf.run(star + 'host.miimon = "10 ms"\nhost.lacp_rate = "fast"\n', progress=False)
+    assert [text.split(":")[0] for text in run.summary["warnings"]] == ["host.miimon", "host.lacp_rate"]
+
+
+def test_a_rotated_hash_uses_the_links_that_another_seed_leaves_idle() -> None:
+    """CRC-32 with the seeds 0 and 10 uses 1 of 4 uplinks of the second tier; rotated by 10 bits it uses all."""
+    text = """
+        topology = { kind = "xgft", m = [2, 4, 4], w = [1, 4, 4] }
+        routing = { hash = "crc32", hash_seeds = "tier", hash_offsets = [] }
+        workload = { kind = "background", sizes = "20 KB", arrivals = { kind = "load", load = 0.3 }, stop = "1 ms" }
+    """
+    used = []
+    for offsets in ("[]", "[0, 10]"):
+        run = pf.run(text.replace("hash_offsets = []", f"hash_offsets = {offsets}"), progress=False)
+        polarized = [text for text in run.summary["warnings"] if "polarized" in text]
+        assert bool(polarized) == (offsets == "[]")
+        used.append(sum(row["node"] == "s2_0" and row["peer"].startswith("s3") for row in run.ports if row["tx_bytes"]))
+    assert used == [1, 4]
