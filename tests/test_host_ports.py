@@ -42,7 +42,8 @@ def test_a_port_is_known_by_name_and_by_number(port: str) -> None:
     run = pf.run(CUSTOM.replace("host.port", 'host.miimon = "50 us"\nhost.port') + failure, progress=False)
     assert run.summary["flows_finished"] == 2
     ports = sent(run)
-    assert ports["a:eth1"] < 200_000 < 1_800_000 < ports["a:eth0"] + ports["a:eth1"]
+    assert ports["a:eth1"] < 200_000
+    assert ports["a:eth0"] + ports["a:eth1"] > 1_800_000
 
 
 @pytest.mark.parametrize(
