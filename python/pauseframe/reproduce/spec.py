@@ -61,6 +61,18 @@ class LeftOut(Model):
     why: str
 
 
+class Open(Model):
+    """`[[search]]`: a key that the paper leaves open, with the range in which a search looks (`search.py`)."""
+
+    key: str
+    experiments: Annotated[list[str], Field(min_length=1)]
+    """Names of the experiments that the key reaches."""
+    values: Annotated[list[JsonValue], Field(min_length=1, max_length=12)]
+    """The plausible values besides the present one."""
+    why: str
+    """The reason for the range, with what the paper says."""
+
+
 class Paper(Model):
     """`paper.toml`: a paper and the common data of its experiments."""
 
@@ -69,6 +81,7 @@ class Paper(Model):
     doi: str = ""
     parameter: list[Parameter] = []
     deviation: list[Deviation] = []
+    search: list[Open] = []
     left_out: list[LeftOut] = []
 
 
@@ -119,6 +132,10 @@ class Claim(Model):
     id: str
     text: str = ""
     claimed: str = ""
+    unstated: str = ""
+    """The setting that the claim needs and the paper does not state; empty if the paper states all of them."""
+    cannot_judge: str = ""
+    """The reason why no run can judge the claim, whatever its number is."""
     quote: str = ""
     """A short quotation from the paper, with the section."""
     why: str = ""
@@ -279,11 +296,25 @@ def find_experiments(folder: Path | None = None) -> list[Experiment]:
                     found.append(Experiment(paper, path, spec))
                     wrong += [entry | {"place": str(path)} for entry in _contradictions(found[-1])]
     found = [_scanning(one, found, wrong) for one in found]
+    wrong += _unsearchable(found)
     if wrong:
         raise failure(wrong)
     if not found:
         raise InputError(f"{root} has no experiments (PAPER/paper.toml, PAPER/NAME.toml)")
     return found
+
+
+def _unsearchable(experiments: list[Experiment]) -> list[Problem]:
+    """Keys of a search that reach no experiment."""
+    wrong = []
+    for about in dict.fromkeys(one.source.parent / "paper.toml" for one in experiments):
+        mine = {one.name: one for one in experiments if one.source.parent == about.parent}
+        for index, row in enumerate(next(iter(mine.values())).paper.search):
+            for name in row.experiments:
+                wrong += [
+                    entry | {"place": str(about)} for entry in _unknown(f"search.{index}.experiments", name, mine)
+                ]
+    return wrong
 
 
 def _scanning(experiment: Experiment, others: list[Experiment], wrong: list[Problem]) -> Experiment:
