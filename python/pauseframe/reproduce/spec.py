@@ -132,8 +132,6 @@ class Claim(Model):
     id: str
     text: str = ""
     claimed: str = ""
-    unstated: str = ""
-    """The setting that the claim needs and the paper does not state; empty if the paper states all of them."""
     cannot_judge: str = ""
     """The reason why no run can judge the claim, whatever its number is."""
     quote: str = ""
