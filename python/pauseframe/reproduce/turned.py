@@ -1,14 +1,15 @@
 """The negative control of a search: orders that hold as stated, turned round, so that they are false.
 
-A search that can make these hold could make anything hold. The orders are those of the four papers whose keys are
-searched, the first twenty by claim and part.
+A search that can make these hold could make anything hold. A part states an order if it is one, or if its band lies on
+one side of equality. Of all in the experiments that a search reaches, twenty are taken, evenly by claim and part.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pauseframe.reproduce.parts import Factor, Order
+from pauseframe.reproduce.parts import Change, Factor, Order
+from pauseframe.reproduce.points import BEST
 from pauseframe.reproduce.spec import Claim
 
 if TYPE_CHECKING:
@@ -31,8 +32,10 @@ def orders(experiments: Sequence[Experiment], known: Verdicts) -> Claims:
     for one in experiments:
         if any(one.name in row.experiments for row in one.paper.search):
             found += [(one, claim) for claim in _of(one, known)]
+    found.sort(key=lambda pair: pair[1].id)
     chosen: Claims = {}
-    for one, claim in sorted(found, key=lambda pair: pair[1].id)[:COUNT]:
+    count = min(COUNT, len(found))
+    for one, claim in (found[len(found) * place // count] for place in range(count)):
         chosen.setdefault(one.id, []).append(claim)
     return chosen
 
@@ -50,6 +53,10 @@ def _turned(part: Part) -> Part | None:
     """The opposite order; None for a part that does not say which of two is larger."""
     if isinstance(part, Order):
         return part.model_copy(update={"order": part.order[::-1]})
-    if isinstance(part, Factor) and (part.low, part.high) in {(1.0, None), (None, 1.0)}:
-        return part.model_copy(update={"low": part.high, "high": part.low})
-    return None
+    if not isinstance(part, (Factor, Change)) or part.over == BEST:
+        return None
+    equal = 1.0 if isinstance(part, Factor) else 0.0
+    low, high = part.band
+    if low < equal < high or (low, high) == (equal, equal):
+        return None
+    return part.model_copy(update={"low": None, "high": equal} if low >= equal else {"low": equal, "high": None})
