@@ -2,6 +2,7 @@
 judge that it rests on."""
 
 import json
+from typing import Any
 
 import pytest
 from pauseframe.reproduce import search, turned
@@ -74,7 +75,7 @@ def test_a_search_finds_the_open_value_and_judges_it_on_unseen_seeds(folder, tmp
 
 def test_the_joint_set_keeps_the_present_value_in_a_tie(folder):
     (row,) = find_experiments(folder)[0].paper.search
-    points = [
+    points: list[Any] = [
         {"experiment": "two", "key": key, "value": value, "verdicts": {"T-1": "reproduced"}}
         for key, value in [("", None), *(("topology.link.delay", value) for value in row.values)]
     ]
@@ -86,7 +87,7 @@ def test_the_joint_set_keeps_the_present_value_in_a_tie(folder):
 def test_twenty_orders_are_turned_round_and_do_not_hold():
     """The negative control has the orders that are recorded as reproduced, each with its opposite."""
     experiments = find_experiments()
-    known = {
+    known: Any = {
         claim.id: {"quick": {"parts": [{"verdict": "reproduced"}] * len(claim.parts)}}
         for one in experiments
         for claim in one.spec.claims
@@ -95,7 +96,8 @@ def test_twenty_orders_are_turned_round_and_do_not_hold():
     assert len(chosen) == turned.COUNT
     parts = {f"{c.id}.{n}": part for one in experiments for c in one.spec.claims for n, part in enumerate(c.parts, 1)}
     for claim in chosen:
-        (back,), part = claim.parts, parts[claim.id]
+        back: Any = claim.parts[0]
+        part: Any = parts[claim.id]
         if part.kind == "order":
             assert back.order == part.order[::-1]
         else:

@@ -122,7 +122,7 @@ def reproduce(
 
 
 def _search_alone(options: dict[str, object]) -> None:
-    """Refuses options that a search has of its own."""
+    """Refuses options whose values a search fixes."""
     if given := [name for name, value in options.items() if value]:
         message = f"it has its own seeds, sizes and settings: leave out {', '.join(given)}"
         raise typer.BadParameter(message, param_hint="--search")

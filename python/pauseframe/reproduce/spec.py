@@ -18,13 +18,13 @@ from pauseframe._places import EXPERIMENTS
 from pauseframe._problems import failure, problem
 from pauseframe._reading import parse_toml, read_text
 from pauseframe._text import nearest
-from pauseframe.reproduce import scan, why
+from pauseframe.reproduce import checks, scan
 from pauseframe.reproduce.mistakes import problems_of
-from pauseframe.reproduce.parts import Part, variants_named
+from pauseframe.reproduce.parts import Part
 from pauseframe.reproduce.points import Model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pauseframe.types import Problem
@@ -292,9 +292,9 @@ def find_experiments(folder: Path | None = None) -> list[Experiment]:
                 spec = _read(Figure, path, wrong)
                 if spec is not None and paper is not None:
                     found.append(Experiment(paper, path, spec))
-                    wrong += [entry | {"place": str(path)} for entry in _contradictions(found[-1])]
+                    wrong += [entry | {"place": str(path)} for entry in checks.contradictions(found[-1])]
     found = [_scanning(one, found, wrong) for one in found]
-    wrong += _unsearchable(found)
+    wrong += checks.unsearchable(found)
     if wrong:
         raise failure(wrong)
     if not found:
@@ -302,24 +302,13 @@ def find_experiments(folder: Path | None = None) -> list[Experiment]:
     return found
 
 
-def _unsearchable(experiments: list[Experiment]) -> list[Problem]:
-    """Keys of a search that reach no experiment."""
-    wrong = []
-    for about in dict.fromkeys(one.source.parent / "paper.toml" for one in experiments):
-        mine = {one.name: one for one in experiments if one.source.parent == about.parent}
-        for index, row in enumerate(next(iter(mine.values())).paper.search):
-            for name in row.experiments:
-                wrong += [
-                    entry | {"place": str(about)} for entry in _unknown(f"search.{index}.experiments", name, mine)
-                ]
-    return wrong
-
-
 def _scanning(experiment: Experiment, others: list[Experiment], wrong: list[Problem]) -> Experiment:
     """A joint scan with the data of the experiments that it scores."""
     beside = {one.name: one.spec for one in others if one.key == experiment.key}
     for index, name in enumerate(experiment.spec.scores):
-        wrong += [entry | {"place": str(experiment.source)} for entry in _unknown(f"scores.{index}", name, beside)]
+        wrong += [
+            entry | {"place": str(experiment.source)} for entry in checks.unknown(f"scores.{index}", name, beside)
+        ]
     scored = [beside[name] for name in experiment.spec.scores if name in beside]
     if not scored:
         return experiment
@@ -374,52 +363,3 @@ def _read(model: type[M], path: Path, wrong: list[Problem]) -> M | None:
     except ValidationError as error:
         wrong += [entry | {"place": str(path)} for entry in problems_of(error, model)]
         return None
-
-
-def _contradictions(experiment: Experiment) -> list[Problem]:
-    """Checks across tables: names of metrics and variants, the scenario's file."""
-    spec, found = experiment.spec, []
-    if bool(spec.scenario) == bool(spec.function):
-        found.append(problem("scenario", spec.scenario, "name either a scenario file or a function"))
-    elif spec.scenario and not experiment.scenario.is_file():
-        found.append(problem("scenario", spec.scenario, "does not exist"))
-    if spec.function:
-        return found  # a joint scan takes metrics and variants from other experiments
-    for index, claim in enumerate(spec.claims):
-        for number, part in enumerate(claim.parts):
-            path = f"claims.{index}.parts.{number}"
-            found += _unknown(f"{path}.metric", part.metric, spec.metrics)
-            for name in dict.fromkeys(variants_named(part)):
-                found += _unknown(f"{path}.variant", name, spec.variants)
-        found += _misnamed(f"claims.{index}.why", claim.why, spec)
-    for index, plot in enumerate(spec.plots):
-        found += _unknown(f"plots.{index}.metric", plot.metric, spec.metrics)
-        for name in [*plot.variants, *([plot.over] if plot.over else [])]:
-            found += _unknown(f"plots.{index}.variants", name, spec.variants)
-    return found
-
-
-def _misnamed(path: str, text: str, spec: Figure) -> list[Problem]:
-    """Placeholders in a text that name no result."""
-    found = []
-    for name in why.names(text):
-        metric, _, rest = name.partition("|")
-        variant = rest.partition("|")[0]
-        if why.PART.fullmatch(name):
-            continue
-        if metric not in spec.metrics:
-            found.append(_hint(path, name, "names no metric", metric, spec.metrics))
-        elif variant not in spec.variants:
-            found.append(_hint(path, name, "names no variant", variant, spec.variants))
-    return found
-
-
-def _hint(path: str, name: str, message: str, wrong: str, known: Mapping[str, object]) -> Problem:
-    meant = nearest(wrong, known)
-    return problem(path, name, message, f"did you mean {' or '.join(meant)}?" if meant else "")
-
-
-def _unknown(path: str, name: str, known: Mapping[str, object]) -> list[Problem]:
-    if name in known:
-        return []
-    return [_hint(path, name, f"is not one of {', '.join(known)}", name, known)]
