@@ -2,6 +2,8 @@
 judge that it rests on."""
 
 import json
+import runpy
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -169,3 +171,17 @@ def test_a_tie_is_within_two_per_cent_wherever_the_best_is_named():
                     assert part.high == 1.02, claim.id
                 if part.kind == "order":
                     assert part.slack == 0, claim.id
+
+
+def test_each_change_names_the_group_that_its_claim_is_in():
+    """tools/changes.toml says where a claim is now; one that has left the count is no claim of an experiment."""
+    recount = runpy.run_path(str(Path(__file__).parents[1] / "tools" / "recount.py"))
+    groups, claims = recount["groups"], recount["judged"]()
+    searched = groups.searches()
+    now = {one[1].id: groups.group(one, searched) for one in claims}
+    rows = groups.changes()
+    assert rows
+    for row in rows:
+        assert now.get(row["claim"], "not counted") == row["now"], row["claim"]
+        assert row["was"] != row["now"], row["claim"]
+        assert row["why"], row["claim"]

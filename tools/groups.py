@@ -7,6 +7,7 @@ reason; the page shows them.
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import switches
@@ -73,6 +74,7 @@ def _is_shown(claim: Claim) -> bool:
     return named or claim.id in _switched()
 
 
+@cache
 def _switched() -> set[str]:
     """The claims that the switches which have run name or move."""
     kept, known = switches.kept(), expected.read(EXPERIMENTS)
