@@ -170,7 +170,8 @@ def _ranges(one: Experiment, rows: list[scan.Row]) -> Iterator[str]:
         f"({last.count(max(last))} of {len(last)} settings do); the present setting has "
         f"{present['counts']['reproduced']}, in stage {present['stage']}.\n"
     )
-    parts = (f"{claim.id}.{n}" for of in one.scored for claim in of.claims for n in range(1, len(claim.parts) + 1))
+    parts = [f"{claim.id}.{n}" for of in one.scored for claim in of.claims for n in range(1, len(claim.parts) + 1)]
+    parts = [name for name in parts if name in present["parts"]]  # claims that are newer than the scan are not in it
     held = {name: sum(row["parts"][name] == "reproduced" for row in rows) for name in parts}
     seldom = [f"{name} ({count})" for name, count in held.items() if 2 * count < len(rows)]
     yield (
