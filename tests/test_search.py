@@ -3,10 +3,12 @@ judge that it rests on."""
 
 import json
 import runpy
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pauseframe._places import EXPERIMENTS
 from pauseframe.reproduce import search, turned
 from pauseframe.reproduce.spec import find_experiments
 from test_cli import cli
@@ -185,3 +187,12 @@ def test_each_change_names_the_group_that_its_claim_is_in():
         assert now.get(row["claim"], "not counted") == row["now"], row["claim"]
         assert row["was"] != row["now"], row["claim"]
         assert row["why"], row["claim"]
+
+
+def test_clocks_are_ideal_where_the_paper_simulates():
+    """cee is a simulation throughout, bolt on its fat tree; the others are testbeds, whose clocks drift."""
+    for path in EXPERIMENTS.glob("*/*.scenario.toml"):
+        simulated = path.parent.name == "cee" or (path.parent.name, path.name) == ("bolt", "fat_tree.scenario.toml")
+        if path.parent.name in {"bolt", "cee", "judd", "repro"}:
+            clocks = tomllib.loads(path.read_text(encoding="utf-8")).get("clocks", "real")
+            assert clocks == ("ideal" if simulated else "real"), path

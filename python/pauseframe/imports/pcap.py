@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LAW_POINTS = 200
 """Points of a law in a file, and of a curve in a figure."""
 SERVICES = 8
-"""Services with a bar of their own; the rest share one."""
+"""Largest number of services with a separate bar; the others share one."""
 SCENARIO = """# The flows of a capture, which `pauseframe import pcap` has found, between hosts at one switch.
 # Rates and delays are not in a capture: set those of your network.
 name = "{name}"
