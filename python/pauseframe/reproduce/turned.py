@@ -52,11 +52,12 @@ def _of(experiment: Experiment, known: Verdicts) -> Iterator[Claim]:
 def _turned(part: Part) -> Part | None:
     """The opposite order; None for a part that does not say which of two is larger."""
     if isinstance(part, Order):
-        return part.model_copy(update={"order": part.order[::-1]})
+        return part.model_copy(update={"order": part.order[::-1], "theirs": None})
     if not isinstance(part, (Factor, Change)) or part.over == BEST:
         return None
     equal = 1.0 if isinstance(part, Factor) else 0.0
     low, high = part.band
     if low < equal < high or (low, high) == (equal, equal):
         return None
-    return part.model_copy(update={"low": None, "high": equal} if low >= equal else {"low": equal, "high": None})
+    other = {"low": None, "high": equal} if low >= equal else {"low": equal, "high": None}
+    return part.model_copy(update=other | {"theirs": None})
