@@ -38,9 +38,9 @@ experiments are reproduced; five other seeds judge the claims with all these val
 declared before the first run, but after a search by hand on the seeds 1 to 5 had been seen.
 """
 WHY_NOT_MORE = """
-The aim for the four papers is 75 %. Most of what differs rests on what their texts only draw or leave out: the rates and
-laws of cee's workloads and its traces, the load of bolt's background, and the Linux machine that was repro's switch,
-which is not simulated.
+The aim for the four papers is 75 %. Most of what differs rests on what their texts only draw or leave out: the rates
+and laws of cee's workloads and its traces, the load of bolt's background, and the Linux machine that was repro's
+switch, which is not simulated.
 """
 CONTROL = """
 ### Negative control
