@@ -1,4 +1,4 @@
-"""The commands `import`: input files of other simulators, registers of cards and device files become scenarios."""
+"""The commands `import`: inputs of other simulators, registers of cards, device files and captures become scenarios."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ SHOWN = 20
 
 commands = PlainTyper()
 imports = commands.group(
-    "import", "Turn configurations of a fabric, inputs of other simulators, and registers of cards into scenarios."
+    "import",
+    "Turn configurations of a fabric, inputs of other simulators, registers of cards, and captures into scenarios.",
 )
 
 
@@ -133,6 +134,43 @@ def _show_account(imported: ImportedFabric, target: Path) -> None:
         print(line)
     if len(lines) > SHOWN:
         print(f"... {len(lines) - SHOWN} more: the comments at the head of {target}")
+
+
+@imports.command(epilog="Example: pauseframe import pcap server1.pcapng server2.pcapng --out captured")
+def pcap(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Captures of the same time, pcap or pcapng: of each server.")
+    ],
+    out: Annotated[
+        Path | None, out_option("Folder to write; beside the first file, with its name, if left out.")
+    ] = None,
+    cut: Annotated[
+        Literal["push", "turn", "connection"],
+        typer.Option(
+            help="What ends a flow: a segment with PUSH, an answer of the other side, or its connection alone."
+        ),
+    ] = "push",
+    idle: Annotated[
+        float | None,
+        typer.Option(metavar="US", min=0.0, help="End a flow after a pause of so many microseconds, too."),
+    ] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Find the flows of TCP in captures, and write a scenario that sends them, their laws and three figures.
+
+    By default a flow ends with PUSH, as in Judd (NSDI 2015, section 2.2). Notes count all frames that are not of TCP.
+    """
+    from pauseframe.imports.pcap import read_captures, summary, write
+
+    target = out or files[0].with_suffix("")
+    refuse_existing(target / "scenario.toml", force)
+    imported = read_captures(files, cut, idle)
+    write(imported, target, files[0].stem)
+    say(summary(imported))
+    for note in imported.notes:
+        say(f"note: {note}")
+    name_file(target / "scenario.toml", as_json)
 
 
 def _write(imported: Imported, target: Path, *, force: bool, as_json: bool) -> None:

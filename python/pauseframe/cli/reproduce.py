@@ -63,6 +63,10 @@ def reproduce(
         bool, typer.Option("--expect", help="Fail if a verdict differs from the one in the experiments' verdicts.json.")
     ] = False,
     record: Annotated[bool, typer.Option("--record", help="Write the verdicts to that file.")] = False,
+    search: Annotated[
+        bool,
+        typer.Option("--search", help="Search the keys that a paper leaves open, and judge the best set (an hour)."),
+    ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
@@ -75,6 +79,7 @@ def reproduce(
         list_experiments,
         record_verdicts,
         run_reproduce,
+        run_search,
         unexpected,
     )
 
@@ -84,12 +89,13 @@ def reproduce(
     size: Literal["quick", "full"] = "full" if full else "quick"
     if record and (seeds is not None or seed != 1):
         raise typer.BadParameter("verdicts are recorded of the experiments' own seeds", param_hint="--record")
-    if set_ and (record or expect):
-        raise typer.BadParameter("what is known is of the experiments' own settings", param_hint="--set")
-    if stack == "kernel" and (record or expect):
-        raise typer.BadParameter("what is known is of simulated hosts", param_hint="--stack")
-    if stack == "simulated" and kernel is not None:
-        raise typer.BadParameter("it needs --stack kernel", param_hint="--kernel")
+    _comparable(set_=bool(set_), recorded=record or expect, on_kernel=stack == "kernel", kernel=kernel)
+    if search:
+        options = {"--full": full, "--set": set_, "--expect": expect, "--pdf": pdf, "--seeds": seeds}
+        _search_alone(options | {"--seed": seed != 1, "--stack": stack == "kernel", "--kernel": kernel})
+        where = out or Path("results") / "reproduce"
+        run_search(what, experiments, where, jobs=jobs, record=record, as_json=as_json, quiet=quiet)
+        return
     folder = find(kernel) if stack == "kernel" else None
     outcomes = run_reproduce(
         what,
@@ -112,3 +118,20 @@ def reproduce(
         say(line)
     if wrong:
         raise typer.Exit(1)
+
+
+def _search_alone(options: dict[str, object]) -> None:
+    """Refuses options whose values a search fixes."""
+    if given := [name for name, value in options.items() if value]:
+        message = f"it has its own seeds, sizes and settings: leave out {', '.join(given)}"
+        raise typer.BadParameter(message, param_hint="--search")
+
+
+def _comparable(*, set_: bool, recorded: bool, on_kernel: bool, kernel: str | None) -> None:
+    """Refuses what has no recorded verdicts to compare with, or to replace."""
+    if set_ and recorded:
+        raise typer.BadParameter("what is known is of the experiments' own settings", param_hint="--set")
+    if on_kernel and recorded:
+        raise typer.BadParameter("what is known is of simulated hosts", param_hint="--stack")
+    if kernel is not None and not on_kernel:
+        raise typer.BadParameter("it needs --stack kernel", param_hint="--kernel")

@@ -6,11 +6,12 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any, get_args
 
+from pauseframe._core import InputError
 from pauseframe._files import write_text
 from pauseframe._lock import locked
 from pauseframe._places import EXPERIMENTS
 from pauseframe._text import format_number, terminal_table, wide_console
-from pauseframe.reproduce import expected, scan
+from pauseframe.reproduce import expected, scan, search, turned
 from pauseframe.reproduce.judge import VERDICTS
 from pauseframe.reproduce.report import build_pages, save_plots
 from pauseframe.reproduce.run import refuse_foreign, reproduce
@@ -74,6 +75,60 @@ def run_reproduce(
         _print(outcomes)
         wide_console().print(f"\nreport: {page}", highlight=False)
     return outcomes
+
+
+def run_search(
+    wanted: Sequence[str],
+    folder: Path | None,
+    out: Path,
+    *,
+    jobs: int | None,
+    record: bool,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Searches what papers leave open, and prints a line per claim; `record` keeps the results beside the papers.
+
+    Raises InputError for anything but papers: the joint set belongs to a whole paper.
+    """
+    experiments = find_experiments(folder)
+    papers = sorted({one.key for one in experiments if one.paper.search})
+    chosen = papers if "all" in wanted else list(dict.fromkeys(wanted))
+    if unknown := [name for name in chosen if name not in papers]:
+        raise InputError(f"{', '.join(unknown)}: --search needs papers that declare keys: {', '.join(papers)}, or all")
+    root = folder or EXPERIMENTS
+    known = expected.read(root)
+    reverse = turned.orders(experiments, known)
+    bench = search.Bench(out, jobs, False if quiet else None)
+    results = {}
+    for name in chosen:
+        mine = [one for one in experiments if one.key == name]
+        results[name] = search.search(mine, reverse, bench)
+        write_text(out / f"{name}-{search.NAME}", json.dumps(results[name], indent=1) + "\n")
+        if record:
+            search.write(root / name, results[name])
+    if as_json:
+        _write_json(results)
+    elif not quiet:
+        for name, found in results.items():
+            _print_search(name, found, known)
+
+
+def _print_search(paper: str, found: search.Searched, known: expected.Verdicts) -> None:
+    heads = ("claim", "as stated", "points", "joint set, unseen seeds")
+    rows = []
+    for claim in dict.fromkeys(claim for point in found["points"] for claim in point["verdicts"]):
+        held, points = search.share(found, claim)
+        stated = known[claim]["quick"]["verdict"] if claim in known else "-"
+        rows.append((claim, stated, f"{held} of {points}", found["joint"]["verdicts"].get(claim, "-")))
+    console = wide_console()
+    console.print(terminal_table(*({"header": name, "overflow": "fold"} for name in heads), rows=rows))
+    for name, settings in found["joint"]["settings"].items():
+        console.print(f"{paper}/{name}: {search.in_words(settings)}", markup=False)
+    held, points = search.turned_round(found)
+    console.print(f"orders turned round: {held} of {points} hold with their own joint set", markup=False)
+    for point in found["missed"]:
+        console.print(f"not searched, the processor time was used up: {point}", markup=False)
 
 
 def record_verdicts(outcomes: Sequence[Outcome], folder: Path | None) -> None:

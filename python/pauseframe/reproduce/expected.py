@@ -62,7 +62,7 @@ def read(folder: Path) -> Verdicts:
 
 
 def write(folder: Path, judgements: Sequence[Judgement], size: Size, told: Mapping[str, str]) -> Path:
-    """Records the judgements; other claims and the other size keep their entries.
+    """Records the judgements; other claims keep their entries, and so does the other size unless its parts were others.
 
     `told` maps each claim to the reason for its verdict.
     """
@@ -70,7 +70,9 @@ def write(folder: Path, judgements: Sequence[Judgement], size: Size, told: Mappi
     for judgement in judgements:
         why = "" if judgement.verdict == "reproduced" else told[judgement.claim.id]
         entry: Known = {"verdict": judgement.verdict, "parts": [_part(one) for one in judgement.parts], "why": why}
-        known[judgement.claim.id] = known.get(judgement.claim.id, {}) | {size: entry}
+        before = known.get(judgement.claim.id, {})
+        same = {key: one for key, one in before.items() if len(one["parts"]) == len(entry["parts"])}
+        known[judgement.claim.id] = same | {size: entry}
     lines = ",\n".join(f" {json.dumps(claim)}: {json.dumps(known[claim])}" for claim in sorted(known))
     return write_text(folder / NAME, f"{{\n{lines}\n}}\n")
 

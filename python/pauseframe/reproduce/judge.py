@@ -1,9 +1,11 @@
 """The judge of claims, the same for all papers and for the demo.
 
 A claim has parts (`parts.py`), each with a number per seed and a band. Verdicts: `reproduced` if the median over seeds
-is in the band; `shape only` if the paper's order, sign and best configuration hold and the number is within a factor of
-2 of the paper's; else `differs`. An order must hold in nine tenths of the seeds. A claim about a percentile with too
-few samples beyond it is `not run`. A claim has the verdict of its worst part.
+is in the band (of an even number of seeds: both values in the middle); `shape only` if the paper's order, sign and best
+configuration hold and the number is within a factor of 2 of the paper's; else `differs`. An order must hold in nine
+tenths of the seeds. Of a chance event that the paper shows in a single run, the share of our runs decides: a half is
+`reproduced`, a tenth `shape only`. A claim about a percentile with too few samples beyond it is `not run`. A claim has
+the verdict of its worst part.
 """
 
 from __future__ import annotations
@@ -37,6 +39,12 @@ value.
 
 ORDER_HOLDS = 0.9
 """Share of the seeds in which an order must hold, because a median ranks two nearly equal values by chance."""
+
+SINGLE_RUN_HOLDS = 0.5
+"""Share of our runs that must show what the paper shows in a single run."""
+
+SINGLE_RUN_HAPPENS = 0.1
+"""Share of our runs below which the paper's single run would be a surprise."""
 
 ORDER_EDGE = 1.09
 """The corresponding limit for the smallest of five values, which decides an order."""
@@ -82,6 +90,9 @@ class Measured:
         """
         if len(self.values) < 2:
             return False
+        if self.part.single_run:
+            near = (self.held - 1, self.held, self.held + 1)
+            return len({_of_single_run(count, len(self.values)) for count in near}) > 1
         spread = max(self.values) - min(self.values)
         middle, reach = statistics.median(self.values), EDGE * spread
         if len({verdict_of(self.part, value) for value in (middle - reach, middle, middle + reach)}) > 1:
@@ -137,11 +148,26 @@ def _judge_part(part: Part, points: Sequence[Point]) -> Measured:
     if beyond is not None and is_few(beyond):
         note = f"refused: {too_few(samples, beyond)}"
         return Measured(part, by_seed, "not run", note, samples)
-    measured = Measured(part, by_seed, verdict_of(part, statistics.median(by_seed.values())), note, samples)
+    measured = Measured(part, by_seed, _in_the_middle(part, list(by_seed.values())), note, samples)
+    if part.single_run:
+        note = f"in {measured.held} of {len(by_seed)} runs; the paper shows one"
+        return replace(measured, verdict=_of_single_run(measured.held, len(by_seed)), note=note)
     if measured.verdict == "reproduced" and part.is_order and measured.held < ORDER_HOLDS * len(by_seed):
         note = f"in this order in {measured.held} of {len(by_seed)} seeds, {ORDER_HOLDS:.0%} are wanted"
         return replace(measured, verdict="differs", note=note)
     return measured
+
+
+def _in_the_middle(part: Part, values: Sequence[float]) -> Verdict:
+    """The verdict on the median; the mean of two values in the middle may be like neither, so the worse one decides."""
+    middle = statistics.median_low(values), statistics.median_high(values)
+    return max((verdict_of(part, value) for value in middle), key=VERDICTS.index)
+
+
+def _of_single_run(held: int, runs: int) -> Verdict:
+    if held >= SINGLE_RUN_HOLDS * runs:
+        return "reproduced"
+    return "shape only" if held >= SINGLE_RUN_HAPPENS * runs else "differs"
 
 
 def verdict_of(part: Part, value: float) -> Verdict:

@@ -7,12 +7,13 @@
 | change | the number of `factor` minus 1: -0.27 is 27 % less, 1.31 is 131 % more | `low`..`high` |
 | explained | (`of` - `without`) / (`of` - `over`): the explained share of a difference | `low`..`high` |
 | order | the smallest ratio of neighbours in `order`, ascending | at least 1 - `slack` |
-| share | the share of points at which `of` is at most `factor` times `over` | at least `least` |
+| share | the share of points at which `of` is at most `over`, but for a tie | at least `least` |
 | zero | the metric of `variant` | 0 |
 | crossover | where along the axis `along` `of` crosses `over` | `low`..`high` |
 | monotone | Spearman's rank correlation of the metric with `along` (`direction` rising or falling) | at least `least` |
 
-`across` reduces several values to one number; `at` selects points by their keys. `theirs` is the paper's number, or its
+`across` reduces several values to one number; `at` selects points by their keys. "Best" and "never worse" hold in a
+tie (`TIES`); an order states a difference, so that a tie does not have it. `theirs` is the paper's number, or its
 range: outside the band, the shape is right if the number is within a factor of 2 of it, with the same sign (a change)
 and on the same side of 1 (a factor). Without a number of the paper only the band counts.
 """
@@ -36,6 +37,8 @@ ACROSS: dict[str, Callable[[Sequence[float]], float]] = {
 }  # fmt: skip
 Band = tuple[float, float]
 NOWHERE: Band = (math.inf, -math.inf)
+TIES = 0.02
+"""Values this close are a tie: the best of a tie is among the best, and neither is worse than the other."""
 SHAPE = 2.0
 """Maximum ratio between the measured and the paper's number at which the shape is right."""
 
@@ -51,7 +54,9 @@ class _Part(Model):
     theirs: float | list[float] | None = None
     """The paper's number for the quantity, or its range."""
     instead: str = ""
-    """The reason for a band that differs from the band in `claims.csv`."""
+    """The reason for a band that differs from `claims.csv`, with the place in the paper that asks for it."""
+    single_run: bool = False
+    """True if the paper shows a single run of a chance event: the share of the runs in the band decides."""
 
     def number(self, points: Sequence[Point]) -> float | None:
         """The number from the points of one seed; None without points.
@@ -176,9 +181,23 @@ class Factor(_Bounded):
     of: Who
     over: Who
     only: list[str] = []
+    overall: bool = False
+    """True to compare the means over all points, where the paper names the best overall and not the best of each."""
 
     def number(self, points: Sequence[Point]) -> float | None:
+        if self.overall:
+            return self._overall(points)
         return self._reduce([a / b for a, b in self._pairs(points) if b])  # a ratio with denominator 0 is undefined
+
+    def _overall(self, points: Sequence[Point]) -> float | None:
+        """The mean of `of` over the smallest mean of any variant, at the points that all of them have."""
+        others = self.only or sorted({point.variant for point in points}) if self.over == BEST else [self.over]
+        curves = [curve(points, one) for one in (self.of, *others)]
+        shared = set.intersection(*(set(one) for one in curves))
+        if not shared:
+            return None
+        of, *over = (statistics.fmean(one[place] for place in shared) for one in curves)
+        return of / min(over) if min(over) else None
 
     def _pairs(self, points: Sequence[Point]) -> list[tuple[float, float]]:
         if self.over != BEST:
@@ -274,15 +293,14 @@ class Order(_Part):
 
 
 class Share(_AtLeast):
-    """The share of points at which one variant's metric is at most `factor` times the other's."""
+    """The share of points at which one variant's metric is not above the other's, ties included."""
 
     kind: Literal["share"]
     of: Who
     over: Who
-    factor: float = 1.0
 
     def number(self, points: Sequence[Point]) -> float | None:
-        below = [a <= self.factor * b for a, b in _pairs(points, self.of, self.over)]
+        below = [a <= (1 + TIES) * b for a, b in _pairs(points, self.of, self.over)]
         return statistics.fmean(below) if below else None
 
     def who(self) -> list[Who]:

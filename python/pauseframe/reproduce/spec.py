@@ -18,13 +18,13 @@ from pauseframe._places import EXPERIMENTS
 from pauseframe._problems import failure, problem
 from pauseframe._reading import parse_toml, read_text
 from pauseframe._text import nearest
-from pauseframe.reproduce import scan, why
+from pauseframe.reproduce import checks, scan
 from pauseframe.reproduce.mistakes import problems_of
-from pauseframe.reproduce.parts import Part, variants_named
+from pauseframe.reproduce.parts import Part
 from pauseframe.reproduce.points import Model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from pauseframe.types import Problem
@@ -61,6 +61,18 @@ class LeftOut(Model):
     why: str
 
 
+class Open(Model):
+    """`[[search]]`: a key that the paper leaves open, with the range in which a search looks (`search.py`)."""
+
+    key: str
+    experiments: Annotated[list[str], Field(min_length=1)]
+    """Names of the experiments that the key reaches."""
+    values: Annotated[list[JsonValue], Field(min_length=1, max_length=12)]
+    """The plausible values besides the present one."""
+    why: str
+    """The reason for the range, with what the paper says."""
+
+
 class Paper(Model):
     """`paper.toml`: a paper and the common data of its experiments."""
 
@@ -69,6 +81,7 @@ class Paper(Model):
     doi: str = ""
     parameter: list[Parameter] = []
     deviation: list[Deviation] = []
+    search: list[Open] = []
     left_out: list[LeftOut] = []
 
 
@@ -119,6 +132,8 @@ class Claim(Model):
     id: str
     text: str = ""
     claimed: str = ""
+    cannot_judge: str = ""
+    """The reason why no run can judge the claim, whatever its number is."""
     quote: str = ""
     """A short quotation from the paper, with the section."""
     why: str = ""
@@ -277,8 +292,9 @@ def find_experiments(folder: Path | None = None) -> list[Experiment]:
                 spec = _read(Figure, path, wrong)
                 if spec is not None and paper is not None:
                     found.append(Experiment(paper, path, spec))
-                    wrong += [entry | {"place": str(path)} for entry in _contradictions(found[-1])]
+                    wrong += [entry | {"place": str(path)} for entry in checks.contradictions(found[-1])]
     found = [_scanning(one, found, wrong) for one in found]
+    wrong += checks.unsearchable(found)
     if wrong:
         raise failure(wrong)
     if not found:
@@ -290,7 +306,9 @@ def _scanning(experiment: Experiment, others: list[Experiment], wrong: list[Prob
     """A joint scan with the data of the experiments that it scores."""
     beside = {one.name: one.spec for one in others if one.key == experiment.key}
     for index, name in enumerate(experiment.spec.scores):
-        wrong += [entry | {"place": str(experiment.source)} for entry in _unknown(f"scores.{index}", name, beside)]
+        wrong += [
+            entry | {"place": str(experiment.source)} for entry in checks.unknown(f"scores.{index}", name, beside)
+        ]
     scored = [beside[name] for name in experiment.spec.scores if name in beside]
     if not scored:
         return experiment
@@ -345,52 +363,3 @@ def _read(model: type[M], path: Path, wrong: list[Problem]) -> M | None:
     except ValidationError as error:
         wrong += [entry | {"place": str(path)} for entry in problems_of(error, model)]
         return None
-
-
-def _contradictions(experiment: Experiment) -> list[Problem]:
-    """Checks across tables: names of metrics and variants, the scenario's file."""
-    spec, found = experiment.spec, []
-    if bool(spec.scenario) == bool(spec.function):
-        found.append(problem("scenario", spec.scenario, "name either a scenario file or a function"))
-    elif spec.scenario and not experiment.scenario.is_file():
-        found.append(problem("scenario", spec.scenario, "does not exist"))
-    if spec.function:
-        return found  # a joint scan takes metrics and variants from other experiments
-    for index, claim in enumerate(spec.claims):
-        for number, part in enumerate(claim.parts):
-            path = f"claims.{index}.parts.{number}"
-            found += _unknown(f"{path}.metric", part.metric, spec.metrics)
-            for name in dict.fromkeys(variants_named(part)):
-                found += _unknown(f"{path}.variant", name, spec.variants)
-        found += _misnamed(f"claims.{index}.why", claim.why, spec)
-    for index, plot in enumerate(spec.plots):
-        found += _unknown(f"plots.{index}.metric", plot.metric, spec.metrics)
-        for name in [*plot.variants, *([plot.over] if plot.over else [])]:
-            found += _unknown(f"plots.{index}.variants", name, spec.variants)
-    return found
-
-
-def _misnamed(path: str, text: str, spec: Figure) -> list[Problem]:
-    """Placeholders in a text that name no result."""
-    found = []
-    for name in why.names(text):
-        metric, _, rest = name.partition("|")
-        variant = rest.partition("|")[0]
-        if why.PART.fullmatch(name):
-            continue
-        if metric not in spec.metrics:
-            found.append(_hint(path, name, "names no metric", metric, spec.metrics))
-        elif variant not in spec.variants:
-            found.append(_hint(path, name, "names no variant", variant, spec.variants))
-    return found
-
-
-def _hint(path: str, name: str, message: str, wrong: str, known: Mapping[str, object]) -> Problem:
-    meant = nearest(wrong, known)
-    return problem(path, name, message, f"did you mean {' or '.join(meant)}?" if meant else "")
-
-
-def _unknown(path: str, name: str, known: Mapping[str, object]) -> list[Problem]:
-    if name in known:
-        return []
-    return [_hint(path, name, f"is not one of {', '.join(known)}", name, known)]
