@@ -79,7 +79,7 @@ def draw(seed: int, attempt: int = 0) -> Table:
 
 def _give_ports(rng: random.Random, topology: Table) -> None:
     """Gives some fabrics hosts with several ports."""
-    if topology["kind"] in {"custom", "file"} or rng.random() < 0.6:
+    if topology["kind"] in {"custom", "file"} or rng.random() < 0.75:
         return
     pairs = topology["kind"] == "star" or (topology["kind"] == "leaf_spine" and topology["leaves"] % 2 == 0)
     if pairs and rng.random() < 0.7:

@@ -326,6 +326,7 @@ VALUES: dict[str, list[Any]] = {
     "topology.lengths": [[3, 2]],
     "routing.root": ["leaf1"],
     "routing.hash_offsets": [[3]],
+    "topology.links.ports": [["e0", "e1"]],
     "routing.demand": [[{"src": "host1", "dst": "host0", "rate": "1 Gbps"}]],
     "workload.servers": [["host3"]],
     "workload.targets": [["host1"]],

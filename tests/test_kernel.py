@@ -159,8 +159,8 @@ def test_an_experiment_runs_on_a_kernel_too(kernel, tmp_path):
     (paper / "two.toml").write_text(TINY_EXPERIMENT.replace('"cubic"', '"aimd"'))
     done = cli("reproduce", "tiny/two", *arguments, cwd=tmp_path)
     assert done.returncode == 1
-    assert "does not run with a kernel" in done.stdout
-    assert "Linux has no aimd" in done.stdout
+    assert "does not run with a kernel" in done.stdout + done.stderr
+    assert "Linux has no aimd" in done.stdout + done.stderr
 
 
 def test_series_of_flows_have_the_goodput_of_the_kernel(kernel):

@@ -8,8 +8,7 @@ import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe.report import Group, answers, build_report, from_run
-from pauseframe.report.sweep import build_sweep_report, multiples
-from pauseframe.report.sweep_answer import sentence
+from pauseframe.report.sweep import build_sweep_report, multiples, sentence
 from pauseframe.sweep.compare import compare
 from test_view_browser import RING
 

@@ -296,6 +296,8 @@ class Topology:
         """
     def ports(self) -> list[tuple[str, str]]:
         """The names of the two ports of each link, as in tables and reports: "leaf0:eth3"."""
+    def port_names(self) -> list[str]:
+        """The names of all ports in results, link by link, both ends: "leaf0:3"."""
     def _repr_html_(self) -> str:
         """A picture of the topology for notebooks."""
     def statistics(self) -> TopologyStatistics:

@@ -119,6 +119,11 @@ impl Topology {
         self.graph.links().ids().map(|id| (name(id, 0), name(id, 1))).collect()
     }
 
+    fn port_names(&self) -> Vec<String> {
+        let ends = self.graph.links().ids().flat_map(|link| [0, 1].map(|end| PortId::of_link(link, end)));
+        ends.map(|port| self.graph.port_name(port)).collect()
+    }
+
     fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         slf.py().import("pauseframe.draw")?.call_method1("picture", (slf,))
     }

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from pauseframe.view.data import DeadlockedPorts, Playback
+    from pauseframe.view.data import DeadlockedPorts, Fabric, Playback
 
 SCRIPTS = ("run.js", "causes.js", "fold.js", "map.js", "charts.js", "details.js", "find.js", "player.js")
 RUNS_MAX = 2
@@ -83,6 +83,8 @@ class PageData(TypedDict):
     places: str
     pods: list[tuple[float, float, float, float]]
     links: str
+    names_of_ports: list[str] | None
+    """Names of all ports at their nodes, if some are not numbers."""
     rates: str
     slotPorts: str
     slotPriorities: str
@@ -102,6 +104,11 @@ class EventColumns(TypedDict):
     values: str
 
 
+def _names_of_ports(fabric: Fabric) -> list[str] | None:
+    names = [name.rsplit(":", 1)[1] for name in fabric.port_names]
+    return None if all(map(str.isdecimal, names)) else names
+
+
 def _page_data(run: Playback) -> PageData:
     fabric = run.fabric
     layout = arrange(Graph(fabric.is_host, fabric.links))
@@ -117,6 +124,7 @@ def _page_data(run: Playback) -> PageData:
         "places": _packed("f", (value for place in layout.places for value in place)),
         "pods": layout.pods,
         "links": _packed("I", (node for link in fabric.links for node in link)),
+        "names_of_ports": _names_of_ports(fabric),
         "rates": _packed("f", (rate / 1e9 for rate in fabric.rates)),
         "slotPorts": _packed("I", (port for port, _ in run.slots)),
         "slotPriorities": _packed("B", (priority for _, priority in run.slots)),

@@ -6,7 +6,6 @@ A port has the number of its link times two, plus the index of its end. A slot i
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, TypedDict
 
 import polars as pl
@@ -37,15 +36,8 @@ class Fabric:
     rates: list[int]
     """Rate of each link in bits per second, from its first to its second end."""
 
-    @cached_property
-    def port_names(self) -> list[str]:
-        """Names of ports by number: "leaf0:3", where 3 counts the node's links."""
-        ports, names = [0] * len(self.names), []
-        for link in self.links:
-            for node in link:
-                names.append(f"{self.names[node]}:{ports[node]}")
-                ports[node] += 1
-        return names
+    port_names: list[str]
+    """Names of ports by number: "leaf0:3", or "leaf0:Ethernet8" where the topology names them."""
 
     def owner(self, port: int) -> int:
         """The node that owns the port."""
@@ -157,6 +149,7 @@ def _fabric(results: ResultsFolder) -> Fabric:
         [kind == "host" for _, kind, _ in nodes],
         [(number[a], number[b]) for a, b, _, _ in links],
         [rate for _, _, rate, _ in links],
+        topology.port_names(),
     )
 
 

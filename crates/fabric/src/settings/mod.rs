@@ -2,6 +2,7 @@
 
 mod buffer;
 mod class;
+mod hops;
 mod nic;
 mod pause;
 mod pfc;
@@ -13,9 +14,9 @@ mod watchdog;
 use crate::marker::Marker;
 use crate::path_hash::PathHashSettings;
 use crate::queue::QueueDiscipline;
-pub use crate::switching::hop_choice::HopChoice;
 pub use buffer::{BufferPolicy, IdealOutputQueuedBuffer, PerPortBuffer, SharedBuffer};
 pub use class::ClassSettings;
+pub use hops::HopChoice;
 pub use nic::{HashPolicy, HostPortSettings, NicQueue, PortChoice};
 pub use pause::PauseStorm;
 pub use pfc::{HeadroomPoolSettings, ObeyedPausePriorities, PauseRule, PfcPorts, PfcSettings};

@@ -1,10 +1,10 @@
 //! The settings of the fabric: those that a scenario declares, with names of hosts and ports looked up in the topology.
 
-use crate::spec::{ChoiceName, LacpRate, WireJitterSpec};
+use crate::spec::{ChoiceName, WireJitterSpec};
 use crate::spec::{Clocks, DemandEntry, HostSpec, HostStack, Per, RoutingKind, Scenario, VlanRoutingSpec};
 use pauseframe_fabric::{
-    FrameOverhead, HostLinkJitterSettings, HostPortSettings, Settings, SlowReceiverSettings,
-    TransportSettings, VlanChoice, VlanRoutes, matches_glob,
+    FrameOverhead, HostLinkJitterSettings, Settings, SlowReceiverSettings, TransportSettings, VlanChoice,
+    VlanRoutes, matches_glob,
 };
 use pauseframe_routing::verify::{Demand, Tables};
 use pauseframe_topology::Topology;
@@ -39,7 +39,7 @@ pub(crate) fn settings(
         reaction: host.reaction,
         nic_buffer: host.nic_buffer.0,
         nic_queue: host.nic_queue,
-        host_ports: host_ports(host),
+        host_ports: host.ports(),
         path_hash: scenario.routing.hash.clone(),
         switch_latency: switch.latency,
         buffer: switch.buffer,
@@ -60,12 +60,6 @@ pub(crate) fn settings(
         silent: nodes(&host.silent),
         transports,
     }
-}
-
-/// How hosts with several ports use them.
-pub(crate) fn host_ports(host: &HostSpec) -> HostPortSettings {
-    let lacp = if host.lacp_rate == LacpRate::Fast { Span::from_secs(1) } else { Span::from_secs(30) };
-    HostPortSettings { choice: host.port_choice, hash: host.hash_policy, carrier: host.miimon, lacp }
 }
 
 /// Time in the stack before the NIC and behind it. A kernel takes none, so what its hosts take before the NIC is added behind it: round

@@ -22,9 +22,9 @@ pub use steady::{Steady, steady};
 pub use summary::{FlowSummary, LinkUse, RateStatistics};
 pub use tables::reference;
 
+use crate::report;
 use crate::resolve::Resolved;
 use crate::spec::{ChoiceName, Per, RoutingKind, RoutingSpec};
-use crate::{build, report};
 use arrow_array::RecordBatch;
 use pauseframe_flowlevel::routes::VlanChoice;
 use pauseframe_results::{Names, RunError, RunStatus, VERSION};
@@ -183,7 +183,7 @@ fn static_results(
 ) -> Result<FlowResults, RunError> {
     let begin = Instant::now();
     let seed = resolved.scenario.seed;
-    let ports = build::host_ports(&resolved.scenario.host);
+    let ports = resolved.scenario.host.ports();
     let steady = steady(topology, ways, ports, demand, &[seed], bound, watch)?.remove(0);
     let mut summary = FlowSummary::of_steady(resolved, demand, &steady, topology);
     summary.wall_s = begin.elapsed().as_secs_f64();
@@ -210,7 +210,7 @@ fn dynamic_results(
         }
     }
     let router = source::Router::new(topology, ways, &scenario.routing.hash, scenario.seed)?;
-    let ports = source::Ports::new(topology, build::host_ports(&scenario.host), scenario.seed)?;
+    let ports = source::Ports::new(topology, scenario.host.ports(), scenario.seed)?;
     let mut workloads = Workloads::new(scenario, topology, router, ports);
     let until = scenario.stop.time.map(|stop| Time::ZERO + stop);
     let mut outcome = pauseframe_flowlevel::simulate(&capacity, &mut workloads, until, watch)

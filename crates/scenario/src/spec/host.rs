@@ -181,6 +181,12 @@ choices! {
 }
 
 impl HostSpec {
+    /// How hosts with several ports use them.
+    pub(crate) fn ports(&self) -> HostPortSettings {
+        let lacp = if self.lacp_rate == LacpRate::Fast { Span::from_secs(1) } else { Span::from_secs(30) };
+        HostPortSettings { choice: self.port_choice, hash: self.hash_policy, carrier: self.miimon, lacp }
+    }
+
     /// What a packet costs on the wire beyond its IP size; in VLANs each has an 802.1Q tag.
     pub(crate) fn frame_overhead(&self, has_vlans: bool) -> FrameOverhead {
         let plain = match self.wire_overhead {

@@ -144,7 +144,10 @@ class Run {
 
   owner(port) { return this.links[port]; }
   peer(port) { return this.links[port ^ 1]; }
-  portName(port) { return `${this.nodes[this.owner(port)]}:${this.portNumbers[port]}`; }
+  portName(port) {
+    const name = this.names_of_ports ? this.names_of_ports[port] : this.portNumbers[port];
+    return `${this.nodes[this.owner(port)]}:${name}`;
+  }
   arrow(port) { return `${this.nodes[this.owner(port)]} → ${this.nodes[this.peer(port)]}`; }
 
   // The last event of `kind` of a slot up to `time`, or -1.
