@@ -5,7 +5,7 @@
 //! port names, so an import keeps those names beside the graph.
 
 use crate::check::wired_hosts;
-use crate::{NodeKind, Topology};
+use crate::{NodeKind, PortOfHost, Topology};
 use pauseframe_units::{LinkId, NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -85,7 +85,7 @@ impl Labels {
         (graph, labels)
     }
 
-    /// Makes each further port of a host a separate node ([`PortOfHost`](crate::PortOfHost)); returns the graph and
+    /// Makes each further port of a host a separate node ([`PortOfHost`]); returns the graph and
     /// its labels. Simulator, routes and proofs work on this form: since a host never forwards, its ports share no
     /// dependency (Dally and Seitz 1987). The first port keeps the name of the host, so that flows which name the
     /// host find it; further ones are named "h1.eth2".
@@ -109,7 +109,13 @@ impl Labels {
         // The node of each port; all ports of a switch belong to one node.
         let mut nodes: Vec<Vec<NodeId>> = Vec::new();
         for node in topology.nodes() {
-            let own = graph.add_node(node.name.clone(), node.kind, node.level);
+            // A graph that is split already stays so; hosts precede their ports.
+            let own = match node.port_of {
+                Some(PortOfHost { host, number }) => {
+                    graph.add_port_of_host(node.name.clone(), nodes[host.0 as usize][0], number)
+                }
+                None => graph.add_node(node.name.clone(), node.kind, node.level),
+            };
             let further = node.ports.iter().enumerate().skip(1).filter(|_| node.kind == NodeKind::Host);
             let further = further.map(|(number, port)| {
                 let name = format!("{}.{}", node.name, self.port_or_default(topology, *port));

@@ -98,10 +98,10 @@ fn statistics_count() {
     assert!((s.distance_mean.unwrap() - 52.0 / 15.0).abs() < 1e-12);
     assert!(s.problems.is_empty());
     let mut broken = Topology::new();
-    let host = broken.add_node("h", NodeKind::Host, None);
-    let [s, t] = ["s", "t"].map(|name| broken.add_node(name, NodeKind::Switch, None));
-    broken.add_link(host, s, LINK);
-    broken.add_link(t, t, LINK);
+    let [host, other] = ["h", "g"].map(|name| broken.add_node(name, NodeKind::Host, None));
+    let switch = broken.add_node("s", NodeKind::Switch, None);
+    broken.add_link(host, switch, LINK);
+    broken.add_link(host, other, LINK);
     let found = Statistics::of(&broken);
     assert_eq!((found.diameter, found.bisection.is_none(), found.problems.len()), (None, true, 2));
 }

@@ -198,6 +198,7 @@ fn hosts_wired_to_hosts_have_one_message() {
     let ports: Vec<String> = [0, 1].map(|link| split.port_name(PortId::of_link(LinkId(link), 0))).to_vec();
     assert_eq!(ports, ["0:0", "0:1"]);
     assert_eq!(split.hosts().count(), 2);
+    assert_eq!(labels.split_hosts(&split).unwrap().0, split, "it stays as it is");
     assert_eq!(split.ports_of_hosts().values().map(Vec::len).collect::<Vec<_>>(), [2]);
 }
 
