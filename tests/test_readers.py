@@ -104,6 +104,7 @@ def test_a_table_of_many_equal_rows(tmp_path: Path) -> None:
     refused(tmp_path, "validate", flows(tmp_path, "f.parquet"), words=words)
 
 
+@pytest.mark.night
 def test_a_table_of_one_long_text(tmp_path: Path) -> None:
     rows = {"src": ["x" * 1_000_000] * 3000, "dst": ["host0"] * 3000, "size_bytes": [1] * 3000, "start_us": [0] * 3000}
     pl.DataFrame(rows).write_parquet(tmp_path / "f.parquet", compression="zstd")

@@ -580,7 +580,8 @@ def test_the_first_screen_has_the_answer(tmp_path, browser):  # noqa: F811 - a f
     assert errors == []
 
 
-@pytest.mark.parametrize("target", ["sonic", pytest.param("linux", marks=pytest.mark.night)])
+@pytest.mark.night
+@pytest.mark.parametrize("target", ["sonic", "linux"])
 def test_export_is_clean(tmp_path, target):
     text = SMALL.replace('"dctcp"', '"tcp_bolt"').replace(
         '"transport.delayed_ack_segments" = [1, 2]', '"switch.buffer.alpha" = [0.5, 2.0]'

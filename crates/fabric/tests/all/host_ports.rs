@@ -149,8 +149,8 @@ fn with_dead_port(settings: &Settings, down: Span, up: Option<Span>) -> (Topolog
     for number in 0..8 {
         // Ports and addresses that count in step would cancel in the hash.
         let [near, far] = ["host0".to_owned(), format!("host{}", 4 + number / 2)];
-        flows.push(flow(&topology, &near, &far, 30_000_000));
-        flows.push(flow(&topology, &far, &near, 30_000_000));
+        flows.push(flow(&topology, &near, &far, 15_000_000));
+        flows.push(flow(&topology, &far, &near, 15_000_000));
     }
     let mut network = build(&topology, settings, &flows);
     let host = topology.find("host0").unwrap();
