@@ -65,6 +65,11 @@ def test_keys_of_ports_say_when_they_change_nothing() -> None:
     assert [text.split(":")[0] for text in run.summary["warnings"]] == ["host.miimon", "host.lacp_rate"]
 
 
+def test_a_bond_without_a_look_at_the_carrier_is_warned_of() -> None:
+    run = pf.run(CUSTOM.replace('"rail"', '"802.3ad"\nhost.miimon = "0 s"'), progress=False)
+    assert any(text.startswith("host.miimon: with 802.3ad") for text in run.summary["warnings"])
+
+
 def test_a_rotated_hash_uses_the_links_that_another_seed_leaves_idle() -> None:
     """CRC-32 with the seeds 0 and 10 uses 1 of 4 uplinks of the second tier; rotated by 10 bits it uses all."""
     text = """

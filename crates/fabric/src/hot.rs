@@ -190,7 +190,7 @@ impl HotPathSettings {
             stackless: settings.tx_delay == Span::ZERO && settings.tx_jitter == Span::ZERO,
             qcn: settings.qcn.is_some(),
             slow_receivers: !settings.receivers.is_empty(),
-            several_ports: plan.has_hosts_with_several_ports(),
+            several_ports: plan.has_several_ports(),
             account_mask: if settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) { 0 } else { u8::MAX },
             slow_paths: false,
             can_refuse: false,

@@ -214,7 +214,7 @@ impl NetworkPlan {
     }
 
     /// Whether some host has several ports.
-    pub(crate) fn has_hosts_with_several_ports(&self) -> bool {
+    pub(crate) fn has_several_ports(&self) -> bool {
         self.hosts.iter().any(|node| self.topology.host_of(*node) != *node)
     }
 

@@ -20,7 +20,7 @@ use pauseframe_units::{IndexVec, NodeId};
 pub(super) fn first_ports(plan: &NetworkPlan) -> IndexVec<HostId, HostId> {
     let topology = &plan.topology;
     let first = |node: &NodeId| plan.host_id_of_node(topology.host_of(*node));
-    if plan.has_hosts_with_several_ports() { plan.hosts.iter().map(first).collect() } else { IndexVec::new() }
+    if plan.has_several_ports() { plan.hosts.iter().map(first).collect() } else { IndexVec::new() }
 }
 
 impl PartitionHosts {

@@ -5,6 +5,7 @@ use crate::spec::{HostSpec, HostStack, LacpRate};
 use pauseframe_fabric::{HostPortSettings, PortChoice};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Choice;
+use pauseframe_units::Span;
 
 /// Checks keys about ports of hosts against the graph.
 pub(super) fn check(ledger: &mut Ledger, draft: &Draft) {
@@ -34,6 +35,11 @@ pub(super) fn check(ledger: &mut Ledger, draft: &Draft) {
             "host.hash_policy: port_choice = \"{}\" uses no hash: it changes nothing",
             choice.name()
         ));
+    }
+    if choice == PortChoice::Lacp && host.miimon == Span::ZERO {
+        ledger.warn(
+            "host.miimon: with 802.3ad Linux sets 100 ms where it is 0: here nobody looks at the carrier",
+        );
     }
     if host.lacp_rate != LacpRate::Slow && choice != PortChoice::Lacp {
         ledger.warn(format!(

@@ -44,7 +44,7 @@ impl DatagramSource {
         EndpointCounters { datagrams: std::mem::take(&mut self.counted), ..EndpointCounters::default() }
     }
 
-    /// Takes the next datagram from what is left to send; returns its bytes.
+    /// Takes the next datagram from those not yet sent; returns its bytes.
     fn next_datagram(&mut self) -> u32 {
         let len = self.remaining.min(u64::from(self.settings.payload)) as u32;
         if self.remaining != u64::MAX {
