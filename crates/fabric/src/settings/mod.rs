@@ -8,6 +8,7 @@ mod pause;
 mod pfc;
 mod qcn;
 mod scheduler;
+mod switches;
 mod vlan;
 mod watchdog;
 
@@ -19,10 +20,11 @@ pub use class::ClassSettings;
 pub use hops::HopChoice;
 pub use nic::{HashPolicy, HostPortSettings, NicQueue, PortChoice};
 pub use pause::PauseStorm;
-pub use pfc::{HeadroomPoolSettings, ObeyedPausePriorities, PauseRule, PfcPorts, PfcSettings};
+pub use pfc::{HeadroomPoolSettings, ObeyedPausePriorities, PfcPorts, PfcSettings};
 pub(crate) use qcn::MAX_QUANTIZED_FEEDBACK;
 pub use qcn::QcnSettings;
 pub use scheduler::{Ets, EtsGroup, Scheduler, StrictPriorityScheduler};
+pub use switches::SwitchOverride;
 pub use vlan::{VlanChoice, VlanRoutes};
 pub use watchdog::{PfcWatchdogSettings, WatchdogAction};
 
@@ -79,6 +81,8 @@ pub struct Settings {
     pub scheduler: Scheduler,
     /// Per-priority replacements of `marker`, `queue` and the factors of `buffer`.
     pub classes: Vec<ClassSettings>,
+    /// Switches with other values.
+    pub switch_overrides: Vec<SwitchOverride>,
     /// Priority flow control.
     pub pfc: Option<PfcSettings>,
     /// Quantized congestion notification.

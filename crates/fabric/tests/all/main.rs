@@ -11,6 +11,7 @@ mod closed_forms;
 mod common;
 mod deadlock;
 mod determinism;
+mod differences;
 mod failures;
 mod fairness;
 mod hop_choice;

@@ -48,6 +48,7 @@ pub(crate) fn settings(
         queue: switch.queue,
         scheduler: switch.scheduler.clone(),
         classes: switch.classes.iter().map(|(_, class)| class.clone()).collect(),
+        switch_overrides: switch.overrides.clone(),
         pfc: switch.pfc.clone(),
         qcn: scenario.qcn.clone(),
         receivers: receivers.collect(),

@@ -113,6 +113,7 @@ impl Draft {
         if let Some(graph) = graph {
             faults::check(ledger, graph, &self.failure, &self.corruption, stop);
             let carried = checks::carried(host, routing, self.qcn.as_ref(), transports, workloads);
+            switch.check(ledger, graph);
             faults::check_pauses(ledger, graph, &self.pause_storm, switch.pfc.as_ref(), stop);
             faults::check_carried(ledger, &self.pause_storm, switch.pfc.as_ref(), carried.as_deref());
             checks::delays(ledger, stop, graph);
