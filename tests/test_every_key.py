@@ -75,7 +75,8 @@ SCENARIOS: dict[str, Tables] = {
         "switch": {
             "buffer": {"policy": "shared", "size": "150 KB", "alpha": 0.5},
             "marker": {"kind": "red", "min": "5 KB", "max": "30 KB", "p_max": 0.5},
-            "pfc": {"headroom_pool": {"over_subscription": 2.0}},
+            "pfc": {"headroom_pool": {"over_subscription": 2.0}, "ports": [{"ports": ["leaf0:*"]}]},
+            "override": [{"switches": ["leaf*"], "buffer": "90 KB"}],
             "classes": {
                 "NAME": {"priorities": [1, 3], "marker": {"kind": "red", "min": "3 KB", "max": "20 KB", "p_max": 0.5}}
             },
@@ -356,6 +357,7 @@ VALUES: dict[str, list[Any]] = {
     "host.wire_jitters.host": ["host1"],
     "pause_storm.frames_per_second": [300.0, 1e6],
     "switch.pfc.ports.ports": [["host1:*"], ["switch:*"]],
+    "switch.override.switches": [["spine*"], ["*"]],
     "switch.scheduler.groups.priorities": [[1]],
     "switch.classes.NAME.priorities": [[0], [4]],
     "workload.flows.src": ["host3"],

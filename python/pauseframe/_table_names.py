@@ -76,6 +76,7 @@ __all__ = [
     "Strict",
     "Switch",
     "SwitchClass",
+    "SwitchOverride",
     "Torus",
     "Transport",
     "Udp",

@@ -1,7 +1,7 @@
 //! A queue pair: a requester and a responder with a common congestion control, as a sans-IO endpoint.
 
 use crate::cc::hpcc::Telemetry;
-use crate::cc::{ControlChanges, ControlName, ControlParameters, Controller};
+use crate::cc::{ControlChanges, ControlName, ControlParameters, Controller, RdmaControl};
 use crate::packet::{Opcode, Packet, WIRE_OVERHEAD};
 use crate::receiver::{CnpLimiter, Receiver};
 use crate::sender::{Failure, Sender, Verb};
@@ -98,7 +98,7 @@ table! {
         /// Changed constants of TIMELY and HPCC
         changes: ControlChanges = part(ControlChanges::read);
         /// Congestion control
-        control: ControlName = from(ControlName::None);
+        control: RdmaControl = from(RdmaControl::BuiltIn(ControlName::None));
         /// What it follows from besides
         parameters: ControlParameters = from(ControlParameters::default());
     }
@@ -178,6 +178,43 @@ impl SideWindow {
         };
         let full = u128::from(line) * u128::from(self.base_rtt.0) / 8_000_000_000_000;
         Some((full * u128::from(rate) / u128::from(line)).max(1) as u64)
+    }
+}
+
+/// The defaults of a scenario.
+impl Default for QueuePairSettings {
+    fn default() -> QueuePairSettings {
+        QueuePairSettings {
+            mtu: 1024,
+            uses_send: false,
+            max_reads: 16,
+            ack_every: 16,
+            ack_request_every: ACK_REQUEST_EVERY,
+            nak_interval: None,
+            timer: RetransmissionTimer::Adaptive,
+            timeout: Span(67_108_864_000),
+            timeout_low: None,
+            retry_count: 7,
+            slow_restart: true,
+            tx_window: None,
+            receives: None,
+            repost: Span::from_us(1),
+            rnr_timer: 12,
+            rnr_retry: 7,
+            connect: Span::ZERO,
+            ack_as_cnp: false,
+            selective_repeat: false,
+            unordered: false,
+            notification: None,
+            cnp_on_ingress: None,
+            telemetry_bytes: 0,
+            link_overhead: 0,
+            window: SideWindow::NONE,
+            line: 1,
+            changes: ControlChanges::default(),
+            control: RdmaControl::BuiltIn(ControlName::None),
+            parameters: ControlParameters::default(),
+        }
     }
 }
 
@@ -299,6 +336,11 @@ impl QueuePair {
             has_responded: false,
             settings,
         }
+    }
+
+    /// Begins a plug-in: the flow of its queue pair, and what decides its random numbers.
+    pub fn start_plugin(&mut self, flow: u32, seed: u64, now: Time) {
+        self.control.start_plugin(flow, seed, now);
     }
 
     /// Posts a message of this size.

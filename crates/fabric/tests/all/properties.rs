@@ -7,9 +7,9 @@ use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, FlowSpec, FlowStatus, FrameOverhead, HashPolicy,
     HeadroomPoolSettings, HopChoice, HostPortSettings, IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker,
-    Network, NicQueue, NotEctAction, PerPortBuffer, PfcSettings, PortChoice, PortPriorityReport,
+    Network, NicQueue, NotEctAction, PerPortBuffer, PfcPorts, PfcSettings, PortChoice, PortPriorityReport,
     ProtocolSettings, QueueDiscipline, QueueLengthThreshold, RdmaSettings, Red, Scheduler, Settings,
-    SharedBuffer, StepMarker, TransportSettings, ValueByPort,
+    SharedBuffer, StepMarker, SwitchOverride, TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::{ControlName, ControlParameters};
@@ -173,7 +173,7 @@ fn draw_queue_pairs(rng: &mut Rng, settings: &mut Settings) {
             selective_repeat: spray || coin(rng),
             unordered,
             telemetry_bytes: if control.reads_telemetry() { TELEMETRY_BYTES } else { 0 },
-            control,
+            control: control.into(),
             parameters: ControlParameters {
                 base_rtt: Span::from_us(20),
                 links: 4,
@@ -249,6 +249,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
             watchdog: None,
             ports: Vec::new(),
         }),
+        switch_overrides: Vec::new(),
         qcn: None,
         receivers: vec![],
         hop_choice: spray.then(|| draw_hop_choice(&mut random_stream(seed, "swarm-hops", 0))),
@@ -282,6 +283,7 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
     if let (true, BufferPolicy::Shared(shared)) = (coin(rng), &mut settings.buffer) {
         shared.egress_pool = Some(Bytes(150_000));
     }
+    draw_differences(&mut random_stream(settings.seed, "swarm-differences", 0), settings);
     let red = Red {
         min: ValueByPort::All(Bytes(1 + rng.uniform_below(20_000))),
         max: ValueByPort::All(Bytes(20_001 + rng.uniform_below(40_000))),
@@ -307,6 +309,29 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
         ),
         alpha: one_of(rng, &[None, Some(0.125), Some(8.0)]),
         reserved: one_of(rng, &[None, Some(Bytes(1000))]),
+    }];
+}
+
+/// In half of the networks some switches have a larger buffer, and some ports other thresholds.
+fn draw_differences(rng: &mut Rng, settings: &mut Settings) {
+    if coin(rng) {
+        return;
+    }
+    let size = Bytes(settings.buffer.buffer_size().0 + rng.uniform_below(1_000_000));
+    let row = |glob: &str| SwitchOverride {
+        switches: vec![glob.to_owned()],
+        buffer: Some(size),
+        headroom_pool: None,
+    };
+    settings.switch_overrides = vec![row("*1*")];
+    let Some(pfc) = &mut settings.pfc else { return };
+    let xoff = coin(rng).then(|| Bytes(1 + rng.uniform_below(size.0 / 2)));
+    pfc.ports = vec![PfcPorts {
+        ports: vec!["*:1".to_owned()],
+        xoff,
+        xon: xoff.filter(|_| coin(rng)).map(|xoff| Bytes(rng.uniform_below(xoff.0))),
+        alpha: coin(rng).then_some(one_of(rng, &[0.125, 2.0])),
+        ..PfcPorts::default()
     }];
 }
 

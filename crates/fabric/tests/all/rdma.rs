@@ -54,13 +54,13 @@ pub(crate) fn pair() -> QueuePairSettings {
         link_overhead: 0,
         window: SideWindow::NONE,
         line: 1,
-        control: ControlName::None,
+        control: ControlName::None.into(),
         parameters: ControlParameters { links: 2, ..ControlParameters::default() },
     }
 }
 
 pub(crate) fn rdma(control: ControlName) -> TransportSettings {
-    let pair = QueuePairSettings { control, ..pair() };
+    let pair = QueuePairSettings { control: control.into(), ..pair() };
     let rdma = RdmaSettings { pair, ecn: true, cnp_priority: priority(6) };
     TransportSettings { protocol: ProtocolSettings::Rdma(rdma), priority: priority(LOSSLESS) }
 }

@@ -79,8 +79,7 @@ fn rdma(spec: &RdmaSpec, mtu: Bytes, trims: bool) -> RdmaSettings {
     let pair = QueuePairSettings {
         mtu: spec.mtu.of(mtu, telemetry_bytes).0 as u32,
         unordered: control.is_unordered(),
-        // Acknowledgements of unordered delivery echo marks.
-        notification: (!control.is_unordered()).then_some(spec.cnp),
+        notification: control.reacts_to_cnps().then_some(spec.cnp),
         window: SideWindow { kind: spec.window, base_rtt: Span::ZERO },
         telemetry_bytes,
         slow_restart: spec.pair.slow_restart && control.reacts_to_cnps(),

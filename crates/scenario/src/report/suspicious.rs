@@ -243,7 +243,7 @@ fn advice(scenario: &Scenario, record: &FlowRecord, ports: &[PortPriorityReport]
 
 /// Why a control of queue pairs shares links unequally (docs/models/rdma.md).
 fn unfair_control(spec: &TransportSpec) -> Option<&'static str> {
-    match spec.rdma()?.control {
+    match spec.rdma()?.control.built_in()? {
         ControlName::Timely => Some(
             "TIMELY has no fixed point: its gradient is zero at any division of the link (docs/models/rdma.md)",
         ),
@@ -308,9 +308,9 @@ fn has_window(spec: &RdmaSpec) -> bool {
 
 /// The round trip that a control holds on a path with this idle round trip.
 fn delay(spec: &RdmaSpec, idle: Span) -> Span {
-    match spec.control {
-        ControlName::Swift => idle.max(SwiftSettings::default().base_target),
-        ControlName::Nscc => idle * 2,
+    match spec.control.built_in() {
+        Some(ControlName::Swift) => idle.max(SwiftSettings::default().base_target),
+        Some(ControlName::Nscc) => idle * 2,
         _ => idle,
     }
 }

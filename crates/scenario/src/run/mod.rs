@@ -3,6 +3,7 @@
 mod kernel;
 
 use crate::build::{self, Built};
+use crate::plugin;
 use crate::report;
 use crate::resolve::Resolved;
 use crate::spec::{PacketsSpec, Scenario, SeriesSpec, TransportSpec};
@@ -18,7 +19,6 @@ use pauseframe_results::{
 };
 use pauseframe_schema::panics::{caught, shield};
 use pauseframe_topology::Topology;
-use pauseframe_transport::plugin;
 use pauseframe_units::{PortId, Time};
 use std::path::Path;
 use std::sync::Arc;

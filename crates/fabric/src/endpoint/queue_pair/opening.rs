@@ -3,7 +3,7 @@
 use super::QueuePairEnd;
 use crate::context::Context;
 use crate::endpoint::node::{BorrowedHost, EndpointToken};
-use crate::endpoint::state::{Protocol, Reliable};
+use crate::endpoint::state::{Protocol, Reliable, plugin_seed};
 use crate::frame::TelemetryId;
 use crate::ids::NicQueueId;
 use crate::order::EndpointOpeningParameters;
@@ -25,6 +25,7 @@ impl<'n> BorrowedHost<'n> {
         let (spec, exchange, now) = (opening.spec, opening.exchange, ctx.now());
         let mut pair = QueuePair::new(self.queue_pair_settings(rdma, &opening, ctx));
         pair.connect(spec.start.max(now));
+        pair.start_plugin(endpoint_key / 2, plugin_seed(ctx.settings.seed, endpoint_key), now);
         let control_class = ctx.plan.class_index_of_priority(rdma.cnp_priority);
         let (telemetry, control_queue, told) = (TelemetryId::NONE, NicQueueId(0), Stats::default());
         let state = QueuePairEnd { pair, telemetry, control_queue, control_class, told };

@@ -2,8 +2,8 @@
 
 #![expect(unsafe_code, reason = "signal handlers")]
 
-use super::super::call::current_plugin_call_of_thread;
 use super::end_process_in_plugin_call;
+use crate::call::current_plugin_call_of_thread;
 use std::ffi::c_int;
 use std::mem::MaybeUninit;
 use std::ptr::null_mut;

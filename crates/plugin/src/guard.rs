@@ -6,9 +6,9 @@
 #[cfg_attr(not(unix), path = "guard/no_signals.rs")]
 mod signals;
 
-use super::call::{PluginCall, plugin_calls_of_all_threads};
+use crate::call::{PluginCall, plugin_calls_of_all_threads};
 pub use signals::install_trap_handler;
-pub(super) use signals::prepare_signal_stack;
+pub(crate) use signals::prepare_signal_stack;
 use signals::write_to_stderr_and_exit;
 use std::fmt::Write;
 use std::sync::Arc;

@@ -8,7 +8,8 @@ use std::sync::{Mutex, PoisonError};
 /// A function of the interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-pub(super) enum PluginFunction {
+#[expect(missing_docs, reason = "the header documents every function")]
+pub enum PluginFunction {
     Init,
     OnAck,
     Increase,
@@ -19,10 +20,16 @@ pub(super) enum PluginFunction {
     OnRestart,
     ProbeAfter,
     Alpha,
+    OnDelivery,
+    OnStart,
+    OnCnp,
+    OnLoss,
+    OnTimer,
+    OnSent,
 }
 
 /// Their names in the order of [`PluginFunction`].
-const NAMES: [&str; 10] = [
+const NAMES: [&str; 16] = [
     "init",
     "on_ack",
     "increase",
@@ -33,17 +40,24 @@ const NAMES: [&str; 10] = [
     "on_restart",
     "probe_after",
     "alpha",
+    "on_delivery",
+    "on_start",
+    "on_cnp",
+    "on_loss",
+    "on_timer",
+    "on_sent",
 ];
 
 impl PluginFunction {
-    pub(super) fn name(self) -> &'static str {
+    /// Its name in the header.
+    pub fn name(self) -> &'static str {
         NAMES[self as usize]
     }
 }
 
 /// What a thread is calling.
 #[derive(Debug)]
-pub(super) struct PluginCallOfThread {
+pub(crate) struct PluginCallOfThread {
     /// Null between two calls.
     code: AtomicPtr<LoadedPlugin>,
     function: AtomicU32,
@@ -54,11 +68,11 @@ pub(super) struct PluginCallOfThread {
 
 /// A call under way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct PluginCall {
-    pub(super) code: &'static LoadedPlugin,
-    pub(super) function: &'static str,
-    pub(super) flow: u32,
-    pub(super) number: u64,
+pub(crate) struct PluginCall {
+    pub(crate) code: &'static LoadedPlugin,
+    pub(crate) function: &'static str,
+    pub(crate) flow: u32,
+    pub(crate) number: u64,
 }
 
 static THREAD_CALL_SLOTS: Mutex<Vec<&'static PluginCallOfThread>> = Mutex::new(Vec::new());
@@ -81,7 +95,7 @@ fn register_plugin_call_slot_of_thread() -> &'static PluginCallOfThread {
 
 /// Calls `work` and marks this thread as inside the plug-in meanwhile.
 #[inline]
-pub(super) fn call_plugin_function<T>(
+pub(crate) fn call_plugin_function<T>(
     code: &'static LoadedPlugin,
     function: PluginFunction,
     flow: u32,
@@ -113,12 +127,12 @@ impl PluginCallOfThread {
 
 /// The call that this thread is in. Safe in a signal handler, once the thread has called a plug-in.
 #[cfg(unix)]
-pub(super) fn current_plugin_call_of_thread() -> Option<PluginCall> {
+pub(crate) fn current_plugin_call_of_thread() -> Option<PluginCall> {
     SLOT.try_with(|slot| slot.current_plugin_call()).ok().flatten()
 }
 
 /// The calls that all threads are in, with the thread's number.
-pub(super) fn plugin_calls_of_all_threads() -> Vec<(usize, PluginCall)> {
+pub(crate) fn plugin_calls_of_all_threads() -> Vec<(usize, PluginCall)> {
     let slots = THREAD_CALL_SLOTS.lock().unwrap_or_else(PoisonError::into_inner).clone();
     slots.iter().enumerate().filter_map(|(index, slot)| Some((index, slot.current_plugin_call()?))).collect()
 }
