@@ -59,7 +59,7 @@ class Method:
     @property
     def signature(self) -> Any:
         """The type of the C function, which gets the state block first."""
-        result = {"status": c_int, "count": c_int64, "number": c_double}[self.returns]
+        result: Any = {"status": c_int, "count": c_int64, "number": c_double}[self.returns]
         types = [pointer if issubclass(kind, Structure) else kind for _, kind in self.arguments]
         return CFUNCTYPE(result, pointer, *types)
 

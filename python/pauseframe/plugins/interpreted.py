@@ -80,7 +80,8 @@ def _callback(
 ) -> Callable[..., Any]:
     kinds = [kind if issubclass(kind, Structure) else None for _, kind in method.arguments]
     failure: Any = {"status": FAILED, "count": 0, "number": float("nan")}[method.returns]
-    result: Callable[[Any], Any] = {"status": lambda _: OK, "count": _count, "number": float}[method.returns]
+    results: dict[str, Callable[[Any], Any]] = {"status": lambda _: OK, "count": _count, "number": float}
+    result = results[method.returns]
 
     def callback(block: int, *given: int) -> Any:
         try:

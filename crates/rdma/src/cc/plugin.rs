@@ -44,7 +44,7 @@ struct HopCounters {
 }
 
 impl HopCounters {
-    /// Adds what the ports have sent since the last telemetry; a path of another length begins anew.
+    /// Adds what the ports have sent since the last telemetry; a path of another length starts from zero.
     fn add(&mut self, telemetry: &Telemetry) {
         let before = std::mem::replace(&mut self.last, *telemetry);
         if before.hops().len() != telemetry.hops().len() {
