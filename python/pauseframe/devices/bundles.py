@@ -25,7 +25,7 @@ class Channel:
     mode: LacpMode = "active"
     """How the channel speaks LACP; "static": it does not. SONiC's channels are active."""
     fast: bool | None = None
-    """True if LACPDUs are asked for every second, False for every 30 s; SONiC and Linux default to slow."""
+    """True if the partner sends LACPDUs every second, False if every 30 s; SONiC and Linux default to slow."""
     fallback: bool = False
     """True if a member forwards although no LACPDU arrives."""
     mclag: str = ""
@@ -43,7 +43,7 @@ class Bond:
     """Interval of the look at the carrier; 0 or None: never, but 100 ms with 802.3ad."""
     hash_policy: str = "layer2"
     fast: bool = False
-    """True if LACPDUs are asked for every second."""
+    """True if the partner sends LACPDUs every second."""
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -11,6 +12,9 @@ from pauseframe.devices.model import End, Fabric, Host, Link, Switch, TwoCables
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+
+_SWITCH_PORT = re.compile(r"(Ethernet|Eth|Et|swp)[0-9]+(/[0-9]+)*(s[0-9]+)?")
 
 
 class Wire(NamedTuple):
@@ -140,6 +144,11 @@ def _leg(fabric: Fabric, used: dict[End, tuple[End, str]], near: End, far: End) 
     if switch is None or near.port not in switch.mux or near in used or far not in used:
         return far
     return End(far.device, f"{far.port}.{near.device}")
+
+
+def is_port_of_switch(name: str) -> bool:
+    """True if a port has a name that switches give: Ethernet4 (SONiC), Ethernet1/1 (EOS), swp3s0 (Cumulus Linux)."""
+    return _SWITCH_PORT.fullmatch(name) is not None
 
 
 def resolve_end(fabric: Fabric, device: str, port: str) -> End:

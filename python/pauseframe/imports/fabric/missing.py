@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import End, Link
+from pauseframe.devices.wiring import is_port_of_switch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pauseframe.imports.fabric.scope import Scope
-
-_SWITCH_PORT = re.compile(r"(Ethernet|Eth|Et|swp)[0-9]+(/[0-9]+)*(s[0-9]+)?")
 
 
 def links_of_peers(scope: Scope) -> Iterator[Link]:
@@ -54,7 +52,7 @@ def switches_of(scope: Scope, links: list[Link]) -> list[str]:
         told = scope.fabric.roles.get(name) == "switch"
         if name in peers:
             found.append(name)
-        elif (told or all(_SWITCH_PORT.match(end.port) for end, _ in own)) and len(at) > 1:
+        elif (told or all(is_port_of_switch(end.port) for end, _ in own)) and len(at) > 1:
             found.append(name)
             scope.account.assume(f"{shown(name)}: no file of it: a switch, because {len(at)} switches are wired to it")
         elif told:
