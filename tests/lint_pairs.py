@@ -71,7 +71,7 @@ def dual_tor(servers: int = 3) -> Devices:
 
 
 def pods(count: int = 2, tors: int = 4, leaves: int = 4, spines: int = 4) -> Devices:
-    """Three tiers: each pod has ToRs with an uplink to each leaf; each leaf has `spines` uplinks to a plane of its own.
+    """Three tiers: each pod has ToRs with an uplink to each leaf; each leaf has `spines` uplinks to one plane.
 
     The hash is SONiC's: seed and offset by role.
     """
