@@ -63,6 +63,8 @@ def commands(*, slow: bool) -> list[Command]:
         Command("lint --fix --write", "lint c --fix --write fixed -q", ("c",), codes=(0, 1)),
         Command("lint --export", "lint dep --export l -q", ("dep",), codes=(0, 1)),
         Command("import fabric", "import fabric dep --load incast -o fabric.toml", ("dep",), codes=(0, 1, 2)),
+        Command("counters", "counters counted --run R -o c.html", ("counted", "R"), codes=(0, 1)),
+        Command("counters --as", "counters R --as sonic -o as", ("R",)),
         Command("lint --prove", "lint c --prove --proofs pr -q", ("c",), codes=(0, 1)),
         Command("import hpcc", "import hpcc c.txt -o o.toml", ("c.txt", "topo.txt", "flow.txt")),
         Command("import mlxconfig", "import mlxconfig card.txt -o card.toml", ("card.txt",)),
@@ -113,6 +115,8 @@ def write_inputs(home: Path) -> None:
         (home / name).write_text(text)
     mutants.route_plan(home / "plan")
     write_run(home / "R")
+    code, err = call(["counters", str(home / "R"), "--as", "sonic", "-o", str(home / "counted")])
+    assert code == 0, err
     code, err = call(["deploy", str(home / "plan"), "-o", str(home / "dep"), "--inventory", str(home / "i.csv")])
     assert code == 0, err
     devices = lint_fabrics.clos(2, 1, 1)

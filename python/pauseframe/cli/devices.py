@@ -130,7 +130,8 @@ def _list_rules(as_json: bool) -> None:
     known = engine.rules().values()
     if as_json:
         names = ("code", "severity", "name", "summary")
-        print_json([{name: str(getattr(rule, name)) for name in names} for rule in known])
+        rows = [{name: str(getattr(rule, name)) for name in names} | {"devices": [*rule.devices]} for rule in known]
+        print_json(rows)
     else:
         for rule in known:
             print(f"{rule.code}  {rule.severity:8} {rule.name:30} {rule.summary}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from pauseframe.devices import bonds
 from pauseframe.devices.files import DeviceFileError, as_text, milliseconds, number_in, read_text, shown, whole_number
 from pauseframe.devices.model import Host, HostRoute, HostVlan, Nic
 
@@ -30,6 +31,18 @@ def read_netplan(path: Path) -> Host:
     host = Host(path.parent.name, str(path))
     for name, about in _rows(network.get("ethernets")).items():
         host.nics[str(name)] = Nic(str(name), mtu=whole_number(as_text(_rows(about).get("mtu"))))
+    for name, about in _rows(network.get("bonds")).items():
+        row = _rows(about)
+        parts = {str(key): as_text(value) for key, value in _rows(row.get("parameters")).items()}
+        members = row.get("interfaces")
+        host.bonds[str(name)] = bonds.made(
+            str(name),
+            parts.get("mode", ""),
+            list(map(str, members if isinstance(members, list) else ())),
+            miimon=parts.get("mii-monitor-interval", ""),
+            policy=parts.get("transmit-hash-policy", ""),
+            rate=parts.get("lacp-rate", ""),
+        )
     for name, about in _rows(network.get("vlans")).items():
         row = _rows(about)
         number, link = number_in(as_text(row.get("id")), 0, 4095), as_text(row.get("link"))
@@ -94,12 +107,22 @@ def _link(host: Host, words: list[str]) -> None:
     device, under, number = _after(words, "dev"), _after(words, "link"), number_in(_after(words, "id"), 0, 4095)
     if words[0] == "add" and under and number is not None and (name := _after(words, "name")):
         host.nics.setdefault(under, Nic(under)).vlans[number] = HostVlan(number, name)
+    elif words[0] == "add" and "bond" in words[:-1] and _after(words, "type") == "bond":
+        _add_bond(host, _after(words, "name") or (words[2] if words[1] == "dev" else words[1]), words)
+    elif words[0] == "set" and (master := _after(words, "master")) is not None and master in host.bonds:
+        host.bonds[master].members.append(device or words[1])
     elif words[0] == "set" and device and "egress-qos-map" in words and (vlan := _vlan(host, device)):
         pairs = [word.partition(":") for word in words[words.index("egress-qos-map") + 1 :]]
         numbers = [(whole_number(one), whole_number(other)) for one, colon, other in pairs if colon]
         vlan.egress |= {one: other for one, other in numbers if one is not None and other is not None}
     elif words[0] == "set" and device and (mtu := whole_number(_after(words, "mtu"))) is not None:
         host.nics.setdefault(device, Nic(device)).mtu = mtu
+
+
+def _add_bond(host: Host, name: str, words: list[str]) -> None:
+    keys = {"miimon": "miimon", "policy": "xmit_hash_policy", "rate": "lacp_rate"}
+    own = {key: _after(words, word) or "" for key, word in keys.items()}
+    host.bonds[name] = bonds.made(name, _after(words, "mode") or "", [], **own)
 
 
 def _vlan(host: Host, interface: str | None) -> HostVlan | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pauseframe._kinds import kind_of
-from pauseframe.devices import linux, netbox, sonic, wiring
+from pauseframe.devices import linux, minigraph, netbox, sonic, wiring
 from pauseframe.devices.files import DeviceFileError, parse_json, read_text, shown
 from pauseframe.devices.model import Fabric, FdbRow, LookupRow
 from pauseframe.devices.sonic_db import ConfigDb, documents, looks_like_config_db
@@ -43,6 +43,7 @@ class Reading:
     _lookups: list[tuple[Path, list[LookupRow]]] = field(default_factory=list)
     _fdbs: list[tuple[str, list[FdbRow]]] = field(default_factory=list)
     _loaded: list[tuple[str, sonic.Loaded]] = field(default_factory=list)
+    _minigraphs: list[minigraph.Minigraph] = field(default_factory=list)
     _names: dict[str, str] = field(default_factory=dict)
     """For each file or folder name, the name that the device gives itself."""
 
@@ -128,7 +129,9 @@ def _read_file(path: Path, reading: Reading) -> None:
     text = read_text(path)
     source = str(path)
     if suffix == ".xml" or text.lstrip().startswith("<"):
-        reading._wires += wiring.of_minigraph(text, source)
+        graph = minigraph.read(text, source)
+        reading._minigraphs.append(graph)
+        reading._wires += graph.wires
     elif suffix == ".ini":
         rows, wrong = sonic.lookup_rows(text)
         reading.malformed += [(source, line) for line in wrong]
@@ -156,13 +159,14 @@ def _read_json(path: Path, text: str, reading: Reading) -> None:
         (str(path), f"{shown(key)} stands twice in one object: only the last counts") for key in twice
     ]
     name = sonic.name_of_file(path)
-    if (wires := wiring.of_lldp(value, name, str(path))) is not None:
-        reading._wires += wires
+    if (found := wiring.lldp_neighbours(value)) is not None:
+        reading._wires += wiring.wires_of(found, name, str(path))
+        reading.fabric.roles |= wiring.roles_of(found)
     elif (cables := netbox.of_json(value, str(path))) is not None:
         reading._wires += cables
     elif (rows := sonic.static_fdb(value)) is not None:
         reading._fdbs.append((name, rows))
-    elif (loaded := sonic.no_flooding(value, str(path))) is not None:
+    elif (loaded := sonic.switch_settings(value, str(path))) is not None:
         reading._loaded.append((name, loaded))
     elif looks_like_config_db(value):
         for document in documents(value, str(path)):
@@ -224,7 +228,7 @@ def _add_switch(document: ConfigDb, name: str, reading: Reading, origin: tuple[P
 
 def reread(reading: Reading, changed: Mapping[str, ConfigDb]) -> Reading:
     """The reading with other CONFIG_DBs for some switches."""
-    fabric = Fabric(dict(reading.fabric.switches), reading.fabric.hosts, wired_twice=reading.fabric.wired_twice)
+    fabric = replace(reading.fabric, switches=dict(reading.fabric.switches), links=[], notes=[])
     again = replace(reading, fabric=fabric, databases={**reading.databases, **changed})
     for name, database in changed.items():
         fabric.switches[name] = replace(sonic.switch_of(database, name), name=name)
@@ -232,8 +236,23 @@ def reread(reading: Reading, changed: Mapping[str, ConfigDb]) -> Reading:
     return again
 
 
+def _add_devices(reading: Reading) -> None:
+    """Adds the kinds of devices, and the switches of minigraphs that no CONFIG_DB describes."""
+    fabric = reading.fabric
+    for database in reading.databases.values():
+        for name, row in database.rows("DEVICE_NEIGHBOR_METADATA").items():
+            if row.get("type"):
+                fabric.roles[name] = minigraph.role_of(row["type"])
+    for graph in reading._minigraphs:
+        fabric.roles |= graph.roles
+        if graph.switch is not None:
+            known = fabric.switches.setdefault(graph.switch.name, graph.switch)
+            known.peer_switch = known.peer_switch or graph.switch.peer_switch
+
+
 def _put_together(reading: Reading) -> None:
     fabric = reading.fabric
+    _add_devices(reading)
     for path, rows in reading._lookups:
         folder = f"{path.resolve().parent}/"
         below = [s for s in fabric.switches.values() if f"{Path(s.source).resolve().parent}/".startswith(folder)]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _MODULES = (
     "schema",
+    "constraints",
     "release",
     "buffers",
     "pools",
@@ -26,6 +27,9 @@ _MODULES = (
     "routes",
     "hosts",
     "channels",
+    "pairs",
+    "hashing",
+    "tunnels",
     "likeness",
 )
 
@@ -79,11 +83,22 @@ def judge(reading: Reading, chosen: Sequence[Rule] | None = None) -> Report:
     alike: dict[tuple[object, ...], list[Finding]] = {}
     for rule in report.rules:
         for finding in rule.check(reading):
+            if _kind(reading, finding) not in rule.devices:
+                continue
+            finding.patch = tuple(o for o in finding.patch if (o.device or finding.place.device) in reading.databases)
             finding.code, finding.severity = rule.code, finding.severity or rule.severity
             alike.setdefault(_fault(finding), []).append(finding)
     report.findings = [first.joined(others) for first, *others in alike.values()]
     report.findings.sort(key=lambda f: (f.place.device, f.code, f.place.table, f.place.key, f.place.field))
     return report
+
+
+def _kind(reading: Reading, finding: Finding) -> str:
+    """The kind of the device of a finding, as rules name it; a file that belongs to no device counts as SONiC's."""
+    switch = reading.fabric.switches.get(finding.place.device)
+    if switch is None:
+        return "host" if finding.place.device in reading.fabric.hosts else "sonic"
+    return "sonic" if switch.kind == "minigraph" else switch.kind
 
 
 def _fault(finding: Finding) -> tuple[object, ...]:

@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pauseframe.devices.model import End, Fabric
+from pauseframe.devices.model import End
 from pauseframe.devices.read import reread
 from pauseframe.headroom import FRAME, annex_o
 from pauseframe.lint.finding import PatchOperation
@@ -153,7 +153,7 @@ def _host(reading: Reading, finding: Finding) -> tuple[Reading, str] | None:
         return None
     fabric = reading.fabric
     hosts = {**fabric.hosts, host.name: host}
-    changed = replace(reading, fabric=Fabric(fabric.switches, hosts, wired_twice=fabric.wired_twice))
+    changed = replace(reading, fabric=replace(fabric, hosts=hosts, links=[], notes=[]))
     return reread(changed, {}), f"with {host.name} {what}"
 
 

@@ -73,7 +73,8 @@ _VLAN = "the simulator routes by ECMP; `pauseframe lint --export` writes the sta
 _MAP = "switch.priority_of_dscp, and switch.pfc.ports where a port treats the class of the load otherwise"
 FATES: dict[str, dict[str, Fate]] = {
     **{name: _mapped(_MAP, MAP_ENTRIES) for name, table in TABLES.items() if table.entries is not None},
-    "DEVICE_METADATA": _used("topology.switches", "hostname"),
+    "DEVICE_METADATA": _used("topology.switches", "hostname")
+    | _mapped("routing.hash_seeds and hash_offsets, which SONiC sets by role", "type"),
     "PORT": {
         **_used("topology.links", "speed"),
         **_used("failure", "admin_status"),
@@ -145,7 +146,16 @@ FATES: dict[str, dict[str, Fate]] = {
     | _none("the scenario has the size of the pool", "over_subscribe_ratio"),
     "PORTCHANNEL": {
         **_mapped("failure: the members of a channel that is down are down", "admin_status", "min_links"),
+        **_mapped("host.lacp_rate, of channels to hosts", "fast_rate"),
         **_none("host.mtu", "mtu"),
+    },
+    "MUX_CABLE": {
+        **_mapped("host.port_choice = active-backup", "cable_type", "state"),
+        **_none("hosts have addresses of the simulator", "server_ipv4", "server_ipv6", "soc_ipv4", "soc_ipv6"),
+    },
+    "SWITCH_HASH": {
+        **_mapped(f"routing.hash: {_BY_DEVICE}", "ecmp_hash", "ecmp_hash_algorithm"),
+        **_none("links of a port channel are next hops of their own", "lag_hash", "lag_hash_algorithm"),
     },
     "PORTCHANNEL_MEMBER": _mapped("failure: a member at one end only, or of another speed, is down", MAP_ENTRIES),
     "FDB": _none(_VLAN, "port", "type"),

@@ -150,9 +150,12 @@ def _all_to_all(scope: Scope, classes: Classes) -> Load:
 def _hosts(scope: Scope) -> list[str]:
     """The hosts, rack by rack; also those whose link is down, so that one port does not change the whole load."""
     racks: dict[str, list[str]] = defaultdict(list)
+    placed = set[str]()
     for end, node in scope.hosts.items():
         cable = scope.by_end[end]
-        racks[cable.nodes[1 - cable.ends.index(end)]].append(node)
+        if node not in placed:
+            racks[cable.nodes[1 - cable.ends.index(end)]].append(node)
+        placed.add(node)
     return [host for rack in sorted(racks) for host in sorted(racks[rack])]
 
 

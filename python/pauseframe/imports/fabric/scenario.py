@@ -9,7 +9,7 @@ from pauseframe._plain import toml_value
 from pauseframe._table_names import SCHEMA_URL
 from pauseframe.devices.files import shown
 from pauseframe.headroom import LIGHT
-from pauseframe.imports.fabric import loads, marks, switches
+from pauseframe.imports.fabric import hashing, loads, marks, ports, switches
 from pauseframe.imports.fabric.account import rows_of
 from pauseframe.imports.fabric.scope import Scope, scope_of
 from pauseframe.imports.fabric.traffic import lossless_code_points, treatment
@@ -62,7 +62,9 @@ def build(
     work = load(scope, classes)
     settings = _settings(scope, classes, mtu)
     lines = [f"name = {_inline(name)}", f"stop = {_inline(work.stop)}", "", *_topology(scope), ""]
-    lines += ["[routing]", 'kind = "ecmp"', 'convergence = "0 s"', "", "[host]", f"mtu = {_inline(f'{mtu} B')}"]
+    lines += ["[routing]", *(f"{key} = {_inline(value)}" for key, value in hashing.routing_of(scope).items())]
+    lines += ['convergence = "0 s"', "", "[host]", f"mtu = {_inline(f'{mtu} B')}"]
+    lines += [f"{key} = {_inline(value)}" for key, value in ports.host_keys(scope).items()]
     lines += [*([f"slow_receivers = {_inline(work.slow)}"] if work.slow else []), ""]
     lines += [*_switch(settings), *_pfc_ports(scope, classes), *_classes(scope, classes), *_faults(scope, work)]
     lines += _work(work)
@@ -96,19 +98,15 @@ def _legend(scope: Scope, rows: list[AccountRow]) -> Iterator[str]:
 def _topology(scope: Scope) -> Iterator[str]:
     yield "[topology]"
     yield 'kind = "custom"'
-    yield f"hosts = {_inline(list(scope.hosts.values()))}"
-    yield f"switches = {_inline(list(scope.switches.values()))}"
+    yield f"hosts = {_inline(scope.host_nodes())}"
+    yield f"switches = {_inline(list(scope.known().values()))}"
     yield "links = ["
     for cable in scope.cables:
         delay = max(1, round(cable.metres * 1e9 / LIGHT))
         row: Toml = {"ends": list(cable.nodes), "ports": [port.rsplit(":", 1)[1] for port in cable.ports]}
         row |= {"rate": f"{cable.speed} Mbps", "delay": f"{delay} ns"}
-        yield f"    {_inline(row)},  # {shown(_ports(map(str, cable.ends)))}"
+        yield f"    {_inline(row)},  # {shown(' - '.join(map(str, cable.ends)))}"
     yield "]"
-
-
-def _ports(two: Any) -> str:
-    return " - ".join(two)
 
 
 def _switch(settings: Toml) -> Iterator[str]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import Place, Port, Switch, Wred
-from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.finding import EVERY, VENDORS, Finding, PatchOperation, Severity, rule
 from pauseframe.lint.subject import best_effort_queues, group_of, lossless_queues, queue_of
 
 if TYPE_CHECKING:
@@ -112,6 +112,7 @@ def check_threshold(reading: Reading) -> Iterator[Finding]:
     "drops-in-a-lossless-queue",
     "https://github.com/sonic-net/sonic-swss/pull/4718",
     "Judd, Attaining the Promise and Avoiding the Pitfalls of TCP in the Datacenter, NSDI 2015, §7.1",
+    devices=VENDORS,
 )
 def check_drops(reading: Reading) -> Iterator[Finding]:
     """WRED is on but does not mark: in a lossless queue it drops.
@@ -143,6 +144,7 @@ def check_drops(reading: Reading) -> Iterator[Finding]:
     "RFC 8257",
     "Alizadeh et al., Data Center TCP, SIGCOMM 2010, §3.1",
     severity=Severity.warning,
+    devices=EVERY,
 )
 def check_dctcp(reading: Reading) -> Iterator[Finding]:
     """Hosts run DCTCP and a lossless queue marks nothing: DCTCP behaves as Reno, and PFC is its only brake.
@@ -176,6 +178,7 @@ def check_dctcp(reading: Reading) -> Iterator[Finding]:
     "Judd, Attaining the Promise and Avoiding the Pitfalls of TCP in the Datacenter, NSDI 2015, §7.1",
     "RFC 3168 §7 (packets that are not ECN-capable are dropped where others are marked)",
     severity=Severity.warning,
+    devices=VENDORS,
 )
 def check_step(reading: Reading) -> Iterator[Finding]:
     """The queue of best-effort traffic (DSCP 0, 802.1p 0) marks every packet above one threshold, as DCTCP wants it.
@@ -208,7 +211,7 @@ def _is_step(wred: Wred) -> bool:
     return wred.min_threshold is not None and wred.min_threshold == wred.max_threshold and wred.drop_probability == 100
 
 
-@rule("PF034", "queue-not-set-up", "SONiC: QUEUE (wred_profile, scheduler)", severity=Severity.warning)
+@rule("PF034", "queue-not-set-up", "SONiC: QUEUE (wred_profile, scheduler)", severity=Severity.warning, devices=VENDORS)
 def check_set_up(reading: Reading) -> Iterator[Finding]:
     """A lossless queue has no WRED profile or no scheduler, although the same queue of other ports has one.
 
