@@ -505,3 +505,35 @@ class DeploymentSummary(TypedDict):
     steps: int
     priorities: tuple[int, ...]
     notes: list[str]
+
+
+class DeployedClass(TypedDict):
+    """A class of traffic of a deployed scenario."""
+
+    transport: str
+    dscp: int
+    priority: int
+    lossless: bool
+    ecn: bool
+
+
+class UnwrittenKey(TypedDict):
+    """A key of a scenario that no file of a device has."""
+
+    key: str
+    value: str
+    why: str
+
+
+class ScenarioDeployment(TypedDict):
+    """`deploy.json` of a deployed scenario: devices, classes of traffic, notes, and keys that are not written."""
+
+    program: str
+    target: str
+    sonic_release: str
+    scenario: str
+    switches: int
+    hosts: int
+    classes: list[DeployedClass]
+    notes: list[str]
+    unwritten: list[UnwrittenKey]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 MOST_FILES = 20_000
 SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy.json"}
 """Files that this program writes and that belong to no device."""
+INVENTORY = "device,mac,"
+"""Begin of the inventory that `pauseframe deploy` writes and reads."""
 READ = {".json", ".xml", ".ini", ".network", ".netdev", ".csv"}
 
 __all__ = ["DeviceFileError", "Reading", "read_fabric"]
@@ -142,7 +144,9 @@ def _read_file(path: Path, reading: Reading) -> None:
 
 def _read_csv(text: str, source: str, reading: Reading) -> None:
     wires = netbox.of_csv(text, source)
-    if wires is None:
+    if wires is None and text.startswith(INVENTORY):
+        reading.files -= 1
+    elif wires is None:
         reading.fabric.notes.append(f"{shown(source)}: no cables of NetBox: left out")
         reading.files -= 1
     else:
