@@ -306,7 +306,7 @@ def test_cables_that_the_buffer_does_not_hold_are_refused(tmp_path):
     with pytest.raises(
         DeployError, match=r"headroom and reserved bytes of leaf0 need .*: a larger buffer, shorter cab"
     ):
-        deployed(text_of("roce"), tmp_path / "out", cable=40_000.0)
+        deployed(text_of("roce"), tmp_path / "out", cable=60_000.0)
 
 
 def test_only_ecn_capable_traffic_is_marked(tmp_path):
@@ -319,6 +319,19 @@ def test_only_ecn_capable_traffic_is_marked(tmp_path):
         queues = tables_of(tmp_path / "out", switch.name)["QUEUE"]
         assert {key.partition("|")[2] for key, row in queues.items() if "wred_profile" in row} == {"3"}
     assert "switch.marker of priority 0" in {row["key"] for row in summary["unwritten"]}
+
+
+@pytest.mark.parametrize(("low", "code"), [("90000", "PF035"), ("45000", "PF036")])
+def test_a_queue_that_marks_traffic_without_ecn_is_found(tmp_path, low, code):
+    """Somebody lets the queue of best effort mark as well: by a step, or by a line of probability."""
+    deployed(text_of("dctcp"), tmp_path / "out")
+    path = tmp_path / "out" / "switches" / "leaf0" / "config_db.json"
+    tables = json.loads(path.read_text())
+    tables["WRED_PROFILE"]["EXTRA"] = dict(tables["WRED_PROFILE"]["PF_10000"]) | {"green_min_threshold": low}
+    tables["QUEUE"]["Ethernet0|0"]["wred_profile"] = "EXTRA"
+    path.write_text(json.dumps(tables))
+    found = [f for f in lint([tmp_path / "out"]).findings if f.code in {"PF035", "PF036"}]
+    assert [(f.code, str(f.place)) for f in found] == [(code, "leaf0 QUEUE Ethernet0|0 wred_profile")]
 
 
 def test_a_buffer_of_each_port_becomes_static_limits(tmp_path):

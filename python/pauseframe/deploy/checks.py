@@ -6,6 +6,8 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from pauseframe.deploy.sonic import Tables
 
 _HEAD = """#!/bin/sh
@@ -36,15 +38,30 @@ port() {{
   [ "$speed" = "$3" ] || echo "check.sh: port $1 changes its speed from $speed to $3" >&2
 }}
 
+# was TABLE ROW FIELD VALUE: the value that the patch expects; "" if the row is new.
+was() {{
+  now=$(config "$1" "$2" "$3")
+  [ "$now" = "$4" ] || wrong "$1|$2 has $3 '$now', not '$4': collect the configuration and deploy again"
+}}
+
+# vlan NAME DESCRIPTION: a VLAN of this number must be new, or that of this plan.
+vlan() {{
+  [ -z "$(config VLAN "$1" vlanid)" ] || [ "$(config VLAN "$1" description)" = "$2" ] ||
+    wrong "$1 is another VLAN: plan again with --first-vlan"
+}}
+
 name=$(config DEVICE_METADATA localhost hostname)
 [ "$name" = {name} ] || wrong "this switch is $name, not" {name}
 """
 
 
-def check_script(tables: Tables, switch: str) -> str:
-    """The script for a switch whose config_db.json has these tables."""
+def check_script(tables: Tables, switch: str, expected: Iterable[tuple[str, str, str, str]] = ()) -> str:
+    """The script for a switch whose config_db.json has these tables; `expected` are values that a patch replaces."""
     lines = [_HEAD.format(name=quote(switch))]
     for port, row in tables["PORT"].items():
         far = tables["DEVICE_NEIGHBOR"].get(port, {}).get("name", "")
         lines.append(f"port {quote(port)} {quote(row['lanes'])} {row['speed']} {quote(far)}\n")
+    lines += [f"was {' '.join(map(quote, one))}\n" for one in expected]
+    for vlan, row in tables.get("VLAN", {}).items():
+        lines.append(f"vlan {vlan} {quote(row['description'])}\n")
     return "".join([*lines, 'exit "$faults"\n'])

@@ -16,12 +16,15 @@ class Commands:
     back: tuple[str, ...]
 
 
-def of_sonic(*configs: str, loaded: tuple[str, ...] = (), undo: tuple[str, ...] = ()) -> Commands:
-    """A SONiC switch: files for `config load`, and files for `swssconfig` with their undo.
+def of_sonic(
+    *configs: str, patched: bool = False, loaded: tuple[str, ...] = (), undo: tuple[str, ...] = ()
+) -> Commands:
+    """A SONiC switch: files for `config load`, or a patch in their place; files for `swssconfig` with their undo.
 
     `config rollback` restores CONFIG_DB alone, so what swssconfig loads needs files that take it back.
     """
-    before = (f"config checkpoint {CHECKPOINT}", *(f"config load -y {name}" for name in configs))
+    loads = ("config apply-patch patch.json",) if patched else tuple(f"config load -y {name}" for name in configs)
+    before = (f"config checkpoint {CHECKPOINT}", *loads)
     return Commands(
         ("sh check.sh",),
         (*before, *(line for name in loaded for line in _swssconfig(name))),

@@ -19,7 +19,7 @@ def steps(design: Design) -> list[tuple[str, tuple[str, ...]]]:
     return [("switch", (name,)) for name in design.plan.switches] + [("host", tuple(own)) for own in racks.values()]
 
 
-def as_text(design: Design, names: dict[str, str]) -> str:
+def as_text(design: Design, names: dict[str, str], *, patched: bool = False) -> str:
     """The text of ROLLOUT.md."""
     lines = [
         "# Order of roll-out",
@@ -37,7 +37,7 @@ def as_text(design: Design, names: dict[str, str]) -> str:
         f"`underlay.json` has addresses (hosts {HOSTS}, links {LINKS}, switches {LOOPBACKS}), VLAN {VLAN} for hosts, "
         f"and BGP (AS {FIRST_AS} and up). If the fabric routes already, leave the file out, and give hosts their own "
         "addresses in `setup.sh`.",
-        of_sonic("underlay.json", "config_db.json"),
+        of_sonic("underlay.json", "config_db.json", patched=patched),
     )
     lines += section("A host", "The script keeps what it changes in /var/lib/pauseframe.", LINUX)
     lines += ["## Steps", ""]

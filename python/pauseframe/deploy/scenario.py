@@ -6,18 +6,20 @@ import json
 from typing import TYPE_CHECKING
 
 from pauseframe._files import whole_folder
-from pauseframe.deploy import checks, dcqcn, rollout_routed, routed, routed_hosts, underlay
+from pauseframe.deploy import dcqcn, patches, rollout_routed, routed, routed_hosts, underlay
 from pauseframe.deploy.design import Design, read_design
 from pauseframe.deploy.inventory import DeployError, read_inventory
 from pauseframe.deploy.plan import Settings, folder_names
 from pauseframe.deploy.unwritten import unwritten
-from pauseframe.deploy.write import MARK, check_empty, inventory_text, write_json, write_script
+from pauseframe.deploy.write import MARK, check_empty, inventory_text, write_change, write_json, write_script
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from pauseframe import _core
+    from pauseframe.deploy.sonic import Tables
+    from pauseframe.devices.sonic_db import ConfigDb
     from pauseframe.types import ScenarioDeployment
 
 
@@ -40,6 +42,7 @@ def deploy_scenario(
     check_empty(out, force)
     design = read_design(resolved, settings, known, cable)
     plan, addresses = design.plan, underlay.addresses(design)
+    before = patches.of_inventory(known, plan.switches)
     names = dict(folder_names(plan.switches)) | dict(folder_names([host.name for host in plan.hosts]))
     with whole_folder(out, replace=force) as partial:
         for switch in plan.switches:
@@ -47,8 +50,9 @@ def deploy_scenario(
             own.mkdir(parents=True)
             tables = routed.config_db(design, switch)
             write_json(own / "config_db.json", tables)
-            write_json(own / "underlay.json", underlay.tables(design, switch))
-            write_script(own / "check.sh", checks.check_script(tables, switch))
+            routing = underlay.tables(design, switch)
+            write_json(own / "underlay.json", routing)
+            write_change(own, switch, _parts(design, switch, tables, routing, before), before.get(switch))
         for host in plan.hosts:
             own = partial / "hosts" / names[host.name]
             (own / "networkd").mkdir(parents=True)
@@ -62,13 +66,27 @@ def deploy_scenario(
             if registers := routed_hosts.registers(design, host):
                 (own / "mlxconfig.txt").write_text(dcqcn.query(registers), encoding="utf-8")
         (partial / "inventory.csv").write_text(inventory_text(plan), encoding="utf-8")
-        (partial / "ROLLOUT.md").write_text(rollout_routed.as_text(design, names), encoding="utf-8")
+        (partial / "ROLLOUT.md").write_text(
+            rollout_routed.as_text(design, names, patched=bool(before)), encoding="utf-8"
+        )
         _check(design, partial)
         summary = _summary(design)
         if also is not None:
             also(design, partial)
         (partial / MARK).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     return summary
+
+
+def _parts(
+    design: Design, switch: str, tables: Tables, routing: Tables, before: Mapping[str, ConfigDb]
+) -> list[Tables]:
+    """What a patch brings; a fabric that has BGP sessions keeps its own routing."""
+    if switch not in before or not before[switch].rows("BGP_NEIGHBOR"):
+        return [tables, routing]
+    note = "the switches have BGP sessions: their patches leave underlay.json out; give hosts their own addresses"
+    if note not in design.notes:
+        design.notes.append(note)
+    return [tables]
 
 
 def _summary(design: Design) -> ScenarioDeployment:

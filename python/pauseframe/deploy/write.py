@@ -8,15 +8,17 @@ import json
 from typing import TYPE_CHECKING
 
 from pauseframe._files import whole_folder
-from pauseframe.deploy import hosts, linux, rollout, sonic
+from pauseframe.deploy import checks, hosts, linux, patches, rollout, sonic
 from pauseframe.deploy.inventory import read_inventory
 from pauseframe.deploy.plan import DeployError, Plan, Settings, folder_names, read_plan
 from pauseframe.devices.model import End
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from pauseframe.deploy.sonic import Tables
+    from pauseframe.devices.sonic_db import ConfigDb
     from pauseframe.types import DeploymentSummary
 
 MARK = "deploy.json"
@@ -44,10 +46,14 @@ def write_deployment(
     checked = rollout.check(plan, order)
     names = dict(folder_names(plan.switches)) | dict(folder_names([host.name for host in plan.hosts]))
     with whole_folder(out, replace=force) as partial:
-        _write_switches(plan, partial / "switches", settings, names)
+        before = patches.of_inventory(known, plan.switches) if settings.target == "sonic" else {}
+        _write_switches(plan, partial / "switches", settings, names, before)
         _write_hosts(plan, partial / "hosts", settings, names)
         (partial / "inventory.csv").write_text(inventory_text(plan), encoding="utf-8")
-        (partial / "ROLLOUT.md").write_text(rollout.as_text(order, checked, settings.target, names), encoding="utf-8")
+        (partial / "ROLLOUT.md").write_text(
+            rollout.as_text(order, checked, settings.target, settings.sonic_release, names, patched=bool(before)),
+            encoding="utf-8",
+        )
         summary: DeploymentSummary = {
             "program": "pauseframe",
             "target": settings.target,
@@ -71,7 +77,9 @@ def check_empty(out: Path, force: bool) -> None:
         raise DeployError(f"{out} is not empty: name another folder, or replace a deployment with --force")
 
 
-def _write_switches(plan: Plan, folder: Path, settings: Settings, names: dict[str, str]) -> None:
+def _write_switches(
+    plan: Plan, folder: Path, settings: Settings, names: dict[str, str], before: Mapping[str, ConfigDb]
+) -> None:
     for switch in plan.switches:
         own = folder / names[switch]
         own.mkdir(parents=True)
@@ -86,11 +94,25 @@ def _write_switches(plan: Plan, folder: Path, settings: Settings, names: dict[st
         if names[switch] != switch:
             tables["DEVICE_METADATA"] = {"localhost": {"hostname": switch}}
         write_json(own / "config_db.json", tables)
+        parts = [tables]
         if settings.sonic_release == "next":
-            write_json(own / "static-l2.json", sonic.static_layer2(plan, switch))
-        else:
+            parts.append(sonic.static_layer2(plan, switch))
+            write_json(own / "static-l2.json", parts[-1])
+        write_change(own, switch, parts, before.get(switch))
+        if settings.sonic_release != "next":
             write_json(own / "fdb.json", sonic.swssconfig(plan, switch))
             write_json(own / "no-flooding.json", sonic.no_flooding(plan, switch))
+            write_json(own / "fdb-undo.json", [{**row, "OP": "DEL"} for row in sonic.swssconfig(plan, switch)])
+            write_json(own / "flooding-undo.json", sonic.flooding(plan, switch))
+
+
+def write_change(own: Path, switch: str, parts: list[Tables], before: ConfigDb | None) -> None:
+    """Writes check.sh, and patch.json if the switch's configuration was collected."""
+    steps = patches.patch(before, *parts) if before is not None else []
+    expected = patches.expectations(before, steps) if before is not None else []
+    write_script(own / "check.sh", checks.check_script(parts[0], switch, expected))
+    if before is not None:
+        write_json(own / "patch.json", steps)
 
 
 def _neighbours(plan: Plan, switch: str) -> dict[str, object]:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
 MOST_FILES = 20_000
-SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy.json"}
+SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy.json", "fdb-undo.json",
+           "flooding-undo.json"}  # fmt: skip
 """Files that this program writes and that belong to no device."""
 INVENTORY = "device,mac,"
 """Begin of the inventory that `pauseframe deploy` writes and reads."""
