@@ -1,13 +1,14 @@
 """A SONiC switch as far as ROLLOUT.md uses it: `config`, `docker exec swss swssconfig` and `sonic-db-cli` on files.
 
 Run by the stand-ins that `stand_in` writes: sonic_switch.py FOLDER COMMAND ARGUMENTS. FOLDER holds config.json
-(CONFIG_DB), appl.json (APPL_DB), both as tables of text for `sonic-db-cli`, and the checkpoints. `config load` merges fields into rows, as sonic-cfggen does;
-`config apply-patch` applies a JSON patch (RFC 6902).
+(CONFIG_DB), appl.json (APPL_DB), both as tables of text for `sonic-db-cli`, and the checkpoints. `config load` merges
+fields into rows, as sonic-cfggen does; `config apply-patch` applies a JSON patch (RFC 6902).
 """
 
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 READ = """#!/bin/sh
 [ "$2" = HGET ] || exit 1
@@ -16,7 +17,7 @@ awk -F '\t' -v key="$3" -v field="$4" '$1 == key && $2 == field { print $3; exit
 """A shell script, because `check.sh` calls it for each value and Python starts slowly."""
 
 
-def stand_in(folder: Path, config: dict, lldp: dict[str, str]) -> Path:
+def stand_in(folder: Path, config: dict[str, Any], lldp: dict[str, str]) -> Path:
     """A folder for PATH with the commands of a switch that has this configuration and these neighbours."""
     (folder / "bin").mkdir(parents=True)
     write(folder, config, {f"LLDP_ENTRY_TABLE:{port}": {"lldp_rem_sys_name": name} for port, name in lldp.items()})
@@ -28,12 +29,12 @@ def stand_in(folder: Path, config: dict, lldp: dict[str, str]) -> Path:
     return folder / "bin"
 
 
-def state(folder: Path) -> list[dict]:
+def state(folder: Path) -> list[dict[str, Any]]:
     """CONFIG_DB and APPL_DB."""
     return [json.loads((folder / name).read_text()) for name in ("config.json", "appl.json")]
 
 
-def write(folder: Path, config: dict, appl: dict) -> None:
+def write(folder: Path, config: dict[str, Any], appl: dict[str, Any]) -> None:
     """Replaces both databases."""
     rows = {f"{table}|{key}": row for table, of_table in config.items() for key, row in of_table.items()}
     for name, database, flat in (("config", config, rows), ("appl", appl, appl)):

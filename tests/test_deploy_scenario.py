@@ -124,6 +124,7 @@ hash_fields = "addresses"
 [host]
 mtu = "4200 B"
 tso = true
+gro = false
 tx_delay = "1 us"
 
 [switch]
@@ -189,7 +190,7 @@ OTHER = {
     "topology.link.delay": "30 ns",
     "topology.hosts": 3,
     "host.mtu": "9000 B",
-    "host.tso": False,
+    "host.gro": True,
     "switch.priority_of_dscp": [[0, 0], [10, 1], [12, 1], [26, 3], [48, 6]],
     "switch.buffer.size": "20 MB",
     "switch.buffer.alpha": 4.0,

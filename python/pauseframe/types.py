@@ -504,6 +504,7 @@ class DeploymentSummary(TypedDict):
     vlans: dict[int, int]
     steps: int
     priorities: tuple[int, ...]
+    settings: dict[str, object]
     notes: list[str]
 
 
@@ -530,7 +531,8 @@ class ScenarioDeployment(TypedDict):
 
     program: str
     target: str
-    sonic_release: str
+    settings: dict[str, str]
+    cable: float | None
     scenario: str
     switches: int
     hosts: int

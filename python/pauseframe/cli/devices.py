@@ -42,7 +42,8 @@ HostProfile = Literal["tcp_bolt", "dctcp_plus", "dctcp"]
 
 @commands.command(
     epilog="Examples: pauseframe lint configs/ | pauseframe lint --explain PF010 | "
-    "pauseframe lint configs/ --prove | pauseframe lint configs/ --fix --write fixed/ > patch.json"
+    "pauseframe lint rollout/ --design fabric.toml | pauseframe lint configs/ --prove | "
+    "pauseframe lint configs/ --fix --write fixed/ > patch.json"
 )
 def lint(
     paths: Annotated[
@@ -84,6 +85,10 @@ def lint(
     yang: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Also validate with yanglint against these models.")
     ] = None,
+    design: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Plan or scenario: find every value that differs from what deploy writes."),
+    ] = None,
     export: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write static forwarding rows as tables for `route check`.")
     ] = None,
@@ -110,7 +115,12 @@ def lint(
         if write is not None and not fix:
             raise typer.BadParameter("give --fix as well", param_hint="--write")
         report = engine.lint(
-            paths, topology=topology, select=_codes(select), ignore=_codes(ignore), release=sonic_release
+            paths,
+            topology=topology,
+            select=_codes(select),
+            ignore=_codes(ignore),
+            release=sonic_release,
+            design=design,
         )
         if export is not None:
             _export(report, export)

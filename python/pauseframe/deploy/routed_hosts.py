@@ -208,11 +208,11 @@ def _marks(own: list[Route]) -> list[str]:
 
 
 def _offloads(design: Design, nic: str) -> list[str]:
-    """TSO and GRO if the scenario sets them; the simulator's defaults are no advice for a NIC."""
-    given = [key for key in ("tso", "gro") if design.origins[f"host.{key}"][1] in {"file", "--set"}]
+    """TSO and GRO if the scenario has them; that the simulator has none by default is no advice for a NIC."""
+    given = [key for key in ("tso", "gro") if design.scenario["host"][key]]
     if not given:
         return []
-    words = " ".join(f"{key} {'on' if design.scenario['host'][key] else 'off'}" for key in given)
+    words = " ".join(f"{key} on" for key in given)
     return [f"keep offload offload_of {nic} {' '.join(given)}", f"ethtool -K {nic} {words}"]
 
 

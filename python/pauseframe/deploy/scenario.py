@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from pauseframe.devices.sonic_db import ConfigDb
     from pauseframe.types import ScenarioDeployment
 
+RESOLVED = "scenario.resolved.toml"
+"""The scenario that was deployed, each key with its value."""
+
 
 def deploy_scenario(
     resolved: _core.Resolved,
@@ -70,7 +73,8 @@ def deploy_scenario(
             rollout_routed.as_text(design, names, patched=bool(before)), encoding="utf-8"
         )
         _check(design, partial)
-        summary = _summary(design)
+        summary = _summary(design, cable)
+        (partial / RESOLVED).write_text(resolved.toml, encoding="utf-8")
         if also is not None:
             also(design, partial)
         (partial / MARK).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
@@ -89,11 +93,12 @@ def _parts(
     return [tables]
 
 
-def _summary(design: Design) -> ScenarioDeployment:
+def _summary(design: Design, cable: float | None) -> ScenarioDeployment:
     return {
         "program": "pauseframe",
         "target": design.settings.target,
-        "sonic_release": design.settings.sonic_release,
+        "settings": {"target": design.settings.target, "sonic_release": design.settings.sonic_release},
+        "cable": cable,
         "scenario": str(design.scenario["name"]),
         "switches": len(design.plan.switches),
         "hosts": len(design.plan.hosts),

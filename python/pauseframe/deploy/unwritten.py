@@ -40,7 +40,7 @@ TABLES = {
 _WRITTEN = (
     r"topology\.(?!.*(rate|delay)_back$).*",
     r"routing\.kind",
-    r"host\.(mtu|tso|gro)",
+    r"host\.mtu",
     r"switch\.priority_of_dscp.*",
     r"switch\.buffer\.(policy|size|alpha|reserved|egress_pool)",
     r"switch(\.classes\.[^.]+)?\.marker\.(kind|k|min|max|p_max)(\..*)?",
@@ -93,6 +93,8 @@ def _reason(path: str, classes: dict[str, TrafficClass], design: Design) -> str 
     """The reason why a key is not written; None if it is."""
     if path == "routing.kind" and design.scenario["routing"]["kind"] != "ecmp":
         return "switches hash flows to equal paths (ECMP)"
+    if path in {"host.tso", "host.gro"}:
+        return None if design.scenario["host"][path[5:]] else "off is the simulator's default, no advice for a NIC"
     owner, _, key = path.rpartition(".")
     if path.startswith("transport"):
         own = next(one for name, one in classes.items() if owner == name or owner.startswith(f"{name}."))

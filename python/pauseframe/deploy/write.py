@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from pauseframe._files import whole_folder
@@ -63,6 +64,7 @@ def write_deployment(
             "vlans": plan.vlans,
             "steps": checked,
             "priorities": settings.priorities,
+            "settings": asdict(settings),
             "notes": plan.notes,
         }
         if also is not None:

@@ -17,6 +17,8 @@ from pauseframe.devices.sonic_schema import TABLES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from pauseframe.lint.design import Design
+
 MOST_FILES = 20_000
 SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy.json", "fdb-undo.json",
            "flooding-undo.json"}  # fmt: skip
@@ -40,6 +42,8 @@ class Reading:
     files: int = 0
     release: str | None = None
     """The SONiC release whose models the rows are checked against."""
+    design: Design | None = None
+    """What a plan or scenario puts on the devices, to compare them with."""
     _wires: list[wiring.Wire] = field(default_factory=list)
     _unread: list[Path] = field(default_factory=list)
     """Files in the folders of devices that no reader knows."""

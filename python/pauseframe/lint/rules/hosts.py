@@ -155,7 +155,7 @@ def check_forms(reading: Reading) -> Iterator[Finding]:
     """
     for host in reading.fabric.hosts.values():
         (first, *others) = host.forms or [""]
-        facts = {name: _facts(form) for name, form in host.forms.items()}
+        facts = {name: facts_of(form) for name, form in host.forms.items()}
         for other in others:
             kinds = {key[::2] for key in facts[first]} & {key[::2] for key in facts[other]}
             keys = [key for key in facts[first] | facts[other] if key[::2] in kinds]
@@ -170,7 +170,7 @@ def check_forms(reading: Reading) -> Iterator[Finding]:
                     )
 
 
-def _facts(host: Host) -> dict[tuple[str, str, str], str]:
+def facts_of(host: Host) -> dict[tuple[str, str, str], str]:
     """The values of a host by (table, key, field)."""
     found = {("link", nic.name, "mtu"): str(nic.mtu) for nic in host.nics.values() if nic.mtu is not None}
     for nic in host.nics.values():
