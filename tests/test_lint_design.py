@@ -192,11 +192,11 @@ def test_missing_and_further_rows_files_and_switches(tmp_path):
 
 
 def test_files_that_were_collected(tmp_path):
-    """Rows of the device's own are no fault; values of the design that the device lost are, and --fix puts them back."""
+    """Rows of the device's own are no fault; other values than those of the design are, and --fix mends them."""
     out, source = deployed("roce", tmp_path)
     collected = tmp_path / "collected"
     for folder in (out / "switches").iterdir():
-        tables = {}
+        tables: dict[str, dict[str, dict[str, str]]] = {}
         for name in ("config_db.json", "underlay.json"):
             tables |= json.loads((folder / name).read_text())
         tables["SYSLOG_SERVER"] = {"10.0.0.9": {}}

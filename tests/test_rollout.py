@@ -168,7 +168,7 @@ def test_a_check_finds_another_switch(tmp_path):
     port = next(iter(config["PORT"]))
     for change, words in (
         (lambda c, a: c["DEVICE_METADATA"]["localhost"].__setitem__("hostname", "leaf9"), "this switch is leaf9"),
-        (lambda c, a: c["PORT"].pop(port), f"there is no port {port}"),
+        (lambda c, a: c["PORT"].pop(port), f"no port {port}"),
         (lambda c, a: c["PORT"][port].__setitem__("lanes", "77"), f"port {port} has lanes 77"),
         (lambda c, a: a[f"LLDP_ENTRY_TABLE:{port}"].__setitem__("lldp_rem_sys_name", "x"), f"port {port} leads to x"),
         (lambda c, a: c["VLAN"].__setitem__("Vlan100", {"vlanid": "100"}), "Vlan100 is another VLAN"),

@@ -28,7 +28,7 @@ lldp() {{ sonic-db-cli APPL_DB HGET "LLDP_ENTRY_TABLE:$1" "$2"; }}
 port() {{
   lanes=$(config PORT "$1" lanes)
   if [ -z "$lanes" ]; then
-    wrong "there is no port $1"
+    wrong "no port $1"
     return
   fi
   [ "$lanes" = "$2" ] || wrong "port $1 has lanes $lanes, not $2"

@@ -27,7 +27,7 @@ wrong() {{
 check() {{
   faults=0
   if ! have "$nic"; then
-    wrong "there is no interface $nic"
+    wrong "no interface $nic"
   elif ! ip -o link show dev "$nic" | grep -q "link/ether $mac"; then
     wrong "$nic has another MAC address than $mac"
   fi

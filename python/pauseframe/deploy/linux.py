@@ -65,7 +65,7 @@ check() {{
   faults=0
   for port in $ports; do
     if ! have "$port"; then
-      echo "setup.sh: there is no port $port" >&2
+      echo "setup.sh: no port $port" >&2
       faults=1
     elif ip -o link show dev "$port" | grep " master " | grep -qv " master $bridge "; then
       echo "setup.sh: port $port belongs to another bridge" >&2
