@@ -2,8 +2,9 @@
 
 Arguments: a folder with `about.json`, `collect.sh` and the deployment `out`; a folder for the results.
 
-`about.json` holds `links` [[device, port, device, port]], `devices` {name: folder in `out`}, `switches`, `order` of the
-roll-out [[kind, names]], `addresses` {VLAN: {host: address}}, `macs` {host: [nic, address]}, `keys` (sysctls), `pairs`
+`about.json` holds `links` [[device, port, device, port]], `devices` {name: folder in `out`}, `switches`, `order` and
+`commands` of ROLLOUT.md ([[kind, names]], {kind: {part: lines}}),
+`addresses` {VLAN: {host: address}}, `macs` {host: [nic, address]}, `keys` (sysctls), `pairs`
 [[VLAN, from, to]]. Every device is a network namespace with its own /var/lib. The script writes `before`, `done`,
 `again`, `undone` (states by device), `ways` ([device, port, VLAN, priority, ECN field, source, target] of every TCP
 frame that left a port of a switch or arrived at a host), `reads` (output of a host's ip and ss), and the folders of
@@ -128,18 +129,26 @@ def states(devices, about):
 
 
 def roll_out(folder, devices, about):
+    """Runs the commands of ROLLOUT.md: of each step the check, then the change."""
     for kind, names in about["order"]:
-        words = ["--receive"] if kind == "receive" else []
-        scripts = {name: folder / "out" / about["devices"][name] / "setup.sh" for name in names}
-        all_of(devices[name].start(run, "sh", script, *words) for name, script in scripts.items())
+        for command in (*about["commands"][kind]["Check"], *about["commands"][kind]["Then"]):
+            carry_out(folder, devices, about, command, names)
 
 
 def roll_back(folder, devices, about):
+    """The same list from its end; a device whose change is undone needs no second command."""
     gone: set[str] = set()
-    for _, names in reversed(about["order"]):
-        scripts = {name: folder / "out" / about["devices"][name] / "setup.sh" for name in names if name not in gone}
-        all_of(devices[name].start(run, "sh", script, "--undo") for name, script in scripts.items())
-        gone |= scripts.keys()
+    for kind, names in reversed(about["order"]):
+        for command in about["commands"][kind]["Back"]:
+            carry_out(folder, devices, about, command, [name for name in names if name not in gone])
+        gone |= set(names)
+
+
+def carry_out(folder, devices, about, command, names):
+    """A command in the folders of some devices; each is `sh SCRIPT ARGUMENT...`."""
+    shell, script, *words = command.split()
+    paths = {name: folder / "out" / about["devices"][name] / script for name in names}
+    all_of(devices[name].start(run, shell, path, *words) for name, path in paths.items())
 
 
 def wait(devices, about):

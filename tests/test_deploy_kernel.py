@@ -13,10 +13,11 @@ import kernel_guest
 import pauseframe as pf
 import pytest
 from pauseframe import devices
-from pauseframe.deploy import Settings, hosts, read_plan, rollout, write_deployment
+from pauseframe.deploy import Settings, hosts, read_plan, write_deployment
 from pauseframe.lint import lint
 from pauseframe.lint.export import export
 from test_deploy import planned, way
+from test_rollout import sections, steps
 
 SETTINGS = Settings(target="linux")
 
@@ -34,7 +35,7 @@ def kernel(tmp_path_factory):
     out.mkdir()
     write_deployment(folder, work / "out", SETTINGS)
     plan = read_plan(folder, SETTINGS)
-    (work / "about.json").write_text(json.dumps(about(plan)))
+    (work / "about.json").write_text(json.dumps(about(plan, (work / "out" / "ROLLOUT.md").read_text())))
     here = Path(__file__).parent
     shutil.copy(here / "kernel_fabric.py", work)
     shutil.copy(Path(devices.__file__).parent / "collect.sh", work)
@@ -42,17 +43,20 @@ def kernel(tmp_path_factory):
     return folder, plan, json.loads((out / "found.json").read_text()), out, work / "out"
 
 
-def about(plan):
+def about(plan, rollout_text):
     links = [[a.device, a.port, b.device, b.port] for a, b, _ in plan.links]
     links += [[host.switch, host.port, host.name, host.nic] for host in plan.hosts]
     own = {name: f"switches/{name}" for name in plan.switches} | {h.name: f"hosts/{h.name}" for h in plan.hosts}
-    order = [[step.kind, list(step.devices)] for step in rollout.steps(plan)]
+    found = sections(rollout_text)
+    titles = {"switch": "A switch", "receive": "Receive", "send": "Send"}
+    commands = {k: {p: found[title, p] for p in ("Check", "Then", "Back")} for k, title in titles.items()}
     vlans = sorted(plan.vlans)
     return {
         "links": links,
         "devices": own,
         "switches": plan.switches,
-        "order": order,
+        "order": steps(rollout_text),
+        "commands": commands,
         "addresses": {str(v): {h.name: h.address(i) for h in plan.hosts} for i, v in enumerate(vlans)},
         "macs": {host.name: [host.nic, host.mac] for host in plan.hosts},
         "pairs": [

@@ -40,6 +40,28 @@ link_back() {
   rm "$state/link.$1"
 }
 """
+CHECK = """\
+wrong() {
+  echo "setup.sh: $*" >&2
+  faults=1
+}
+
+# Whether the host is as expected. It changes nothing.
+check() {
+  faults=0
+  if ! have "$nic"; then
+    wrong "no interface $nic"
+  elif ! ip -o link show dev "$nic" | grep -q "link/ether $mac"; then
+    wrong "$nic has another MAC address than $mac"
+  fi
+  grep -qw dctcp /proc/sys/net/ipv4/tcp_available_congestion_control || modprobe tcp_dctcp 2>/dev/null ||
+    wrong "the kernel has no congestion control dctcp"
+  for link in $links; do
+    if have "$link" && [ ! -e "$state/link.$nic" ]; then wrong "$link is there already"; fi
+  done
+  return "$faults"
+}
+"""
 
 
 @dataclass(frozen=True)
@@ -115,7 +137,9 @@ def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
     out = [
         _HEAD.format(
             nic=nic,
+            mac=host.mac,
             keep=KEEP,
+            check=CHECK,
             state=STATE,
             keys=" ".join(v.name for v in sysctls(host, settings)),
             pfc=" ".join(f"{n}:{'on' if n in settings.priorities else 'off'}" for n in range(8)),
@@ -158,15 +182,18 @@ def network(index: int) -> str:
 
 
 _HEAD = """#!/bin/sh
-# Written by `pauseframe deploy`. Read it, then: setup.sh --receive, later setup.sh; setup.sh --undo takes it back.
+# Written by `pauseframe deploy`. Read it, then: setup.sh --check, setup.sh --receive, later setup.sh; setup.sh --undo
+# takes it back.
 # Running it twice does no harm.
 set -eu
 nic={nic}
 state={state}
 keys='{keys}'
 links='{links}'
+mac={mac}
 
 {keep}
+{check}
 # Priority flow control: mlnx_qos where NVIDIA's tools are, else dcb (iproute2). Both show what they can set again.
 pfc() {{
   if command -v mlnx_qos >/dev/null 2>&1; then
@@ -203,10 +230,11 @@ undo() {{
 """
 _TAIL = """
 case "${1:-}" in
+  --check) check ;;
   --undo) undo ;;
   --receive) receive ;;
   '') receive; send ;;
-  *) echo "usage: setup.sh [--receive | --undo]" >&2; exit 2 ;;
+  *) echo "usage: setup.sh [--check | --receive | --undo]" >&2; exit 2 ;;
 esac
 """
 

@@ -174,11 +174,19 @@ def no_flooding(plan: Plan, switch: str) -> list[dict[str, object]]:
 
     The miss actions belong to the switch, so they also apply to its other VLANs.
     """
-    misses = dict.fromkeys(MISSES, "drop")
+    return _learning(plan, switch, "disable", "drop")
+
+
+def flooding(plan: Plan, switch: str) -> list[dict[str, object]]:
+    """The way back of `no_flooding`: SONiC's defaults."""
+    return _learning(plan, switch, "hardware", "forward")
+
+
+def _learning(plan: Plan, switch: str, learn: str, miss: str) -> list[dict[str, object]]:
     ports: list[dict[str, object]] = [
-        {f"PORT_TABLE:{port}": {"learn_mode": "disable"}, "OP": "SET"} for port in plan.ports(switch)
+        {f"PORT_TABLE:{port}": {"learn_mode": learn}, "OP": "SET"} for port in plan.ports(switch)
     ]
-    return [{"SWITCH_TABLE:switch": misses, "OP": "SET"}, *ports]
+    return [{"SWITCH_TABLE:switch": dict.fromkeys(MISSES, miss), "OP": "SET"}, *ports]
 
 
 def swssconfig(plan: Plan, switch: str) -> list[dict[str, object]]:

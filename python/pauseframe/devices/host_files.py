@@ -99,7 +99,9 @@ def _after(words: Sequence[str], name: str) -> str | None:
 
 
 def _ip(host: Host, words: list[str]) -> None:
-    if words[0] in _OF_IP:
+    if words[0] == "saddr":
+        _marks(host, words)
+    elif words[0] in _OF_IP:
         _OF_IP[words[0]](host, words[1:])
 
 
@@ -130,8 +132,11 @@ def _vlan(host: Host, interface: str | None) -> HostVlan | None:
 
 
 def _address(host: Host, words: list[str]) -> None:
-    if words[0] in {"add", "replace"} and (vlan := _vlan(host, _after(words, "dev"))):
-        vlan.addresses.append(words[1])
+    device = _after(words, "dev")
+    if words[0] not in {"add", "replace"} or device is None:
+        return
+    of = _vlan(host, device) or host.nics.setdefault(device, Nic(device))
+    of.addresses.append(words[1])
 
 
 def _neighbour(host: Host, words: list[str]) -> None:
@@ -152,15 +157,31 @@ def _route(host: Host, words: list[str]) -> None:
                 milliseconds(_after(words, "rto_min") or ""),
                 _after(words, "quickack") == "1",
                 _after(words, "features") == "ecn",
+                whole_number(_after(words, "table")),
+                _after(words, "src") or "",
             )
         )
 
 
 def _dcb(host: Host, words: list[str]) -> None:
     device = _after(words, "dev")
+    if words[:2] == ["app", "replace"] and device and "dscp-prio" in words:
+        nic = host.nics.setdefault(device, Nic(device))
+        for point, colon, priority in (word.partition(":") for word in words[words.index("dscp-prio") + 1 :]):
+            numbers = number_in(point, 0, 63), number_in(priority, 0, 7)
+            if colon and numbers[0] is not None and numbers[1] is not None:
+                nic.dscp_to_priority[numbers[0]] = numbers[1]
+                nic.trust = "dscp"
     if words[:2] == ["pfc", "set"] and device and "prio-pfc" in words:
         on = [whole_number(word.partition(":")[0]) for word in words if word.endswith(":on")]
         host.nics.setdefault(device, Nic(device)).pfc = frozenset(number for number in on if number is not None)
+
+
+def _marks(host: Host, words: list[str]) -> None:
+    """A rule of nftables: `ip saddr ADDRESS .. ip dscp set NUMBER`."""
+    address, point = _after(words, "saddr"), number_in(_after(words, "set"), 0, 63)
+    if address and "dscp" in words and point is not None:
+        host.code_points[address] = point
 
 
 def _sysctl(host: Host, words: list[str]) -> None:

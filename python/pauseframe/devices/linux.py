@@ -171,8 +171,12 @@ def _host(name: str, path: Path, links: list[dict[str, Json]]) -> Host:
     for form in reversed(forms.values()):
         first.sysctl = form.sysctl | first.sysctl
         for nic in form.nics.values():
-            if nic.name in first.nics and first.nics[nic.name].pfc is None:
-                first.nics[nic.name].pfc = nic.pfc
+            known = first.nics.get(nic.name)
+            if known is not None and known.pfc is None:
+                known.pfc = nic.pfc
+            if known is not None and known.trust is None:
+                known.trust, known.dscp_to_priority = nic.trust, nic.dscp_to_priority
+        first.code_points = form.code_points | first.code_points
     first.name, first.source, first.forms = name, str(path), forms
     return first
 
@@ -242,6 +246,8 @@ def _add_routes(host: Host, path: Path) -> None:
                 rto_min_ms=milliseconds(f"{rto}ms" if isinstance(rto, int | float) else as_text(rto)),
                 quickack=as_text(metrics.get("quickack")) in {"1", "true"},
                 ecn="ecn" in metrics,
+                table=whole_number(as_text(row.get("table"))),
+                source=as_text(row.get("prefsrc")),
             )
         )
 
@@ -296,11 +302,13 @@ def _network(host: Host, kinds: dict[str, HostVlan], sections: list[tuple[str, l
                 host.bonds[master].members.append(name)
         elif vlan is None and section == "Link" and "MTUBytes" in values:
             host.nics.setdefault(name, Nic(name)).mtu = whole_number(values["MTUBytes"])
+        elif vlan is None and section == "Address" and "Address" in values:
+            host.nics.setdefault(name, Nic(name)).addresses.append(values["Address"])
         elif vlan is not None and section == "Address" and "Address" in values:
             vlan.addresses.append(values["Address"])
         elif vlan is not None and section == "Neighbor":
             vlan.neighbours[values.get("Address", "")] = values.get("LinkLayerAddress", "").lower()
-        elif vlan is not None and section == "Route":
+        elif section == "Route" and name:
             host.routes.append(
                 HostRoute(
                     values.get("Destination", ""),
@@ -309,6 +317,8 @@ def _network(host: Host, kinds: dict[str, HostVlan], sections: list[tuple[str, l
                     whole_number(values.get("InitialCongestionWindow")),
                     milliseconds(values.get("TCPRetransmissionTimeoutSec", "-")),
                     values.get("QuickAck") == "yes",
+                    table=whole_number(values.get("Table")),
+                    source=values.get("PreferredSource", ""),
                 )
             )
 

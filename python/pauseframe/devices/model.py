@@ -338,6 +338,10 @@ class HostRoute:
     rto_min_ms: float | None = None
     quickack: bool = False
     ecn: bool = False
+    table: int | None = None
+    """Number of the routing table; None: the main one."""
+    source: str = ""
+    """Address of packets that take the route, or empty."""
 
 
 @dataclass(slots=True)
@@ -352,6 +356,8 @@ class Nic:
     trust: str | None = None
     dscp_to_priority: dict[int, int] = field(default_factory=dict)
     vlans: dict[int, HostVlan] = field(default_factory=dict)
+    addresses: list[str] = field(default_factory=list)
+    """Addresses that a configuration file gives to the interface itself."""
 
 
 @dataclass(slots=True)
@@ -365,6 +371,8 @@ class Host:
     sysctl: dict[str, str] = field(default_factory=dict)
     neighbours: dict[str, tuple[str, str]] = field(default_factory=dict)
     bonds: dict[str, Bond] = field(default_factory=dict)
+    code_points: dict[str, int] = field(default_factory=dict)
+    """DSCP that packets of a source address get (nftables); others have what their sockets set, by default 0."""
     forms: dict[str, Host] = field(default_factory=dict)
     """The host by each of its files: what was collected, networkd, netplan.yaml, setup.sh."""
 

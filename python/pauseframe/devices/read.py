@@ -17,9 +17,14 @@ from pauseframe.devices.sonic_schema import TABLES
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from pauseframe.lint.design import Design
+
 MOST_FILES = 20_000
-SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy.json"}
+SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy.json", "fdb-undo.json",
+           "flooding-undo.json"}  # fmt: skip
 """Files that this program writes and that belong to no device."""
+INVENTORY = "device,mac,"
+"""Begin of the inventory that `pauseframe deploy` writes and reads."""
 READ = {".json", ".xml", ".ini", ".network", ".netdev", ".csv"}
 
 __all__ = ["DeviceFileError", "Reading", "read_fabric"]
@@ -37,6 +42,8 @@ class Reading:
     files: int = 0
     release: str | None = None
     """The SONiC release whose models the rows are checked against."""
+    design: Design | None = None
+    """What a plan or scenario puts on the devices, to compare them with."""
     _wires: list[wiring.Wire] = field(default_factory=list)
     _unread: list[Path] = field(default_factory=list)
     """Files in the folders of devices that no reader knows."""
@@ -145,7 +152,9 @@ def _read_file(path: Path, reading: Reading) -> None:
 
 def _read_csv(text: str, source: str, reading: Reading) -> None:
     wires = netbox.of_csv(text, source)
-    if wires is None:
+    if wires is None and text.startswith(INVENTORY):
+        reading.files -= 1
+    elif wires is None:
         reading.fabric.notes.append(f"{shown(source)}: no cables of NetBox: left out")
         reading.files -= 1
     else:

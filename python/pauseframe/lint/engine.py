@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.read import Reading, read_fabric
@@ -12,7 +13,8 @@ from pauseframe.lint.finding import RULES, Finding, Rule, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
+
+    from pauseframe.lint.design import Design
 
 _MODULES = (
     "schema",
@@ -31,6 +33,7 @@ _MODULES = (
     "hashing",
     "tunnels",
     "likeness",
+    "design",
 )
 
 
@@ -62,18 +65,24 @@ def lint(
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     release: str | None = None,
+    design: Path | Design | None = None,
 ) -> Report:
     """Reads device files and runs the rules.
 
     `select` and `ignore` are codes of rules or beginnings of codes; the longer prefix decides, as in ruff. `release` is
-    a SONiC release, as in `sonic_models.RELEASES`. Raises DeviceFileError for an unreadable file, ValueError for a code
-    that matches no rule, or an unknown release.
+    a SONiC release, as in `sonic_models.RELEASES`. `design` is a plan or a scenario that the files must equal. Raises
+    DeviceFileError for an unreadable file, ValueError for a code that matches no rule, an unknown release, or a design
+    that cannot be deployed.
     """
     if release is not None and release not in RELEASES:
         raise ValueError(f"{release!r} is no SONiC release with known models: {', '.join(RELEASES)}")
     chosen = choose(rules(), list(select), list(ignore))
     reading = read_fabric(paths, topology=topology)
     reading.release = release
+    if design is not None:
+        from pauseframe.lint.design import read_design
+
+        reading.design = read_design(design, paths, release) if isinstance(design, Path) else design
     return judge(reading, chosen)
 
 

@@ -79,7 +79,7 @@ def fix(report: Report) -> Fix:
             left |= set(causes)
             after = _rounds(report, left)
     first, last = report.reading.databases, after.reading.databases
-    patches = {name: list(_difference(first[name], last[name])) for name in sorted(first)}
+    patches = {name: list(difference(first[name], last[name])) for name in sorted(first)}
     return Fix({name: steps for name, steps in patches.items() if steps}, after, _new(report, after))
 
 
@@ -156,7 +156,7 @@ def _apply(tables: Tables, change: PatchOperation) -> bool:
     return True
 
 
-def _difference(before: ConfigDb, after: ConfigDb) -> Iterator[Step]:
+def difference(before: ConfigDb, after: ConfigDb) -> Iterator[Step]:
     """The steps from the tables of one database to those of another; SONiC accepts no empty table."""
     for table in sorted(before.tables.keys() | after.tables.keys()):
         old, new = before.tables.get(table), after.tables.get(table)

@@ -178,7 +178,25 @@ def pool_of(scope: Scope, classes: Classes) -> int:
 
 def buffer_of(scope: Scope, classes: Classes, pfc: dict[str, Any], mtu: int) -> dict[str, Any]:
     """The table switch.buffer: the pool, and the headroom and reserved bytes that SONiC keeps beside it."""
+    memory = _memory(scope, classes)
+    if len(set(memory.values())) == 1:
+        return {"policy": "shared", "size": f"{next(iter(memory.values()))} B"}
     return {"policy": "shared", "size": f"{pool_of(scope, classes) + _beside(scope, classes, pfc, mtu)} B"}
+
+
+def _memory(scope: Scope, classes: Classes) -> dict[str, int]:
+    """Packet memory of each switch whose files give it: pool, headroom of all groups, and reserved bytes."""
+    found, own = Counter[str](), {end.device: pool for end, _, _, pool in _pools(scope, classes)}
+    reserved = reserved_of(scope, classes)
+    for end, switch, port in scope.ports():
+        pool, group = own.get(end.device), _data(switch, port, classes).group
+        if pool is None or pool.size is None:
+            return {}
+        headroom = 0 if pool.xoff or not classes.lossless else headroom_of(switch, port, group)
+        if headroom is None:
+            return {}
+        found[end.device] += headroom * len(classes.paused) + reserved
+    return {name: (pool.size or 0) + pool.xoff + found[name] for name, pool in own.items()}
 
 
 def _beside(scope: Scope, classes: Classes, pfc: dict[str, Any], mtu: int) -> int:

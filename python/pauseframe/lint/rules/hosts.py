@@ -155,7 +155,7 @@ def check_forms(reading: Reading) -> Iterator[Finding]:
     """
     for host in reading.fabric.hosts.values():
         (first, *others) = host.forms or [""]
-        facts = {name: _facts(form) for name, form in host.forms.items()}
+        facts = {name: facts_of(form) for name, form in host.forms.items()}
         for other in others:
             kinds = {key[::2] for key in facts[first]} & {key[::2] for key in facts[other]}
             keys = [key for key in facts[first] | facts[other] if key[::2] in kinds]
@@ -170,10 +170,11 @@ def check_forms(reading: Reading) -> Iterator[Finding]:
                     )
 
 
-def _facts(host: Host) -> dict[tuple[str, str, str], str]:
+def facts_of(host: Host) -> dict[tuple[str, str, str], str]:
     """The values of a host by (table, key, field)."""
     found = {("link", nic.name, "mtu"): str(nic.mtu) for nic in host.nics.values() if nic.mtu is not None}
     for nic in host.nics.values():
+        found |= {("address", f"{address} {nic.name}", "of the NIC"): "set" for address in nic.addresses}
         for vlan in nic.vlans.values():
             found["vlan", vlan.interface, "id"] = str(vlan.id)
             found["vlan", vlan.interface, "link"] = nic.name
@@ -184,6 +185,7 @@ def _facts(host: Host) -> dict[tuple[str, str, str], str]:
             found |= {("neighbour", f"{address} {vlan.interface}", ""): mac for address, mac in vlan.neighbours.items()}
     for route in host.routes:
         values = {"congctl": route.congctl, "rto_min": route.rto_min_ms, "initcwnd": route.initcwnd}
-        key = f"{route.destination} {route.interface}"
+        values["src"] = route.source or None
+        key = f"{route.destination} {route.interface}" + (f" table {route.table}" if route.table else "")
         found |= {("route", key, name): str(value) for name, value in values.items() if value is not None}
     return found | {("sysctl", name, "value"): " ".join(value.split()) for name, value in host.sysctl.items()}
