@@ -55,8 +55,8 @@ def read_config(
         raise InputError(f"--without {unknown}: {path} has no such key")
     left = {key: f"left out, as --without asks: {key} {config.entries.pop(key).text}" for key in without}
     base = folder or path.parent
-    wiring = _file(config, "TOPOLOGY_FILE", topology)
-    fabric = _fabric(wiring)
+    wiring = topology_file(config, topology)
+    fabric, graph = fabric_of(wiring)
     parts = [
         opening(config, path.stem),
         [
@@ -70,7 +70,7 @@ def read_config(
         routing(config),
         switches(config, fabric),
         transport(config),
-        faults(config, fabric, _read_topology(wiring)),
+        faults(config, fabric, graph),
         _flows(config, flows, base),
     ]
     judge_rest(config)
@@ -105,17 +105,19 @@ def _file(config: Config, key: str, given: Path | None) -> Path:
     raise config.error(key, f"{name}: no such file beside the config or in a folder above it; name it with {option}")
 
 
-def _read_topology(path: Path) -> _core.Topology:
-    return _core.Topology.read(str(path), format="hpcc")
+def topology_file(config: Config, given: Path | None) -> Path:
+    """The file of TOPOLOGY_FILE, or `given`. Raises InputError if there is none."""
+    return _file(config, "TOPOLOGY_FILE", given)
 
 
-def _fabric(path: Path) -> Fabric:
-    read = _read_topology(path)
+def fabric_of(path: Path) -> tuple[Fabric, _core.Topology]:
+    """The fabric and the graph of a topology file. Raises InputError if a line is damaged."""
+    read = _core.Topology.read(str(path), format="hpcc")
     # Refuses NVSwitches and hosts that are wired to hosts, with the message of all other commands.
     read.with_single_ports()
     nodes = [(name, kind) for name, kind, _ in read.nodes()]
     links = [(a, b, rate) for a, b, rate, _ in read.links()]
-    return Fabric(nodes, links)
+    return Fabric(nodes, links), read
 
 
 def _flows(config: Config, given: Path | None, base: Path) -> list[str]:
