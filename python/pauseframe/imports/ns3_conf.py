@@ -95,7 +95,7 @@ def _shorter_packets(config: Config) -> dict[str, str]:
 
 
 def _one_round_trip(config: Config) -> dict[str, str]:
-    """Windows follow the longest path here; GLOBAL_T 0 gives each pair that of its own path."""
+    """Windows follow the longest path here; GLOBAL_T 0 sets it by the path of each pair."""
     if config.one("GLOBAL_T", "1") == "1":
         return {}
     return {"GLOBAL_T": "windows follow from the longest path, in SimAI from the path of each pair"}
