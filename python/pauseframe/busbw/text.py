@@ -24,7 +24,7 @@ def heading() -> list[str]:
 
 
 def number(value: float, width: int) -> str:
-    """A number in so many characters, with two, one or no decimals (`getFloatStr` in util.cu)."""
+    """A number within `width` characters, with two, one or no decimals (`getFloatStr` in util.cu)."""
     texts = (f"{value:{width}.{digits}f}" for digits in (2, 1, 0))
     return next((text for text in texts if len(text) <= width), f"{value:{width}.1e}")
 
