@@ -110,7 +110,7 @@ def test_two_dimensions_are_servers_and_rails(folder: Path) -> None:
     assert scenario["workload"][0]["collectives"] == collectives
     graph = pf.Topology.parse(imported.files["fabric.json"], "node-link")
     ends = [("gpu0", "rail0"), ("gpu1", "rail1"), ("gpu2", "rail0"), ("gpu3", "rail1")]
-    assert [(a, b) for a, b, _, _ in graph.links()] == ends
+    assert [(a, b) for a, b, _, _ in graph.links()] == [*ends, ("rail0", "core"), ("rail1", "core")]
     assert graph.links()[0][2:] == (429_496_729_600, 0.5)
 
 

@@ -1,7 +1,7 @@
 """The hottest links of a run, and the kinds of traffic on them.
 
-A run does not record the paths of flows. At a link of a host the traffic is that of its flows; at a link between
-switches it is that of all flows that leave their switch.
+A run does not record the paths of flows. At a link of a host the kinds are those of its flows; at a link between
+switches those of all flows that leave their switch.
 """
 
 from __future__ import annotations

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from pauseframe import _core
 from pauseframe._core import InputError
 from pauseframe._reading import read_bytes
 from pauseframe.imports.config_file import Config, read_entries
@@ -150,7 +149,7 @@ def _two_dimensions(path: Path, network: AstraNetwork, shapes: list[str], number
     gpus, count = int(inside), int(servers)
     network.npus, network.has_servers = gpus * count, True
     hops = {"Switch": 1.0}.get(shapes[1], 0.5)
-    network.files[FABRIC] = _rails(gpus, count, _rate(slow), f"{far * hops:.12g} ns")
+    network.files[FABRIC] = _rails(gpus, count, slow, f"{far * hops:.12g} ns")
     network.topology = [
         "",
         "[topology]",
@@ -165,7 +164,9 @@ def _two_dimensions(path: Path, network: AstraNetwork, shapes: list[str], number
     ]
     file = path.name
     way = "a switch for each rail" + ("" if shapes[1] == "Switch" else ", with half the latency on each of two links")
+    joined = "a switch core joins the rails, for messages between GPUs of other servers and another index"
     network.fates += [
+        Fate(file, "topology", "", "assumed", joined),
         Fate(file, "topology", shapes[0], "mapped", "topology.scale_up: GPUs of a server share max-min fairly"),
         Fate(file, "topology", shapes[1], "used" if shapes[1] == "Switch" else "mapped", way),
         Fate(file, "npus_count", f"{gpus}, {count}", "used", f"{count} servers of {gpus} GPUs"),
@@ -175,16 +176,18 @@ def _two_dimensions(path: Path, network: AstraNetwork, shapes: list[str], number
     ]
 
 
-def _rails(gpus: int, servers: int, rate: str, delay: str) -> str:
-    """Node-link JSON of `servers` with `gpus` each; GPU r of every server is at switch rail r."""
+def _rails(gpus: int, servers: int, rate: float, delay: str) -> str:
+    """Node-link JSON: GPU r of each server is at the switch rail r, and the switch core joins the rails."""
     names = [f"gpu{number}" for number in range(gpus * servers)]
-    nodes = [{"id": name, "kind": "host"} for name in names]
-    nodes += [{"id": f"rail{rail}", "kind": "switch"} for rail in range(gpus)]
+    rails = [f"rail{rail}" for rail in range(gpus)]
+    nodes = [{"id": name, "kind": "host"} for name in names] + [{"id": name, "kind": "switch"} for name in rails]
+    wires = [(name, rails[number % gpus], _rate(rate)) for number, name in enumerate(names)]
+    if gpus > 1:
+        nodes.append({"id": "core", "kind": "switch"})
+        wires += [(rail, "core", _rate(rate * servers)) for rail in rails]
     edges = [
-        {"source": name, "target": f"rail{number % gpus}", "from": name, "rate": rate, "delay": delay, "link": number}
-        for number, name in enumerate(names)
+        {"source": a, "target": b, "from": a, "rate": speed, "delay": delay, "link": number}
+        for number, (a, b, speed) in enumerate(wires)
     ]
     graph = {"directed": False, "multigraph": True, "graph": {}, "nodes": nodes, "edges": edges}
-    text = json.dumps(graph, indent=1) + "\n"
-    _core.Topology.parse(text, "node-link")
-    return text
+    return json.dumps(graph, indent=1) + "\n"
