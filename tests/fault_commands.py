@@ -67,6 +67,12 @@ def commands(*, slow: bool) -> list[Command]:
         Command("counters --as", "counters R --as sonic -o as", ("R",)),
         Command("lint --prove", "lint c --prove --proofs pr -q", ("c",), codes=(0, 1)),
         Command("import hpcc", "import hpcc c.txt -o o.toml", ("c.txt", "topo.txt", "flow.txt")),
+        Command(
+            "import simai",
+            "import simai -n rails.txt -w step.txt -c SimAI.conf -o o",
+            ("rails.txt", "step.txt", "SimAI.conf"),
+        ),
+        Command("busbw", "busbw s.toml --library mpi -b 1K -e 2K -q -o b.csv", ("s.toml",)),
         Command("import mlxconfig", "import mlxconfig card.txt -o card.toml", ("card.txt",)),
         Command("topo export", "topo export fat_tree:k=4 -o t.json", ()),
         Command("topo draw", "topo draw fat_tree:k=4 -o t.svg", ()),
@@ -101,6 +107,7 @@ def write_inputs(home: Path) -> None:
     import lint_faults
     import mutants
     import test_import_mlxconfig
+    import test_import_simai
     from test_damaged_results import call, write_run
 
     for name, text in {
@@ -111,6 +118,9 @@ def write_inputs(home: Path) -> None:
         "c.txt": mutants.HPCC,
         "topo.txt": mutants.TOPO,
         "flow.txt": mutants.FLOW,
+        "rails.txt": test_import_simai.rails(),
+        "step.txt": f"{test_import_simai.HEADER}\n1\n{test_import_simai.LINE}\n",
+        "SimAI.conf": test_import_simai.CONF,
     }.items():
         (home / name).write_text(text)
     mutants.route_plan(home / "plan")

@@ -22,7 +22,10 @@ from typing import TYPE_CHECKING
 
 import grammars
 import polars as pl
+import test_busbw
+import test_import_astra
 import test_import_mlxconfig
+import test_import_simai
 import test_traces
 from test_damaged_results import call
 
@@ -351,6 +354,29 @@ def of_others(home: Path) -> Iterator[Surface]:
     yield beside_a_scenario("plugin", HEAD + WORK, "p.py", PLUGIN)
 
 
+def of_simulators() -> Iterator[Surface]:
+    """Inputs of SimAI and ASTRA-sim, and a table of nccl-tests."""
+    simai: dict[str, str | bytes] = {
+        "rails.txt": test_import_simai.rails(),
+        "step.txt": f"{test_import_simai.HEADER}\n1\n{test_import_simai.LINE}\n",
+        "SimAI.conf": test_import_simai.CONF,
+    }
+    line = ("import", "simai", "-n", "rails.txt", "-w", "step.txt", "-c", "SimAI.conf", "-o", "o", "--force")
+    for name in simai:
+        yield Surface(f"simai {name}", simai, line, name)
+    astra: dict[str, str | bytes] = {
+        "system.json": json.dumps(test_import_astra.SYSTEM, indent=1),
+        "net.yml": test_import_astra.STAR,
+        "dims.json": '{"logical-dims": ["4"]}',
+        **{f"t/s.{rank}.et": test_import_astra.trace(64) for rank in range(4)},
+    }
+    files = ("-w", "t", "-n", "net.yml", "-s", "system.json", "--logical", "dims.json")
+    for name in ("system.json", "net.yml", "dims.json"):
+        yield Surface(f"astra {name}", astra, ("import", "astra", *files, "-o", "o", "--force"), name)
+    table: dict[str, str | bytes] = {"measured.txt": test_busbw.OLD.replace("1048576", "1024")}
+    yield Surface("busbw", table, ("busbw", "--gpus", "2", "--compare", "measured.txt", "--library", "mpi"))
+
+
 SPECS = (
     *("fat_tree:k=4", "star:hosts=4,rate=25 Gbps", "leaf_spine:leaves=2,spines=2,hosts_per_leaf=2,delay=2 us"),
     *("dragonfly:p=1,a=2,h=1,g=3", "dumbbell:left=2,right=2", "torus:lengths=3x3,hosts_per_switch=1"),
@@ -375,7 +401,15 @@ def of_words() -> Iterator[Surface]:
 
 def surfaces(home: Path) -> list[Surface]:
     """All kinds of input, each whole: its command succeeds, or finds what it looks for."""
-    return [*of_scenarios(home), *of_traces(), *of_graphs(home), *of_devices(), *of_others(home), *of_words()]
+    return [
+        *of_scenarios(home),
+        *of_traces(),
+        *of_graphs(home),
+        *of_devices(),
+        *of_others(home),
+        *of_simulators(),
+        *of_words(),
+    ]
 
 
 # Trying ---------------------------------------------------------------------------------------------------------------

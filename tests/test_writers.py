@@ -17,6 +17,7 @@ import lint_fabrics
 import mutants
 import pytest
 import test_import_mlxconfig
+import test_import_simai
 from pauseframe._files import added_files, whole_folder, write_bytes, write_text
 from test_damaged_results import SCENARIO, call, write_run
 
@@ -29,6 +30,8 @@ COMMANDS = [
     ("topo draw fat_tree:k=4 -o t.svg", "t.svg", 0),
     ("import hpcc c.txt -o o.toml", "o.toml", 0),
     ("import mlxconfig card.txt -o card.toml", "card.toml", 0),
+    ("import simai -n rails.txt -o o", "o", 0),
+    ("busbw --gpus 2 -b 1K -e 2K --library mpi -o b.csv", "b.csv", 0),
     ("schema -o schema.json", "schema.json", 4096),
     ("route plan fat_tree:k=4 --first-vlan 100 --effort fast -o p", "p", 4096),
     ("route plan fat_tree:k=4 --first-vlan 100 --effort fast --tables parquet -o p", "p", 1000),
@@ -63,6 +66,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "topo.txt": mutants.TOPO,
         "flow.txt": mutants.FLOW,
         "s.toml": SCENARIO,
+        "rails.txt": test_import_simai.rails(),
     }.items():
         (home / name).write_text(text)
     test_import_mlxconfig.dump(home)

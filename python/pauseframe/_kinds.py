@@ -99,6 +99,18 @@ CONTENTS = (
     ),
     (r'\s*\{.*"nodes"\s*:\s*\[', Kind("topology", "a topology in node-link JSON", GRAPH)),
     (
+        r"(\ufeff)?\s*(HYBRID_\w+|MICRO)[ \t\r]*([A-Za-z_]+:|\n)",
+        Kind(
+            "simai workload",
+            "a workload text of SimAI",
+            "pauseframe import simai -w {path} -n TOPOLOGY -c SimAI.conf writes its scenario",
+        ),
+    ),
+    (
+        r"(\ufeff)?\s*(\d+[ \t]+){5}[A-Za-z]\w*[ \t\r]*\n",
+        Kind("topology", "a topology of SimAI", "pauseframe import simai -n {path} -w WORKLOAD writes its scenario"),
+    ),
+    (
         r"src,dst,",
         Kind(
             "flow list",

@@ -33,6 +33,7 @@ GROUPS = {
     "kernels": ("kernel",),
     "look": ("report", "view", "export"),
     "sweeps": ("sweep", "compare"),
+    "busbw": ("busbw",),
     "tuning": ("tune",),
     "reproduce": ("reproduce",),
     "topo": ("topo",),

@@ -207,10 +207,15 @@ def resolve_file(
 
     text, base_dir, name = read_scenario_file(file)
     load_plugins(plugins, allow_plugins, text, base_dir)
-    pairs = [_split_override(item) for item in set_ or []]
+    return resolve_text(text, base_dir=base_dir, file_name=name, overrides=pairs_of(set_), seed=seed)
+
+
+def pairs_of(items: list[str] | None) -> list[tuple[str, str]]:
+    """Paths and TOML values of `--set` options, in the form of the core."""
+    pairs = [_split_override(item) for item in items or []]
     for path, value in pairs:
         _refuse_range(path, value)
-    return resolve_text(text, base_dir=base_dir, file_name=name, overrides=pairs, seed=seed)
+    return pairs
 
 
 def changes_of(items: list[str]) -> Settings:

@@ -22,12 +22,16 @@ from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
     from pauseframe.imports.fabric import ImportedFabric
+    from pauseframe.imports.fates import ImportedFolder
     from pauseframe.imports.hpcc import Imported
 
 LoadName = Literal["roce", "storage", "tcp", "incast", "all-to-all"]
 """Loads that `import fabric` can give to a scenario."""
 SHOWN = 20
 """Maximum number of places with other values that the terminal shows; the file has all."""
+
+LONGEST_VALUE = 24
+"""Number of characters of a value that the table of keys shows."""
 
 commands = PlainTyper()
 imports = commands.group(
@@ -59,6 +63,88 @@ def hpcc(
     target = out or config.with_suffix(".toml")
     imported = read_config(config, folder=target.parent, without=without or (), topology=topology, flows=flows)
     _write(imported, target, force=force, as_json=as_json)
+
+
+@imports.command(
+    epilog="Example: pauseframe import simai -w microAllReduce.txt -n Spectrum-X_32g_8gps_400Gbps_H100 -c SimAI.conf "
+    "--env AS_SEND_LAT=2 --out micro && pauseframe run micro/scenario.toml"
+)
+def simai(
+    topology: Annotated[Path, typer.Option("--topology", "-n", help="Topology text, whose first line has six words.")],
+    workload: Annotated[
+        Path | None,
+        typer.Option("--workload", "-w", help="Workload text of SimAI or AICB; if left out, an all-reduce of 1 MiB."),
+    ] = None,
+    config: Annotated[
+        Path | None, typer.Option("--config", "-c", help="SimAI.conf; if left out, the preset roce_dcqcn.")
+    ] = None,
+    env: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=VALUE", help="A variable of SimAI's environment, such as AS_SEND_LAT=2. Repeatable."
+        ),
+    ] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Leave a key of SimAI.conf out, which is refused otherwise. Repeatable."),
+    ] = None,
+    as_simai: Annotated[
+        bool, typer.Option("--as-simai", help="Follow SimAI's rules for groups and sizes, to compare with its results.")
+    ] = False,
+    out: Annotated[Path | None, out_option("Folder to write [default: the topology's name].")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a folder with the scenario of a run of SimAI: topology, workload and SimAI.conf.
+
+    The letters are those of SimAI_simulator. NVSwitches become [topology.scale_up]. A table shows what became of each
+    key.
+    """
+    from pauseframe.imports.simai import import_simai
+
+    target = out or Path(topology.stem)
+    refuse_existing(target / "scenario.toml", force)
+    imported = import_simai(topology, workload, config, environment=env or (), without=without or (), as_simai=as_simai)
+    _write_folder(imported, target, force=force, as_json=as_json)
+
+
+@imports.command(
+    epilog="Example: pauseframe import astra -w traces/all_reduce -s Ring_4chunks.json -n Switch.yml "
+    "--logical 1D.json --out astra && pauseframe run astra/scenario.toml"
+)
+def astra(
+    workload: Annotated[
+        Path, typer.Option("--workload", "-w", help="Chakra traces: a folder, or NAME of NAME.0.et, NAME.1.et, ...")
+    ],
+    network: Annotated[
+        Path, typer.Option("--network", "-n", help="network.yml of the analytical backend, or the ns-3 config.")
+    ],
+    system: Annotated[Path | None, typer.Option("--system", "-s", help="System file (JSON).")] = None,
+    logical: Annotated[Path | None, typer.Option(help="Logical topology (JSON with logical-dims).")] = None,
+    groups: Annotated[Path | None, typer.Option(help="Communicator groups (JSON).")] = None,
+    memory: Annotated[Path | None, typer.Option(help="Remote memory (JSON).")] = None,
+    topology: Annotated[Path | None, typer.Option(help="Topology file, in place of TOPOLOGY_FILE.")] = None,
+    without: Annotated[
+        list[str] | None,
+        typer.Option(metavar="KEY", help="Leave a key out, which is refused otherwise. Repeatable."),
+    ] = None,
+    out: Annotated[Path | None, out_option("Folder to write [default: the workload's name].")] = None,
+    force: Force = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a folder with the scenario of a run of ASTRA-sim: Chakra traces, system, network, logical topology.
+
+    A table shows what became of each key.
+    """
+    from pauseframe.imports.astra import import_astra
+
+    target = out or Path(workload.name)
+    refuse_existing(target / "scenario.toml", force)
+    imported = import_astra(
+        workload, network, system, logical=logical, groups=groups, memory=memory, topology=topology,
+        without=without or (),
+    )  # fmt: skip
+    _write_folder(imported, target, force=force, as_json=as_json)
 
 
 @imports.command(
@@ -181,3 +267,34 @@ def _write(imported: Imported, target: Path, *, force: bool, as_json: bool) -> N
     for note in imported.notes:
         say(f"note: {note}")
     name_file(target, as_json)
+
+
+def _write_folder(imported: ImportedFolder, target: Path, *, force: bool, as_json: bool) -> None:
+    """Writes the files of an import, and shows the table of its keys."""
+    from shutil import copyfile
+
+    from pauseframe._files import added_files
+    from pauseframe._text import printable, terminal_table
+
+    for name in (*imported.files, *imported.copies):
+        refuse_existing(target / name, force)
+    with added_files(target) as partial:
+        for name, source in imported.copies.items():
+            (partial / name).parent.mkdir(exist_ok=True)
+            copyfile(source, partial / name)
+        for name, text in imported.files.items():
+            (partial / name).write_text(text, encoding="utf-8")
+    if as_json:
+        files = [str(target / name) for name in imported.files]
+        print_json({"out": files, "fates": [fate._asdict() for fate in imported.fates], "notes": imported.notes})
+        return
+    for note in imported.notes:
+        say(f"note: {note}")
+    cells = [(one.file, one.key, _short(one.value), one.state, one.how) for one in imported.fates]
+    rows = [tuple(map(printable, row)) for row in cells]
+    print_table(terminal_table("file", "key", "value", "state", "how", rows=rows))
+    print(f"{target / 'scenario.toml'}; next: pauseframe run {target / 'scenario.toml'}")
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."

@@ -25,6 +25,7 @@ from pauseframe.cli._common import (
     out_option,
     print_json,
     print_table,
+    print_wrapped,
     resolve_file,
     say,
     show_page,
@@ -138,10 +139,25 @@ def _show(result: Run, scenario: Resolved, verbose: bool) -> None:
 
 
 def _show_jobs(result: Run) -> None:
-    from pauseframe._text import jobs_table
+    from pauseframe._text import jobs_table, terminal_table
+    from pauseframe.report.data import from_run
+    from pauseframe.steps import explain, tables
 
     print()
     print_table(jobs_table(result))
+    data = from_run(result)
+    for table in tables(data):
+        first, *others = table.columns
+        print()
+        print_table(
+            terminal_table(
+                first, *({"header": name, "justify": "right"} for name in others), title=table.title, rows=table.rows
+            )
+        )
+    for one in explain(data):
+        path, *causes = one.lines()
+        print()
+        print_wrapped(path, *(f"  {cause}" for cause in causes))
 
 
 def _show_operations(result: Run) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, cast
 
 import polars as pl
 
+from pauseframe import steps
 from pauseframe._text import MISSING, format_bytes, format_count, format_number, format_us
 from pauseframe.report import figures
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from pauseframe.report.data import RunData
     from pauseframe.report.figures import Axis, Figure, Layout, Trace
+    from pauseframe.steps import Table
 
 ACTIVITIES = ("compute", "waiting", "sending")
 TIMES = ("job", "application", "ranks", "start", "took", "ideal", "slowdown", "alone", "interference")
@@ -104,12 +106,23 @@ class JobTable:
 
 
 @dataclass(frozen=True)
+class Steps:
+    """Training steps and collectives of a run: tables, and critical paths with their causes as sentences."""
+
+    run: int
+    label: str
+    tables: list[Table]
+    paths: list[list[str]]
+
+
+@dataclass(frozen=True)
 class Section:
     """The template's data about applications: numbers of figures in the page, with their headings."""
 
     alone: bool
     """True if some job also ran alone."""
     tables: list[JobTable]
+    steps: list[Steps]
     stuck: list[tuple[Job, list[str]]]
     """Unfinished jobs, with the operations that their ranks wait for."""
     references: list[tuple[str, int]]
@@ -163,6 +176,7 @@ def section(runs: Sequence[RunData], add: Callable[[Figure], int]) -> Section | 
     return Section(
         alone=any(job.row["alone_us"] is not None for job in found),
         tables=_tables(found),
+        steps=[_steps(number, run) for number, run in enumerate(runs) if any(job.run == number for job in found)],
         stuck=[(job, _stuck(job)) for job in found if job.row["waits_for"]],
         references=[
             (title, add(figure)) for title, key in references if (figure := reference_figure(found, key)) is not None
@@ -185,6 +199,10 @@ def section(runs: Sequence[RunData], add: Callable[[Figure], int]) -> Section | 
         left=len(found) - len(drawn),
         unrecorded=sorted({job.name for job in drawn if not len(job.timeline)}),
     )
+
+
+def _steps(number: int, run: RunData) -> Steps:
+    return Steps(number, run.label, steps.tables(run), [one.lines() for one in steps.explain(run)])
 
 
 def _tables(found: Sequence[Job]) -> list[JobTable]:

@@ -64,7 +64,8 @@ class RunData:
     jobs: pl.LazyFrame | None = None
     ranks: pl.LazyFrame | None = None
     timeline: pl.LazyFrame | None = None
-    """The following six tables are None if the folder does not have them."""
+    collectives: pl.LazyFrame | None = None
+    """These tables are None if the folder does not have them."""
     given: list[str] | None = None
     """Keys that the scenario file or `--set` gave; None if they are not known."""
 
@@ -75,7 +76,7 @@ class RunData:
 
 
 TABLES = ("flows", "queries", "ports", "series")
-LATER_TABLES = ("throughput", "pause_tree", "deadlocks", "jobs", "ranks", "timeline")
+LATER_TABLES = ("throughput", "pause_tree", "deadlocks", "jobs", "ranks", "timeline", "collectives")
 
 
 def from_folder(folder: Path) -> RunData:
@@ -92,7 +93,8 @@ def from_run(run: Run) -> RunData:
     """The data of a run in memory."""
     if run.folder is not None:
         return from_folder(run.folder)
-    tables = {name: pl.DataFrame(getattr(run, name)).lazy() for name in (*TABLES, *LATER_TABLES)}
+    known = [name for name in (*TABLES, *LATER_TABLES) if hasattr(run, name)]
+    tables = {name: pl.DataFrame(getattr(run, name)).lazy() for name in known}
     return RunData(run.summary["name"], run.status, run.summary, run.scenario_toml, None, **tables, given=run.given)
 
 

@@ -1,4 +1,4 @@
-"""A run as a Perfetto trace: tracks of ports (queue and load as counters, pauses as slices), flows, deadlocks, ranks.
+"""A run as a Perfetto trace: ports (queue, load, pauses), flows, deadlocks, ranks and collectives.
 
 Ports and deadlocks come from the log of states, ranks of applications from their timelines, flows from their table. All
 tracks share one clock, so a waiting rank appears above the pauses.
@@ -41,6 +41,7 @@ def export_perfetto(folder: Path, out: Path) -> Path:
         raise RunError("export perfetto needs the package perfetto: pip install 'pauseframe[perfetto]'")
     trace = _Trace()
     _ranks(results, trace)
+    _collectives(results, trace)
     if results.has_table("states"):
         run = from_folder(folder)
         _ports(run, trace, _node_tracks(run, trace))
@@ -220,6 +221,31 @@ def _ranks(results: ResultsFolder, trace: _Trace) -> None:
         notes = {"step": step} | ({"line": line} if line is not None else {})
         trace.begin(tracks[job, rank], start_us, activity, notes)
         trace.end(tracks[job, rank], end_us)
+
+
+def _collectives(results: ResultsFolder, trace: _Trace) -> None:
+    """A track per job and kind of group: a slice per call of a collective; calls at the same time have own tracks."""
+    import polars as pl
+
+    if not results.has_table("collectives"):
+        return
+    rows = results.frame("collectives").with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
+    tracks: dict[tuple[str, str], int] = {}
+    free: dict[tuple[str, str], list[tuple[float, int]]] = {}
+    for call in rows.drop_nulls("end_us").sort("start_us", "group_number").iter_rows(named=True):
+        key = call["job"], call["group"]
+        if key not in tracks:
+            tracks[key] = trace.track(f"collectives of {call['job']}, {call['group'] or 'all'}")
+        lanes = free.setdefault(key, [])
+        begin, end = call["start_us"], call["end_us"]
+        place = next((place for place, (until, _) in enumerate(lanes) if until <= begin), len(lanes))
+        if place == len(lanes):
+            lanes.append((end, trace.track(f"{call['group'] or 'all'} {place + 1}", tracks[key])))
+        lanes[place] = (end, lanes[place][1])
+        notes = ("layer", "phase", "group_number", "algorithm", "ranks", "bytes", "ready_us", "busbw_gb_per_s")
+        shown = {note: call[note] for note in notes if call[note] not in (None, "")}
+        trace.begin(lanes[place][1], begin, call["kind"], shown)
+        trace.end(lanes[place][1], end)
 
 
 def _deadlocks(run: Playback, trace: _Trace) -> None:

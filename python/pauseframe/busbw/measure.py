@@ -1,0 +1,203 @@
+"""Runs one collective of all GPUs for each size, and computes algbw and busbw.
+
+algbw is S / t. busbw is algbw times 2(n-1)/n for an all-reduce and (n-1)/n for the others, so that it compares with
+the rate of the bottleneck for any number of GPUs n (nccl-tests, PERFORMANCE.md). S is the whole vector: what a GPU
+sums, gathers in all, scatters in all, or sends to all GPUs, itself included. GB/s are 10^9 bytes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from pauseframe._core import InputError
+from pauseframe._reading import parse_toml
+from pauseframe._scenario_text import read_scenario_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pauseframe._core import Resolved
+    from pauseframe.results import Run
+
+Library = Literal["nccl", "mpi"]
+
+
+class Collective(NamedTuple):
+    """A collective: its name in a program, its sum, and whether a call counts the block of one rank."""
+
+    call: str
+    redop: str
+    is_block: bool
+    steps: int
+    """Steps of a ring in units of n - 1."""
+
+
+COLLECTIVES = {
+    "all_reduce": Collective("allreduce", "sum", False, 2),
+    "all_gather": Collective("allgather", "none", True, 1),
+    "reduce_scatter": Collective("reduce_scatter", "sum", True, 1),
+    "alltoall": Collective("alltoall", "none", True, 1),
+}
+ELEMENT = 4
+"""Bytes of an element: float."""
+ALIGNED = 16
+"""nccl-tests rounds the block of a rank down to so many bytes (AllGatherGetCollByteCount in all_gather.cu)."""
+DROPPED = ("workload", "record", "stop", "name", "sweep", "tune")
+"""Tables of a scenario that the measurement replaces."""
+JOB = "collective"
+
+
+def sizes_between(first: int, last: int, factor: int) -> list[int]:
+    """Sizes from `first` to `last` in bytes, each `factor` times the one before."""
+    sizes = [first]
+    while sizes[-1] * factor <= last:
+        sizes.append(sizes[-1] * factor)
+    return sizes
+
+
+@dataclass(frozen=True)
+class Row:
+    """A line of the table; bandwidths in GB/s of 10^9 bytes."""
+
+    size: int
+    count: int
+    redop: str
+    time_us: float
+    algbw: float
+    busbw: float
+
+    def record(self) -> dict[str, int | float | str]:
+        """The row as CSV, JSON and Parquet have it."""
+        return {
+            "size_bytes": self.size,
+            "count": self.count,
+            "type": "float",
+            "redop": self.redop,
+            "time_us": self.time_us,
+            "algbw_gb_per_s": self.algbw,
+            "busbw_gb_per_s": self.busbw,
+        }
+
+
+@dataclass
+class Bench:
+    """A fabric on which a collective runs: the scenario without its workloads."""
+
+    document: dict[str, object]
+    base_dir: str
+    overrides: Sequence[tuple[str, str]]
+    gpus: int
+    transport: str | None
+
+    def resolve(self, name: str, block: int, library: Library, iterations: int) -> Resolved:
+        """The scenario of one size."""
+        import tomli_w
+
+        from pauseframe._scenario_text import resolve_text
+
+        workload: dict[str, object] = {"kind": "application", "name": JOB}
+        workload["program"] = program(COLLECTIVES[name].call, block, self.gpus, iterations)
+        if library == "nccl":
+            workload["collectives"] = {"library": "nccl"}
+        if self.transport is not None:
+            workload["transport"] = self.transport
+        document = {"name": "busbw", "stop": {"when_finished": True}, **self.document, "workload": [workload]}
+        text = tomli_w.dumps(document)
+        return resolve_text(text, base_dir=self.base_dir, file_name="busbw", overrides=self.overrides)
+
+
+def program(call: str, block: int, ranks: int, iterations: int) -> str:
+    """The text of a trace in which all ranks call a collective, in the format pmpi."""
+    steps = f"comm 0 {ranks} all\n" + f"0 {call} 0 {block}\n" * iterations
+    return "".join(f"rank {rank} of {ranks}\n{steps}end 0\n" for rank in range(ranks))
+
+
+def bench(
+    scenario: Path | None, *, gpus: int | None, rate: str | None, overrides: Sequence[tuple[str, str]] = ()
+) -> Bench:
+    """A fabric from a scenario file, or a switch with `gpus` NICs of `rate`.
+
+    Raises InputError if neither is given, or the scenario has fewer hosts; ScenarioError for a mistake in it.
+    """
+    if scenario is None:
+        if gpus is None:
+            raise InputError("name a scenario, or give --gpus N and --rate RATE for a switch with N GPUs")
+        link = {"rate": rate or "400 Gbps", "delay": "500 ns"}
+        document: dict[str, object] = {
+            "topology": {"kind": "star", "hosts": gpus, "link": link},
+            "host": {"mtu": "4200 B"},
+            "transport": {"preset": "roce_dcqcn"},
+        }
+        return Bench(document, ".", overrides, gpus, None)
+    if rate is not None:
+        raise InputError(f"--rate {rate}: {scenario} has the rates; change them with --set topology.link.rate=RATE")
+    text, base_dir, _ = read_scenario_file(scenario)
+    document = dict(parse_toml(text))
+    transport = _transport_of(document)
+    for table in DROPPED:
+        document.pop(table, None)
+    return Bench(document, base_dir, overrides, gpus or hosts_of(document, base_dir, overrides), transport)
+
+
+def _transport_of(document: Mapping[str, object]) -> str | None:
+    """The transport of the first workload, for scenarios with several."""
+    workloads = document.get("workload")
+    first = workloads[0] if isinstance(workloads, list) and workloads else workloads
+    name = first.get("transport") if isinstance(first, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def hosts_of(document: Mapping[str, object], base_dir: str, overrides: Sequence[tuple[str, str]]) -> int:
+    """Number of hosts of a scenario."""
+    from pauseframe._core import Topology
+
+    probe = Bench(dict(document), base_dir, overrides, 2, None).resolve("all_reduce", 1024, "mpi", 1)
+    return int(Topology.of_scenario(probe).statistics()["hosts"])
+
+
+def measure(
+    fabric: Bench,
+    collective: str,
+    sizes: Sequence[int],
+    *,
+    library: Library = "nccl",
+    iterations: int = 1,
+    threads: int | None = None,
+    warn: Callable[[str], None] = lambda _: None,
+) -> Iterator[Row]:
+    """One row for each size, as soon as it is known. `warn` gets each warning of the runs once.
+
+    Sizes of which a rank would have less than 16 bytes are left out, as nccl-tests prints 0 for them.
+    """
+    from pauseframe.run import run
+
+    kind, said = COLLECTIVES[collective], set[str]()
+    for wanted in sizes:
+        part = wanted // fabric.gpus // ALIGNED * ALIGNED if kind.is_block else wanted // ELEMENT * ELEMENT
+        if part == 0:
+            warn(f"{wanted} B left out: a block of {fabric.gpus} GPUs would have less than {ALIGNED} bytes")
+            continue
+        size = part * fabric.gpus if kind.is_block else part
+        result = run(fabric.resolve(collective, part, library, iterations), threads=threads, progress=False)
+        for warning in result.summary["warnings"]:
+            if warning not in said:
+                said.add(warning)
+                warn(warning)
+        if result.interrupted:
+            return
+        yield _row(kind, size, part, fabric.gpus, _time(result, iterations))
+
+
+def _time(result: Run, iterations: int) -> float:
+    """Mean time of a call in microseconds: from the last rank that begins to the last that ends."""
+    (job,) = list(result.jobs)
+    if job["time_us"] is None:
+        raise InputError(f"the collective did not finish: {job['waits_for'] or 'see the warnings'}")
+    return float(job["time_us"]) / iterations
+
+
+def _row(kind: Collective, size: int, part: int, gpus: int, time_us: float) -> Row:
+    algbw = size / time_us / 1e3
+    return Row(size, part // ELEMENT, kind.redop, time_us, algbw, algbw * kind.steps * (gpus - 1) / gpus)

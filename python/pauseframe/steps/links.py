@@ -1,0 +1,159 @@
+"""The hottest links of a run, and the kinds of traffic on them.
+
+A run does not record the paths of flows. At a link of a host the kinds are those of its flows; at a link between
+switches those of all flows that leave their switch.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import polars as pl
+
+from pauseframe._reading import parse_toml
+from pauseframe.report.data import ports_by_number
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from pauseframe.report.data import RunData
+
+HOTTEST = 5
+
+
+@dataclass(frozen=True)
+class HotLink:
+    """A port with much traffic; times in microseconds, sizes in bytes."""
+
+    port: str
+    peer: str
+    utilisation: float
+    backlog_max: int
+    paused_us: float
+    marks: int
+    traffic: str
+    """Kinds of traffic with their shares of the bytes, the largest first."""
+
+
+def hottest(run: RunData, count: int = HOTTEST) -> list[HotLink]:
+    """The links with the highest utilisation."""
+    ports = ports_by_number(run).sort("utilisation", "port", descending=[True, False]).head(count)
+    rows = ports.filter(pl.col("utilisation") > 0)
+    if rows.is_empty():
+        return []
+    traffic = _traffic(run)
+    span = max(run.summary["sim_time_s"] * 1e6, 0.0)
+    return [
+        HotLink(
+            row["port"],
+            row["peer"],
+            row["utilisation"],
+            row["backlog_max_bytes"],
+            row["paused"] * span,
+            row["ecn_marks"],
+            _shares(traffic(row)),
+        )
+        for row in rows.iter_rows(named=True)
+    ]
+
+
+def _traffic(run: RunData) -> Callable[[Mapping[str, str]], dict[str, float]]:
+    """A function from a row of ports to bytes by kind of traffic."""
+    kind = kind_of_pairs(run)
+    columns = run.flows.select("workload", "src", "dst", "delivered_bytes").with_columns(
+        pl.col("workload", "src", "dst").cast(pl.String)
+    )
+    grouped = columns.group_by("workload", "src", "dst").agg(pl.col("delivered_bytes").sum()).collect()
+    sent: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    received: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    across: dict[str, float] = defaultdict(float)
+    access = _access(run)
+    for workload, source, target, size in grouped.rows():
+        name = kind(workload, source, target)
+        sent[source][name] += size
+        received[target][name] += size
+        if access.get(source) != access.get(target) or source not in access:
+            across[name] += size
+
+    def of(row: Mapping[str, str]) -> dict[str, float]:
+        match row["tier"]:
+            case "host":
+                return sent[row["node"].partition(".")[0]]
+            case "switch-host":
+                return received[row["peer"].partition(".")[0]]
+        return across
+
+    return of
+
+
+def _access(run: RunData) -> dict[str, str]:
+    """The switch of each host."""
+    rows = run.ports.filter(pl.col("tier").cast(pl.String) == "host").select(pl.col("node", "peer").cast(pl.String))
+    return dict(rows.unique().collect().rows())
+
+
+def _shares(by_kind: Mapping[str, float]) -> str:
+    whole = sum(by_kind.values())
+    if not whole:
+        return "acknowledgements"
+    ordered = sorted(by_kind.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{name} {size / whole:.0%}" if len(ordered) > 1 else name for name, size in ordered[:3])
+
+
+def kind_of_pairs(run: RunData) -> Callable[[str, str, str], str]:
+    """A function from workload, source and destination of a flow to its kind: "train DP", or the workload alone.
+
+    Ranks of training are numbered ((stage * DP) + d) * TP + k, so a pair of ranks belongs to one kind of group.
+    """
+    sizes = _parallelism(run.scenario_toml)
+    ranks: dict[tuple[str, str], int] = {}
+    if sizes and run.ranks is not None:
+        columns = run.ranks.select(pl.col("job", "host").cast(pl.String), "rank").collect()
+        ranks = {(job, host): rank for job, host, rank in columns.rows()}
+
+    def kind(workload: str, source: str, target: str) -> str:
+        a, b = ranks.get((workload, source)), ranks.get((workload, target))
+        if workload not in sizes or a is None or b is None:
+            return workload
+        return f"{workload} {group_of(a, b, sizes[workload])}"
+
+    return kind
+
+
+@dataclass(frozen=True)
+class Parallelism:
+    """Sizes of the groups of a job of training."""
+
+    tp: int
+    dp: int
+    ep: int
+
+
+def group_of(a: int, b: int, sizes: Parallelism) -> str:
+    """The kind of group that two ranks communicate in."""
+    if a // sizes.tp == b // sizes.tp:
+        return "TP"
+    stage = sizes.tp * sizes.dp
+    if a // stage != b // stage:
+        return "PP"
+    if a % sizes.tp != b % sizes.tp:
+        return "across"
+    block = sizes.tp * sizes.ep
+    if sizes.ep > 1 and a % stage // block == b % stage // block:
+        return "EP or DP" if sizes.ep == sizes.dp else "EP"
+    return "DP"
+
+
+def _parallelism(scenario_toml: str) -> dict[str, Parallelism]:
+    """Sizes of groups by the name of the job, from the resolved scenario."""
+    if 'kind = "training"' not in scenario_toml:
+        return {}
+    found = {}
+    for workload in parse_toml(scenario_toml).get("workload", []):
+        if workload.get("kind") == "training" and "tp" in workload and "gpus" in workload:
+            tp, pp = max(int(workload["tp"]), 1), max(int(workload.get("pp", 1)), 1)
+            dp = max(int(workload["gpus"]) // (tp * pp), 1)
+            found[str(workload["name"])] = Parallelism(tp, dp, max(int(workload.get("ep", 1)), 1))
+    return found

@@ -1,0 +1,122 @@
+"""`pauseframe busbw`: the table of nccl-tests for a fabric, and its difference to a measured one."""
+
+import json
+
+import polars as pl
+import pytest
+from pauseframe._core import InputError
+from pauseframe.busbw import COLLECTIVES, bench, measure, read_measured, sizes_between
+from pauseframe.busbw.text import number
+from test_cli import cli
+
+MEASURED = """# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809
+# Collective test starting: all_reduce_perf
+# nThread 1 nGpus 4 minBytes 1048576 maxBytes 4194304 step: 2(factor) warmup iters: 1 iters: 20 agg iters: 1
+#
+# Using devices
+#  Rank  0 Group  0 Pid   8123 on   host1 device  0 [0000:19:00] NVIDIA H100 80GB HBM3
+#  Rank  1 Group  0 Pid   8123 on   host1 device  1 [0000:3b:00] NVIDIA H100 80GB HBM3
+#  Rank  2 Group  0 Pid   8124 on   host2 device  0 [0000:19:00] NVIDIA H100 80GB HBM3
+#  Rank  3 Group  0 Pid   8124 on   host2 device  1 [0000:3b:00] NVIDIA H100 80GB HBM3
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
+     1048576        262144     float     sum      -1    50.00   20.97   31.46       0    51.12   20.51   30.77       0
+     4194304       1048576     float     sum      -1   150.00   27.96   41.94       0   149.90   27.98   41.97       0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 36.5
+"""
+OLD = """#
+#                                                       out-of-place                       in-place
+#       size         count      type   redop     time   algbw   busbw #wrong     time   algbw   busbw #wrong
+#        (B)    (elements)                       (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)
+[1,0]<stdout>: 1048576        262144     float     sum    50.00   20.97   31.46      0    51.12   20.51   30.77      0
+"""
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_large_sizes_reach_the_rate_of_the_nic(name):
+    rows = list(measure(bench(None, gpus=4, rate="400 Gbps"), name, [1 << 24], library="mpi"))
+    # 4,096 of 4,182 bytes of a packet and its gap are payload (RoCEv2 over Ethernet).
+    assert 0.92 * 50 * 4096 / 4182 < rows[0].busbw < 50 * 4096 / 4182
+    factor = (2 if name == "all_reduce" else 1) * 3 / 4
+    assert rows[0].busbw == pytest.approx(rows[0].algbw * factor)
+    assert rows[0].algbw == pytest.approx(rows[0].size / rows[0].time_us / 1e3)
+
+
+def test_counts_are_those_of_nccl_tests():
+    warnings: list[str] = []
+    fabric = bench(None, gpus=3, rate=None)
+    rows = list(measure(fabric, "all_gather", [32, 1000], library="mpi", warn=warnings.append))
+    # A block is a multiple of 16 bytes: 3 blocks of 320 bytes.
+    assert [(row.size, row.count, row.redop) for row in rows] == [(960, 80, "none")]
+    assert warnings[0] == "32 B left out: a block of 3 GPUs would have less than 16 bytes"
+    assert sizes_between(1024, 5000, 2) == [1024, 2048, 4096]
+
+
+def test_a_scenario_gives_the_fabric(tmp_path):
+    (tmp_path / "fabric.toml").write_text(
+        'stop = "1 ms"\n[topology]\nkind = "star"\nhosts = 4\n[transports.fast]\npreset = "roce_dcqcn"\n'
+        '[transport]\npreset = "dctcp"\n[[workload]]\nkind = "permutation"\nsize = "1 MB"\ntransport = "fast"\n'
+    )
+    fabric = bench(tmp_path / "fabric.toml", gpus=None, rate=None, overrides=[("topology.hosts", "6")])
+    assert (fabric.gpus, fabric.transport) == (6, "fast")
+    with pytest.raises(InputError, match="change them with --set"):
+        bench(tmp_path / "fabric.toml", gpus=None, rate="1 Gbps")
+    with pytest.raises(InputError, match="name a scenario, or give --gpus"):
+        bench(None, gpus=None, rate=None)
+
+
+def test_measured_tables_are_read(tmp_path):
+    (tmp_path / "new.txt").write_text(MEASURED)
+    measured = read_measured(tmp_path / "new.txt")
+    assert measured.rows == {1048576: (50.0, 31.46), 4194304: (150.0, 41.94)}
+    assert (measured.gpus, measured.collective) == (4, "all_reduce")
+    (tmp_path / "old.txt").write_text(OLD)
+    assert read_measured(tmp_path / "old.txt").rows == {1048576: (50.0, 31.46)}
+    (tmp_path / "none.txt").write_text("1 2 3\n")
+    with pytest.raises(InputError, match="has no table of nccl-tests"):
+        read_measured(tmp_path / "none.txt")
+    (tmp_path / "cut.txt").write_text(MEASURED[: MEASURED.index("31.46")])
+    with pytest.raises(InputError, match="line 14: no size, time and busbw"):
+        read_measured(tmp_path / "cut.txt")
+
+
+def test_numbers_have_the_width_of_nccl_tests():
+    assert [number(value, 7) for value in (3.14159, 12345.678, 1234567.8)] == ["   3.14", "12345.7", "1234568"]
+
+
+def test_the_command_prints_compares_and_writes(tmp_path):
+    (tmp_path / "measured.txt").write_text(MEASURED)
+    line = ("busbw", "--compare", "measured.txt", "--library", "mpi")
+    done = cli(*line, "-o", "rows.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "all_reduce: 4 GPUs" in done.stdout
+    rows = pl.read_csv(tmp_path / "rows.csv").to_dicts()
+    assert [row["size_bytes"] for row in rows] == [1048576, 4194304]
+    for row in rows:
+        assert row["difference"] == pytest.approx(row["simulated_busbw_gb_per_s"] / row["measured_busbw_gb_per_s"] - 1)
+    assert f"{rows[0]['difference']:+.1%}" in done.stdout
+    # What the command prints is itself a table that it reads.
+    printed = cli("busbw", "--gpus", "2", "-b", "64K", "-e", "128K", "--library", "mpi", cwd=tmp_path)
+    (tmp_path / "own.txt").write_text(printed.stdout)
+    assert list(read_measured(tmp_path / "own.txt").rows) == [65536, 131072]
+    own = cli("busbw", "--gpus", "2", "--compare", "own.txt", "--library", "mpi", "--json", cwd=tmp_path)
+    assert all(abs(row["difference"]) < 0.01 for row in json.loads(own.stdout)["rows"])
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--gpus", "4", "-b", "1Q"), "is not a size such as"),
+        (("--gpus", "4", "-b", "1M", "-e", "1K"), "is below --minbytes"),
+        (("--gpus", "4", "-o", "rows.txt"), "ends with .csv, .json or .parquet"),
+        (("--gpus", "4", "--rate", "fast"), "fast"),
+        ((), "name a scenario, or give --gpus N"),
+    ],
+)
+def test_mistakes_are_named(tmp_path, options, message):
+    done = cli("busbw", *options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr

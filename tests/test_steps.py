@@ -1,0 +1,146 @@
+"""Training steps and collectives: tables, hot links, stragglers, and four planted causes that the path must name."""
+
+import pauseframe as pf
+import polars as pl
+import pytest
+from pauseframe.report.data import from_run
+from pauseframe.steps import critical_path, explain, tables
+from pauseframe.steps.links import Parallelism, group_of
+from pauseframe.steps.tables import collectives, iterations
+
+LINK = 'link = { rate = "10 Gbps", delay = "1 us" }'
+FLAT = f'topology = {{ kind = "star", hosts = 10, {LINK} }}\n'
+RACKS = f'topology = {{ kind = "leaf_spine", leaves = 2, spines = 4, hosts_per_leaf = 4, {LINK} }}\n'
+COMMON = 'stop = { when_finished = true }\nclocks = "ideal"\ntransport = { preset = "roce_dcqcn" }\n'
+
+
+def job(late: int = -1, iterations: int = 2) -> str:
+    """A ring all-reduce of 1 MB over 8 ranks behind 500 us of compute; `late` computes 900 us."""
+    ranks = [
+        f"rank {rank} of 8\ncomm 0 8 all\n"
+        + f"{900_000 if rank == late else 500_000} allreduce 0 1000000\n" * iterations
+        + "end 0\n"
+        for rank in range(8)
+    ]
+    text = "".join(ranks)
+    return (
+        '[[workload]]\nname = "train"\nkind = "application"\nalgorithms = ["allreduce = ring"]\ntimeline = true\n'
+        f'placement = "round_robin"\nprogram = """\n{text}"""\n'
+    )
+
+
+SLOW = '[host]\nslow_receivers = [{ host = "host3", rate = "4 Gbps", buffer = "50 KB" }]\n'
+BACKUP = (
+    '[[workload]]\nname = "backup"\nkind = "long_flows"\nflows = [{ src = "host9", dst = "host3", stop = "30 ms" }]\n'
+)
+CAUSES = {
+    "slow receiver": (FLAT + COMMON + SLOW + job(), FLAT + COMMON + job(), "host3 paused switch:3"),
+    "ECMP collision": (RACKS + COMMON + job(), FLAT + COMMON + job(), "times the mean of the 4 uplinks of leaf"),
+    "marked flow": (FLAT + COMMON + job() + BACKUP, FLAT + COMMON + job(), "it also carries backup from host9"),
+    "late compute": (FLAT + COMMON + job(late=2), FLAT + COMMON + job(), "rank 2 on host2 computes 900 us"),
+}
+"""For each cause: a run with it, the same run without it, and the place that must be named."""
+
+
+@pytest.mark.parametrize("cause", CAUSES)
+def test_a_planted_cause_is_named_with_its_cost(cause):
+    with_it, without, place = CAUSES[cause]
+    found, clean = (from_run(pf.run(text)) for text in (with_it, without))
+    (explained,), (plain,) = explain(found), explain(clean)
+    assert plain.causes == []
+    first = explained.causes[0]
+    assert first.kind == cause
+    assert place in first.text
+    gained = explained.took_us - plain.took_us
+    assert first.costs_us == pytest.approx(gained, rel=0.1)
+    assert explained.compute_us + explained.network_us == pytest.approx(explained.took_us)
+
+
+def test_a_slow_receiver_is_named_where_it_pauses_nothing():
+    text = FLAT + COMMON + SLOW.replace("50 KB", "500 KB") + job()
+    (explained,) = explain(from_run(pf.run(text)))
+    assert explained.causes[0].kind == "slow receiver"
+    assert explained.causes[0].text.startswith("host3 reads at 4 Gbps (host.slow_receivers)")
+
+
+def test_the_path_follows_messages_to_their_senders():
+    rows = [
+        (0, "compute", 0.0, 10.0, "compute"),
+        (0, "waiting", 10.0, 50.0, "receive from 1"),
+        (1, "compute", 0.0, 30.0, "compute"),
+    ]
+    timeline = pl.DataFrame(rows, schema=["rank", "activity", "start_us", "end_us", "step"], orient="row")
+    path = [(part.kind, part.rank, part.start, part.end) for part in critical_path(timeline)]
+    assert path == [("compute", 1, 0.0, 30.0), ("network", 0, 30.0, 50.0)]
+
+
+CALLS = pl.DataFrame(
+    {
+        "job": ["train"] * 3,
+        "iteration": [0, 0, 0],
+        "layer": ["a", "a", "b"],
+        "phase": ["fp", "fp", "wg"],
+        "group": ["TP", "TP", "DP"],
+        "group_number": [0, 1, 0],
+        "kind": ["allreduce", "allreduce", "allgather"],
+        "algorithm": ["ring"] * 3,
+        "ranks": [2, 2, 4],
+        "bytes": [1_000_000, 1_000_000, 4_000_000],
+        "start_us": [0.0, 0.0, 50.0],
+        "ready_us": [10.0, 30.0, 50.0],
+        "end_us": [30.0, 70.0, None],
+        "algbw_gb_per_s": [50.0, 25.0, None],
+        "busbw_gb_per_s": [50.0, 25.0, None],
+    }
+)
+
+
+def test_a_collective_leads_to_the_rank_that_begins_it_last():
+    rows = [
+        (0, "compute", 0.0, 10.0, "compute"),
+        (0, "waiting", 10.0, 30.0, "allreduce"),
+        (1, "compute", 0.0, 5.0, "compute"),
+        (1, "waiting", 5.0, 30.0, "allreduce"),
+        (2, "compute", 0.0, 30.0, "compute"),
+        (2, "waiting", 30.0, 70.0, "allreduce"),
+        (3, "compute", 0.0, 5.0, "compute"),
+        (3, "waiting", 5.0, 70.0, "allreduce"),
+    ]
+    timeline = pl.DataFrame(rows, schema=["rank", "activity", "start_us", "end_us", "step"], orient="row")
+    path = [(part.kind, part.rank, part.start, part.end) for part in critical_path(timeline, CALLS)]
+    assert path == [("compute", 2, 0.0, 30.0), ("network", 2, 30.0, 70.0)]
+    late = timeline.filter(pl.col("rank") < 2)
+    path = [(part.kind, part.rank, part.start, part.end) for part in critical_path(late, CALLS)]
+    assert path == [("compute", 0, 0.0, 10.0), ("network", 0, 10.0, 30.0)]
+
+
+def test_collectives_are_summed_by_kind_group_and_size():
+    table = collectives(CALLS)
+    assert table is not None
+    assert table.rows == [
+        ["allreduce TP", "ring", "2", "1 MB", "2", "30 us", "40 us", "37.5", "37.5"],
+        ["allgather DP", "ring", "4", "4 MB", "1 (1 unfinished)", "–", "–", "–", "–"],
+    ]
+
+
+def test_iterations_show_exposed_communication():
+    parts = {"compute_us": 60.0, "exposed_tp_us": 20.0, "exposed_dp_us": 10.0, "exposed_ep_us": 0.0}
+    jobs = pl.DataFrame([{"job": "train", "iteration_us": 100.0, **parts, "exposed_pp_us": 0.0, "bubble_us": 10.0}])
+    table = iterations(jobs)
+    assert table is not None
+    assert table.rows == [["train", "100 us", "60.0%", "20.0%", "10.0%", "0.0%", "0.0%", "10.0%"]]
+    assert iterations(jobs.with_columns(pl.lit(None, pl.Float64).alias("iteration_us"))) is None
+
+
+def test_pairs_of_ranks_belong_to_groups():
+    sizes = Parallelism(tp=4, dp=4, ep=2)
+    kinds = [group_of(0, other, sizes) for other in (3, 4, 8, 5, 16)]
+    assert kinds == ["TP", "EP", "DP", "across", "PP"]
+
+
+def test_links_show_their_traffic_and_stragglers_their_delay():
+    shown = {table.title: table for table in tables(from_run(pf.run(FLAT + COMMON + job(late=2) + BACKUP)))}
+    hot = shown["hottest links"].rows[0]
+    assert hot[0] == "switch:3 → host3"
+    assert {part.split()[0] for part in hot[-1].split(", ")} == {"backup", "train"}
+    assert shown["stragglers"].rows == [["train, rank 2 on host2", "1.8 ms", "1 ms", "+80.0%"]]
