@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe._files import write_text
@@ -211,16 +212,10 @@ def _pairs(before: Reading, after: Reading, finding: Finding) -> Iterator[tuple[
     """
     codes: list[CodePoint | None] = [*lossless_code_points(after.fabric)]
     ends: list[End | None] = [*ends_of(before.fabric, finding)] or [None]
-    sides = [
-        (focus, code, own_headroom)
-        for focus in ends
-        for code in codes or [None]
-        for own_headroom in (False, True)  # one headroom for all ports of the device is the coarser scenario
-    ]
     made = 0
-    for side in sides:
+    for focus, code, alone in product(ends, codes or [None], (False, True)):
         try:
-            pair = _built(before, after, finding, side)
+            pair = _built(before, after, finding, (focus, code, alone))
         except ValueError as error:
             yield None, str(error)
             continue
@@ -230,13 +225,14 @@ def _pairs(before: Reading, after: Reading, finding: Finding) -> Iterator[tuple[
 
 
 def _built(before: Reading, after: Reading, finding: Finding, side: tuple[End | None, CodePoint | None, bool]) -> Pair:
-    focus, code, own_headroom = side
+    focus, code, alone = side
     if focus is None:
         raise ValueError("no port of the finding is wired to another device")
     device = "" if finding.code in LINKS else focus.device
-    scopes = [scope_of(one.fabric, device=device, focus=focus, own_headroom=own_headroom) for one in (before, after)]
+    scopes = [scope_of(one.fabric, device=device, focus=focus) for one in (before, after)]
     classes = switches.classes_of(scopes[1], code)
-    work = through(scopes[1], focus, classes, switches.mtu_of(scopes[1]), _gap(before, after, focus, finding))
+    gap = _gap(before, after, focus, finding)
+    work = through(scopes[1], focus, classes, switches.mtu_of(scopes[1]), gap, alone=alone)
     made = [
         scenarios.build(reading, scope, code, work.load(_kind(finding.code)), name=f"{finding.code} {side}")
         for reading, scope, side in zip((before, after), scopes, ("as it is", "mended"), strict=True)

@@ -40,15 +40,13 @@ class Cable:
 class Scope:
     """The part of a fabric that a scenario has: some switches, and what is wired to them.
 
-    `focus` is the port whose values count where the simulator has one value for all switches; with `own_headroom` also
-    its headroom, which is else what each link needs.
+    `focus` is the port whose values count where the simulator has one value for all switches.
     """
 
     fabric: Fabric
     switches: dict[str, str]
     """The node of each switch, by device."""
     focus: End | None = None
-    own_headroom: bool = False
     hosts: dict[End, str] = field(default_factory=dict)
     """The node at the far end of each link to a device that does not forward; a host with several ports is one node."""
     assumed: dict[str, str] = field(default_factory=dict)
@@ -94,8 +92,8 @@ class Scope:
         focus = self.focus
         return focus is not None and (end == focus or (not end.port and end.device == focus.device))
 
-    def choose(self, key: str, values: Iterable[tuple[End, T]]) -> T | None:
-        """The value at the focus, else the most frequent one; notes each place with another value."""
+    def choose(self, key: str, values: Iterable[tuple[End, T]], *, noted: bool = True) -> T | None:
+        """The value at the focus, else the most frequent one; with `noted`, the account lists the other places."""
         found = list(values)
         if not found:
             return None
@@ -103,7 +101,7 @@ class Scope:
         count = Counter(value for _, value in found)
         chosen = at_focus[0] if at_focus else min(count, key=lambda value: (-count[value], str(value)))
         for end, value in found:
-            if value != chosen:
+            if noted and value != chosen:
                 self.account.differs(end.device, end.port, key, _text(value), _text(chosen))
         return chosen
 
@@ -123,14 +121,14 @@ def _text(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def scope_of(fabric: Fabric, *, device: str = "", focus: End | None = None, own_headroom: bool = False) -> Scope:
+def scope_of(fabric: Fabric, *, device: str = "", focus: End | None = None) -> Scope:
     """The whole fabric, or one device with its neighbours as hosts, one for each link.
 
     ValueError if fewer than two hosts are wired to switches.
     """
     taken: set[str] = set()
     chosen = [device] if device else _connected(fabric)
-    scope = Scope(fabric, {name: _node(name, taken) for name in chosen}, focus, own_headroom)
+    scope = Scope(fabric, {name: _node(name, taken) for name in chosen}, focus)
     for name in () if device else sorted(fabric.switches.keys() - scope.switches.keys()):
         scope.account.differs(name, "", "switch", "without a path to most others", "not this switch")
     every = [*fabric.links] if device else [*fabric.links, *missing.links_of_peers(scope)]

@@ -108,8 +108,13 @@ class Through:
         return Load({}, work, f"{stop} ms", storms)
 
 
-def through(scope: Scope, focus: End, classes: Classes, mtu: int, gap: tuple[int, int] | None = None) -> Through:
-    """The load through a port. Other senders are those whose links need no more headroom than that of the port."""
+def through(
+    scope: Scope, focus: End, classes: Classes, mtu: int, gap: tuple[int, int] | None = None, *, alone: bool = False
+) -> Through:
+    """The load through a port. Other senders are those whose links need no more headroom than that of the port.
+
+    `alone`: there are none, and a slow receiver makes the queue.
+    """
     need: dict[str, int] = {}
     for end, node in scope.hosts.items():
         cable = scope.by_end[end]
@@ -120,8 +125,9 @@ def through(scope: Scope, focus: End, classes: Classes, mtu: int, gap: tuple[int
     others = sorted((one for one in need if one != node), key=lambda one: (_speed(scope, one), need[one], one))
     near = [one for one in others if need[one] <= need.get(node, 0)] or others
     receiver = others[0]
-    senders = [node, *[one for one in near if one != receiver][: MOST_SENDERS - 1]]
-    pool = switches.pool_of(scope, classes)
+    beside = [] if alone else [one for one in near if one != receiver][: MOST_SENDERS - 1]
+    senders = [node, *beside]
+    pool = switches.pool_of(scope, focus.device, classes)
     flows, slow = [], []
     for sources, sink in ((senders, receiver), (near[:MOST_SENDERS], node)):
         rates = sum(_speed(scope, one) for one in sources), _speed(scope, sink)
