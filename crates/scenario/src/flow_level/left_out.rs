@@ -30,7 +30,7 @@ pub(super) fn refuse(scenario: &Scenario, topology: &Topology) -> Result<(), Run
         return Ok(());
     }
     let message = format!(
-        "{} cannot be followed at flow level, where nothing fails and nobody refuses: remove it, or use pauseframe run",
+        "{} cannot be followed at flow level, where nothing fails, nobody refuses and all flows cross the network: remove it, or use pauseframe run",
         keys.join(", ")
     );
     Err(RunError::Build(message))
@@ -42,6 +42,7 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
         ("failure", !scenario.failure.is_empty()),
         ("corruption", !scenario.corruption.is_empty()),
         ("the error rates of topology.path", scenario.topology.kind.labels().frame_errors().next().is_some()),
+        ("topology.scale_up", scenario.topology.scale_up.is_some()),
         ("pause_storm", !scenario.pause_storm.is_empty()),
         ("host.refusing", !host.refusing.is_empty()),
         ("host.silent", !host.silent.is_empty()),

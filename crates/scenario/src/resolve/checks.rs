@@ -4,7 +4,8 @@
 use crate::spec::transport::{CNP_DSCP, CNP_PRIORITY, cnp_limit};
 use crate::spec::{
     BufferPolicy, ClassSettings, HostSpec, HostStack, NicQueue, PfcSettings, QcnSettings, RdmaSpec,
-    RoutingSpec, SharedBuffer, Stop, SwitchSpec, TransportSpec, UdpSpec, WireOverhead, WorkloadKind,
+    RoutingSpec, SharedBuffer, Stop, SwitchSpec, TopologySpec, TransportSpec, UdpSpec, WireOverhead,
+    WorkloadKind,
 };
 use pauseframe_fabric::all_ports_of_topology;
 use pauseframe_rdma::cc::ControlName;
@@ -51,6 +52,27 @@ pub(crate) fn host_names(ledger: &mut Ledger, host: &HostSpec, hosts: Option<&Ho
         if let Some(unknown) = names.iter().find(|name| !hosts.contains(name)) {
             ledger.problem(path, hosts.complaint(unknown), hosts.suggestion(unknown));
         }
+    }
+}
+
+/// Checks that scale-up links join whole servers, and that no host has what only the network knows.
+pub(crate) fn scale_up(
+    ledger: &mut Ledger,
+    topology: Option<&TopologySpec>,
+    graph: &Topology,
+    host: &HostSpec,
+) {
+    let Some(scale_up) = topology.and_then(|topology| topology.scale_up.as_ref()) else { return };
+    scale_up.check(ledger, graph);
+    let refused = [
+        ("host.stack", host.stack == HostStack::Kernel),
+        ("host.refusing", !host.refusing.is_empty()),
+        ("host.silent", !host.silent.is_empty()),
+        ("host.slow_receivers", !host.slow_receivers.is_empty()),
+    ];
+    for (path, _) in refused.iter().filter(|(_, is_given)| *is_given) {
+        let message = "acts on what comes over the network, and topology.scale_up goes past it";
+        ledger.problem(path, message, "remove one of the two");
     }
 }
 

@@ -117,6 +117,7 @@ impl Draft {
             faults::check_carried(ledger, &self.pause_storm, switch.pfc.as_ref(), carried.as_deref());
             checks::delays(ledger, stop, graph);
             checks::slow_receivers(ledger, host, graph);
+            checks::scale_up(ledger, self.topology.as_ref(), graph, host);
             checks::places(ledger, graph, workloads, self.seed);
             checks::markers(ledger, switch, graph);
         }
