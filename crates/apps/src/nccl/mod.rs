@@ -11,7 +11,7 @@ mod plan;
 mod tests;
 
 pub(crate) use layout::Layout;
-pub(crate) use plan::{Gate, Out, Plan};
+pub(crate) use plan::{Gate, Plan, vector_bytes};
 
 use crate::algorithm::Kind;
 use pauseframe_units::Span;

@@ -2,7 +2,7 @@
 //! causes an error; a key that changes only times or records causes a warning.
 
 use crate::resolve::{Entry, Origin, Resolved, options};
-use crate::spec::{Scenario, WorkloadKind, WorkloadSpec};
+use crate::spec::{Scenario, WorkloadSpec};
 use pauseframe_results::RunError;
 use pauseframe_topology::Topology;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// # Errors
 /// If the scenario sets keys that decide which flows finish and that the flow level does not implement.
 pub(super) fn refuse(scenario: &Scenario, topology: &Topology) -> Result<(), RunError> {
-    let is_application = |workload: &&WorkloadSpec| matches!(workload.kind, WorkloadKind::Application(_));
+    let is_application = |workload: &&WorkloadSpec| workload.kind.application().is_some();
     if let Some(workload) = scenario.workload.iter().find(is_application) {
         let message = format!("workload {} is an application: use pauseframe run", workload.name);
         return Err(RunError::Build(message));

@@ -179,7 +179,7 @@ fn settle_transports(
     for transport in transports.iter_mut() {
         let runs_on_it = |workload: &&Partial| {
             workload.transport == transport.name
-                && matches!(workload.kind, Some(WorkloadKind::Application(_)))
+                && workload.kind.as_ref().is_some_and(|kind| kind.application().is_some())
         };
         if let Some(application) = workloads.iter().find(runs_on_it) {
             transports::settle_small_segments(ledger, transport, &application.name);
