@@ -80,7 +80,7 @@ pub use settings::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, FrameOverhead, HashPolicy, HeadroomPoolSettings, HopChoice,
     HostLinkJitterSettings, HostPortSettings, IdealOutputQueuedBuffer, NicQueue, ObeyedPausePriorities,
     PauseStorm, PerPortBuffer, PfcPorts, PfcSettings, PfcWatchdogSettings, PortChoice, ProtocolSettings,
-    QcnSettings, RdmaSettings, Scheduler, Settings, SharedBuffer, SlowReceiverSettings,
+    QcnSettings, RdmaSettings, ScaleUpSettings, Scheduler, Settings, SharedBuffer, SlowReceiverSettings,
     StrictPriorityScheduler, SwitchOverride, TransportSettings, UdpSettings, VlanChoice, VlanRoutes,
     WatchdogAction,
 };
