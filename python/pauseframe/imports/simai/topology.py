@@ -197,7 +197,7 @@ class SimaiTopology:
     def _of_type(self, rate: int) -> str:
         known = RATES.get(self.gpu_type)
         if known is None or known * 1e9 == rate:
-            return "the NVLinks of the file have rates"
+            return "the NVLinks of the file have the rate"
         return f"the NVLinks of the file have {rate / 1e9:g} Gb/s; an {self.gpu_type} has {known:,} Gb/s"
 
 
