@@ -107,7 +107,7 @@ def kind_of_pairs(run: RunData) -> Callable[[str, str, str], str]:
 
     Ranks of training are numbered ((stage * DP) + d) * TP + k, so a pair of ranks belongs to one kind of group.
     """
-    sizes = _parallelism(run.scenario_toml)
+    sizes = parallelism(run.scenario_toml)
     ranks: dict[tuple[str, str], int] = {}
     if sizes and run.ranks is not None:
         columns = run.ranks.select(pl.col("job", "host").cast(pl.String), "rank").collect()
@@ -146,7 +146,7 @@ def group_of(a: int, b: int, sizes: Parallelism) -> str:
     return "DP"
 
 
-def _parallelism(scenario_toml: str) -> dict[str, Parallelism]:
+def parallelism(scenario_toml: str) -> dict[str, Parallelism]:
     """Sizes of groups by the name of the job, from the resolved scenario."""
     if 'kind = "training"' not in scenario_toml:
         return {}
