@@ -26,6 +26,7 @@ TableName = Literal[
     "states",
     "deadlocks",
     "jobs",
+    "collectives",
     "ranks",
     "timeline",
     "kernel_sockets",
@@ -43,9 +44,10 @@ class _TableOf(cached_property[Table]):
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `deadlocks`, `jobs`, `ranks`,
-    `timeline`, `kernel_sockets` and `kernel_counters` are Arrow tables: polars, pandas, pyarrow and DuckDB read them
-    without copying. docs/reference/results.md describes their columns and the entries of `summary`.
+    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `deadlocks`, `jobs`,
+    `collectives`, `ranks`, `timeline`, `kernel_sockets` and `kernel_counters` are Arrow tables: polars, pandas,
+    pyarrow and DuckDB read them without copying. docs/reference/results.md describes their columns and the entries of
+    `summary`.
     """
 
     def __init__(
@@ -101,6 +103,8 @@ class Run:
     """The table of deadlocks, one row per queue of a deadlock."""
     jobs = _TableOf()
     """The table of applications, one row per job: its run time, with its times on ideal hardware and alone."""
+    collectives = _TableOf()
+    """The table of collective operations, one row per operation and group, with the bandwidths of nccl-tests."""
     ranks = _TableOf()
     """The table of ranks: the host of each rank, and its compute, waiting and sending time."""
     timeline = _TableOf()

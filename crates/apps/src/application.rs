@@ -1,7 +1,9 @@
 //! An application: the steps of each of its ranks, from a trace or a generator.
 
-use crate::algorithm::{Algorithm, Kind};
+use crate::algorithm::{Algorithm, Kind, Part};
+use crate::nccl;
 use crate::replay::Fault;
+use crate::training::{Group, Training};
 use pauseframe_units::Span;
 
 /// Number of a request of a rank: `isend` and `irecv` return it and `wait` takes it. Numbers are reused.
@@ -54,6 +56,8 @@ pub enum Op {
         /// The request of a non-blocking operation.
         request: Option<Slot>,
     },
+    /// Ends an iteration of a training step.
+    Mark,
 }
 
 /// A call of a collective operation by one rank.
@@ -76,12 +80,29 @@ pub struct Call {
     pub number: Option<u32>,
     /// The algorithm, if the application specifies one; otherwise the message size decides.
     pub algorithm: Option<Algorithm>,
+    /// Index of its label in [`Training::labels`].
+    pub label: Option<u32>,
 }
 
 impl Call {
     /// Makes a call on the communicator of all ranks, with rank 0 as root.
     pub fn new(kind: Kind, bytes: u64) -> Call {
-        Call { kind, comm: 0, root: 0, bytes, counts: Box::default(), number: None, algorithm: None }
+        Call {
+            kind,
+            comm: 0,
+            root: 0,
+            bytes,
+            counts: Box::default(),
+            number: None,
+            algorithm: None,
+            label: None,
+        }
+    }
+
+    /// Bytes of the whole vector of all blocks, for `ranks` members: the size of nccl-tests' tables.
+    pub fn vector_bytes(&self, ranks: u32) -> u64 {
+        let Call { kind, bytes, counts, .. } = self;
+        nccl::vector_bytes(*kind, &Part { size: ranks, me: 0, root: 0, bytes: *bytes, counts })
     }
 }
 
@@ -98,6 +119,8 @@ pub struct Program {
     pub calls: Vec<Call>,
     /// The dependences between the steps; `None` if the steps run in sequence.
     pub order: Option<Dependences>,
+    /// For each step of a training step, the group whose communication it waits for; otherwise empty.
+    pub groups: Vec<Option<Group>>,
 }
 
 /// Dependences between steps that do not run in the order of the file.
@@ -155,6 +178,8 @@ pub struct Application {
     pub files: Vec<String>,
     /// Notes of the reader on skipped or ambiguous contents of the trace.
     pub notes: Vec<String>,
+    /// What the calls of a training step are for.
+    pub training: Option<Training>,
 }
 
 impl Program {
@@ -200,7 +225,13 @@ impl Program {
             Op::Receive { from: None, .. } => "receive from any".to_owned(),
             Op::Wait(_) | Op::WaitAll { .. } => "wait".to_owned(),
             Op::Collective { call, .. } => self.calls[call as usize].kind.to_string(),
+            Op::Mark => "end of iteration".to_owned(),
         }
+    }
+
+    /// The group whose communication a step waits for, if it is one of a training step.
+    pub(crate) fn group(&self, step: u32) -> Option<Group> {
+        self.groups.get(step as usize).copied().flatten()
     }
 
     /// Number of request numbers: the largest number plus one.
@@ -210,7 +241,7 @@ impl Program {
                 request
             }
             Op::Wait(slot) => Some(slot),
-            Op::Compute(_) | Op::WaitAll { .. } => None,
+            Op::Compute(_) | Op::WaitAll { .. } | Op::Mark => None,
         };
         let largest = self.ops.iter().filter_map(named).chain(self.waits.iter().copied()).max();
         largest.map_or(0, |slot| slot as usize + 1)
@@ -221,7 +252,14 @@ impl Application {
     /// Makes an application of these programs, with one communicator for all ranks.
     pub fn new(name: impl Into<String>, programs: Vec<Program>) -> Application {
         let world = Communicator::new((0..programs.len() as u32).collect());
-        Application { name: name.into(), programs, comms: vec![world], files: Vec::new(), notes: Vec::new() }
+        Application {
+            name: name.into(),
+            programs,
+            comms: vec![world],
+            files: Vec::new(),
+            notes: Vec::new(),
+            training: None,
+        }
     }
 
     /// Describes a fault with its file and line.

@@ -50,7 +50,7 @@ fn check_steps(application: &Application, rank: u32, program: &Program) -> Resul
             Op::Compute(span) if span > COMPUTE_MAX => {
                 return wrong(format!("computes for {span}; at most {COMPUTE_MAX}"));
             }
-            Op::Compute(_) => continue,
+            Op::Compute(_) | Op::Mark => continue,
             Op::Wait(slot) => {
                 requests.wait(program, step, &[slot]).or_else(wrong)?;
                 continue;

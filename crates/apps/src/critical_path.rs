@@ -251,7 +251,7 @@ impl Builder<'_> {
                 return Err(dynamic("a receive from any source or with any tag has no static partner"));
             }
             Op::Collective { call, .. } => self.collective(rank, program, call, at),
-            Op::Wait(_) | Op::WaitAll { .. } => at,
+            Op::Wait(_) | Op::WaitAll { .. } | Op::Mark => at,
         })
     }
 

@@ -1,4 +1,4 @@
-//! Generates applications from patterns: all-reduce, all-to-all, pipeline, k-means, stencil.
+//! Generates applications from patterns: all-reduce, all-to-all, all-gather, reduce-scatter, pipeline, k-means, stencil.
 
 use crate::algorithm::{Algorithm, Kind};
 use crate::application::{Application, Call, Op, Program};
@@ -12,6 +12,10 @@ pub enum Pattern {
     /// An all-to-all with a block of `bytes` for each pair of ranks; without an algorithm, the message size
     /// decides.
     AllToAll(Option<Algorithm>),
+    /// An all-gather of a block of `bytes` from each rank; without an algorithm, the message size decides.
+    AllGather(Option<Algorithm>),
+    /// A reduce-scatter to a block of `bytes` for each rank; without an algorithm, the message size decides.
+    ReduceScatter(Option<Algorithm>),
     /// Rank r receives a batch from rank r - 1, computes, and sends the batch to rank r + 1.
     Pipeline,
     /// Rank 0 sends the centres to all ranks, all ranks compute, and rank 0 receives the sum of their
@@ -25,7 +29,10 @@ impl Pattern {
     /// At least the number of steps of all ranks, and of the requests that they wait for.
     pub fn steps(&self, shape: Shape) -> u64 {
         let messages = match self {
-            Pattern::AllReduce(_) | Pattern::AllToAll(_) => 1,
+            Pattern::AllReduce(_)
+            | Pattern::AllToAll(_)
+            | Pattern::AllGather(_)
+            | Pattern::ReduceScatter(_) => 1,
             Pattern::Pipeline | Pattern::KMeans => 2,
             // Two sends and two receives along each axis, and a wait for all of them.
             Pattern::Stencil(extents) => 1 + 8 * extents.iter().filter(|&&extent| extent > 1).count() as u64,
@@ -61,6 +68,10 @@ pub fn generate(pattern: &Pattern, shape: Shape) -> Result<Application, String> 
     let (name, program): (&str, Box<dyn Fn(u32) -> Program>) = match pattern {
         Pattern::AllReduce(algorithm) => ("all_reduce", collective(Kind::Allreduce, *algorithm, shape)),
         Pattern::AllToAll(algorithm) => ("all_to_all", collective(Kind::Alltoall, *algorithm, shape)),
+        Pattern::AllGather(algorithm) => ("all_gather", collective(Kind::Allgather, *algorithm, shape)),
+        Pattern::ReduceScatter(algorithm) => {
+            ("reduce_scatter", collective(Kind::ReduceScatter, *algorithm, shape))
+        }
         Pattern::Pipeline => ("pipeline", Box::new(move |rank| pipeline(rank, shape))),
         Pattern::KMeans => ("k_means", Box::new(move |_| k_means(shape))),
         Pattern::Stencil(extents) => {

@@ -9,7 +9,7 @@
 use crate::application::Application;
 use crate::rank::Message;
 use crate::replay::{Options, Outbox, Replay, Timer};
-use pauseframe_units::Time;
+use pauseframe_units::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
@@ -40,10 +40,18 @@ pub struct Job {
     started: bool,
     timers: BinaryHeap<Reverse<Timer>>,
     out: Outbox,
-    /// Connections by the smaller and the larger rank of the pair.
-    connections: BTreeMap<(u32, u32), u32>,
+    /// Connections by the smaller and the larger rank of the pair, and their lane.
+    connections: BTreeMap<(u32, u32, u16), u32>,
     /// Messages in flight, each with the number of reports (delivered, sent) that are still to come.
     under_way: Vec<(Message, u8)>,
+    /// By message in flight: it goes to the rank of its rail first.
+    relays: Vec<bool>,
+    /// How messages leave: their cost, and the rank on each place of a server (server, rail), if data take rails.
+    cost: Span,
+    rails: BTreeMap<(u32, u32), u32>,
+    places: Vec<(u32, u32)>,
+    /// Messages that leave later, because each costs time at its sender.
+    late: VecDeque<(Time, Message)>,
     free: Vec<u32>,
     transfers: VecDeque<Transfer>,
     /// Messages between ranks on the same host.
@@ -56,7 +64,18 @@ impl Job {
     /// Makes a job with ranks on these hosts that begins at `start`.
     pub fn new(application: Arc<Application>, options: Options, hosts: Vec<u32>, start: Time) -> Job {
         debug_assert_eq!(hosts.len(), application.programs.len());
+        let mut options = options;
+        if options.places.is_empty() {
+            options.places = hosts.iter().map(|host| (*host, 0)).collect();
+        }
+        let rails = if options.sending.pxn { (0..).zip(&options.places) } else { (0..).zip(&[]) };
+        let rails = rails.map(|(rank, place)| (*place, rank)).collect();
         Job {
+            relays: Vec::new(),
+            cost: options.sending.cost,
+            rails,
+            places: options.places.clone(),
+            late: VecDeque::new(),
             replay: Replay::new(application, options),
             hosts,
             start,
@@ -75,7 +94,11 @@ impl Job {
 
     /// The time at which the job must be called next: its start, or the end of a computation.
     pub fn next_time(&self) -> Option<Time> {
-        if self.started { self.timers.peek().map(|Reverse(timer)| timer.at) } else { Some(self.start) }
+        if !self.started {
+            return Some(self.start);
+        }
+        let timer = self.timers.peek().map(|Reverse(timer)| timer.at);
+        [timer, self.late.front().map(|(at, _)| *at)].into_iter().flatten().min()
     }
 
     /// Handles all timers due at `now`.
@@ -84,6 +107,9 @@ impl Job {
             self.started = true;
             self.replay.start(now, &mut self.out);
             self.sort(now);
+        }
+        while let Some((_, message)) = self.late.pop_front_if(|(at, _)| *at <= now) {
+            self.send(message);
         }
         while let Some(&Reverse(timer)) = self.timers.peek().filter(|Reverse(timer)| timer.at <= now) {
             self.timers.pop();
@@ -94,6 +120,10 @@ impl Job {
 
     /// Reports that the last byte of a transfer has arrived at its host.
     pub fn on_delivered(&mut self, token: u32, now: Time) {
+        if std::mem::take(&mut self.relays[token as usize]) {
+            self.forward(token);
+            return;
+        }
         let message = self.happened(token);
         self.replay.on_delivered(&message, now, &mut self.out);
         self.sort(now);
@@ -159,6 +189,8 @@ impl Job {
             for message in out.messages.drain(..) {
                 if self.hosts[message.from as usize] == self.hosts[message.to as usize] {
                     self.near.push_back(message);
+                } else if self.cost > Span::ZERO {
+                    self.late.push_back((now.saturating_add(self.cost), message));
                 } else {
                     self.send(message);
                 }
@@ -171,18 +203,42 @@ impl Job {
     }
 
     fn send(&mut self, message: Message) {
-        let pair = (message.from.min(message.to), message.from.max(message.to));
-        let next = self.connections.len() as u32;
-        let connection = *self.connections.entry(pair).or_insert(next);
         let notify = message.notify.is_some();
         let token = self.free.pop().unwrap_or_else(|| {
             self.under_way.push((message, 0));
+            self.relays.push(false);
             self.under_way.len() as u32 - 1
         });
         self.under_way[token as usize] = (message, 1 + u8::from(notify));
-        let bytes = message.bytes.max(1);
+        let relay = if notify { None } else { self.relay(&message) };
+        self.relays[token as usize] = relay.is_some();
+        self.transfer(token, message.from, relay.unwrap_or(message.to));
+    }
+
+    /// The rank on the receiver's rail in the sender's server, through whose NIC a message leaves.
+    fn relay(&self, message: &Message) -> Option<u32> {
+        let [from, to] = [message.from, message.to].map(|rank| self.places[rank as usize]);
+        if from.0 == to.0 || from.1 == to.1 {
+            return None;
+        }
+        self.rails.get(&(from.0, to.1)).copied()
+    }
+
+    /// Sends a message on from the rank of its rail.
+    fn forward(&mut self, token: u32) {
+        let message = self.under_way[token as usize].0;
+        let relay = self.relay(&message).unwrap_or(message.from);
+        self.transfer(token, relay, message.to);
+    }
+
+    fn transfer(&mut self, token: u32, from: u32, to: u32) {
+        let message = &self.under_way[token as usize].0;
+        let next = self.connections.len() as u32;
+        let pair = (from.min(to), from.max(to), message.lane());
+        let connection = *self.connections.entry(pair).or_insert(next);
+        let (bytes, notify) = (message.bytes.max(1), message.notify.is_some());
         (self.messages, self.bytes) = (self.messages + 1, self.bytes + bytes);
-        let (from, to) = (self.hosts[message.from as usize], self.hosts[message.to as usize]);
+        let (from, to) = (self.hosts[from as usize], self.hosts[to as usize]);
         self.transfers.push_back(Transfer { connection, from, to, bytes, token, notify });
     }
 }
@@ -191,7 +247,6 @@ impl Job {
 mod tests {
     use super::*;
     use crate::generate::{Pattern, Shape, generate};
-    use pauseframe_units::Span;
 
     /// Runs a job on a network in which data takes one microsecond and acknowledgements two.
     fn run(mut job: Job) -> (Job, Vec<Transfer>) {

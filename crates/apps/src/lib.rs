@@ -6,21 +6,26 @@
 
 mod algorithm;
 mod application;
+mod calls;
 mod check;
 mod critical_path;
 pub mod generate;
 pub mod ideal;
 mod job;
+mod nccl;
 mod placement;
 mod rank;
 pub mod read;
 mod replay;
+pub mod training;
 
 pub use algorithm::{Algorithm, Choices, Kind, Part, Round, round};
 pub use application::{Application, Call, Communicator, Dependences, Op, Program, Slot};
+pub use calls::{Algorithm as CallAlgorithm, CallRecord};
 pub use check::check;
 pub use critical_path::{CriticalPath, PathError, critical_path};
 pub use job::{Job, Transfer};
+pub use nccl::{Nccl, Pattern as NcclPattern, Sending};
 pub use placement::{Placement, Rooms};
 pub use rank::{Activity, Message, Ongoing, Stretch, Totals};
 pub use replay::{Fault, Options, Outbox, RankReport, Replay, Timer};

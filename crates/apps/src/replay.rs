@@ -6,6 +6,8 @@
 
 use crate::algorithm::Choices;
 use crate::application::Application;
+use crate::calls::{CallLog, CallRecord, Step};
+use crate::nccl::{Layout, Nccl, Sending};
 use crate::rank::{Message, Ongoing, Rank, Stretch, Totals, World};
 use pauseframe_units::{Span, Time};
 use std::fmt;
@@ -22,6 +24,12 @@ pub struct Options {
     pub envelope: u64,
     /// Collective algorithms that the user selected.
     pub algorithms: Choices,
+    /// Settings of NCCL's collectives; `None`: as in MPI.
+    pub nccl: Option<Nccl>,
+    /// How messages leave.
+    pub sending: Sending,
+    /// By rank: its server and its rail there; empty: each host is a server.
+    pub places: Vec<(u32, u32)>,
     /// True if every rank records its time line.
     pub timeline: bool,
 }
@@ -33,6 +41,9 @@ impl Default for Options {
             eager_limit: 64 << 10,
             envelope: 32,
             algorithms: Choices::default(),
+            nccl: None,
+            sending: Sending::default(),
+            places: Vec::new(),
             timeline: false,
         }
     }
@@ -55,6 +66,22 @@ pub struct Outbox {
     pub messages: Vec<Message>,
     /// Timers to set.
     pub timers: Vec<Timer>,
+    /// Slices that receivers have taken, for their senders.
+    pub(crate) credits: Vec<Credit>,
+    /// Begins and ends of collective operations.
+    pub(crate) steps: Vec<Step>,
+}
+
+/// A receiver has taken a slice: its sender may send another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Credit {
+    /// The sender.
+    pub(crate) rank: u32,
+    pub(crate) comm: u32,
+    /// Number of the operation on its communicator.
+    pub(crate) number: i32,
+    /// Number of the sender's outgoing connection.
+    pub(crate) out: u32,
 }
 
 /// A request of a rank to be called at a certain time.
@@ -105,10 +132,16 @@ pub struct RankReport<'a> {
     pub finished: Option<Time>,
     /// Time in each activity, up to the last change of activity.
     pub totals: Totals,
+    /// When each iteration of a training step ended.
+    pub iterations: &'a [Time],
     /// Time line up to the last change of activity, if recorded.
     pub stretches: &'a [Stretch],
     /// Activity since the last change; `None` after the rank has finished.
     pub last: Option<Ongoing>,
+}
+
+fn world<'a>(application: &'a Application, options: &'a Options, layouts: &'a [Layout]) -> World<'a> {
+    World { application, options, layouts }
 }
 
 /// The state of all ranks of an application.
@@ -117,6 +150,9 @@ pub struct Replay {
     application: Arc<Application>,
     options: Options,
     ranks: Vec<Rank>,
+    /// By communicator, if collectives are NCCL's.
+    layouts: Vec<Layout>,
+    log: CallLog,
 }
 
 impl Replay {
@@ -124,7 +160,13 @@ impl Replay {
     pub fn new(application: Arc<Application>, options: Options) -> Replay {
         let rank = |id| Rank::new(id, &application, options.timeline);
         let ranks = (0..application.ranks()).map(rank).collect();
-        Replay { application, options, ranks }
+        let place = |rank: &u32| options.places.get(*rank as usize).copied().unwrap_or((*rank, 0));
+        let layouts = options.nccl.as_ref().map_or_else(Vec::new, |nccl| {
+            let of = |members: &[u32]| Layout::new(&members.iter().map(place).collect::<Vec<_>>(), nccl);
+            application.comms.iter().map(|comm| of(comm.members())).collect()
+        });
+        let log = CallLog::new(application.comms.len());
+        Replay { application, options, ranks, layouts, log }
     }
 
     /// The application.
@@ -134,30 +176,48 @@ impl Replay {
 
     /// Starts all ranks.
     pub fn start(&mut self, now: Time, out: &mut Outbox) {
-        let world = World { application: &self.application, options: &self.options };
+        let world = world(&self.application, &self.options, &self.layouts);
         for rank in &mut self.ranks {
             rank.drive(now, world, out);
         }
+        self.settle(now, out);
     }
 
     /// Reports that a timer has expired.
     pub fn on_timer(&mut self, timer: Timer, now: Time, out: &mut Outbox) {
-        let world = World { application: &self.application, options: &self.options };
+        let world = world(&self.application, &self.options, &self.layouts);
         self.ranks[timer.rank as usize].on_timer(timer.token, now, world, out);
+        self.settle(now, out);
     }
 
     /// Reports that the last byte of a message has reached its rank.
     pub fn on_delivered(&mut self, message: &Message, now: Time, out: &mut Outbox) {
-        let world = World { application: &self.application, options: &self.options };
+        let world = world(&self.application, &self.options, &self.layouts);
         self.ranks[message.to as usize].on_message(message, now, world, out);
+        self.settle(now, out);
     }
 
     /// Reports that the last byte of a message with `notify` has left its rank for the last time.
     pub fn on_sent(&mut self, message: &Message, now: Time, out: &mut Outbox) {
-        let world = World { application: &self.application, options: &self.options };
+        let world = world(&self.application, &self.options, &self.layouts);
         if let Some(request) = message.notify {
             self.ranks[message.from as usize].on_sent(request, now, world, out);
         }
+        self.settle(now, out);
+    }
+
+    /// Gives credits to their senders, and writes down what began and ended.
+    fn settle(&mut self, now: Time, out: &mut Outbox) {
+        while let Some(credit) = out.credits.pop() {
+            let world = world(&self.application, &self.options, &self.layouts);
+            self.ranks[credit.rank as usize].on_credit(credit, now, world, out);
+        }
+        out.steps.drain(..).for_each(|step| self.log.add(step));
+    }
+
+    /// The collective operations that have begun, by communicator and number.
+    pub fn calls(&self) -> impl Iterator<Item = (u32, u32, CallRecord)> + '_ {
+        self.log.iter()
     }
 
     /// True if all ranks have finished.
@@ -173,7 +233,7 @@ impl Replay {
 
     /// For each unfinished rank, the event that it waits for.
     pub fn stuck(&self) -> Vec<Fault> {
-        let world = World { application: &self.application, options: &self.options };
+        let world = world(&self.application, &self.options, &self.layouts);
         self.ranks.iter().filter_map(|rank| rank.stuck(world)).collect()
     }
 
@@ -184,7 +244,7 @@ impl Replay {
 
     /// Ranks with messages that arrived and were not received.
     pub fn unreceived(&self) -> Vec<Fault> {
-        let world = World { application: &self.application, options: &self.options };
+        let world = world(&self.application, &self.options, &self.layouts);
         self.ranks.iter().filter_map(|rank| rank.unreceived(world)).collect()
     }
 
@@ -193,6 +253,7 @@ impl Replay {
         self.ranks.iter().map(|rank| RankReport {
             finished: rank.finished,
             totals: rank.timeline.totals(),
+            iterations: &rank.iterations,
             stretches: rank.timeline.stretches(),
             last: rank.timeline.ongoing(),
         })

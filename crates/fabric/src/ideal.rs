@@ -87,6 +87,9 @@ impl IdealFctCalculator {
 
     /// From the start of the flow to its last byte at the application (that of the reply, if there is one).
     pub fn ideal_flow_completion_time(&self, spec: &FlowSpec) -> Span {
+        if let Some(time) = self.ideal_time_within_server(spec) {
+            return time;
+        }
         let there = self.ideal_path_hops(spec.source, spec.destination);
         let back = self.ideal_path_hops(spec.destination, spec.source);
         if let Some(time) = self.ideal_queue_pair_operation_time(spec, &there, &back) {
@@ -101,6 +104,24 @@ impl IdealFctCalculator {
             time = time.saturating_add(self.ideal_transfer_time(spec, spec.reply, &back));
         }
         time
+    }
+
+    /// Whether a flow takes scale-up links, not the network.
+    pub fn is_within_server(&self, spec: &FlowSpec) -> bool {
+        let links = self.settings.scale_up.as_ref();
+        let transport = &self.settings.transports[usize::from(spec.transport)];
+        links.is_some_and(|links| links.shared_server(spec.source, spec.destination).is_some())
+            && transport.udp().is_none()
+    }
+
+    /// The time of a flow alone on scale-up links, if it takes them.
+    fn ideal_time_within_server(&self, spec: &FlowSpec) -> Option<Span> {
+        let links = self.settings.scale_up.as_ref().filter(|_| self.is_within_server(spec))?;
+        let there = if spec.size == u64::MAX { Span::ZERO } else { links.transfer_time(spec.size) };
+        if spec.reply == 0 {
+            return Some(there);
+        }
+        Some(there.saturating_add(spec.reply_delay).saturating_add(links.transfer_time(spec.reply)))
     }
 
     /// A job completes with its slowest flow, and not before all its bytes have passed the aggregator's link back to back; `flows` are the job's, to

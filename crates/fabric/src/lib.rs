@@ -80,8 +80,9 @@ pub use settings::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, FrameOverhead, HashPolicy, HeadroomPoolSettings, HopChoice,
     HostLinkJitterSettings, HostPortSettings, IdealOutputQueuedBuffer, NicQueue, ObeyedPausePriorities,
     PauseRule, PauseStorm, PerPortBuffer, PfcPorts, PfcSettings, PfcWatchdogSettings, PortChoice,
-    ProtocolSettings, QcnSettings, RdmaSettings, Scheduler, Settings, SharedBuffer, SlowReceiverSettings,
-    StrictPriorityScheduler, TransportSettings, UdpSettings, VlanChoice, VlanRoutes, WatchdogAction,
+    ProtocolSettings, QcnSettings, RdmaSettings, ScaleUpSettings, Scheduler, Settings, SharedBuffer,
+    SlowReceiverSettings, StrictPriorityScheduler, TransportSettings, UdpSettings, VlanChoice, VlanRoutes,
+    WatchdogAction,
 };
 pub use thread_pool::CatchPanic;
 pub use wire::capture::{CapturedFlowHeaders, CapturedFrame, CapturedFrameContent};

@@ -355,7 +355,9 @@ impl Network {
     fn run_ending(&self, now: Time, interrupted: bool) -> RunEnding {
         let mut fingerprint = Fingerprint::default();
         self.workers.iter().for_each(|worker| fingerprint.merge_fingerprint(worker.tally.fingerprint));
-        RunEnding { now, events: self.event_count(), fingerprint, interrupted }
+        let (within_servers, ends) = self.traffic.tally_within_servers();
+        fingerprint.merge_fingerprint(within_servers);
+        RunEnding { now, events: self.event_count() + ends, fingerprint, interrupted }
     }
 
     /// Time of the next event of any kind.

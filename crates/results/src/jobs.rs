@@ -6,7 +6,8 @@ use crate::columns;
 use arrow_array::builder::StringDictionaryBuilder;
 use arrow_array::types::Int32Type;
 use arrow_array::{ArrayRef, StringArray, UInt32Array};
-use pauseframe_apps::{Application, Fault, Program, Stretch, Totals};
+use pauseframe_apps::training::Group;
+use pauseframe_apps::{Application, CallRecord, Fault, Program, Stretch, Totals};
 use pauseframe_units::{NodeId, Span, Time};
 use std::sync::Arc;
 
@@ -35,6 +36,8 @@ pub struct JobResult {
     pub waits_for: Vec<Fault>,
     /// The results of the ranks, one for each.
     pub ranks: Vec<RankResult>,
+    /// Communicator, number and record of each collective operation.
+    pub calls: Vec<(u32, u32, CallRecord)>,
 }
 
 /// The result of a rank.
@@ -46,6 +49,8 @@ pub struct RankResult {
     pub finished: Option<Time>,
     /// Time that the rank spent on each activity until the run ended.
     pub totals: Totals,
+    /// When each iteration of training steps ended.
+    pub iterations: Vec<Time>,
 }
 
 /// The activities of an application's ranks over time.
@@ -64,6 +69,27 @@ impl JobResult {
     pub fn time(&self) -> Option<Span> {
         self.finish.map(|finish| finish - self.start)
     }
+
+    /// Mean time of an iteration of training steps that all ranks have ended.
+    pub fn iteration(&self) -> Option<Span> {
+        self.application.training.as_ref()?;
+        let ended = self.ranks.iter().map(|rank| rank.iterations.len()).min().filter(|ended| *ended > 0)?;
+        let last = self.ranks.iter().map(|rank| rank.iterations[ended - 1]).max()?;
+        Some(Span((last - self.start).0 / ended as u64))
+    }
+
+    /// Time that a rank of training steps waited for messages between stages or, at the end, for other ranks.
+    fn bubble(&self, rank: &RankResult) -> Span {
+        let rest = self.finish.zip(rank.finished).map_or(Span::ZERO, |(all, own)| all - own);
+        rank.totals.bubble + rest
+    }
+
+    /// A time of each rank, mean over the ranks, of training steps.
+    fn mean_of_steps(&self, value: impl Fn(&RankResult) -> Span) -> Option<f64> {
+        self.application.training.as_ref()?;
+        let sum: f64 = self.ranks.iter().map(|rank| value(rank).as_us_f64()).sum();
+        Some(sum / self.ranks.len().max(1) as f64)
+    }
 }
 
 /// The `jobs` table, with one row for each application.
@@ -79,6 +105,10 @@ pub fn jobs(jobs: &[JobResult], names: &Names) -> Columns {
     };
     let text =
         |value: fn(&JobResult) -> String| Arc::new(StringArray::from_iter_values(jobs.iter().map(value)));
+    let exposed = |group: Group| {
+        let waited = move |rank: &RankResult| rank.totals.exposed[group.exposed()];
+        optional(jobs.iter().map(move |job| job.mean_of_steps(waited)))
+    };
     columns! {
         /// Name of the workload
         job = dictionary(jobs, |job| job.workload, |w| names.workloads[w as usize].clone());
@@ -107,6 +137,18 @@ pub fn jobs(jobs: &[JobResult], names: &Names) -> Columns {
         waiting_us = mean(|totals| totals.waiting);
         /// Time spent waiting for its own messages to leave, mean over the ranks
         sending_us = mean(|totals| totals.sending);
+        /// Mean time of an iteration; null unless the job is one of training steps
+        iteration_us or null = us(JobResult::iteration);
+        /// Time in which compute waited for tensor-parallel communication, mean over the ranks, of training steps
+        exposed_tp_us or null = exposed(Group::Tp);
+        /// The same for data-parallel communication, also among ranks with the same experts
+        exposed_dp_us or null = exposed(Group::Dp);
+        /// The same for expert-parallel communication
+        exposed_ep_us or null = exposed(Group::Ep);
+        /// The same for messages between stages that were on their way
+        exposed_pp_us or null = exposed(Group::Pp);
+        /// Time in which compute waited for a stage that had not sent yet or, at the end, for other ranks, mean over the ranks
+        bubble_us or null = optional(jobs.iter().map(|job| job.mean_of_steps(|rank| job.bubble(rank))));
         /// Messages over connections, including announcements
         messages = u64s(jobs.iter().map(|job| job.messages));
         /// Bytes of these packets or messages
@@ -137,6 +179,12 @@ pub fn ranks(jobs: &[JobResult], names: &Names) -> Columns {
     let us = |value: fn(&pauseframe_apps::Totals) -> Span| {
         f64s(rows.iter().map(|row| value(&of(row).totals).as_us_f64()).collect::<Vec<_>>().into_iter())
     };
+    let of_step = |value: fn(&JobResult, &RankResult) -> Span| {
+        let is_step = |row: &&Row| row.job.application.training.is_some();
+        let value = |row: &Row| value(row.job, &row.job.ranks[row.rank as usize]).as_us_f64();
+        let values = rows.iter().map(|row| Some(row).filter(is_step).map(value));
+        optional(values.collect::<Vec<_>>().into_iter())
+    };
     columns! {
         /// Name of the workload
         job = dictionary(&rows, |row| row.job.workload, |w| names.workloads[w as usize].clone());
@@ -152,6 +200,16 @@ pub fn ranks(jobs: &[JobResult], names: &Names) -> Columns {
         waiting_us = us(|totals| totals.waiting);
         /// Time spent waiting for its own messages to leave
         sending_us = us(|totals| totals.sending);
+        /// Waiting time for tensor-parallel communication; null unless the job is one of training steps
+        exposed_tp_us or null = of_step(|_, rank| rank.totals.exposed[Group::Tp.exposed()]);
+        /// The same for data-parallel communication, also among ranks with the same experts
+        exposed_dp_us or null = of_step(|_, rank| rank.totals.exposed[Group::Dp.exposed()]);
+        /// The same for expert-parallel communication
+        exposed_ep_us or null = of_step(|_, rank| rank.totals.exposed[Group::Ep.exposed()]);
+        /// The same for messages between stages that were on their way
+        exposed_pp_us or null = of_step(|_, rank| rank.totals.exposed[Group::Pp.exposed()]);
+        /// Waiting time for a stage that had not sent yet, and from its end to that of the job; with compute and exposed times it is the time of the job
+        bubble_us or null = of_step(JobResult::bubble);
     }
 }
 

@@ -1,5 +1,6 @@
 //! The results of a run: names, tables, the summary, and the results folder (docs/reference/results.md).
 
+pub mod collectives;
 pub mod column;
 mod error;
 mod flow_table;

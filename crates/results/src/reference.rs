@@ -1,5 +1,6 @@
 //! The columns of all tables for the reference, taken from an empty table of each kind.
 
+use super::collectives::collectives;
 use super::column::{ColumnDoc, Columns};
 use super::jobs::{jobs, ranks, timeline};
 use super::kernel::{counters, sockets};
@@ -34,6 +35,7 @@ fn empty_tables() -> Vec<(&'static str, Columns)> {
         ("states", states(&[], &names)),
         ("deadlocks", deadlocks(&[], &names)),
         ("jobs", jobs(&[], &names)),
+        ("collectives", collectives(&[], &names)),
         ("ranks", ranks(&[], &names)),
         ("timeline", timeline(&[], &names)),
         ("kernel_sockets", sockets(&[], &names)),

@@ -3,7 +3,7 @@
 
 use crate::build::Parts;
 use crate::run::WATCH_EVERY;
-use crate::spec::{ApplicationSpec, Scenario, WorkloadKind};
+use crate::spec::{ApplicationSpec, Scenario};
 use pauseframe_apps::ideal::{self, IdealNetwork, ReplayError, Sharing};
 use pauseframe_apps::{Application, Fault, Job, RankReport, Totals};
 use pauseframe_engine::{RunCallbackDecision, RunLimits};
@@ -36,10 +36,8 @@ pub(crate) struct JobReport<'a> {
 }
 
 fn specs(scenario: &Scenario) -> impl Iterator<Item = (usize, &ApplicationSpec)> {
-    scenario.workload.iter().enumerate().filter_map(|(index, workload)| match &workload.kind {
-        WorkloadKind::Application(spec) => Some((index, spec)),
-        _ => None,
-    })
+    let workloads = scenario.workload.iter().enumerate();
+    workloads.filter_map(|(index, workload)| Some((index, workload.kind.application()?)))
 }
 
 fn job(network: &Network, index: usize) -> Option<&Job> {
@@ -73,8 +71,14 @@ impl Jobs {
                     .or_insert_with(|| parts.ideal.link_and_switch_latency(NodeId(from), NodeId(to)))
             };
             let application = Arc::clone(&spec.application.0);
-            let options = pauseframe_apps::Options { timeline: false, ..options(spec) };
+            let options = pauseframe_apps::Options { timeline: false, ..options(spec, [1.0; 2]) };
+            // Ideal hardware has no servers, and no channels that share a NIC.
+            if options.nccl.is_some() {
+                continue;
+            }
+            let is_flat = parts.settings.scale_up.is_none();
             match ideal::run_watched(application, options, hardware, &mut way, go_on) {
+                Ok(_) if !is_flat => {}
                 Ok(replay) => times.extend(replay.finish().map(|end| (index, end - Time::ZERO))),
                 Err(ReplayError::Stopped) => break,
                 Err(_) if spec.application.0.has_wildcards() => {}
@@ -114,6 +118,7 @@ impl Jobs {
             host,
             finished: report.finished,
             totals: totals(&report, now),
+            iterations: report.iterations.to_vec(),
         };
         let waits_for = if job.replay().is_finished() { Vec::new() } else { job.replay().stuck() };
         Some(JobResult {
@@ -128,6 +133,7 @@ impl Jobs {
             connections: job.connections(),
             waits_for,
             ranks: job.replay().ranks().zip(job.hosts()).map(rank).collect(),
+            calls: job.replay().calls().collect(),
         })
     }
 }

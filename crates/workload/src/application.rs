@@ -1,7 +1,8 @@
 //! A parallel application: ranks on hosts, with one connection per pair of communicating ranks.
 
+use super::collectives::{CollectivesSpec, Library, Slice};
 use super::context::{Context, SIZE_MAX, TIMES, known_host};
-use super::maker::{Maker, Source};
+use super::maker::{Maker, Source, mean_host_rate};
 use super::trace::{choices, what};
 use pauseframe_apps::{Application, Choices, Job, Options, Placement, Rooms};
 use pauseframe_fabric::{FlowSpec, ApplicationMessage, Workload};
@@ -32,6 +33,16 @@ table! {
         algorithms: Vec<String> = or(Vec::new());
         /// The collective algorithms, parsed.
         choices: Choices = try_from(choices(t, &algorithms));
+        /// The library of collective operations, and what messages cost
+        collectives: CollectivesSpec = section(|t| CollectivesSpec::read(t, Library::Mpi, Slice::DEFAULT)) => {
+            if let Some(key) = collectives.idle_key() {
+                let message = || "is a key of NCCL's collectives".to_owned();
+                t.check(false, key, message, "set collectives.library = \"nccl\", or remove it");
+            }
+            let is_mpi = collectives.library == Library::Mpi;
+            let message = || "are MPI's, and the library is NCCL".to_owned();
+            t.check(is_mpi || algorithms.is_empty(), "algorithms", message, "set collectives.algorithm, or remove them");
+        };
         /// Number of ranks that share a host
         ranks_per_host: u32 = or_in(1, 1..=4096);
         /// Placement of ranks: hosts in order, racks in turn, at random, or as in hosts
@@ -58,6 +69,10 @@ choices! {
         AllReduce = "all_reduce",
         /// A block from each rank to each other
         AllToAll = "all_to_all",
+        /// A block from each rank, returned to all
+        AllGather = "all_gather",
+        /// A sum over all ranks, of which each gets a block
+        ReduceScatter = "reduce_scatter",
         /// Each rank sends to the next rank
         Pipeline = "pipeline",
         /// Centres to all ranks, sums to one
@@ -82,7 +97,7 @@ choices! {
 }
 
 /// Without this key: as `hosts` lists, if given.
-fn placement(t: &mut Table, key: &'static str, doc: &str) -> PlacementName {
+pub(crate) fn placement(t: &mut Table, key: &'static str, doc: &str) -> PlacementName {
     let listed = t.has("hosts") || t.has("hosts_file");
     let (default, origin) = if listed {
         (PlacementName::Hosts, Origin::Computed("hosts".to_owned()))
@@ -99,7 +114,7 @@ fn host_names(path: &Path) -> Result<Vec<String>, String> {
     Ok(text.split_whitespace().map(str::to_owned).collect())
 }
 
-fn hosts_of_ranks(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Vec<String>> {
+pub(crate) fn hosts_of_ranks(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Vec<String>> {
     let file: Option<String> =
         t.source("hosts_file", "none: see hosts", "File with one host name per line");
     let mut hosts: Option<Vec<String>> = t.source(key, "none", doc);
@@ -121,7 +136,7 @@ fn hosts_of_ranks(t: &mut Table, key: &'static str, doc: &str, context: &Context
 }
 
 /// Places all ranks.
-fn check_places(
+pub(crate) fn check_places(
     t: &mut Table,
     context: &Context,
     ranks: Option<u32>,
@@ -172,7 +187,7 @@ pub struct ApplicationWorkload {
 
 impl ApplicationWorkload {
     fn new(spec: &ApplicationSpec, hosts: Vec<NodeId>, maker: &Maker) -> ApplicationWorkload {
-        let options = options(spec);
+        let options = Options { places: places(&hosts, maker), ..options(spec, rates(maker)) };
         let hosts = hosts.into_iter().map(|host| host.0).collect();
         let start = Time::ZERO + spec.start;
         let job = Job::new(Arc::clone(&spec.application.0), options, hosts, start);
@@ -180,13 +195,30 @@ impl ApplicationWorkload {
     }
 }
 
-/// Converts the keys of `spec` to options of the replay.
-pub fn options(spec: &ApplicationSpec) -> Options {
+/// Server and rail of each rank; each host is a server if there are no scale-up links.
+fn places(hosts: &[NodeId], maker: &Maker) -> Vec<(u32, u32)> {
+    let links = maker.context.scale_up.as_ref();
+    let place = |host: &NodeId| links.and_then(|links| links.place_of_host(*host)).unwrap_or((host.0, 0));
+    hosts.iter().map(place).collect()
+}
+
+/// What a host sends to its server and to the network, in bytes per second.
+fn rates(maker: &Maker) -> [f64; 2] {
+    let network = mean_host_rate(maker.context.topology) / 8.0;
+    let within = maker.context.scale_up.as_ref().map_or(network, |links| links.rate.0 as f64 / 8.0);
+    [within, network]
+}
+
+/// Converts the keys of `spec` to options of the replay; `rates` are those of a host to its server and to the network.
+pub fn options(spec: &ApplicationSpec, rates: [f64; 2]) -> Options {
     Options {
         compute_scale: spec.compute_scale,
         eager_limit: spec.eager_limit.0,
         envelope: spec.envelope.0,
         algorithms: spec.choices.clone(),
+        nccl: spec.collectives.nccl(rates),
+        sending: spec.collectives.sending(),
+        places: Vec::new(),
         timeline: spec.timeline,
     }
 }

@@ -7,6 +7,7 @@
 
 mod arrivals;
 pub mod cdf;
+mod collectives;
 pub mod context;
 mod distributions;
 pub mod flow_dag;
@@ -23,6 +24,7 @@ mod trace;
 pub use application::{ApplicationSource, PatternName, PlacementName};
 pub use background::{ArrivalsSpec, Concurrency, Load, Rate};
 pub use cdf::{builtin, builtin_names, read_cdf};
+pub use collectives::{CollectivesSpec, Library, NcclAlgorithm, Slice};
 pub use context::Context;
 pub use flow_list::FlowEntry;
 pub use long_flows::LongFlowEntry;
@@ -55,9 +57,21 @@ registry! {
         "storage" => storage::Storage(StorageSpec);
         "udp" => udp::Udp(UdpSpec);
         "application" => application::Application(ApplicationSpec);
+        "training" => training::Training(TrainingSpec);
     }
     pub fn read(t, context: &Context);
     impl Source;
+}
+
+impl WorkloadKind {
+    /// The application, if it is one.
+    pub fn application(&self) -> Option<&ApplicationSpec> {
+        match self {
+            WorkloadKind::Application(spec) => Some(spec),
+            WorkloadKind::Training(spec) => Some(&spec.job),
+            _ => None,
+        }
+    }
 }
 
 /// The keys of a table `[[workload]]`.

@@ -53,6 +53,7 @@ pub(crate) fn make(kind: WorkloadKind, topology: &Topology) -> Box<dyn Workload>
             ideal_of_query,
             query_numbers: QueryNumbers::default(),
             placed: std::collections::BTreeMap::new(),
+            scale_up: None,
             queue_pairs: Vec::new(),
         },
     )

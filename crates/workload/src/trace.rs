@@ -89,7 +89,7 @@ fn trace(t: &mut Table, context: &Context) -> Option<Arc<Application>> {
 }
 
 /// The resolved scenario contains the trace, so that it can run elsewhere.
-fn keep(t: &mut Table, bundle: &Bundle, key: &'static str) {
+pub(crate) fn keep(t: &mut Table, bundle: &Bundle, key: &'static str) {
     let origin = match key {
         "packed" => t.origin_of("packed"),
         _ => Origin::Computed(format!("from {key}")),
@@ -102,7 +102,7 @@ fn keep(t: &mut Table, bundle: &Bundle, key: &'static str) {
 }
 
 /// The digest; it must match the trace if the file has one.
-fn digest(t: &mut Table, bundle: Option<&Bundle>) -> Option<()> {
+pub(crate) fn digest(t: &mut Table, bundle: Option<&Bundle>) -> Option<()> {
     let mut hash = Sha256::new();
     if let Some(bundle) = bundle {
         bundle.digest(|bytes| hash.update(bytes));
@@ -127,20 +127,27 @@ fn pattern(t: &mut Table) -> Option<Arc<Application>> {
     let compute = t.or_in("compute", Span::ZERO, TIMES, doc);
     let doc = "Number of iterations, or of batches of a pipeline";
     let iterations: u32 = t.or_in("iterations", 1, 1..=1_000_000, doc);
-    let doc = "Algorithm of an all_reduce or all_to_all, as in \"ring\"; binomial is a tree";
+    let doc = "Algorithm of a collective operation, as in \"ring\"; binomial is a tree";
     let algorithm: Option<String> = t.optional("algorithm", "by size", doc);
     let grid: Option<Vec<u32>> = t.optional("grid", "a row", "Extents of a stencil");
     let (pattern, ranks, size) = (pattern?, ranks?, size?);
     let algorithm = match algorithm {
         None => None,
         Some(name) => {
-            let kind = if pattern == PatternName::AllToAll { Kind::Alltoall } else { Kind::Allreduce };
+            let kind = match pattern {
+                PatternName::AllToAll => Kind::Alltoall,
+                PatternName::AllGather => Kind::Allgather,
+                PatternName::ReduceScatter => Kind::ReduceScatter,
+                _ => Kind::Allreduce,
+            };
             Some(known_algorithm(t, "algorithm", kind, &name)?)
         }
     };
     let pattern = match pattern {
         PatternName::AllReduce => Pattern::AllReduce(algorithm),
         PatternName::AllToAll => Pattern::AllToAll(algorithm),
+        PatternName::AllGather => Pattern::AllGather(algorithm),
+        PatternName::ReduceScatter => Pattern::ReduceScatter(algorithm),
         PatternName::Pipeline => Pattern::Pipeline,
         PatternName::KMeans => Pattern::KMeans,
         PatternName::Stencil => Pattern::Stencil(grid.unwrap_or_else(|| vec![ranks])),

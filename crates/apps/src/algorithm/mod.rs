@@ -66,7 +66,7 @@ impl Part<'_> {
     }
 
     /// The rank `by` positions after this rank, modulo the size.
-    fn up(&self, by: u32) -> u32 {
+    pub(crate) fn up(&self, by: u32) -> u32 {
         (self.me + by) % self.size
     }
 
@@ -82,7 +82,7 @@ impl Part<'_> {
     }
 
     /// The block size of rank `of`: its own count, or else the common size.
-    fn block(&self, of: u32) -> u64 {
+    pub(crate) fn block(&self, of: u32) -> u64 {
         self.counts.get(of as usize).copied().unwrap_or(self.bytes)
     }
 }

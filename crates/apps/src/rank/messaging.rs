@@ -3,9 +3,18 @@
 use super::matching::Wanted;
 use super::{Early, Envelope, Message, NONE, Owner, Part, Rank, Request, World};
 use crate::replay::Outbox;
+use pauseframe_units::Time;
 
 impl Rank {
-    pub(super) fn send(&mut self, envelope: Envelope, to: u32, owner: Owner, world: World, out: &mut Outbox) {
+    pub(super) fn send(
+        &mut self,
+        envelope: Envelope,
+        to: u32,
+        owner: Owner,
+        now: Time,
+        world: World,
+        out: &mut Outbox,
+    ) {
         if to == self.id {
             self.own.push_back(envelope);
             self.complete.push_back((owner, true));
@@ -19,7 +28,7 @@ impl Rank {
             let sender = self.add_request(Request::Send { owner, to, bytes: header + envelope.bytes });
             (header, Part::Announce { envelope, sender })
         };
-        out.messages.push(Message { from: self.id, to, bytes, notify: None, part });
+        out.messages.push(Message { from: self.id, to, bytes, notify: None, left: now, part });
     }
 
     /// Sends a message without waiting for the receive; the send is complete when the last byte has left.
@@ -28,6 +37,7 @@ impl Rank {
         envelope: Envelope,
         to: u32,
         owner: Owner,
+        now: Time,
         world: World,
         out: &mut Outbox,
     ) {
@@ -39,7 +49,7 @@ impl Rank {
         let bytes = world.options.envelope + envelope.bytes;
         let sender = self.add_request(Request::Send { owner, to, bytes });
         let part = Part::Eager(envelope);
-        out.messages.push(Message { from: self.id, to, bytes, notify: Some(sender), part });
+        out.messages.push(Message { from: self.id, to, bytes, notify: Some(sender), left: now, part });
     }
 
     pub(super) fn receive(
@@ -48,6 +58,7 @@ impl Rank {
         limit: u64,
         step: u32,
         owner: Owner,
+        now: Time,
         world: World,
         out: &mut Outbox,
     ) {
@@ -56,38 +67,41 @@ impl Rank {
         let request = self.add_request(Request::Receive { owner, from, tag, limit, step });
         match early {
             None => self.matching.post(wanted, request),
-            Some(early) => self.accept(request, early, world, out),
+            Some(early) => self.accept(request, early, now, world, out),
         }
     }
 
     /// Handles the arrival of a message or its announcement: passes it to the matching receive, or stores it.
-    pub(super) fn arrive(&mut self, early: Early, world: World, out: &mut Outbox) {
+    pub(super) fn arrive(&mut self, early: Early, now: Time, world: World, out: &mut Outbox) {
         let Early { envelope: Envelope { context, tag, .. }, from, .. } = early;
         match self.matching.take_posted(context, from, tag) {
             None => self.matching.keep(context, from, tag, early),
-            Some(request) => self.accept(request, early, world, out),
+            Some(request) => self.accept(request, early, now, world, out),
         }
     }
 
     /// Matches a receive with its message: completes the receive, or requests the announced message from its
     /// sender.
-    fn accept(&mut self, request: u32, early: Early, world: World, out: &mut Outbox) {
+    fn accept(&mut self, request: u32, early: Early, now: Time, world: World, out: &mut Outbox) {
         self.check_size(request, early.envelope.bytes, world);
         match early.announced {
-            None => self.close(request),
+            None => {
+                self.left = early.left;
+                self.close(request);
+            }
             Some(sender) => {
                 let (to, bytes) = (early.from, world.options.envelope);
                 let part = Part::Clear { sender, receiver: request };
-                out.messages.push(Message { from: self.id, to, bytes, notify: None, part });
+                out.messages.push(Message { from: self.id, to, bytes, notify: None, left: now, part });
             }
         }
     }
 
     /// Sends the data of a request after the receiver reported that it is ready.
-    pub(super) fn transfer(&mut self, sender: u32, receiver: u32, out: &mut Outbox) {
+    pub(super) fn transfer(&mut self, sender: u32, receiver: u32, now: Time, out: &mut Outbox) {
         if let Request::Send { to, bytes, .. } = self.requests[sender as usize] {
             let part = Part::Data { receiver };
-            out.messages.push(Message { from: self.id, to, bytes, notify: Some(sender), part });
+            out.messages.push(Message { from: self.id, to, bytes, notify: Some(sender), left: now, part });
         }
     }
 

@@ -10,6 +10,7 @@
 //! nothing: a message of any size leaves at once. Messages of a rank to itself take no time.
 
 mod cursor;
+mod lanes;
 mod matching;
 mod messaging;
 mod run;
@@ -21,8 +22,10 @@ pub use timeline::{Activity, Ongoing, Stretch, Totals};
 
 use crate::algorithm::{Algorithm, Round};
 use crate::application::{Application, Op, Program, Slot};
+use crate::nccl::Layout;
 use crate::replay::{Fault, Options, Outbox};
 use cursor::{ByDependence, InTurn};
+use lanes::{EarlySlice, LaneRun, Waiting};
 use matching::{Matching, Wanted};
 use pauseframe_units::Time;
 use std::collections::VecDeque;
@@ -39,6 +42,8 @@ pub struct Message {
     pub bytes: u64,
     /// The request of the sender that is complete when this message has been sent.
     pub notify: Option<u32>,
+    /// When the rank sent it.
+    pub(crate) left: Time,
     pub(crate) part: Part,
 }
 
@@ -53,6 +58,33 @@ pub(crate) enum Part {
     Clear { sender: u32, receiver: u32 },
     /// The data of an announced message.
     Data { receiver: u32 },
+    /// A slice of a collective operation of NCCL.
+    Slice(Slice),
+}
+
+/// The place of a slice in its operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Slice {
+    pub(crate) comm: u32,
+    /// Number of the operation on its communicator.
+    pub(crate) number: i32,
+    /// Connection between both ranks.
+    pub(crate) lane: u16,
+    /// The last one on its connection.
+    pub(crate) is_last: bool,
+    /// The sender's and the receiver's number of the connection.
+    pub(crate) out: u32,
+    pub(crate) slot: u32,
+}
+
+impl Message {
+    /// The connection between both ranks that carries the message.
+    pub(crate) fn lane(&self) -> u16 {
+        match self.part {
+            Part::Slice(slice) => slice.lane,
+            _ => 0,
+        }
+    }
 }
 
 /// The properties of a message that matching compares.
@@ -90,6 +122,8 @@ struct Early {
     from: u32,
     /// The sender's request, if the message is announced.
     announced: Option<u32>,
+    /// When it left.
+    left: Time,
 }
 
 /// A collective operation in progress.
@@ -122,6 +156,8 @@ pub(crate) fn context(comm: u32, collective: bool) -> u32 {
 pub(crate) struct World<'a> {
     pub(crate) application: &'a Application,
     pub(crate) options: &'a Options,
+    /// By communicator, if collectives are NCCL's.
+    pub(crate) layouts: &'a [Layout],
 }
 
 #[derive(Debug)]
@@ -132,6 +168,12 @@ pub(crate) struct Rank {
     free: u32,
     matching: Matching<Early>,
     runs: Vec<Option<Run>>,
+    /// Operations of NCCL in progress: one for each communicator, which has a stream.
+    lane_runs: Vec<LaneRun>,
+    /// Operations that wait for their stream, in order.
+    waiting: VecDeque<Waiting>,
+    /// Slices of operations that this rank has not begun.
+    early_slices: Vec<EarlySlice>,
     /// For each communicator, the number of collective operations begun.
     numbers: Vec<i32>,
     /// Completed requests whose owner has not been notified yet.
@@ -141,6 +183,10 @@ pub(crate) struct Rank {
     round: Round,
     pub(crate) timeline: Timeline,
     pub(crate) finished: Option<Time>,
+    /// When each iteration ended.
+    pub(crate) iterations: Vec<Time>,
+    /// When the message left that a receive took last.
+    left: Time,
     pub(crate) faults: Vec<Fault>,
     computing: bool,
 }
@@ -161,12 +207,17 @@ impl Rank {
             free: NONE,
             matching: Matching::default(),
             runs: Vec::new(),
+            lane_runs: Vec::new(),
+            waiting: VecDeque::new(),
+            early_slices: Vec::new(),
             numbers: vec![0; application.comms.len()],
             complete: VecDeque::new(),
             own: VecDeque::new(),
             round: Round::default(),
             timeline: Timeline::new(record),
             finished: None,
+            iterations: Vec::new(),
+            left: Time::ZERO,
             faults: Vec::new(),
             computing: false,
         }
@@ -190,13 +241,17 @@ impl Rank {
     pub(crate) fn on_message(&mut self, message: &Message, now: Time, world: World, out: &mut Outbox) {
         match message.part {
             Part::Eager(envelope) => {
-                self.arrive(Early { envelope, from: message.from, announced: None }, world, out);
+                let early = Early { envelope, from: message.from, announced: None, left: message.left };
+                self.arrive(early, now, world, out);
             }
             Part::Announce { envelope, sender } => {
-                self.arrive(Early { envelope, from: message.from, announced: Some(sender) }, world, out);
+                let announced = Some(sender);
+                let early = Early { envelope, from: message.from, announced, left: message.left };
+                self.arrive(early, now, world, out);
             }
-            Part::Clear { sender, receiver } => self.transfer(sender, receiver, out),
+            Part::Clear { sender, receiver } => self.transfer(sender, receiver, now, out),
             Part::Data { receiver } => self.close(receiver),
+            Part::Slice(slice) => self.on_slice(message.from, slice, now, world, out),
         }
         self.drive(now, world, out);
     }
@@ -211,9 +266,9 @@ impl Rank {
     pub(crate) fn drive(&mut self, now: Time, world: World, out: &mut Outbox) {
         loop {
             if let Some((owner, send)) = self.complete.pop_front() {
-                self.tell(owner, send, world, out);
+                self.tell(owner, send, now, world, out);
             } else if let Some(envelope) = self.own.pop_front() {
-                self.arrive(Early { envelope, from: self.id, announced: None }, world, out);
+                self.arrive(Early { envelope, from: self.id, announced: None, left: now }, now, world, out);
             } else if !self.advance(now, world, out) {
                 break;
             }
@@ -253,27 +308,30 @@ impl Rank {
                     cursor.begin(step, false);
                 }
                 self.computing = !free;
-                self.timeline.change(Some((Activity::Compute, step)), now);
+                let left = self.left;
+                let cause = |step| program.group(step).map(|group| (group, left));
+                self.timeline.change(Some((Activity::Compute, step)), now, cause);
                 out.timer(self.id, now.saturating_add(span), step);
             }
             Op::Send { to, tag, comm, request, bytes } => {
                 let owner = self.begin(step, request, true, free, program);
                 let envelope = Envelope { context: context(comm, false), tag, bytes };
                 if program.order.as_ref().is_some_and(|order| order.asynchronous_sends) {
-                    self.send_asynchronously(envelope, to, owner, world, out);
+                    self.send_asynchronously(envelope, to, owner, now, world, out);
                 } else {
-                    self.send(envelope, to, owner, world, out);
+                    self.send(envelope, to, owner, now, world, out);
                 }
             }
             Op::Receive { from, tag, comm, request, limit } => {
                 let owner = self.begin(step, request, false, free, program);
                 let wanted = Wanted { from, tag, context: context(comm, false) };
-                self.receive(wanted, limit, step, owner, world, out);
+                self.receive(wanted, limit, step, owner, now, world, out);
             }
             Op::Collective { call, request } => {
                 let owner = self.begin(step, request, false, free, program);
-                self.start_run(call, step, owner, world, out);
+                self.start_run(call, step, owner, now, world, out);
             }
+            Op::Mark => self.iterations.push(now),
             Op::Wait(slot) => self.wait(&[slot], step, program),
             Op::WaitAll { first, count } => self.wait(program.waited(first, count), step, program),
         }
@@ -314,7 +372,7 @@ impl Rank {
     }
 
     /// Notifies the owner of a completed request.
-    fn tell(&mut self, owner: Owner, send: bool, world: World, out: &mut Outbox) {
+    fn tell(&mut self, owner: Owner, send: bool, now: Time, world: World, out: &mut Outbox) {
         match (owner, &mut self.cursor) {
             (Owner::Block, Cursor::InTurn(cursor)) => cursor.unblock(send),
             (Owner::Slot(slot), Cursor::InTurn(cursor)) => cursor.complete(slot),
@@ -323,7 +381,7 @@ impl Rank {
                 if let Some(run) = self.runs[run as usize].as_mut() {
                     run.open -= 1;
                 }
-                self.continue_run(run, world, out);
+                self.continue_run(run, now, world, out);
             }
             _ => unreachable!("owners are made by the cursor that they are told to"),
         }

@@ -29,7 +29,8 @@ impl Rank {
                 Some((if sends { Activity::Sending } else { Activity::Waiting }, step))
             }
         };
-        self.timeline.change(activity, now);
+        let left = self.left;
+        self.timeline.change(activity, now, |step| program.group(step).map(|group| (group, left)));
         if activity.is_none() && self.finished.is_none() {
             self.finished = Some(now);
         }
@@ -42,7 +43,8 @@ impl Rank {
             | Request::Receive { owner: Owner::Step(step), .. } => Some(*step),
             _ => None,
         });
-        steps.chain(self.runs.iter().flatten().map(|run| run.step))
+        let lanes = self.lane_runs.iter().map(|run| run.of.step);
+        steps.chain(self.runs.iter().flatten().map(|run| run.step)).chain(lanes)
     }
 
     /// Describes the first message that arrived and was not received, if there is one.
@@ -67,6 +69,11 @@ impl Rank {
         let program = &world.application.programs[self.id as usize];
         let mut told: Vec<(u32, String)> =
             self.requests.iter().filter_map(|request| self.describe(request, world)).collect();
+        told.extend(self.lane_runs.iter().map(|run| {
+            let call = &program.calls[run.of.call as usize];
+            let name = format!("{} {} on communicator {}", call.kind, run.of.number, call.comm);
+            (run.of.step, format!("waits in {name} for data on {} connections", run.open))
+        }));
         let open = told.len();
         let step = match &self.cursor {
             Cursor::InTurn(cursor) => cursor.at.saturating_sub(1) as u32,

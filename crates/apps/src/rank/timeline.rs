@@ -1,5 +1,6 @@
 //! Records the activities of a rank over time.
 
+use crate::training::Group;
 use pauseframe_units::{Span, Time};
 
 /// The activity of a rank at one time.
@@ -65,9 +66,25 @@ pub struct Totals {
     pub waiting: Span,
     /// Time spent waiting until the rank's own messages were sent.
     pub sending: Span,
+    /// Of the waiting time of a training step: for communication of each group ([`Group::exposed`]).
+    pub exposed: [Span; Group::EXPOSED],
+    /// Of the waiting time of a training step: for messages between stages that have not left yet.
+    pub bubble: Span,
 }
 
+/// What a rank waited for: the group, and when the message left that ended the wait.
+pub(crate) type Cause = (Group, Time);
+
 impl Totals {
+    /// Divides waiting time of a training step.
+    fn add_cause(&mut self, stretch: Stretch, (group, left): Cause) {
+        let spent = stretch.end - stretch.start;
+        let late =
+            if group == Group::Pp { left.saturating_since(stretch.start).min(spent) } else { Span::ZERO };
+        self.bubble += late;
+        self.exposed[group.exposed()] += spent - late;
+    }
+
     /// Adds a period to the totals.
     pub fn add(&mut self, stretch: Stretch) {
         let spent = stretch.end - stretch.start;
@@ -92,14 +109,23 @@ impl Timeline {
         Timeline { stretches: record.then(Vec::new), ..Timeline::default() }
     }
 
-    /// Changes the rank's activity at `now` because of `step`; `None` ends the activity.
-    pub(crate) fn change(&mut self, activity: Option<(Activity, u32)>, now: Time) {
+    /// Changes the rank's activity at `now` because of `step`; `None` ends the activity. `cause` tells what a step
+    /// waited for.
+    pub(crate) fn change(
+        &mut self,
+        activity: Option<(Activity, u32)>,
+        now: Time,
+        cause: impl FnOnce(u32) -> Option<Cause>,
+    ) {
         if activity == self.now.map(|now| (now.activity, now.step)) {
             return;
         }
         if let Some(before) = self.now.filter(|before| before.start < now) {
             let stretch = before.until(now);
             self.totals.add(stretch);
+            if stretch.activity == Activity::Waiting {
+                cause(stretch.step).into_iter().for_each(|cause| self.totals.add_cause(stretch, cause));
+            }
             if let Some(stretches) = &mut self.stretches {
                 stretches.push(stretch);
             }

@@ -57,6 +57,15 @@ impl Bundle {
         parse(&self.name, &self.sources, format, options)
     }
 
+    /// Name and text of the file, if the bundle has one file.
+    ///
+    /// # Errors
+    /// If it has several, or is not text.
+    pub fn single(&self) -> Result<(&str, &str), ReadError> {
+        let source = super::one(&self.sources)?;
+        Ok((short(&source.name), super::text::text(source)?))
+    }
+
     /// Calls `take` with names and contents of all files, piece by piece, to compute a digest.
     pub fn digest(&self, mut take: impl FnMut(&[u8])) {
         for source in &self.sources {

@@ -3,9 +3,10 @@
 mod bundle;
 mod chakra;
 mod goal;
+mod goal_binary;
 mod npb;
 mod simgrid;
-mod text;
+pub(crate) mod text;
 
 pub use bundle::Bundle;
 pub use text::ReadError;
@@ -25,7 +26,7 @@ pub enum Format {
     Pmpi,
     /// `SimGrid`'s time-independent traces: one text file, or one file per rank.
     SimGrid,
-    /// Textual GOAL (group operation assembly language) of `LogGOPSim` and ATLAHS.
+    /// GOAL (group operation assembly language) of `LogGOPSim` and ATLAHS, text or binary.
     Goal,
     /// Chakra execution traces: one protobuf file per rank.
     Chakra,
@@ -98,6 +99,7 @@ fn parse(
     }
     let read = match format {
         Format::Pmpi => npb::read(one(sources)?),
+        Format::Goal if goal_binary::recognise(&first.bytes) => goal_binary::read(one(sources)?),
         Format::Goal => goal::read(one(sources)?),
         Format::SimGrid => simgrid::read(sources, options),
         Format::Chakra => chakra::read(sources),
@@ -186,6 +188,9 @@ fn unpack_zstd(packed: &[u8]) -> io::Result<Vec<u8>> {
 
 /// Recognises the format of a file by its first bytes.
 fn recognise(source: &Source) -> Option<Format> {
+    if goal_binary::recognise(&source.bytes) {
+        return Some(Format::Goal);
+    }
     if chakra::recognise(&source.bytes) {
         return Some(Format::Chakra);
     }

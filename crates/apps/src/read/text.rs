@@ -52,44 +52,44 @@ pub(super) fn with_hint(source: &Source, mut error: ReadError) -> ReadError {
 }
 
 /// One line, which is read word by word.
-pub(super) struct Line<'a> {
-    pub(super) file: &'a str,
-    pub(super) number: u32,
+pub(crate) struct Line<'a> {
+    pub(crate) file: &'a str,
+    pub(crate) number: u32,
     words: SplitAsciiWhitespace<'a>,
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn new(file: &'a str, number: u32, text: &'a str) -> Line<'a> {
+    pub(crate) fn new(file: &'a str, number: u32, text: &'a str) -> Line<'a> {
         Line { file, number, words: text.split_ascii_whitespace() }
     }
 
-    pub(super) fn error(&self, reason: impl Into<String>) -> ReadError {
+    pub(crate) fn error(&self, reason: impl Into<String>) -> ReadError {
         ReadError { file: self.file.to_owned(), line: self.number, reason: reason.into() }
     }
 
     /// The next word, if there is one.
-    pub(super) fn next(&mut self) -> Option<&'a str> {
+    pub(crate) fn next(&mut self) -> Option<&'a str> {
         self.words.next()
     }
 
     /// The next word; `what` describes the expected word in the error message.
-    pub(super) fn word(&mut self, what: &str) -> Result<&'a str, ReadError> {
+    pub(crate) fn word(&mut self, what: &str) -> Result<&'a str, ReadError> {
         self.words.next().ok_or_else(|| self.error(format!("ends before {what}")))
     }
 
     /// Reads a number.
-    pub(super) fn number<T: FromStr>(&mut self, what: &str) -> Result<T, ReadError> {
+    pub(crate) fn number<T: FromStr>(&mut self, what: &str) -> Result<T, ReadError> {
         let word = self.word(what)?;
         self.parse(word, what)
     }
 
     /// Reads a number, if the line has another word.
-    pub(super) fn optional<T: FromStr>(&mut self, what: &str) -> Result<Option<T>, ReadError> {
+    pub(crate) fn optional<T: FromStr>(&mut self, what: &str) -> Result<Option<T>, ReadError> {
         self.words.next().map(|word| self.parse(word, what)).transpose()
     }
 
     /// Reads a number or `any`.
-    pub(super) fn number_or_any<T: FromStr>(&mut self, what: &str) -> Result<Option<T>, ReadError> {
+    pub(crate) fn number_or_any<T: FromStr>(&mut self, what: &str) -> Result<Option<T>, ReadError> {
         match self.word(what)? {
             "any" => Ok(None),
             word => self.parse(word, what).map(Some),
@@ -97,13 +97,13 @@ impl<'a> Line<'a> {
     }
 
     /// Reads a tag; negative tags are invalid (MPI 4.0 §3.2.3).
-    pub(super) fn tag(&mut self) -> Result<i32, ReadError> {
+    pub(crate) fn tag(&mut self) -> Result<i32, ReadError> {
         let word = self.word("a tag")?;
         self.parse_tag(word)
     }
 
     /// Reads a tag or `any`.
-    pub(super) fn tag_or_any(&mut self) -> Result<Option<i32>, ReadError> {
+    pub(crate) fn tag_or_any(&mut self) -> Result<Option<i32>, ReadError> {
         match self.word("a tag")? {
             "any" => Ok(None),
             word => self.parse_tag(word).map(Some),
@@ -116,7 +116,7 @@ impl<'a> Line<'a> {
     }
 
     /// Reads the number of ranks of a trace.
-    pub(super) fn ranks(&mut self) -> Result<usize, ReadError> {
+    pub(crate) fn ranks(&mut self) -> Result<usize, ReadError> {
         let ranks = self.number("the number of ranks")?;
         if ranks > RANKS_MAX {
             return Err(self.error(format!("tells of {ranks} ranks; at most {RANKS_MAX}")));
@@ -124,12 +124,12 @@ impl<'a> Line<'a> {
         Ok(ranks)
     }
 
-    pub(super) fn parse<T: FromStr>(&self, word: &str, what: &str) -> Result<T, ReadError> {
+    pub(crate) fn parse<T: FromStr>(&self, word: &str, what: &str) -> Result<T, ReadError> {
         word.parse().map_err(|_| self.error(format!("{what} cannot be '{word}'")))
     }
 
     /// Checks that the line has no further word.
-    pub(super) fn end(&mut self) -> Result<(), ReadError> {
+    pub(crate) fn end(&mut self) -> Result<(), ReadError> {
         match self.words.next() {
             Some(word) => Err(self.error(format!("has '{word}' where it should end"))),
             None => Ok(()),
@@ -137,7 +137,7 @@ impl<'a> Line<'a> {
     }
 
     /// The error for an unknown word.
-    pub(super) fn unknown(&self, what: &str, word: &str, known: &[&str]) -> ReadError {
+    pub(crate) fn unknown(&self, what: &str, word: &str, known: &[&str]) -> ReadError {
         let nearest = known
             .iter()
             .max_by(|a, b| strsim::jaro_winkler(a, word).total_cmp(&strsim::jaro_winkler(b, word)));

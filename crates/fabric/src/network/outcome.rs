@@ -147,7 +147,8 @@ impl Network {
         usize::from(self.traffic.flow_records().flow_record(flow).spec.transport)
     }
 
-    /// The ports that the data of a flow cross by current routes; `None` if each packet picks its path.
+    /// The ports that the data of a flow cross by current routes; `None` if each packet picks its path. A flow on scale-up
+    /// links crosses none.
     pub fn path_of_flow(&self, flow: u32) -> Option<Vec<PortId>> {
         self.traffic.path_of_flow(flow)
     }

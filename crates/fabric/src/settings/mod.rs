@@ -7,6 +7,7 @@ mod nic;
 mod pause;
 mod pfc;
 mod qcn;
+mod scale_up;
 mod scheduler;
 mod vlan;
 mod watchdog;
@@ -22,6 +23,7 @@ pub use pause::PauseStorm;
 pub use pfc::{HeadroomPoolSettings, ObeyedPausePriorities, PauseRule, PfcPorts, PfcSettings};
 pub(crate) use qcn::MAX_QUANTIZED_FEEDBACK;
 pub use qcn::QcnSettings;
+pub use scale_up::ScaleUpSettings;
 pub use scheduler::{Ets, EtsGroup, Scheduler, StrictPriorityScheduler};
 pub use vlan::{VlanChoice, VlanRoutes};
 pub use watchdog::{PfcWatchdogSettings, WatchdogAction};
@@ -94,6 +96,8 @@ pub struct Settings {
     pub refusing: Vec<NodeId>,
     /// Hosts that never answer.
     pub silent: Vec<NodeId>,
+    /// Links between the hosts of a server, beside the network.
+    pub scale_up: Option<Arc<ScaleUpSettings>>,
     /// The transports that flows name by index.
     pub transports: Vec<TransportSettings>,
 }

@@ -46,6 +46,10 @@ impl Traffic {
     pub(super) fn stop_flow(&mut self, flow: u32, now: Time) {
         let record = self.records.flow_record(flow);
         if record.status == FlowStatus::Running {
+            if self.is_within_server(flow) {
+                self.stop_flow_within_server(flow, now);
+                return;
+            }
             self.end_flow(flow, FlowStatus::Stopped, now);
             self.close_connection(flow, EndpointOrder::Stop, now);
             self.schedule_next_workload_start(record.spec.workload, now);

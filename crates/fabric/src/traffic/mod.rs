@@ -9,6 +9,8 @@ mod jobs;
 mod opening;
 mod reports;
 mod routes;
+mod scale_up;
+mod within_servers;
 
 use crate::flow::{FlowSpec, FlowStatus, QueryRecord, Workload};
 use crate::host_ports::HostPorts;
@@ -29,6 +31,7 @@ use reports::EndpointReportDelayLine;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
+use within_servers::TrafficWithinServers;
 
 /// An open connection or datagram flow.
 #[derive(Debug)]
@@ -85,6 +88,8 @@ pub(crate) struct Traffic {
     /// The ports of hosts, if some have several.
     host_ports: Option<HostPorts>,
     hash: PathHash,
+    /// What goes over scale-up links, if servers have these.
+    within_servers: Option<Box<TrafficWithinServers>>,
     pub(crate) rows: TrafficPathTable,
     active: u64,
     finished: u64,
@@ -124,6 +129,7 @@ impl Traffic {
             jobs: BTreeMap::new(),
             vlans: VlanPicker::from_plan(plan),
             host_ports: HostPorts::new(&plan.topology, plan.settings.host_ports, plan.settings.seed),
+            within_servers: TrafficWithinServers::from_settings(&plan.settings),
             hash: PathHash::new(&plan.topology, routes, plan.settings.path_hash.clone(), plan.settings.seed),
             rows,
             active: 0,
@@ -148,7 +154,8 @@ impl Traffic {
     pub(crate) fn next_traffic_time(&self) -> Option<Time> {
         let stop = self.stops.peek().map(|Reverse((time, _))| *time);
         let due = self.due.peek().map(|Reverse((time, _))| *time);
-        [self.answered.next_report_time(), self.other.next_report_time(), stop, due]
+        let within = self.within_servers.as_ref().and_then(|within| within.next_time());
+        [self.answered.next_report_time(), self.other.next_report_time(), stop, due, within]
             .into_iter()
             .flatten()
             .min()
@@ -220,6 +227,9 @@ impl Traffic {
     pub(crate) fn run_traffic_actions_until(&mut self, end: Time) {
         while let Some(now) = self.next_traffic_time().filter(|time| *time < end && self.over.is_none()) {
             self.run_traffic_at(now);
+            if let Some(within) = &mut self.within_servers {
+                within.settle();
+            }
             self.finish_run_if_idle(now);
         }
     }
@@ -235,6 +245,8 @@ impl Traffic {
         } else if self.stops.peek().is_some_and(|Reverse((time, _))| *time == now) {
             let Some(Reverse((_, flow))) = self.stops.pop() else { return };
             self.stop_flow(flow, now);
+        } else if self.within_servers.as_ref().is_some_and(|within| within.next_time() == Some(now)) {
+            self.act_within_servers(now);
         } else if let Some(Reverse((_, workload))) = self.due.pop() {
             self.start_due_flows_of_workload(workload as u16, now);
         }
@@ -306,11 +318,14 @@ impl Traffic {
             return;
         }
         let own = (workload, 0)..=(workload, u32::MAX);
-        let openers: Vec<u32> = self.kept.range(own).map(|(_, opener)| *opener).collect();
-        for opener in openers {
-            self.stop_keeping_connection(opener);
+        let kept: Vec<((u16, u32), u32)> =
+            self.kept.range(own).map(|(number, opener)| (*number, *opener)).collect();
+        for (number, opener) in kept {
+            self.kept.remove(&number);
             self.end_flow(opener, FlowStatus::Finished, now);
-            self.close_connection(opener, EndpointOrder::Close, now);
+            if !self.is_within_server(opener) {
+                self.close_connection(opener, EndpointOrder::Close, now);
+            }
         }
     }
 
@@ -431,6 +446,7 @@ impl Traffic {
 
     /// The records, with running flows in their state at `now`.
     pub(crate) fn flow_records_at(&mut self, now: Time) -> &FlowRecords {
+        self.count_bytes_under_way_within_servers(now);
         self.records.set_end_of_running_flows(now);
         &self.records
     }

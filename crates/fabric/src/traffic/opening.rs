@@ -21,6 +21,10 @@ impl Traffic {
     pub(super) fn open_flow(&mut self, mut spec: FlowSpec, now: Time) {
         // The flow reacts to a report that the application has just received.
         spec.start = spec.start.max(now);
+        if self.goes_within_server(&spec) {
+            self.open_flow_within_server(&spec, now);
+            return;
+        }
         let flow = self.records.len() as u32;
         let kept = spec.kept.and_then(|kept| self.kept.get(&(spec.workload, kept.number)).copied());
         let ports = self.ports_of_flow(&spec, flow, kept);
@@ -168,6 +172,9 @@ impl Traffic {
     }
 
     pub(super) fn send_workload_message(&mut self, workload: u16, message: &ApplicationMessage, now: Time) {
+        if self.sent_within_server(workload, message, now) {
+            return;
+        }
         let ApplicationMessage { connection, from, bytes, token, .. } = *message;
         let opener = self.kept.get(&(workload, connection)).copied();
         let flow = opener.unwrap_or_else(|| self.open_message_connection(workload, message, now));

@@ -73,6 +73,9 @@ impl Traffic {
 
     /// The ports that the data of a flow cross; `None` if switches look up next hops, or ports of hosts are no longer known.
     pub(crate) fn path_of_flow(&self, flow: u32) -> Option<Vec<PortId>> {
+        if self.is_within_server(flow) {
+            return Some(Vec::new());
+        }
         let ports = match (&self.host_ports, self.open.get(&flow)) {
             (_, Some(open)) => open.ports[0],
             (None, None) => hosts_of_side(&self.records.flow_record(flow).spec, 0),

@@ -132,6 +132,7 @@ pub(crate) fn settings(config: TcpConfig) -> Settings {
         vlans: None,
         refusing: Vec::new(),
         silent: Vec::new(),
+        scale_up: None,
         transports: vec![TransportSettings::of_tcp(Arc::new(config), priority(0))],
     }
 }

@@ -29,6 +29,7 @@ mod properties;
 mod qcn;
 mod rdma;
 mod reach;
+mod scale_up;
 mod ticks;
 mod vlans;
 mod wire_jitter;

@@ -255,6 +255,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         vlans: None,
         refusing: Vec::new(),
         silent: Vec::new(),
+        scale_up: None,
         transports,
     }
 }

@@ -13,7 +13,7 @@ pub(crate) use transports::all_transports;
 use crate::jobs::Jobs;
 use crate::resolve::Resolved;
 use crate::run::RunOptions;
-use crate::spec::{Scenario, WorkloadKind, WorkloadSpec};
+use crate::spec::{Scenario, WorkloadSpec};
 use pauseframe_fabric::{IdealFctCalculator, Network, Settings};
 use pauseframe_results::RunError;
 use pauseframe_routing::NextHops;
@@ -79,10 +79,7 @@ impl Parts {
 
     /// An idle network in which only the workload `only` is active; the others keep their indices but start no flow.
     fn idle_network(&self, scenario: &Scenario, only: Option<usize>) -> Result<Network, String> {
-        let applications = scenario.workload.iter().map(|workload| match &workload.kind {
-            WorkloadKind::Application(spec) => Some(spec),
-            _ => None,
-        });
+        let applications = scenario.workload.iter().map(|workload| workload.kind.application());
         let placed = workload::application::place(applications, &self.topology, scenario.seed);
         let placed =
             placed.map_err(|(index, reason)| format!("{}: {reason}", scenario.workload[index].name))?;
@@ -93,6 +90,7 @@ impl Parts {
             seed: scenario.seed,
             ideal_of_query: Arc::new(move |flows| ideal.ideal_query_completion_time(flows)),
             query_numbers: QueryNumbers::default(),
+            scale_up: self.settings.scale_up.clone(),
             queue_pairs: self
                 .settings
                 .transports

@@ -58,6 +58,7 @@ pub(crate) fn settings(
         vlans: vlan_routes(scenario, topology).map(Arc::new),
         refusing: nodes(&host.refusing),
         silent: nodes(&host.silent),
+        scale_up: scenario.topology.scale_up.as_ref().map(|spec| Arc::new(spec.settings(topology))),
         transports,
     }
 }

@@ -2,7 +2,7 @@
 //! causes an error; a key that changes only times or records causes a warning.
 
 use crate::resolve::{Entry, Origin, Resolved, options};
-use crate::spec::{Scenario, WorkloadKind, WorkloadSpec};
+use crate::spec::{Scenario, WorkloadSpec};
 use pauseframe_results::RunError;
 use pauseframe_topology::Topology;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// # Errors
 /// If the scenario sets keys that decide which flows finish and that the flow level does not implement.
 pub(super) fn refuse(scenario: &Scenario, topology: &Topology) -> Result<(), RunError> {
-    let is_application = |workload: &&WorkloadSpec| matches!(workload.kind, WorkloadKind::Application(_));
+    let is_application = |workload: &&WorkloadSpec| workload.kind.application().is_some();
     if let Some(workload) = scenario.workload.iter().find(is_application) {
         let message = format!("workload {} is an application: use pauseframe run", workload.name);
         return Err(RunError::Build(message));
@@ -30,7 +30,7 @@ pub(super) fn refuse(scenario: &Scenario, topology: &Topology) -> Result<(), Run
         return Ok(());
     }
     let message = format!(
-        "{} cannot be followed at flow level, where nothing fails and nobody refuses: remove it, or use pauseframe run",
+        "{} cannot be followed at flow level, where nothing fails, nobody refuses and all flows cross the network: remove it, or use pauseframe run",
         keys.join(", ")
     );
     Err(RunError::Build(message))
@@ -42,6 +42,7 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
         ("failure", !scenario.failure.is_empty()),
         ("corruption", !scenario.corruption.is_empty()),
         ("the error rates of topology.path", scenario.topology.kind.labels().frame_errors().next().is_some()),
+        ("topology.scale_up", scenario.topology.scale_up.is_some()),
         ("pause_storm", !scenario.pause_storm.is_empty()),
         ("host.refusing", !host.refusing.is_empty()),
         ("host.silent", !host.silent.is_empty()),

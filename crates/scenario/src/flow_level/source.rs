@@ -244,6 +244,7 @@ impl<'a> Workloads<'a> {
         let ideal_of_query = Arc::new(|_: &[FlowSpec]| Span::ZERO);
         let query_numbers = QueryNumbers::default();
         let context = WorkloadContext {
+            scale_up: None,
             topology,
             seed: scenario.seed,
             ideal_of_query,

@@ -12,8 +12,8 @@ use crate::spec::Scenario;
 use pauseframe_fabric::FlowRecords;
 use pauseframe_results::jobs as tables_of_jobs;
 use pauseframe_results::{
-    FlowTable, Manifest, Names, ResultsFolder, RunError, RunFacts, RunStatus, Summary, kernel, lossless,
-    states, tables,
+    FlowTable, Manifest, Names, ResultsFolder, RunError, RunFacts, RunStatus, Summary, collectives, kernel,
+    lossless, states, tables,
 };
 use pauseframe_schema::value::Choice;
 use pauseframe_units::Time;
@@ -138,6 +138,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
         states,
         deadlocks,
         jobs: tables_of_jobs::jobs(&jobs, &names).batch(),
+        collectives: collectives::collectives(&jobs, &names).batch(),
         ranks: tables_of_jobs::ranks(&jobs, &names).batch(),
         timeline,
         kernel_sockets: kernel::sockets(&of_kernel.sockets, &names).batch(),
@@ -161,6 +162,7 @@ fn write(
         ("states.parquet", &results.states, record.states.is_some()),
         ("deadlocks.parquet", &results.deadlocks, true),
         ("jobs.parquet", &results.jobs, true),
+        ("collectives.parquet", &results.collectives, results.collectives.num_rows() > 0),
         ("ranks.parquet", &results.ranks, true),
         ("timeline.parquet", &results.timeline, results.timeline.num_rows() > 0),
         ("kernel_sockets.parquet", &results.kernel_sockets, record.kernel.is_some()),

@@ -180,6 +180,9 @@ fn is_backlogged(scenario: &Scenario, ideal: &IdealFctCalculator, record: &FlowR
     let workload = &scenario.workload[usize::from(record.spec.workload)];
     let is_open = matches!(record.status, FlowStatus::Running | FlowStatus::Stopped);
     let is_datagrams = matches!(workload.kind, WorkloadKind::Udp(_));
+    if ideal.is_within_server(&record.spec) {
+        return false;
+    }
     if !is_open || is_datagrams || record.spec.reply > 0 || record.spec.kept.is_some() {
         return false;
     }

@@ -4,7 +4,8 @@
 use crate::spec::transport::{CNP_DSCP, CNP_PRIORITY, cnp_limit};
 use crate::spec::{
     BufferPolicy, ClassSettings, HostSpec, HostStack, NicQueue, PfcSettings, QcnSettings, RdmaSpec,
-    RoutingSpec, SharedBuffer, Stop, SwitchSpec, TransportSpec, UdpSpec, WireOverhead, WorkloadKind,
+    RoutingSpec, SharedBuffer, Stop, SwitchSpec, TopologySpec, TransportSpec, UdpSpec, WireOverhead,
+    WorkloadKind,
 };
 use pauseframe_fabric::all_ports_of_topology;
 use pauseframe_rdma::cc::ControlName;
@@ -54,6 +55,27 @@ pub(crate) fn host_names(ledger: &mut Ledger, host: &HostSpec, hosts: Option<&Ho
     }
 }
 
+/// Checks that scale-up links join whole servers, and that no host has what only the network knows.
+pub(crate) fn scale_up(
+    ledger: &mut Ledger,
+    topology: Option<&TopologySpec>,
+    graph: &Topology,
+    host: &HostSpec,
+) {
+    let Some(scale_up) = topology.and_then(|topology| topology.scale_up.as_ref()) else { return };
+    scale_up.check(ledger, graph);
+    let refused = [
+        ("host.stack", host.stack == HostStack::Kernel),
+        ("host.refusing", !host.refusing.is_empty()),
+        ("host.silent", !host.silent.is_empty()),
+        ("host.slow_receivers", !host.slow_receivers.is_empty()),
+    ];
+    for (path, _) in refused.iter().filter(|(_, is_given)| *is_given) {
+        let message = "acts on what comes over the network, and topology.scale_up goes past it";
+        ledger.problem(path, message, "remove one of the two");
+    }
+}
+
 /// Checks that the scenario has workloads, and that each workload has a unique name. Hosts with a kernel may run programs alone.
 pub(crate) fn workloads(ledger: &mut Ledger, workloads: &[Partial], host: &HostSpec) {
     if workloads.is_empty() && host.stack == HostStack::Simulated && !ledger.failed("workload") {
@@ -70,10 +92,7 @@ pub(crate) fn workloads(ledger: &mut Ledger, workloads: &[Partial], host: &HostS
 
 /// Checks that the hosts of `topology` have enough places for the ranks of all applications together.
 pub(crate) fn places(ledger: &mut Ledger, topology: &Topology, workloads: &[Partial], seed: u64) {
-    let applications = workloads.iter().map(|workload| match &workload.kind {
-        Some(WorkloadKind::Application(spec)) => Some(spec),
-        _ => None,
-    });
+    let applications = workloads.iter().map(|workload| workload.kind.as_ref()?.application());
     if let Err((index, reason)) = application::place(applications, topology, seed) {
         let hint = "give it fewer ranks, or several on a host (ranks_per_host), or the fabric more hosts";
         ledger.problem(&format!("workload.{index}"), reason, hint);

@@ -117,6 +117,7 @@ impl Draft {
             faults::check_carried(ledger, &self.pause_storm, switch.pfc.as_ref(), carried.as_deref());
             checks::delays(ledger, stop, graph);
             checks::slow_receivers(ledger, host, graph);
+            checks::scale_up(ledger, self.topology.as_ref(), graph, host);
             checks::places(ledger, graph, workloads, self.seed);
             checks::markers(ledger, switch, graph);
         }
@@ -178,7 +179,7 @@ fn settle_transports(
     for transport in transports.iter_mut() {
         let runs_on_it = |workload: &&Partial| {
             workload.transport == transport.name
-                && matches!(workload.kind, Some(WorkloadKind::Application(_)))
+                && workload.kind.as_ref().is_some_and(|kind| kind.application().is_some())
         };
         if let Some(application) = workloads.iter().find(runs_on_it) {
             transports::settle_small_segments(ledger, transport, &application.name);

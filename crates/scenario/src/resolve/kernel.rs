@@ -114,7 +114,12 @@ fn check_kernel(ledger: &mut Ledger, draft: &Draft) {
     for (index, workload) in workloads.iter().enumerate() {
         if matches!(
             workload.kind,
-            Some(WorkloadKind::Udp(_) | WorkloadKind::Application(_) | WorkloadKind::Storage(_))
+            Some(
+                WorkloadKind::Udp(_)
+                    | WorkloadKind::Application(_)
+                    | WorkloadKind::Training(_)
+                    | WorkloadKind::Storage(_)
+            )
         ) {
             let message = "the agent in the kernel opens TCP connections for flows only";
             ledger.problem(

@@ -87,6 +87,8 @@ pub struct RunResults {
     pub deadlocks: RecordBatch,
     /// The `jobs` table.
     pub jobs: RecordBatch,
+    /// The `collectives` table.
+    pub collectives: RecordBatch,
     /// The `ranks` table.
     pub ranks: RecordBatch,
     /// The `timeline` table.
@@ -99,7 +101,7 @@ pub struct RunResults {
 
 impl RunResults {
     /// All tables with their names.
-    pub fn tables(&self) -> [(&'static str, RecordBatch); 13] {
+    pub fn tables(&self) -> [(&'static str, RecordBatch); 14] {
         [
             ("flows", self.flows.batch()),
             ("queries", self.queries.clone()),
@@ -110,6 +112,7 @@ impl RunResults {
             ("states", self.states.clone()),
             ("deadlocks", self.deadlocks.clone()),
             ("jobs", self.jobs.clone()),
+            ("collectives", self.collectives.clone()),
             ("ranks", self.ranks.clone()),
             ("timeline", self.timeline.clone()),
             ("kernel_sockets", self.kernel_sockets.clone()),

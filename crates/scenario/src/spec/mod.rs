@@ -39,7 +39,8 @@ pub use pauseframe_workload::{
     ApplicationSource, ApplicationSpec, ArrivalsSpec, BackgroundSpec, BurstSpec, Cdf, Concurrency,
     Exponential, Fixed, FlowEntry, FlowsSpec, GapsSpec, HotspotSpec, IncastSpec, List, Load, LogNormal,
     LogUniform, LongFlowEntry, LongFlows, NToOne, PatternName, Permutation, PlacementName, Rate, ReplyLaw,
-    RequestsSpec, ScatterGatherSpec, SizesSpec, StorageSpec, UdpSpec, Uniform, WorkloadKind, WorkloadSpec,
+    RequestsSpec, ScatterGatherSpec, SizesSpec, StorageSpec, TrainingSpec, UdpSpec, Uniform, WorkloadKind,
+    WorkloadSpec,
 };
 pub(crate) use planned::Fabric;
 pub use plugins::PluginsSpec;

@@ -27,6 +27,8 @@ pub(super) struct Node {
     pub(super) control_dependencies: Vec<u64>,
     #[prost(uint64, repeated, tag = "5")]
     pub(super) data_dependencies: Vec<u64>,
+    #[prost(uint64, tag = "6")]
+    pub(super) start_time_micros: u64,
     #[prost(uint64, tag = "7")]
     pub(super) duration_micros: u64,
     #[prost(message, repeated, tag = "10")]

@@ -6,6 +6,9 @@
 //! all-to-all and reduce-scatter. Compute nodes take their duration; nodes with `is_cpu_op` occupy the CPU,
 //! other nodes the GPU, one at a time. Memory nodes take their duration too.
 //!
+//! Kernels of a stream (attribute `stream`, not `is_cpu_op`) run one after the other by their start times, as on a GPU,
+//! although no dependency may say so (mlcommons/chakra issue 215, pull request 221).
+//!
 //! In traces of PyTorch a control dependency names the caller of a node. Control dependencies are ignored if
 //! they cause a cycle that data dependencies alone do not have; ASTRA-sim's feeder ignores all of them.
 //!
@@ -39,6 +42,8 @@ struct Notes {
     kinds_of_names: u64,
     without_size: u64,
     callers: u64,
+    chained: u64,
+    unchained: u64,
 }
 
 pub(super) fn read(sources: &[Source]) -> Result<Application, ReadError> {
@@ -71,6 +76,8 @@ pub(super) fn read(sources: &[Source]) -> Result<Application, ReadError> {
         notes.callers,
         "control dependencies name callers, which end after what they call; they are left out",
     );
+    note(notes.chained, "kernels wait for the one before them on their stream, though no dependency says so");
+    note(notes.unchained, "streams have kernels that depend on later ones; these streams are not chained");
     note(notes.durations, "compute nodes take their duration_micros");
     note(notes.unknown_length, "compute nodes have no duration and take no time");
     note(notes.kinds_of_names, "collective nodes have no comm_type; their names say what they do");
@@ -94,6 +101,32 @@ fn groups(ranks: &[Vec<Node>]) -> BTreeMap<String, (u32, Vec<u32>)> {
         group.0 = position;
     }
     groups
+}
+
+/// Lets each kernel wait for the one before it on its stream, unless dependencies say the contrary.
+fn chain_streams(nodes: &[Node], order: &mut Dependences, notes: &mut Notes) -> Result<(), String> {
+    let mut streams: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
+    for (step, node) in (0..).zip(nodes) {
+        if let Some(stream) =
+            node.number(&["stream"])?.filter(|_| order.units[step as usize] != operation::CPU)
+        {
+            streams.entry(stream).or_default().push(step);
+        }
+    }
+    for mut kernels in streams.into_values() {
+        kernels.sort_by_key(|step| nodes[*step as usize].start_time_micros);
+        let before = order.after_end.len();
+        let pairs = kernels.windows(2).map(|pair| (pair[0], pair[1]));
+        let known: std::collections::BTreeSet<(u32, u32)> = order.after_end.iter().copied().collect();
+        order.after_end.extend(pairs.filter(|pair| !known.contains(pair)));
+        if first_in_cycle(nodes.len(), order.after_end.iter()).is_some() {
+            order.after_end.truncate(before);
+            notes.unchained += 1;
+        } else {
+            notes.chained += (order.after_end.len() - before) as u64;
+        }
+    }
+    Ok(())
 }
 
 fn program(
@@ -145,6 +178,7 @@ fn program(
         order.after_end.truncate(data);
         notes.callers += control.len() as u64;
     }
+    chain_streams(nodes, &mut order, notes)?;
     // Ranks may become ready for operations in different orders; the sequence numbers tell which calls belong
     // together.
     collectives.sort_unstable();

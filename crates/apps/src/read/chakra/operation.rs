@@ -8,7 +8,7 @@ use pauseframe_units::Span;
 use std::collections::BTreeMap;
 
 /// Compute units; a node on no unit takes no time.
-const CPU: u16 = 0;
+pub(super) const CPU: u16 = 0;
 const GPU: u16 = 1;
 const NOTHING: u16 = 2;
 const MEMORY_UNIT: u16 = 3;
@@ -130,7 +130,7 @@ pub(super) fn collective(
 
 /// Names of collective operations in PyTorch and NCCL, without separators. Longer names come before names
 /// that they contain.
-const KINDS_IN_NAMES: [(&str, Kind); 10] = [
+const KINDS_IN_NAMES: [(&str, Kind); 11] = [
     ("reducescatter", Kind::ReduceScatter),
     ("allreduce", Kind::Allreduce),
     ("allgather", Kind::Allgather),
@@ -143,6 +143,8 @@ const KINDS_IN_NAMES: [(&str, Kind); 10] = [
     // NCCL's kernel of grouped sends and receives: as a collective node it is an all-to-all (Chakra's converter,
     // mlcommons/chakra pull request 185).
     ("sendrecv", Kind::Alltoall),
+    // PyTorch's record of a group of sends and receives (`ProcessGroupNCCL::endCoalescing`).
+    ("coalesced", Kind::Alltoall),
 ];
 
 /// The operation that a name such as `c10d::broadcast_` or `nccl:all_reduce` denotes.

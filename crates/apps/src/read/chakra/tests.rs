@@ -338,3 +338,35 @@ fn groups_have_the_ranks_that_use_them() {
     // The replay uses recursive doubling with two ranks.
     assert_eq!(replay.finish(), Some(Time::ZERO + Span::from_us(1) + Span::from_ns(64)));
 }
+
+/// Kernels that depend on their launchers only, as in linked traces of PyTorch (mlcommons/chakra issue 215).
+#[test]
+fn kernels_of_a_stream_run_one_after_the_other() {
+    let kernel = |id, start, stream, micros| {
+        let mut kernel = node(id, COMPUTE, &[1], vec![attribute("stream", Value::Int64(stream))]);
+        (kernel.start_time_micros, kernel.duration_micros) = (start, micros);
+        kernel
+    };
+    let mut launcher = node(1, COMPUTE, &[], vec![attribute("is_cpu_op", Value::Bool(true))]);
+    launcher.duration_micros = 10;
+    let mut reduce = all_reduce(4, &[1], Value::Int64(8000));
+    reduce.start_time_micros = 30;
+    reduce.attributes.push(attribute("stream", Value::Int64(7)));
+    // The kernel that starts first stands last in the file.
+    let nodes = [launcher, reduce, kernel(3, 20, 7, 100), kernel(5, 10, 7, 50)];
+    let sources: Vec<Source> = (0..2).map(|rank| encode(&format!("a.{rank}.et"), &nodes)).collect();
+    let application = parse("a", &sources, None, ReadOptions::default()).unwrap();
+    let chained = "4 kernels wait for the one before them on their stream, though no dependency says so";
+    assert!(application.notes.iter().any(|note| note == chained), "{:?}", application.notes);
+    let options = Options { eager_limit: u64::MAX, envelope: 0, ..Options::default() };
+    let finish = run(Arc::new(application), options, NETWORK).unwrap().finish();
+    // Two ranks exchange halves of 8000 bytes twice, after all kernels.
+    let beta = NETWORK.rate.serialise(pauseframe_units::Bytes(8_000));
+    assert_eq!(finish, Some(Time::ZERO + Span::from_us(10 + 50 + 100 + 2) + beta));
+    // A kernel that needs a later one keeps the order of its dependencies.
+    let mut early = kernel(6, 5, 7, 1);
+    early.data_dependencies = vec![1, 3];
+    let nodes = [nodes[0].clone(), nodes[2].clone(), early];
+    let application = parse("a", &[encode("a.0.et", &nodes)], None, ReadOptions::default()).unwrap();
+    assert!(application.notes.iter().any(|note| note.starts_with("1 streams have kernels")));
+}

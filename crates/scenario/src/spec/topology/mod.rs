@@ -1,15 +1,18 @@
 //! `[topology]`: the graph, and the rates and delays of its links. The topology crate has the families.
 
 pub(crate) mod parts;
+mod scale_up;
 
 use parts::{DELAYS, Flaw, RATES, generated};
 pub use parts::{Graph, LinkSpec, Links};
 use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::nested::Absent;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::registry;
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{FamilyKind, Homes};
 use pauseframe_topology::interchange::Labels;
+pub use scale_up::ScaleUpSpec;
 use std::path::Path;
 
 registry! {
@@ -65,6 +68,8 @@ pub struct TopologySpec {
     pub fabric_link: LinkSpec,
     /// Ports of the hosts of a family.
     pub homes: Homes,
+    /// Links between the hosts of a server.
+    pub scale_up: Option<ScaleUpSpec>,
 }
 
 impl TopologySpec {
@@ -92,8 +97,11 @@ pub(crate) fn topology(t: &mut Table, base_dir: &Path) -> Option<TopologySpec> {
     let fits = kind != Some("file") || fabric == host;
     t.check(fits, "fabric_link", message, "give rates and delays in the file");
     let homes = homes(t, kind);
+    let (off, doc) =
+        (Absent::Off(Origin::Default), "Links between the hosts of a server, beside the network");
+    let scale_up = t.switchable("scale_up", off, "false", doc, ScaleUpSpec::read).flatten();
     let kind = TopologyKind::read_as(kind?, t, &Links { host, fabric, base_dir })?;
-    Some(TopologySpec { kind, link: host, fabric_link: fabric, homes })
+    Some(TopologySpec { kind, link: host, fabric_link: fabric, homes, scale_up })
 }
 
 fn homes(t: &mut Table, kind: Option<&str>) -> Homes {

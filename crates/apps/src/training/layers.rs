@@ -1,0 +1,175 @@
+//! Layers of a transformer from what a person knows of it, by the rules of AICB's generator.
+
+use super::{Collective, Group, Layer, Parallelism, Pass, Step};
+use crate::algorithm::Kind;
+use pauseframe_units::Span;
+
+/// A transformer and its batches.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Model {
+    /// Layers of the whole model.
+    pub layers: u32,
+    /// Values of a token between layers.
+    pub hidden: u64,
+    /// Tokens of a sequence.
+    pub sequence: u64,
+    /// Sequences of a micro-batch.
+    pub micro_batch: u64,
+    /// Micro-batches of an iteration and data-parallel rank.
+    pub micro_batches: u32,
+    /// Bytes of a value.
+    pub value_bytes: u64,
+    /// Parameters of a layer, without experts.
+    pub parameters: u64,
+    /// Experts of a layer; 0: a dense layer.
+    pub experts: u32,
+    /// Experts of a token.
+    pub top_k: u32,
+    /// Parameters of an expert.
+    pub expert_parameters: u64,
+    /// Activations between tensor-parallel blocks are divided by tokens.
+    pub sequence_parallel: bool,
+    /// Forward compute time of a layer and micro-batch.
+    pub forward: Span,
+    /// Backward compute time of a layer and micro-batch: half for inputs, half for weights.
+    pub backward: Span,
+    /// Compute time of the optimizer.
+    pub optimizer: Span,
+}
+
+impl Model {
+    /// Bytes of the activations of a micro-batch between layers.
+    fn activations(&self) -> u64 {
+        self.value_bytes * self.micro_batch * self.sequence * self.hidden
+    }
+
+    /// The step of one stage.
+    ///
+    /// # Errors
+    /// The key that does not fit, and why.
+    pub fn step(&self, parallelism: &Parallelism) -> Result<Step, (&'static str, String)> {
+        let Parallelism { pipeline, tensor, expert, .. } = *parallelism;
+        if self.layers == 0 || !self.layers.is_multiple_of(pipeline) {
+            return Err(("layers", format!("{} is not a multiple of pp = {pipeline}", self.layers)));
+        }
+        if self.experts > 0 && !self.experts.is_multiple_of(expert) {
+            return Err(("experts", format!("{} is not a multiple of ep = {expert}", self.experts)));
+        }
+        if self.experts == 0 && expert > 1 {
+            return Err(("ep", format!("{expert}, but the layers have no experts")));
+        }
+        let own = self.layers / pipeline;
+        let mut layers = self.gradients(parallelism, u64::from(own));
+        let start = layers.len();
+        for _ in 0..self.micro_batches {
+            (0..own).for_each(|_| self.layer(parallelism, &mut layers));
+        }
+        let whole = if self.sequence_parallel { u64::from(tensor) } else { 1 };
+        Ok(Step {
+            body: start..layers.len(),
+            layers,
+            micro_batches: self.micro_batches,
+            stage_bytes: self.activations() / whole,
+            ..Step::default()
+        })
+    }
+
+    /// Gradients and parameters of a stage at the end of the step: a distributed optimizer, in 4 and 2 bytes.
+    fn gradients(&self, parallelism: &Parallelism, own: u64) -> Vec<Layer> {
+        let dense = own * self.parameters / u64::from(parallelism.tensor);
+        let per_rank = u64::from(self.experts / parallelism.expert.max(1));
+        let experts = own * self.expert_parameters * per_rank / u64::from(parallelism.tensor);
+        let reduce = |name: &str, group, kind, bytes| Layer {
+            name: name.to_owned(),
+            weight_gradient: pass(Span::ZERO, call(kind, group, bytes)),
+            ..Layer::default()
+        };
+        let mut layers = vec![
+            reduce("grad_gather", Group::Dp, Kind::Allgather, 2 * dense),
+            reduce("grad_param_comm", Group::Dp, Kind::ReduceScatter, 4 * dense),
+        ];
+        if experts > 0 {
+            layers.push(reduce("moe_grad_norm1", Group::DpEp, Kind::Allgather, 2 * experts));
+            layers.push(reduce("moe_grad_norm2", Group::DpEp, Kind::ReduceScatter, 4 * experts));
+        }
+        layers.insert(
+            1,
+            Layer {
+                name: "grad_param_compute".to_owned(),
+                input_gradient: pass(self.optimizer, None),
+                ..Layer::default()
+            },
+        );
+        layers
+    }
+
+    /// Attention, then a dense block or experts; each half of the compute time.
+    fn layer(&self, parallelism: &Parallelism, into: &mut Vec<Layer>) {
+        self.block("attention", into);
+        if self.experts == 0 {
+            self.block("mlp", into);
+        } else {
+            self.expert_block(parallelism, into);
+        }
+    }
+
+    fn compute(&self, part: u64) -> [Span; 3] {
+        let half = Span(self.backward.0 / 2);
+        [self.forward, half, Span(self.backward.0 - half.0)].map(|span| Span(span.0 / part))
+    }
+
+    /// Two matrices: the first divided by columns, the second by rows.
+    fn block(&self, name: &str, into: &mut Vec<Layer>) {
+        let bytes = self.activations();
+        let [gather, scatter] =
+            [Kind::Allgather, Kind::ReduceScatter].map(|kind| call(kind, Group::Tp, bytes));
+        let reduce = call(Kind::Allreduce, Group::Tp, bytes);
+        let ways = if self.sequence_parallel {
+            [[gather, scatter], [scatter, gather]]
+        } else {
+            [[None, reduce], [reduce, None]]
+        };
+        let [forward, input, weight] = self.compute(4);
+        for (part, [there, back]) in ["column", "row"].into_iter().zip(ways) {
+            into.push(Layer {
+                name: format!("{name}_{part}"),
+                line: 0,
+                forward: pass(forward, there),
+                input_gradient: pass(input, back),
+                weight_gradient: pass(weight, None),
+            });
+        }
+    }
+
+    /// Dispatch to experts, their work, and the way back.
+    fn expert_block(&self, parallelism: &Parallelism, into: &mut Vec<Layer>) {
+        let tensor = u64::from(parallelism.tensor);
+        let tokens = self.activations() * u64::from(self.top_k);
+        let exchange = call(Kind::Alltoall, Group::Ep, tokens / tensor);
+        let [gather, scatter] =
+            [Kind::Allgather, Kind::ReduceScatter].map(|kind| call(kind, Group::Tp, tokens));
+        let [forward, input, weight] = self.compute(2);
+        let none = Span::ZERO;
+        let mut push = |name: &str, there: Pass, back: Pass, weights: Span| {
+            into.push(Layer {
+                name: name.to_owned(),
+                line: 0,
+                forward: there,
+                input_gradient: back,
+                weight_gradient: pass(weights, None),
+            });
+        };
+        push("moe_dispatch", pass(none, exchange), pass(none, exchange), none);
+        push("moe_gather", pass(none, gather), pass(none, scatter), none);
+        push("moe_experts", pass(forward, scatter), pass(input, gather), weight);
+        push("moe_combine", pass(none, exchange), pass(none, exchange), none);
+    }
+}
+
+fn pass(compute: Span, call: Option<Collective>) -> Pass {
+    Pass { compute, call }
+}
+
+fn call(kind: Kind, group: Group, bytes: u64) -> Option<Collective> {
+    (bytes > 0).then_some(Collective { kind, group, bytes })
+}

@@ -1,0 +1,194 @@
+//! Training steps: layers that compute and communicate in groups of ranks, as programs of ranks.
+//!
+//! A rank has a compute stream, whose steps are its program, and a communication stream for each of its groups.
+//! Blocking operations stop the compute stream; the gradients of weights do not.
+
+mod layers;
+mod program;
+mod schedule;
+pub mod simai;
+#[cfg(test)]
+mod tests;
+
+pub use layers::Model;
+pub use program::{Plan, application};
+pub use schedule::Schedule;
+
+use crate::algorithm::Kind;
+use pauseframe_units::Span;
+use std::ops::Range;
+
+/// A kind of groups of ranks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Group {
+    /// Tensor parallel: the ranks that share the layers' matrices.
+    Tp,
+    /// Data parallel: the ranks with the same part of the model.
+    Dp,
+    /// Expert parallel: the ranks that share the experts.
+    Ep,
+    /// Data parallel among ranks with the same experts.
+    DpEp,
+    /// Pipeline parallel: the stages.
+    Pp,
+}
+
+impl Group {
+    /// Number of sums of exposed time.
+    pub const EXPOSED: usize = 4;
+    /// The names of these sums.
+    pub const EXPOSED_NAMES: [&'static str; Self::EXPOSED] = ["tp", "dp", "ep", "pp"];
+
+    /// The sum of exposed time to which waiting for this group belongs.
+    pub fn exposed(self) -> usize {
+        match self {
+            Group::Tp => 0,
+            Group::Dp | Group::DpEp => 1,
+            Group::Ep => 2,
+            Group::Pp => 3,
+        }
+    }
+
+    /// The name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Group::Tp => "TP",
+            Group::Dp => "DP",
+            Group::Ep => "EP",
+            Group::DpEp => "DP_EP",
+            Group::Pp => "PP",
+        }
+    }
+}
+
+/// A pass over a layer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Forward.
+    Forward,
+    /// Backward: gradient of the input.
+    InputGradient,
+    /// Backward: gradient of the weights.
+    WeightGradient,
+}
+
+impl Phase {
+    /// The name in tables: that of SimAI's columns.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Forward => "fp",
+            Phase::InputGradient => "ig",
+            Phase::WeightGradient => "wg",
+        }
+    }
+}
+
+/// What the calls of a training step are for.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Training {
+    /// By [`crate::Call::label`].
+    pub labels: Vec<Label>,
+    /// By communicator: its kind of groups, and its number among them.
+    pub groups: Vec<Option<(Group, u32)>>,
+}
+
+/// What a call is for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Label {
+    /// From 0.
+    pub iteration: u32,
+    /// Name of the layer.
+    pub layer: String,
+    /// The pass.
+    pub phase: Phase,
+    /// Bytes of the whole vector.
+    pub bytes: u64,
+}
+
+/// Compute time and communication of a pass over a layer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Pass {
+    /// Compute time, before the communication.
+    pub compute: Span,
+    /// The collective operation, if there is one.
+    pub call: Option<Collective>,
+}
+
+/// A collective operation of a layer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Collective {
+    /// All-reduce, all-gather, reduce-scatter or all-to-all.
+    pub kind: Kind,
+    /// Among which ranks.
+    pub group: Group,
+    /// Bytes of the whole vector; for an all-to-all, those that one rank sends in all, its own share included.
+    pub bytes: u64,
+}
+
+/// A layer of a step.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Layer {
+    /// Name.
+    pub name: String,
+    /// Line of its file; 0 if there is none.
+    pub line: u32,
+    /// Forward; its communication blocks.
+    pub forward: Pass,
+    /// Gradient of the input; its communication blocks.
+    pub input_gradient: Pass,
+    /// Gradient of the weights; its communication does not block.
+    pub weight_gradient: Pass,
+}
+
+/// The layers of a step, as one rank of a stage works on them.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Step {
+    /// In the order of the forward pass.
+    pub layers: Vec<Layer>,
+    /// Which of them are those of micro-batches: equal blocks, one for each micro-batch.
+    pub body: Range<usize>,
+    /// Number of micro-batches.
+    pub micro_batches: u32,
+    /// Layers from which the forward pass is repeated, and layers whose backward pass needs that.
+    pub checkpoints: [Vec<u32>; 2],
+    /// Bytes of a message from a rank of one stage to that of the next.
+    pub stage_bytes: u64,
+}
+
+/// How ranks are divided among groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Parallelism {
+    /// Number of ranks.
+    pub ranks: u32,
+    /// Ranks of a tensor-parallel group.
+    pub tensor: u32,
+    /// Stages.
+    pub pipeline: u32,
+    /// Ranks of an expert-parallel group.
+    pub expert: u32,
+}
+
+impl Parallelism {
+    /// Ranks of a data-parallel group.
+    pub fn data(&self) -> u32 {
+        self.ranks / self.tensor / self.pipeline
+    }
+
+    /// Checks that the groups divide the ranks.
+    ///
+    /// # Errors
+    /// The key that does not fit, and why.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        let Parallelism { ranks, tensor, pipeline, expert } = *self;
+        if tensor == 0 || !ranks.is_multiple_of(tensor) {
+            return Err(("tp", format!("{tensor} does not divide {ranks} GPUs")));
+        }
+        if pipeline == 0 || !(ranks / tensor).is_multiple_of(pipeline) {
+            return Err(("pp", format!("{pipeline} does not divide {ranks} GPUs / tp = {}", ranks / tensor)));
+        }
+        if expert == 0 || !self.data().is_multiple_of(expert) {
+            return Err(("ep", format!("{expert} does not divide dp = {}", self.data())));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,347 @@
+//! Programs of ranks from the layers of a step.
+//!
+//! Rank = (stage · DP + d) · TP + t. Groups (SimAI's `MockNcclGroup`): TP shares stage and d; DP shares stage and t; EP
+//! are consecutive d of a DP group; `DP_EP` those with the same place in their EP groups.
+
+use super::schedule::{Schedule, Turn};
+use super::{Collective, Group, Label, Layer, Parallelism, Phase, Step, Training};
+use crate::algorithm::Kind;
+use crate::application::{Application, Call, Communicator, Op, Program};
+use pauseframe_units::Span;
+use std::collections::BTreeMap;
+
+/// How a step is carried out.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Plan {
+    /// The layers.
+    pub step: Step,
+    /// The groups.
+    pub parallelism: Parallelism,
+    /// The order of micro-batches.
+    pub schedule: Schedule,
+    /// Number of iterations.
+    pub iterations: u32,
+    /// SimAI's own rule: groups span all stages, and stages exchange nothing.
+    pub ignores_stages: bool,
+    /// A file of policy MICRO: nothing but the communication of its layers, one after the other.
+    pub is_micro: bool,
+}
+
+impl Plan {
+    /// Checks what the schedule needs.
+    ///
+    /// # Errors
+    /// The key that does not fit, and why.
+    pub fn check(&self) -> Result<(), (&'static str, String)> {
+        self.parallelism.check()?;
+        let Step { body, micro_batches, checkpoints, .. } = &self.step;
+        let pieces = micro_batches * self.schedule.chunks();
+        if self.schedule == Schedule::ForwardFirst && self.stages() == 1 {
+            return Ok(());
+        }
+        if pieces == 0 || body.is_empty() || !body.len().is_multiple_of(pieces as usize) {
+            let lines = body.len();
+            return Err((
+                "schedule",
+                format!("needs micro-batches of equal size: {lines} layers do not divide by {pieces}"),
+            ));
+        }
+        if checkpoints.iter().any(|list| !list.is_empty()) {
+            return Err((
+                "schedule",
+                "cannot repeat forward passes from checkpoints; as_simai can".to_owned(),
+            ));
+        }
+        if self.schedule.chunks() > 1 && !micro_batches.is_multiple_of(self.stages()) {
+            let stages = self.stages();
+            return Err((
+                "micro_batches",
+                format!("{micro_batches} is not a multiple of pp = {stages}, as interleaved needs"),
+            ));
+        }
+        Ok(())
+    }
+
+    fn stages(&self) -> u32 {
+        if self.ignores_stages { 1 } else { self.parallelism.pipeline }
+    }
+
+    /// Upper bound of the steps of all ranks.
+    pub fn steps(&self) -> u64 {
+        let of_rank = self.step.layers.len() as u64 * 9 + u64::from(self.step.micro_batches) * 4 * 64;
+        of_rank.saturating_mul(u64::from(self.iterations)).saturating_mul(u64::from(self.parallelism.ranks))
+    }
+}
+
+/// The communicators of all groups, and where a rank finds its own.
+struct Groups {
+    tensor: u32,
+    data: u32,
+    expert: u32,
+    comms: Vec<Communicator>,
+    kinds: Vec<Option<(Group, u32)>>,
+    /// By kind and by rank: the index of the communicator.
+    of_rank: BTreeMap<Group, Vec<u32>>,
+}
+
+impl Groups {
+    fn new(plan: &Plan) -> Groups {
+        let Parallelism { ranks, tensor, expert, .. } = plan.parallelism;
+        let data = ranks / tensor / plan.stages();
+        let world = Communicator::new((0..ranks).collect());
+        let mut groups =
+            Groups { tensor, data, expert, comms: vec![world], kinds: vec![None], of_rank: BTreeMap::new() };
+        for kind in [Group::Tp, Group::Dp, Group::Ep, Group::DpEp] {
+            groups.add(kind, ranks);
+        }
+        groups
+    }
+
+    /// The rank's number among the groups of a kind; ranks of a group are in order.
+    fn number(&self, kind: Group, rank: u32) -> u32 {
+        let (place, tensor) = (rank / self.tensor, rank % self.tensor);
+        let (stage, data) = (place / self.data, place % self.data);
+        let sets = self.data / self.expert;
+        match kind {
+            Group::Tp => place,
+            Group::Dp => stage * self.tensor + tensor,
+            Group::Ep => (stage * sets + data / self.expert) * self.tensor + tensor,
+            Group::DpEp => (stage * self.expert + data % self.expert) * self.tensor + tensor,
+            Group::Pp => 0,
+        }
+    }
+
+    fn add(&mut self, kind: Group, ranks: u32) {
+        let mut members: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for rank in 0..ranks {
+            members.entry(self.number(kind, rank)).or_default().push(rank);
+        }
+        let first = self.comms.len() as u32;
+        self.of_rank.insert(kind, (0..ranks).map(|rank| first + self.number(kind, rank)).collect());
+        for (number, members) in members {
+            self.comms.push(Communicator::new(members));
+            self.kinds.push(Some((kind, number)));
+        }
+    }
+
+    fn comm(&self, kind: Group, rank: u32) -> u32 {
+        self.of_rank.get(&kind).map_or(0, |comms| comms[rank as usize])
+    }
+
+    fn size(&self, comm: u32) -> u64 {
+        self.comms[comm as usize].members().len() as u64
+    }
+}
+
+/// The application of a step. [`Plan::check`] must have found it sound.
+pub fn application(name: &str, plan: &Plan) -> Application {
+    let groups = Groups::new(plan);
+    let mut labels = Labels::default();
+    let ranks = plan.parallelism.ranks;
+    let programs = (0..ranks).map(|rank| Writer::new(plan, &groups, rank, &mut labels).write()).collect();
+    let mut application = Application::new(name, programs);
+    application.training = Some(Training { labels: labels.list, groups: groups.kinds });
+    application.comms = groups.comms;
+    application
+}
+
+/// Labels of calls, which all ranks share.
+#[derive(Default)]
+struct Labels {
+    list: Vec<Label>,
+    known: BTreeMap<(u32, usize, u8), u32>,
+}
+
+impl Labels {
+    fn of(&mut self, iteration: u32, at: usize, phase: Phase, layer: &Layer, bytes: u64) -> u32 {
+        *self.known.entry((iteration, at, phase as u8)).or_insert_with(|| {
+            self.list.push(Label { iteration, layer: layer.name.clone(), phase, bytes });
+            self.list.len() as u32 - 1
+        })
+    }
+}
+
+/// Writes the program of a rank.
+struct Writer<'a> {
+    plan: &'a Plan,
+    groups: &'a Groups,
+    labels: &'a mut Labels,
+    rank: u32,
+    stage: u32,
+    iteration: u32,
+    program: Program,
+    /// Layers whose gradients of weights are under way, and their group.
+    pending: BTreeMap<usize, Group>,
+}
+
+impl<'a> Writer<'a> {
+    fn new(plan: &'a Plan, groups: &'a Groups, rank: u32, labels: &'a mut Labels) -> Writer<'a> {
+        let stage = rank / (groups.tensor * groups.data);
+        let (program, pending) = (Program::default(), BTreeMap::new());
+        Writer { plan, groups, labels, rank, stage, iteration: 0, program, pending }
+    }
+
+    fn write(mut self) -> Program {
+        for iteration in 0..self.plan.iterations {
+            self.iteration = iteration;
+            if self.plan.is_micro {
+                self.micro();
+            } else {
+                self.iterate();
+            }
+            if iteration + 1 == self.plan.iterations {
+                let pending: Vec<usize> = self.pending.keys().copied().collect();
+                pending.into_iter().for_each(|layer| self.wait(layer));
+            }
+            self.push(Op::Mark, None, 0);
+        }
+        self.program
+    }
+
+    /// Layers before the micro-batches, micro-batches by schedule, layers after them; then backward.
+    fn iterate(&mut self) {
+        let Step { layers, body, .. } = &self.plan.step;
+        if self.plan.schedule == Schedule::ForwardFirst && self.plan.stages() == 1 {
+            (0..layers.len()).for_each(|at| self.forward(at));
+            (0..layers.len()).rev().for_each(|at| self.backward_from_checkpoint(at));
+            return;
+        }
+        (0..body.start).for_each(|at| self.forward(at));
+        for turn in self.plan.schedule.turns(self.stage, self.plan.stages(), self.plan.step.micro_batches) {
+            self.turn(turn);
+        }
+        (body.end..layers.len()).for_each(|at| self.forward(at));
+        (body.end..layers.len()).rev().for_each(|at| self.backward(at));
+        (0..body.start).rev().for_each(|at| self.backward(at));
+    }
+
+    /// A micro-batch passes the layers of a chunk, between messages from and to other stages.
+    fn turn(&mut self, turn: Turn) {
+        let Step { body, micro_batches, .. } = &self.plan.step;
+        let chunks = self.plan.schedule.chunks();
+        let size = body.len() / (micro_batches * chunks) as usize;
+        let first = body.start + (turn.micro_batch * chunks + turn.chunk) as usize * size;
+        // Places in the order of the layers of the whole model.
+        let stages = self.plan.stages();
+        let (place, places) = (turn.chunk * stages + self.stage, stages * chunks);
+        let (before, after) = if turn.is_forward {
+            (place.checked_sub(1), Some(place + 1).filter(|next| *next < places))
+        } else {
+            (Some(place + 1).filter(|next| *next < places), place.checked_sub(1))
+        };
+        if let Some(before) = before {
+            let tag = tag(turn, micro_batches, place);
+            let from = Some(self.peer(before % stages));
+            let limit = u64::MAX;
+            self.push(
+                Op::Receive { from, tag: Some(tag), comm: 0, request: None, limit },
+                Some(Group::Pp),
+                0,
+            );
+        }
+        if turn.is_forward {
+            (first..first + size).for_each(|at| self.forward(at));
+        } else {
+            (first..first + size).rev().for_each(|at| self.backward(at));
+        }
+        if let Some(after) = after {
+            let (to, tag) = (self.peer(after % stages), tag(turn, micro_batches, after));
+            let bytes = self.plan.step.stage_bytes;
+            self.push(Op::Send { to, tag, comm: 0, request: None, bytes }, None, 0);
+        }
+    }
+
+    /// The rank of the same groups in another stage.
+    fn peer(&self, stage: u32) -> u32 {
+        let size = self.groups.tensor * self.groups.data;
+        stage * size + self.rank % size
+    }
+
+    /// The communication of every layer, and nothing else.
+    fn micro(&mut self) {
+        for at in 0..self.plan.step.layers.len() {
+            let layer = &self.plan.step.layers[at];
+            let passes = [
+                (Phase::Forward, layer.forward),
+                (Phase::InputGradient, layer.input_gradient),
+                (Phase::WeightGradient, layer.weight_gradient),
+            ];
+            for (phase, pass) in passes {
+                self.call(at, phase, pass.call, false);
+            }
+        }
+    }
+
+    fn forward(&mut self, at: usize) {
+        self.wait(at);
+        let layer = &self.plan.step.layers[at];
+        self.compute(layer.forward.compute, layer.line);
+        self.call(at, Phase::Forward, layer.forward.call, false);
+    }
+
+    fn backward(&mut self, at: usize) {
+        let layer = &self.plan.step.layers[at];
+        self.compute(layer.input_gradient.compute, layer.line);
+        self.call(at, Phase::InputGradient, layer.input_gradient.call, false);
+        self.compute(layer.weight_gradient.compute, layer.line);
+        self.call(at, Phase::WeightGradient, layer.weight_gradient.call, true);
+    }
+
+    /// Repeats the forward pass from the last checkpoint, if the layer needs that.
+    fn backward_from_checkpoint(&mut self, at: usize) {
+        let [from, needed_by] = &self.plan.step.checkpoints;
+        if needed_by.contains(&(at as u32)) {
+            let last = from.iter().copied().filter(|layer| *layer as usize <= at).max();
+            let again = last.map_or(at, |layer| layer as usize)..at;
+            again.for_each(|layer| self.forward(layer));
+        }
+        self.backward(at);
+    }
+
+    fn compute(&mut self, span: Span, line: u32) {
+        if span > Span::ZERO {
+            self.push(Op::Compute(span), None, line);
+        }
+    }
+
+    /// Waits for the gradients of a layer's weights.
+    fn wait(&mut self, at: usize) {
+        if let Some(group) = self.pending.remove(&at) {
+            let line = self.plan.step.layers[at].line;
+            self.push(Op::Wait(at as u32), Some(group), line);
+        }
+    }
+
+    fn call(&mut self, at: usize, phase: Phase, call: Option<Collective>, is_background: bool) {
+        let Some(Collective { kind, group, bytes }) = call else { return };
+        let comm = self.groups.comm(group, self.rank);
+        let size = self.groups.size(comm);
+        if size < 2 {
+            return;
+        }
+        let layer = &self.plan.step.layers[at];
+        let block = match kind {
+            Kind::Allreduce => bytes,
+            _ => bytes.div_ceil(size),
+        };
+        let label = Some(self.labels.of(self.iteration, at, phase, layer, bytes));
+        let request = is_background.then_some(at as u32);
+        let position = self.program.calls.len() as u32;
+        self.program.calls.push(Call { comm, label, ..Call::new(kind, block) });
+        let waits = (!is_background).then_some(group);
+        self.push(Op::Collective { call: position, request }, waits, layer.line);
+        if is_background {
+            self.pending.insert(at, group);
+        }
+    }
+
+    fn push(&mut self, op: Op, group: Option<Group>, line: u32) {
+        self.program.push(op, line);
+        self.program.groups.push(group);
+    }
+}
+
+/// Tag of a message to the chunk at `place`.
+fn tag(turn: Turn, micro_batches: &u32, place: u32) -> i32 {
+    ((place * micro_batches + turn.micro_batch) * 2 + u32::from(turn.is_forward)) as i32
+}

@@ -1,0 +1,341 @@
+use super::simai::{self, Workload};
+use super::{Collective, Group, Layer, Model, Parallelism, Pass, Phase, Plan, Schedule, Step, application};
+use crate::algorithm::Kind;
+use crate::application::Application;
+use crate::ideal::{IdealNetwork, Sharing, run};
+use crate::nccl::Nccl;
+use crate::rank::Totals;
+use crate::replay::{Options, Replay};
+use pauseframe_units::{BitRate, Bytes, Span, Time};
+use std::sync::Arc;
+
+const RATE: BitRate = BitRate::gbps(400);
+const LATENCY: Span = Span::from_us(2);
+
+fn replay(application: Application, latency: Span) -> Replay {
+    crate::check(&application).unwrap();
+    let nccl = Some(Nccl { slice: None, ..Nccl::default() });
+    let options = Options { nccl, envelope: 0, eager_limit: u64::MAX, ..Options::default() };
+    run(Arc::new(application), options, IdealNetwork { latency, rate: RATE, sharing: Sharing::Nics }).unwrap()
+}
+
+fn plan(step: Step, parallelism: Parallelism, schedule: Schedule) -> Plan {
+    let plan = Plan { step, parallelism, schedule, iterations: 1, ignores_stages: false, is_micro: false };
+    plan.check().unwrap();
+    plan
+}
+
+/// Compute, exposed and bubble of each rank; the rest of the time until the last rank's end is bubble too.
+fn parts(replay: &Replay) -> Vec<(Totals, Span)> {
+    let end = replay.finish().unwrap();
+    let part = |rank: crate::RankReport| (rank.totals, rank.totals.bubble + (end - rank.finished.unwrap()));
+    replay.ranks().map(part).collect()
+}
+
+/// Compute, exposed times and bubble are the time of the job, on every rank.
+fn assert_complete(replay: &Replay) {
+    let end = replay.finish().unwrap() - Time::ZERO;
+    for (totals, bubble) in parts(replay) {
+        let exposed = totals.exposed.iter().fold(Span::ZERO, |sum, span| sum + *span);
+        assert_eq!(totals.compute + exposed + bubble, end);
+    }
+}
+
+/// Equal stages without communication of layers; forward takes `f`, backward `b` for all layers of a stage.
+fn stages(stages: u32, micro_batches: u32, schedule: Schedule, f: Span, b: Span) -> Replay {
+    let pass = |compute| Pass { compute, call: None };
+    let chunks = if let Schedule::Interleaved { chunks } = schedule { chunks } else { 1 };
+    let layer = Layer {
+        forward: pass(Span(f.0 / u64::from(chunks))),
+        input_gradient: pass(Span(b.0 / u64::from(chunks))),
+        ..Layer::default()
+    };
+    let layers = vec![layer; (micro_batches * chunks) as usize];
+    let step = Step { body: 0..layers.len(), layers, micro_batches, ..Step::default() };
+    let parallelism = Parallelism { ranks: stages, tensor: 1, pipeline: stages, expert: 1 };
+    replay(application("stages", &plan(step, parallelism, schedule)), Span::ZERO)
+}
+
+#[test]
+fn pipelines_of_equal_stages_have_the_bubble_of_the_closed_form() {
+    let (f, b) = (Span::from_us(40), Span::from_us(80));
+    let both = f + b;
+    for p in [2, 4, 8] {
+        for m in [p, 4 * p] {
+            for schedule in [Schedule::OneForwardOneBackward, Schedule::ForwardFirst] {
+                let replay = stages(p, m, schedule, f, b);
+                assert_eq!(replay.finish().unwrap() - Time::ZERO, Span(both.0 * u64::from(m + p - 1)));
+                assert_complete(&replay);
+                let bubble = Span(both.0 * u64::from(p - 1));
+                assert!(parts(&replay).iter().all(|(_, own)| *own == bubble), "{p} {m} {schedule:?}");
+            }
+            let replay = stages(p, m, Schedule::Interleaved { chunks: 2 }, f, b);
+            let bubble = both.0 * u64::from(p - 1) / 2;
+            assert_eq!(
+                replay.finish().unwrap() - Time::ZERO,
+                Span(both.0 * u64::from(m) + bubble),
+                "{p} {m}"
+            );
+            assert_complete(&replay);
+        }
+    }
+}
+
+/// A layer whose gradients of weights are reduced while the layer before it computes.
+fn overlapped(compute: Span, bytes: u64, is_blocking: bool) -> Replay {
+    let reduce = Some(Collective { kind: Kind::Allreduce, group: Group::Dp, bytes });
+    let pass = |compute, call| Pass { compute, call };
+    let (blocking, background) = if is_blocking { (reduce, None) } else { (None, reduce) };
+    let last = Layer {
+        input_gradient: pass(Span::ZERO, blocking),
+        weight_gradient: pass(Span::ZERO, background),
+        ..Layer::default()
+    };
+    let first = Layer { input_gradient: pass(compute, None), ..Layer::default() };
+    let step = Step { layers: vec![first, last], body: 0..0, micro_batches: 1, ..Step::default() };
+    let parallelism = Parallelism { ranks: 2, tensor: 1, pipeline: 1, expert: 1 };
+    replay(application("overlap", &plan(step, parallelism, Schedule::ForwardFirst)), LATENCY)
+}
+
+#[test]
+fn what_compute_does_not_hide_is_exposed() {
+    let bytes = 1_000_000;
+    let time = Span((LATENCY + RATE.serialise(Bytes(bytes / 2))).0 * 2);
+    for compute in [Span::from_us(5), Span::from_us(100)] {
+        for is_blocking in [false, true] {
+            let replay = overlapped(compute, bytes, is_blocking);
+            assert_complete(&replay);
+            let expected = if is_blocking { time } else { Span(time.0.saturating_sub(compute.0)) };
+            for (totals, bubble) in parts(&replay) {
+                assert_eq!(totals.exposed[Group::Dp.exposed()], expected);
+                assert_eq!((totals.compute, bubble), (compute, Span::ZERO));
+            }
+        }
+    }
+}
+
+const MODEL: Model = Model {
+    layers: 4,
+    hidden: 1024,
+    sequence: 512,
+    micro_batch: 1,
+    micro_batches: 4,
+    value_bytes: 2,
+    parameters: 12 * 1024 * 1024,
+    experts: 0,
+    top_k: 1,
+    expert_parameters: 8 * 1024 * 1024,
+    sequence_parallel: true,
+    forward: Span::from_us(100),
+    backward: Span::from_us(200),
+    optimizer: Span::from_us(50),
+};
+
+#[test]
+fn groups_and_sizes_of_a_model_are_those_of_the_generator() {
+    let parallelism = Parallelism { ranks: 16, tensor: 2, pipeline: 2, expert: 1 };
+    let step = MODEL.step(&parallelism).unwrap();
+    let made = application("m", &plan(step, parallelism, Schedule::OneForwardOneBackward));
+    let training = made.training.as_ref().unwrap();
+    // Rank = (stage · DP + d) · TP + t with DP = 4.
+    let of = |kind: Group, number: u32| {
+        let at = training.groups.iter().position(|group| *group == Some((kind, number))).unwrap();
+        made.comms[at].members().to_vec()
+    };
+    assert_eq!((of(Group::Tp, 5), of(Group::Dp, 3)), (vec![10, 11], vec![9, 11, 13, 15]));
+    let label = |layer: &str, phase| {
+        let found = training.labels.iter().find(|label| label.layer == layer && label.phase == phase);
+        found.unwrap().bytes
+    };
+    assert_eq!(label("attention_column", Phase::Forward), 2 * 512 * 1024);
+    // Two layers of a stage, divided between two ranks.
+    assert_eq!(label("grad_gather", Phase::WeightGradient), 2 * 12 * 1024 * 1024);
+    let replay = replay(made, LATENCY);
+    assert_complete(&replay);
+    for (totals, bubble) in parts(&replay) {
+        assert_eq!(totals.compute, Span::from_us(4 * 2 * 300 + 50));
+        assert!(
+            totals.exposed.iter().zip([true, true, false, true]).all(|(time, is)| (*time > Span::ZERO) == is)
+                || bubble > Span::ZERO
+        );
+    }
+}
+
+#[test]
+fn experts_exchange_tokens_in_their_groups() {
+    let parallelism = Parallelism { ranks: 16, tensor: 2, pipeline: 1, expert: 4 };
+    let model = Model { experts: 8, top_k: 2, ..MODEL };
+    let made = application(
+        "moe",
+        &plan(model.step(&parallelism).unwrap(), parallelism, Schedule::OneForwardOneBackward),
+    );
+    let training = made.training.as_ref().unwrap();
+    let members = |kind: Group, number: u32| {
+        let at = training.groups.iter().position(|group| *group == Some((kind, number))).unwrap();
+        made.comms[at].members().to_vec()
+    };
+    assert_eq!(members(Group::Ep, 1), [1, 3, 5, 7]);
+    assert_eq!(members(Group::DpEp, 3), [3, 11]);
+    let label = training.labels.iter().find(|label| label.layer == "moe_dispatch").unwrap();
+    assert_eq!(label.bytes, 2 * 512 * 1024 * 2 / 2);
+    let replay = replay(made, LATENCY);
+    assert_complete(&replay);
+    assert!(parts(&replay).iter().all(|(totals, _)| totals.exposed[Group::Ep.exposed()] > Span::ZERO));
+    let wrong = Model { experts: 6, ..model }.step(&parallelism).unwrap_err();
+    assert_eq!(wrong.0, "experts");
+}
+
+const HEADER: &str = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 1 pp: 1 vpp: 8 ga: 1 all_gpus: 4 checkpoints: 0 checkpoint_initiates: 0";
+
+fn read(header: &str, layers: &[&str]) -> Result<Workload, String> {
+    let text = format!("{header}\n{}\n{}\n", layers.len(), layers.join("\n"));
+    simai::read("w.txt", &text, false).map_err(|error| error.to_string())
+}
+
+#[test]
+fn a_file_becomes_layers_with_groups_by_column() {
+    let layers = [
+        "norm -1 0 BROADCAST 16384 1 NONE 0 1 NONE 0 100",
+        "grad_gather\t-1\t1\tNONE\t0\t1\tNONE\t0\t1\tALLGATHER\t8192\t100",
+        "attention -1 500 ALLGATHER 4096 600 REDUCESCATTER 4096.0 700 NONE 0 100",
+        "mlp_moelayer -1 1 ALLTOALL_EP 100 1 NONE 0 1 REDUCESCATTER_DP_EP 200 100",
+        "optimizer1 -1 1 ALLREDUCE 4 1 NONE 0 1 NONE 0 100 test",
+    ];
+    let read = read(HEADER, &layers).unwrap();
+    let ids = (read.tensor, read.expert, read.pipeline, read.ranks, read.chunks);
+    assert_eq!(ids, (Some(2), Some(1), Some(1), Some(4), Some(8)));
+    let calls: Vec<Vec<(Kind, Group, u64)>> = read
+        .step
+        .layers
+        .iter()
+        .map(|layer| {
+            let passes = [layer.forward, layer.input_gradient, layer.weight_gradient];
+            passes
+                .iter()
+                .filter_map(|pass| pass.call.map(|call| (call.kind, call.group, call.bytes)))
+                .collect()
+        })
+        .collect();
+    assert_eq!(calls[0], []);
+    assert_eq!(calls[1], [(Kind::Allgather, Group::Dp, 8192)]);
+    assert_eq!(calls[2], [(Kind::Allgather, Group::Tp, 4096), (Kind::ReduceScatter, Group::Tp, 4096)]);
+    assert_eq!(calls[3], [(Kind::Alltoall, Group::Ep, 100), (Kind::ReduceScatter, Group::DpEp, 200)]);
+    assert_eq!(read.step.layers[2].input_gradient.compute, Span::from_ns(600));
+    assert_eq!((read.step.body.clone(), read.step.micro_batches), (2..4, 1));
+    let notes = [
+        "w.txt:1: vpp is not taken, since AICB writes the number of layers there; set virtual_stages",
+        "w.txt:3: BROADCAST sends nothing, as in SimAI (1 in all)",
+        "w.txt:3: the time of the update (last field) is not spent, as in SimAI (5 in all)",
+        "w.txt:7: 'test' after the last field is not read, as in SimAI",
+    ];
+    assert_eq!(read.notes, notes);
+}
+
+#[test]
+fn what_simai_reads_wrongly_is_refused_with_its_line() {
+    let good = "a -1 1 NONE 0 1 NONE 0 1 NONE 0 1";
+    let cases = [
+        (
+            HEADER,
+            vec![good, "b -1 1 NONE 0 1 NONE 0 1 NONE 0 1 test", good],
+            "w.txt:4: has 'test' after its 12 fields: SimAI would shift all that follows",
+        ),
+        (
+            HEADER,
+            vec!["a -1 1 NONE 0 1 NONE 0 1 NONE 0"],
+            "w.txt:3: ends before the time of the update in ns",
+        ),
+        (
+            HEADER,
+            vec!["a -1 1 ALLREDUCEALLTOALL_EP 8 1 NONE 0 1 NONE 0 1"],
+            "w.txt:3: 'ALLREDUCEALLTOALL_EP' names two operations; SimAI makes it an all-reduce of all GPUs: write one of them",
+        ),
+        (
+            HEADER,
+            vec!["a -1 1 ALREDUCE 8 1 NONE 0 1 NONE 0 1"],
+            "w.txt:3: knows no communication 'ALREDUCE'; did you mean 'ALLREDUCE'?",
+        ),
+        (
+            HEADER,
+            vec!["a -1 1 ALLREDUCE 8.5 1 NONE 0 1 NONE 0 1"],
+            "w.txt:3: forward bytes cannot be 8.5: whole bytes up to 1e12",
+        ),
+        (
+            HEADER,
+            vec!["a -1 -1 NONE 0 1 NONE 0 1 NONE 0 1"],
+            "w.txt:3: forward compute time in ns cannot be '-1'",
+        ),
+        (
+            "HYBRID_CUSTOMIZED ga: 1",
+            vec![good],
+            "w.txt:1: policy HYBRID_CUSTOMIZED is not modelled; HYBRID_TRANSFORMER_FWD_IN_BCKWD, HYBRID_TRANSFORMER and MICRO are",
+        ),
+        (
+            "HYBRID_TRANSFORMR",
+            vec![good],
+            "w.txt:1: knows no policy 'HYBRID_TRANSFORMR'; did you mean 'HYBRID_TRANSFORMER'?",
+        ),
+        ("MICRO gaa: 1", vec![good], "w.txt:1: knows no key 'gaa:'; did you mean 'ga:'?"),
+    ];
+    for (header, layers, expected) in cases {
+        assert_eq!(read(header, &layers).unwrap_err(), expected);
+    }
+    let short = simai::read("w.txt", &format!("{HEADER}\n3\n{good}\n"), false).unwrap_err().to_string();
+    assert_eq!(short, "w.txt:3: ends before layer 2 of 3");
+    let more = simai::read("w.txt", &format!("{HEADER}\n1\n{good}\n{good}\n"), false).unwrap();
+    assert!(more.notes.iter().any(|note| note.starts_with("w.txt:4: not read")), "{:?}", more.notes);
+    let group = read("HYBRID_TRANSFORMER expert_parallel_npu_group: 4", &[good]).unwrap();
+    assert!(group.notes[0].contains("expert_parallel_npu_group is not taken"), "{:?}", group.notes);
+    // SimAI raises small collectives of the forward pass.
+    let small = "a -1 1 ALLREDUCE 4 1 ALLREDUCE 4 1 NONE 0 1";
+    let raised = simai::read("w.txt", &format!("{HEADER}\n1\n{small}\n"), true).unwrap();
+    let bytes = |pass: Pass| pass.call.unwrap().bytes;
+    let layer = &raised.step.layers[0];
+    assert_eq!((bytes(layer.forward), bytes(layer.input_gradient)), (4096, 4));
+}
+
+#[test]
+fn forward_passes_are_repeated_from_checkpoints() {
+    let layer = "a -1 1000 NONE 0 10000 NONE 0 0 NONE 0 0";
+    let header = HEADER
+        .replace("checkpoints: 0 checkpoint_initiates: 0", "checkpoints: 1 0 checkpoint_initiates: 1 2");
+    let read = read(&header, &[layer; 3]).unwrap();
+    let parallelism = Parallelism { ranks: 4, tensor: 2, pipeline: 1, expert: 1 };
+    let replay = replay(application("c", &plan(read.step, parallelism, Schedule::ForwardFirst)), LATENCY);
+    // Three forward passes, two again before the backward pass of layer 2, three backward passes.
+    assert_eq!(replay.finish().unwrap() - Time::ZERO, Span::from_us(3 + 2 + 30));
+}
+
+#[test]
+fn the_next_iteration_waits_for_gradients() {
+    let step = |iterations| {
+        let reduce = Some(Collective { kind: Kind::Allreduce, group: Group::Dp, bytes: 1_000_000 });
+        let layer = Layer {
+            forward: Pass { compute: Span::from_us(10), call: None },
+            weight_gradient: Pass { compute: Span::from_us(10), call: reduce },
+            ..Layer::default()
+        };
+        let step = Step { layers: vec![layer], body: 0..1, micro_batches: 1, ..Step::default() };
+        let parallelism = Parallelism { ranks: 2, tensor: 1, pipeline: 1, expert: 1 };
+        Plan { iterations, ..plan(step, parallelism, Schedule::ForwardFirst) }
+    };
+    let run = |iterations| replay(application("i", &step(iterations)), LATENCY);
+    let one = run(1).finish().unwrap() - Time::ZERO;
+    let three = run(3);
+    assert_eq!(three.finish().unwrap() - Time::ZERO, Span(one.0 * 3));
+    assert_eq!(three.ranks().next().unwrap().iterations.len(), 3);
+    assert_complete(&three);
+}
+
+#[test]
+fn what_does_not_divide_is_refused_at_its_key() {
+    let check = |ranks, tensor, pipeline, expert| {
+        Parallelism { ranks, tensor, pipeline, expert }.check().unwrap_err().0
+    };
+    assert_eq!([check(8, 3, 1, 1), check(8, 2, 3, 1), check(8, 2, 2, 4)], ["tp", "pp", "ep"]);
+    let parallelism = Parallelism { ranks: 4, tensor: 1, pipeline: 2, expert: 1 };
+    let step = Step { layers: vec![Layer::default(); 5], body: 0..5, micro_batches: 2, ..Step::default() };
+    let schedule = Schedule::OneForwardOneBackward;
+    let plan = Plan { step, parallelism, schedule, iterations: 1, ignores_stages: false, is_micro: false };
+    assert_eq!(plan.check().unwrap_err().0, "schedule");
+}

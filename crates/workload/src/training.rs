@@ -1,0 +1,338 @@
+//! Training steps: layers that compute and communicate, from a file of SimAI or AICB or from keys.
+
+use super::application::{
+    ApplicationSource, ApplicationSpec, PlacementName, check_places, hosts_of_ranks, placement,
+};
+use super::collectives::{CollectivesSpec, Library, Slice};
+use super::context::{Context, SIZE_MAX, TIMES};
+use super::maker::{Maker, Source};
+use super::trace::{digest, keep};
+use pauseframe_apps::read::Bundle;
+use pauseframe_apps::training::{Model, Parallelism, Plan, Schedule, Step, application, simai};
+use pauseframe_apps::{Application, Choices};
+use pauseframe_fabric::Workload;
+use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::reader::Table;
+use pauseframe_schema::{choices, table};
+use pauseframe_units::limits::Limit;
+use pauseframe_units::{Bytes, Span};
+use std::sync::Arc;
+
+table! {
+    /// Training steps of a model on GPUs: from a workload file of SimAI or AICB, or from keys
+    pub struct TrainingSpec {
+        /// SimAI's own rules: groups span all stages, stages exchange nothing, a forward collective has at least 4096 B, a message is a whole step of a ring
+        as_simai: bool = or(false);
+        /// The steps of the ranks
+        application: ApplicationSource = try_from(plan(t, context, as_simai).map(ApplicationSource));
+        /// Factor for all compute times
+        compute_scale: f64 = or_in(1.0, 0.0..=1e6);
+        /// The library of collective operations, and what its messages cost
+        collectives: CollectivesSpec = section(|t| {
+            let slice = if as_simai { Slice::Step } else { Slice::DEFAULT };
+            CollectivesSpec::read(t, Library::Nccl, slice)
+        }) => {
+            let message = || "training steps use NCCL's collectives".to_owned();
+            t.check(collectives.library == Library::Nccl, "collectives.library", message, "remove it");
+        };
+        /// Placement of ranks: hosts in order, racks in turn, at random, or as in hosts
+        placement: PlacementName = by(placement);
+        /// Host of each rank
+        hosts: Option<Vec<String>> = by(hosts_of_ranks, context) => {
+            let ranks = application.as_ref().map(|source: &ApplicationSource| source.0.ranks());
+            check_places(t, context, ranks, 1, placement, hosts.as_deref());
+        };
+        /// Start of the first iteration
+        start: Span = or_in(Span::ZERO, TIMES);
+        /// Also run the steps without the other workloads, and report the slowdown through them
+        alone: bool = or(false);
+        /// Record the activities of each rank in the table timeline, which the report draws
+        timeline: bool = or(false);
+        /// The same as an application.
+        job: ApplicationSpec = try_from(application.clone().map(|application| ApplicationSpec {
+            application,
+            compute_scale,
+            eager_limit: SIZE_MAX,
+            envelope: Bytes::ZERO,
+            algorithms: Vec::new(),
+            choices: Choices::default(),
+            collectives: collectives.clone(),
+            ranks_per_host: 1,
+            placement,
+            hosts: hosts.clone(),
+            start,
+            alone,
+            timeline,
+        }));
+    }
+    pub fn try_read(t, context: &Context);
+}
+
+choices! {
+    /// The order in which stages work on micro-batches
+    pub enum ScheduleName {
+        /// All forward passes, then all backward passes
+        AsSimai = "as_simai",
+        /// One forward, one backward
+        OneForwardOneBackward = "1f1b",
+        /// The same with several chunks of layers on each stage
+        Interleaved = "interleaved",
+    }
+}
+
+impl Source for TrainingSpec {
+    fn build(&self, maker: &Maker) -> Box<dyn Workload> {
+        self.job.build(maker)
+    }
+
+    fn starts(&self) -> Vec<Span> {
+        self.job.starts()
+    }
+
+    fn at_once(&self, hosts: u64) -> u64 {
+        self.job.at_once(hosts)
+    }
+}
+
+/// Reads what the steps are.
+fn plan(t: &mut Table, context: &Context, as_simai: bool) -> Option<Arc<Application>> {
+    let bundle = file(t, context);
+    if t.is_documenting() {
+        steps(t, context, as_simai, None);
+        t.under("workload.training", |t| {
+            model(t, None);
+        });
+        return None;
+    }
+    let read = match bundle? {
+        Some((bundle, key)) => Some(workload(t, &bundle, key, as_simai)?),
+        None => None,
+    };
+    steps(t, context, as_simai, read.as_ref())
+}
+
+/// The file with its key, if there is one; `None` if it cannot be read.
+fn file(t: &mut Table, context: &Context) -> Option<Option<(Bundle, &'static str)>> {
+    let doc = "Workload file of SimAI or AICB, relative to the scenario; without it the keys layers, hidden .. describe the model";
+    let path: Option<String> = t.optional("file", "none: see layers", doc);
+    let doc = "The file packed into text, as in resolved scenarios";
+    let packed: Option<String> = t.source("packed", "none: see file", doc);
+    if t.is_documenting() {
+        digest(t, None);
+        return None;
+    }
+    let (key, bundle) = match (&path, &packed) {
+        (_, Some(packed)) => ("packed", Bundle::from_text(packed)),
+        (Some(path), _) => ("file", Bundle::open(&context.base_dir.join(path))),
+        _ => return Some(None),
+    };
+    match bundle {
+        Ok(bundle) => {
+            digest(t, Some(&bundle))?;
+            keep(t, &bundle, key);
+            Some(Some((bundle, key)))
+        }
+        Err(error) => {
+            t.check(false, key, || error.to_string(), "");
+            None
+        }
+    }
+}
+
+fn workload(t: &mut Table, bundle: &Bundle, key: &'static str, as_simai: bool) -> Option<simai::Workload> {
+    let read = bundle.single().and_then(|(name, text)| simai::read(name, text, as_simai));
+    match read {
+        Ok(read) => {
+            for note in &read.notes {
+                t.ledger.warn(format!("{}: {note}", t.at(key)));
+            }
+            Some(read)
+        }
+        Err(error) => {
+            t.check(false, key, || error.to_string(), "");
+            None
+        }
+    }
+}
+
+/// Reads how ranks are divided, in which order they work, and on what; makes their programs.
+fn steps(
+    t: &mut Table,
+    context: &Context,
+    as_simai: bool,
+    read: Option<&simai::Workload>,
+) -> Option<Arc<Application>> {
+    let parallelism = parallelism(t, context, read);
+    let (schedule, name) = schedule(t, as_simai, read.is_some());
+    let doc = "Number of iterations; gradients of weights of one are awaited by the next";
+    let iterations = t.or_in("iterations", 1, 1..=100_000, doc);
+    if t.is_documenting() {
+        micro_batches(t, None);
+        return None;
+    }
+    let step = match read {
+        Some(read) => {
+            unused_model_keys(t);
+            Step { micro_batches: micro_batches(t, Some(read.step.micro_batches)), ..read.step.clone() }
+        }
+        None => {
+            let count = micro_batches(t, None);
+            let model = model(t, Some(count))?;
+            or_problem(t, model.step(&parallelism))?
+        }
+    };
+    let plan = Plan {
+        step,
+        parallelism,
+        schedule,
+        iterations,
+        ignores_stages: as_simai,
+        is_micro: read.is_some_and(|read| read.is_micro),
+    };
+    or_problem(t, plan.check())?;
+    let is_simai = name == ScheduleName::AsSimai;
+    let message = || "SimAI runs all forward passes first".to_owned();
+    t.check(!as_simai || is_simai, "schedule", message, "remove it, or as_simai");
+    if as_simai && parallelism.pipeline > 1 {
+        let text = "as_simai: in SimAI stages are a formula in its report, so no message goes between them and no bubble is simulated";
+        t.ledger.warn(format!("{}: {text}", t.at("pp")));
+    }
+    if let Err(message) = Limit::Steps.check(plan.steps(), "steps of all ranks") {
+        t.check(false, "iterations", || message, "");
+        return None;
+    }
+    let name = read.map_or("model", |_| "simai");
+    Some(Arc::new(application(name, &plan)))
+}
+
+fn or_problem<T>(t: &mut Table, result: Result<T, (&'static str, String)>) -> Option<T> {
+    match result {
+        Ok(value) => Some(value),
+        Err((key, message)) => {
+            t.check(false, key, || message, "");
+            None
+        }
+    }
+}
+
+fn parallelism(t: &mut Table, context: &Context, read: Option<&simai::Workload>) -> Parallelism {
+    let hosts = context.hosts.map_or(1, |hosts| hosts.count() as u32);
+    let of_file = |number: Option<u32>, otherwise: u32, why: &str| match number {
+        Some(number) => (number, Origin::Computed("file".to_owned())),
+        None => (otherwise, Origin::Computed(why.to_owned())),
+    };
+    let sizes = 1..=1_048_576;
+    let (number, why) = of_file(read.and_then(|read| read.ranks), hosts, "all hosts");
+    let doc = "Number of GPUs, each a host";
+    let rule = "all_gpus of the file, else all hosts";
+    let ranks = t.or_because_in("gpus", (number, why), sizes.clone(), rule, doc);
+    // SimAI's groups of all GPUs; files of policy MICRO have one group of all.
+    let all = read.map_or(1, |read| if read.is_micro { 1 } else { ranks });
+    let tensor = read.and_then(|read| read.tensor).filter(|_| read.is_some_and(|read| !read.is_micro));
+    let rule = "model_parallel_NPU_group of the file; 1 for a model";
+    let doc = "GPUs of a tensor-parallel group";
+    let tensor = t.or_because_in("tp", of_file(tensor, all, "no group in the file"), sizes.clone(), rule, doc);
+    let rule = "pp of the file, else 1";
+    let stages = of_file(read.and_then(|read| read.pipeline), 1, "default");
+    let pipeline = t.or_because_in("pp", stages, sizes.clone(), rule, "Stages of the pipeline");
+    let rule = "ep of the file, else 1";
+    let experts = of_file(read.and_then(|read| read.expert), 1, "default");
+    let doc = "GPUs of an expert-parallel group: that many tensor-parallel groups in a row";
+    let expert = t.or_because_in("ep", experts, sizes, rule, doc);
+    Parallelism { ranks, tensor, pipeline, expert }
+}
+
+fn schedule(t: &mut Table, as_simai: bool, is_file: bool) -> (Schedule, ScheduleName) {
+    let default =
+        if as_simai || is_file { ScheduleName::AsSimai } else { ScheduleName::OneForwardOneBackward };
+    let rule = "\"as_simai\" for a file, else \"1f1b\"";
+    let doc = "Order in which stages work on micro-batches";
+    let name = t.or_because("schedule", default, Origin::Default, rule, doc);
+    let doc = "Chunks of layers on a stage, for the schedule interleaved";
+    let chunks: u32 = t.or_in("virtual_stages", 1, 1..=1024, doc);
+    let is_interleaved = name == ScheduleName::Interleaved;
+    let message = || format!("{chunks}, but the schedule is not interleaved");
+    t.check(chunks == 1 || is_interleaved, "virtual_stages", message, "set schedule = \"interleaved\"");
+    let schedule = match name {
+        ScheduleName::AsSimai => Schedule::ForwardFirst,
+        ScheduleName::OneForwardOneBackward => Schedule::OneForwardOneBackward,
+        ScheduleName::Interleaved => Schedule::Interleaved { chunks },
+    };
+    (schedule, name)
+}
+
+fn micro_batches(t: &mut Table, of_file: Option<u32>) -> u32 {
+    let origin = of_file.map_or(Origin::Default, |_| Origin::Computed("file".to_owned()));
+    let doc = "Micro-batches of an iteration and data-parallel group member";
+    let rule = "ga of the file; 1 for a model";
+    t.or_because_in("micro_batches", (of_file.unwrap_or(1), origin), 1..=1_048_576, rule, doc)
+}
+
+/// Keys of a model beside a file act on nothing.
+fn unused_model_keys(t: &mut Table) {
+    const KEYS: [&str; 13] = [
+        "layers",
+        "hidden",
+        "sequence",
+        "micro_batch",
+        "value_bytes",
+        "parameters",
+        "experts",
+        "top_k",
+        "expert_parameters",
+        "sequence_parallel",
+        "forward",
+        "backward",
+        "optimizer",
+    ];
+    for key in KEYS {
+        let message = || "describes a model, but a file has the layers".to_owned();
+        t.check(!t.has(key), key, message, "remove it, or file");
+    }
+}
+
+/// Reads a transformer.
+fn model(t: &mut Table, micro_batches: Option<u32>) -> Option<Model> {
+    let layers = t.required_in("layers", 1..=100_000, "Layers of the model");
+    let hidden = t.required_in("hidden", 1..=10_000_000_u64, "Values of a token between layers");
+    let sequence = t.required_in("sequence", 1..=1_000_000_000_u64, "Tokens of a sequence");
+    let micro_batch = t.or_in("micro_batch", 1, 1..=1_000_000_u64, "Sequences of a micro-batch");
+    let value_bytes = t.or_in("value_bytes", 2, 1..=8_u64, "Bytes of a value: 2 for bf16");
+    let experts: u32 = t.or_in("experts", 0, 0..=100_000, "Experts of a layer; 0: dense layers");
+    let top_k: u32 = t.or_in("top_k", 1, 1..=1024, "Experts of a token");
+    let width = hidden.unwrap_or(1);
+    let dense = if experts > 0 { 4 } else { 12 } * width * width;
+    let computed = Origin::Computed("hidden".to_owned());
+    let sizes = 0..=1_000_000_000_000_u64;
+    let rule = "12 hidden²; 4 hidden² with experts";
+    let doc = "Parameters of a layer, without experts";
+    let parameters = t.or_because_in("parameters", (dense, computed.clone()), sizes.clone(), rule, doc);
+    let doc = "Parameters of an expert";
+    let expert = (8 * width * width, computed);
+    let expert_parameters = t.or_because_in("expert_parameters", expert, sizes, "8 hidden²", doc);
+    let doc = "Tensor-parallel groups divide activations by tokens: all-gather and reduce-scatter instead of all-reduce";
+    let sequence_parallel = t.or("sequence_parallel", true, doc);
+    let doc = "Compute time of the forward pass of a micro-batch over a layer";
+    let forward = t.required_in("forward", TIMES, doc);
+    let twice = Span(forward.unwrap_or_default().0.saturating_mul(2));
+    let doc = "Compute time of its backward pass, half for inputs and half for weights";
+    let origin = Origin::Computed("forward".to_owned());
+    let backward = t.or_because_in("backward", (twice, origin), Span::ZERO..=Span(TIMES.end().0 * 2), "2 forward", doc);
+    let optimizer = t.or_in("optimizer", Span::ZERO, TIMES, "Compute time at the end of an iteration");
+    Some(Model {
+        layers: layers?,
+        hidden: hidden?,
+        sequence: sequence?,
+        micro_batch,
+        micro_batches: micro_batches?,
+        value_bytes,
+        parameters,
+        experts,
+        top_k,
+        expert_parameters,
+        sequence_parallel,
+        forward: forward?,
+        backward,
+        optimizer,
+    })
+}
