@@ -17,6 +17,7 @@ import polars as pl
 from pauseframe._reading import parse_toml
 from pauseframe._text import format_bytes, format_count, format_number, format_us
 from pauseframe.steps.expected import longer_us, places_of
+from pauseframe.steps.links import servers_of
 from pauseframe.steps.path import Segment, critical_path
 from pauseframe.steps.tables import frame_of
 
@@ -132,7 +133,7 @@ def _longer(
 ) -> float | None:
     """Time that the network costs beyond an idle fabric; None if the run has neither an ideal time nor calls."""
     places = places_of(run, str(job["job"]), set(hosts.values()))
-    overhead = _overhead(run, hosts, places.per_server)
+    overhead = _overhead(run, hosts)
     if job["ideal_us"] is not None:
         return _number(job["time_us"]) - compute - max(_number(job["ideal_us"]) - compute, 0.0) * overhead
     if recorded.calls is None or recorded.calls.is_empty():
@@ -144,9 +145,10 @@ def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _overhead(run: RunData, hosts: Mapping[int, str], per_server: int) -> float:
+def _overhead(run: RunData, hosts: Mapping[int, str]) -> float:
     """Bytes on the wire for each byte of a message: headers, preambles and gaps, without messages inside of servers."""
-    servers = {host: rank // per_server if per_server > 1 else rank for rank, host in hosts.items()}
+    inside = servers_of(run)
+    servers = {host: inside.get(host, -1 - rank) for rank, host in hosts.items()}
     pairs = run.flows.group_by(pl.col("src", "dst").cast(pl.String)).agg(pl.col("delivered_bytes").sum()).collect()
     payload = sum(
         size

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 EPSILON = 1e-6
 """Microseconds: times in tables are whole picoseconds."""
+ENDS_WITH = 0.01
+"""Microseconds between the end of a call and that of the wait for it, at most."""
+MOST_AT_ONCE = 4096
+"""Number of calls that may end at the same time."""
 MOST = 2_000_000
 """Maximum number of activities of a job whose path is computed."""
 
@@ -107,10 +111,15 @@ class Timeline:
 
     def _call(self, rank: int, wait: Activity, time: float) -> tuple[int, float, int]:
         """The last rank that begins the collective of a wait: of the calls that fit, the one that ends first."""
-        for end, start, ready, row in self.calls[bisect_left(self.ends, time - EPSILON) :][:64]:
+        after = self.calls[bisect_left(self.ends, time - EPSILON) :][:MOST_AT_ONCE]
+        for end, start, ready, row in after:
             if start <= wait.start + EPSILON and wait.start <= end and ready < time:
                 ranks = self.by_start.get(ready)
                 return (min(ranks), ready, row) if ranks and ready > wait.start else (rank, wait.start, row)
+        # A wait for several calls, one after the other: the last of them begins within it.
+        for end, _, ready, row in after:
+            if end <= time + ENDS_WITH and wait.start < ready < time:
+                return rank, ready, row
         return rank, wait.start, -1
 
 
