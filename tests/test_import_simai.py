@@ -75,6 +75,7 @@ def test_nvswitches_become_the_scale_up_network(folder: Path) -> None:
     assert scenario["topology"]["scale_up"] == {"gpus_per_server": 4, "rate": "2880 Gbps", "latency": "50 ns"}
     assert scenario["workload"][0] == {
         "kind": "training",
+        "hosts_file": "gpus.txt",
         "file": "step.txt",
         "timeline": True,
         "collectives": {"library": "nccl", "message_cost": "2 us", "pxn": True},
@@ -179,9 +180,31 @@ def test_the_command_writes_a_folder_and_shows_each_key(folder: Path) -> None:
     line = ("import", "simai", "-w", "step.txt", "-n", "rails.txt", "-c", "SimAI.conf", "--out", "new")
     done = cli(*line, cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert sorted(path.name for path in (folder / "new").iterdir()) == ["fabric.json", "scenario.toml", "step.txt"]
+    assert sorted(path.name for path in (folder / "new").iterdir()) == [
+        "fabric.json",
+        "gpus.txt",
+        "scenario.toml",
+        "step.txt",
+    ]
     assert "PACKET_PAYLOAD_SIZE" in done.stdout
     assert done.stdout.rstrip().endswith("new/scenario.toml; next: pauseframe run new/scenario.toml")
     again = cli(*line, "--json", cwd=folder)
     assert again.returncode == 2
     assert "exists" in again.stderr
+
+
+def test_a_step_takes_the_time_of_simai(folder: Path) -> None:
+    imported = whole(folder, environment=["AS_SEND_LAT=2"], as_simai=True)
+    for name, text in imported.files.items():
+        (folder / name).write_text(text)
+    run = pf.run(folder / "scenario.toml")
+    calls = run.collectives.to_polars()
+    tensor = calls.filter(group="TP")
+    # SimAI's ring in a server: a step is S / n at the rate of a GPU, the send latency, and two links of 25 ns.
+    step = (1048576 / 4) / 360e3 + 2.0 + 0.05
+    took = (tensor["end_us"] - tensor["ready_us"]).to_list()
+    assert took == pytest.approx([6 * step] * 2, rel=1e-3)
+    assert sorted(set(calls["group"].to_list())) == ["DP", "TP"]
+    (job,) = list(run.jobs)
+    parts = [job["compute_us"], job["bubble_us"], *(job[f"exposed_{group}_us"] for group in ("tp", "dp", "ep", "pp"))]
+    assert sum(parts) == pytest.approx(job["time_us"])

@@ -5,7 +5,9 @@ import polars as pl
 import pytest
 from pauseframe.report.data import from_run
 from pauseframe.steps import critical_path, explain, tables
+from pauseframe.steps.expected import Places, least_us, longer_us
 from pauseframe.steps.links import Parallelism, group_of
+from pauseframe.steps.path import Segment
 from pauseframe.steps.tables import collectives, iterations
 
 LINK = 'link = { rate = "10 Gbps", delay = "1 us" }'
@@ -144,3 +146,19 @@ def test_links_show_their_traffic_and_stragglers_their_delay():
     assert hot[0] == "switch:3 → host3"
     assert {part.split()[0] for part in hot[-1].split(", ")} == {"backup", "train"}
     assert shown["stragglers"].rows == [["train, rank 2 on host2", "1.8 ms", "1 ms", "+80.0%"]]
+
+
+def test_what_an_idle_fabric_would_take():
+    places = Places(per_server=8, tp=8, rate=50_000.0)
+    call = {"kind": "allreduce", "group": "DP", "ranks": 4, "bytes": 4_000_000}
+    assert least_us(call, places, 1.0) == pytest.approx(2 * 4e6 * 3 / 4 / 50e3 + 6 * 5)
+    assert least_us(call | {"group": "TP", "ranks": 8}, places, 1.0) is None
+    # All 32 GPUs of 4 servers: the ring leaves each server over 8 NICs.
+    whole = call | {"group": "all", "ranks": 32, "kind": "allgather"}
+    assert least_us(whole, places, 1.02) == pytest.approx(1.02 * 4e6 * 31 / 32 / 8 / 50e3 + 31 * 5)
+    spread = call | {"group": "all", "ranks": 32, "kind": "alltoall"}
+    assert least_us(spread, places, 1.0) == pytest.approx(4e6 * 24 / 32 / 50e3 + 5)
+    path = [Segment("network", 0, 0.0, 200.0, "allreduce", call=0)]
+    calls = pl.DataFrame([call | {"ready_us": 0.0, "end_us": 200.0}])
+    assert longer_us(path, calls, places, 1.0) == pytest.approx(200 - 150)
+    assert longer_us(path, pl.concat([calls, calls.with_columns(end_us=pl.lit(190.0))]), places, 1.0) == 50.0

@@ -90,6 +90,8 @@ class Bench:
     overrides: Sequence[tuple[str, str]]
     gpus: int
     transport: str | None
+    hosts: list[str]
+    """Host of each rank: hosts in the order of the topology, so that servers stay whole."""
 
     def resolve(self, name: str, block: int, library: Library, iterations: int) -> Resolved:
         """The scenario of one size."""
@@ -99,6 +101,8 @@ class Bench:
 
         workload: dict[str, object] = {"kind": "application", "name": JOB}
         workload["program"] = program(COLLECTIVES[name].call, block, self.gpus, iterations)
+        if self.hosts:
+            workload["hosts"] = self.hosts[: self.gpus]
         if library == "nccl":
             workload["collectives"] = {"library": "nccl"}
         if self.transport is not None:
@@ -130,7 +134,7 @@ def bench(
             "host": {"mtu": "4200 B"},
             "transport": {"preset": "roce_dcqcn"},
         }
-        return Bench(document, ".", overrides, gpus, None)
+        return Bench(document, ".", overrides, gpus, None, [])
     if rate is not None:
         raise InputError(f"--rate {rate}: {scenario} has the rates; change them with --set topology.link.rate=RATE")
     text, base_dir, _ = read_scenario_file(scenario)
@@ -138,7 +142,10 @@ def bench(
     transport = _transport_of(document)
     for table in DROPPED:
         document.pop(table, None)
-    return Bench(document, base_dir, overrides, gpus or hosts_of(document, base_dir, overrides), transport)
+    names = hosts_of(document, base_dir, overrides)
+    if gpus is not None and gpus > len(names):
+        raise InputError(f"--gpus {gpus}: {scenario} has {len(names)} hosts")
+    return Bench(document, base_dir, overrides, gpus or len(names), transport, names)
 
 
 def _transport_of(document: Mapping[str, object]) -> str | None:
@@ -149,12 +156,12 @@ def _transport_of(document: Mapping[str, object]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def hosts_of(document: Mapping[str, object], base_dir: str, overrides: Sequence[tuple[str, str]]) -> int:
-    """Number of hosts of a scenario."""
+def hosts_of(document: Mapping[str, object], base_dir: str, overrides: Sequence[tuple[str, str]]) -> list[str]:
+    """The hosts of a scenario in the order of its topology."""
     from pauseframe._core import Topology
 
-    probe = Bench(dict(document), base_dir, overrides, 2, None).resolve("all_reduce", 1024, "mpi", 1)
-    return int(Topology.of_scenario(probe).statistics()["hosts"])
+    probe = Bench(dict(document), base_dir, overrides, 2, None, []).resolve("all_reduce", 1024, "mpi", 1)
+    return [name for name, kind, _ in Topology.of_scenario(probe).nodes() if kind == "host"]
 
 
 def measure(

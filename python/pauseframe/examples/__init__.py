@@ -13,11 +13,16 @@ from pathlib import Path
 from pauseframe._core import InputError
 from pauseframe._files import whole_folder
 from pauseframe._text import none_of
-from pauseframe.examples import generated
+from pauseframe.examples import generated, training_files
 
 HOME = Path(__file__).parent
 README = "README.txt"
-GENERATED = {"flows": generated.flows, "routes": generated.routes, "sonic": generated.sonic}
+GENERATED = {
+    "flows": generated.flows,
+    "routes": generated.routes,
+    "sonic": generated.sonic,
+    "training": training_files.training,
+}
 """Functions that add generated files to an example's folder."""
 
 

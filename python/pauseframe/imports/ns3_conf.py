@@ -59,14 +59,15 @@ def read_conf(path: Path, network: Network, without: Sequence[str]) -> tuple[lis
         raise InputError(f"--without {unknown}: {path} has no such key")
     left = [Fate(path.name, key, entries.pop(key).text, "no effect", "left out, as --without asks") for key in without]
     given = {key: entry.text for key, entry in entries.items()}
-    mapped = {**_shorter_packets(config), **_one_round_trip(config)}
+    mapped = _shorter_packets(config)
     first, fabric = opening(config, network.name), network.fabric
     tables = [hosts(config, fabric), routing(config), switches(config, fabric), transport(config)]
     tables.append(faults(config, fabric, network.ethernet))
     for key in FILES.keys() & entries.keys():
         config.idle(key, FILES[key])
+    if config.refusals.pop("GLOBAL_T", None) is not None:
+        mapped["GLOBAL_T"] = "windows follow from the longest path, in the simulator from the path of each pair"
     for key, how in mapped.items():
-        config.refusals.pop(key, None)
         config.fates[key] = f"mapped: {how}"
     judge_rest(config)
     return (
@@ -92,10 +93,3 @@ def _shorter_packets(config: Config) -> dict[str, str]:
     config.entries[key] = Entry([str(LARGEST)], entry.line)
     headers = 100 * (102 / (LARGEST + 102) - 102 / (size + 102))
     return {key: f"{LARGEST:,} B, the largest path MTU of RoCEv2; headers take {headers:.1f} % more of a link"}
-
-
-def _one_round_trip(config: Config) -> dict[str, str]:
-    """Windows follow the longest path here; GLOBAL_T 0 sets it by the path of each pair."""
-    if config.one("GLOBAL_T", "1") == "1":
-        return {}
-    return {"GLOBAL_T": "windows follow from the longest path, in SimAI from the path of each pair"}

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
 from pauseframe._reading import parse_toml
 from pauseframe._text import format_bytes, format_count, format_number, format_us
+from pauseframe.steps.expected import longer_us, places_of
+from pauseframe.steps.links import servers_of
 from pauseframe.steps.path import Segment, critical_path
 from pauseframe.steps.tables import frame_of
 
@@ -100,44 +102,68 @@ def explain(run: RunData) -> list[Explained]:
         path = critical_path(rows, mine)
         if path:
             hosts = dict(ranks.filter(pl.col("job") == name).select("rank", "host").rows())
-            found.append(_explain(run, job, rows, path, hosts))
+            found.append(_explain(run, job, Recorded(rows, mine, path), hosts))
     return found
 
 
-def _explain(
-    run: RunData, job: Mapping[str, object], rows: pl.DataFrame, path: list[Segment], hosts: Mapping[int, str]
-) -> Explained:
+class Recorded(NamedTuple):
+    """What a run recorded about a job: timeline, calls of collectives, and the path through both."""
+
+    rows: pl.DataFrame
+    calls: pl.DataFrame | None
+    path: list[Segment]
+
+
+def _explain(run: RunData, job: Mapping[str, object], recorded: Recorded, hosts: Mapping[int, str]) -> Explained:
+    rows, path = recorded.rows, recorded.path
     took = _number(job["time_us"])
     compute = sum(part.took for part in path if part.kind == "compute")
     network = sum(part.took for part in path if part.kind == "network")
     causes = _late(rows, path, hosts, took)
-    ideal = job["ideal_us"]
     name = str(job["job"])
-    longer = None if ideal is None else took - compute - max(_number(ideal) - compute, 0.0) * _overhead(run, name)
+    longer = _longer(run, job, recorded, hosts, compute)
     if longer is None or longer > LEAST * took:
         causes += _network(run, name, set(hosts.values()), longer, took)
     last = path[-1].rank
     return Explained(name, took, compute, network, f"rank {last} on {hosts.get(last, '?')}", path, causes)
 
 
+def _longer(
+    run: RunData, job: Mapping[str, object], recorded: Recorded, hosts: Mapping[int, str], compute: float
+) -> float | None:
+    """Time that the network costs beyond an idle fabric; None if the run has neither an ideal time nor calls."""
+    places = places_of(run, str(job["job"]), set(hosts.values()))
+    overhead = _overhead(run, hosts)
+    if job["ideal_us"] is not None:
+        return _number(job["time_us"]) - compute - max(_number(job["ideal_us"]) - compute, 0.0) * overhead
+    if recorded.calls is None or recorded.calls.is_empty():
+        return None
+    return longer_us(recorded.path, recorded.calls, places, overhead)
+
+
 def _number(value: object) -> float:
     return float(value) if isinstance(value, int | float) else 0.0
 
 
-def _overhead(run: RunData, job: str) -> float:
-    """Bytes on the wire for each byte of a message: headers, preambles and gaps."""
-    of_job = run.flows.filter(pl.col("workload").cast(pl.String) == job)
-    sources = of_job.select(pl.col("src").cast(pl.String)).unique()
-    every = run.flows.join(sources, left_on=pl.col("src").cast(pl.String), right_on="src", how="semi").select(
-        pl.col("delivered_bytes").sum()
+def _overhead(run: RunData, hosts: Mapping[int, str]) -> float:
+    """Bytes on the wire for each byte of a message: headers, preambles and gaps, without messages inside of servers."""
+    inside = servers_of(run)
+    servers = {host: inside.get(host, -1 - rank) for rank, host in hosts.items()}
+    pairs = run.flows.group_by(pl.col("src", "dst").cast(pl.String)).agg(pl.col("delivered_bytes").sum()).collect()
+    payload = sum(
+        size
+        for source, target, size in pairs.rows()
+        if source in servers and (target not in servers or servers[source] != servers[target])
     )
-    payload = float(every.collect().item() or 0)
-    at_host = run.ports.filter(pl.col("tier").cast(pl.String) == "host").join(
-        sources, left_on=pl.col("node").cast(pl.String), right_on="src", how="semi"
+    names = pl.DataFrame({"node": list(servers)})
+    at_host = (
+        run.ports.filter(pl.col("tier").cast(pl.String) == "host")
+        .select(pl.col("node").cast(pl.String).str.split(".").list.first(), "utilisation", "rate_bps")
+        .join(names.lazy(), on="node", how="semi")
+        .select((pl.col("utilisation") * pl.col("rate_bps")).sum())
     )
-    span = run.summary["sim_time_s"]
-    wire = at_host.select((pl.col("utilisation") * pl.col("rate_bps") * span / 8).sum()).collect().item() or 0.0
-    return min(max(float(wire) / payload, 1.0), 1.5) if payload else 1.0
+    wire = float(at_host.collect().item() or 0.0) * run.summary["sim_time_s"] / 8
+    return min(max(wire / payload, 1.0), 1.5) if payload else 1.0
 
 
 def _late(rows: pl.DataFrame, path: Sequence[Segment], hosts: Mapping[int, str], took: float) -> list[Cause]:

@@ -70,7 +70,10 @@ def _traffic(run: RunData) -> Callable[[Mapping[str, str]], dict[str, float]]:
     received: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     across: dict[str, float] = defaultdict(float)
     access = _access(run)
+    servers = servers_of(run)
     for workload, source, target, size in grouped.rows():
+        if source in servers and servers[source] == servers.get(target):
+            continue  # over a scale-up link
         name = kind(workload, source, target)
         sent[source][name] += size
         received[target][name] += size
@@ -86,6 +89,23 @@ def _traffic(run: RunData) -> Callable[[Mapping[str, str]], dict[str, float]]:
         return across
 
     return of
+
+
+def servers_of(run: RunData) -> dict[str, int]:
+    """The server of each host, whose flows within it use no port; empty without scale-up links."""
+    if "[topology.scale_up]" not in run.scenario_toml:
+        return {}
+    from pauseframe._core import FabricError, InputError, ScenarioError, Topology
+    from pauseframe._scenario_text import resolve_text, without_plugins
+
+    size = int(parse_toml(run.scenario_toml)["topology"]["scale_up"]["gpus_per_server"])
+    try:
+        resolved = resolve_text(without_plugins(run.scenario_toml), base_dir=str(run.folder or "."))
+        nodes = Topology.of_scenario(resolved).nodes()
+    except (ScenarioError, FabricError, InputError, OSError):
+        return {}
+    hosts = [name for name, kind, _ in nodes if kind == "host"]
+    return {name: number // size for number, name in enumerate(hosts)}
 
 
 def _access(run: RunData) -> dict[str, str]:
@@ -107,7 +127,7 @@ def kind_of_pairs(run: RunData) -> Callable[[str, str, str], str]:
 
     Ranks of training are numbered ((stage * DP) + d) * TP + k, so a pair of ranks belongs to one kind of group.
     """
-    sizes = _parallelism(run.scenario_toml)
+    sizes = parallelism(run.scenario_toml)
     ranks: dict[tuple[str, str], int] = {}
     if sizes and run.ranks is not None:
         columns = run.ranks.select(pl.col("job", "host").cast(pl.String), "rank").collect()
@@ -146,7 +166,7 @@ def group_of(a: int, b: int, sizes: Parallelism) -> str:
     return "DP"
 
 
-def _parallelism(scenario_toml: str) -> dict[str, Parallelism]:
+def parallelism(scenario_toml: str) -> dict[str, Parallelism]:
     """Sizes of groups by the name of the job, from the resolved scenario."""
     if 'kind = "training"' not in scenario_toml:
         return {}

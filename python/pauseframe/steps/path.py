@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 EPSILON = 1e-6
 """Microseconds: times in tables are whole picoseconds."""
+ENDS_WITH = 0.01
+"""Microseconds between the end of a call and that of the wait for it, at most."""
+MOST_AT_ONCE = 4096
+"""Number of calls that may end at the same time."""
 MOST = 2_000_000
 """Maximum number of activities of a job whose path is computed."""
 
@@ -41,6 +45,8 @@ class Segment:
     step: str
     number: int = -1
     """For a computation: how many computations its rank had before."""
+    call: int = -1
+    """For a wait of a collective: its row in `collectives`."""
 
     @property
     def took(self) -> float:
@@ -65,11 +71,11 @@ class Timeline:
         """When each rank began a wait of a step behind a number of computations."""
         for rank, rows in self.of_rank.items():
             self._number(rank, rows)
-        self.calls: list[tuple[float, float, float]] = []
+        self.calls: list[tuple[float, float, float, int]] = []
         if calls is not None and not calls.is_empty():
-            done = calls.drop_nulls("end_us").sort("end_us")
-            self.calls = list(done.select("end_us", "start_us", "ready_us").iter_rows())
-        self.ends = [end for end, _, _ in self.calls]
+            done = calls.with_row_index("row").drop_nulls("end_us").sort("end_us")
+            self.calls = list(done.select("end_us", "start_us", "ready_us", "row").iter_rows())
+        self.ends = [call[0] for call in self.calls]
 
     def _number(self, rank: int, rows: list[Activity]) -> None:
         count = 0
@@ -86,17 +92,15 @@ class Timeline:
         place = bisect_left(self.starts[rank], time - EPSILON) - 1
         return self.of_rank[rank][place] if place >= 0 else None
 
-    def began(self, rank: int, wait: Activity, time: float) -> tuple[int, float]:
-        """The rank, and the time, from which on the network alone delayed the end of a wait."""
+    def began(self, rank: int, wait: Activity, time: float) -> tuple[int, float, int]:
+        """The rank, and the time, from which on the network alone delayed the end of a wait; the row of its call."""
         if found := re.search(r"\bfrom (\d+)", wait.step):
-            return self._sender(int(found[1]), rank, time)
-        if self.calls and (last := self._call(wait, time)) is not None:
-            return last
+            return (*self._sender(int(found[1]), rank, time), -1)
         if self.calls:
-            return rank, wait.start
+            return self._call(rank, wait, time)
         others = self.by_step[wait.step, self.numbers[rank, wait.start]]
         start, last_rank = max((start, -other) for other, start in others.items())
-        return (-last_rank, start) if wait.start < start < time else (rank, wait.start)
+        return (-last_rank, start, -1) if wait.start < start < time else (rank, wait.start, -1)
 
     def _sender(self, sender: int, rank: int, time: float) -> tuple[int, float]:
         if sender not in self.of_rank or sender == rank:
@@ -105,13 +109,18 @@ class Timeline:
         ends = [row.end for row in self.of_rank[sender][max(place - 2, 0) : place] if row.end < time - EPSILON]
         return sender, max(ends, default=self.of_rank[sender][0].start)
 
-    def _call(self, wait: Activity, time: float) -> tuple[int, float] | None:
+    def _call(self, rank: int, wait: Activity, time: float) -> tuple[int, float, int]:
         """The last rank that begins the collective of a wait: of the calls that fit, the one that ends first."""
-        for end, start, ready in self.calls[bisect_left(self.ends, time - EPSILON) :][:64]:
+        after = self.calls[bisect_left(self.ends, time - EPSILON) :][:MOST_AT_ONCE]
+        for end, start, ready, row in after:
             if start <= wait.start + EPSILON and wait.start <= end and ready < time:
                 ranks = self.by_start.get(ready)
-                return (min(ranks), ready) if ranks and ready > wait.start else None
-        return None
+                return (min(ranks), ready, row) if ranks and ready > wait.start else (rank, wait.start, row)
+        # A wait for several calls, one after the other: the last of them begins within it.
+        for end, _, ready, row in after:
+            if end <= time + ENDS_WITH and wait.start < ready < time:
+                return rank, ready, row
+        return rank, wait.start, -1
 
 
 def critical_path(timeline: pl.DataFrame, calls: pl.DataFrame | None = None) -> list[Segment]:
@@ -137,8 +146,8 @@ def critical_path(timeline: pl.DataFrame, calls: pl.DataFrame | None = None) -> 
             path.append(Segment("compute", rank, row.start, time, row.step, number))
             time = row.start
         else:
-            other, start = times.began(rank, row, time)
+            other, start, call = times.began(rank, row, time)
             start = min(start, time)
-            path.append(Segment("network", rank, start, time, row.step))
+            path.append(Segment("network", rank, start, time, row.step, call=call))
             rank, time = other, start
     return path[::-1]

@@ -36,6 +36,8 @@ class AstraNetwork:
     """The parts of a scenario that a network gives: first lines, topology, other tables, and files."""
 
     npus: int
+    names: list[str] = field(default_factory=list)
+    """Hosts in the order of ranks; empty if that is the order in which jobs are placed."""
     first: list[str] = field(default_factory=list)
     topology: list[str] = field(default_factory=list)
     tables: list[list[str]] = field(default_factory=list)
@@ -65,7 +67,8 @@ def _ns3(path: Path, name: str, topology: Path | None, without: Sequence[str]) -
     fates.append(Fate(wiring.name, "all lines", "", "used", "topology.txt, unchanged: a rank is a host, in order"))
     hosts = sum(kind == "host" for _, kind in fabric.nodes)
     lines = ["", "[topology]", 'kind = "file"', 'path = "topology.txt"', 'format = "hpcc"']
-    return AstraNetwork(hosts, first, lines, tables, copies={"topology.txt": wiring}, fates=fates)
+    names = [name for name, kind in fabric.nodes if kind == "host"]
+    return AstraNetwork(hosts, names, first, lines, tables, copies={"topology.txt": wiring}, fates=fates)
 
 
 def _analytical(path: Path, name: str) -> AstraNetwork:
@@ -90,7 +93,8 @@ def _analytical(path: Path, name: str) -> AstraNetwork:
             "inside of servers; for other fabrics write a topology and name it in the scenario"
         )
     numbers = [_numbers(path, key, values) for key, values in zip(KEYS[1:], (counts, rates, latencies), strict=True)]
-    network = AstraNetwork(int(numbers[0][0]), [f"name = {json.dumps(name)}", "stop = { when_finished = true }"])
+    network = AstraNetwork(int(numbers[0][0]))
+    network.first = [f"name = {json.dumps(name)}", "stop = { when_finished = true }"]
     network.tables = [DEFAULT]
     if len(shapes) == 1:
         _one_dimension(path, network, shapes[0], numbers)
@@ -148,6 +152,7 @@ def _two_dimensions(path: Path, network: AstraNetwork, shapes: list[str], number
     (inside, servers), (fast, slow), (near, far) = numbers
     gpus, count = int(inside), int(servers)
     network.npus, network.has_servers = gpus * count, True
+    network.names = [f"gpu{number}" for number in range(gpus * count)]
     hops = {"Switch": 1.0}.get(shapes[1], 0.5)
     network.files[FABRIC] = _rails(gpus, count, slow, f"{far * hops:.12g} ns")
     network.topology = [

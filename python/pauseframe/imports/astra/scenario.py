@@ -60,11 +60,15 @@ def import_astra(
         net.topology,
         *net.tables,
         ["", "[[workload]]", 'kind = "application"', 'trace = "trace"', 'format = "chakra"', "timeline = true"],
+        ['hosts_file = "ranks.txt" # rank r is NPU r'] if net.names else [],
         rules.entries,
     ]
     copies = net.copies | {f"trace/rank.{rank}.et": path for rank, path in enumerate(traces)}
     text = "\n".join([*(line for part in parts for line in part), ""])
-    return ImportedFolder({"scenario.toml": text, **net.files}, found, copies=copies)
+    files = {"scenario.toml": text, **net.files}
+    if net.names:
+        files["ranks.txt"] = "".join(f"{name}\n" for name in net.names[: len(traces)])
+    return ImportedFolder(files, found, copies=copies)
 
 
 def _traces(workload: Path) -> list[Path]:

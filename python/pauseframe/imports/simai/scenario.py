@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pauseframe.imports.simai.workload import SimaiWorkload
 
 FABRIC = "fabric.json"
+RANKS = "gpus.txt"
 UNIT = Fate(
     "SimAI's results",
     "GB/s",
@@ -72,6 +73,8 @@ def import_simai(
         _workload(read, network, collectives, as_simai),
     ]
     files = {"scenario.toml": "\n".join([*(line for part in parts for line in part), ""]), FABRIC: network.node_link()}
+    ranks = (read.gpus if read is not None else None) or network.gpus
+    files[RANKS] = "".join(f"{name}\n" for name in network.names[:ranks])
     if read is not None:
         files[_name(read)] = read.path.read_text(encoding="utf-8")
     return ImportedFolder(files, found, network.notes)
@@ -88,13 +91,13 @@ def _check_size(workload: SimaiWorkload, network: SimaiTopology) -> None:
 
 def _name(workload: SimaiWorkload) -> str:
     name = workload.path.name
-    return name if name not in {"scenario.toml", FABRIC} else f"workload-{name}"
+    return name if name not in {"scenario.toml", FABRIC, RANKS} else f"workload-{name}"
 
 
 def _workload(read: SimaiWorkload | None, network: SimaiTopology, collectives: list[str], as_simai: bool) -> list[str]:
     chosen = [*collectives, 'slice = "step"'] if as_simai else collectives
     entries = ", ".join(['library = "nccl"', *chosen])
-    lines = ["", "[[workload]]"]
+    lines = ["", "[[workload]]", f'hosts_file = "{RANKS}" # rank r is GPU r, as in SimAI']
     if read is None:
         lines += [
             'kind = "application"',

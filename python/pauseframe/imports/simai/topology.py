@@ -142,7 +142,7 @@ class SimaiTopology:
 
     def scale_up(self) -> list[str]:
         """The table [topology.scale_up]; empty without NVSwitches."""
-        if not self.nvswitches:
+        if not self.has_servers:
             return []
         rate, delay = self._nvlink()
         return [
@@ -152,6 +152,11 @@ class SimaiTopology:
             f'rate = "{rate / 1e9:.12g} Gbps"',
             f'latency = "{2 * delay / 1000:.12g} ns" # GPU, NVSwitch, GPU',
         ]
+
+    @property
+    def has_servers(self) -> bool:
+        """Whether NVLinks join several GPUs."""
+        return self.nvswitches > 0 and self.gpus_per_server > 1
 
     def _nvlink(self) -> tuple[int, int]:
         """Rate of a GPU in bits per second, and delay of one NVLink in picoseconds."""
@@ -171,7 +176,7 @@ class SimaiTopology:
             ("switches", len(self._hosts) - self.gpus - self.nvswitches, "used", "asw: switches of GPUs; psw: above"),
             ("links", len(self._wires), "used", "rates, delays and error rates in fabric.json"),
         ]
-        if self.nvswitches:
+        if self.has_servers:
             rate, delay = self._nvlink()
             rows += [
                 ("gpus_per_server", self.gpus_per_server, "used", f"topology.scale_up: {servers} servers"),
@@ -187,7 +192,8 @@ class SimaiTopology:
             if any("frame_error" in wire.edge for wire in self.nvlinks):
                 rows.append(("error rate of NVLinks", "", "no effect", "topology.scale_up loses nothing"))
         else:
-            why = "without NVSwitches, GPUs of a server reach each other over the switches"
+            alone = "a server has one GPU, and NVLinks join none"
+            why = alone if self.nvswitches else "without NVSwitches, GPUs reach each other over the switches"
             rows += [
                 ("gpus_per_server", self.gpus_per_server, "no effect", why),
                 ("gpu_type", self.gpu_type, "no effect", "it chooses SimAI's rings inside a server"),
@@ -197,7 +203,7 @@ class SimaiTopology:
     def _of_type(self, rate: int) -> str:
         known = RATES.get(self.gpu_type)
         if known is None or known * 1e9 == rate:
-            return "the NVLinks of the file have rates"
+            return "the NVLinks of the file have the rate"
         return f"the NVLinks of the file have {rate / 1e9:g} Gb/s; an {self.gpu_type} has {known:,} Gb/s"
 
 
