@@ -190,6 +190,7 @@ OTHER = {
     "topology.link.delay": "30 ns",
     "topology.hosts": 3,
     "host.mtu": "9000 B",
+    "host.tso": False,
     "host.gro": True,
     "switch.priority_of_dscp": [[0, 0], [10, 1], [12, 1], [26, 3], [48, 6]],
     "switch.buffer.size": "20 MB",
