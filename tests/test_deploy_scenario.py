@@ -1,6 +1,7 @@
 """From a scenario to files and back: classes, marks, buffers, hosts, cards, and the keys that no file has."""
 
 import json
+import shutil
 import tomllib
 
 import pauseframe as pf
@@ -12,6 +13,8 @@ from pauseframe.examples import HOME
 from pauseframe.imports.fabric import import_fabric
 from pauseframe.imports.mlxconfig import read_dump
 from pauseframe.lint import lint
+from pauseframe.lint.yang import validate
+from test_deploy import models
 from test_fabrics import cli
 
 FABRICS = ("roce", "dctcp", "storage")
@@ -413,3 +416,18 @@ def test_the_inventory_of_a_deployment_gives_the_same_files(tmp_path):
     assert "nic=ens1\nmac='aa:bb:cc:00:00:01'" in (tmp_path / "out" / "hosts" / "host0" / "setup.sh").read_text()
     deployed(text_of("roce"), tmp_path / "again", inventory=[tmp_path / "out" / "inventory.csv"])
     assert files_of(tmp_path / "again") == files_of(tmp_path / "out")
+
+
+@pytest.mark.skipif(shutil.which("yanglint") is None, reason="needs yanglint (Debian: libyang2-tools)")
+@pytest.mark.parametrize("name", FABRICS)
+def test_files_are_valid_under_the_models_of_the_release(tmp_path, name):
+    """With PAUSEFRAME_SONIC_YANG under SONiC's own models, else under those of test_deploy."""
+    (tmp_path / "models").mkdir()
+    found = models(tmp_path / "models")
+    assert found
+    for release, folder in found.items():
+        resolved = pf.Scenario.from_toml(text_of(name)).resolve()
+        deploy_scenario(resolved, tmp_path / release, Settings(sonic_release=release))
+        lines, failed = validate(folder, read_fabric([tmp_path / release / "switches"]))
+        assert not failed, lines
+        assert len(lines) == 4, lines
