@@ -51,6 +51,7 @@ def commands(*, slow: bool) -> list[Command]:
         Command("route update", f"route update plan {RING.replace('4,', '5,')} -q -o u", ("plan",)),
         Command("route draw", f"route draw {RING} plan --to host0 --vlan 2 -o r.svg", ("plan",)),
         Command("deploy", deploy, ("plan", "i.csv")),
+        Command("deploy scenario", "deploy s.toml -o ds", ("s.toml",)),
         Command("deploy --target linux", f"{deploy} --target linux", ("plan", "i.csv")),
         Command("deploy --force", f"{deploy} --force", ("plan", "i.csv"), fresh=False),
         Command("report", "report R -o r.html", ("R",)),

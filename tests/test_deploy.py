@@ -169,6 +169,9 @@ VLAN_MODEL = """module sonic-vlan { yang-version 1.1; namespace "urn:vlan"; pref
   container sonic-vlan {
   container VLAN { list VLAN_LIST { key "name"; leaf name { type string; }
     leaf vlanid { type uint16; } leaf description { type string; } } } } }"""
+METADATA_MODEL = """module sonic-device_metadata { yang-version 1.1; namespace "urn:metadata"; prefix m;
+  container sonic-device_metadata { container DEVICE_METADATA { container localhost {
+    leaf hostname { type string; } leaf bgp_asn { type string; } leaf type { type string; } } } } }"""
 """The constraints of SONiC's models that matter for this test: mandatory lanes, no mac_learning."""
 
 
@@ -181,7 +184,11 @@ def models(folder):
     home = os.environ.get("PAUSEFRAME_SONIC_YANG")
     if home:
         return {path.name: path for path in sorted(Path(home).iterdir()) if path.name in SONIC_RELEASES}
-    for name, text in (("sonic-port", PORT_MODEL), ("sonic-vlan", VLAN_MODEL)):
+    for name, text in (
+        ("sonic-port", PORT_MODEL),
+        ("sonic-vlan", VLAN_MODEL),
+        ("sonic-device_metadata", METADATA_MODEL),
+    ):
         (folder / f"{name}.yang").write_text(text)
     return {NEWEST_RELEASE: folder}
 

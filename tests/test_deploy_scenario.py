@@ -1,6 +1,9 @@
 """From a scenario to files and back: classes, marks, buffers, hosts, cards, and the keys that no file has."""
 
 import json
+import os
+import shutil
+import subprocess
 import tomllib
 
 import pauseframe as pf
@@ -12,6 +15,8 @@ from pauseframe.examples import HOME
 from pauseframe.imports.fabric import import_fabric
 from pauseframe.imports.mlxconfig import read_dump
 from pauseframe.lint import lint
+from pauseframe.lint.yang import validate
+from test_deploy import fake_tools, models
 from test_fabrics import cli
 
 FABRICS = ("roce", "dctcp", "storage")
@@ -190,6 +195,7 @@ OTHER = {
     "topology.link.delay": "30 ns",
     "topology.hosts": 3,
     "host.mtu": "9000 B",
+    "host.tso": False,
     "host.gro": True,
     "switch.priority_of_dscp": [[0, 0], [10, 1], [12, 1], [26, 3], [48, 6]],
     "switch.buffer.size": "20 MB",
@@ -412,3 +418,77 @@ def test_the_inventory_of_a_deployment_gives_the_same_files(tmp_path):
     assert "nic=ens1\nmac='aa:bb:cc:00:00:01'" in (tmp_path / "out" / "hosts" / "host0" / "setup.sh").read_text()
     deployed(text_of("roce"), tmp_path / "again", inventory=[tmp_path / "out" / "inventory.csv"])
     assert files_of(tmp_path / "again") == files_of(tmp_path / "out")
+
+
+@pytest.mark.skipif(shutil.which("yanglint") is None, reason="needs yanglint (Debian: libyang2-tools)")
+@pytest.mark.parametrize("name", FABRICS)
+def test_files_are_valid_under_the_models_of_the_release(tmp_path, name):
+    """With PAUSEFRAME_SONIC_YANG under SONiC's own models, else under those of test_deploy."""
+    (tmp_path / "models").mkdir()
+    found = models(tmp_path / "models")
+    assert found
+    for release, folder in found.items():
+        resolved = pf.Scenario.from_toml(text_of(name)).resolve()
+        deploy_scenario(resolved, tmp_path / release, Settings(sonic_release=release))
+        lines, failed = validate(folder, read_fabric([tmp_path / release / "switches"]))
+        assert not failed, lines
+        assert len(lines) == 4, lines
+
+
+MLNX = """DCBX mode: OS controlled
+Priority trust state: pcp
+PFC configuration:
+\tpriority    0   1   2   3   4   5   6   7
+\tenabled     0   0   1   0   0   0   0   0
+\tbuffer      0   0   1   0   0   0   0   0
+tc: 0 ratelimit: unlimited, tsa: ets, bw: 60%
+\t priority:  0
+tc: 1 ratelimit: unlimited, tsa: ets, bw: 40%
+\t priority:  1
+tc: 2 ratelimit: unlimited, tsa: strict
+\t priority:  2
+"""
+"""What `mlnx_qos -i NIC` prints, with three classes."""
+
+
+@pytest.mark.parametrize("tool", ["mlnx_qos", "dcb"])
+def test_qos_of_a_card_is_put_back(tmp_path, tool):
+    """Trust, PFC and shares of the NIC are as before after --undo; running the script twice keeps the first state."""
+    deployed(text_of("roce"), tmp_path / "out")
+    tools = fake_tools(tmp_path / "tools")
+    if tool == "mlnx_qos":
+        (tools / "text").write_text(MLNX)
+        show = f"if [ $# = 2 ]; then cat {tools}/text; exit; fi"
+    else:
+        cases = "prio-pfc) echo prio-pfc 2:on ;; tc-tsa) echo tc-tsa 0:ets ;; tc-bw) echo tc-bw 0:9 ;; "
+        cases += "prio-tc) echo prio-tc 0:0 ;; dscp-prio) echo dscp-prio 8:1 ;;"
+        show = f'if [ $2 = show ]; then case "$5" in {cases} esac; exit; fi'
+    (tools / tool).write_text(f'#!/bin/sh\n{show}\necho "{tool} $*" >> {tools}/log\n')
+    (tools / tool).chmod(0o755)
+    text = (tmp_path / "out" / "hosts" / "host0" / "setup.sh").read_text()
+    text = text.replace("/var/lib/pauseframe", str(tmp_path / "s"))
+    environment = {"PATH": f"{tools}:{os.environ['PATH']}"}
+    calls = []
+    for arguments in ([], [], ["--undo"], ["--undo"]):
+        (tools / "log").unlink(missing_ok=True)
+        subprocess.run(["sh", "-c", text, "setup.sh", *arguments], env=environment, check=True, capture_output=True)
+        log = (tools / "log").read_text().splitlines() if (tools / "log").exists() else []
+        calls.append([line for line in log if line.startswith(tool)])
+    assert calls[0] == calls[1]
+    assert calls[3] == []
+    assert list((tmp_path / "s").iterdir()) == []
+    if tool == "mlnx_qos":
+        assert calls[0] == [
+            "mlnx_qos -i eth1 --trust dscp --pfc 0,0,0,1,0,0,0,0 --prio_tc 0,1,2,3,4,5,6,7 "
+            "--tsa ets,strict,strict,ets,strict,strict,strict,strict --tcbw 50,0,0,50,0,0,0,0"
+        ]
+        assert calls[2] == ["mlnx_qos -i eth1 --trust pcp --pfc 0,0,1,0,0,0,0,0 --tsa ets,ets,strict --tcbw 60,40,0"]
+    else:
+        assert "dcb app replace dev eth1 dscp-prio 26:3 48:6" in calls[0]
+        assert calls[2] == [
+            "dcb pfc set dev eth1 prio-pfc 2:on",
+            "dcb ets set dev eth1 tc-tsa 0:ets tc-bw 0:9",
+            "dcb ets set dev eth1 prio-tc 0:0",
+            "dcb app flush dev eth1 dscp-prio",
+            "dcb app replace dev eth1 dscp-prio 8:1",
+        ]

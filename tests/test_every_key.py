@@ -198,7 +198,7 @@ SCENARIOS: dict[str, Tables] = {
             "tcp": {"cubic_friendly": False},
             "rdma": {"dcqcn_rise_interval": "3 us", "dcqcn_recovery_steps": 1},
         },
-        "workload": [{"kind": "n_to_1", "size": "8 MB"}],
+        "workload": [{"kind": "n_to_1", "size": "2 MB"}],
     },
     "deadlock": {
         "stop": {"time": "3 ms"},

@@ -26,6 +26,8 @@ ROUTED = ("ecmp", "spray", "letflow", "drill", "adaptive")
 """Kinds of routing whose switches know all shortest paths, as routers with BGP do; the others are plans of VLANs."""
 SHARES = {0: 16, 1: 16, 2: 16, 3: 18, 4: 18, 5: 16}
 """The simulator's default bandwidth groups; priorities 6 and 7 are strict (docs/reference/scenario.md)."""
+CONTROL = 48, 6
+"""Code point and priority of routing protocols (CS6), which are also those of CNPs by default."""
 Table = dict[str, Any]
 
 
@@ -94,8 +96,10 @@ class Design:
 
     @property
     def dscp_map(self) -> dict[int, int]:
-        """The priority of each of the 64 code points."""
+        """The priority of each of the 64 code points. BGP (CS6, RFC 4594) does not wait behind data."""
         found = dict.fromkeys(range(64), self.best_effort)
+        if CONTROL[1] not in {*self.lossless, *(one.priority for one in self.classes)}:
+            found |= dict([CONTROL])
         found |= dict(self.switch["priority_of_dscp"])
         if self.notifications:
             found |= dict([self.notifications])

@@ -59,10 +59,12 @@ qos() {{
 
 # Each line is a command of dcb that sets what is there now.
 dcb_of_nic() {{
-  echo "pfc set dev $nic $(dcb pfc show dev "$nic" prio-pfc)" || return 1
-  echo "ets set dev $nic $(dcb ets show dev "$nic" tc-tsa) $(dcb ets show dev "$nic" tc-bw)"
-  echo "ets set dev $nic $(dcb ets show dev "$nic" prio-tc)"
-  points=$(dcb app show dev "$nic" dscp-prio)
+  pfc=$(dcb pfc show dev "$nic" prio-pfc) && kinds=$(dcb ets show dev "$nic" tc-tsa) &&
+    shares=$(dcb ets show dev "$nic" tc-bw) && classes=$(dcb ets show dev "$nic" prio-tc) &&
+    points=$(dcb app show dev "$nic" dscp-prio) || return 1
+  echo "pfc set dev $nic $pfc"
+  echo "ets set dev $nic $kinds $shares"
+  echo "ets set dev $nic $classes"
   echo "app flush dev $nic dscp-prio"
   if [ -n "$points" ]; then echo "app replace dev $nic $points"; fi
 }}

@@ -25,7 +25,7 @@ keep() {
   shift
   if [ -e "$state/$name" ]; then return 0; fi
   mkdir -p "$state"
-  "$@" > "$state/$name.new" || return 1
+  "$@" > "$state/$name.new" || { rm "$state/$name.new"; return 1; }
   mv "$state/$name.new" "$state/$name"
 }
 

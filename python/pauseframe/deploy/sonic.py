@@ -161,11 +161,11 @@ def _queues(speeds: Mapping[str, int], settings: Settings) -> Tables:
 
 
 def static_layer2(plan: Plan, switch: str) -> Tables:
-    """VLANs without learning and flooding, and the FDB rows, for images with SONiC#2468."""
+    """No learning and flooding in the VLANs of `config_db`, and the FDB rows, for images with SONiC#2468."""
     off = dict.fromkeys(("mac_learning", *FLOODS), "disabled")
     macs = {host.name: host.mac for host in plan.hosts}
     rows = {f"Vlan{vlan}|{macs[host]}": {"port": port} for vlan, host, port in plan.rows[switch]}
-    vlans = {f"Vlan{vlan}": {"vlanid": str(vlan), **off} for vlan in sorted(plan.vlans)}
+    vlans = {f"Vlan{vlan}": dict(off) for vlan in sorted(plan.vlans)}
     return {"VLAN": vlans, "FDB": rows}
 
 
