@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pauseframe.devices.sonic_db import ConfigDb
+    from pauseframe.devices.statements import Statements
 
 State = Literal["used", "mapped", "not held"]
 MAP_ENTRIES = "an entry"
@@ -164,6 +165,8 @@ FATES: dict[str, dict[str, Fate]] = {
 }
 """The fate of each field, by table. Other fields of known tables are not held; other tables are not read."""
 
+UNREAD = Fate("not held", "no statement that the import reads")
+
 
 @dataclass
 class Account:
@@ -187,8 +190,13 @@ class Account:
             self.assumed.append(text)
 
 
-def rows_of(databases: Mapping[str, ConfigDb], switches: Iterator[str]) -> list[AccountRow]:
-    """A row for each field of the tables of some switches, in the order of the states."""
+def rows_of(
+    databases: Mapping[str, ConfigDb], switches: Iterator[str], vendors: Mapping[str, Statements]
+) -> list[AccountRow]:
+    """A row for each field of the tables of some switches, and each kind of statement of other vendors'.
+
+    In the order of the states.
+    """
     count: dict[str, int] = defaultdict(int)
     fates: dict[str, Fate] = {}
     for name in switches:
@@ -203,6 +211,10 @@ def rows_of(databases: Mapping[str, ConfigDb], switches: Iterator[str]) -> list[
                     key, fate = _fate(table, name_of_field)
                     fates[key] = fate
                     count[key] += 1
+    for statements in vendors.values():
+        for kind, (taken, lines) in statements.kinds().items():
+            fates[kind] = Fate("mapped", "as SONiC's field of the same meaning") if taken else UNREAD
+            count[kind] += len(lines)
     states = ("used", "mapped", "not held")
     order = sorted(fates, key=lambda key: (states.index(fates[key].state), key))
     return [AccountRow(key=key, state=fates[key].state, values=count[key], how=fates[key].how) for key in order]
