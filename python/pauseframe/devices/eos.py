@@ -72,7 +72,7 @@ WORDS: dict[tuple[str, str], Words] = {
 
 def looks_like(text: str) -> bool:
     """True if a text is a configuration of EOS: its head, or sections that are indented by three blanks."""
-    if re.search(r"(?m)^! device: .*EOS|^! boot system flash:.*EOS", text):
+    if re.search(r"(?m)^! device: .*EOS|^! boot system flash:.*EOS|^!RANCID-CONTENT-TYPE: arista", text):
         return True
     body = re.search(r"(?m)^interface (Ethernet|Port-Channel)\S+\n   \S", text)
     return bool(body) and bool(re.search(r"(?m)^hostname \S", text)) and bool(re.search(r"(?m)^!$", text))

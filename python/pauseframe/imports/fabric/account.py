@@ -154,6 +154,8 @@ FATES: dict[str, dict[str, Fate]] = {
         **_mapped("host.port_choice = active-backup", "cable_type", "state"),
         **_none("hosts have addresses of the simulator", "server_ipv4", "server_ipv6", "soc_ipv4", "soc_ipv6"),
     },
+    "SWITCH": _mapped(f"routing.hash_seeds and hash_offsets: {_BY_DEVICE}", "ecmp_hash_seed", "ecmp_hash_offset"),
+    "DEVICE_NEIGHBOR_METADATA": _mapped("whether a device without files is a switch or a host", "type"),
     "SWITCH_HASH": {
         **_mapped(f"routing.hash: {_BY_DEVICE}", "ecmp_hash", "ecmp_hash_algorithm"),
         **_none("links of a port channel are next hops of their own", "lag_hash", "lag_hash_algorithm"),
