@@ -150,7 +150,7 @@ MUX = """<DeviceMiniGraph><DpgDec><DeviceDataPlaneInfo><PortChannelInterfaces><P
 """
 
 
-def dual_tor_minigraph():
+def dual_tor_minigraph() -> str:
     def link(kind, *ends):
         names = ("StartDevice", "StartPort", "EndDevice", "EndPort")
         inner = "".join(f"<{name}>{text}</{name}>" for name, text in zip(names, ends, strict=True))

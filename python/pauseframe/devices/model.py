@@ -13,6 +13,8 @@ from pauseframe.devices.bundles import Bond, Channel, Hashing, Mclag, MuxCable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from pauseframe.devices.statements import Statements
+
 PRIORITIES = range(8)
 DEFAULT_MTU = 9100
 """MTU in bytes of a SONiC port whose row sets none."""
@@ -281,6 +283,8 @@ class Switch:
     """Maximum ratio of all groups' headroom to the shared pool (DEFAULT_LOSSLESS_BUFFER_PARAMETER)."""
     lookup: list[LookupRow] = field(default_factory=list)
     lookup_source: str = ""
+    statements: Statements | None = None
+    """The statements of a vendor's configuration; None for SONiC and Linux."""
 
     def mapped(self, kind: str, name: str | None) -> Mapping[int, int] | None:
         """A map by kind ("tc_to_pg") and name: the identity if `name` is None, None for an unknown name."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pauseframe._kinds import kind_of
-from pauseframe.devices import linux, minigraph, netbox, sonic, wiring
+from pauseframe.devices import eos, linux, minigraph, netbox, nvue, sonic, wiring
 from pauseframe.devices.files import DeviceFileError, parse_json, read_text, shown
-from pauseframe.devices.model import Fabric, FdbRow, LookupRow
+from pauseframe.devices.model import Fabric, FdbRow, LookupRow, Switch
 from pauseframe.devices.sonic_db import ConfigDb, documents, looks_like_config_db
 from pauseframe.devices.sonic_schema import TABLES
 
@@ -25,7 +26,9 @@ SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy
 """Files that this program writes and that belong to no device."""
 INVENTORY = "device,mac,"
 """Begin of the inventory that `pauseframe deploy` writes and reads."""
-READ = {".json", ".xml", ".ini", ".network", ".netdev", ".csv"}
+READ = {".json", ".xml", ".ini", ".network", ".netdev", ".csv", ".yaml", ".yml", ".cfg", ".conf", ".eos"}
+NAMES = re.compile(r"(.*[._-])?(running|startup)[._-]config(\.txt)?")
+"""Names of configurations without one of these suffixes."""
 
 __all__ = ["DeviceFileError", "Reading", "read_fabric"]
 
@@ -55,7 +58,10 @@ class Reading:
     """For each file or folder name, the name that the device gives itself."""
 
 
-WANTED = "config_db.json, pg_profile_lookup.ini, minigraph.xml, lldp.json, cables of NetBox, or folders of `collect.sh`"
+WANTED = (
+    "config_db.json, pg_profile_lookup.ini, minigraph.xml, lldp.json, NVUE's startup.yaml, running-configurations of "
+    "EOS, cables of NetBox, or folders of `collect.sh`"
+)
 
 
 def _refuse_other_kinds(path: Path) -> None:
@@ -114,7 +120,7 @@ def _files_below(folder: Path, reading: Reading) -> Iterator[Path]:
             continue
         if linux.is_host_folder(path.parent) or path.parent.name == "networkd":
             continue
-        if path.is_symlink() or path.suffix.lower() not in READ:
+        if path.is_symlink() or not (path.suffix.lower() in READ or NAMES.fullmatch(path.name.lower())):
             reading._unread.append(path)
             continue
         found += 1
@@ -145,6 +151,13 @@ def _read_file(path: Path, reading: Reading) -> None:
         reading._lookups.append((path, rows))
     elif suffix == ".csv":
         _read_csv(text, source, reading)
+    elif eos.looks_like(text):
+        _add_vendor(eos.read(text, source, sonic.name_of_file(path)), reading, path)
+    elif nvue.looks_like(text) and (switch := nvue.read(text, source, sonic.name_of_file(path))) is not None:
+        _add_vendor(switch, reading, path)
+    elif suffix != ".json" and not text.lstrip().startswith(("{", "[")):
+        reading._unread.append(path)
+        return
     else:
         _read_json(path, text, reading)
     reading.files += 1
@@ -187,6 +200,20 @@ def _read_json(path: Path, text: str, reading: Reading) -> None:
         known = "CONFIG_DB, lldpctl -f json0, swssconfig FDB_TABLE, cables of NetBox"
         reading.fabric.notes.append(f"{shown(path)}: none of what is read ({known}): left out")
         reading.files -= 1
+
+
+def _add_vendor(switch: Switch, reading: Reading, path: Path) -> None:
+    """Adds a switch of another vendor, with notes about the statements that were not read."""
+    own, count = switch.name, 2
+    while switch.name in reading.fabric.switches:
+        switch.name, count = f"{own}#{count}", count + 1
+    if count > 2:
+        reading.fabric.notes.append(f"{shown(path)}: its hostname {shown(own)} is taken: read as {switch.name}")
+    reading.fabric.switches[switch.name] = switch
+    reading._names.setdefault(sonic.name_of_file(path), switch.name)
+    reading._names.setdefault(f"{path.resolve().parent}/", switch.name)
+    if switch.statements is not None:
+        reading.fabric.notes += switch.statements.notes()
 
 
 def _joined(document: ConfigDb, path: Path, reading: Reading) -> bool:

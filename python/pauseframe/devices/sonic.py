@@ -382,5 +382,9 @@ def name_of_file(path: Path) -> str:
         "port_config",
         "no-flooding",
         "switch",
+        "startup",
+        "startup-config",
+        "running-config",
+        "nvue",
     }
     return path.resolve().parent.name if stem.lower() in usual else stem

@@ -59,6 +59,14 @@ TABLES: dict[str, Table] = {
             state=one_of("auto", "manual", "detach", "active", "standby"),
         ),
     ),
+    "SWITCH": Table(
+        ((key("name", one_of("switch")),),),
+        fields(
+            ecmp_hash_seed=_LONG, lag_hash_seed=_LONG, ecmp_hash_offset=number(0, 15), lag_hash_offset=number(0, 15)
+        ),
+        open=True,
+    ),
+    "DEVICE_NEIGHBOR_METADATA": Table(((key("name", short(255)),),), fields(type=short(255)), open=True),
     "SWITCH_HASH": Table(
         ((key("name", one_of("GLOBAL")),),),
         fields(ecmp_hash_algorithm=one_of(*ALGORITHMS), lag_hash_algorithm=one_of(*ALGORITHMS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pauseframe.lint.design import Design
+
+    from pauseframe.devices.model import Place
 
 _MODULES = (
     "schema",
@@ -94,12 +97,33 @@ def judge(reading: Reading, chosen: Sequence[Rule] | None = None) -> Report:
         for finding in rule.check(reading):
             if _kind(reading, finding) not in rule.devices:
                 continue
+            _in_own_words(reading, finding)
             finding.patch = tuple(o for o in finding.patch if (o.device or finding.place.device) in reading.databases)
             finding.code, finding.severity = rule.code, finding.severity or rule.severity
             alike.setdefault(_fault(finding), []).append(finding)
     report.findings = [first.joined(others) for first, *others in alike.values()]
     report.findings.sort(key=lambda f: (f.place.device, f.code, f.place.table, f.place.key, f.place.field))
     return report
+
+
+_TABLE = re.compile(r"\b[A-Z]+_[A-Z_]+\b")
+"""The name of a table of CONFIG_DB."""
+
+
+def _in_own_words(reading: Reading, finding: Finding) -> None:
+    """Puts the places of a finding into the words of the device's vendor; values for CONFIG_DB are no advice there."""
+
+    def own(place: Place) -> Place:
+        switch = reading.fabric.switches.get(place.device)
+        return place if switch is None or switch.statements is None else switch.statements.own(place)
+
+    places = [finding.place, *finding.also, *([] if finding.other is None else [finding.other])]
+    finding.place = own(finding.place)
+    finding.also = tuple(map(own, finding.also))
+    finding.other = None if finding.other is None else own(finding.other)
+    other = any(own(place) != place for place in places)
+    if (finding.place != places[0] and finding.instead.startswith('"')) or (other and _TABLE.search(finding.instead)):
+        finding.instead = ""
 
 
 def _kind(reading: Reading, finding: Finding) -> str:

@@ -38,6 +38,8 @@ def mended(report: Report, finding: Finding) -> tuple[Reading, str] | None:
     reading = report.reading
     if finding.place.device in reading.fabric.hosts:
         return _host(reading, finding)
+    if {finding.place.device, *([finding.other.device] if finding.other else [])} - reading.databases.keys():
+        return None
     for operations in (_by_rule(reading, finding), _usual(reading, finding.place), _of_device(report, finding)):
         if operations and (after := patched(report, replace(finding, patch=operations))) is not reading:
             listed = ", ".join(f"{o.device} {o.table} {o.key} {o.field} = {o.value}" for o in operations)

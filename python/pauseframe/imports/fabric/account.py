@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pauseframe.devices.sonic_db import ConfigDb
+    from pauseframe.devices.statements import Statements
 
 State = Literal["used", "mapped", "not held"]
 MAP_ENTRIES = "an entry"
@@ -153,6 +154,8 @@ FATES: dict[str, dict[str, Fate]] = {
         **_mapped("host.port_choice = active-backup", "cable_type", "state"),
         **_none("hosts have addresses of the simulator", "server_ipv4", "server_ipv6", "soc_ipv4", "soc_ipv6"),
     },
+    "SWITCH": _mapped(f"routing.hash_seeds and hash_offsets: {_BY_DEVICE}", "ecmp_hash_seed", "ecmp_hash_offset"),
+    "DEVICE_NEIGHBOR_METADATA": _mapped("whether a device without files is a switch or a host", "type"),
     "SWITCH_HASH": {
         **_mapped(f"routing.hash: {_BY_DEVICE}", "ecmp_hash", "ecmp_hash_algorithm"),
         **_none("links of a port channel are next hops of their own", "lag_hash", "lag_hash_algorithm"),
@@ -163,6 +166,8 @@ FATES: dict[str, dict[str, Fate]] = {
     "VLAN_MEMBER": _none(_VLAN, "tagging_mode"),
 }
 """The fate of each field, by table. Other fields of known tables are not held; other tables are not read."""
+
+UNREAD = Fate("not held", "no statement that the import reads")
 
 
 @dataclass
@@ -187,8 +192,13 @@ class Account:
             self.assumed.append(text)
 
 
-def rows_of(databases: Mapping[str, ConfigDb], switches: Iterator[str]) -> list[AccountRow]:
-    """A row for each field of the tables of some switches, in the order of the states."""
+def rows_of(
+    databases: Mapping[str, ConfigDb], switches: Iterator[str], vendors: Mapping[str, Statements]
+) -> list[AccountRow]:
+    """A row for each field of the tables of some switches, and each kind of statement of other vendors'.
+
+    In the order of the states.
+    """
     count: dict[str, int] = defaultdict(int)
     fates: dict[str, Fate] = {}
     for name in switches:
@@ -203,6 +213,10 @@ def rows_of(databases: Mapping[str, ConfigDb], switches: Iterator[str]) -> list[
                     key, fate = _fate(table, name_of_field)
                     fates[key] = fate
                     count[key] += 1
+    for statements in vendors.values():
+        for kind, (taken, lines) in statements.kinds().items():
+            fates[kind] = Fate("mapped", "as SONiC's field of the same meaning") if taken else UNREAD
+            count[kind] += len(lines)
     states = ("used", "mapped", "not held")
     order = sorted(fates, key=lambda key: (states.index(fates[key].state), key))
     return [AccountRow(key=key, state=fates[key].state, values=count[key], how=fates[key].how) for key in order]

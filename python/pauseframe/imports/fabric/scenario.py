@@ -70,7 +70,9 @@ def build(
     lines += [*_switch(settings), *_pfc_ports(scope, classes, settings), *_classes(scope, classes)]
     lines += [*_overrides(scope, classes, mtu, settings), *_faults(scope, work, mtu)]
     lines += _work(work)
-    rows = rows_of(reading.databases, iter(scope.switches))
+    own = {name: scope.fabric.switches[name].statements for name in scope.switches}
+    vendors = {name: statements for name, statements in own.items() if statements is not None}
+    rows = rows_of(reading.databases, iter(scope.switches), vendors)
     head = [f"#:schema {SCHEMA_URL}", "", *(f"# {line}" for line in _legend(scope, rows)), ""]
     return ImportedFabric("\n".join([*head, *lines]).rstrip() + "\n", scope, classes, rows)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import DEFAULT_MTU, BufferProfile, Fabric, Place, Port, Switch
 from pauseframe.headroom import FRAME, AnnexO, annex_o
-from pauseframe.lint.finding import VENDORS, Finding, PatchOperation, Severity, rule
+from pauseframe.lint.finding import SONIC, VENDORS, Finding, PatchOperation, Severity, rule
 from pauseframe.lint.subject import group_of, lossless_code_points, lossless_mtus, lossless_queues
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def _fits(switch: Switch, profile: BufferProfile, headroom: int) -> bool:
     "no-headroom",
     "https://github.com/sonic-net/SONiC/issues/480",
     "SONiC: buffermgrd, pg_profile_lookup.ini",
-    devices=VENDORS,
+    devices=SONIC,
 )
 def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
     """PFC is on for a priority whose group has no headroom at all.

@@ -156,7 +156,7 @@ def check_dctcp(reading: Reading) -> Iterator[Finding]:
     if not any("dctcp" in host.congestion_controls for host in hosts):
         return
     for switch, port in reading.fabric.ports():
-        if switch.kind != "sonic" or "QUEUE" not in switch.tables:
+        if switch.kind == "linux" or "QUEUE" not in switch.tables:
             continue
         for number in sorted(lossless_queues(switch, port)):
             queue = port.queues.get(number)
@@ -284,13 +284,14 @@ def _is_step(wred: Wred) -> bool:
 def check_set_up(reading: Reading) -> Iterator[Finding]:
     """A lossless queue has no WRED profile or no scheduler, although the same queue of other ports has one.
 
-    Without a WRED profile only this port does not mark, so PFC acts where ECN should. Without a scheduler the queue has
+    Without a WRED profile only this port does not mark, so PFC acts where ECN should; the same holds for a switch that
+    marks nowhere among switches that do. Without a scheduler the queue has
     the hardware's default share.
 
     No incident is known. PF030 has incidents of missing marks.
     """
     for switch in reading.fabric.switches.values():
-        if switch.kind != "sonic" or "QUEUE" not in switch.tables:
+        if switch.kind == "linux" or "QUEUE" not in switch.tables:
             continue
         ports = [port for port in switch.ports.values() if port.lossless and port.up]
         for number in sorted({n for port in ports for n in lossless_queues(switch, port)}):
@@ -305,3 +306,30 @@ def check_set_up(reading: Reading) -> Iterator[Finding]:
                         f'"{shown(named[0])}"',
                         patch=(PatchOperation("QUEUE", f"{port.name}|{number}", name, named[0]),),
                     )
+    yield from _unmarked(reading)
+
+
+def _unmarked(reading: Reading) -> Iterator[Finding]:
+    """Switches that mark in no lossless queue, although most others of the fabric do in each."""
+    first: dict[str, tuple[Port, int]] = {}
+    marking = 0
+    for switch in reading.fabric.switches.values():
+        if "QUEUE" not in switch.tables or switch.kind == "linux":
+            continue
+        queues = [(p, n) for p in switch.ports.values() if p.up for n in sorted(lossless_queues(switch, p))]
+        marks = [_marks(switch, port, number) for port, number in queues]
+        marking += bool(marks) and all(marks)
+        if marks and not any(marks):
+            first[switch.name] = queues[0]
+    for name, (port, number) in first.items() if marking > len(first) else ():
+        yield Finding(
+            Place(name, "QUEUE", f"{port.name}|{number}", "wred_profile"),
+            f"no lossless queue of this switch marks, {marking} other switches mark",
+            "marks as at the other switches",
+        )
+
+
+def _marks(switch: Switch, port: Port, number: int) -> bool:
+    queue = port.queues.get(number)
+    wred = switch.wred.get(queue.wred) if queue is not None and queue.wred else None
+    return wred is not None and wred.marks_green

@@ -23,7 +23,7 @@ LONGEST_PAUSE = 65535 * 512
     "https://github.com/sonic-net/sonic-buildimage/issues/29203",
     "https://github.com/sonic-net/sonic-swss/pull/4581",
     severity=Severity.warning,
-    devices=VENDORS,
+    devices=("sonic", "eos"),
 )
 def check_loops(reading: Reading) -> Iterator[Finding]:
     """The watchdog ends a storm sooner than it could detect the next one.
@@ -59,7 +59,7 @@ def check_presence(reading: Reading) -> Iterator[Finding]:
     No incident is known.
     """
     for switch, port in reading.fabric.ports():
-        if switch.kind != "sonic" or not port.lossless:
+        if switch.kind == "linux" or not port.lossless:
             continue
         missing = sorted(port.lossless - port.qos.watchdog) if port.qos.watchdog is not None else []
         guarded = any(other.watchdog for other in switch.ports.values())
