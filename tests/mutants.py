@@ -276,7 +276,7 @@ def of_scenarios(home: Path) -> Iterator[Surface]:
     for path in sorted((ROOT / "python/pauseframe/examples").glob("*/*.toml")):
         if path.parent.name in ("flows", "plugin", "tune"):
             continue  # below: flow lists, and a search
-        yield Surface(f"scenario {path.stem}", {"s.toml": path.read_text()}, check)
+        yield Surface(f"scenario {path.parent.name} {path.stem}", {"s.toml": path.read_text()}, check)
     yield Surface("sweep", {"s.toml": f"{HEAD}{WORK}{SWEEP}"}, check)
     yield Surface("tune", {"s.toml": f"{HEAD}{WORK}{TUNE}"}, check)
     numbered = HEAD.replace('kind = "star", hosts = 4', 'kind = "file", path = "topo.txt", format = "hpcc"')

@@ -15,9 +15,8 @@ from pauseframe.lint.finding import RULES, Finding, Rule, Severity
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pauseframe.lint.design import Design
-
     from pauseframe.devices.model import Place
+    from pauseframe.lint.design import Design
 
 _MODULES = (
     "schema",

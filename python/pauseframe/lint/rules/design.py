@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pauseframe.deploy.inventory import DeployError
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import Place
-from pauseframe.lint.finding import Finding, PatchOperation, rule
+from pauseframe.lint.finding import EVERY, Finding, PatchOperation, rule
 from pauseframe.lint.rules.hosts import facts_of
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ PROSE = ("#", "was ")
 """Beginnings of lines that change nothing on a device: comments, and what check.sh expects before a patch."""
 
 
-@rule("PF091", "differs-from-design", "pauseframe deploy: what it writes for the plan or scenario")
+@rule("PF091", "differs-from-design", "pauseframe deploy: what it writes for the plan or scenario", devices=EVERY)
 def check_design(reading: Reading) -> Iterator[Finding]:
     """A device has another value than the plan or scenario of `--design` puts on it.
 
