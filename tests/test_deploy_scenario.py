@@ -35,7 +35,7 @@ def files_of(out):
     return {
         str(path.relative_to(out)): path.read_text()
         for path in sorted(out.rglob("*"))
-        if path.is_file() and path.name != "deploy.json"
+        if path.is_file() and path.name not in {"deploy.json", "scenario.resolved.toml"}
     }
 
 
@@ -196,7 +196,6 @@ OTHER = {
     "topology.hosts": 3,
     "host.mtu": "9000 B",
     "host.tso": False,
-    "host.gro": True,
     "switch.priority_of_dscp": [[0, 0], [10, 1], [12, 1], [26, 3], [48, 6]],
     "switch.buffer.size": "20 MB",
     "switch.buffer.alpha": 4.0,

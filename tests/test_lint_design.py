@@ -29,7 +29,7 @@ HARMLESS = {
 }
 """What may change without a finding, and why."""
 KINDS = ("sonic plan", "sonic next", "linux plan", "roce", "dctcp")
-SAMPLE = 12
+SAMPLE = 8
 """Changes of each kind by day."""
 
 

@@ -87,7 +87,7 @@ def deploy(kind, out, inventory=()):
 
 
 @pytest.mark.parametrize("patched", [False, True])
-@pytest.mark.parametrize("kind", ["plan", "next", "scenario"])
+@pytest.mark.parametrize("kind", ["plan", pytest.param("next", marks=pytest.mark.night), "scenario"])
 def test_sonic(tmp_path, kind, patched):
     out = deploy(kind, tmp_path / "out")
     places = switches_of(tmp_path / "before", out)
