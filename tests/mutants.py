@@ -274,8 +274,8 @@ def of_scenarios(home: Path) -> Iterator[Surface]:
     check = ("validate", "s.toml")
     cdf = "1000 0\n5000 0.5\n1000000 1\n"
     for path in sorted((ROOT / "python/pauseframe/examples").glob("*/*.toml")):
-        if path.parent.name in ("flows", "plugin", "tune"):
-            continue  # below: flow lists, and a search
+        if path.parent.name in ("flows", "plugin", "training", "tune"):
+            continue  # they name files; below: flow lists, a search, files of SimAI
         yield Surface(f"scenario {path.parent.name} {path.stem}", {"s.toml": path.read_text()}, check)
     yield Surface("sweep", {"s.toml": f"{HEAD}{WORK}{SWEEP}"}, check)
     yield Surface("tune", {"s.toml": f"{HEAD}{WORK}{TUNE}"}, check)
