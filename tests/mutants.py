@@ -27,6 +27,7 @@ import test_import_astra
 import test_import_mlxconfig
 import test_import_simai
 import test_traces
+from pauseframe.examples import write_example
 from test_damaged_results import call
 
 if TYPE_CHECKING:
@@ -270,8 +271,8 @@ def of_scenarios(home: Path) -> Iterator[Surface]:
     check = ("validate", "s.toml")
     cdf = "1000 0\n5000 0.5\n1000000 1\n"
     for path in sorted((ROOT / "python/pauseframe/examples").glob("*/*.toml")):
-        if path.parent.name in ("flows", "plugin", "tune"):
-            continue  # below: flow lists, and a search
+        if path.parent.name in ("flows", "plugin", "training", "tune"):
+            continue  # below: flow lists, training, and a search
         yield Surface(f"scenario {path.stem}", {"s.toml": path.read_text()}, check)
     yield Surface("sweep", {"s.toml": f"{HEAD}{WORK}{SWEEP}"}, check)
     yield Surface("tune", {"s.toml": f"{HEAD}{WORK}{TUNE}"}, check)
@@ -287,6 +288,11 @@ def of_scenarios(home: Path) -> Iterator[Surface]:
     ranked = f'{HEAD}[[workload]]\nkind = "application"\n{ranks}'
     yield beside_a_scenario("hosts", ranked, "hosts.txt", "host0\nhost1\n")
     yield Surface("pattern", {"s.toml": ranked, "hosts.txt": "host0\nhost1\n"}, check)
+    made = write_example("training", home / "training")
+    step: dict[str, str | bytes] = {"s.toml": (made / "step.toml").read_text()}
+    step |= {name: (made / name).read_text() for name in ("rails.json", "gpus.txt", "step.txt")}
+    for name in ("s.toml", "step.txt"):
+        yield Surface(f"training {name}", step, check, name)
 
 
 def of_traces() -> Iterator[Surface]:
