@@ -74,6 +74,7 @@ def draw(seed: int, attempt: int = 0) -> Table:
     if "pfc" in scenario["switch"] and rng.random() < 0.2:
         scenario["record"] = {"deadlock_after": f"{rng.choice([1, 20, 100])} us"}
     _choices_of_ports(of_ports, scenario)
+    _give_servers(random.Random(f"{seed}/{attempt}/servers"), scenario, place)
     return scenario | _faults(rng, chosen, place)
 
 
@@ -86,6 +87,36 @@ def _give_ports(rng: random.Random, topology: Table) -> None:
         topology["ports_per_host"] = 2
     else:
         topology["planes"] = rng.choice([2, 3])
+
+
+def _give_servers(rng: random.Random, scenario: Table, place: Place) -> None:
+    """Joins the hosts of some fabrics to servers, and lets some train."""
+    host = scenario["host"]
+    past_network = {"refusing", "silent", "slow_receivers"} & {key for key, value in host.items() if value}
+    if len(place.hosts) % 2 == 0 and not past_network and rng.random() < 0.15:
+        links: Table = {"gpus_per_server": 2, "latency": rng.choice(["25 ns", "1 us"])}
+        links |= rng.choice([{"gpu": "A100"}, {"rate": "3 Gbps"}])
+        scenario["topology"]["scale_up"] = links
+    gpus = place.free - place.free % 2
+    if gpus >= 2 and rng.random() < 0.08:
+        place.free -= gpus
+        scenario["workload"].append(_training(rng, gpus))
+
+
+def _training(rng: random.Random, gpus: int) -> Table:
+    tp = rng.choice([1, 2])
+    experts = {"ep": 2, "experts": 4, "top_k": 2} if gpus // tp % 2 == 0 and rng.random() < 0.3 else {}
+    stages = 2 if not experts and gpus // tp % 2 == 0 and rng.random() < 0.5 else 1
+    steps: Table = {"kind": "training", "gpus": gpus, "tp": tp, "pp": stages, **experts, "layers": 4}
+    steps |= {"hidden": 64, "sequence": rng.choice([8, 100]), "micro_batches": 2, "forward": "3 us"}
+    steps["schedule"] = rng.choice(["1f1b", "as_simai", "interleaved"])
+    if steps["schedule"] == "interleaved":
+        steps["virtual_stages"] = 2
+    steps["iterations"] = rng.choice([1, 2])
+    library: Table = {"algorithm": rng.choice(["auto", "ring", "tree"]), "slice": rng.choice(["step", "3 KB", "1 MiB"])}
+    library |= {"in_flight": rng.choice([1, 4]), "channels": rng.choice([0, 2]), "pxn": rng.random() < 0.5}
+    library["message_cost"] = rng.choice(["0 s", "2 us"])
+    return steps | {"collectives": library, "placement": rng.choice(["packed", "random"])}
 
 
 def _choices_of_ports(rng: random.Random, scenario: Table) -> None:

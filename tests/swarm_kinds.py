@@ -6,7 +6,7 @@ from typing import Any
 Table = dict[str, Any]
 
 KINDS = {
-    "topology": "star dumbbell line leaf_spine fat_tree xgft ring torus dragonfly jellyfish custom",
+    "topology": "star dumbbell line leaf_spine fat_tree xgft ring torus dragonfly jellyfish custom scale_up",
     "links": "asymmetric",
     "routing": "ecmp spray up_down order_pair edst shortest_path dfsssp lash best_of_two least_loaded per_packet lanes",
     "control": "newreno dctcp cubic vegas pfabric aimd bbr",
@@ -23,7 +23,7 @@ KINDS = {
     "switch": "latency pfabric_queue trim_queue queue_packets ets pfc whole_link quanta watchdog_drop watchdog_forward "
     "watchdog_alert watchdog_poll headroom_pool one_way qcn",
     "work": "permutation n_to_1 incast background scatter_gather hotspot long_flows requests flows udp storage "
-    "application",
+    "application training",
     "traffic": "kept_connections new_connections closed_loop flow_graph circle collective trace udp_bursts udp_sized "
     "udp_ecn",
     "record": "deadlock_soon",
@@ -39,6 +39,7 @@ def kinds_of(resolved: Table) -> set[str]:
     """The mechanisms of a resolved scenario, each a member of `ALL`."""
     found = {
         *(f"topology: {kind}" for kind in [resolved["topology"]["kind"]]),
+        *(f"topology: {kind}" for kind in _given(scale_up=resolved["topology"]["scale_up"])),
         f"clocks: {resolved['clocks']}",
         *(f"links: {kind}" for kind in _links(resolved["topology"])),
         *(f"routing: {kind}" for kind in _routing(resolved)),

@@ -111,6 +111,26 @@ SCENARIOS: dict[str, Tables] = {
         "transport": LOSSY,
         "workload": [INCAST, {"kind": "permutation", "size": "300 KB"}],
     },
+    "servers": {
+        "stop": {"time": "20 ms"},
+        "topology": FABRIC | {"scale_up": {"gpus_per_server": 2, "rate": "1 Gbps"}},
+        "transport": LOSSLESS,
+        "workload": [INCAST],
+    },
+    "trained": {
+        "stop": {"time": "20 ms"},
+        "topology": FABRIC | {"scale_up": {"gpus_per_server": 2, "gpu": "A100"}},
+        "transport": LOSSLESS,
+        "workload": [
+            {
+                "kind": "application",
+                "pattern": "all_to_all",
+                "ranks": 4,
+                "size": "200 KB",
+                "collectives": {"library": "nccl", "slice": "20 KB", "in_flight": 2},
+            }
+        ],
+    },
     "qcn": {
         "stop": {"time": "3 ms"},
         "topology": STAR,
@@ -288,6 +308,17 @@ KINDS: dict[tuple[str, str], Tables] = {
         "burst": {"sizes": {"kind": "fixed", "size": "20 KB"}, "idle": "50 us"},
     },
     ("workload.kind", "application"): {"pattern": "all_reduce", "ranks": 4, "size": "200 KB", "compute": "10 us"},
+    ("workload.kind", "training"): {
+        "gpus": 4,
+        "tp": 2,
+        "ep": 2,
+        "layers": 4,
+        "hidden": 64,
+        "sequence": 64,
+        "micro_batches": 2,
+        "experts": 2,
+        "forward": "10 us",
+    },
     ("workload.sizes.kind", "fixed"): {"size": "20 KB"},
     ("workload.sizes.kind", "uniform"): {"min": "10 KB", "max": "30 KB"},
     ("workload.sizes.kind", "log_uniform"): {"min": "10 KB", "max": "30 KB"},
@@ -340,6 +371,7 @@ VALUES: dict[str, list[Any]] = {
     "workload.client": ["host3"],
     "workload.server": ["host3"],
     "workload.transport": ["other"],
+    "workload.collectives.slice": ["step", "3 KB"],
     "workload.algorithm": ["ring", "rabenseifner"],
     "workload.algorithms": [["all_reduce:ring"], ["all_reduce=ring"]],
     "workload.grid": [[2, 2]],

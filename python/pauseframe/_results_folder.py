@@ -41,6 +41,7 @@ WRITTEN_WITH = {
     "timeline": "timeline = true at an application",
     "kernel_sockets": "record.kernel = true",
     "kernel_counters": "record.kernel = true",
+    "collectives": "collective operations in a workload of kind application or training",
 }
 """Tables that a folder has only if the scenario requests them."""
 CURE = "copy the folder again, or run the scenario again"

@@ -143,7 +143,8 @@ impl Job {
 
     /// True if all ranks are finished and no message is in flight.
     pub fn is_over(&self) -> bool {
-        self.started && self.free.len() == self.under_way.len() && self.replay.is_finished()
+        let is_quiet = self.late.is_empty() && self.free.len() == self.under_way.len();
+        self.started && is_quiet && self.replay.is_finished()
     }
 
     /// The replay of the application.

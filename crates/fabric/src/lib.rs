@@ -43,13 +43,13 @@ mod rows;
 mod settings;
 mod switching;
 mod thread_pool;
+mod throughput;
 mod ties;
 mod traffic;
 mod vlan;
 mod wire;
 mod worker;
 
-pub use endpoint::throughput::ThroughputSeries;
 pub use external::{
     ExternalCounterSample, ExternalSocketSample, ExternalStack, ExternalStackExchange, ExternalStackFailure,
     ExternalStackFrame, ExternalStackOpeningParameters, ExternalStackOrder, ExternalStackReport,
@@ -85,6 +85,7 @@ pub use settings::{
     WatchdogAction,
 };
 pub use thread_pool::CatchPanic;
+pub use throughput::ThroughputSeries;
 pub use wire::capture::{CapturedFlowHeaders, CapturedFrame, CapturedFrameContent};
 pub use wire::counters::{DropReason, LossReason};
 pub use wire::damage::ErrorModel;

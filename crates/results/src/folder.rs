@@ -44,6 +44,7 @@ const FILES: [&str; 20] = [
     "deadlocks.parquet",
     "packets.pcapng",
     "jobs.parquet",
+    "collectives.parquet",
     "ranks.parquet",
     "timeline.parquet",
     "kernel_sockets.parquet",

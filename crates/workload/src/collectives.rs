@@ -92,7 +92,7 @@ table! {
         channels: u32 = or_in(0, 0..=64);
         /// Time that each message waits at its sender before it leaves: the cost of a send
         message_cost: Span = or_in(Span::ZERO, COSTS);
-        /// With scale-up links: data for another rail of another server go to the own server's GPU of that rail, and leave by its NIC
+        /// NCCL, with scale-up links: data for another rail of another server go to the own server's GPU of that rail, and leave by its NIC
         pxn: bool = or(true);
     }
     pub fn read(t, library: Library, slice: Slice);
@@ -121,12 +121,13 @@ impl CollectivesSpec {
             ("collectives.slice", self.slice != Slice::DEFAULT),
             ("collectives.in_flight", self.in_flight != IN_FLIGHT),
             ("collectives.channels", self.channels != 0),
+            ("collectives.pxn", !self.pxn),
         ];
         let idle = changed.into_iter().find(|(_, is_changed)| *is_changed && self.library != Library::Nccl);
         idle.map(|(key, _)| key)
     }
 
     pub(crate) fn sending(&self) -> Sending {
-        Sending { cost: self.message_cost, pxn: self.pxn }
+        Sending { cost: self.message_cost, pxn: self.pxn && self.library == Library::Nccl }
     }
 }

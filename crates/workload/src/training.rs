@@ -104,11 +104,25 @@ fn plan(t: &mut Table, context: &Context, as_simai: bool) -> Option<Arc<Applicat
         });
         return None;
     }
-    let read = match bundle? {
-        Some((bundle, key)) => Some(workload(t, &bundle, key, as_simai)?),
+    if t.has("file") || t.has("packed") {
+        unused_model_keys(t);
+    }
+    let read = match bundle {
+        Some(Some((bundle, key))) => workload(t, &bundle, key, as_simai).map(Some),
+        Some(None) => Some(None),
         None => None,
     };
-    steps(t, context, as_simai, read.as_ref())
+    if let Some(read) = read {
+        return steps(t, context, as_simai, read.as_ref());
+    }
+    // The other keys are right or wrong whatever the file is.
+    let _ = (parallelism(t, context, None), schedule(t, as_simai, true), iterations(t), micro_batches(t, None));
+    None
+}
+
+fn iterations(t: &mut Table) -> u32 {
+    let doc = "Number of iterations; gradients of weights of one are awaited by the next";
+    t.or_in("iterations", 1, 1..=100_000, doc)
 }
 
 /// The file with its key, if there is one; `None` if it cannot be read.
@@ -164,15 +178,13 @@ fn steps(
 ) -> Option<Arc<Application>> {
     let parallelism = parallelism(t, context, read);
     let (schedule, name) = schedule(t, as_simai, read.is_some());
-    let doc = "Number of iterations; gradients of weights of one are awaited by the next";
-    let iterations = t.or_in("iterations", 1, 1..=100_000, doc);
+    let iterations = iterations(t);
     if t.is_documenting() {
         micro_batches(t, None);
         return None;
     }
     let step = match read {
         Some(read) => {
-            unused_model_keys(t);
             Step { micro_batches: micro_batches(t, Some(read.step.micro_batches)), ..read.step.clone() }
         }
         None => {
@@ -286,6 +298,7 @@ fn unused_model_keys(t: &mut Table) {
         "optimizer",
     ];
     for key in KEYS {
+        t.excuse(key);
         let message = || "describes a model, but a file has the layers".to_owned();
         t.check(!t.has(key), key, message, "remove it, or file");
     }

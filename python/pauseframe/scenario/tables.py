@@ -13,6 +13,33 @@ from pauseframe._plain import Part
 from pauseframe.scenario.more import Constants, FromNetworkx
 
 
+@dataclass(frozen=True)
+class Collectives(Part):
+    """The library whose collective operations ranks call, and what its messages cost."""
+
+    library: Literal["mpi", "nccl"] | None = None
+    """Library (default: "mpi"; "nccl" for training)"""
+    algorithm: Literal["auto", "ring", "tree"] | None = None
+    """NCCL: the algorithm of an all-reduce; default "auto"."""
+    slice: str | Literal["step"] | None = None
+    """NCCL: bytes of a slice, which is one message; "step": a message is the whole block of a step of a ring, as in
+    SimAI (default: "1 MiB"; "step" with as_simai)
+    """
+    in_flight: int | None = None
+    """NCCL: slices under way on a connection (1 to 1024); default 4."""
+    channels: int | None = None
+    """NCCL: channels, each with connections of its own; 0: as many as the group has GPUs in a server, and one within a
+    server (0 to 64); default 0.
+    """
+    message_cost: str | None = None
+    """Time that each message waits at its sender before it leaves: the cost of a send (0 s to 100 ms); default "0 s".
+    """
+    pxn: bool | None = None
+    """NCCL, with scale-up links: data for another rail of another server go to the own server's GPU of that rail, and
+    leave by its NIC; default true.
+    """
+
+
 @dataclass(frozen=True, kw_only=True)
 class WorkloadKeys(Part):
     """Keys that every workload has."""
@@ -43,7 +70,9 @@ class Application(WorkloadKeys):
     """
     digest: str | None = None
     """SHA-256 of the trace; another trace is an error (default: computed)"""
-    pattern: Literal["all_reduce", "all_to_all", "pipeline", "k_means", "stencil"] | None = None
+    pattern: (
+        Literal["all_reduce", "all_to_all", "all_gather", "reduce_scatter", "pipeline", "k_means", "stencil"] | None
+    ) = None
     """Communication pattern instead of a trace (default: none: see trace)"""
     ranks: int | None = None
     """Number of ranks (1 to 65536)"""
@@ -54,7 +83,7 @@ class Application(WorkloadKeys):
     iterations: int | None = None
     """Number of iterations, or of batches of a pipeline (1 to 1000000); default 1."""
     algorithm: str | None = None
-    """Algorithm of an all_reduce or all_to_all, as in "ring"; binomial is a tree (default: by size)"""
+    """Algorithm of a collective operation, as in "ring"; binomial is a tree (default: by size)"""
     grid: Sequence[int] | None = None
     """Extents of a stencil (default: a row)"""
     compute_scale: float | None = None
@@ -83,6 +112,8 @@ class Application(WorkloadKeys):
     """Also run the application without the other workloads, and report the slowdown through them; default false."""
     timeline: bool | None = None
     """Record the activities of each rank in the table timeline, which the report draws; default false."""
+    collectives: Collectives | None = None
+    """The library whose collective operations ranks call, and what its messages cost."""
 
 
 @dataclass(frozen=True)
@@ -243,6 +274,20 @@ class Link(Part):
     """Propagation delay, one way (0 s to 10 s); default "1 us"."""
 
 
+@dataclass(frozen=True)
+class ScaleUp(Part):
+    """Servers of several hosts (GPUs), which reach each other over links of their own instead of the network."""
+
+    gpus_per_server: int
+    """Number of hosts of a server: consecutive hosts in the order of the topology (2 to 4096)"""
+    rate: str
+    """Rate at which a host sends and at the same time receives, without headers (1 Mbps to 100 Tbps)"""
+    gpu: Literal["A100", "H800", "H100", "H200", "B200"] | None = None
+    """GPU whose rate the links have (default: none: see rate)"""
+    latency: str | None = None
+    """From one host of a server to another (0 s to 10 s); default "25 ns"."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class TopologyKeys(Part):
     """Keys that every topology has."""
@@ -255,6 +300,8 @@ class TopologyKeys(Part):
     """Copies of all switches and their links, named leaf0-p0, leaf0-p1 ...; each host has its ports in each (1 to 64);
     default 1.
     """
+    scale_up: ScaleUp | bool | None = None
+    """Links between the hosts of a server, beside the network; default false."""
     link: Link | None = None
     """Rate and one-way delay of a link, both directions."""
     fabric_link: Link | None = None
@@ -1347,6 +1394,91 @@ class Torus(TopologyKeys):
     """Hosts at each switch; default 1."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Training(WorkloadKeys):
+    """Training steps of a model on GPUs: from a workload file of SimAI or AICB, or from keys."""
+
+    _tag: ClassVar = ("kind", "training")
+    as_simai: bool | None = None
+    """SimAI's own rules: groups span all stages, stages exchange nothing, a forward collective has at least 4096 B, a
+    message is a whole step of a ring; default false.
+    """
+    file: str | None = None
+    """Workload file of SimAI or AICB, relative to the scenario; without it the keys layers, hidden .. describe the
+    model (default: none: see layers)
+    """
+    packed: str | None = None
+    """The file packed into text, as in resolved scenarios (default: none: see file)"""
+    digest: str | None = None
+    """SHA-256 of the trace; another trace is an error (default: computed)"""
+    gpus: int | None = None
+    """Number of GPUs, each a host (1 to 1048576) (default: all_gpus of the file, else all hosts)"""
+    tp: int | None = None
+    """GPUs of a tensor-parallel group (1 to 1048576) (default: model_parallel_NPU_group of the file; 1 for a model)"""
+    pp: int | None = None
+    """Stages of the pipeline (1 to 1048576) (default: pp of the file, else 1)"""
+    ep: int | None = None
+    """GPUs of an expert-parallel group: that many tensor-parallel groups in a row (1 to 1048576) (default: ep of the
+    file, else 1)
+    """
+    schedule: Literal["as_simai", "1f1b", "interleaved"] | None = None
+    """Order in which stages work on micro-batches (default: "as_simai" for a file, else "1f1b")"""
+    virtual_stages: int | None = None
+    """Chunks of layers on a stage, for the schedule interleaved (1 to 1024); default 1."""
+    iterations: int | None = None
+    """Number of iterations; gradients of weights of one are awaited by the next (1 to 100000); default 1."""
+    micro_batches: int | None = None
+    """Micro-batches of an iteration and data-parallel group member (1 to 1048576) (default: ga of the file; 1 for a
+    model)
+    """
+    layers: int | None = None
+    """Layers of the model (1 to 100000)"""
+    hidden: int | None = None
+    """Values of a token between layers (1 to 10000000)"""
+    sequence: int | None = None
+    """Tokens of a sequence (1 to 1000000000)"""
+    micro_batch: int | None = None
+    """Sequences of a micro-batch (1 to 1000000); default 1."""
+    value_bytes: int | None = None
+    """Bytes of a value: 2 for bf16 (1 to 8); default 2."""
+    experts: int | None = None
+    """Experts of a layer; 0: dense layers (0 to 100000); default 0."""
+    top_k: int | None = None
+    """Experts of a token (1 to 1024); default 1."""
+    parameters: int | None = None
+    """Parameters of a layer, without experts (0 to 1000000000000) (default: 12 hidden²; 4 hidden² with experts)"""
+    expert_parameters: int | None = None
+    """Parameters of an expert (0 to 1000000000000) (default: 8 hidden²)"""
+    sequence_parallel: bool | None = None
+    """Tensor-parallel groups divide activations by tokens: all-gather and reduce-scatter instead of all-reduce;
+    default true.
+    """
+    forward: str | None = None
+    """Compute time of the forward pass of a micro-batch over a layer (0 s to 2400 h)"""
+    backward: str | None = None
+    """Compute time of its backward pass, half for inputs and half for weights (0 s to 4800 h) (default: 2 forward)"""
+    optimizer: str | None = None
+    """Compute time at the end of an iteration (0 s to 2400 h); default "0 s"."""
+    compute_scale: float | None = None
+    """Factor for all compute times (0.0 to 1000000.0); default 1.0."""
+    placement: Literal["packed", "round_robin", "random", "hosts"] | None = None
+    """Placement of ranks: hosts in order, racks in turn, at random, or as in hosts (default: "packed"; "hosts" with
+    hosts)
+    """
+    hosts_file: str | None = None
+    """File with one host name per line (default: none: see hosts)"""
+    hosts: Sequence[str] | None = None
+    """Host of each rank (default: none)"""
+    start: str | None = None
+    """Start of the first iteration (0 s to 2400 h); default "0 s"."""
+    alone: bool | None = None
+    """Also run the steps without the other workloads, and report the slowdown through them; default false."""
+    timeline: bool | None = None
+    """Record the activities of each rank in the table timeline, which the report draws; default false."""
+    collectives: Collectives | None = None
+    """The library whose collective operations ranks call, and what its messages cost."""
+
+
 @dataclass(frozen=True)
 class Transport(Constants):
     """What carries flows: the values of a preset (`pauseframe presets`), with the changes of the file. Keys below that
@@ -1799,6 +1931,7 @@ AnyWorkload = (
     | Storage
     | Udp
     | Application
+    | Training
 )
 
 

@@ -110,6 +110,8 @@ impl Plan {
         let bytes = vector_bytes(kind, part);
         let pattern = match kind {
             Kind::Alltoall | Kind::Alltoallv => Pattern::SendRecv,
+            // A tree without slices pipelines nothing.
+            Kind::Allreduce if settings.pattern.is_none() && settings.slice.is_none() => Pattern::Ring,
             Kind::Allreduce => {
                 settings.pattern.unwrap_or_else(|| model::choose(settings, layout, part.size, bytes))
             }

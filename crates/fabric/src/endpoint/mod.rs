@@ -15,7 +15,6 @@ pub(crate) mod receiver;
 mod several_ports;
 pub(crate) mod state;
 mod tcp;
-pub(crate) mod throughput;
 mod ticks;
 #[cfg(any(trespass = "types", trespass = "borrows"))]
 #[path = "../../tests/trespass/endpoint.rs"]
@@ -31,11 +30,11 @@ use self::limiter::QcnRateLimiters;
 use self::queue_pair::RdmaCards;
 use self::receiver::SlowReceiver;
 use self::state::Protocol;
-use self::throughput::ThroughputSeries;
 use self::vlan::PerPacketVlanPicker;
 use crate::ids::{EndpointId, HostId};
 use crate::order::{EndpointCounters, EndpointOrder};
 use crate::plan::NetworkPlan;
+use crate::throughput::ThroughputSeries;
 use crate::wire::PartitionPorts;
 use pauseframe_engine::memory::{prefetch_all_cache_lines, prefetch_bytes, prefetch_first_cache_line};
 use pauseframe_engine::random_stream;

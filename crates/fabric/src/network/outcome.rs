@@ -1,7 +1,6 @@
 //! Results of a network: recordings and final state.
 
 use super::Network;
-use crate::endpoint::throughput::ThroughputSeries;
 use crate::external::ExternalStackSamples;
 use crate::failures::FailureSchedule;
 use crate::flow::{FlowRecord, QueryRecord, Workload};
@@ -14,6 +13,7 @@ use crate::observers::states::StateLogRow;
 use crate::observers::view::ObserverView;
 use crate::plan::NetworkPlan;
 use crate::records::FlowRecords;
+use crate::throughput::ThroughputSeries;
 use crate::wire::capture::CapturedFrame;
 use pauseframe_units::{LinkId, NodeId, PortId, Time};
 use std::collections::BTreeMap;
@@ -103,6 +103,7 @@ impl Network {
     pub fn throughput_series(&self) -> ThroughputSeries {
         let mut all = ThroughputSeries::new(self.workloads);
         self.workers.iter().for_each(|worker| all.merge_throughput(&worker.partition.endpoints.throughput));
+        self.traffic.throughput_within_servers().into_iter().for_each(|within| all.merge_throughput(within));
         all
     }
 

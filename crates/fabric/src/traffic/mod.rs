@@ -129,7 +129,7 @@ impl Traffic {
             jobs: BTreeMap::new(),
             vlans: VlanPicker::from_plan(plan),
             host_ports: HostPorts::new(&plan.topology, plan.settings.host_ports, plan.settings.seed),
-            within_servers: TrafficWithinServers::from_settings(&plan.settings),
+            within_servers: TrafficWithinServers::from_settings(&plan.settings, workloads.len()),
             hash: PathHash::new(&plan.topology, routes, plan.settings.path_hash.clone(), plan.settings.seed),
             rows,
             active: 0,

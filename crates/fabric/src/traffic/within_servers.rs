@@ -5,6 +5,7 @@ use super::Traffic;
 use super::scale_up::{Piece, ScaleUpLinks};
 use crate::flow::{ApplicationMessage, FlowRecord, FlowSpec, FlowStatus, KeptConnection};
 use crate::settings::Settings;
+use crate::throughput::ThroughputSeries;
 use pauseframe_engine::Fingerprint;
 use pauseframe_units::{Span, Time};
 use std::cmp::Reverse;
@@ -47,12 +48,14 @@ pub(super) struct TrafficWithinServers {
     ended: Vec<(u32, Piece<Load>)>,
     /// By flow and side: bytes of the piece under way that are in the record already.
     counted: BTreeMap<u32, u64>,
+    /// Bytes that hosts received; a piece counts when it ends.
+    throughput: ThroughputSeries,
     tally: Fingerprint,
     ends: u64,
 }
 
 impl TrafficWithinServers {
-    pub(super) fn from_settings(settings: &Settings) -> Option<Box<TrafficWithinServers>> {
+    pub(super) fn from_settings(settings: &Settings, workloads: usize) -> Option<Box<TrafficWithinServers>> {
         let links = ScaleUpLinks::new(settings.scale_up.as_ref()?);
         Some(Box::new(TrafficWithinServers {
             links,
@@ -62,6 +65,7 @@ impl TrafficWithinServers {
             count: 0,
             ended: Vec::new(),
             counted: BTreeMap::new(),
+            throughput: ThroughputSeries::new(workloads),
             tally: Fingerprint::default(),
             ends: 0,
         }))
@@ -101,6 +105,10 @@ impl Traffic {
     /// Hash and number of all ends of pieces.
     pub(crate) fn tally_within_servers(&self) -> (Fingerprint, u64) {
         self.within_servers.as_ref().map_or_else(Default::default, |within| (within.tally, within.ends))
+    }
+
+    pub(crate) fn throughput_within_servers(&self) -> Option<&ThroughputSeries> {
+        self.within_servers.as_ref().map(|within| &within.throughput)
     }
 
     pub(super) fn open_flow_within_server(&mut self, spec: &FlowSpec, now: Time) {
@@ -193,6 +201,8 @@ impl Traffic {
             let arrival = now + latency;
             within.tally.add_event_hash(arrival, u64::from(key));
             within.ends += 1;
+            let before = within.counted.get(&key).copied().unwrap_or(0);
+            within.throughput.add_goodput_bytes(spec.workload, piece.bytes - before, arrival);
             let reacts = match piece.token {
                 Load::Request if spec.reply > 0 => Span::ZERO,
                 _ => reaction,
@@ -244,9 +254,11 @@ impl Traffic {
     pub(super) fn stop_flow_within_server(&mut self, flow: u32, now: Time) {
         let Some(within) = &mut self.within_servers else { return };
         let sent = within.close(flow * 2, now) + within.close(flow * 2 + 1, now);
+        let workload = self.records.flow_record(flow).spec.workload;
+        within.throughput.add_goodput_bytes(workload, sent, now);
         self.records.update_flow_record(flow, |record| record.delivered += sent);
         self.end_flow(flow, FlowStatus::Stopped, now);
-        self.schedule_next_workload_start(self.records.flow_record(flow).spec.workload, now);
+        self.schedule_next_workload_start(workload, now);
     }
 
     /// Counts what has left so far of pieces under way, for records of a run that ends now.
@@ -255,7 +267,11 @@ impl Traffic {
         for (key, stream) in &within.streams {
             let sent = within.links.sent_of_first(*stream, now);
             let before = within.counted.insert(*key, sent).unwrap_or(0);
-            self.records.update_flow_record(key / 2, |record| record.delivered += sent - before);
+            let workload = self.records.update_flow_record(key / 2, |record| {
+                record.delivered += sent - before;
+                record.spec.workload
+            });
+            within.throughput.add_goodput_bytes(workload, sent - before, now);
         }
     }
 }

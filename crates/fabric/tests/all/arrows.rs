@@ -32,8 +32,19 @@ const OBSERVERS: [&str; 8] = [
     "observers/states",
 ];
 /// All that the traffic knows.
-const OF_TRAFFIC: [&str; 10] =
-    ["flow", "host_ports", "ideal", "order", "path_hash", "plan", "records", "rows", "settings", "vlan"];
+const OF_TRAFFIC: [&str; 11] = [
+    "flow",
+    "host_ports",
+    "ideal",
+    "order",
+    "path_hash",
+    "plan",
+    "records",
+    "rows",
+    "settings",
+    "throughput",
+    "vlan",
+];
 /// Who may know whom on a packet's way: what a folder or file names of the others.
 const WAY: [(&str, &[&str]); 5] = [
     ("frame", &[]),

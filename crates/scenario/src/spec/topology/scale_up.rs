@@ -4,6 +4,7 @@ use super::parts::DELAYS;
 use pauseframe_fabric::ScaleUpSettings;
 use pauseframe_schema::ledger::{Ledger, Origin};
 use pauseframe_schema::reader::Table;
+use pauseframe_schema::value::Choice;
 use pauseframe_schema::{choices, table};
 use pauseframe_topology::Topology;
 use pauseframe_units::{BitRate, NodeId, Span};
@@ -59,7 +60,10 @@ fn rate(t: &mut Table, key: &'static str, doc: &str, gpu: Option<Gpu>) -> Option
     match gpu {
         Some(gpu) => {
             let origin = Origin::Computed("that of gpu".to_owned());
-            Some(t.or_because_in(key, (gpu.rate(), origin), RATES, "that of gpu", doc))
+            let rate = t.or_because_in(key, (gpu.rate(), origin), RATES, "that of gpu", doc);
+            let message = || format!("{rate}, but an {} has {}", gpu.name(), gpu.rate());
+            t.check(rate == gpu.rate(), key, message, "remove one of gpu and rate");
+            Some(rate)
         }
         None => t.required_in(key, RATES, doc),
     }
