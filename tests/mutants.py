@@ -31,6 +31,7 @@ import test_import_ports
 import test_import_simai
 import test_traces
 import yaml
+from pauseframe.examples import write_example
 from test_damaged_results import call
 
 if TYPE_CHECKING:
@@ -291,6 +292,11 @@ def of_scenarios(home: Path) -> Iterator[Surface]:
     ranked = f'{HEAD}[[workload]]\nkind = "application"\n{ranks}'
     yield beside_a_scenario("hosts", ranked, "hosts.txt", "host0\nhost1\n")
     yield Surface("pattern", {"s.toml": ranked, "hosts.txt": "host0\nhost1\n"}, check)
+    made = write_example("training", home / "training")
+    step: dict[str, str | bytes] = {"s.toml": (made / "step.toml").read_text()}
+    step |= {name: (made / name).read_text() for name in ("rails.json", "gpus.txt", "step.txt")}
+    for name in ("s.toml", "step.txt"):
+        yield Surface(f"training {name}", step, check, name)
 
 
 def of_traces() -> Iterator[Surface]:

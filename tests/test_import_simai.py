@@ -8,6 +8,7 @@ import pauseframe as pf
 import pytest
 from pauseframe.imports.fates import ImportedFolder
 from pauseframe.imports.simai import import_simai
+from pauseframe.run import resolve
 from test_cli import cli
 
 POLICY = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
@@ -126,11 +127,14 @@ def test_each_key_has_a_fate(folder: Path) -> None:
 
 def test_older_files_and_traps_are_noted(folder: Path) -> None:
     (folder / "step.txt").write_text(
-        f"{POLICY} model_parallel_NPU_group: 4 expert_parallel_npu_group: 2 checkpoints: 2 3 5\n2\n"
+        f"{POLICY} model_parallel_NPU_group: 4 expert_parallel_npu_group: 2 checkpoints: 2 0 1\n2\n"
         "norm -1 0 BROADCAST 16384 1 NONE 0 1 NONE 0 100\n"
-        "head -1 0 ALLREDUCE 4 1 ALLREDUCEALLTOALL 8 1 NONE 0 100 test\n"
+        "head -1 0 ALLREDUCE 4 1 ALLREDUCE_EP 8 1 NONE 0 100 test\n"
     )
     imported = whole(folder)
+    for name, text in imported.files.items():
+        (folder / name).write_text(text)
+    resolve(folder / "scenario.toml")
     assert fate(imported, "all_gpus") == "assumed: all 8 GPUs of the topology"
     assert fate(imported, "checkpoints") == "mapped: all 2 layers; SimAI reads the first one 2 times"
     assert fate(imported, "BROADCAST").startswith("no effect: SimAI makes it NONE")
@@ -150,6 +154,8 @@ def test_older_files_and_traps_are_noted(folder: Path) -> None:
         ("rails.txt", rails().replace("3 8 2880", "3 9 2880"), "GPUs 0 to 3 are one server by line 1, but"),
         ("rails.txt", rails().replace("3 8 2880", "3 8 1440"), "NVLinks have several rates"),
         ("step.txt", "HYBRID_DLRM x\n0\n", "policy HYBRID_DLRM is not simulated"),
+        ("step.txt", f"{HEADER}\n1\n{LINE.replace('GATHER', 'REDUCEALLTOALL')}\n", "ALLTOALL is no collective"),
+        ("step.txt", HEADER.replace("vpp:", "vppp:") + "\n0\n", "did you mean vpp:"),
         ("step.txt", "TP:\n", "a workload of SimAI begins with a policy"),
         ("step.txt", HEADER.replace("all_gpus: 8", "all_gpus: 64") + "\n0\n", "has 8 GPUs: name a topology of 64 GPUs"),
         ("step.txt", f"{HEADER}\n2\n{LINE}\n", "line 2: it says 2 layer lines, and the file has 1"),

@@ -3,6 +3,7 @@
 import pauseframe as pf
 import polars as pl
 import pytest
+from pauseframe.examples import write_example
 from pauseframe.report.data import from_run
 from pauseframe.steps import critical_path, explain, tables
 from pauseframe.steps.expected import Places, least_us, longer_us
@@ -162,3 +163,20 @@ def test_what_an_idle_fabric_would_take():
     calls = pl.DataFrame([call | {"ready_us": 0.0, "end_us": 200.0}])
     assert longer_us(path, calls, places, 1.0) == pytest.approx(200 - 150)
     assert longer_us(path, pl.concat([calls, calls.with_columns(end_us=pl.lit(190.0))]), places, 1.0) == 50.0
+
+
+def test_a_backup_beside_a_training_step_is_named_with_its_cost(tmp_path):
+    folder = write_example("training", tmp_path / "training")
+    step, backup = (from_run(pf.run(folder / f"{name}.toml")) for name in ("step", "backup"))
+    (plain,), (found,) = explain(step), explain(backup)
+    assert plain.causes == []
+    assert found.causes[0].kind == "marked flow"
+    assert "gpu25 → gpu1" in found.causes[0].text
+    assert "it also carries backup from gpu16" in found.causes[0].text
+    assert found.causes[0].costs_us == pytest.approx(found.took_us - plain.took_us, rel=0.1)
+    shown = {table.title: table.rows for table in tables(step)}
+    assert shown["training steps"][0][0] == "train"
+    # Groups of tensor parallelism are servers: their traffic is on no link.
+    assert {row[-1] for row in shown["hottest links"]} == {"train DP"}
+    busbw = {row[0]: float(row[-1]) for row in shown["collectives"]}
+    assert busbw["reduce_scatter DP"] == pytest.approx(50 * 4096 / 4182, rel=0.02)

@@ -1,8 +1,8 @@
 """How long the collectives of a critical path would take on an idle fabric.
 
 A call takes at least as long as the fastest of the same kind, group and size in the run, or as its bytes take on the
-NICs of a server: the larger part of S * 2(n-1)/n (all-reduce) or S * (n-1)/n has to pass them. Inside of a server
-there are no frames, so what such a call takes is expected.
+NICs of a server: the larger part of S * 2(n-1)/n (all-reduce) or S * (n-1)/n has to pass them. A call inside of a
+server uses no frames, so what it takes is expected.
 """
 
 from __future__ import annotations

@@ -236,16 +236,16 @@ def _collectives(results: ResultsFolder, trace: _Trace) -> None:
         key = call["job"], call["group"]
         if key not in tracks:
             tracks[key] = trace.track(f"collectives of {call['job']}, {call['group'] or 'all'}")
-        lanes = free.setdefault(key, [])
+        places = free.setdefault(key, [])
         begin, end = call["start_us"], call["end_us"]
-        place = next((place for place, (until, _) in enumerate(lanes) if until <= begin), len(lanes))
-        if place == len(lanes):
-            lanes.append((end, trace.track(f"{call['group'] or 'all'} {place + 1}", tracks[key])))
-        lanes[place] = (end, lanes[place][1])
+        place = next((place for place, (until, _) in enumerate(places) if until <= begin), len(places))
+        if place == len(places):
+            places.append((end, trace.track(f"{call['group'] or 'all'} {place + 1}", tracks[key])))
+        places[place] = (end, places[place][1])
         notes = ("layer", "phase", "group_number", "algorithm", "ranks", "bytes", "ready_us", "busbw_gb_per_s")
         shown = {note: call[note] for note in notes if call[note] not in (None, "")}
-        trace.begin(lanes[place][1], begin, call["kind"], shown)
-        trace.end(lanes[place][1], end)
+        trace.begin(places[place][1], begin, call["kind"], shown)
+        trace.end(places[place][1], end)
 
 
 def _deadlocks(run: Playback, trace: _Trace) -> None:

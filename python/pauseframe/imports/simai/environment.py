@@ -1,4 +1,4 @@
-"""The environment variables of SimAI (docs/Tutorial.md of aliyun/SimAI), as `--env NAME=VALUE` gives them."""
+"""The environment variables of SimAI (the tutorial of aliyun/SimAI), as `--env NAME=VALUE` gives them."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
 from pauseframe._reading import read_bytes
+from pauseframe._text import none_of
 from pauseframe.imports.fates import Fate
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pauseframe.imports.fates import State
 
 POLICIES = {
-    "MICRO": "weight-gradient collective of the first line only, as SimAI runs it",
+    "MICRO": "the collectives of all lines, one after the other; SimAI runs the first line only",
     "HYBRID_TRANSFORMER": "forward, then backward, line by line",
     "HYBRID_TRANSFORMER_FWD_IN_BCKWD": "forward, then backward, line by line",
 }
@@ -41,6 +42,7 @@ OTHERS = (
 FIELDS = 12
 COMMUNICATION = (3, 6, 9)
 """Fields of a line with a collective's name."""
+OPERATION = r"NONE|BROADCAST|(ALLREDUCE|ALLGATHER|REDUCESCATTER|ALLTOALL)(_EP|_DP_EP)?"
 FORWARD_LEAST = 4096
 """Bytes to which SimAI raises a smaller forward collective."""
 
@@ -84,6 +86,9 @@ def read_workload(path: Path) -> SimaiWorkload:
         hint = " (busbw.yaml belongs to SimAI's analytical mode)" if path.suffix in {".yaml", ".yml"} else ""
         raise InputError(f"{path}, line 1: a workload of SimAI begins with a policy, such as {list(POLICIES)[2]}{hint}")
     workload = SimaiWorkload(path, policy, _header(words[1:]))
+    keys = [*KEYS, *CHECKPOINTS]
+    if policy != "MICRO" and (unknown := next((key for key in workload.header if key not in keys), None)):
+        raise InputError(f"{path}, line 1: {none_of(unknown, keys)}")
     _read_lines(workload, rows)
     return workload
 
@@ -119,7 +124,13 @@ def _read_lines(workload: SimaiWorkload, rows: list[str]) -> None:
                 f"{path}, line {number}: {len(fields)} fields, where a layer has {FIELDS}; SimAI reads on in the next "
                 "line without an error"
             )
-        workload.words.update(fields[at] for at in COMMUNICATION)
+        operations = [fields[at] for at in COMMUNICATION]
+        if wrong := [name for name in operations if not re.fullmatch(OPERATION, name)]:
+            raise InputError(
+                f"{path}, line {number}: {wrong[0]} is no collective: give NONE, ALLREDUCE, ALLGATHER, REDUCESCATTER "
+                "or ALLTOALL, each bare or with _EP or _DP_EP"
+            )
+        workload.words.update(operations)
         size = _whole(fields[4]) or 0
         workload.small += fields[3] != "NONE" and 0 < size < FORWARD_LEAST
         if is_last and len(fields) > FIELDS:
@@ -135,7 +146,8 @@ def _whole(word: str) -> int | None:
 def fates(workload: SimaiWorkload, gpus: int, *, as_simai: bool) -> list[Fate]:
     """What became of each word of the header, and of lines that are not what they look like."""
     name = workload.path.name
-    result = [Fate(name, "policy", workload.policy, "used", POLICIES[workload.policy])]
+    state: State = "mapped" if workload.policy == "MICRO" else "used"
+    result = [Fate(name, "policy", workload.policy, state, POLICIES[workload.policy])]
     for key, values in workload.header.items():
         state, how = _of_key(workload, key, values)
         result.append(Fate(name, key.rstrip(":"), " ".join(values), state, how))
@@ -160,17 +172,19 @@ KEYS: dict[str, tuple[State, str]] = {
     ),
 }
 """What becomes of the keys of a header."""
+CHECKPOINTS = ("checkpoints:", "checkpoint_initiates:")
+"""Keys of a header with a count, then so many layers."""
 
 
 def _of_key(workload: SimaiWorkload, key: str, values: list[str]) -> tuple[State, str]:
     if workload.policy == "MICRO":
         return "no effect", "SimAI reads it for the policies of transformers only"
     number = _whole(values[0]) if values else None
-    if key in {"checkpoints:", "checkpoint_initiates:"}:
+    if key in CHECKPOINTS:
         return _of_checkpoints(number)
     if key == "model_parallel_NPU_group:" and number == 0:
         return "mapped", "0 means all GPUs: workload.tp"
-    return KEYS.get(key, ("no effect", "SimAI does not read this word"))
+    return KEYS[key]
 
 
 def _of_checkpoints(count: int | None) -> tuple[State, str]:
@@ -184,11 +198,9 @@ def _of_checkpoints(count: int | None) -> tuple[State, str]:
 def _of_lines(workload: SimaiWorkload, as_simai: bool) -> list[Fate]:
     name = workload.path.name
     rows = [Fate(name, "layer lines", str(workload.lines), "used", "workload.file: the core reads them unchanged")]
+    rows.append(Fate(name, "update_ns", "the last field", "no effect", "SimAI does not spend it"))
     if count := workload.words["BROADCAST"]:
         rows.append(Fate(name, "BROADCAST", f"{count} times", "no effect", "SimAI makes it NONE without a message"))
-    odd = {word: count for word, count in workload.words.items() if word.startswith("ALLREDUCEALLTOALL")}
-    for word, count in odd.items():
-        rows.append(Fate(name, word, f"{count} times", "mapped", "an all-reduce, as in SimAI, whose test comes first"))
     if workload.small:
         kept = "they keep their size; SimAI raises each to 4,096 B, as workload.as_simai = true does"
         state: State
