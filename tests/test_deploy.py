@@ -271,6 +271,29 @@ def test_what_hosts_are_told(tmp_path):
     }
 
 
+@pytest.mark.parametrize("target", ["sonic", "linux"])
+def test_hosts_with_roce(tmp_path, target):
+    """Marks are a line by rate, CNPs have a strict queue, cards get registers, and routes no attributes of TCP."""
+    plan = planned(tmp_path / "plan", PLANS["leaf-spine"][0], "up_down", 1, 2)
+    write_deployment(plan, tmp_path / "out", Settings(target=target, hosts="roce_dcqcn"))
+    assert [(f.code, str(f.place), f.message) for f in lint([tmp_path / "out"], design=plan).findings] == []
+    own = tmp_path / "out" / "hosts" / "host0"
+    text = (own / "setup.sh").read_text()
+    assert "roce_rp/rpg_time_reset=300" in text
+    assert "RPG_TIME_RESET_P1" in (own / "mlxconfig.txt").read_text()
+    assert "congctl" not in text
+    assert "dctcp" not in text
+    assert not (own / "sysctl.conf").exists()
+    if target == "sonic":
+        tables = json.loads((tmp_path / "out" / "switches" / "leaf0" / "config_db.json").read_text())
+        assert tables["SCHEDULER"][tables["QUEUE"]["Ethernet0|6"]["scheduler"]] == {"type": "STRICT"}
+        row = tables["WRED_PROFILE"]["PF_25000"]
+        names = ("min_threshold", "max_threshold", "drop_probability")
+        assert [row[f"green_{name}"] for name in names] == ["100000", "400000", "20"]
+    with pytest.raises(DeployError, match="CNPs of RoCE"):
+        write_deployment(plan, tmp_path / "no", Settings(hosts="roce_dcqcn", priorities=(6, 3)))
+
+
 def test_inventory(tmp_path):
     plan = planned(tmp_path / "plan", "star:hosts=3", "up_down", 1, 1)
     file = tmp_path / "macs.csv"

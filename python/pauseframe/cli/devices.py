@@ -37,7 +37,7 @@ Output = Literal["text", "json", "sarif", "github"]
 Target = Literal["sonic", "linux"]
 Vendor = Literal["general", "mellanox"]
 """Vendors whose headroom formula is available."""
-HostProfile = Literal["tcp_bolt", "dctcp_plus", "dctcp"]
+HostProfile = Literal["tcp_bolt", "dctcp_plus", "dctcp", "roce_dcqcn"]
 
 
 @commands.command(

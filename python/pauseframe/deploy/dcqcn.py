@@ -13,7 +13,7 @@ from pauseframe.deploy import quantities
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pauseframe.deploy.design import TrafficClass
+    from pauseframe.deploy.traffic import TrafficClass
 
 Registers = dict[str, int]
 FLOOR_FROM = 100_000

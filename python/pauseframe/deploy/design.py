@@ -12,6 +12,7 @@ from pauseframe import _core
 from pauseframe.deploy import quantities
 from pauseframe.deploy.inventory import DeployError
 from pauseframe.deploy.plan import Plan, Settings, add_lanes, check_macs, wire
+from pauseframe.deploy.traffic import CONTROL, TrafficClass
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import PRIORITIES, End
 from pauseframe.headroom import LIGHT
@@ -26,31 +27,7 @@ ROUTED = ("ecmp", "spray", "letflow", "drill", "adaptive")
 """Kinds of routing whose switches know all shortest paths, as routers with BGP do; the others are plans of VLANs."""
 SHARES = {0: 16, 1: 16, 2: 16, 3: 18, 4: 18, 5: 16}
 """The simulator's default bandwidth groups; priorities 6 and 7 are strict (docs/reference/scenario.md)."""
-CONTROL = 48, 6
-"""Code point and priority of routing protocols (CS6), which are also those of CNPs by default."""
 Table = dict[str, Any]
-
-
-@dataclass(frozen=True)
-class TrafficClass:
-    """The traffic of one transport: its code point, its queue, and whether switches may mark it."""
-
-    path: str
-    """Table of the scenario: `transport`, or `transports.NAME`."""
-    kind: str
-    """tcp, rdma or udp."""
-    priority: int
-    """802.1p priority, traffic class and queue."""
-    dscp: int
-    lossless: bool
-    ecn: bool
-    """Data packets are ECN-capable (RFC 3168)."""
-    keys: Mapping[str, Any]
-
-    @property
-    def name(self) -> str:
-        """Name of the transport."""
-        return self.path.removeprefix("transports.")
 
 
 @dataclass

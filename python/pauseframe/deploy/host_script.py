@@ -2,6 +2,43 @@
 
 from __future__ import annotations
 
+ROCE = """\
+# DCQCN, and the traffic class (DSCP and ECN) of RoCE packets. The same registers stand in mlxconfig.txt.
+roce() {
+  ecn=/sys/class/net/$nic/ecn
+  keep registers registers_of_nic
+  for pair in $registers; do
+    if [ -e "$ecn/${pair%%=*}" ]; then
+      echo "${pair#*=}" > "$ecn/${pair%%=*}"
+    else
+      echo "setup.sh: $nic has no $ecn/${pair%%=*}" >&2
+    fi
+  done
+  for device in "/sys/class/net/$nic/device/infiniband/"*; do
+    class=/sys/class/infiniband/${device##*/}/tc/1/traffic_class
+    if [ -e "$class" ]; then echo "$roce_tos" > "$class"; fi
+    if command -v cma_roce_tos >/dev/null 2>&1; then cma_roce_tos -d "${device##*/}" -t "$roce_tos" >/dev/null; fi
+  done
+}
+
+registers_of_nic() {
+  for pair in $registers; do
+    file=/sys/class/net/$nic/ecn/${pair%%=*}
+    if [ -e "$file" ]; then echo "$file $(cat "$file")"; fi
+  done
+  for file in "/sys/class/net/$nic/device/infiniband/"*; do
+    class=/sys/class/infiniband/${file##*/}/tc/1/traffic_class
+    if [ -e "$class" ]; then echo "$class $(sed 's/[^0-9]*//g' "$class")"; fi
+  done
+}
+
+registers_back() {
+  if [ -s "$state/registers" ]; then
+    while read -r file value; do echo "$value" > "$file"; done < "$state/registers"
+  fi
+  rm -f "$state/registers"
+}
+"""
 HEAD = """#!/bin/sh
 # Written by `pauseframe deploy`. Read it, then as root: setup.sh --check, setup.sh; setup.sh --undo takes it back.
 # Running it twice does no harm.
@@ -87,35 +124,7 @@ qos_back() {{
   fi
 }}
 
-# DCQCN, and the traffic class (DSCP and ECN) of RoCE packets. The same registers stand in mlxconfig.txt.
-roce() {{
-  ecn=/sys/class/net/$nic/ecn
-  keep registers registers_of_nic
-  for pair in $registers; do
-    if [ -e "$ecn/${{pair%%=*}}" ]; then
-      echo "${{pair#*=}}" > "$ecn/${{pair%%=*}}"
-    else
-      echo "setup.sh: $nic has no $ecn/${{pair%%=*}}" >&2
-    fi
-  done
-  for device in "/sys/class/net/$nic/device/infiniband/"*; do
-    class=/sys/class/infiniband/${{device##*/}}/tc/1/traffic_class
-    if [ -e "$class" ]; then echo "$roce_tos" > "$class"; fi
-    if command -v cma_roce_tos >/dev/null 2>&1; then cma_roce_tos -d "${{device##*/}}" -t "$roce_tos" >/dev/null; fi
-  done
-}}
-
-registers_of_nic() {{
-  for pair in $registers; do
-    file=/sys/class/net/$nic/ecn/${{pair%%=*}}
-    if [ -e "$file" ]; then echo "$file $(cat "$file")"; fi
-  done
-  for file in "/sys/class/net/$nic/device/infiniband/"*; do
-    class=/sys/class/infiniband/${{file##*/}}/tc/1/traffic_class
-    if [ -e "$class" ]; then echo "$class $(sed 's/[^0-9]*//g' "$class")"; fi
-  done
-}}
-
+{roce}
 offload_of() {{
   device=$1
   shift
@@ -151,13 +160,11 @@ undo() {{
     done
   fi
   qos_back
-  if [ -s "$state/registers" ]; then
-    while read -r file value; do echo "$value" > "$file"; done < "$state/registers"
-  fi
+  registers_back
   if [ -s "$state/offload" ]; then ethtool -K "$nic" $(cat "$state/offload"); fi
   if [ -e "$state/sysctl" ]; then sysctl -q -p "$state/sysctl"; fi
   link_back "$nic"
-  rm -f "$state/address" "$state/qos" "$state/dcb" "$state/registers" "$state/offload" "$state/sysctl"
+  rm -f "$state/address" "$state/qos" "$state/dcb" "$state/offload" "$state/sysctl"
 }}
 """
 TAIL = """

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pauseframe import _core
 from pauseframe._kinds import kind_of
 from pauseframe.deploy.inventory import INTERFACE, DeployError, Inventory
+from pauseframe.deploy.traffic import CONTROL
 from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, parse_json, shown
 from pauseframe.devices.model import End
 
@@ -409,6 +410,8 @@ def _check_size(plan: Plan, settings: Settings) -> None:
         raise DeployError(
             f"the plan has {max(lanes) + 1} lanes, --priorities names {len(settings.priorities)}: one for each lane"
         )
+    if settings.hosts == "roce_dcqcn" and CONTROL[1] in settings.priorities:
+        raise DeployError(f"--priorities has {CONTROL[1]}, which CNPs of RoCE use: give its lane another priority")
     if len(plan.vlans) > 200 or len(plan.hosts) > 60_000:
         raise DeployError(f"{len(plan.vlans)} VLANs of {len(plan.hosts)} hosts: addresses are for 200 of 60,000")
     if not plan.hosts:

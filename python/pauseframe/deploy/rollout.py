@@ -179,7 +179,7 @@ _ABOUT = {
     "sonic": "Spanning tree must be off in the new VLANs. The way back sets learning and flooding to SONiC's defaults.",
     "linux": "The script keeps what it changes in /var/lib/pauseframe.",
     "receive": "The host gets its addresses and neighbours in the new VLANs, and sends nothing there.",
-    "send": "The host gets its routes. The check and the way back are those of `receive`.",
+    "send": "The host gets its routes. `networkd/`, `netplan.yaml` and `sysctl.conf` have the same settings as files.",
 }
 
 

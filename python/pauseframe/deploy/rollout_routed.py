@@ -10,6 +10,11 @@ from pauseframe.deploy.underlay import FIRST_AS, HOSTS, LINKS, LOOPBACKS, VLAN
 if TYPE_CHECKING:
     from pauseframe.deploy.design import Design
 
+_HOST = (
+    "The script keeps what it changes in /var/lib/pauseframe. `networkd/`, `sysctl.conf` and, for RoCE, "
+    "`mlxconfig.txt` have the same settings as files."
+)
+
 
 def steps(design: Design) -> list[tuple[str, tuple[str, ...]]]:
     """The steps: each switch, then the hosts of each switch."""
@@ -39,7 +44,7 @@ def as_text(design: Design, names: dict[str, str], *, patched: bool = False) -> 
         "addresses in `setup.sh`.",
         of_sonic("underlay.json", "config_db.json", patched=patched),
     )
-    lines += section("A host", "The script keeps what it changes in /var/lib/pauseframe.", LINUX)
+    lines += section("A host", _HOST, LINUX)
     lines += ["## Steps", ""]
     order = enumerate(steps(design), 1)
     lines += [f"{i}. {kind}: {', '.join(names[device] for device in devices)}" for i, (kind, devices) in order]

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pauseframe.deploy import dcqcn, quantities, routed
 from pauseframe.deploy.design import CONTROLS, uses_dcqcn
-from pauseframe.deploy.host_script import HEAD, TAIL
+from pauseframe.deploy.host_script import HEAD, ROCE, TAIL
 from pauseframe.deploy.hosts import KEEP, STATE, Value
 from pauseframe.devices.model import PRIORITIES
 
 if TYPE_CHECKING:
     from ipaddress import IPv4Address
 
-    from pauseframe.deploy.design import Design, TrafficClass
+    from pauseframe.deploy.design import Design
     from pauseframe.deploy.plan import PlannedHost
+    from pauseframe.deploy.traffic import TrafficClass
     from pauseframe.deploy.underlay import Addresses
 
 FIRST_TABLE = 100
@@ -151,7 +152,8 @@ def script(design: Design, host: PlannedHost, addresses: Addresses) -> str:
     prefixes = list(dict.fromkeys(map(str, (subnet, addresses.everything))))
     controls = dict.fromkeys(CONTROLS[route.of.keys["congestion_control"]] for route in own)
     head = HEAD.format(
-        nic=quote(host.nic), mac=host.mac, keep=KEEP, state=STATE, keys=" ".join(value.name for value in values),
+        nic=quote(host.nic), mac=host.mac, keep=KEEP, roce=ROCE, state=STATE,
+        keys=" ".join(value.name for value in values),
         addresses=" ".join(f"{one}/{subnet.prefixlen}" for one in addresses.hosts[host.name]),
         prefixes=" ".join(prefixes), controls=" ".join(controls),
         tables=" ".join(f"{route.table}:{route.address}" for route in own if route.table), **_qos(design),

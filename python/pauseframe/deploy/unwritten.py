@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from pauseframe.deploy import marks, routed_hosts
 
 if TYPE_CHECKING:
-    from pauseframe.deploy.design import Design, TrafficClass
+    from pauseframe.deploy.design import Design
+    from pauseframe.deploy.traffic import TrafficClass
 
 
 class Unwritten(NamedTuple):

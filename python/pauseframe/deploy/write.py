@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from pauseframe._files import whole_folder
-from pauseframe.deploy import checks, hosts, linux, patches, rollout, sonic
+from pauseframe.deploy import checks, dcqcn, hosts, linux, patches, rollout, sonic
 from pauseframe.deploy.inventory import read_inventory
 from pauseframe.deploy.plan import DeployError, Plan, Settings, folder_names, read_plan
 from pauseframe.devices.model import End
@@ -135,7 +135,10 @@ def _write_hosts(plan: Plan, folder: Path, settings: Settings, names: dict[str, 
         own = folder / names[host.name]
         (own / "networkd").mkdir(parents=True)
         write_script(own / "setup.sh", hosts.script(plan, host, settings))
-        (own / "sysctl.conf").write_text(hosts.sysctl_file(host, settings), encoding="utf-8")
+        if text := hosts.sysctl_file(host, settings):
+            (own / "sysctl.conf").write_text(text, encoding="utf-8")
+        if registers := hosts.registers(host, settings):
+            (own / "mlxconfig.txt").write_text(dcqcn.query(registers), encoding="utf-8")
         (own / "netplan.yaml").write_text(hosts.netplan(plan, host, settings), encoding="utf-8")
         (own / "hostname").write_text(host.name + "\n", encoding="utf-8")
         for name, text in hosts.networkd(plan, host, settings).items():
