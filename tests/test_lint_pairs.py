@@ -69,7 +69,7 @@ POLARIZED = [  # uplinks below, uplinks here, seed below and here, used: paths.m
 @pytest.mark.parametrize(("n1", "n2", "below", "here", "used"), POLARIZED)
 def test_polarized_switches_use_a_share_of_their_uplinks(tmp_path, n1, n2, below, here, used):
     """n2 / gcd(n1, n2) with one seed; with two seeds of a CRC only powers of two stay aligned."""
-    devices = lint_pairs.pods(1, tors=2, leaves=n1, spines=n2)
+    devices = lint_pairs.pods(2, tors=2, leaves=n1, spines=n2)
     for name, tables in devices.items():
         tables["SWITCH"] = {"switch": {"ecmp_hash_seed": str(below if name.startswith("tor") else here),
                                        "ecmp_hash_offset": "0"}}  # fmt: skip
@@ -79,7 +79,7 @@ def test_polarized_switches_use_a_share_of_their_uplinks(tmp_path, n1, n2, below
     else:
         assert len(found) == 1
         assert found[0].message.startswith(f"polarized: {used} of {n2} uplinks used")
-        assert len(found[0].places) == n1
+        assert len(found[0].places) == 2 * n1
 
 
 def test_other_functions_and_rotated_hashes_are_independent(tmp_path):

@@ -12,6 +12,7 @@ from pauseframe.devices.files import DeviceFileError
 from pauseframe.devices.model import Place
 from pauseframe.devices.read import read_fabric
 from pauseframe.devices.statements import ranges
+from pauseframe.devices.wiring import lldp_neighbours
 from pauseframe.imports.fabric import import_fabric
 from pauseframe.lint import output
 from pauseframe.lint.engine import judge, rules
@@ -258,3 +259,53 @@ def test_pages_of_rules_say_to_whom_they_apply():
 def test_ranges_of_lines():
     assert ranges([5, 4, 9, 4]) == "4-5, 9"
     assert MTU == 9214
+
+
+def eos_lldp(rows: list[tuple[str, str, str, bool]], *, detail: bool) -> dict[str, Any]:
+    """`show lldp neighbors | json` of rows with port, neighbour, its port, and whether it forwards."""
+    management = ("Management1", "spine9.dc1.example.net", "Management1", True)
+    if not detail:
+        listed = [{"port": p, "neighborDevice": d, "neighborPort": far, "ttl": 120} for p, d, far, _ in rows]
+        return {"tablesLastChangeTime": 1.5, "lldpNeighbors": [*listed, dict(zip(listed[0], management, strict=True))]}
+    by_port = {
+        port: {
+            "lldpNeighborInfo": [
+                {
+                    "chassisId": "001c.7300.0001",
+                    "systemName": device,
+                    "systemCapabilities": {"bridge": forwards, "router": forwards, "stationOnly": not forwards},
+                    "neighborInterfaceInfo": {"interfaceId": f'"{far}"', "interfaceId_v2": far},
+                }
+            ]
+        }
+        for port, device, far, forwards in [*rows, management]
+    }
+    return {"lldpNeighbors": by_port | {"Ethernet30": {"lldpNeighborInfo": []}}}
+
+
+@pytest.mark.parametrize("detail", [False, True])
+def test_eos_shows_its_neighbours(mixed, tmp_path, detail):
+    """Names with a domain, MAC addresses in groups of four digits, and no cable of the management network."""
+    mixed = mixed.copy()
+    for tables in mixed.spines.values():
+        neighbours = tables["DEVICE_NEIGHBOR"]
+        for port in [port for port, row in neighbours.items() if row["name"].startswith("arista")]:
+            del neighbours[port]
+    folder = mixed.write(tmp_path)
+    for i in range(2):
+        rows = [(f"Ethernet{s + 11}", f"spine{s}.dc1.example.net", f"Ethernet{8 + 4 * i}", True) for s in range(2)]
+        rows += [(f"Ethernet{n}", f"server{i}-{n}", f"0c42.a100.0{i}0{n}", False) for n in (1, 2)]
+        (folder / f"arista{i}" / "lldp.json").write_text(json.dumps(eos_lldp(rows, detail=detail)))
+    report = judge(read_fabric([folder]))
+    assert [f"{f.code} {f.place}: {f.message}" for f in report.findings] == []
+    fabric = report.reading.fabric
+    links = {frozenset({f"{link.a.device} {link.a.port}", f"{link.b.device} {link.b.port}"}) for link in fabric.links}
+    assert frozenset({"arista1 Ethernet12", "spine1 Ethernet12"}) in links
+    assert frozenset({"arista0 Ethernet2", "server0-2 0c:42:a1:00:00:02"}) in links
+    assert len(links) == 12
+    assert fabric.roles == ({f"server{i}-{n}": "host" for i in range(2) for n in (1, 2)} if detail else {})
+
+
+@pytest.mark.parametrize("value", ["[]", "{}", "[1]", '[{"port": "Ethernet1"}]', '{"Ethernet1": [3]}', "null", '"x"'])
+def test_damaged_neighbours_of_eos_are_none(value):
+    assert lldp_neighbours({"lldpNeighbors": json.loads(value)}) == []

@@ -197,7 +197,7 @@ def _read_json(path: Path, text: str, reading: Reading) -> None:
     elif isinstance(value, dict) and not value:
         _add_switch(ConfigDb(str(path)), name, reading, (path, name))
     else:
-        known = "CONFIG_DB, lldpctl -f json0, swssconfig FDB_TABLE, cables of NetBox"
+        known = "CONFIG_DB, lldpctl -f json0, EOS's show lldp neighbors | json, swssconfig FDB_TABLE, cables of NetBox"
         reading.fabric.notes.append(f"{shown(path)}: none of what is read ({known}): left out")
         reading.files -= 1
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+_EOS_MAC = re.compile(r"[0-9a-fA-F]{4}(\.[0-9a-fA-F]{4}){2}")
+_FORWARD = ("bridge", "router")
 _SWITCH_PORT = re.compile(r"(Ethernet|Eth|Et|swp)[0-9]+(/[0-9]+)*(s[0-9]+)?")
 
 
@@ -54,11 +56,34 @@ def roles_of(found: list[Neighbour]) -> dict[str, Literal["switch", "host"]]:
 
 
 def lldp_neighbours(value: Json) -> list[Neighbour] | None:
-    """Neighbours in the output of `lldpctl -f json0` (or `-f json`); None for any other value."""
-    top = as_rows(value).get("lldp")
-    if top is None:
-        return None
-    return list(_neighbours(top))
+    """Neighbours in the output of `lldpctl -f json0` (or `-f json`), or EOS's `show lldp neighbors [detail] | json`.
+
+    None for any other value.
+    """
+    rows = as_rows(value)
+    if "lldpNeighbors" in rows:
+        return list(_of_eos(rows["lldpNeighbors"]))
+    return list(_neighbours(rows["lldp"])) if "lldp" in rows else None
+
+
+def _of_eos(top: Json) -> Iterator[Neighbour]:
+    """EOS lists names and ports; with `detail` it has a table by port, with capabilities. No management ports.
+
+    Ids of ports are quoted in `interfaceId`, bare in `interfaceId_v2`; MAC addresses are in groups of four digits.
+    """
+    named = [(as_text(row.get("port")), row) for row in map(as_rows, as_list(top))]
+    for port, about in as_rows(top).items():
+        named += [(port, as_rows(row)) for row in as_list(as_rows(about).get("lldpNeighborInfo"))]
+    for port, row in named:
+        far = as_rows(row.get("neighborInterfaceInfo"))
+        peer = as_text(row.get("neighborPort")) or as_text(far.get("interfaceId_v2")) or as_text(far.get("interfaceId"))
+        device = as_text(row.get("neighborDevice")) or as_text(row.get("systemName")) or as_text(row.get("chassisId"))
+        peer = peer.strip('"')
+        mac = ":".join(re.findall("..", peer.replace(".", "").lower())) if _EOS_MAC.fullmatch(peer) else ""
+        enabled = [value is True for name, value in as_rows(row.get("systemCapabilities")).items() if name in _FORWARD]
+        if port and device and peer and not port.startswith("Management"):
+            description = as_text(far.get("interfaceDescription"))
+            yield Neighbour(port, device, mac or peer, mac, description, any(enabled) if enabled else None)
 
 
 def _neighbours(top: Json) -> Iterator[Neighbour]:
@@ -152,7 +177,13 @@ def is_port_of_switch(name: str) -> bool:
 
 
 def resolve_end(fabric: Fabric, device: str, port: str) -> End:
-    """A link end with the device's own port name; neighbours know only the alias (SONiC) or MAC address (Linux)."""
+    """A link end with the device's own port name; neighbours know only the alias (SONiC) or MAC address (Linux).
+
+    Neighbours announce names with the domain, if the device has one.
+    """
+    short = device.partition(".")[0]
+    if device not in fabric.switches and device not in fabric.hosts and {short} & {*fabric.switches, *fabric.hosts}:
+        device = short
     host = fabric.hosts.get(device)
     if host is not None and port not in host.nics:
         return End(device, next((nic.name for nic in host.nics.values() if nic.mac and nic.mac == port.lower()), port))

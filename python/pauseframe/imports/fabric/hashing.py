@@ -9,6 +9,7 @@ from pauseframe.devices.model import End
 from pauseframe.devices.tiers import levels
 
 if TYPE_CHECKING:
+    from pauseframe.devices.bundles import Hashing
     from pauseframe.imports.fabric.scope import Scope
 
 FUNCTIONS = {
@@ -31,10 +32,6 @@ def routing_of(scope: Scope) -> dict[str, Any]:
     if not any(one.known for one in own.values()):
         return table
     ends = {name: End(name, "") for name in own}
-    function = scope.choose("ecmp_hash_algorithm", [(ends[n], one.algorithm) for n, one in own.items()]) or "CRC"
-    table["hash"] = FUNCTIONS.get(function, "murmur3")
-    if function not in FUNCTIONS:
-        scope.account.assume(f"the simulator has no hash {function}: murmur3")
     fields = scope.choose("ecmp_hash", [(ends[n], tuple(sorted(one.fields or PORTS))) for n, one in own.items()])
     if fields and not PORTS & {*fields}:
         table["hash_fields"] = "addresses"
@@ -42,16 +39,29 @@ def routing_of(scope: Scope) -> dict[str, Any]:
 
 
 def _by_tier(scope: Scope) -> dict[str, Any]:
-    """Seeds and offsets: the value of most switches of a tier."""
+    """Function, seeds and offsets: the value of most switches of a tier."""
     tier = levels([cable.nodes for cable in scope.cables], scope.known().values())
-    seeds: dict[int, list[tuple[End, int]]] = defaultdict(list)
-    offsets: dict[int, list[tuple[End, int]]] = defaultdict(list)
+    tiers: dict[int, list[tuple[End, Hashing]]] = defaultdict(list)
     for name, node in scope.switches.items():
-        hashing = scope.fabric.switches[name].hashing
-        seeds[tier.get(node, 0)].append((End(name, ""), hashing.seed))
-        offsets[tier.get(node, 0)].append((End(name, ""), hashing.offset))
-    chosen = [scope.choose(f"ecmp_hash_seed of tier {level}", seeds[level]) or 0 for level in sorted(seeds)]
-    rotated = [scope.choose(f"ecmp_hash_offset of tier {level}", offsets[level]) or 0 for level in sorted(offsets)]
+        tiers[tier.get(node, 0)].append((End(name, ""), scope.fabric.switches[name].hashing))
+    rows = sorted(tiers.items())
+    functions = [scope.choose(f"ecmp_hash_algorithm of tier {i}", [(e, h.algorithm) for e, h in r]) for i, r in rows]
+    chosen = [scope.choose(f"ecmp_hash_seed of tier {i}", [(e, h.seed) for e, h in r]) or 0 for i, r in rows]
+    rotated = [scope.choose(f"ecmp_hash_offset of tier {i}", [(e, h.offset) for e, h in r]) or 0 for i, r in rows]
+    if len(set(functions)) > 1:
+        # Hashes of different functions are independent; so are those of murmur3 with different seeds, which no CRC is.
+        scope.account.assume(f"the tiers hash by {', '.join(map(str, functions))}; the simulator: murmur3, own seeds")
+        return {"hash": "murmur3", "hash_seeds": "tier"}
+    return {"hash": _function(scope, functions[0] or "CRC")} | _constants(scope, chosen, rotated)
+
+
+def _function(scope: Scope, algorithm: str) -> str:
+    if algorithm not in FUNCTIONS:
+        scope.account.assume(f"the simulator has no hash {algorithm}: murmur3")
+    return FUNCTIONS.get(algorithm, "murmur3")
+
+
+def _constants(scope: Scope, chosen: list[int], rotated: list[int]) -> dict[str, Any]:
     same = len(set(chosen)) == 1
     if not same and chosen != list(TIERS[: len(chosen)]):
         scope.account.assume(f"seeds of tiers are {', '.join(map(str, TIERS))}; the files have {chosen}")

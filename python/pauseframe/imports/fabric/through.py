@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from pauseframe.imports.fabric.scope import Scope
     from pauseframe.imports.fabric.switches import Classes
 
-Kind = Literal["burst", "controlled", "mixed", "across", "tcp", "storm"]
+Kind = Literal["burst", "controlled", "mixed", "across", "tcp", "storm", "spread"]
 """RoCE without congestion control, RoCE with DCQCN, the same beside TCP, RoCE between the device of the port and all
-others, TCP alone, or a host that keeps pausing."""
+others, TCP alone, a host that keeps pausing, or many short flows between all hosts."""
 MOST_SENDERS = 8
 LEAST, MOST = 2_000_000, 160_000_000
 """Limits of the bytes of a flow."""
 
+MOST_HOSTS, QUEUE_PAIRS, SHORT = 64, 32, 50_000
+"""Of many short flows: hosts, flows from each, and their bytes. What they put on a link shows how paths are chosen."""
 RATE, DATAGRAM = "500 Mbps", "1400 B"
 """Of a sender to a host that pauses: enough to fill the buffer before the watchdog acts."""
 
@@ -53,6 +55,7 @@ class Through:
             "across": self._across,
             "tcp": self._tcp,
             "storm": self._storm,
+            "spread": _spread,
         }[kind]
 
     def _burst(self, _: Scope, classes: Classes) -> Load:
@@ -106,6 +109,13 @@ class Through:
         work = [{**steady, "name": f"to {node}", "sources": senders, "destinations": [node]} for node in to]
         stop = (starts[-1] if short else 0) + long + max(short, 500)
         return Load({}, work, f"{stop} ms", storms)
+
+
+def _spread(scope: Scope, classes: Classes) -> Load:
+    hosts = loads.rack_by_rack(scope)
+    few = hosts[:: -(-len(hosts) // MOST_HOSTS)]
+    pairs = [(a, b, SHORT) for a, b, _ in loads.half_across(few) for _ in range(QUEUE_PAIRS)]
+    return Load({"default": loads.roce(classes)}, [loads.flows("spread", "default", pairs)], "2 s")
 
 
 def through(

@@ -48,15 +48,14 @@ def check_polarization(reading: Reading) -> Iterator[Finding]:
     hops = _next_hops(fabric)
     tier = levels([(link.a.device, link.b.device) for link in fabric.links], fabric.switches)
     up = uplinks(hops, tier)
-    for name, own in sorted(up.items()):
+    for name in sorted(up):
         switch = fabric.switches[name]
         below = {one: residues for one in up if (residues := _residues(one, name, up, tier)) is not None}
         same = {one: r for one, r in below.items() if _is_same(fabric.switches[one], switch)}
-        used = _used(
-            switch, {fabric.switches[one].name: (len(up[one]), r) for one, r in same.items()}, len(own), fabric
-        )
-        if same and len(same) == len(below) and used < len(own):
-            yield _finding(switch, fabric.switches[next(iter(same))], used, len(own))
+        if same and len(same) == len(below) and (count := _equal_paths(name, hops, tier)) > 1:
+            used = _used(switch, {one: (len(up[one]), r) for one, r in same.items()}, count, fabric)
+            if used < count:
+                yield _finding(switch, fabric.switches[next(iter(same))], used, count)
 
 
 def _next_hops(fabric: Fabric) -> dict[str, list[str]]:
@@ -70,6 +69,27 @@ def _next_hops(fabric: Fabric) -> dict[str, list[str]]:
                 channel = switch.channel_of(end.port)
                 found[end.device][channel.name if channel else end.port] = far.device
     return {name: list(own.values()) for name, own in found.items()}
+
+
+def _equal_paths(name: str, hops: dict[str, list[str]], tier: dict[str, int]) -> int:
+    """How many uplinks of a switch lead to one switch with hosts by shortest paths, at most.
+
+    Without the LLDP of all hosts a switch seems to be in a higher tier than it is; no path leads through it.
+    """
+    first: dict[str, frozenset[int]] = {name: frozenset()}
+    todo: dict[str, set[int]] = defaultdict(set)
+    for i, far in enumerate(hops.get(name, ())):
+        todo[far].add(i)
+    while todo:
+        first |= {far: frozenset(found) for far, found in todo.items()}
+        further: dict[str, set[int]] = defaultdict(set)
+        for one, found in todo.items():
+            for far in hops.get(one, ()):
+                if far not in first:
+                    further[far] |= found
+        todo = further
+    up = {i for i, far in enumerate(hops.get(name, ())) if tier.get(far, -1) > tier[name]}
+    return max((len(found & up) for one, found in first.items() if one in tier and tier[one] == 0), default=0)
 
 
 def _residues(below: str, name: str, up: dict[str, list[str]], tier: dict[str, int]) -> set[int] | None:
