@@ -28,6 +28,8 @@ fn settings() -> QueuePairSettings {
         repost: Span::from_us(1),
         connect: Span::ZERO,
         cnp_on_ingress: None,
+        entropy: EntropyChoice::None,
+        entropy_values: 64,
         selective_repeat: false,
         unordered: false,
         max_reads: 16,

@@ -15,13 +15,14 @@ const OUTSIDE: [&str; 14] = [
     "observers",
     "observers/deadlock",
     "observers/pause_tree",
+    "observers/paths",
     "observers/ports",
     "observers/sampler",
     "observers/states",
     "observers/view",
 ];
 /// Who watches: they read partitions and change nothing in them.
-const OBSERVERS: [&str; 8] = [
+const OBSERVERS: [&str; 9] = [
     "invariants",
     "invariants/across_nodes",
     "invariants/recount",
@@ -32,8 +33,8 @@ const OBSERVERS: [&str; 8] = [
     "observers/states",
 ];
 /// All that the traffic knows.
-const OF_TRAFFIC: [&str; 9] =
-    ["flow", "host_ports", "ideal", "order", "path_hash", "plan", "records", "rows", "vlan"];
+const OF_TRAFFIC: [&str; 10] =
+    ["flow", "host_ports", "ideal", "order", "path_hash", "plan", "records", "rows", "settings", "vlan"];
 /// Who may know whom on a packet's way: what a folder or file names of the others.
 const WAY: [(&str, &[&str]); 5] = [
     ("frame", &[]),
