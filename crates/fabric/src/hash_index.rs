@@ -22,7 +22,7 @@ choices! {
 choices! {
     /// The weights of equal next hops
     pub enum HopWeights {
-        /// All the same
+        /// One each
         Equal = "equal",
         /// What the links on shortest paths behind each can carry (WCMP)
         Capacity = "capacity",

@@ -27,7 +27,7 @@ pub(super) struct Bundle {
     leaving: [MessagesInOrder; 2],
 }
 
-/// Messages in the order in which they were sent: token, and parts that are missing. Applications are told of them in this order.
+/// Messages in the order in which they were sent: token, and parts that are missing. Applications learn of them in this order.
 #[derive(Debug, Default)]
 struct MessagesInOrder(VecDeque<(u32, u32)>);
 

@@ -15,14 +15,13 @@ const OUTSIDE: [&str; 14] = [
     "observers",
     "observers/deadlock",
     "observers/pause_tree",
-    "observers/paths",
     "observers/ports",
     "observers/sampler",
     "observers/states",
     "observers/view",
 ];
 /// Who watches: they read partitions and change nothing in them.
-const OBSERVERS: [&str; 9] = [
+const OBSERVERS: [&str; 8] = [
     "invariants",
     "invariants/across_nodes",
     "invariants/recount",

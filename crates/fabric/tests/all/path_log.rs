@@ -80,7 +80,7 @@ fn overtaken_packets_are_counted_where_they_come_late() {
     }
 }
 
-/// Datagrams have no numbers, and each has its row all the same.
+/// Datagrams have no numbers, but rows like others.
 #[test]
 fn datagrams_are_counted() {
     let topology = fabric();

@@ -216,7 +216,7 @@ mod tests {
         Entropy::new(choice, 64, 7).expect("a choice")
     }
 
-    /// Each round has all values once, in an order of its own.
+    /// Each round has all values once, each in another order.
     #[test]
     fn oblivious_walks_all_values() {
         let mut entropy = of(EntropyChoice::Oblivious);
@@ -239,7 +239,7 @@ mod tests {
             let first = values.iter().position(|value| *value == 5).expect("it comes back");
             assert!(first > 63 * skips && first <= 64 * (skips + 1), "{feedback:?}: {first}");
         }
-        // If all have a penalty, packets go all the same.
+        // If all have a penalty, packets still go.
         let mut entropy = of(EntropyChoice::Bitmap);
         (0..64).for_each(|value| entropy.learn(value, Feedback::TimedOut, Time::ZERO));
         assert!((0..100).all(|_| entropy.next(Time::ZERO) < 64));
