@@ -7,7 +7,7 @@ use crate::failures::FailureSchedule;
 use crate::flow::{FlowRecord, QueryRecord, Workload};
 use crate::ids::SwitchId;
 use crate::observers::deadlock::Deadlock;
-use crate::observers::paths::{PathCounts, PathRow};
+use crate::observers::paths::{PathCounts, PathLog, PathRow};
 use crate::observers::pause_tree::PauseInterval;
 use crate::observers::ports::PortPriorityReport;
 use crate::observers::sampler::Sample;
@@ -173,7 +173,7 @@ impl Network {
             let queue_pair = key / 2 - records.carriers(flow).start;
             PathRow { flow, queue_pair, forward: key & 1 == 1, port, counts }
         };
-        let mut rows: Vec<PathRow> = logs.flat_map(|log| log.counts()).map(row).collect();
+        let mut rows: Vec<PathRow> = logs.flat_map(PathLog::counts).map(row).collect();
         rows.sort_unstable_by_key(|row| (row.flow, row.queue_pair, !row.forward, row.port));
         rows
     }

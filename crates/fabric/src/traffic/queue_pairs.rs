@@ -72,10 +72,11 @@ impl Traffic {
         self.new_hosts.push([spec.source, spec.destination]);
         self.active += 1;
         let sizes = settings.parts(spec.size, 0);
-        let sizes: Vec<u64> = match carries_messages {
-            true => vec![0; sizes.len()],
+        let sizes: Vec<u64> = if carries_messages {
+            vec![0; sizes.len()]
+        } else {
             // A short message needs fewer.
-            false => sizes.into_iter().filter(|size| *size > 0).collect(),
+            sizes.into_iter().filter(|size| *size > 0).collect()
         };
         let of_part =
             |size: &u64| FlowRecord::new_at_flow_start(FlowSpec { size: *size, ..spec }, Span::ZERO, now);

@@ -40,7 +40,7 @@ pub(crate) enum Feedback {
     TimedOut,
 }
 
-/// A round through all values: in order, XORed with a random value.
+/// A round through all values: each number of the round, combined with a random value by exclusive or.
 #[derive(Clone, Debug)]
 struct Round {
     index: u16,
@@ -157,8 +157,13 @@ impl Entropy {
             *next = place + 1;
             return self.ring.values[place].0;
         }
-        let fresh = self.ring.values.iter_mut().find(|(_, is_fresh)| *is_fresh);
-        fresh.map(|entry| std::mem::replace(entry, (entry.0, false)).0).unwrap_or_else(|| self.any())
+        match self.ring.values.iter_mut().find(|(_, is_fresh)| *is_fresh) {
+            Some((value, is_fresh)) => {
+                *is_fresh = false;
+                *value
+            }
+            None => self.any(),
+        }
     }
 
     /// What became of a packet with this value.

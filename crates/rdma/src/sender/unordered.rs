@@ -115,7 +115,9 @@ impl Sender {
         self.unordered.is_forced = true;
         self.unordered.lost.extend(expired.iter().map(|(number, _)| (*number, Cause::Timeout)));
         if let Some(entropy) = &mut self.entropy {
-            expired.iter().for_each(|(number, _)| entropy.learn_timeout(*number, now));
+            for (number, _) in &expired {
+                entropy.learn_timeout(*number, now);
+            }
         }
         let count = expired.len() as u64;
         self.unordered.in_flight = self.unordered.in_flight.saturating_sub(count);
