@@ -358,6 +358,8 @@ VALUES: dict[str, list[Any]] = {
     "topology.lengths": [[3, 2]],
     "routing.root": ["leaf1"],
     "routing.hash_offsets": [[3]],
+    "routing.flow_states": [1],
+    "routing.low_load": [79],
     "topology.links.ports": [["e0", "e1"]],
     "routing.demand": [[{"src": "host1", "dst": "host0", "rate": "1 Gbps"}]],
     "workload.servers": [["host3"]],
@@ -427,6 +429,9 @@ LISTS = {
 # What a key needs beside its kinds.
 BESIDE: dict[str, Tables] = {
     "workload.grid": {"workload.pattern": "stencil"},
+    "routing.low_load": {"routing.mode": "packet_quality"},
+    # Two flows of datagrams share a state, with shorter gaps than each alone.
+    "routing.flow_states": {"routing.idle_time": "1 us"},
     "switch.pfc.headroom_pool.size": {"switch.pfc.headroom_pool": {"size": "60 KB"}},
     "switch.marker.not_ect": {"switch.marker.at": "enqueue"},
     "switch.classes.NAME.marker.not_ect": {"switch.classes.NAME.marker.at": "enqueue"},

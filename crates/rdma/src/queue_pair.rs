@@ -4,7 +4,7 @@ use crate::cc::hpcc::Telemetry;
 use crate::cc::{ControlChanges, ControlName, ControlParameters, Controller, RdmaControl};
 use crate::packet::{Opcode, Packet, WIRE_OVERHEAD};
 use crate::receiver::{CnpLimiter, Receiver};
-use crate::sender::{Failure, Sender, Verb};
+use crate::sender::{Entropy, EntropyChoice, Failure, Sender, Verb};
 use pauseframe_schema::bounds::Above;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::{choices, table};
@@ -82,6 +82,15 @@ table! {
         selective_repeat as "rdma_selective_repeat": bool = or(false);
         /// Packets may overtake each other: only a trimmed packet or a timeout counts as a loss
         unordered: bool = from(false);
+        /// How the entropy value of each packet is chosen, which switches hash; none: all packets take one path
+        #[source = "htsim: uec_mp.cpp"]
+        entropy as "rdma_entropy": EntropyChoice = or(EntropyChoice::None);
+        /// Entropy values of a queue pair: a power of two
+        #[source = "htsim: -paths 64; MRC: 128 to 256"]
+        entropy_values as "rdma_entropy_values": u16 = or_in(64, 2..=256) => {
+            let is_power = u16::is_power_of_two(entropy_values);
+            t.check(is_power, "rdma_entropy_values", || "is not a power of two".to_owned(), "2, 4, 8, ..., 256");
+        };
         /// Answers to marked packets
         notification: Option<NotificationPoint> = from(None);
         /// Share of its link from which on the receiving card counts its own input as congested, and answers data packets as marked ones
@@ -207,6 +216,8 @@ impl Default for QueuePairSettings {
             unordered: false,
             notification: None,
             cnp_on_ingress: None,
+            entropy: EntropyChoice::None,
+            entropy_values: 64,
             telemetry_bytes: 0,
             link_overhead: 0,
             window: SideWindow::NONE,
@@ -343,6 +354,11 @@ impl QueuePair {
         self.control.start_plugin(flow, seed, now);
     }
 
+    /// Seeds the draw of entropy values.
+    pub fn set_entropy_seed(&mut self, seed: u64) {
+        self.sender.entropy = Entropy::new(self.settings.entropy, self.settings.entropy_values, seed);
+    }
+
     /// Posts a message of this size.
     pub fn send(&mut self, bytes: u64) {
         let verb = if self.settings.uses_send { Verb::Send } else { Verb::Write };
@@ -464,6 +480,8 @@ impl QueuePair {
             return None;
         }
         let packet = receiver.poll_response(settings.mtu, stats)?;
+        let entropy = sender.entropy.as_mut().map_or(0, |entropy| entropy.next(now));
+        let packet = Packet { entropy, ..packet };
         sender.pace(&packet, control, settings, now);
         Some(packet)
     }

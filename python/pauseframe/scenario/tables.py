@@ -1032,6 +1032,10 @@ class Record(Part):
     """Table of pauses with their causes, or false; default false."""
     states: States | bool | None = None
     """Log for `pauseframe view`, or false; default false."""
+    paths: bool | None = None
+    """Table of what flows send through each port of switches, in which order, for each queue pair; about 150 bytes of
+    memory a row; default false.
+    """
     kernel: KernelRecord | bool | None = None
     """Samples of the sockets and counters of hosts with a Linux kernel, or false; default false."""
     deadlock_after: str | None = None
@@ -1129,6 +1133,7 @@ class Routing(Part):
         Literal[
             "ecmp",
             "adaptive",
+            "ars",
             "auto",
             "dfsssp",
             "drill",
@@ -1144,8 +1149,8 @@ class Routing(Part):
         | None
     ) = None
     """Shortest paths, chosen by a hash of the flow (ecmp), at random for every packet (spray) or flowlet (letflow), or
-    for every packet by the shortest queue of some (drill) or all next hops (adaptive); or VLANs with forwarding
-    tables from an engine or a file (plan)
+    for every packet by the shortest queue of some (drill) or all next hops (adaptive), or by port quality (ars); or
+    VLANs with forwarding tables from an engine or a file (plan)
     """
     convergence: str | None = field(default=None, kw_only=True)
     """Time from a failure or repair until all switches have new routes (0 s to 1 h); default "10 ms"."""
@@ -1164,6 +1169,44 @@ class Routing(Part):
     hash_offsets: Sequence[int] | None = field(default=None, kw_only=True)
     """Bits by which the hash is rotated, by tier, from that of the hosts' switches on; a missing one is 0; default []
     (SONiC: ecmp_hash_offset 10 on LeafRouter)
+    """
+    index: Literal["modulo", "threshold", "resilient"] | None = field(default=None, kw_only=True)
+    """How the hash becomes the number of a next hop (docs/models/routing.md); default "modulo" (Linux:
+    net/ipv4/fib_semantics.c, net/ipv4/nexthop.c; SONiC: FG_NHG)
+    """
+    weights: Literal["equal", "capacity"] | None = field(default=None, kw_only=True)
+    """Weights of next hops on shortest paths: equal, or what the links behind each can carry (WCMP); default "equal"
+    (Zhou et al., EuroSys 2014; Linux: fib_rebalance)
+    """
+    buckets: int | None = field(default=None, kw_only=True)
+    """Buckets of a switch for each group of next hops, with index = "resilient"; a multiple of all numbers of next
+    hops divides evenly (1 to 65535); default 128 (Linux: nexthop group, buckets; SONiC: FG_NHG bucket_size)
+    """
+    mode: Literal["flowlet_quality", "flowlet_random", "packet_quality", "packet_random"] | None = field(
+        default=None, kw_only=True
+    )
+    """What is moved, and how: flowlets or packets, to the best quality or at random; default "flowlet_quality" (SAI:
+    saiars.h, SAI_ARS_MODE; default per flowlet by quality)
+    """
+    idle_time: str | None = field(default=None, kw_only=True)
+    """A longer gap between two packets of a flow begins a flowlet (1 ps to 1 s); default "256 us" (SAI:
+    SAI_ARS_ATTR_IDLE_TIME 256 us; Junos: 16 us)
+    """
+    flow_states: int | None = field(default=None, kw_only=True)
+    """Flowlets that a switch remembers for each group of next hops; flows with the same hash share one (1 to 1048576);
+    default 512 (SAI: SAI_ARS_ATTR_MAX_FLOWS 512)
+    """
+    sampling_interval: str | None = field(default=None, kw_only=True)
+    """Age from which on the load and the queue of a port are looked at again (1 ps to 1 s); default "16 us" (SAI:
+    SAI_ARS_PROFILE_ATTR_SAMPLING_INTERVAL 16 us)
+    """
+    low_load: int | None = field(default=None, kw_only=True)
+    """Load in per cent below which a port is in the best of eight bands (0 to 99); default 20 (Junos: example of
+    dynamic load balancing)
+    """
+    high_load: int | None = field(default=None, kw_only=True)
+    """Load in per cent from which on a port is in the worst band (1 to 100); default 80 (Junos: example of dynamic
+    load balancing)
     """
     lanes: int | None = field(default=None, kw_only=True)
     """Maximum number of virtual lanes (lossless priorities) of the plan (1 to 8); default 2."""
@@ -1825,6 +1868,12 @@ class Transport(Constants):
     """
     rdma_selective_repeat: bool | None = field(default=None, kw_only=True)
     """Retransmit only lost packets (IRN); off: go-back-N; default false (Mittal et al., SIGCOMM 2018)"""
+    rdma_entropy: Literal["none", "oblivious", "bitmap", "reps", "mixed"] | None = field(default=None, kw_only=True)
+    """How the entropy value of each packet is chosen, which switches hash; none: all packets take one path; default
+    "none" (htsim: uec_mp.cpp)
+    """
+    rdma_entropy_values: int | None = field(default=None, kw_only=True)
+    """Entropy values of a queue pair: a power of two (2 to 256); default 64 (htsim: -paths 64; MRC: 128 to 256)"""
     rdma_cnp_on_ingress: float | None = field(default=None, kw_only=True)
     """Share of its link from which on the receiving card counts its own input as congested, and answers data packets
     as marked ones (above 0 to 1) (default: never) (measured on a ConnectX-5 (simllm), whose rule is not documented)
@@ -1843,6 +1892,14 @@ class Transport(Constants):
     """
     hpcc_utilisation: float | None = field(default=None, kw_only=True)
     """Target utilisation of HPCC, eta (above 0 to 1); default 0.95 (Li et al., SIGCOMM 2019; HPCC simulator: U_TARGET)
+    """
+    rdma_qps_per_connection: int | None = field(default=None, kw_only=True)
+    """Queue pairs of a connection. Each has its own UDP source port, so that ECMP and bonds spread them (1 to 128);
+    default 1 (NCCL: NCCL_IB_QPS_PER_CONNECTION)
+    """
+    rdma_split_data_on_qps: bool | None = field(default=None, kw_only=True)
+    """Each message is cut in equal parts, rounded up to 128 B, one for each queue pair of its connection; off: whole
+    messages take turns; default false (NCCL: NCCL_IB_SPLIT_DATA_ON_QPS)
     """
     rdma_cnp_interval: str | None = field(default=None, kw_only=True)
     """Minimum time between two CNPs of a queue pair or a port (0 s to 1 h) (default: by rdma_control: 50 us for

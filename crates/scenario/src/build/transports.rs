@@ -5,7 +5,8 @@ use crate::spec::{
     TransportSpec, UdpSpec, WorkloadKind, WorkloadSpec,
 };
 use pauseframe_fabric::{
-    IdealFctCalculator, ProtocolSettings, RdmaSettings, Settings, TransportSettings, UdpSettings, VlanRoutes,
+    ConnectionQueuePairs, IdealFctCalculator, ProtocolSettings, RdmaSettings, Settings, TransportSettings,
+    UdpSettings, VlanRoutes,
 };
 use pauseframe_rdma::cc::ControlParameters;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
@@ -94,7 +95,8 @@ fn rdma(spec: &RdmaSpec, mtu: Bytes, trims: bool) -> RdmaSettings {
         ..spec.pair
     };
     let ecn = spec.ecn == EcnCapability::Classic;
-    RdmaSettings { pair, ecn, cnp_priority: spec.cnp_priority }
+    let connection = ConnectionQueuePairs { count: spec.qps_per_connection, splits: spec.split_data_on_qps };
+    RdmaSettings { pair, connection, ecn, cnp_priority: spec.cnp_priority }
 }
 
 /// Sets what follows from the longest path: initial windows of one BDP, and the round-trip time and the number of links

@@ -88,7 +88,9 @@ pub(super) fn waits_for_timers(
         let Some(pairs) = transport(scenario, &record).rdma().filter(|_| record.failure.is_none()) else {
             continue;
         };
-        let life = record.end.saturating_since(record.spec.start);
+        // Each queue pair of a message has its own timer.
+        let count = if pairs.split_data_on_qps { u64::from(pairs.qps_per_connection) } else { 1 };
+        let life = Span(record.end.saturating_since(record.spec.start).0.saturating_mul(count));
         (waited, lived) = (waited.saturating_add(record.rdma.waited), lived.saturating_add(life));
         (repeated, delivered) = (repeated + u64::from(record.retransmits), delivered + record.delivered);
         mtu = mtu.max(pairs.mtu.of(scenario.host.mtu, 0).0);

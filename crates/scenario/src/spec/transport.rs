@@ -101,6 +101,12 @@ table! {
         hpcc_flows: Option<u32> = optional_in(1..=1_000_000, "10 Mb/s for each 25 Gb/s of the line rate, as in the simulator's scripts: N = 125");
         /// Queue pairs
         pair: QueuePairSettings = part(QueuePairSettings::read);
+        /// Queue pairs of a connection. Each has its own UDP source port, so that ECMP and bonds spread them
+        #[source = "NCCL: NCCL_IB_QPS_PER_CONNECTION"]
+        qps_per_connection as "rdma_qps_per_connection": u32 = or_in(1, 1..=128);
+        /// Each message is cut in equal parts, rounded up to 128 B, one for each queue pair of its connection; off: whole messages take turns
+        #[source = "NCCL: NCCL_IB_SPLIT_DATA_ON_QPS"]
+        split_data_on_qps as "rdma_split_data_on_qps": bool = or(false);
         /// CNPs
         cnp: NotificationPoint = part(NotificationPoint::read, cnp_limit(control), cnp_origin(control));
         /// Window beside a control that steers a rate, in payload: "fixed" is the line rate times the idle round trip of the longest path

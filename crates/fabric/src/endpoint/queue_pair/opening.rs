@@ -8,6 +8,7 @@ use crate::frame::TelemetryId;
 use crate::ids::NicQueueId;
 use crate::order::EndpointOpeningParameters;
 use crate::settings::RdmaSettings;
+use pauseframe_engine::mix_bits;
 use pauseframe_rdma::cc::ControlParameters;
 use pauseframe_rdma::cc::hpcc::Quantum;
 use pauseframe_rdma::{QueuePair, QueuePairSettings, Stats};
@@ -24,6 +25,7 @@ impl<'n> BorrowedHost<'n> {
     ) {
         let (spec, exchange, now) = (opening.spec, opening.exchange, ctx.now());
         let mut pair = QueuePair::new(self.queue_pair_settings(rdma, &opening, ctx));
+        pair.set_entropy_seed(mix_bits(ctx.settings.seed ^ mix_bits(u64::from(endpoint_key))));
         pair.connect(spec.start.max(now));
         pair.start_plugin(endpoint_key / 2, plugin_seed(ctx.settings.seed, endpoint_key), now);
         let control_class = ctx.plan.class_index_of_priority(rdma.cnp_priority);
