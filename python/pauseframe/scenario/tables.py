@@ -228,14 +228,20 @@ class Burst(Part):
 
 @dataclass(frozen=True)
 class Corruption(Part):
-    """Damage to what these ports send: a bit error ratio `ber` or a frame error ratio `fer`."""
+    """Loss of what these ports send: a bit error ratio `ber`, a frame error ratio `fer`, or an `mtu` that is too
+    small.
+    """
 
     ports: Sequence[str]
-    """Globs over port names ("leaf0:*") whose frames are damaged."""
+    """Globs over port names ("leaf0:*") whose frames are lost."""
     ber: float | None = None
-    """Bit error ratio (0.0 to 1.0) (default: one of ber and fer is required)"""
+    """Bit error ratio (0.0 to 1.0) (default: one of ber, fer and mtu is required)"""
     fer: float | None = None
-    """Frame error ratio (0.0 to 1.0) (default: one of ber and fer is required)"""
+    """Frame error ratio (0.0 to 1.0) (default: one of ber, fer and mtu is required)"""
+    mtu: str | None = None
+    """Largest IP packet: larger ones are lost, as at a port with this MTU (68 B to 65.535 KB) (default: one of ber,
+    fer and mtu is required)
+    """
     start: str | None = None
     """Time at which the corruption begins (0 s to 24 h); default "0 s"."""
     stop: str | None = None
@@ -847,16 +853,33 @@ class Permutation(WorkloadKeys):
     """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PfcPorts(Part):
-    """Ports with pause frames in one direction; later rows take precedence."""
+    """Ports whose flow control differs from that of the others; of rows that match a port, the last one with a key
+    decides.
+    """
 
     ports: Sequence[str]
     """Globs over port names ("leaf0:*", "host3:0")"""
     sends: bool | None = None
     """Whether these ports send pause frames; default true."""
     obeys: Literal["lossless", "all", "none"] | None = None
-    """Priorities in which pause frames stop these ports; default "lossless"."""
+    """Priorities in which pause frames stop these ports (default: lossless)"""
+    xoff: str | None = None
+    """Pause above this many bytes that arrived by the port (0 B to 4 GB) (default: as for all ports)"""
+    xon: str | None = None
+    """Resume at or below this many bytes (0 B to 4 GB) (default: as for all ports)"""
+    headroom: str | None = None
+    """Bytes for packets that arrive by the port after XOFF, for each priority (0 B to 4 GB) (default: as for all
+    ports) (IEEE 802.1Qbb Annex O)
+    """
+    alpha: float | None = None
+    """Dynamic threshold of what arrives by the port in a lossless priority (above 0 to 1e6) (default: as for its
+    class) (SONiC: BUFFER_PROFILE dynamic_th)
+    """
+    watchdog: bool | None = None
+    """Whether the watchdog watches the queues of the port (default: true if switch.pfc.watchdog is on) (SONiC: PFC_WD)
+    """
 
 
 @dataclass(frozen=True)
@@ -916,9 +939,7 @@ class Pfc(Part):
     default false (IEEE 802.1Qbb)
     """
     ports: Sequence[PfcPorts] | None = None
-    """Ports of switches or hosts with other rules for sending or obeying pause frames (default: none) (SONiC:
-    pfc_asym)
-    """
+    """Ports of switches or hosts with other rules or thresholds (default: none) (SONiC: pfc_asym)"""
 
 
 @dataclass(frozen=True)
@@ -1396,6 +1417,20 @@ class SwitchClass(Part):
     marker: NoMarker | Step | Red | Literal["none", "step", "red"] | None = None
 
 
+@dataclass(frozen=True)
+class SwitchOverride(Part):
+    """Switches with other values; of rows that match a switch, the last one with a key decides."""
+
+    switches: Sequence[str]
+    """Globs over names of switches ("leaf*", "spine2")"""
+    buffer: str | None = None
+    """Size of the shared buffer (1 B to 4 GB) (default: switch.buffer.size)"""
+    headroom_pool: str | None = None
+    """Size of the shared headroom pool (1 B to 4 GB) (default: as switch.pfc.headroom_pool says) (SONiC: shared
+    headroom pool)
+    """
+
+
 @dataclass(frozen=True, kw_only=True)
 class Switch(Part):
     """Switches."""
@@ -1421,6 +1456,8 @@ class Switch(Part):
     """Priority that hosts and switches assign to a DSCP, as in [[10, 1], [46, 5]]; default [] (RFC 2474)"""
     classes: Mapping[str, SwitchClass] | None = None
     """Other settings for some priorities (default: none)"""
+    override: Sequence[SwitchOverride] | None = None
+    """Switches with other values (default: none)"""
     buffer: PerPort | Shared | IdealOutputQueued | str | None = None
     marker: NoMarker | Step | Red | Literal["none", "step", "red"] | None = None
     scheduler: Strict | Ets | Literal["strict", "ets"] | None = None
@@ -1746,6 +1783,7 @@ class Transport(Constants):
             "hpcc",
             "nscc",
         ]
+        | str
         | None
     ) = field(default=None, kw_only=True)
     """Congestion control of queue pairs; default "dcqcn_connectx" (Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al.,
@@ -2029,7 +2067,7 @@ class ScenarioKeys(Part):
     failure: Sequence[Failure] | None = None
     """Failures: each with link, port or node, down and up (default: none)"""
     corruption: Sequence[Corruption] | None = None
-    """Links that damage frames: each with ports and ber or fer (default: none)"""
+    """Links that lose frames: each with ports and ber, fer or mtu (default: none)"""
     pause_storm: Sequence[PauseStorm] | None = None
     """Storms of pause frames: each with senders, and priorities, frames_per_second, quanta, start, stop (default:
     none)
