@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-DRAWS = int(os.environ.get("DRAWS", "40"))
+DRAWS = int(os.environ.get("DRAWS", "20"))
 FOLDERS = max(3, DRAWS // 10)
 BASES = (
     """

@@ -547,6 +547,7 @@ def test_answer_and_page(tmp_path):
     assert len(pf.load_sweep(tmp_path / "out" / "runs").finished) == record["cost"]["runs"]
 
 
+@pytest.mark.night
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 def test_the_first_screen_has_the_answer(tmp_path, browser):  # noqa: F811 - a fixture
     """The setting, its intervals, the values of default and vendor, and a chart; on a phone nothing is cut off."""

@@ -38,7 +38,7 @@ def port_keys(scope: Scope, classes: Classes, end: End, common: dict[str, Any]) 
 
 
 def common_of(scope: Scope, classes: Classes, pfc: dict[str, Any]) -> dict[str, Any]:
-    """The values that ports without a row of their own have."""
+    """The values of ports without a row."""
     common: dict[str, Any] = {key: pfc[key] for key in ("xoff", "watchdog") if key in pfc}
     alpha = switches.alpha_of(scope, classes)
     return common if alpha is None else common | {"alpha": alpha}

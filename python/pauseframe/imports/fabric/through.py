@@ -123,7 +123,7 @@ def through(
 ) -> Through:
     """The load through a port. Other senders are those whose links need no more headroom than that of the port.
 
-    `alone`: there are none, and a slow receiver makes the queue.
+    `alone`: no other host sends, and a slow receiver makes the queue.
     """
     need: dict[str, int] = {}
     for end, node in scope.hosts.items():
