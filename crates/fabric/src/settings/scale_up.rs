@@ -3,7 +3,7 @@
 use pauseframe_units::{BitRate, Bytes, NodeId, Span};
 use std::collections::BTreeMap;
 
-/// Servers whose hosts exchange data over links of their own.
+/// Servers whose hosts exchange data over separate links.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScaleUpSettings {
     /// Rate at which a host sends and, at the same time, receives.
