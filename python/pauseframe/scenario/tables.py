@@ -28,7 +28,7 @@ class Collectives(Part):
     in_flight: int | None = None
     """NCCL: slices under way on a connection (1 to 1024); default 4."""
     channels: int | None = None
-    """NCCL: channels, each with connections of its own; 0: as many as the group has GPUs in a server, and one within a
+    """NCCL: channels, each with separate connections; 0: as many as the group has GPUs in a server, and one within a
     server (0 to 64); default 0.
     """
     message_cost: str | None = None
@@ -282,7 +282,7 @@ class Link(Part):
 
 @dataclass(frozen=True)
 class ScaleUp(Part):
-    """Servers of several hosts (GPUs), which reach each other over links of their own instead of the network."""
+    """Servers of several hosts (GPUs), which reach each other over separate links instead of the network."""
 
     gpus_per_server: int
     """Number of hosts of a server: consecutive hosts in the order of the topology (2 to 4096)"""

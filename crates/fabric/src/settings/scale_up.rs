@@ -3,7 +3,7 @@
 use pauseframe_units::{BitRate, Bytes, NodeId, Span};
 use std::collections::BTreeMap;
 
-/// Servers whose hosts exchange data over their own links.
+/// Servers whose hosts exchange data over separate links.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ScaleUpSettings {
     /// Rate at which a host sends and, at the same time, receives.

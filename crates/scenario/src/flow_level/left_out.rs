@@ -12,7 +12,9 @@ use std::collections::BTreeSet;
 pub(super) fn refuse(scenario: &Scenario, topology: &Topology) -> Result<(), RunError> {
     let is_application = |workload: &&WorkloadSpec| workload.kind.application().is_some();
     if let Some(workload) = scenario.workload.iter().find(is_application) {
-        let message = format!("workload {} is an application: use pauseframe run", workload.name);
+        let kind = workload.kind.name();
+        let kind = if kind == "training" { "a training" } else { "an application" };
+        let message = format!("workload {} is {kind}: use pauseframe run", workload.name);
         return Err(RunError::Build(message));
     }
     let has_several =

@@ -42,7 +42,7 @@ impl Gpu {
 }
 
 table! {
-    /// Servers of several hosts (GPUs), which reach each other over their own links instead of the network
+    /// Servers of several hosts (GPUs), which reach each other over separate links instead of the network
     pub struct ScaleUpSpec {
         /// Number of hosts of a server: consecutive hosts in the order of the topology
         gpus_per_server: u32 = required_in(2..=4096);
