@@ -51,6 +51,7 @@ def commands(*, slow: bool) -> list[Command]:
         Command("route update", f"route update plan {RING.replace('4,', '5,')} -q -o u", ("plan",)),
         Command("route draw", f"route draw {RING} plan --to host0 --vlan 2 -o r.svg", ("plan",)),
         Command("deploy", deploy, ("plan", "i.csv")),
+        Command("deploy scenario", "deploy s.toml -o ds", ("s.toml",)),
         Command("deploy --target linux", f"{deploy} --target linux", ("plan", "i.csv")),
         Command("deploy --force", f"{deploy} --force", ("plan", "i.csv"), fresh=False),
         Command("report", "report R -o r.html", ("R",)),
@@ -63,6 +64,8 @@ def commands(*, slow: bool) -> list[Command]:
         Command("lint --fix --write", "lint c --fix --write fixed -q", ("c",), codes=(0, 1)),
         Command("lint --export", "lint dep --export l -q", ("dep",), codes=(0, 1)),
         Command("import fabric", "import fabric dep --load incast -o fabric.toml", ("dep",), codes=(0, 1, 2)),
+        Command("counters", "counters counted --run R -o c.html", ("counted", "R"), codes=(0, 1)),
+        Command("counters --as", "counters R --as sonic -o as", ("R",)),
         Command("lint --prove", "lint c --prove --proofs pr -q", ("c",), codes=(0, 1)),
         Command("import hpcc", "import hpcc c.txt -o o.toml", ("c.txt", "topo.txt", "flow.txt")),
         Command(
@@ -123,6 +126,8 @@ def write_inputs(home: Path) -> None:
         (home / name).write_text(text)
     mutants.route_plan(home / "plan")
     write_run(home / "R")
+    code, err = call(["counters", str(home / "R"), "--as", "sonic", "-o", str(home / "counted")])
+    assert code == 0, err
     code, err = call(["deploy", str(home / "plan"), "-o", str(home / "dep"), "--inventory", str(home / "i.csv")])
     assert code == 0, err
     devices = lint_fabrics.clos(2, 1, 1)

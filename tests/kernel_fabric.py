@@ -2,12 +2,14 @@
 
 Arguments: a folder with `about.json`, `collect.sh` and the deployment `out`; a folder for the results.
 
-`about.json` holds `links` [[device, port, device, port]], `devices` {name: folder in `out`}, `switches`, `order` of the
-roll-out [[kind, names]], `addresses` {VLAN: {host: address}}, `macs` {host: [nic, address]}, `keys` (sysctls), `pairs`
+`about.json` holds `links` [[device, port, device, port]], `devices` {name: folder in `out`}, `switches`, `order` and
+`commands` of ROLLOUT.md ([[kind, names]], {kind: {part: lines}}),
+`addresses` {VLAN: {host: address}}, `macs` {host: [nic, address]}, `keys` (sysctls), `pairs`
 [[VLAN, from, to]]. Every device is a network namespace with its own /var/lib. The script writes `before`, `done`,
 `again`, `undone` (states by device), `ways` ([device, port, VLAN, priority, ECN field, source, target] of every TCP
 frame that left a port of a switch or arrived at a host), `reads` (output of a host's ip and ss), and the folders of
-collect.sh.
+collect.sh. `routed` (nic, mac, addresses, keys, folder in `scenario`) is a host of a deployed scenario; its states have
+the same names.
 """
 
 import ctypes
@@ -104,7 +106,7 @@ def build(about):
 
 def state(keys):
     """The state that a script can change, without clocks and counters."""
-    shows = "link\naddress\nroute show table all\nneigh show nud permanent\n"
+    shows = "link\naddress\nroute show table all\nrule\nneigh show nud permanent\n"
     text = run("ip", "-j", "-d", "-batch", "-", given=shows)
     text += run("bridge", "-j", "-d", "-batch", "-", given="link\nvlan\nfdb\n")
     found, rest = [], text.strip()
@@ -128,18 +130,26 @@ def states(devices, about):
 
 
 def roll_out(folder, devices, about):
+    """Runs the commands of ROLLOUT.md: of each step the check, then the change."""
     for kind, names in about["order"]:
-        words = ["--receive"] if kind == "receive" else []
-        scripts = {name: folder / "out" / about["devices"][name] / "setup.sh" for name in names}
-        all_of(devices[name].start(run, "sh", script, *words) for name, script in scripts.items())
+        for command in (*about["commands"][kind]["Check"], *about["commands"][kind]["Then"]):
+            carry_out(folder, devices, about, command, names)
 
 
 def roll_back(folder, devices, about):
+    """The same list from its end; a device whose change is undone needs no second command."""
     gone: set[str] = set()
-    for _, names in reversed(about["order"]):
-        scripts = {name: folder / "out" / about["devices"][name] / "setup.sh" for name in names if name not in gone}
-        all_of(devices[name].start(run, "sh", script, "--undo") for name, script in scripts.items())
-        gone |= scripts.keys()
+    for kind, names in reversed(about["order"]):
+        for command in about["commands"][kind]["Back"]:
+            carry_out(folder, devices, about, command, [name for name in names if name not in gone])
+        gone |= set(names)
+
+
+def carry_out(folder, devices, about, command, names):
+    """A command in the folders of some devices; each is `sh SCRIPT ARGUMENT...`."""
+    shell, script, *words = command.split()
+    paths = {name: folder / "out" / about["devices"][name] / script for name in names}
+    all_of(devices[name].start(run, shell, path, *words) for name, path in paths.items())
 
 
 def wait(devices, about):
@@ -217,6 +227,32 @@ def traffic(devices, about, shown):
     return sorted(map(list, seen))
 
 
+def routed(folder, about):
+    """The states of a host of a scenario before, after its script, after the script again, and after its undo.
+
+    The guest has no nftables; a program that reads the rules stands in for it.
+    """
+    own = about["routed"]
+    stand_in = Path("/usr/sbin/nft")
+    stand_in.write_text("#!/bin/sh\nif [ $1 = -f ]; then cat >/dev/null; fi\n")
+    stand_in.chmod(0o755)
+    host, far = Device("routed"), Device("far")
+    host.run("sysctl", "-q", "-w", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1")
+    run("ip", "link", "add", "name", own["nic"], "netns", str(host.thread), "type", "veth", "peer", "name", "p0",
+        "netns", str(far.thread))  # fmt: skip
+    host.run("ip", "link", "set", "dev", own["nic"], "address", own["mac"], "mtu", "1600", "up")
+    far.run("ip", "link", "set", "dev", "p0", "mtu", "9000", "up")
+    host.run("ip", "address", "add", "192.0.2.1/24", "dev", own["nic"])
+    script, found = folder / "scenario" / own["folder"] / "setup.sh", {}
+    for name, words in (("before", ["--check"]), ("done", []), ("again", []), ("undone", ["--undo"])):
+        host.run("sh", script, *words)
+        found[name] = host.do(state, own["keys"])
+        if name == "done":
+            asked = [(source, own["other"]) for source in own["addresses"]]
+            found["routes"] = [host.run("ip", "route", "get", to, "from", source) for source, to in asked]
+    return found
+
+
 def main():
     folder, out = Path(sys.argv[1]), Path(sys.argv[2])
     about = json.loads((folder / "about.json").read_text())
@@ -236,6 +272,7 @@ def main():
     found["ways"] = traffic(devices, about, reads)
     roll_back(folder, devices, about)
     found["undone"] = states(devices, about)
+    found["routed"] = routed(folder, about)
     (out / "found.json").write_text(json.dumps(found | {"reads": reads}))
 
 

@@ -805,6 +805,8 @@ CHANNEL_FAULTS: list[Fault] = [
     _of_channel("min_links", ("2",), {"PF082"}),
     _of_channel("min_links", ("0", "x"), {"PF001"}),
     _of_channel("admin_status", ("down",), {"PF082"}),
+    _of_channel("fast_rate", ("true",), {"PF083"}),
+    _of_channel("fallback", ("true",), {"PF083"}),
     no_member,
     no_members,
     two_channels,

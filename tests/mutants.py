@@ -21,12 +21,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import grammars
+import lint_vendors
 import polars as pl
 import test_busbw
+import test_counters
 import test_import_astra
 import test_import_mlxconfig
+import test_import_ports
 import test_import_simai
 import test_traces
+import yaml
 from pauseframe.examples import write_example
 from test_damaged_results import call
 
@@ -51,7 +55,7 @@ NUMBERS = (
     "-0.5",
 )
 STRANGE = ("\0", "\ufeff", "\x1b[2J", "\r", "\x85", '"', "'", "\\", "#", "&a;", "x" * 70_000)
-JUDGES = {"lint", "packetdrill", "route", "topo"}
+JUDGES = {"counters", "lint", "packetdrill", "route", "topo"}
 """Commands that print what they find on stdout."""
 SLOW_S = 30.0
 """CPU time that no input of some kilobytes deserves, not even a sweep of 60 runs on thousands of hosts."""
@@ -272,8 +276,8 @@ def of_scenarios(home: Path) -> Iterator[Surface]:
     cdf = "1000 0\n5000 0.5\n1000000 1\n"
     for path in sorted((ROOT / "python/pauseframe/examples").glob("*/*.toml")):
         if path.parent.name in ("flows", "plugin", "training", "tune"):
-            continue  # below: flow lists, training, and a search
-        yield Surface(f"scenario {path.stem}", {"s.toml": path.read_text()}, check)
+            continue  # they name files; below: flow lists, a search, files of SimAI
+        yield Surface(f"scenario {path.parent.name} {path.stem}", {"s.toml": path.read_text()}, check)
     yield Surface("sweep", {"s.toml": f"{HEAD}{WORK}{SWEEP}"}, check)
     yield Surface("tune", {"s.toml": f"{HEAD}{WORK}{TUNE}"}, check)
     numbered = HEAD.replace('kind = "star", hosts = 4', 'kind = "file", path = "topo.txt", format = "hpcc"')
@@ -343,6 +347,18 @@ def of_devices() -> Iterator[Surface]:
     for name, content in files.items():
         both: dict[str, str | bytes] = {"c/config_db.json": config, f"c/{name}": content}
         yield Surface(f"lint {name}", both, ("lint", "c"), f"c/{name}")
+    vendors = {"startup.yaml": yaml.safe_dump(lint_vendors.nvue("a", 1)), "running-config": lint_vendors.eos("b", 1)}
+    vendors["minigraph.xml"] = test_import_ports.dual_tor_minigraph()
+    for name, content in vendors.items():
+        yield Surface(f"lint {name} alone", {f"c/{name}": content}, ("lint", "c"))
+        into = ("import", "fabric", "c", "-o", "f.toml", "--force")
+        yield Surface(f"import {name}", {f"c/{name}": content}, into)
+    texts = {f"pfc {i}": text for i, text in enumerate(test_counters.TEXTS.values())}
+    texts |= {"ethtool": test_counters.ETHTOOL, "nstat": test_counters.NSTAT, "ss": test_counters.SS}
+    for name, text in texts.items():
+        yield Surface(f"counters {name}", {"c/a.txt": text}, ("counters", "c"))
+    queues = json.dumps({"Ethernet0": {"UC3": {"totalpacket": "5", "droppacket": "0"}}})
+    yield Surface("counters json", {"c/a.json": queues}, ("counters", "c"))
 
 
 def of_others(home: Path) -> Iterator[Surface]:

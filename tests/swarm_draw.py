@@ -123,15 +123,55 @@ def _choices_of_ports(rng: random.Random, scenario: Table) -> None:
     """Choices of hosts with several ports, and of switches that need no tables."""
     routing = scenario["routing"]
     if routing["kind"] == "spray":
-        routing["kind"] = rng.choice(["spray", "letflow", "drill", "adaptive"])
+        routing["kind"] = rng.choice(["spray", "letflow", "drill", "adaptive", "ars", "ars"])
     elif routing["kind"] == "ecmp" and rng.random() < 0.3:
         routing["hash"] = rng.choice(["murmur3", "crc32", "crc32_lo", "crc32_hi", "crc_ccitt", "xor"])
         routing |= {"hash_seeds": rng.choice(["switch", "tier", "same"]), "hash_offsets": rng.choice([[], [0, 10]])}
+    if routing["kind"] == "ars":
+        modes = [f"{what}_{how}" for what in ("flowlet", "packet") for how in ("quality", "random")]
+        routing |= {"mode": rng.choice(modes), "idle_time": rng.choice(["1 us", "20 us", "256 us"])}
+        routing |= {"sampling_interval": rng.choice(["1 us", "16 us"]), "flow_states": rng.choice([1, 512])}
+    if routing["kind"] == "ecmp" and rng.random() < 0.4:
+        routing["index"] = rng.choice(["threshold", "resilient"])
+        routing["weights"] = rng.choice(["equal", "capacity"])
+        routing |= {"buckets": rng.choice([2, 60])} if routing["index"] == "resilient" else {}
+    _connections(rng, scenario)
+    if rng.random() < 0.2:
+        scenario.setdefault("record", {})["paths"] = True
     if {"ports_per_host", "planes"} & scenario["topology"].keys():
         choice = rng.choice(["802.3ad", "xor", "active-backup", "queue_affinity", "least_loaded", "rail"])
         scenario["host"] |= {"port_choice": choice, "miimon": rng.choice(["0 s", "20 us", "100 ms"])}
         if choice in {"802.3ad", "xor", "queue_affinity"}:
             scenario["host"]["hash_policy"] = rng.choice(["layer2", "layer2+3", "layer3+4"])
+
+
+ONE_WAY = {"permutation", "n_to_1", "incast", "background", "long_flows", "flows", "application"}
+
+
+def _connections(rng: random.Random, scenario: Table) -> None:
+    """Several queue pairs for the messages of a transport, where all of its workloads can use them."""
+    named = {"default": scenario["transport"]} | scenario.get("transports", {})
+    for name, transport in named.items():
+        own = [work for work in scenario["workload"] if work.get("transport", "default") == name]
+        fits = all(work["kind"] in ONE_WAY and "request" not in work for work in own)
+        if transport.get("preset") in QUEUE_PAIRS and fits and rng.random() < 0.6:
+            transport |= {
+                "rdma_qps_per_connection": rng.choice([2, 4, 7]),
+                "rdma_split_data_on_qps": rng.random() < 0.8,
+            }
+        if scenario["routing"]["kind"] == "ecmp" and "hash" not in scenario["routing"]:
+            _entropy(rng, transport, scenario["switch"])
+
+
+def _entropy(rng: random.Random, transport: Table, switch: Table) -> None:
+    """Entropy values of packets, where the receiver takes them in any order."""
+    any_order = {"uec_nscc": ["oblivious", "bitmap", "mixed", "mixed"]}.get(transport.get("preset", ""), [])
+    if any_order and switch.get("queue") == "trim":
+        any_order = [*any_order, "reps", "reps"]
+    if transport.get("rdma_selective_repeat"):
+        any_order = any_order or ["oblivious"]
+    if any_order and rng.random() < 0.5:
+        transport |= {"rdma_entropy": rng.choice(any_order), "rdma_entropy_values": rng.choice([2, 64, 256])}
 
 
 def _circle(rng: random.Random, seed: int) -> Table:

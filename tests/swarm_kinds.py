@@ -8,10 +8,12 @@ Table = dict[str, Any]
 KINDS = {
     "topology": "star dumbbell line leaf_spine fat_tree xgft ring torus dragonfly jellyfish custom scale_up",
     "links": "asymmetric",
-    "routing": "ecmp spray up_down order_pair edst shortest_path dfsssp lash best_of_two least_loaded per_packet lanes",
+    "routing": "ecmp spray letflow drill adaptive ars threshold resilient capacity up_down order_pair edst "
+    "shortest_path dfsssp lash best_of_two least_loaded per_packet lanes",
     "control": "newreno dctcp cubic vegas pfabric aimd bbr",
     "stack": "linux freebsd9 ns3",
-    "queue pairs": "none dcqcn timely swift hpcc nscc go_back_n delayed_cnp port_cnps side_window few_reads",
+    "queue pairs": "none dcqcn timely swift hpcc nscc go_back_n delayed_cnp port_cnps side_window few_reads "
+    "several_split several_in_turn oblivious bitmap reps mixed",
     "transport": "lossless lossy two_transports no_sack rack pacing classic_ecn fin no_handshake cache impatient",
     "clocks": "real ideal",
     "host": (
@@ -26,7 +28,7 @@ KINDS = {
     "application training",
     "traffic": "kept_connections new_connections closed_loop flow_graph circle collective trace udp_bursts udp_sized "
     "udp_ecn",
-    "record": "deadlock_soon",
+    "record": "deadlock_soon paths",
     "fault": "node_fails port_fails lasts comes_back damaged_frames damaged_bits ends slow_ends reroutes pause_storm "
     "xon_storm",
 }
@@ -51,7 +53,12 @@ def kinds_of(resolved: Table) -> set[str]:
         *(f"switch: {kind}" for kind in _switch(resolved)),
         *(f"work: {work['kind']}" for work in resolved["workload"]),
         *(f"traffic: {kind}" for work in resolved["workload"] for kind in _traffic(work)),
-        *(f"record: {kind}" for kind in _given(deadlock_soon=resolved["record"]["deadlock_after"] != "1 ms")),
+        *(
+            f"record: {kind}"
+            for kind in _given(
+                deadlock_soon=resolved["record"]["deadlock_after"] != "1 ms", paths=resolved["record"]["paths"]
+            )
+        ),
         *(f"fault: {kind}" for kind in _faults(resolved)),
     }
     return found & set(ALL)
@@ -70,7 +77,7 @@ def _links(topology: Table) -> Iterator[str]:
 def _routing(resolved: Table) -> Iterator[str]:
     routing, pfc = resolved["routing"], resolved["switch"]["pfc"]
     yield routing["kind"]
-    yield routing.get("choice", "")
+    yield from (routing.get(key, "") for key in ("choice", "index", "weights"))
     lanes = bool(pfc) and len(pfc["priorities"]) > 1
     yield from _given(per_packet=routing.get("per") == "packet", lanes=lanes)
 
@@ -82,6 +89,7 @@ def _transports(resolved: Table) -> list[Table]:
 def _transport(transport: Table) -> Iterator[str]:
     if transport["kind"] == "rdma":
         yield f"queue pairs: {transport['rdma_control'].split('_')[0]}"
+        yield f"queue pairs: {transport['rdma_entropy']}"
         habits = _given(
             go_back_n=not transport["rdma_selective_repeat"],
             delayed_cnp=transport["rdma_cnp_delay"] != "0 s",
@@ -91,6 +99,8 @@ def _transport(transport: Table) -> Iterator[str]:
             adaptive_timer=transport["rdma_timer"] == "adaptive",
             posted_receives="rdma_receives" in transport,
             transmit_window="rdma_tx_window" in transport,
+            several_split=transport["rdma_qps_per_connection"] > 1 and transport["rdma_split_data_on_qps"],
+            several_in_turn=transport["rdma_qps_per_connection"] > 1 and not transport["rdma_split_data_on_qps"],
         )
         yield from (f"queue pairs: {habit}" for habit in habits)
         return

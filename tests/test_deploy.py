@@ -169,6 +169,9 @@ VLAN_MODEL = """module sonic-vlan { yang-version 1.1; namespace "urn:vlan"; pref
   container sonic-vlan {
   container VLAN { list VLAN_LIST { key "name"; leaf name { type string; }
     leaf vlanid { type uint16; } leaf description { type string; } } } } }"""
+METADATA_MODEL = """module sonic-device_metadata { yang-version 1.1; namespace "urn:metadata"; prefix m;
+  container sonic-device_metadata { container DEVICE_METADATA { container localhost {
+    leaf hostname { type string; } leaf bgp_asn { type string; } leaf type { type string; } } } } }"""
 """The constraints of SONiC's models that matter for this test: mandatory lanes, no mac_learning."""
 
 
@@ -181,7 +184,11 @@ def models(folder):
     home = os.environ.get("PAUSEFRAME_SONIC_YANG")
     if home:
         return {path.name: path for path in sorted(Path(home).iterdir()) if path.name in SONIC_RELEASES}
-    for name, text in (("sonic-port", PORT_MODEL), ("sonic-vlan", VLAN_MODEL)):
+    for name, text in (
+        ("sonic-port", PORT_MODEL),
+        ("sonic-vlan", VLAN_MODEL),
+        ("sonic-device_metadata", METADATA_MODEL),
+    ):
         (folder / f"{name}.yang").write_text(text)
     return {NEWEST_RELEASE: folder}
 
@@ -262,6 +269,29 @@ def test_what_hosts_are_told(tmp_path):
     assert {(route.congctl, route.initcwnd, route.rto_min_ms, route.quickack) for route in host.routes} == {
         ("dctcp", 34, 5.0, True)
     }
+
+
+@pytest.mark.parametrize("target", ["sonic", "linux"])
+def test_hosts_with_roce(tmp_path, target):
+    """Marks are a line by rate, CNPs have a strict queue, cards get registers, and routes no attributes of TCP."""
+    plan = planned(tmp_path / "plan", PLANS["leaf-spine"][0], "up_down", 1, 2)
+    write_deployment(plan, tmp_path / "out", Settings(target=target, hosts="roce_dcqcn"))
+    assert [(f.code, str(f.place), f.message) for f in lint([tmp_path / "out"], design=plan).findings] == []
+    own = tmp_path / "out" / "hosts" / "host0"
+    text = (own / "setup.sh").read_text()
+    assert "roce_rp/rpg_time_reset=300" in text
+    assert "RPG_TIME_RESET_P1" in (own / "mlxconfig.txt").read_text()
+    assert "congctl" not in text
+    assert "dctcp" not in text
+    assert not (own / "sysctl.conf").exists()
+    if target == "sonic":
+        tables = json.loads((tmp_path / "out" / "switches" / "leaf0" / "config_db.json").read_text())
+        assert tables["SCHEDULER"][tables["QUEUE"]["Ethernet0|6"]["scheduler"]] == {"type": "STRICT"}
+        row = tables["WRED_PROFILE"]["PF_25000"]
+        names = ("min_threshold", "max_threshold", "drop_probability")
+        assert [row[f"green_{name}"] for name in names] == ["100000", "400000", "20"]
+    with pytest.raises(DeployError, match="CNPs of RoCE"):
+        write_deployment(plan, tmp_path / "no", Settings(hosts="roce_dcqcn", priorities=(6, 3)))
 
 
 def test_inventory(tmp_path):

@@ -13,12 +13,17 @@ import kernel_guest
 import pauseframe as pf
 import pytest
 from pauseframe import devices
-from pauseframe.deploy import Settings, hosts, read_plan, rollout, write_deployment
+from pauseframe.deploy import Settings, hosts, read_plan, routed_hosts, underlay, write_deployment
+from pauseframe.deploy.design import read_design
+from pauseframe.deploy.inventory import Inventory
+from pauseframe.deploy.scenario import deploy_scenario
+from pauseframe.examples import HOME
 from pauseframe.lint import lint
 from pauseframe.lint.export import export
 from test_deploy import planned, way
+from test_rollout import sections, steps
 
-SETTINGS = Settings(target="linux")
+SETTINGS, SONIC = Settings(target="linux"), Settings()
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +39,8 @@ def kernel(tmp_path_factory):
     out.mkdir()
     write_deployment(folder, work / "out", SETTINGS)
     plan = read_plan(folder, SETTINGS)
-    (work / "about.json").write_text(json.dumps(about(plan)))
+    of_scenario = {"routed": routed(work / "scenario")}
+    (work / "about.json").write_text(json.dumps(about(plan, (work / "out" / "ROLLOUT.md").read_text()) | of_scenario))
     here = Path(__file__).parent
     shutil.copy(here / "kernel_fabric.py", work)
     shutil.copy(Path(devices.__file__).parent / "collect.sh", work)
@@ -42,17 +48,36 @@ def kernel(tmp_path_factory):
     return folder, plan, json.loads((out / "found.json").read_text()), out, work / "out"
 
 
-def about(plan):
+def routed(out):
+    """Deploys the example of DCTCP beside TCP; returns what the guest needs of its first host."""
+    scenario = pf.Scenario.from_toml((HOME / "dctcp" / "fabric.toml").read_text()).resolve()
+    deploy_scenario(scenario, out, SONIC)
+    design = read_design(scenario, SONIC, Inventory(), None)
+    addresses, host = underlay.addresses(design), design.plan.hosts[0]
+    return {
+        "nic": host.nic,
+        "mac": host.mac,
+        "folder": f"hosts/{host.name}",
+        "addresses": list(map(str, addresses.hosts[host.name])),
+        "other": str(addresses.hosts["host7"][0]),
+        "keys": [value.name for value in routed_hosts.sysctls(design)],
+    }
+
+
+def about(plan, rollout_text):
     links = [[a.device, a.port, b.device, b.port] for a, b, _ in plan.links]
     links += [[host.switch, host.port, host.name, host.nic] for host in plan.hosts]
     own = {name: f"switches/{name}" for name in plan.switches} | {h.name: f"hosts/{h.name}" for h in plan.hosts}
-    order = [[step.kind, list(step.devices)] for step in rollout.steps(plan)]
+    found = sections(rollout_text)
+    titles = {"switch": "A switch", "receive": "Receive", "send": "Send"}
+    commands = {k: {p: found[title, p] for p in ("Check", "Then", "Back")} for k, title in titles.items()}
     vlans = sorted(plan.vlans)
     return {
         "links": links,
         "devices": own,
         "switches": plan.switches,
-        "order": order,
+        "order": steps(rollout_text),
+        "commands": commands,
         "addresses": {str(v): {h.name: h.address(i) for h in plan.hosts} for i, v in enumerate(vlans)},
         "macs": {host.name: [host.nic, host.mac] for host in plan.hosts},
         "pairs": [
@@ -93,6 +118,20 @@ def test_twice_is_once_and_undo_is_never(kernel):
         assert found["done"][device] != state
         assert found["again"][device] == found["done"][device]
         assert found["undone"][device] == state, device
+
+
+def test_a_host_of_a_scenario(kernel):
+    """Twice is once, undo restores, and each class's address has the routes of its class."""
+    found = kernel[2]["routed"]
+    assert found["done"] != found["before"]
+    assert found["again"] == found["done"]
+    assert found["undone"] == found["before"]
+    dctcp, cubic = found["routes"]
+    for words in ("congctl dctcp", "features ecn", "rto_min lock 5ms", "quickack 1", "via 10.0.0.1"):
+        assert words in dctcp, words
+    assert "table 101" in cubic
+    assert "congctl cubic" in cubic
+    assert "ecn" not in cubic
 
 
 def test_what_the_host_reads_back(kernel):

@@ -33,6 +33,8 @@ INSTEAD: dict[str, tuple[str | None, str]] = {
     "pip install 'pauseframe[perfetto]'": (None, "it is installed already"),
     "pip install 'pauseframe[plugins]'": (None, "it is installed already"),
     "for switch in leaf0 leaf1 spine0; do": (None, "it fetches files of real switches"),
+    "for switch in cumulus0 cumulus1; do": (None, "it fetches files of real switches"),
+    "for switch in arista0 arista1; do": (None, "it fetches files of real switches"),
     "pauseframe tune tune/dctcp_threshold.toml": (
         None,
         SMALL_STUDY,

@@ -75,7 +75,8 @@ SCENARIOS: dict[str, Tables] = {
         "switch": {
             "buffer": {"policy": "shared", "size": "150 KB", "alpha": 0.5},
             "marker": {"kind": "red", "min": "5 KB", "max": "30 KB", "p_max": 0.5},
-            "pfc": {"headroom_pool": {"over_subscription": 2.0}},
+            "pfc": {"headroom_pool": {"over_subscription": 2.0}, "ports": [{"ports": ["leaf0:*"]}]},
+            "override": [{"switches": ["leaf*"], "buffer": "90 KB"}],
             "classes": {
                 "NAME": {"priorities": [1, 3], "marker": {"kind": "red", "min": "3 KB", "max": "20 KB", "p_max": 0.5}}
             },
@@ -217,7 +218,7 @@ SCENARIOS: dict[str, Tables] = {
             "tcp": {"cubic_friendly": False},
             "rdma": {"dcqcn_rise_interval": "3 us", "dcqcn_recovery_steps": 1},
         },
-        "workload": [{"kind": "n_to_1", "size": "8 MB"}],
+        "workload": [{"kind": "n_to_1", "size": "2 MB"}],
     },
     "deadlock": {
         "stop": {"time": "3 ms"},
@@ -357,6 +358,8 @@ VALUES: dict[str, list[Any]] = {
     "topology.lengths": [[3, 2]],
     "routing.root": ["leaf1"],
     "routing.hash_offsets": [[3]],
+    "routing.flow_states": [1],
+    "routing.low_load": [79],
     "topology.links.ports": [["e0", "e1"]],
     "routing.demand": [[{"src": "host1", "dst": "host0", "rate": "1 Gbps"}]],
     "workload.servers": [["host3"]],
@@ -388,6 +391,7 @@ VALUES: dict[str, list[Any]] = {
     "host.wire_jitters.host": ["host1"],
     "pause_storm.frames_per_second": [300.0, 1e6],
     "switch.pfc.ports.ports": [["host1:*"], ["switch:*"]],
+    "switch.override.switches": [["spine*"], ["*"]],
     "switch.scheduler.groups.priorities": [[1]],
     "switch.classes.NAME.priorities": [[0], [4]],
     "workload.flows.src": ["host3"],
@@ -425,6 +429,9 @@ LISTS = {
 # What a key needs beside its kinds.
 BESIDE: dict[str, Tables] = {
     "workload.grid": {"workload.pattern": "stencil"},
+    "routing.low_load": {"routing.mode": "packet_quality"},
+    # Two flows of datagrams share a state, with shorter gaps than each alone.
+    "routing.flow_states": {"routing.idle_time": "1 us"},
     "switch.pfc.headroom_pool.size": {"switch.pfc.headroom_pool": {"size": "60 KB"}},
     "switch.marker.not_ect": {"switch.marker.at": "enqueue"},
     "switch.classes.NAME.marker.not_ect": {"switch.classes.NAME.marker.at": "enqueue"},

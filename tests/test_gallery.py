@@ -32,6 +32,11 @@ def test_what_the_page_says_without_a_number_holds(numbers):
     assert numbers["incast"]["tcp_bolt_drops"] == 0
     assert min(numbers["incast"]["cubic_ms"], numbers["incast"]["dctcp_ms"]) > 200
     assert [numbers[name]["drops"] for name in ("storm", "victim", "roce", "all_reduce")] == [0, 0, 0, 0]
+    # Parts win where paths collide, and a spray loses where receivers keep order.
+    collisions, overtaking = numbers["collisions"], numbers["overtaking"]
+    assert collisions["ecmp_1"] > collisions["ecmp_4"] > collisions["ecmp_16"] > collisions["adaptive_1"]
+    assert overtaking["spray_g"] > 5 * max(overtaking["ecmp_g"], overtaking["spray_s"])
+    assert overtaking["letflow_g"] == pytest.approx(overtaking["ecmp_g"], rel=0.3)
     lot = numbers["parking_lot"]
     # 1/2, 1/4, 1/8, 1/16, 1/16: each link is divided equally between the next switch and the next host.
     shares = [lot[f"host{index}"] / (5 * lot["fair"]) for index in range(5)]

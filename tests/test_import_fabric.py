@@ -55,7 +55,7 @@ CHANGES = {
     "map": lambda t, p: t["PORT_QOS_MAP"][p].pop("dscp_to_tc_map"),
     "scheduler": lambda t, p: t["QUEUE"][f"{p}|3"].__setitem__("scheduler", "scheduler.0"),
 }
-FRAME = {"ports = [", "]", "[[failure]]", 'down = "0 s"', ""}
+FRAME = {"ports = [", "]", "[[failure]]", 'down = "0 s"', "[[corruption]]", 'mtu = "1500 B"', ""}
 """Lines around rows of a port, which appear with the first of them."""
 
 
@@ -181,3 +181,33 @@ def test_switches_without_a_path_are_left_out_by_name(tmp_path):
     assert "lone" not in found.scope.switches
     assert [one.device for one in found.scope.account.odd if one.key == "switch"] == ["lone"]
     assert run(found.toml, progress=False).summary["drops"] == 0
+
+
+def test_ports_and_switches_have_their_own_values(tmp_path):
+    """Headroom of each port, a port without a watchdog, a small MTU, and a switch with a larger pool."""
+    devices = lint_fabrics.clos(2, 1, 2)
+    leaf = devices["leaf0"]
+    group, port = leaf["BUFFER_PG"]["Ethernet0|3-4"]["profile"], "leaf0:Ethernet0"
+    leaf["BUFFER_PROFILE"]["tight"] = leaf["BUFFER_PROFILE"][group] | {"xoff": "12345"}
+    leaf["BUFFER_PG"]["Ethernet0|3-4"]["profile"] = "tight"
+    leaf["PFC_WD"].pop("Ethernet0")
+    leaf["PORT"]["Ethernet0"]["mtu"] = "1500"
+    pool = next(iter(leaf["BUFFER_POOL"]))
+    leaf["BUFFER_POOL"][pool]["size"] = str(int(leaf["BUFFER_POOL"][pool]["size"]) + 1_000_000)
+    scenario = tomllib.loads(text_of(devices, tmp_path))
+    rules = {row["ports"][0]: row for row in scenario["switch"]["pfc"]["ports"]}
+    others = [row for name, row in rules.items() if name != port and not name.startswith("server")]
+    assert (rules[port]["headroom"], rules[port]["watchdog"]) == ("12345 B", False)
+    assert all("watchdog" not in row and row["headroom"] != "12345 B" for row in others)
+    (small,) = scenario["corruption"]
+    assert (port in small["ports"], small["mtu"]) == (True, "1500 B")
+    buffers = {name: row["buffer"] for row in scenario["switch"]["override"] for name in row["switches"]}
+    assert int(buffers["leaf0"].removesuffix(" B")) > 1_000_000
+    assert run(scenario_of(scenario), progress=False).summary["flows_total"] > 0
+
+
+def scenario_of(tables):
+    """The text of a scenario that was read."""
+    from pauseframe._plain import toml_value
+
+    return "\n".join(f"{key} = {toml_value(value)}" for key, value in tables.items())

@@ -576,7 +576,7 @@ def test_two_rules_with_one_code_are_an_error():
         yield from ()
 
     rules()
-    with pytest.raises(ValueError, match=r"PF003 exists twice: .*schema.check_constraints and .*mine"):
+    with pytest.raises(ValueError, match=r"PF003 exists twice: .*constraints.check_constraints and .*mine"):
         rule("PF003", "mine", "nowhere")(mine)
     assert rules()["PF003"].name == "constraint"
 

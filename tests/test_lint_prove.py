@@ -4,6 +4,7 @@ import json
 import random
 
 import lint_fabrics
+import lint_pairs
 import pytest
 from lint_faults import (
     code_points,
@@ -132,12 +133,40 @@ def test_a_fault_costs_what_its_finding_names(tmp_path, fault, quantity):
         assert better == 0
 
 
-def test_a_value_that_the_simulator_does_not_have(tmp_path):
-    """The MTU of a port is named as such, and nothing is run."""
+def polarized(devices):
+    lint_pairs.roles_alike(devices, random.Random(1))
+    return "PF087"
+
+
+def polarized_without_row(devices):
+    for tables in devices.values():
+        del tables["SWITCH_HASH"]
+    return polarized(devices)
+
+
+def without_ports(devices):
+    for tables in devices.values():
+        tables["SWITCH_HASH"]["GLOBAL"]["ecmp_hash"] = "SRC_IP,DST_IP"
+    return "PF088"
+
+
+@pytest.mark.parametrize("fault", [polarized, polarized_without_row, without_ports])
+def test_hashes_fill_one_link(tmp_path, fault):
+    """Four uplinks share what one of them carries, except for the luck of the hash."""
+    devices = lint_pairs.pods()
+    code = fault(devices)
+    report = lint([lint_fabrics.write(devices, tmp_path / "fabric")])
+    report.findings = [finding for finding in report.findings if finding.code == code][:1]
+    (proof,) = prove(report, tmp_path / "proofs")
+    differences = {here.name: (here.value, there.value) for here, there in proof.rows}
+    worse, better = differences["busiest link"]
+    assert worse > 1.5 * better, (proof, differences)
+
+
+def test_a_small_mtu_loses_what_is_larger(tmp_path):
     (proof,) = prove(report_of(mtu, tmp_path / "fabric", 1), tmp_path / "proofs")
-    assert proof.why.startswith("the scenarios with and without it are equal")
-    assert not proof.rows
-    assert not proof.folder
+    lost = {here.name: (here.value, there.value) for here, there in proof.rows}["packets lost"]
+    assert lost[0] > 0 == lost[1]
 
 
 @pytest.mark.parametrize("number", [0, 3])

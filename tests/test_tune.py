@@ -603,6 +603,49 @@ def test_export_is_clean(tmp_path, target):
         assert any(step["path"].endswith("dynamic_th") for step in steps)
 
 
+ROCE = """
+stop = { time = "20 ms", when_finished = true }
+topology = { kind = "star", hosts = 3, link = { rate = "100 Gbps", delay = "1 us" } }
+switch = { buffer = { policy = "shared", size = "8 MB" }, marker = { kind = "red", min = "100 KB", max = "400 KB" } }
+transport = { preset = "roce_dcqcn" }
+workload = [{ kind = "n_to_1", senders = 2, size = "20 KB" }]
+[tune]
+trials = 2
+held_out = 2
+objectives = [{ minimize = "fct_us.p99" }]
+[tune.parameters]
+"switch.marker.min" = { from = "50 KB", to = "150 KB" }
+"""
+
+
+@pytest.mark.night
+def test_export_of_roce(tmp_path):
+    """Kmin, Kmax and Pmax are a patch of WRED_PROFILE, a rate of DCQCN is a register of the hosts' cards."""
+    done = tune(ROCE, out=tmp_path / "search", play=False, sensitivity=False)
+    changes: dict[str, Any] = {"switch.marker.min": "120 KB", "switch.marker.max": "500 KB", "switch.marker.p_max": 0.1}
+    assert done.answer.recommended is not None
+    done.answer.recommended.changes = {
+        **changes,
+        "transport.dcqcn_minimum_rate": "70 Mbps",
+        "transport.rdma_timeout": "1 ms",
+    }
+    told = export_answer(done, "sonic", tmp_path / "devices")
+    assert lint([tmp_path / "devices"]).findings == []
+    steps = json.loads((tmp_path / "devices" / "switches" / "switch" / "tuned.patch").read_text())
+    green = {step["path"]: step["value"] for step in steps if "/green_" in step["path"]}
+    start = "/WRED_PROFILE/PF_100000/green_"
+    assert green == {
+        f"{start}min_threshold": "120000",
+        f"{start}max_threshold": "500000",
+        f"{start}drop_probability": "10",
+    }
+    assert "RPG_MIN_RATE_P1" in (card := (tmp_path / "devices" / "hosts" / "host0" / "mlxconfig.txt").read_text())
+    assert re.search(r"RPG_MIN_RATE_P1 +70\n", card)
+    assert any(note.startswith("transport.rdma_timeout is not exported") for note in told["notes"])
+    with pytest.raises(pf.InputError, match="write sonic"):
+        export_answer(done, "linux", tmp_path / "linux")
+
+
 @pytest.mark.night
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_studies_at_a_small_size(path, tmp_path):

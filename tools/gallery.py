@@ -184,9 +184,46 @@ def storage(axes: Axes, sweep: pf.Sweep) -> Numbers:
     return numbers
 
 
+def collisions(axes: Axes, sweep: pf.Sweep) -> Numbers:
+    """Draws the slowest message by the queue pairs that it is split over."""
+    numbers: Numbers = {}
+    pairs = "transport.rdma_qps_per_connection"
+    for (kind,), rows in _slowest(sweep, pairs).group_by("routing.kind", maintain_order=True):
+        axes.plot(rows[pairs], rows["slowdown"], "o-", markersize=3, label=str(kind))
+        numbers |= {f"{kind}_{count}": value for count, value in rows.select(pairs, "slowdown").iter_rows()}
+    axes.set(xlabel="queue pairs of a message", ylabel="slowest, times ideal", ylim=(0, None))
+    axes.legend()
+    return numbers
+
+
+def overtaking(axes: Axes, sweep: pf.Sweep) -> Numbers:
+    """Draws the slowest message by the choice of switches, for two kinds of receivers."""
+    numbers: Numbers = {}
+    repeats = "transport.rdma_selective_repeat"
+    for offset, (is_selective, name) in zip(
+        (-0.2, 0.2), ((False, "go-back-N"), (True, "selective repeat")), strict=True
+    ):
+        rows = _slowest(sweep, repeats).filter(pl.col(repeats) == is_selective)
+        places = [place + offset for place in range(rows.height)]
+        axes.bar(places, rows["slowdown"], 0.4, label=name)
+        axes.set_xticks(range(rows.height), rows["routing.kind"].cast(pl.String))
+        numbers |= {f"{kind}_{name[0]}": value for kind, value in rows.select("routing.kind", "slowdown").iter_rows()}
+    axes.set(yscale="log", ylabel="slowest, times ideal")
+    axes.legend()
+    return numbers
+
+
+def _slowest(sweep: pf.Sweep, axis: str) -> pl.DataFrame:
+    """By routing and `axis`: the slowdown of the slowest flow of a run, mean of the seeds."""
+    by = ["routing.kind", axis]
+    runs = sweep.flows.collect().group_by(*by, "seed", maintain_order=True).agg(pl.col("slowdown").max())
+    return runs.group_by(*by, maintain_order=True).agg(pl.col("slowdown").mean())
+
+
 DRAWN = (
     incast, storm, deadlock, parking_lot, buildup, coexistence,
     all_reduce, victim, roce, dynamic_thresholds, failure, storage,
+    collisions, overtaking,
 )  # fmt: skip
 SCENARIOS: dict[str, Callable[[Axes, Any], Numbers]] = {one.__name__: one for one in DRAWN}
 

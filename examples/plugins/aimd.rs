@@ -32,6 +32,7 @@ pub struct Window {
     ssthresh: i64,
     pacing_rate: i64,
     mss: i64,
+    random: i64,
 }
 
 #[repr(C)]
@@ -67,6 +68,7 @@ pub struct Algorithm {
     on_restart: Option<unsafe extern "C" fn(*mut c_void, i64) -> c_int>,
     probe_after: Option<unsafe extern "C" fn(*const c_void) -> i64>,
     alpha: Option<unsafe extern "C" fn(*const c_void) -> f64>,
+    on_delivery: Option<unsafe extern "C" fn(*mut c_void, *mut Window, *const c_void) -> c_int>,
 }
 
 struct Shared<T>(T);
@@ -129,7 +131,7 @@ static PARAMETERS: Shared<[Parameter; 2]> = Shared([
 ]);
 
 static AIMD: Shared<Algorithm> = Shared(Algorithm {
-    abi: 1,
+    abi: 2,
     flags: 0,
     name: c"aimd_rust".as_ptr(),
     doc: c"AIMD(a, b) (Yang and Lam 2000) in Rust".as_ptr(),
@@ -146,6 +148,7 @@ static AIMD: Shared<Algorithm> = Shared(Algorithm {
     on_restart: None,
     probe_after: None,
     alpha: None,
+    on_delivery: None,
 });
 
 /// The algorithm of that number, from 0 on.

@@ -40,6 +40,7 @@ __all__ = [
     "explain_transport",
     "families",
     "flow_rates",
+    "is_rate_control",
     "limit",
     "link_headroom",
     "loaded_plugins",
@@ -208,6 +209,9 @@ def register_plugin(
 
 def loaded_plugins() -> list[tuple[str, str]]:
     """The loaded congestion controls: the name and the documentation of each."""
+
+def is_rate_control(name: str) -> bool:
+    """True if a loaded plug-in steers queue pairs; false if it steers TCP or is not loaded."""
 
 def congestion_control_contract(name: str) -> list[tuple[str, str, str | None]]:
     """Checks a congestion control against the contract: (rule, requirement, violation or None) for each rule.

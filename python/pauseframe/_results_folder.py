@@ -38,6 +38,7 @@ WRITTEN_WITH = {
     "flows": "record.flows = true",
     "ports": "record.ports = true",
     "states": "record.states = true",
+    "paths": "record.paths = true",
     "timeline": "timeline = true at an application",
     "kernel_sockets": "record.kernel = true",
     "kernel_counters": "record.kernel = true",

@@ -78,6 +78,7 @@ __all__ = [
     "Strict",
     "Switch",
     "SwitchClass",
+    "SwitchOverride",
     "Torus",
     "Training",
     "Transport",

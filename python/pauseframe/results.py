@@ -24,6 +24,7 @@ TableName = Literal[
     "throughput",
     "pause_tree",
     "states",
+    "paths",
     "deadlocks",
     "jobs",
     "collectives",
@@ -44,8 +45,8 @@ class _TableOf(cached_property[Table]):
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `deadlocks`, `jobs`,
-    `collectives`, `ranks`, `timeline`, `kernel_sockets` and `kernel_counters` are Arrow tables: polars, pandas,
+    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `paths`,
+    `deadlocks`, `jobs`, `collectives`, `ranks`, `timeline`, `kernel_sockets` and `kernel_counters` are Arrow tables: polars, pandas,
     pyarrow and DuckDB read them without copying. docs/reference/results.md describes their columns and the entries of
     `summary`.
     """
@@ -99,6 +100,8 @@ class Run:
     """Pauses with their causes, one row per pause (`record.pause_tree`)."""
     states = _TableOf()
     """The log for `pauseframe view`, one row per change (`record.states`)."""
+    paths = _TableOf()
+    """What flows sent through the ports of switches, one row per flow, queue pair and port (`record.paths`)."""
     deadlocks = _TableOf()
     """The table of deadlocks, one row per queue of a deadlock."""
     jobs = _TableOf()

@@ -504,4 +504,38 @@ class DeploymentSummary(TypedDict):
     vlans: dict[int, int]
     steps: int
     priorities: tuple[int, ...]
+    settings: dict[str, object]
     notes: list[str]
+
+
+class DeployedClass(TypedDict):
+    """A class of traffic of a deployed scenario."""
+
+    transport: str
+    dscp: int
+    priority: int
+    lossless: bool
+    ecn: bool
+
+
+class UnwrittenKey(TypedDict):
+    """A key of a scenario that no file of a device has."""
+
+    key: str
+    value: str
+    why: str
+
+
+class ScenarioDeployment(TypedDict):
+    """`deploy.json` of a deployed scenario: devices, classes of traffic, notes, and keys that are not written."""
+
+    program: str
+    target: str
+    settings: dict[str, str]
+    cable: float | None
+    scenario: str
+    switches: int
+    hosts: int
+    classes: list[DeployedClass]
+    notes: list[str]
+    unwritten: list[UnwrittenKey]

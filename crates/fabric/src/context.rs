@@ -4,8 +4,10 @@ use crate::event::Event;
 use crate::frame::{FrameContent, Packet, PacketId, PacketPool};
 use crate::hot::HotPathSettings;
 use crate::observers::notes::PauseChangeLog;
+use crate::observers::paths::PathLog;
 use crate::order::{EndpointEvent, EndpointReport};
 use crate::plan::NetworkPlan;
+use crate::records::FIRST_PART;
 use crate::settings::Settings;
 use crate::ties::ArrivalTieBreaker;
 use pauseframe_engine::EventQueue;
@@ -24,8 +26,12 @@ pub(crate) struct Context {
     pub(crate) outgoing: EndpointReportOutbox,
     pub(crate) notes: PauseChangeLog,
     pub(crate) packet_hops: u64,
+    /// What went through each port of switches, if it is recorded.
+    pub(crate) paths: Option<Box<PathLog>>,
     /// By flow, if QCN is on: its two hosts, source first.
     pub(crate) hosts_of_flow: Vec<[NodeId; 2]>,
+    /// The same by queue pair of flows with several.
+    pub(crate) hosts_of_parts: Vec<[NodeId; 2]>,
     /// A packet that came by another port of its host than its endpoint sends by.
     pub(crate) handed_over: Option<PacketId>,
     /// True while a drop in a lossless class can only be a simulator bug.
@@ -57,7 +63,9 @@ impl Context {
             },
             notes: PauseChangeLog::default(),
             packet_hops: 0,
+            paths: None,
             hosts_of_flow: Vec::new(),
+            hosts_of_parts: Vec::new(),
             handed_over: None,
             covers: plan.reservations.covers && !plan.has_one_way_flow_control(),
             settings: Arc::clone(settings),
@@ -112,7 +120,12 @@ impl Context {
 
     /// The host at an endpoint key (flow * 2 + side). Known only if QCN is on.
     pub(crate) fn host_of_endpoint_key(&self, endpoint_key: u32) -> NodeId {
-        self.hosts_of_flow[(endpoint_key / 2) as usize][(endpoint_key & 1) as usize]
+        let (flow, side) = (endpoint_key / 2, (endpoint_key & 1) as usize);
+        let hosts = match flow.checked_sub(FIRST_PART) {
+            None => self.hosts_of_flow[flow as usize],
+            Some(part) => self.hosts_of_parts[part as usize],
+        };
+        hosts[side]
     }
 
     /// Failures or storms can now drop lossless frames, so a lossless drop is no longer a simulator bug.

@@ -7,7 +7,7 @@
 
 use crate::ids::SlotId;
 use crate::plan::NetworkPlan;
-use crate::settings::{BufferPolicy, FrameOverhead, HeadroomPoolSettings, PfcSettings};
+use crate::settings::{BufferPolicy, FrameOverhead, HeadroomPoolSettings, PfcSettings, SwitchOverride};
 use pauseframe_topology::Channel;
 use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, PortId, Priority, Span};
 
@@ -197,8 +197,8 @@ impl BufferReservations {
         if let Some(pool) = shared {
             reservations.add_headroom_pool_per_switch(plan, pool, headrooms, &mut taken);
         }
-        if let BufferPolicy::Shared(buffer) = plan.settings.buffer {
-            reservations.compute_shared_pools(plan, buffer.size, &taken);
+        if let BufferPolicy::Shared(_) = plan.settings.buffer {
+            reservations.compute_shared_pools(plan, &taken);
         }
         reservations.warn_of_short_headroom(plan, &short);
         reservations.warn_of_late_pause_renewal(plan, &late);
@@ -217,7 +217,9 @@ impl BufferReservations {
             needs.sort_unstable_by(|a, b| b.cmp(a));
             let needed: u64 = needs.iter().sum();
             let by_ratio = || (needed as f64 / pool.over_subscription).ceil() as u64;
-            let size = pool.size.map_or_else(by_ratio, |size| size.0);
+            let name = &plan.topology.nodes()[plan.switches[switch]].name;
+            let own = SwitchOverride::last(&plan.settings.switch_overrides, name, |row| row.headroom_pool);
+            let size = own.or(pool.size).map_or_else(by_ratio, |size| size.0);
             // Counted from the largest headroom on, so the number holds for any combination.
             let mut left = size;
             let fit = needs.iter().take_while(|need| {
@@ -255,11 +257,12 @@ impl BufferReservations {
         ));
     }
 
-    /// Computes the shared pools of a buffer of `size` bytes after subtracting headroom and reserved bytes (`taken`, by switch and pool).
-    fn compute_shared_pools(&mut self, plan: &NetworkPlan, size: Bytes, taken: &[[u64; 2]]) {
-        let egress = plan.settings.buffer.egress_lossy_pool_size().unwrap_or(Bytes::ZERO).0.min(size.0);
-        let sizes = [size.0 - egress, egress];
+    /// Computes the shared pools after subtracting headroom and reserved bytes (`taken`, by switch and pool).
+    fn compute_shared_pools(&mut self, plan: &NetworkPlan, taken: &[[u64; 2]]) {
+        let lossy = plan.settings.buffer.egress_lossy_pool_size().unwrap_or(Bytes::ZERO).0;
         for ((node, pools), taken) in plan.switches.iter().zip(&mut self.pools).zip(taken) {
+            let size = plan.buffer_size_of_switch(*node).0;
+            let sizes = [size.saturating_sub(lossy), lossy.min(size)];
             for ((pool, size), taken) in pools.iter_mut().zip(sizes).zip(taken) {
                 *pool = size.saturating_sub(*taken);
                 if *pool == 0 && *taken > 0 {
@@ -380,15 +383,19 @@ impl NetworkPlan {
                 needed,
             );
         }
-        let wanted = pfc.headroom.unwrap_or(needed.headroom_bytes()).0;
-        let size = self.settings.buffer.buffer_size().0;
+        let own = self.pfc_rule(port.reverse());
+        let fixed_headroom = own.and_then(|own| own.headroom).or(pfc.headroom);
+        let fixed_xoff = own.and_then(|own| own.xoff).or(pfc.xoff);
+        let wanted = fixed_headroom.unwrap_or(needed.headroom_bytes()).0;
+        let size = self.buffer_size_of_switch(self.topology.peer(port)).0;
         let (xoff, headroom) = if matches!(self.settings.buffer, BufferPolicy::Shared(_)) {
-            (pfc.xoff.map_or(size, |xoff| xoff.0), wanted)
+            (fixed_xoff.map_or(size, |xoff| xoff.0), wanted)
         } else {
-            let xoff = pfc.xoff.map_or(size.saturating_sub(wanted), |xoff| xoff.0);
+            let xoff = fixed_xoff.map_or(size.saturating_sub(wanted), |xoff| xoff.0);
             (xoff, wanted.min(size.saturating_sub(xoff)))
         };
-        let xon = pfc.xon.map_or(xoff.saturating_sub(2 * u64::from(max_frame)), |xon| xon.0);
+        let fixed_xon = own.and_then(|own| own.xon).or(pfc.xon);
+        let xon = fixed_xon.map_or(xoff.saturating_sub(2 * u64::from(max_frame)), |xon| xon.0);
         let limits = PauseThresholds { xoff, xon: xon.min(xoff), headroom };
         (limits, needed)
     }

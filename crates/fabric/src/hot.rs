@@ -80,6 +80,8 @@ pub(crate) struct HotPathSettings {
     pub(crate) runs_scheduler: bool,
     /// Switches look up next hops, because packets are sprayed or have VLANs. Otherwise packets carry their path.
     pub(crate) look_up: bool,
+    /// The same, or what goes where is recorded.
+    pub(crate) slow_next_hop: bool,
     /// Each packet picks its VLAN.
     pub(crate) vlan_per_packet: bool,
     /// Segments go from sockets to the NIC without delay.
@@ -186,6 +188,7 @@ impl HotPathSettings {
             ets,
             runs_scheduler: pipelined || ets,
             look_up: settings.hop_choice.is_some() || settings.vlans.is_some(),
+            slow_next_hop: settings.hop_choice.is_some() || settings.vlans.is_some(),
             vlan_per_packet: settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet),
             stackless: settings.tx_delay == Span::ZERO && settings.tx_jitter == Span::ZERO,
             qcn: settings.qcn.is_some(),

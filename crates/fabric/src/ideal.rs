@@ -124,6 +124,32 @@ impl IdealFctCalculator {
         Some(there.saturating_add(spec.reply_delay).saturating_add(links.transfer_time(spec.reply)))
     }
 
+    /// Lower bound of the time in which messages of these sizes, each on its own queue pair, get from one port of a host to another together: they
+    /// share the links of the two ports, and nothing else for certain.
+    pub fn ideal_time_of_parts(&self, spec: &FlowSpec, sizes: &[u64]) -> Span {
+        if sizes.contains(&u64::MAX) {
+            return Span::ZERO;
+        }
+        let path = self.ideal_path_hops(spec.source, spec.destination);
+        let mut train: Vec<(u64, u32)> =
+            sizes.iter().flat_map(|bytes| self.build_packet_train(spec, *bytes)).collect();
+        // Whichever order packets leave in, those of this size or above take this long, and the last of them has to cross.
+        train.sort_unstable_by_key(|(_, size)| std::cmp::Reverse(*size));
+        let smallest = train.last().map_or(0, |(_, size)| *size);
+        let wire = match path.last() {
+            Some(last) if path.len() > 1 => {
+                let load = |(count, size): &(u64, u32)| last.rate.serialise(*size).saturating_mul(*count);
+                let loads = train.iter().map(load).fold(Span::ZERO, Span::saturating_add);
+                let first = unloaded_arrival_time_at_last_link(&path, smallest);
+                latest_arrival_of_train(&path, &train)
+                    .max(first.saturating_add(loads))
+                    .saturating_add(last.delay)
+            }
+            _ => train_transfer_time(&path, &train),
+        };
+        self.settings.tx_delay.saturating_add(wire).saturating_add(self.settings.rx_delay)
+    }
+
     /// A job completes with its slowest flow, and not before all its bytes have passed the aggregator's link back to back; `flows` are the job's, to
     /// or from the same aggregator.
     pub fn ideal_query_completion_time(&self, flows: &[FlowSpec]) -> Span {
@@ -416,19 +442,23 @@ fn earliest_train_arrival_time_at_last_link(path: &[PathHop], train: &[(u64, u32
 /// everything.
 fn sprayed_transfer_time(path: &[PathHop], train: &[(u64, u32)]) -> Span {
     let Some(last) = path.last().filter(|_| path.len() > 1) else { return train_transfer_time(path, train) };
-    let (mut sent, mut latest, mut load) = (Span::ZERO, Span::ZERO, Span::ZERO);
+    let load = |(count, size): &(u64, u32)| last.rate.serialise(*size).saturating_mul(*count);
+    let loads = train.iter().map(load).fold(Span::ZERO, Span::saturating_add);
+    latest_arrival_of_train(path, train)
+        .max(earliest_train_arrival_time_at_last_link(path, train).saturating_add(loads))
+        .saturating_add(last.delay)
+}
+
+/// When the last link has sent the last packet of each size of a train at the earliest, if each waits for the first link only.
+fn latest_arrival_of_train(path: &[PathHop], train: &[(u64, u32)]) -> Span {
+    let Some(last) = path.last() else { return Span::ZERO };
+    let (mut sent, mut latest) = (Span::ZERO, Span::ZERO);
     for &(count, size) in train {
-        let (each, on_last) = (path[0].rate.serialise(size), last.rate.serialise(size));
+        let each = path[0].rate.serialise(size);
         let last_leaves = sent.saturating_add(each.saturating_mul(count - 1));
-        latest = latest.max(
-            last_leaves
-                .saturating_add(unloaded_arrival_time_at_last_link(path, size))
-                .saturating_add(on_last),
-        );
+        let arrives = last_leaves.saturating_add(unloaded_arrival_time_at_last_link(path, size));
+        latest = latest.max(arrives.saturating_add(last.rate.serialise(size)));
         sent = last_leaves.saturating_add(each);
-        load = load.saturating_add(on_last.saturating_mul(count));
     }
     latest
-        .max(earliest_train_arrival_time_at_last_link(path, train).saturating_add(load))
-        .saturating_add(last.delay)
 }

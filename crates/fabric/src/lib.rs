@@ -21,6 +21,7 @@ mod external;
 mod failures;
 mod flow;
 mod frame;
+pub mod hash_index;
 mod headroom;
 pub mod host_ports;
 mod hot;
@@ -68,6 +69,7 @@ pub use marker::{
 };
 pub use network::{Network, PartitionPanic as RunFailed};
 pub use observers::deadlock::{Deadlock, DeadlockedQueue};
+pub use observers::paths::{PathCounts, PathRow};
 pub use observers::pause_tree::PauseInterval;
 pub use observers::ports::PortPriorityReport;
 pub use observers::sampler::{Sample, SamplePlan, SampledEntity, SampledMetric};
@@ -77,12 +79,12 @@ pub use port_names::{all_ports_of_topology, matches_glob, ports_matching_globs};
 pub use queue::QueueDiscipline;
 pub use records::FlowRecords;
 pub use settings::{
-    BufferPolicy, ClassSettings, Ets, EtsGroup, FrameOverhead, HashPolicy, HeadroomPoolSettings, HopChoice,
-    HostLinkJitterSettings, HostPortSettings, IdealOutputQueuedBuffer, NicQueue, ObeyedPausePriorities,
-    PauseRule, PauseStorm, PerPortBuffer, PfcPorts, PfcSettings, PfcWatchdogSettings, PortChoice,
-    ProtocolSettings, QcnSettings, RdmaSettings, ScaleUpSettings, Scheduler, Settings, SharedBuffer,
-    SlowReceiverSettings, StrictPriorityScheduler, TransportSettings, UdpSettings, VlanChoice, VlanRoutes,
-    WatchdogAction,
+    ArsMode, ArsSettings, BufferPolicy, ClassSettings, ConnectionQueuePairs, Ets, EtsGroup, FrameOverhead,
+    HashPolicy, HeadroomPoolSettings, HopChoice, HostLinkJitterSettings, HostPortSettings,
+    IdealOutputQueuedBuffer, NicQueue, ObeyedPausePriorities, PauseStorm, PerPortBuffer, PfcPorts,
+    PfcSettings, PfcWatchdogSettings, PortChoice, ProtocolSettings, QcnSettings, RdmaSettings,
+    ScaleUpSettings, Scheduler, Settings, SharedBuffer, SlowReceiverSettings, StrictPriorityScheduler,
+    SwitchOverride, TransportSettings, UdpSettings, VlanChoice, VlanRoutes, WatchdogAction,
 };
 pub use thread_pool::CatchPanic;
 pub use throughput::ThroughputSeries;

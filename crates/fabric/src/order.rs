@@ -73,6 +73,8 @@ pub(crate) struct PartitionUpdate {
     pub(crate) rows: Vec<(u32, Vec<PortId>)>,
     /// By flow, with QCN: its hosts, source first.
     pub(crate) hosts: Vec<[NodeId; 2]>,
+    /// The same by queue pair of flows with several.
+    pub(crate) hosts_of_parts: Vec<[NodeId; 2]>,
 }
 
 /// One exchange at one endpoint.

@@ -4,12 +4,14 @@
 //! in step, and only some of the equal links carry anything (polarization). A CRC is affine, so another seed changes it by a constant and does not
 //! help where the number of links is a power of two; rotating it (offset) does.
 
+use crate::hash_index::{HashIndex, HashIndexSettings, bucket_owners_after_loss, thresholds};
 use crate::host_ports::bond::{FlowAddresses, ipv4};
 use pauseframe_engine::mix_bits;
 use pauseframe_routing::{NextHops, ecmp_index};
 use pauseframe_schema::choices;
 use pauseframe_topology::Topology;
 use pauseframe_units::{IndexVec, NodeId, PortId};
+use std::sync::Arc;
 
 choices! {
     /// The function by which switches choose among equal next hops
@@ -53,10 +55,20 @@ choices! {
     }
 }
 
+impl HashFunction {
+    /// Bits of its values.
+    fn bits(self) -> u32 {
+        match self {
+            HashFunction::Ideal | HashFunction::Murmur3 | HashFunction::Crc32 => 32,
+            HashFunction::Crc32Lo | HashFunction::Crc32Hi | HashFunction::CrcCcitt | HashFunction::Xor => 16,
+        }
+    }
+}
+
 /// How switches choose among equal next hops.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathHashSettings {
-    /// The function; its remainder by the number of next hops is the choice.
+    /// The function.
     pub function: HashFunction,
     /// The fields that enter it.
     pub fields: HashFields,
@@ -64,6 +76,8 @@ pub struct PathHashSettings {
     pub seeds: HashSeeds,
     /// By tier, from that of the hosts' switches on: bits by which the hash is rotated right.
     pub offsets: Vec<u32>,
+    /// How it becomes a next hop.
+    pub index: HashIndexSettings,
 }
 
 impl PathHashSettings {
@@ -73,7 +87,13 @@ impl PathHashSettings {
         fields: HashFields::FiveTuple,
         seeds: HashSeeds::Switch,
         offsets: Vec::new(),
+        index: HashIndexSettings::MODULO,
     };
+
+    /// Whether next hops are chosen evenly and independently.
+    pub fn is_ideal(&self) -> bool {
+        self.function == HashFunction::Ideal && self.index.index == HashIndex::Modulo
+    }
 }
 
 /// Seeds of `SONiC`'s roles `ToR`, leaf, spine, fabric spine, upper spine (switch.json.j2 of docker-orchagent, sonic-buildimage 086b03b).
@@ -90,6 +110,8 @@ pub struct PathHash {
     seed: u64,
     /// By node: the number of its tier, 0 for the hosts' switches.
     tiers: IndexVec<NodeId, u32>,
+    /// The routes of the whole graph, which fill tables of buckets.
+    whole: Option<Arc<NextHops>>,
 }
 
 impl PathHash {
@@ -99,7 +121,14 @@ impl PathHash {
         let mut distance = vec![0; graph.len()];
         graph.distances_to_any(graph.attachments(), &mut distance, &mut Vec::new());
         let tier = |node| graph.number(node).map_or(0, |number| distance[number as usize]);
-        PathHash { settings, seed, tiers: topology.nodes().ids().map(tier).collect() }
+        PathHash { settings, seed, tiers: topology.nodes().ids().map(tier).collect(), whole: None }
+    }
+
+    /// The same with the routes of the whole graph, from which buckets know the next hops that are lost.
+    #[must_use]
+    pub fn with_whole_graph(self, routes: &Arc<NextHops>) -> PathHash {
+        let is_resilient = self.settings.index.index == HashIndex::Resilient;
+        PathHash { whole: is_resilient.then(|| Arc::clone(routes)), ..self }
     }
 
     /// Writes the egress ports of a flow's path into `out`: from the port of the node `ports[0]` to the node `ports[1]`.
@@ -112,13 +141,68 @@ impl PathHash {
         out: &mut Vec<PortId>,
     ) {
         let [from, to] = ports;
-        if self.settings.function == HashFunction::Ideal {
-            // The 5-tuple of a flow: its hosts, and ports that differ from flow to flow.
-            let tuple = mix_bits(u64::from(from.0) << 32 | u64::from(to.0)) ^ mix_bits(u64::from(flow));
-            let salt = |switch: NodeId| mix_bits(self.seed ^ mix_bits(u64::from(switch.0)));
-            routes.walk(topology, from, to, |at, count| ecmp_index(mix_bits(tuple), salt(at), count), out);
-        } else {
-            routes.walk(topology, from, to, |at, count| self.hash(at, addresses) as usize % count, out);
+        let is_ideal = self.settings.function == HashFunction::Ideal;
+        // The 5-tuple of a flow: its hosts, and ports that differ from flow to flow.
+        let tuple = mix_bits(u64::from(from.0) << 32 | u64::from(to.0)) ^ mix_bits(u64::from(flow));
+        let choose = |at: NodeId, count: usize| {
+            if self.settings.is_ideal() {
+                return ecmp_index(mix_bits(tuple), self.salt(at), count);
+            }
+            let hash = if is_ideal {
+                (mix_bits(tuple ^ self.salt(at)) >> 32) as u32
+            } else {
+                self.hash(at, addresses)
+            };
+            self.index((topology, routes), [at, to], hash)
+        };
+        routes.walk(topology, from, to, choose, out);
+    }
+
+    fn salt(&self, switch: NodeId) -> u64 {
+        mix_bits(self.seed ^ mix_bits(u64::from(switch.0)))
+    }
+
+    /// The number of the next hop from `ends[0]` to `ends[1]` of a packet with this entropy value, by the ideal hash; `key` is that of its endpoint.
+    pub(crate) fn next_hop_of_packet(
+        &self,
+        (topology, routes): (&Topology, &NextHops),
+        ends: [NodeId; 2],
+        key: u32,
+        entropy: u8,
+    ) -> usize {
+        let (tuple, salt) = (mix_bits(u64::from(key) << 8 | u64::from(entropy)), self.salt(ends[0]));
+        if self.settings.is_ideal() {
+            return ecmp_index(tuple, salt, routes.ports(ends[0], ends[1]).len());
+        }
+        self.index((topology, routes), ends, (mix_bits(tuple ^ salt) >> 32) as u32)
+    }
+
+    /// The number of the next hop from `at` to `to` for a hash.
+    fn index(&self, (topology, routes): (&Topology, &NextHops), [at, to]: [NodeId; 2], hash: u32) -> usize {
+        let HashIndexSettings { index, weights, buckets } = self.settings.index;
+        let among = routes.ports(at, to);
+        match index {
+            HashIndex::Modulo => hash as usize % among.len(),
+            HashIndex::Threshold => {
+                let weights = weights.of_ports(topology, routes, among, to);
+                let place = hash << (u32::BITS - self.settings.function.bits()) >> 1;
+                thresholds(&weights).partition_point(|bound| *bound < place).min(among.len() - 1)
+            }
+            HashIndex::Resilient => {
+                let whole = self.whole.as_deref().unwrap_or(routes);
+                let all = whole.ports(at, to);
+                let left: Vec<usize> = (0..all.len()).filter(|hop| among.contains(&all[*hop])).collect();
+                // On a detour, all next hops may be others than before.
+                let (all, left, known) = if left.is_empty() {
+                    (among, (0..among.len()).collect(), routes)
+                } else {
+                    (all, left, whole)
+                };
+                let weights = weights.of_ports(topology, known, all, to);
+                let owners = bucket_owners_after_loss(&weights, &left, buckets);
+                let port = all[owners[(hash % buckets) as usize]];
+                among.iter().position(|other| *other == port).unwrap_or(0)
+            }
         }
     }
 

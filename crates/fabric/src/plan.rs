@@ -6,7 +6,7 @@ use crate::headroom::BufferReservations;
 use crate::ids::{HostId, PackedNodeId, SlotId, SwitchId, SwitchOrHost};
 use crate::port_names::ports_matching_globs;
 use crate::settings::{
-    FrameOverhead, ObeyedPausePriorities, PauseRule, PfcPorts, Settings, SlowReceiverSettings,
+    FrameOverhead, ObeyedPausePriorities, PfcPorts, Settings, SlowReceiverSettings, SwitchOverride,
 };
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{BitRate, Bytes, IndexVec, LineRate, NodeId, PortId, Priority, Span};
@@ -37,9 +37,8 @@ pub struct NetworkPlan {
     /// The nodes that are hosts or further ports of hosts, by host index.
     pub(crate) hosts: Vec<NodeId>,
     pub(crate) reservations: BufferReservations,
-    /// Maximum jitter in the send stack of a host.
-    /// By port, if some port has one-way flow control.
-    pause_rules: IndexVec<PortId, PauseRule>,
+    /// By port: the rows of `switch.pfc.ports` that match it, in one; empty without rows.
+    port_rules: IndexVec<PortId, PfcPorts>,
     /// Maximum window length: no node affects another one sooner.
     pub(crate) window: Span,
 }
@@ -82,7 +81,7 @@ impl NetworkPlan {
             switches,
             hosts,
             reservations: BufferReservations::default(),
-            pause_rules: pause_rules_by_port(&topology, &settings),
+            port_rules: pfc_rules_by_port(&topology, &settings),
             window: lookahead_window_length(&topology, settings.overhead),
             topology,
             settings,
@@ -127,17 +126,22 @@ impl NetworkPlan {
 
     /// Whether any class of a port can be paused.
     pub(crate) fn can_pause_any_class(&self) -> bool {
-        self.lossless != 0 || !self.pause_rules.is_empty()
+        self.lossless != 0 || !self.port_rules.is_empty()
+    }
+
+    /// What `switch.pfc.ports` says of a port, if it has rows.
+    pub(crate) fn pfc_rule(&self, port: PortId) -> Option<&PfcPorts> {
+        self.port_rules.get(port)
     }
 
     /// Whether `port` sends pause frames.
     pub(crate) fn sends_pause_frames(&self, port: PortId) -> bool {
-        self.pause_rules.get(port).is_none_or(|rule| rule.sends)
+        self.pfc_rule(port).and_then(|rule| rule.sends).unwrap_or(true)
     }
 
     /// The classes, a bit each, in which pause frames stop `port`.
     pub(crate) fn obeyed_pause_classes(&self, port: PortId) -> u8 {
-        match self.pause_rules.get(port).map_or(ObeyedPausePriorities::Lossless, |rule| rule.obeys) {
+        match self.pfc_rule(port).and_then(|rule| rule.obeys).unwrap_or(ObeyedPausePriorities::Lossless) {
             ObeyedPausePriorities::Lossless => self.lossless,
             ObeyedPausePriorities::All => u8::MAX,
             ObeyedPausePriorities::None => 0,
@@ -146,7 +150,22 @@ impl NetworkPlan {
 
     /// Whether some port does not send or does not obey the pauses of lossless classes.
     pub(crate) fn has_one_way_flow_control(&self) -> bool {
-        self.pause_rules.iter().any(|rule| !rule.sends || rule.obeys == ObeyedPausePriorities::None)
+        let one_way =
+            |rule: &PfcPorts| rule.sends == Some(false) || rule.obeys == Some(ObeyedPausePriorities::None);
+        self.port_rules.iter().any(one_way)
+    }
+
+    /// Dynamic threshold of what arrives by the link from `port` in a class.
+    pub(crate) fn alpha_of_ingress(&self, port: PortId, class: u8) -> f64 {
+        let own = self.pfc_rule(port.reverse()).and_then(|rule| rule.alpha);
+        own.unwrap_or(self.policies[usize::from(class)].alpha)
+    }
+
+    /// Size of the buffer of a switch, or of its ports.
+    pub(crate) fn buffer_size_of_switch(&self, switch: NodeId) -> Bytes {
+        let name = &self.topology.nodes()[switch].name;
+        SwitchOverride::last(&self.settings.switch_overrides, name, |row| row.buffer)
+            .unwrap_or(self.settings.buffer.buffer_size())
     }
 
     /// Index of the switch pool of a class; with two pools lossy classes use the second.
@@ -253,15 +272,15 @@ impl NetworkPlan {
     }
 }
 
-fn pause_rules_by_port(topology: &Topology, settings: &Settings) -> IndexVec<PortId, PauseRule> {
+fn pfc_rules_by_port(topology: &Topology, settings: &Settings) -> IndexVec<PortId, PfcPorts> {
     let rows = settings.pfc.as_ref().map_or(&[][..], |pfc| &pfc.ports);
-    let mut by_port = IndexVec::new();
-    for PfcPorts { ports, rule } in rows {
-        for port in ports_matching_globs(ports, topology) {
+    let mut by_port: IndexVec<PortId, PfcPorts> = IndexVec::new();
+    for row in rows {
+        for port in ports_matching_globs(&row.ports, topology) {
             if by_port.is_empty() {
-                by_port = IndexVec::filled(PauseRule::BOTH_WAYS, topology.port_count());
+                by_port = IndexVec::filled(PfcPorts::default(), topology.port_count());
             }
-            by_port[port] = *rule;
+            by_port[port].add(row);
         }
     }
     by_port

@@ -2,12 +2,21 @@
 
 use crate::flow::{FlowRecord, FlowSpec, FlowStatus};
 use pauseframe_units::{NodeId, Span, Time};
+use std::collections::BTreeMap;
 use std::ops::Range;
+
+/// From this number on flows are the queue pairs of messages that use several; they are in no table, and their message has their counts.
+pub(crate) const FIRST_PART: u32 = 1 << 30;
 
 /// The records of all flows, by their numbers.
 #[derive(Clone, Debug, Default)]
 pub struct FlowRecords {
     slots: Vec<PackedOrFullFlowRecord>,
+    /// From the number [`FIRST_PART`] on: queue pairs of flows that have several, and the flow of each.
+    parts: Vec<PackedOrFullFlowRecord>,
+    flow_of_part: Vec<u32>,
+    /// By flow with several queue pairs: their numbers.
+    parts_of_flow: BTreeMap<u32, Range<u32>>,
     /// Records that do not fit the packed form.
     whole: Vec<FlowRecord>,
 }
@@ -105,7 +114,39 @@ impl FlowRecords {
     /// # Panics
     /// If there is no such flow.
     pub fn flow_record(&self, flow: u32) -> FlowRecord {
-        self.unpack_flow_record(&self.slots[flow as usize])
+        self.unpack_flow_record(self.slot(flow))
+    }
+
+    fn slot(&self, flow: u32) -> &PackedOrFullFlowRecord {
+        if flow < FIRST_PART { &self.slots[flow as usize] } else { &self.parts[(flow - FIRST_PART) as usize] }
+    }
+
+    /// Appends the records of the queue pairs of a flow, and returns their numbers.
+    pub(crate) fn push_parts(&mut self, flow: u32, parts: &[FlowRecord]) -> Range<u32> {
+        let first = FIRST_PART + self.parts.len() as u32;
+        for record in parts {
+            let slot = self.pack_flow_record(record);
+            self.parts.push(slot);
+            self.flow_of_part.push(flow);
+        }
+        let numbers = first..first + parts.len() as u32;
+        self.parts_of_flow.insert(flow, numbers.clone());
+        numbers
+    }
+
+    /// The flow of a queue pair that is one of several; otherwise the same number.
+    pub(crate) fn flow_of(&self, number: u32) -> u32 {
+        number.checked_sub(FIRST_PART).map_or(number, |part| self.flow_of_part[part as usize])
+    }
+
+    /// The numbers under which a flow's packets travel: those of its queue pairs if it has several, otherwise its own.
+    pub(crate) fn carriers(&self, flow: u32) -> Range<u32> {
+        self.parts_of_flow.get(&flow).cloned().unwrap_or(flow..flow + 1)
+    }
+
+    /// The numbers under which packets of all flows travel.
+    pub(crate) fn all_carriers(&self) -> impl Iterator<Item = u32> {
+        (0..self.len() as u32).flat_map(|flow| self.carriers(flow))
     }
 
     /// The records of some flows, in the order of their numbers.
@@ -133,12 +174,19 @@ impl FlowRecords {
         flow: u32,
         change: impl FnOnce(&mut FlowRecord) -> R,
     ) -> R {
-        let mut record = match &self.slots[flow as usize] {
-            PackedOrFullFlowRecord::Whole(index) => return change(&mut self.whole[*index as usize]),
+        let mut record = match self.slot(flow) {
+            PackedOrFullFlowRecord::Whole(index) => {
+                let index = *index as usize;
+                return change(&mut self.whole[index]);
+            }
             PackedOrFullFlowRecord::Packed(packed) => packed.unpack_flow_record(),
         };
         let result = change(&mut record);
-        self.slots[flow as usize] = self.pack_flow_record(&record);
+        let packed = self.pack_flow_record(&record);
+        match flow.checked_sub(FIRST_PART) {
+            Some(part) => self.parts[part as usize] = packed,
+            None => self.slots[flow as usize] = packed,
+        }
         result
     }
 

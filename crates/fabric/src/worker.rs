@@ -70,6 +70,7 @@ impl PartitionWorker {
         for update in self.updates.drain(..) {
             update.rows.iter().for_each(|(row, path)| switching.paths.store_path_at_row(*row, path));
             ctx.hosts_of_flow.extend(&update.hosts);
+            ctx.hosts_of_parts.extend(&update.hosts_of_parts);
         }
         for TimedEndpointOrder { at, host, endpoint_key, order } in self.orders.drain(..) {
             endpoints.schedule_endpoint_order(at, ctx.plan.host_id_of_node(host), endpoint_key, order, ctx);

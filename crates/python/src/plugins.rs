@@ -4,7 +4,9 @@
 
 use crate::InputError;
 use crate::border::guarded;
-use pauseframe_scenario::congestion_control::{CONTRACT_RULES, CcContractRule, CongestionControlConfig};
+use pauseframe_scenario::congestion_control::{
+    CONTRACT_RULES, CongestionControlConfig, RATE_CONTRACT_RULES, RdmaControl,
+};
 use pauseframe_scenario::panics::caught;
 use pauseframe_scenario::plugin::{self, PluginSource};
 use pyo3::prelude::*;
@@ -25,7 +27,7 @@ fn register_plugin(
         let source = PluginSource { file, sha256, text, interpreted };
         // SAFETY: a user who loads a plug-in trusts its code to follow `pauseframe_cc.h`, and
         // `pauseframe.plugins` never unloads it.
-        let code = unsafe { plugin::register_plugin(module, address, source) };
+        let code = unsafe { plugin::register(module, address, source) };
         let code = code.map_err(InputError::new_err)?;
         pauseframe_scenario::resolve::explore_again();
         Ok(code.name)
@@ -38,6 +40,12 @@ fn loaded_plugins() -> Vec<(&'static str, &'static str)> {
     plugin::loaded_plugins().into_iter().map(|code| (code.name, code.doc)).collect()
 }
 
+/// Whether a loaded plug-in steers queue pairs.
+#[pyfunction]
+fn is_rate_control(name: &str) -> bool {
+    plugin::loaded_plugins().iter().any(|code| code.name == name && code.is_rate_control())
+}
+
 /// Checks one congestion control against the contract of congestion controls; returns each rule, its
 /// requirement, and the violation or `None`.
 #[pyfunction]
@@ -46,17 +54,27 @@ fn congestion_control_contract(
     name: &str,
 ) -> PyResult<Vec<(&'static str, &'static str, Option<String>)>> {
     let all = CongestionControlConfig::built_in_and_loaded_congestion_controls();
-    let config = all.iter().find(|(known, _)| *known == name).map(|(_, config)| *config);
-    let config = config.ok_or_else(|| InputError::new_err(format!("{name:?} is no congestion control")))?;
+    let of_tcp = all.iter().find(|(known, _)| *known == name).map(|(_, config)| *config);
+    let of_pairs = RdmaControl::find(name);
+    if of_tcp.is_none() && of_pairs.is_none() {
+        return Err(InputError::new_err(format!("{name:?} is no congestion control")));
+    }
     let _watchdog = plugin::PluginWatchdog::start_plugin_watchdog()?;
-    Ok(py.detach(|| {
-        CONTRACT_RULES.iter().map(|rule| (rule.name, rule.demand, violation(rule, &config))).collect()
+    Ok(py.detach(|| match (of_tcp, of_pairs) {
+        (Some(config), _) => CONTRACT_RULES
+            .iter()
+            .map(|rule| (rule.name, rule.demand, violation(|| (rule.check)(&config))))
+            .collect(),
+        (None, control) => RATE_CONTRACT_RULES
+            .iter()
+            .map(|rule| (rule.name, rule.demand, violation(|| control.map_or(Ok(()), rule.check))))
+            .collect(),
     }))
 }
 
 /// A faulty plug-in panics; the check then goes on with the other rules.
-fn violation(rule: &CcContractRule, config: &CongestionControlConfig) -> Option<String> {
-    match caught(|| (rule.check)(config)) {
+fn violation(check: impl FnOnce() -> Result<(), String>) -> Option<String> {
+    match caught(check) {
         Ok(Ok(())) => None,
         Ok(Err(broken)) => Some(broken),
         Err(panic) => Some(
@@ -69,6 +87,7 @@ fn violation(rule: &CcContractRule, config: &CongestionControlConfig) -> Option<
 pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(register_plugin, module)?)?;
     module.add_function(wrap_pyfunction!(loaded_plugins, module)?)?;
+    module.add_function(wrap_pyfunction!(is_rate_control, module)?)?;
     module.add_function(wrap_pyfunction!(congestion_control_contract, module)?)?;
     Ok(())
 }

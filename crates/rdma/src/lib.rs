@@ -15,4 +15,4 @@ pub use queue_pair::{
     WindowKind,
 };
 pub use receiver::CnpLimiter;
-pub use sender::Failure;
+pub use sender::{EntropyChoice, Failure};

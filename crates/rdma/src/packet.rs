@@ -162,6 +162,8 @@ pub struct Packet {
     pub echoes_ce: bool,
     /// A switch has cut the payload off.
     pub is_trimmed: bool,
+    /// What switches hash beside the flow; in an acknowledgement that of the answered packet.
+    pub entropy: u8,
 }
 
 impl Packet {
@@ -178,6 +180,7 @@ impl Packet {
             arrived: 0,
             echoes_ce: false,
             is_trimmed: false,
+            entropy: 0,
         }
     }
 

@@ -1,10 +1,10 @@
 //! A queue pair: a requester and a responder with a common congestion control, as a sans-IO endpoint.
 
 use crate::cc::hpcc::Telemetry;
-use crate::cc::{ControlChanges, ControlName, ControlParameters, Controller};
+use crate::cc::{ControlChanges, ControlName, ControlParameters, Controller, RdmaControl};
 use crate::packet::{Opcode, Packet, WIRE_OVERHEAD};
 use crate::receiver::{CnpLimiter, Receiver};
-use crate::sender::{Failure, Sender, Verb};
+use crate::sender::{Entropy, EntropyChoice, Failure, Sender, Verb};
 use pauseframe_schema::bounds::Above;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::{choices, table};
@@ -82,6 +82,15 @@ table! {
         selective_repeat as "rdma_selective_repeat": bool = or(false);
         /// Packets may overtake each other: only a trimmed packet or a timeout counts as a loss
         unordered: bool = from(false);
+        /// How the entropy value of each packet is chosen, which switches hash; none: all packets take one path
+        #[source = "htsim: uec_mp.cpp"]
+        entropy as "rdma_entropy": EntropyChoice = or(EntropyChoice::None);
+        /// Entropy values of a queue pair: a power of two
+        #[source = "htsim: -paths 64; MRC: 128 to 256"]
+        entropy_values as "rdma_entropy_values": u16 = or_in(64, 2..=256) => {
+            let is_power = u16::is_power_of_two(entropy_values);
+            t.check(is_power, "rdma_entropy_values", || "is not a power of two".to_owned(), "2, 4, 8, ..., 256");
+        };
         /// Answers to marked packets
         notification: Option<NotificationPoint> = from(None);
         /// Share of its link from which on the receiving card counts its own input as congested, and answers data packets as marked ones
@@ -98,7 +107,7 @@ table! {
         /// Changed constants of TIMELY and HPCC
         changes: ControlChanges = part(ControlChanges::read);
         /// Congestion control
-        control: ControlName = from(ControlName::None);
+        control: RdmaControl = from(RdmaControl::BuiltIn(ControlName::None));
         /// What it follows from besides
         parameters: ControlParameters = from(ControlParameters::default());
     }
@@ -178,6 +187,45 @@ impl SideWindow {
         };
         let full = u128::from(line) * u128::from(self.base_rtt.0) / 8_000_000_000_000;
         Some((full * u128::from(rate) / u128::from(line)).max(1) as u64)
+    }
+}
+
+/// The defaults of a scenario.
+impl Default for QueuePairSettings {
+    fn default() -> QueuePairSettings {
+        QueuePairSettings {
+            mtu: 1024,
+            uses_send: false,
+            max_reads: 16,
+            ack_every: 16,
+            ack_request_every: ACK_REQUEST_EVERY,
+            nak_interval: None,
+            timer: RetransmissionTimer::Adaptive,
+            timeout: Span(67_108_864_000),
+            timeout_low: None,
+            retry_count: 7,
+            slow_restart: true,
+            tx_window: None,
+            receives: None,
+            repost: Span::from_us(1),
+            rnr_timer: 12,
+            rnr_retry: 7,
+            connect: Span::ZERO,
+            ack_as_cnp: false,
+            selective_repeat: false,
+            unordered: false,
+            notification: None,
+            cnp_on_ingress: None,
+            entropy: EntropyChoice::None,
+            entropy_values: 64,
+            telemetry_bytes: 0,
+            link_overhead: 0,
+            window: SideWindow::NONE,
+            line: 1,
+            changes: ControlChanges::default(),
+            control: RdmaControl::BuiltIn(ControlName::None),
+            parameters: ControlParameters::default(),
+        }
     }
 }
 
@@ -301,6 +349,16 @@ impl QueuePair {
         }
     }
 
+    /// Begins a plug-in: the flow of its queue pair, and what decides its random numbers.
+    pub fn start_plugin(&mut self, flow: u32, seed: u64, now: Time) {
+        self.control.start_plugin(flow, seed, now);
+    }
+
+    /// Seeds the draw of entropy values.
+    pub fn set_entropy_seed(&mut self, seed: u64) {
+        self.sender.entropy = Entropy::new(self.settings.entropy, self.settings.entropy_values, seed);
+    }
+
     /// Posts a message of this size.
     pub fn send(&mut self, bytes: u64) {
         let verb = if self.settings.uses_send { Verb::Send } else { Verb::Write };
@@ -422,6 +480,8 @@ impl QueuePair {
             return None;
         }
         let packet = receiver.poll_response(settings.mtu, stats)?;
+        let entropy = sender.entropy.as_mut().map_or(0, |entropy| entropy.next(now));
+        let packet = Packet { entropy, ..packet };
         sender.pace(&packet, control, settings, now);
         Some(packet)
     }

@@ -13,34 +13,13 @@ use pauseframe_units::Span;
 fn settings() -> QueuePairSettings {
     QueuePairSettings {
         mtu: 1024,
-        uses_send: false,
         ack_every: 1,
-        ack_request_every: 64,
         timeout: Span::from_us(100),
         retry_count: 3,
-        rnr_retry: 7,
         rnr_timer: 1,
-        nak_interval: None,
-        timer: RetransmissionTimer::Adaptive,
-        slow_restart: true,
-        tx_window: None,
-        receives: None,
-        repost: Span::from_us(1),
-        connect: Span::ZERO,
-        cnp_on_ingress: None,
-        selective_repeat: false,
-        unordered: false,
-        max_reads: 16,
-        changes: ControlChanges::default(),
-        ack_as_cnp: false,
-        timeout_low: None,
-        notification: None,
-        telemetry_bytes: 0,
         link_overhead: 38,
-        window: SideWindow::NONE,
         line: 100_000_000_000,
-        control: ControlName::None,
-        parameters: ControlParameters::default(),
+        ..QueuePairSettings::default()
     }
 }
 
@@ -125,7 +104,7 @@ fn selective_repeat_sends_lost_packets_only() {
 fn the_round_trip_is_that_of_the_packet_that_fills_the_gap() {
     let line = settings().line;
     let timely = TimelySettings { low_ns: 3_000, minimum_rtt_ns: 1_000, ..TimelySettings::for_line(line) };
-    let irn = QueuePairSettings { selective_repeat: true, control: ControlName::Timely, ..settings() };
+    let irn = QueuePairSettings { selective_repeat: true, control: ControlName::Timely.into(), ..settings() };
     let begin = |source: &mut QueuePair| {
         let Controller::Timely(control) = &mut source.control else { unreachable!("it is TIMELY") };
         control.state = Timely::new(timely, line);
@@ -217,7 +196,8 @@ fn a_window_smaller_than_the_coalescing_of_acknowledgements_does_not_wait_for_th
     let swift = SwiftSettings { max_window: 3.5, ..SwiftSettings::default() };
     for selective_repeat in [false, true] {
         let control = ControlName::Swift;
-        let held = QueuePairSettings { control, ack_every: 16, selective_repeat, ..settings() };
+        let held =
+            QueuePairSettings { control: control.into(), ack_every: 16, selective_repeat, ..settings() };
         let begin = |source: &mut QueuePair| {
             let Controller::Swift(control) = &mut source.control else { unreachable!("it is Swift") };
             control.state = Swift::new(swift, 2, swift.max_window);
@@ -241,7 +221,7 @@ fn nscc() -> QueuePairSettings {
     let parameters =
         ControlParameters { base_rtt: Span::from_us(4), trims: true, ..ControlParameters::default() };
     let control = ControlName::Nscc;
-    QueuePairSettings { unordered: true, control, parameters, retry_count: 7, ..settings() }
+    QueuePairSettings { unordered: true, control: control.into(), parameters, retry_count: 7, ..settings() }
 }
 
 /// Runs both ends; each data packet takes 1 us and a random delay, so that packets overtake each other.
@@ -423,7 +403,8 @@ fn marks_of_responses_are_answered_by_the_requester_and_slow_the_responder() {
         scope: CnpScope::QueuePair,
         delay: Span::ZERO,
     });
-    let controlled = QueuePairSettings { notification, control: ControlName::DcqcnPaper, ..settings() };
+    let controlled =
+        QueuePairSettings { notification, control: ControlName::DcqcnPaper.into(), ..settings() };
     let [source, sink] = exchange(
         controlled,
         |source| source.read(1_000_000),
@@ -627,7 +608,8 @@ fn losses_cut_the_rate_by_slow_restart_and_by_the_adaptive_timer() {
             delay: Span::ZERO,
         });
         let control = ControlName::DcqcnPaper;
-        let pair = QueuePairSettings { timer, slow_restart, notification, control, ..settings() };
+        let pair =
+            QueuePairSettings { timer, slow_restart, notification, control: control.into(), ..settings() };
         run(pair, 20 * 1024, |turn| (turn == lost, false))[0].rate()
     };
     let (middle, tail) = (10, 19);

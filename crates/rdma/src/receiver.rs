@@ -233,7 +233,7 @@ impl Receiver {
         let is_new = number >= self.expected && !self.early.contains_key(&number);
         if packet.is_trimmed && is_new {
             stats.naks_sent += 1;
-            self.reply_unordered(Syndrome::SequenceError, number, is_marked);
+            self.reply_unordered(Syndrome::SequenceError, number, is_marked, packet.entropy);
             return;
         }
         let is_first = self.received == 0;
@@ -253,18 +253,18 @@ impl Receiver {
         let is_full = self.unacknowledged >= UNORDERED_ACK_BYTES;
         if !is_new || is_first || is_marked || packet.ack_request || is_complete || is_full {
             self.unacknowledged = 0;
-            self.reply_unordered(Syndrome::Ack, number, is_marked);
+            self.reply_unordered(Syndrome::Ack, number, is_marked, packet.entropy);
         }
     }
 
-    fn reply_unordered(&mut self, syndrome: Syndrome, number: u64, echoes_ce: bool) {
+    fn reply_unordered(&mut self, syndrome: Syndrome, number: u64, echoes_ce: bool, entropy: u8) {
         let (selective, received) = (Some(NamedPsn::of(number)), self.received);
         let reply = Packet::new(Opcode::Acknowledge, psn(self.expected));
         let has_arrived = |before: &u64| {
             number.checked_sub(*before).is_some_and(|n| n < self.expected || self.early.contains_key(&n))
         };
         let arrived = (1..=16).filter(has_arrived).fold(0, |bits, before| bits | 1 << (before - 1));
-        let answer = Packet { syndrome, selective, received, arrived, echoes_ce, ..reply };
+        let answer = Packet { syndrome, selective, received, arrived, echoes_ce, entropy, ..reply };
         self.replies.push_back(Reply::Answer(answer));
     }
 

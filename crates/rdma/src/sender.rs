@@ -1,5 +1,6 @@
 //! The requester of a queue pair: cuts messages into packets; go-back-N or selective repeat, timer and retry counts.
 
+mod entropy;
 mod reads;
 mod unordered;
 
@@ -7,6 +8,8 @@ use crate::cc::hpcc::Telemetry;
 use crate::cc::{Acknowledgement, Controller};
 use crate::packet::{Opcode, Packet, Syndrome, psn, rnr_delay, unwrap_psn};
 use crate::queue_pair::{QueuePairSettings, RetransmissionTimer, Stats};
+pub use entropy::EntropyChoice;
+pub(crate) use entropy::{Entropy, Feedback};
 use pauseframe_units::{BitRate, Bytes, Span, Time};
 use reads::Reads;
 use std::collections::{BTreeSet, VecDeque};
@@ -95,6 +98,8 @@ pub(crate) struct Sender {
     /// Selective repeat and unordered delivery: packets known to have arrived.
     selected: BTreeSet<u64>,
     unordered: Unordered,
+    /// Entropy values of packets, if they take several paths.
+    pub(crate) entropy: Option<Box<Entropy>>,
 }
 
 impl Sender {
@@ -124,6 +129,7 @@ impl Sender {
             hole: 0,
             evidence: Time::ZERO,
             unordered: Unordered::default(),
+            entropy: None,
             reads: Reads::default(),
             failure: None,
         }
@@ -253,9 +259,20 @@ impl Sender {
                 || (number + 1).is_multiple_of(u64::from(settings.ack_request_every)),
             ..Packet::new(of(is_first, is_last), psn(number)).with_length(length)
         };
+        let packet = Packet { entropy: self.next_entropy(number, settings, now), ..packet };
         self.on_sent(number..number + 1, &packet, settings, stats, now);
         self.pace(&packet, cc, settings, now);
         Some(packet)
+    }
+
+    /// The entropy value of a packet that leaves.
+    fn next_entropy(&mut self, number: u64, settings: &QueuePairSettings, now: Time) -> u8 {
+        let Some(entropy) = &mut self.entropy else { return 0 };
+        let value = entropy.next(now);
+        if settings.unordered {
+            entropy.remember(number, value);
+        }
+        value
     }
 
     /// When pacing releases the next packet.

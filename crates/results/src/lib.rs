@@ -11,6 +11,7 @@ mod lock;
 pub mod lossless;
 pub mod pack;
 pub mod parquet_file;
+pub mod paths;
 pub mod pcapng;
 mod read;
 mod reference;

@@ -5,6 +5,7 @@ use super::column::{ColumnDoc, Columns};
 use super::jobs::{jobs, ranks, timeline};
 use super::kernel::{counters, sockets};
 use super::lossless::{deadlocks, pause_tree};
+use super::paths::paths;
 use super::states::states;
 use super::tables::{flows, ports, queries, throughput};
 use super::{Names, Series};
@@ -33,6 +34,7 @@ fn empty_tables() -> Vec<(&'static str, Columns)> {
         ("throughput", throughput(Span::ZERO, std::iter::empty(), &names, Time::ZERO)),
         ("pause_tree", pause_tree(&[], &names)),
         ("states", states(&[], &names)),
+        ("paths", paths(&[], &names)),
         ("deadlocks", deadlocks(&[], &names)),
         ("jobs", jobs(&[], &names)),
         ("collectives", collectives(&[], &names)),

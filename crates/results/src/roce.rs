@@ -24,7 +24,8 @@ pub(super) fn frame(headers: &CapturedFlowHeaders, packet: &Packet, telemetry: u
     let length = UdpHeader::LEN + transport.len() + ICRC;
     let ip = ip_header(headers, length, IpNumber::UDP, dscp);
     // A UDP checksum of 0 means none.
-    let from = roce_source_port(queue_pair_numbers(headers.flow));
+    // The entropy value takes the place of the lowest bits.
+    let from = roce_source_port(queue_pair_numbers(headers.flow)) ^ u16::from(packet.entropy);
     let udp =
         UdpHeader { source_port: from, destination_port: ROCE_PORT, length: length as u16, checksum: 0 };
     let check = icrc(&ip, &udp, &transport);

@@ -7,6 +7,7 @@ mod jobs;
 #[cfg(test)]
 mod late_tests;
 pub mod packetdrill;
+pub mod plugin;
 pub mod presets;
 mod report;
 pub mod resolve;
@@ -24,11 +25,12 @@ pub use pauseframe_schema::error::{self, Problem, ScenarioError};
 pub use pauseframe_schema::panics;
 pub use pauseframe_schema::printable::printable;
 pub use pauseframe_schema::terms::hint as term_hint;
-pub use pauseframe_transport::plugin;
 /// The registry of congestion controls, and the contract that every congestion control must keep.
 pub mod congestion_control {
+    pub use pauseframe_rdma::cc::RdmaControl;
+    pub use pauseframe_rdma::cc::contract::CONTRACT_RULES as RATE_CONTRACT_RULES;
     pub use pauseframe_transport::CongestionControlConfig;
-    pub use pauseframe_transport::contract::{CONTRACT_RULES, CcContractRule};
+    pub use pauseframe_transport::contract::CONTRACT_RULES;
 }
 pub use pauseframe_units::Time;
 pub use pauseframe_workload as workload;

@@ -138,7 +138,7 @@ fn mistakes_are_named() {
         ("[[failure]]\nnode = \"leaf0\"\nport = \"leaf0:1\"\ndown = \"1 ms\"", "2 of link, port and node"),
         ("[[failure]]\nnode = \"leaf0\"\ndown = \"2 ms\"\nup = \"1 ms\"", "is not after down"),
         ("[[corruption]]\nports = [\"x*\"]\nber = 1e-9", "no port is called x*"),
-        ("[[corruption]]\nports = [\"leaf*\"]", "0 of ber and fer"),
+        ("[[corruption]]\nports = [\"leaf*\"]", "0 of ber, fer and mtu"),
         ("[[corruption]]\nports = [\"leaf*\"]\nfer = 1.5", "1.5 is outside 0"),
     ] {
         let error = read(&format!("{LEAF_SPINE}\n{lines}\n"), &[]).unwrap_err();

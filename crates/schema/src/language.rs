@@ -95,11 +95,15 @@ impl Language {
             .map(|o| parent(&o.path))
             .collect();
         homes.dedup();
+        // A table that stands once is more likely to be meant than rows of a list.
+        if homes.iter().any(|home| !home.contains('[')) {
+            homes.retain(|home| !home.contains('['));
+        }
         match homes[..] {
             // A table with its own seed is not what was meant.
             ["", ..] => format!("{key} stands above the first table"),
             [home] if !home.contains('[') => format!("it belongs in [{home}]"),
-            [one, other] if !homes.concat().contains('[') => format!("it belongs in [{one}] or [{other}]"),
+            [one, other] if !one.contains('[') => format!("it belongs in [{one}] or [{other}]"),
             _ => String::new(),
         }
     }

@@ -486,9 +486,9 @@ impl Connection {
         self.sender.rto(&self.config)
     }
 
-    /// Sets the current flow, for messages of plug-ins.
-    pub fn set_flow_number_for_plugin_messages(&mut self, flow: u32) {
-        self.sender.cc.set_flow_number_for_plugin_messages(flow);
+    /// Tells a plug-in the flow of its connection, and what decides its random numbers.
+    pub fn identify_plugin(&mut self, flow: u32, seed: u64) {
+        self.sender.cc.identify_plugin(flow, seed);
     }
 
     /// DCTCP's estimate of the fraction of marked bytes.

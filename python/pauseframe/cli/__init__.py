@@ -40,6 +40,7 @@ GROUPS = {
     "imports": ("import",),
     "route": ("route",),
     "devices": ("lint", "headroom", "deploy"),
+    "counters": ("counters",),
 }
 """The commands of each file.
 

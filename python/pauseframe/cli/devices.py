@@ -26,6 +26,7 @@ from pauseframe.cli._errors import NOT_DONE, wrong_values
 from pauseframe.cli._options import PlainTyper
 
 if TYPE_CHECKING:
+    from pauseframe.deploy.plan import Settings
     from pauseframe.types import HeadroomRow
 
 commands = PlainTyper()
@@ -36,12 +37,13 @@ Output = Literal["text", "json", "sarif", "github"]
 Target = Literal["sonic", "linux"]
 Vendor = Literal["general", "mellanox"]
 """Vendors whose headroom formula is available."""
-HostProfile = Literal["tcp_bolt", "dctcp_plus", "dctcp"]
+HostProfile = Literal["tcp_bolt", "dctcp_plus", "dctcp", "roce_dcqcn"]
 
 
 @commands.command(
     epilog="Examples: pauseframe lint configs/ | pauseframe lint --explain PF010 | "
-    "pauseframe lint configs/ --prove | pauseframe lint configs/ --fix --write fixed/ > patch.json"
+    "pauseframe lint rollout/ --design fabric.toml | pauseframe lint configs/ --prove | "
+    "pauseframe lint configs/ --fix --write fixed/ > patch.json"
 )
 def lint(
     paths: Annotated[
@@ -83,6 +85,10 @@ def lint(
     yang: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Also validate with yanglint against these models.")
     ] = None,
+    design: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Plan or scenario: find every value that differs from what deploy writes."),
+    ] = None,
     export: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write static forwarding rows as tables for `route check`.")
     ] = None,
@@ -109,7 +115,12 @@ def lint(
         if write is not None and not fix:
             raise typer.BadParameter("give --fix as well", param_hint="--write")
         report = engine.lint(
-            paths, topology=topology, select=_codes(select), ignore=_codes(ignore), release=sonic_release
+            paths,
+            topology=topology,
+            select=_codes(select),
+            ignore=_codes(ignore),
+            release=sonic_release,
+            design=design,
         )
         if export is not None:
             _export(report, export)
@@ -130,7 +141,8 @@ def _list_rules(as_json: bool) -> None:
     known = engine.rules().values()
     if as_json:
         names = ("code", "severity", "name", "summary")
-        print_json([{name: str(getattr(rule, name)) for name in names} for rule in known])
+        rows = [{name: str(getattr(rule, name)) for name in names} | {"devices": [*rule.devices]} for rule in known]
+        print_json(rows)
     else:
         for rule in known:
             print(f"{rule.code}  {rule.severity:8} {rule.name:30} {rule.summary}")
@@ -288,12 +300,18 @@ def _show_headroom(file: Path, rows: list[HeadroomRow], as_json: bool) -> None:
         say(f"{file} has no lossless class: switch.pfc is off, and no link needs headroom")
 
 
-@commands.command(epilog="Example: pauseframe deploy plan/ --target sonic --inventory macs.csv -o rollout/")
+@commands.command(
+    epilog="Examples: pauseframe deploy fabric.toml --inventory macs.csv -o rollout/ | "
+    "pauseframe deploy plan/ --target linux --hosts dctcp_plus -o rollout/"
+)
 def deploy(
-    plan: Annotated[Path, typer.Argument(metavar="PLAN", help="Folder that `pauseframe route plan` wrote.")],
+    source: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="Scenario (.toml), or the folder that `pauseframe route plan` wrote."),
+    ],
     out: Annotated[Path, out_option("Folder for the files of all devices.")],
-    target: Annotated[Target, typer.Option(help="What the switches run.")] = "sonic",
-    hosts: Annotated[HostProfile, typer.Option(help="What the hosts run.")] = "tcp_bolt",
+    target: Annotated[Target, typer.Option(help="What the switches run; linux: for plans.")] = "sonic",
+    hosts: Annotated[HostProfile | None, typer.Option(help="Plan: what the hosts run [default: tcp_bolt].")] = None,
     inventory: Annotated[
         list[Path] | None,
         typer.Option(
@@ -301,25 +319,32 @@ def deploy(
             "these; without it there are placeholders."
         ),
     ] = None,
-    priorities: Annotated[str, typer.Option(help="Lossless priority of each lane.")] = "3,4",
-    cable: Annotated[str, typer.Option(help="Length of the cables.")] = "5m",
+    priorities: Annotated[str | None, typer.Option(help="Plan: lossless priority of each lane [default: 3,4].")] = None,
+    cable: Annotated[
+        str | None, typer.Option(help="Length of the cables [default: 5m; scenario: by the delays of its links].")
+    ] = None,
     mtu: Annotated[
-        int, typer.Option(min=576, max=9216, help="MTU of the hosts, bytes; that of the switches is 100 more.")
-    ] = 9000,
-    buffer: Annotated[str, typer.Option(help="Packet memory of a switch, such as 32 MB.")] = "32 MB",
+        int | None,
+        typer.Option(
+            min=576, max=9216, help="Plan: MTU of the hosts, bytes [default: 9000]; that of the switches is 100 more."
+        ),
+    ] = None,
+    buffer: Annotated[str | None, typer.Option(help="Plan: packet memory of a switch [default: 32 MB].")] = None,
     sonic_release: Annotated[
         str | None, typer.Option(help="SONiC image: 202311 to 202605, master, next [default: 202605].")
     ] = None,
+    set_: Set = None,
+    plugin: PluginFiles = None,
+    allow_plugins: AllowPlugins = False,
     force: Annotated[bool, typer.Option("--force", help="Replace a folder that this command wrote.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Turn a plan of routes into files for switches and hosts.
+    """Turn a scenario, or a plan of routes, into files for switches and hosts.
 
-    Also writes an order of roll-out in which no step can deadlock, and the steps to undo it.
+    Of a scenario, the classes of traffic decide the design, and each key without a counterpart on devices is listed.
+    A plan becomes VLANs with static rows. Both have an order of roll-out with checks, and the way back.
     """
-    from pauseframe.calculator import parse_length, parse_size
-    from pauseframe.deploy import Settings, write_deployment
-    from pauseframe.deploy.plan import NEWEST_RELEASE, SONIC_RELEASES
+    from pauseframe.deploy.plan import NEWEST_RELEASE, SONIC_RELEASES, Settings
 
     with wrong_values():
         release = NEWEST_RELEASE if sonic_release is None else sonic_release
@@ -327,12 +352,66 @@ def deploy(
             raise ValueError(f"--sonic-release: {release!r} is not one of {', '.join(SONIC_RELEASES)}")
         if sonic_release is not None and target != "sonic":
             raise ValueError("--sonic-release is for --target sonic: leave one of them out")
-        settings = Settings(
-            target=target, hosts=hosts, priorities=tuple(_priority(p) for p in priorities.split(",")),
-            cable=parse_length(cable), mtu=mtu, buffer=parse_size(buffer),
-            sonic_release=release,
-        )  # fmt: skip
-        summary = write_deployment(plan, out, settings, inventory=inventory or (), force=force)
+        settings = Settings(target=target, sonic_release=release)
+        of_plan = {"--hosts": hosts, "--priorities": priorities, "--mtu": mtu, "--buffer": buffer}
+        if source.is_file():
+            if given := [name for name, value in of_plan.items() if value is not None]:
+                raise ValueError(f"{given[0]} is for plans: the scenario sets it, and --set changes the scenario")
+            resolved = resolve_file(source, set_, None, plugin, allow_plugins)
+            _deploy_scenario(resolved, out, settings, cable, inventory or [], force, as_json)
+            return
+        if set_ or plugin or allow_plugins:
+            raise ValueError(f"--set and --plugin are for scenarios: {source} is no file")
+        _deploy_plan(source, out, settings, of_plan, cable, inventory or [], force, as_json)
+
+
+def _deploy_scenario(
+    resolved: Any, out: Path, settings: Settings, cable: str | None, inventory: list[Path], force: bool, as_json: bool
+) -> None:
+    from pauseframe.calculator import parse_length
+    from pauseframe.deploy.scenario import deploy_scenario
+
+    metres = None if cable is None else parse_length(cable)
+    summary = deploy_scenario(resolved, out, settings, cable=metres, inventory=inventory, force=force)
+    if as_json:
+        print_json(summary)
+        return
+    for note in summary["notes"]:
+        say(f"note: {note}")
+    for key in summary["unwritten"]:
+        value = f" = {key['value']}" if key["value"] else ""
+        print(f"not written: {key['key']}{value}: {key['why']}")
+    for one in summary["classes"]:
+        kind = "lossless" if one["lossless"] else "lossy"
+        marks = "ECN-capable" if one["ecn"] else "without ECN"
+        print(f"class: {one['transport']}: DSCP {one['dscp']}, priority {one['priority']}, {kind}, {marks}")
+    print(f"{summary['switches']} switches, {summary['hosts']} hosts in {out}")
+    print(f"next: pauseframe lint {out}; then read {out}/ROLLOUT.md")
+
+
+def _deploy_plan(
+    plan: Path,
+    out: Path,
+    settings: Settings,
+    given: dict[str, Any],
+    cable: str | None,
+    inventory: list[Path],
+    force: bool,
+    as_json: bool,
+) -> None:
+    from dataclasses import replace
+
+    from pauseframe.calculator import parse_length, parse_size
+    from pauseframe.deploy import write_deployment
+
+    own: dict[str, Any] = {name.removeprefix("--"): value for name, value in given.items() if value is not None}
+    if "priorities" in own:
+        own["priorities"] = tuple(_priority(part) for part in own["priorities"].split(","))
+    if "buffer" in own:
+        own["buffer"] = parse_size(own["buffer"])
+    if cable is not None:
+        own["cable"] = parse_length(cable)
+    summary = write_deployment(plan, out, replace(settings, **own), inventory=inventory, force=force)
     if as_json:
         print_json(summary)
         return

@@ -46,10 +46,11 @@ def check(
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check a congestion control against the contract, and compare it with CUBIC and DCTCP.
+    """Check a congestion control against the contract, and compare it with built-in ones.
 
-    The built-in algorithms keep the same contract. The standard scenarios are one flow, two flows, an incast in a lossy
-    and in a lossless network, and a fat tree with the flow sizes of a web search cluster.
+    The built-in algorithms keep the same contract. A control of TCP is compared with CUBIC and DCTCP: one flow, two
+    flows, an incast in a lossy and in a lossless network, and a fat tree with the flow sizes of a web search cluster.
+    A control of queue pairs is compared with DCQCN and Swift: one flow, two flows, and an incast of 16.
     """
     from pauseframe._core import InputError
     from pauseframe.plugins.check import check as run_check

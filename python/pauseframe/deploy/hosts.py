@@ -9,11 +9,19 @@ from dataclasses import dataclass
 from shlex import quote
 from typing import TYPE_CHECKING
 
+from pauseframe.deploy import dcqcn
+from pauseframe.deploy.host_script import ROCE
+from pauseframe.deploy.traffic import CONTROL, TrafficClass
+
 if TYPE_CHECKING:
     from pauseframe.deploy.plan import Plan, PlannedHost, Settings
 
 BASE_RTT_US = 240
 """Round-trip time of an idle fabric with the hosts' stacks, in microseconds (TCP-Bolt, INFOCOM 2014, section IV)."""
+ROCE_HOSTS = "roce_dcqcn"
+"""Hosts whose cards run RoCE with DCQCN; the VLAN interface gives packets their priority."""
+ECT0 = 2
+"""Traffic class of ECN-capable RoCE packets without a DSCP (RFC 3168)."""
 STATE = "/var/lib/pauseframe"
 """Folder in which scripts save the state before the first script ran."""
 KEEP = """\
@@ -25,7 +33,7 @@ keep() {
   shift
   if [ -e "$state/$name" ]; then return 0; fi
   mkdir -p "$state"
-  "$@" > "$state/$name.new" || return 1
+  "$@" > "$state/$name.new" || { rm "$state/$name.new"; return 1; }
   mv "$state/$name.new" "$state/$name"
 }
 
@@ -40,6 +48,30 @@ link_back() {
   rm "$state/link.$1"
 }
 """
+CHECK = """\
+wrong() {
+  echo "setup.sh: $*" >&2
+  faults=1
+}
+
+# Whether the host is as expected. It changes nothing.
+check() {
+  faults=0
+  if ! have "$nic"; then
+    wrong "no interface $nic"
+  elif ! ip -o link show dev "$nic" | grep -q "link/ether $mac"; then
+    wrong "$nic has another MAC address than $mac"
+  fi
+CONTROL  for link in $links; do
+    if have "$link" && [ ! -e "$state/link.$nic" ]; then wrong "$link is there already"; fi
+  done
+  return "$faults"
+}
+"""
+DCTCP_CHECK = """\
+  grep -qw dctcp /proc/sys/net/ipv4/tcp_available_congestion_control || modprobe tcp_dctcp 2>/dev/null ||
+    wrong "the kernel has no congestion control dctcp"
+"""
 
 
 @dataclass(frozen=True)
@@ -52,7 +84,9 @@ class Value:
 
 
 def sysctls(host: PlannedHost, settings: Settings) -> list[Value]:
-    """Kernel settings of a host."""
+    """Kernel settings of a host; none for RoCE, which does not use the kernel's TCP."""
+    if settings.hosts == ROCE_HOSTS:
+        return []
     window = max(4 * 2**20, 4 * bdp(host))
     values = [
         Value("net.ipv4.tcp_congestion_control", "dctcp", "RFC 8257: the sender reacts to the share of marks"),
@@ -73,7 +107,9 @@ def bdp(host: PlannedHost) -> int:
 
 
 def route_attributes(host: PlannedHost, settings: Settings) -> list[Value]:
-    """Attributes of `ip route` (ip-route(8))."""
+    """Attributes of `ip route` (ip-route(8)); none for RoCE."""
+    if settings.hosts == ROCE_HOSTS:
+        return []
     values = [
         Value("congctl", "dctcp", "RFC 8257"),
         Value("features", "ecn", "ECN for these destinations, whatever tcp_ecn says"),
@@ -104,6 +140,16 @@ def _with_tuned(values: list[Value], settings: Settings) -> list[Value]:
     return list(found.values())
 
 
+def registers(host: PlannedHost, settings: Settings) -> dict[str, int]:
+    """The registers of DCQCN of the host's card, as NVIDIA ships them; empty if it runs TCP."""
+    if settings.hosts != ROCE_HOSTS:
+        return {}
+    keys = {"rdma_control": "dcqcn_connectx", "rdma_cnp_interval": "4 us", "rdma_cnp_scope": "port"}
+    cnp = {"rdma_cnp_priority": CONTROL[1], "rdma_cnp_dscp": CONTROL[0]}
+    one = TrafficClass("hosts", "rdma", settings.priorities[0], 0, lossless=True, ecn=True, keys=keys | cnp)
+    return dcqcn.registers(one, host.speed)[0]
+
+
 def interface(vlan: int) -> str:
     """Name of the VLAN interface."""
     return f"pf{vlan}"
@@ -115,7 +161,12 @@ def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
     out = [
         _HEAD.format(
             nic=nic,
+            mac=host.mac,
             keep=KEEP,
+            check=CHECK.replace("CONTROL", "" if settings.hosts == ROCE_HOSTS else DCTCP_CHECK),
+            roce=ROCE if settings.hosts == ROCE_HOSTS else "registers_back() { :; }\n",
+            registers=" ".join(f"{file}={value}" for file, value in dcqcn.files(registers(host, settings)).items()),
+            tos=ECT0,
             state=STATE,
             keys=" ".join(v.name for v in sysctls(host, settings)),
             pfc=" ".join(f"{n}:{'on' if n in settings.priorities else 'off'}" for n in range(8)),
@@ -127,6 +178,8 @@ def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
     out.append('  link_keep "$nic"')
     out.append(f"  ip link set dev {nic} mtu {settings.mtu} up")
     out.append("  pfc")
+    if settings.hosts == ROCE_HOSTS:
+        out.append("  roce")
     for index, (vlan, lane) in enumerate(sorted(plan.vlans.items())):
         name, priority = interface(vlan), settings.priorities[lane]
         out.append(f"  # lane {lane}: frames of VLAN {vlan} carry 802.1p {priority}")
@@ -140,7 +193,8 @@ def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
         for index, vlan in enumerate(sorted(plan.vlans))
         for other in plan.heard(vlan, host)
     ]
-    out += ["NEIGHBOURS", "}", "", "send() {", "  keep sysctl sysctl $keys"]
+    out += ["NEIGHBOURS", "}", "", "send() {"]
+    out += ["  keep sysctl sysctl $keys"] if sysctls(host, settings) else []
     for value in sysctls(host, settings):
         out.append(f"  # {value.why}")
         out.append(f"  sysctl -q -w {value.name}={quote(value.value)}")
@@ -148,7 +202,9 @@ def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
     out += [f"  # {value.name}: {value.why}" for value in attributes]
     words = " ".join(f"{value.name} {value.value}" for value in attributes)
     for index, vlan in enumerate(sorted(plan.vlans)):
-        out.append(f"  ip route replace {network(index)} dev {interface(vlan)} src {host.address(index)} {words}")
+        out.append(
+            f"  ip route replace {network(index)} dev {interface(vlan)} src {host.address(index)} {words}".rstrip()
+        )
     return "\n".join(out) + "\n}\n" + _TAIL
 
 
@@ -158,15 +214,20 @@ def network(index: int) -> str:
 
 
 _HEAD = """#!/bin/sh
-# Written by `pauseframe deploy`. Read it, then: setup.sh --receive, later setup.sh; setup.sh --undo takes it back.
+# Written by `pauseframe deploy`. Read it, then: setup.sh --check, setup.sh --receive, later setup.sh; setup.sh --undo
+# takes it back.
 # Running it twice does no harm.
 set -eu
 nic={nic}
 state={state}
 keys='{keys}'
 links='{links}'
+mac={mac}
+registers='{registers}'
+roce_tos={tos}
 
 {keep}
+{check}
 # Priority flow control: mlnx_qos where NVIDIA's tools are, else dcb (iproute2). Both show what they can set again.
 pfc() {{
   if command -v mlnx_qos >/dev/null 2>&1; then
@@ -178,6 +239,7 @@ pfc() {{
   fi
 }}
 
+{roce}
 pfc_of_mlnx() {{
   mlnx_qos -i "$nic" | sed -n 's/^[[:space:]]*enabled[[:space:]]*//p' | tr -s ' \t' ',' | sed 's/,$//'
 }}
@@ -196,6 +258,7 @@ undo() {{
     if have "$link"; then ip link delete dev "$link"; fi
   done
   pfc_back
+  registers_back
   if [ -e "$state/sysctl" ]; then sysctl -q -p "$state/sysctl"; fi
   link_back "$nic"
   rm -f "$state/sysctl" "$state/pfc"
@@ -203,10 +266,11 @@ undo() {{
 """
 _TAIL = """
 case "${1:-}" in
+  --check) check ;;
   --undo) undo ;;
   --receive) receive ;;
   '') receive; send ;;
-  *) echo "usage: setup.sh [--receive | --undo]" >&2; exit 2 ;;
+  *) echo "usage: setup.sh [--check | --receive | --undo]" >&2; exit 2 ;;
 esac
 """
 
@@ -232,8 +296,9 @@ def networkd(plan: Plan, host: PlannedHost, settings: Settings) -> dict[str, str
         route = [
             f"[Route]\nDestination={network(index)}",
             f"PreferredSource={host.address(index)}",
-            f"TCPCongestionControlAlgorithm={attributes['congctl']}",
         ]
+        if "congctl" in attributes:
+            route.append(f"TCPCongestionControlAlgorithm={attributes['congctl']}")
         if "rto_min" in attributes:
             route.append(f"TCPRetransmissionTimeoutSec={attributes['rto_min']}")
         if "initcwnd" in attributes:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
+    from pauseframe.devices.sonic_db import ConfigDb
+
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _PORT = re.compile(r"[A-Za-z0-9_./-]{1,64}")
 _LANES = re.compile(r"[0-9]{1,5}(,[0-9]{1,5}){0,15}")
@@ -37,6 +39,8 @@ class Inventory:
     """Map from (device, port in the plan) to the port name on the device."""
     lanes: dict[tuple[str, str], str] = field(default_factory=dict)
     """Map from (device, port name) to the SerDes lanes of the port."""
+    databases: dict[str, ConfigDb] = field(default_factory=dict)
+    """The whole configuration of switches, if it was collected: a patch is then the difference from it."""
     given: bool = False
     """True if an inventory was read; without one, the files contain placeholders."""
     seen: dict[tuple[str, str], list[Neighbour]] = field(default_factory=lambda: defaultdict(list))
@@ -132,6 +136,8 @@ def _read_config_db(value: Json, device: str, path: Path, found: Inventory) -> N
     """Reads the lanes of a switch from the switch's own table PORT."""
     for document in documents(value, str(path)):
         name = document.rows("DEVICE_METADATA").get("localhost", {}).get("hostname") or document.case or device
+        if document.rows("DEVICE_METADATA") and document.rows("PORT"):
+            found.databases[name] = document
         for port, row in document.rows("PORT").items():
             _add_lanes(found, name, port, row.get("lanes", ""), str(path))
 

@@ -51,7 +51,7 @@ def script(plan: Plan, switch: str, settings: Settings) -> str:
 
 
 _HEAD = """#!/bin/sh
-# Written by `pauseframe deploy`. Read it, then run it as root; `setup.sh --undo` takes it back.
+# Written by `pauseframe deploy`. Read it, then as root: setup.sh --check, setup.sh; setup.sh --undo takes it back.
 # Running it twice does no harm.
 set -eu
 bridge={bridge}
@@ -60,6 +60,25 @@ state={state}
 ports='{ports}'
 
 {keep}
+# Whether the switch is as expected. It changes nothing.
+check() {{
+  faults=0
+  for port in $ports; do
+    if ! have "$port"; then
+      echo "setup.sh: no port $port" >&2
+      faults=1
+    elif ip -o link show dev "$port" | grep " master " | grep -qv " master $bridge "; then
+      echo "setup.sh: port $port belongs to another bridge" >&2
+      faults=1
+    fi
+  done
+  if have "$bridge" && ! ls "$state"/link.* >/dev/null 2>&1; then
+    echo "setup.sh: $bridge is there already" >&2
+    faults=1
+  fi
+  return "$faults"
+}}
+
 # Ports whose driver has no PFC, such as veth, get a message. `dcb pfc set` accepts what `dcb pfc show` prints.
 pfc() {{
   keep "pfc.$1" dcb pfc show dev "$1" prio-pfc 2>/dev/null && dcb pfc set dev "$1" prio-pfc {pfc} ||
@@ -77,9 +96,10 @@ undo() {{
 """
 _TAIL = """
 case "${1:-}" in
+  --check) check ;;
   --undo) undo ;;
   '') setup ;;
-  *) echo "usage: setup.sh [--undo]" >&2; exit 2 ;;
+  *) echo "usage: setup.sh [--check | --undo]" >&2; exit 2 ;;
 esac
 """
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from pauseframe import _core
 from pauseframe._kinds import kind_of
 from pauseframe.deploy.inventory import INTERFACE, DeployError, Inventory
+from pauseframe.deploy.traffic import CONTROL
 from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, parse_json, shown
 from pauseframe.devices.model import End
 
@@ -109,6 +110,8 @@ class Plan:
     """Hosts whose MAC address is unknown."""
     lanes: dict[End, str] = field(default_factory=dict)
     """SerDes lanes of switch ports, from the device's own PORT table."""
+    port_names: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Name on the device of each switch port, by (switch, port in the topology)."""
 
     def uses(self, vlan: int, source: PlannedHost, target: PlannedHost) -> bool:
         """True if a host sends to another host in a VLAN."""
@@ -206,7 +209,7 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
     kinds = {node["id"]: node["kind"] for node in edges["nodes"]}
     plan.notes += moved
     plan.switches = [name for name, kind in kinds.items() if kind == "switch"]
-    names = _links(plan, kinds, edges["edges"], known, settings)
+    names = wire(plan, kinds, edges["edges"], known, settings)
     for item in map(as_rows, as_list(value.get("lanes"))):
         plan.vlans[int(as_text(item["vlan"]))] = int(as_text(item["lane"]))
     _check_size(plan, settings)
@@ -218,15 +221,10 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
         raise DeployError(
             "the plan changes lanes on the way (rewrites): switches keep the 802.1p priority; plan without"
         )
-    if plan.placeholders:
-        plan.notes.append(
-            f"{len(plan.placeholders)} hosts have placeholders for MAC addresses (02:00:…), such as "
-            f"{shown(plan.placeholders[0])}: give --inventory before you use the files"
-        )
-    _check_macs(plan)
+    check_macs(plan)
     plan.index()
     if settings.target == "sonic":
-        _add_lanes(plan, known)
+        add_lanes(plan, known)
     return plan
 
 
@@ -250,7 +248,7 @@ def _moved(value: Mapping[str, Json]) -> tuple[dict[str, Json], list[str]]:
     return after, [f"{note}{vlans[0] + offset} to {vlans[-1] + offset}"]
 
 
-def _add_lanes(plan: Plan, known: Inventory) -> None:
+def add_lanes(plan: Plan, known: Inventory) -> None:
     """Sets the lanes of all ports, because SONiC's models require them, and wrong lanes take a port down.
 
     Without an inventory the lanes are placeholder numbers, which serve only to inspect the files. Raises DeployError if
@@ -287,7 +285,7 @@ def _tables(folder: Path, topology: _core.Topology) -> Json:
     return parse_json(_core.read_routes(str(file), topology).write("json"), str(file))
 
 
-def _links(
+def wire(
     plan: Plan, kinds: dict[str, str], edges: list[dict[str, str]], known: Inventory, settings: Settings
 ) -> dict[tuple[str, str], str]:
     """Fills in hosts and links; returns a map from (switch, port in the plan) to the port name on the device."""
@@ -310,6 +308,8 @@ def _links(
             if (kinds[node] == "host" or settings.target == "linux") and not INTERFACE.fullmatch(own):
                 raise DeployError(f"{shown(node)}: {shown(own)!r} is no name of a Linux interface")
             names[node, port] = own
+            if kinds[node] == "switch":
+                plan.port_names[node, port] = own
             if kinds[node] == "host":
                 nics[_machine_of(node, kinds)].append(node)
             end = End(node, own)
@@ -384,7 +384,13 @@ def _check_nics(nics: dict[str, list[str]]) -> None:
             )
 
 
-def _check_macs(plan: Plan) -> None:
+def check_macs(plan: Plan) -> None:
+    """Notes hosts with placeholders. Raises DeployError if two hosts have one MAC address."""
+    if plan.placeholders:
+        plan.notes.append(
+            f"{len(plan.placeholders)} hosts have placeholders for MAC addresses (02:00:…), such as "
+            f"{shown(plan.placeholders[0])}: give --inventory before you use the files"
+        )
     owner: dict[str, str] = {}
     for host in plan.hosts:
         first = owner.setdefault(host.mac, host.name)
@@ -404,6 +410,8 @@ def _check_size(plan: Plan, settings: Settings) -> None:
         raise DeployError(
             f"the plan has {max(lanes) + 1} lanes, --priorities names {len(settings.priorities)}: one for each lane"
         )
+    if settings.hosts == "roce_dcqcn" and CONTROL[1] in settings.priorities:
+        raise DeployError(f"--priorities has {CONTROL[1]}, which CNPs of RoCE use: give its lane another priority")
     if len(plan.vlans) > 200 or len(plan.hosts) > 60_000:
         raise DeployError(f"{len(plan.vlans)} VLANs of {len(plan.hosts)} hosts: addresses are for 200 of 60,000")
     if not plan.hosts:

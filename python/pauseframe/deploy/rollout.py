@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pauseframe._files import write_text
+from pauseframe.deploy.commands import LINUX, RECEIVE, Commands, of_sonic, section
 from pauseframe.deploy.plan import DeployError, Plan
 from pauseframe.topology import topology_of
 
@@ -163,26 +164,42 @@ def _topology(plan: Plan, switches: dict[str, str], hosts: dict[str, str]) -> To
     return topology_of(switches.values(), hosts.values(), edges)
 
 
-def as_text(order: list[Step], checked: int, target: str, names: dict[str, str]) -> str:
+def commands_of(target: str, release: str, *, patched: bool = False) -> dict[str, Commands]:
+    """The commands of each kind of step."""
+    switch = LINUX
+    if target == "sonic" and release == "next":
+        switch = of_sonic("config_db.json", "static-l2.json", patched=patched)
+    elif target == "sonic":
+        loaded, undo = ("no-flooding.json", "fdb.json"), ("fdb-undo.json", "flooding-undo.json")
+        switch = of_sonic("config_db.json", patched=patched, loaded=loaded, undo=undo)
+    return {"switch": switch, "receive": RECEIVE, "send": LINUX}
+
+
+_ABOUT = {
+    "sonic": "Spanning tree must be off in the new VLANs. The way back sets learning and flooding to SONiC's defaults.",
+    "linux": "The script keeps what it changes in /var/lib/pauseframe.",
+    "receive": "The host gets its addresses and neighbours in the new VLANs, and sends nothing there.",
+    "send": "The host gets its routes. `networkd/`, `netplan.yaml` and `sysctl.conf` have the same settings as files.",
+}
+
+
+def as_text(
+    order: list[Step], checked: int, target: str, release: str, names: dict[str, str], *, patched: bool = False
+) -> str:
     """The text of ROLLOUT.md."""
-    apply = {
-        "sonic": "`config checkpoint before-pauseframe`, `config load -y config_db.json`, then `config load -y "
-        "static-l2.json`; on an image without SONiC#2468 instead of that `docker cp fdb.json swss:/ && docker exec "
-        "swss swssconfig /fdb.json`, with learning off as far as that image can. Spanning tree off in these VLANs",
-        "linux": "`sh setup.sh` as root",
-    }[target]
     lines = [
         "# Order of roll-out",
         "",
         f"{_verified(checked, order)} Devices of one step can be changed in any order.",
-        "Back: the same list from its end.",
         "",
-        f"- a switch: {apply}",
-        "- receive: `sh setup.sh --receive` on each host",
-        "- send: `sh setup.sh` on each host",
-        "- back: `sh setup.sh --undo` on hosts and Linux switches; `config rollback before-pauseframe` on SONiC",
+        "Copy the folder of a device (`switches/NAME`, `hosts/NAME`) to it, and run the commands there as root. A "
+        "check that fails ends the roll-out. Back: the same list from its end.",
         "",
     ]
+    for kind, own in commands_of(target, release, patched=patched).items():
+        title = {"switch": "A switch", "receive": "Receive", "send": "Send"}[kind]
+        lines += section(title, _ABOUT[target if kind == "switch" else kind], own)
+    lines += ["## Steps", ""]
     lines += [
         f"{i}. {step.kind}: {', '.join(names[device] for device in step.devices)}" for i, step in enumerate(order, 1)
     ]

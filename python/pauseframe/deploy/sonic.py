@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pauseframe.deploy.hosts import ROCE_HOSTS
 from pauseframe.deploy.plan import DeployError, Plan, Settings
+from pauseframe.deploy.traffic import CONTROL
 from pauseframe.devices.model import End
 from pauseframe.devices.sonic import FLOODS, MISSES
 from pauseframe.headroom import FRAME, annex_o
@@ -23,6 +25,8 @@ NAME = "PAUSEFRAME"
 LOSSY, LOSSLESS, LOSSY_IN = "egress_lossy_profile", "egress_lossless_profile", "ingress_lossy_profile"
 MARK_PER_GBPS = 2250
 """Marking threshold in bytes per Gb/s: 22.5 KB at 10 Gb/s (TCP-Bolt, INFOCOM 2014, section IV)."""
+ROCE_PER_GBPS = 4000, 16000
+"""Kmin and Kmax of DCQCN in bytes per Gb/s: 100 and 400 KB at 25 Gb/s, 20 % (scripts of Li et al., SIGCOMM 2019)."""
 DETECTION_MS, RESTORATION_MS, POLL_MS = 200, 400, 200
 
 
@@ -140,14 +144,13 @@ def _buffers(speeds: Mapping[str, int], settings: Settings, switch: str) -> Tabl
 def _queues(speeds: Mapping[str, int], settings: Settings) -> Tables:
     wred = {}
     for speed in sorted(set(speeds.values())):
-        tuned = settings.tuned
-        mark = tuned.mark_min or max(MARK_PER_GBPS * speed // 1000, 2 * (settings.mtu + FRAME))
+        low, high, percent = _marks(speed, settings)
         wred[f"PF_{speed}"] = {"ecn": "ecn_all"}
         for colour in ("green", "yellow", "red"):
             wred[f"PF_{speed}"] |= {
-                f"{colour}_min_threshold": str(mark),
-                f"{colour}_max_threshold": str(tuned.mark_max or mark),
-                f"{colour}_drop_probability": str(100 if tuned.mark_percent is None else tuned.mark_percent),
+                f"{colour}_min_threshold": str(low),
+                f"{colour}_max_threshold": str(high),
+                f"{colour}_drop_probability": str(percent),
                 f"wred_{colour}_enable": "true",
             }
     # Queue 0 does not mark: it also has traffic without ECN, which a marking queue drops (Judd, NSDI 2015, §7.1).
@@ -157,15 +160,32 @@ def _queues(speeds: Mapping[str, int], settings: Settings) -> Tables:
         for port, speed in speeds.items()
         for n in sorted({0, *settings.priorities})
     }
-    return {"WRED_PROFILE": wred, "SCHEDULER": {"scheduler.pf": {"type": "DWRR", "weight": "15"}}, "QUEUE": queues}
+    schedulers = {"scheduler.pf": {"type": "DWRR", "weight": "15"}}
+    if settings.hosts == ROCE_HOSTS:
+        schedulers["scheduler.cnp"] = {"type": "STRICT"}
+        queues |= {f"{port}|{CONTROL[1]}": {"scheduler": "scheduler.cnp"} for port in speeds}
+    return {"WRED_PROFILE": wred, "SCHEDULER": schedulers, "QUEUE": queues}
+
+
+def _marks(speed: int, settings: Settings) -> tuple[int, int, int]:
+    """Thresholds in bytes and percentage of a marker at a speed in Mb/s: a step for DCTCP, a line for DCQCN."""
+    tuned, frames = settings.tuned, 2 * (settings.mtu + FRAME)
+    if settings.hosts == ROCE_HOSTS:
+        low, high, percent = max(ROCE_PER_GBPS[0] * speed // 1000, frames), ROCE_PER_GBPS[1] * speed // 1000, 20
+        high = max(high, 4 * low)
+    else:
+        low = high = max(MARK_PER_GBPS * speed // 1000, frames)
+        percent = 100
+    low = tuned.mark_min or low
+    return low, tuned.mark_max or max(high, low), percent if tuned.mark_percent is None else tuned.mark_percent
 
 
 def static_layer2(plan: Plan, switch: str) -> Tables:
-    """VLANs without learning and flooding, and the FDB rows, for images with SONiC#2468."""
+    """No learning and flooding in the VLANs of `config_db`, and the FDB rows, for images with SONiC#2468."""
     off = dict.fromkeys(("mac_learning", *FLOODS), "disabled")
     macs = {host.name: host.mac for host in plan.hosts}
     rows = {f"Vlan{vlan}|{macs[host]}": {"port": port} for vlan, host, port in plan.rows[switch]}
-    vlans = {f"Vlan{vlan}": {"vlanid": str(vlan), **off} for vlan in sorted(plan.vlans)}
+    vlans = {f"Vlan{vlan}": dict(off) for vlan in sorted(plan.vlans)}
     return {"VLAN": vlans, "FDB": rows}
 
 
@@ -174,11 +194,19 @@ def no_flooding(plan: Plan, switch: str) -> list[dict[str, object]]:
 
     The miss actions belong to the switch, so they also apply to its other VLANs.
     """
-    misses = dict.fromkeys(MISSES, "drop")
+    return _learning(plan, switch, "disable", "drop")
+
+
+def flooding(plan: Plan, switch: str) -> list[dict[str, object]]:
+    """The way back of `no_flooding`: SONiC's defaults."""
+    return _learning(plan, switch, "hardware", "forward")
+
+
+def _learning(plan: Plan, switch: str, learn: str, miss: str) -> list[dict[str, object]]:
     ports: list[dict[str, object]] = [
-        {f"PORT_TABLE:{port}": {"learn_mode": "disable"}, "OP": "SET"} for port in plan.ports(switch)
+        {f"PORT_TABLE:{port}": {"learn_mode": learn}, "OP": "SET"} for port in plan.ports(switch)
     ]
-    return [{"SWITCH_TABLE:switch": misses, "OP": "SET"}, *ports]
+    return [{"SWITCH_TABLE:switch": dict.fromkeys(MISSES, miss), "OP": "SET"}, *ports]
 
 
 def swssconfig(plan: Plan, switch: str) -> list[dict[str, object]]:

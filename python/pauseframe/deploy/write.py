@@ -5,17 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from pauseframe._files import whole_folder
-from pauseframe.deploy import hosts, linux, rollout, sonic
+from pauseframe.deploy import checks, dcqcn, hosts, linux, patches, rollout, sonic
 from pauseframe.deploy.inventory import read_inventory
 from pauseframe.deploy.plan import DeployError, Plan, Settings, folder_names, read_plan
+from pauseframe.devices.model import End
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    from pauseframe.deploy.sonic import Tables
+    from pauseframe.devices.sonic_db import ConfigDb
     from pauseframe.types import DeploymentSummary
 
 MARK = "deploy.json"
@@ -37,17 +41,20 @@ def write_deployment(
     ValueError).
     """
     known = read_inventory(inventory)
-    if out.exists() and any(out.iterdir()) and not (force and (out / MARK).is_file()):
-        raise DeployError(f"{out} is not empty: name another folder, or replace a deployment with --force")
+    check_empty(out, force)
     plan = read_plan(folder, settings, known)
     order = rollout.steps(plan)
     checked = rollout.check(plan, order)
     names = dict(folder_names(plan.switches)) | dict(folder_names([host.name for host in plan.hosts]))
     with whole_folder(out, replace=force) as partial:
-        _write_switches(plan, partial / "switches", settings, names)
+        before = patches.of_inventory(known, plan.switches) if settings.target == "sonic" else {}
+        _write_switches(plan, partial / "switches", settings, names, before)
         _write_hosts(plan, partial / "hosts", settings, names)
-        (partial / "inventory.csv").write_text(_inventory(plan), encoding="utf-8")
-        (partial / "ROLLOUT.md").write_text(rollout.as_text(order, checked, settings.target, names), encoding="utf-8")
+        (partial / "inventory.csv").write_text(inventory_text(plan), encoding="utf-8")
+        (partial / "ROLLOUT.md").write_text(
+            rollout.as_text(order, checked, settings.target, settings.sonic_release, names, patched=bool(before)),
+            encoding="utf-8",
+        )
         summary: DeploymentSummary = {
             "program": "pauseframe",
             "target": settings.target,
@@ -57,6 +64,7 @@ def write_deployment(
             "vlans": plan.vlans,
             "steps": checked,
             "priorities": settings.priorities,
+            "settings": asdict(settings),
             "notes": plan.notes,
         }
         if also is not None:
@@ -65,26 +73,48 @@ def write_deployment(
     return summary
 
 
-def _write_switches(plan: Plan, folder: Path, settings: Settings, names: dict[str, str]) -> None:
+def check_empty(out: Path, force: bool) -> None:
+    """Raises DeployError if a folder has files, unless they are a deployment and `force` is true."""
+    if out.exists() and any(out.iterdir()) and not (force and (out / MARK).is_file()):
+        raise DeployError(f"{out} is not empty: name another folder, or replace a deployment with --force")
+
+
+def _write_switches(
+    plan: Plan, folder: Path, settings: Settings, names: dict[str, str], before: Mapping[str, ConfigDb]
+) -> None:
     for switch in plan.switches:
         own = folder / names[switch]
         own.mkdir(parents=True)
         if settings.target == "linux":
-            _script(own / "setup.sh", linux.script(plan, switch, settings))
+            write_script(own / "setup.sh", linux.script(plan, switch, settings))
             (own / "hostname").write_text(switch + "\n", encoding="utf-8")
             for name, value in linux.expected(plan, switch, settings).items():
-                _json(own / f"{name}.json", value)
-            _json(own / "lldp.json", _neighbours(plan, switch))
+                write_json(own / f"{name}.json", value)
+            write_json(own / "lldp.json", _neighbours(plan, switch))
             continue
         tables = sonic.config_db(plan, switch, settings)
         if names[switch] != switch:
             tables["DEVICE_METADATA"] = {"localhost": {"hostname": switch}}
-        _json(own / "config_db.json", tables)
+        write_json(own / "config_db.json", tables)
+        parts = [tables]
         if settings.sonic_release == "next":
-            _json(own / "static-l2.json", sonic.static_layer2(plan, switch))
-        else:
-            _json(own / "fdb.json", sonic.swssconfig(plan, switch))
-            _json(own / "no-flooding.json", sonic.no_flooding(plan, switch))
+            parts.append(sonic.static_layer2(plan, switch))
+            write_json(own / "static-l2.json", parts[-1])
+        write_change(own, switch, parts, before.get(switch))
+        if settings.sonic_release != "next":
+            write_json(own / "fdb.json", sonic.swssconfig(plan, switch))
+            write_json(own / "no-flooding.json", sonic.no_flooding(plan, switch))
+            write_json(own / "fdb-undo.json", [{**row, "OP": "DEL"} for row in sonic.swssconfig(plan, switch)])
+            write_json(own / "flooding-undo.json", sonic.flooding(plan, switch))
+
+
+def write_change(own: Path, switch: str, parts: list[Tables], before: ConfigDb | None) -> None:
+    """Writes check.sh, and patch.json if the switch's configuration was collected."""
+    steps = patches.patch(before, *parts) if before is not None else []
+    expected = patches.expectations(before, steps) if before is not None else []
+    write_script(own / "check.sh", checks.check_script(parts[0], switch, expected))
+    if before is not None:
+        write_json(own / "patch.json", steps)
 
 
 def _neighbours(plan: Plan, switch: str) -> dict[str, object]:
@@ -104,20 +134,25 @@ def _write_hosts(plan: Plan, folder: Path, settings: Settings, names: dict[str, 
     for host in plan.hosts:
         own = folder / names[host.name]
         (own / "networkd").mkdir(parents=True)
-        _script(own / "setup.sh", hosts.script(plan, host, settings))
-        (own / "sysctl.conf").write_text(hosts.sysctl_file(host, settings), encoding="utf-8")
+        write_script(own / "setup.sh", hosts.script(plan, host, settings))
+        if text := hosts.sysctl_file(host, settings):
+            (own / "sysctl.conf").write_text(text, encoding="utf-8")
+        if registers := hosts.registers(host, settings):
+            (own / "mlxconfig.txt").write_text(dcqcn.query(registers), encoding="utf-8")
         (own / "netplan.yaml").write_text(hosts.netplan(plan, host, settings), encoding="utf-8")
         (own / "hostname").write_text(host.name + "\n", encoding="utf-8")
         for name, text in hosts.networkd(plan, host, settings).items():
             (own / "networkd" / name).write_text(text, encoding="utf-8")
 
 
-def _script(path: Path, text: str) -> None:
+def write_script(path: Path, text: str) -> None:
+    """Writes a script that can be executed."""
     path.write_text(text, encoding="utf-8")
     path.chmod(0o755)
 
 
-def _json(path: Path, value: object) -> None:
+def write_json(path: Path, value: object) -> None:
+    """Writes JSON with one line for each row."""
     path.write_text(_lines(value, 2 if isinstance(value, dict) else 1) + "\n", encoding="utf-8")
 
 
@@ -134,10 +169,13 @@ def _lines(value: object, depth: int, margin: str = "") -> str:
     return f"{start}\n" + ",\n".join(items) + f"\n{margin}{end}"
 
 
-def _inventory(plan: Plan) -> str:
+def inventory_text(plan: Plan) -> str:
+    """The text of inventory.csv, which `--inventory` reads: hosts with their NIC, and ports with their lanes."""
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["device", "mac", "name", "switch", "port"])
+    rows.writerow(["device", "mac", "port", "name", "lanes", "switch", "switch_port"])
     for host in plan.hosts:
-        rows.writerow([host.name, host.mac, host.nic, host.switch, host.port])
+        rows.writerow([host.name, host.mac, "", host.nic, "", host.switch, host.port])
+    for (switch, port), name in plan.port_names.items():
+        rows.writerow([switch, "", port, name, plan.lanes.get(End(switch, name), "").replace(",", " "), "", ""])
     return text.getvalue()

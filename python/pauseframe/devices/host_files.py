@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Any
 
+from pauseframe.devices import bonds
 from pauseframe.devices.files import DeviceFileError, as_text, milliseconds, number_in, read_text, shown, whole_number
 from pauseframe.devices.model import Host, HostRoute, HostVlan, Nic
 
@@ -30,6 +31,18 @@ def read_netplan(path: Path) -> Host:
     host = Host(path.parent.name, str(path))
     for name, about in _rows(network.get("ethernets")).items():
         host.nics[str(name)] = Nic(str(name), mtu=whole_number(as_text(_rows(about).get("mtu"))))
+    for name, about in _rows(network.get("bonds")).items():
+        row = _rows(about)
+        parts = {str(key): as_text(value) for key, value in _rows(row.get("parameters")).items()}
+        members = row.get("interfaces")
+        host.bonds[str(name)] = bonds.made(
+            str(name),
+            parts.get("mode", ""),
+            list(map(str, members if isinstance(members, list) else ())),
+            miimon=parts.get("mii-monitor-interval", ""),
+            policy=parts.get("transmit-hash-policy", ""),
+            rate=parts.get("lacp-rate", ""),
+        )
     for name, about in _rows(network.get("vlans")).items():
         row = _rows(about)
         number, link = number_in(as_text(row.get("id")), 0, 4095), as_text(row.get("link"))
@@ -86,7 +99,9 @@ def _after(words: Sequence[str], name: str) -> str | None:
 
 
 def _ip(host: Host, words: list[str]) -> None:
-    if words[0] in _OF_IP:
+    if words[0] == "saddr":
+        _marks(host, words)
+    elif words[0] in _OF_IP:
         _OF_IP[words[0]](host, words[1:])
 
 
@@ -94,6 +109,10 @@ def _link(host: Host, words: list[str]) -> None:
     device, under, number = _after(words, "dev"), _after(words, "link"), number_in(_after(words, "id"), 0, 4095)
     if words[0] == "add" and under and number is not None and (name := _after(words, "name")):
         host.nics.setdefault(under, Nic(under)).vlans[number] = HostVlan(number, name)
+    elif words[0] == "add" and "bond" in words[:-1] and _after(words, "type") == "bond":
+        _add_bond(host, _after(words, "name") or (words[2] if words[1] == "dev" else words[1]), words)
+    elif words[0] == "set" and (master := _after(words, "master")) is not None and master in host.bonds:
+        host.bonds[master].members.append(device or words[1])
     elif words[0] == "set" and device and "egress-qos-map" in words and (vlan := _vlan(host, device)):
         pairs = [word.partition(":") for word in words[words.index("egress-qos-map") + 1 :]]
         numbers = [(whole_number(one), whole_number(other)) for one, colon, other in pairs if colon]
@@ -102,13 +121,22 @@ def _link(host: Host, words: list[str]) -> None:
         host.nics.setdefault(device, Nic(device)).mtu = mtu
 
 
+def _add_bond(host: Host, name: str, words: list[str]) -> None:
+    keys = {"miimon": "miimon", "policy": "xmit_hash_policy", "rate": "lacp_rate"}
+    own = {key: _after(words, word) or "" for key, word in keys.items()}
+    host.bonds[name] = bonds.made(name, _after(words, "mode") or "", [], **own)
+
+
 def _vlan(host: Host, interface: str | None) -> HostVlan | None:
     return next((vlan for vlan in host.vlans() if vlan.interface == interface), None)
 
 
 def _address(host: Host, words: list[str]) -> None:
-    if words[0] in {"add", "replace"} and (vlan := _vlan(host, _after(words, "dev"))):
-        vlan.addresses.append(words[1])
+    device = _after(words, "dev")
+    if words[0] not in {"add", "replace"} or device is None:
+        return
+    of = _vlan(host, device) or host.nics.setdefault(device, Nic(device))
+    of.addresses.append(words[1])
 
 
 def _neighbour(host: Host, words: list[str]) -> None:
@@ -129,15 +157,31 @@ def _route(host: Host, words: list[str]) -> None:
                 milliseconds(_after(words, "rto_min") or ""),
                 _after(words, "quickack") == "1",
                 _after(words, "features") == "ecn",
+                whole_number(_after(words, "table")),
+                _after(words, "src") or "",
             )
         )
 
 
 def _dcb(host: Host, words: list[str]) -> None:
     device = _after(words, "dev")
+    if words[:2] == ["app", "replace"] and device and "dscp-prio" in words:
+        nic = host.nics.setdefault(device, Nic(device))
+        for point, colon, priority in (word.partition(":") for word in words[words.index("dscp-prio") + 1 :]):
+            numbers = number_in(point, 0, 63), number_in(priority, 0, 7)
+            if colon and numbers[0] is not None and numbers[1] is not None:
+                nic.dscp_to_priority[numbers[0]] = numbers[1]
+                nic.trust = "dscp"
     if words[:2] == ["pfc", "set"] and device and "prio-pfc" in words:
         on = [whole_number(word.partition(":")[0]) for word in words if word.endswith(":on")]
         host.nics.setdefault(device, Nic(device)).pfc = frozenset(number for number in on if number is not None)
+
+
+def _marks(host: Host, words: list[str]) -> None:
+    """A rule of nftables: `ip saddr ADDRESS .. ip dscp set NUMBER`."""
+    address, point = _after(words, "saddr"), number_in(_after(words, "set"), 0, 63)
+    if address and "dscp" in words and point is not None:
+        host.code_points[address] = point
 
 
 def _sysctl(host: Host, words: list[str]) -> None:

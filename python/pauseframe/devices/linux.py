@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pauseframe.devices import wiring
+from pauseframe.devices import bonds, wiring
 from pauseframe.devices.files import (
     DeviceFileError,
     Json,
@@ -99,7 +99,8 @@ def _neighbours(path: Path, device: str, twice: list[TwoCables]) -> dict[str, tu
     if not file.is_file() or not (text := read_text(file)).strip():
         return {}
     found: dict[str, tuple[str, str]] = {}
-    for wire in wiring.of_lldp(parse_json(text, str(file)), device, str(file)) or []:
+    neighbours = wiring.lldp_neighbours(parse_json(text, str(file))) or []
+    for wire in wiring.wires_of(neighbours, device, str(file)):
         first = found.setdefault(wire.port, (wire.other, wire.other_port))
         if first != (wire.other, wire.other_port):
             ends = End(device, wire.port), End(*first), End(wire.other, wire.other_port)
@@ -154,6 +155,9 @@ def _host(name: str, path: Path, links: list[dict[str, Json]]) -> Host:
     own = Host(name, str(path), sysctl=dict(_sysctls(path)))
     for row in links:
         _add_link(own, path, row)
+    for row in links:
+        if (master := as_text(row.get("master"))) in own.bonds:
+            own.bonds[master].members.append(as_text(row.get("ifname")))
     if links:
         _add_addresses(own, path)
         _add_routes(own, path)
@@ -167,8 +171,12 @@ def _host(name: str, path: Path, links: list[dict[str, Json]]) -> Host:
     for form in reversed(forms.values()):
         first.sysctl = form.sysctl | first.sysctl
         for nic in form.nics.values():
-            if nic.name in first.nics and first.nics[nic.name].pfc is None:
-                first.nics[nic.name].pfc = nic.pfc
+            known = first.nics.get(nic.name)
+            if known is not None and known.pfc is None:
+                known.pfc = nic.pfc
+            if known is not None and known.trust is None:
+                known.trust, known.dscp_to_priority = nic.trust, nic.dscp_to_priority
+        first.code_points = form.code_points | first.code_points
     first.name, first.source, first.forms = name, str(path), forms
     return first
 
@@ -186,6 +194,11 @@ def _add_link(host: Host, path: Path, row: dict[str, Json]) -> None:
                 if pair[0] is not None and pair[1] is not None:
                     vlan.egress[pair[0]] = pair[1]
             host.nics.setdefault(under, Nic(under)).vlans[number] = vlan
+    elif kind == "bond":
+        about = _info(row)
+        names = ("mode", "miimon", "xmit_hash_policy", "ad_lacp_rate")
+        mode, miimon, policy, rate = (as_text(about.get(field)) for field in names)
+        host.bonds[name] = bonds.made(name, mode, [], miimon=miimon, policy=policy, rate=rate)
     elif kind is None and row.get("link_type") in {"ether", None}:
         nic = host.nics.setdefault(name, Nic(name))
         nic.mac, nic.mtu = as_text(row.get("address")).lower(), whole_number(as_text(row.get("mtu")))
@@ -233,6 +246,8 @@ def _add_routes(host: Host, path: Path) -> None:
                 rto_min_ms=milliseconds(f"{rto}ms" if isinstance(rto, int | float) else as_text(rto)),
                 quickack=as_text(metrics.get("quickack")) in {"1", "true"},
                 ecn="ecn" in metrics,
+                table=whole_number(as_text(row.get("table"))),
+                source=as_text(row.get("prefsrc")),
             )
         )
 
@@ -264,6 +279,11 @@ def _read_networkd(host: Host, folder: Path) -> None:
                     one, other = (whole_number(part) for part in pair.partition("-")[::2])
                     if one is not None and other is not None:
                         vlan.egress[one] = other
+            if values.get("NetDev.Kind") == "bond" and (name := values.get("NetDev.Name")):
+                keys = {"miimon": "MIIMonitorSec", "policy": "TransmitHashPolicy", "rate": "LACPTransmitRate"}
+                own = {key: values.get(f"Bond.{field}", "") for key, field in keys.items()}
+                own["miimon"] += "s" if own["miimon"].isdecimal() else ""  # systemd.time(7): seconds
+                host.bonds[name] = bonds.made(name, values.get("Bond.Mode", ""), [], **own)
     for path, sections in parsed:
         if path.suffix == ".network":
             _network(host, kinds, sections)
@@ -278,13 +298,17 @@ def _network(host: Host, kinds: dict[str, HostVlan], sections: list[tuple[str, l
             nic = host.nics.setdefault(name, Nic(name))
             members = [kinds[v] for k, v in pairs if k == "VLAN" and v in kinds]
             nic.vlans |= {member.id: member for member in members}
+            for master in (v for k, v in pairs if k == "Bond" and v in host.bonds):
+                host.bonds[master].members.append(name)
         elif vlan is None and section == "Link" and "MTUBytes" in values:
             host.nics.setdefault(name, Nic(name)).mtu = whole_number(values["MTUBytes"])
+        elif vlan is None and section == "Address" and "Address" in values:
+            host.nics.setdefault(name, Nic(name)).addresses.append(values["Address"])
         elif vlan is not None and section == "Address" and "Address" in values:
             vlan.addresses.append(values["Address"])
         elif vlan is not None and section == "Neighbor":
             vlan.neighbours[values.get("Address", "")] = values.get("LinkLayerAddress", "").lower()
-        elif vlan is not None and section == "Route":
+        elif section == "Route" and name:
             host.routes.append(
                 HostRoute(
                     values.get("Destination", ""),
@@ -293,6 +317,8 @@ def _network(host: Host, kinds: dict[str, HostVlan], sections: list[tuple[str, l
                     whole_number(values.get("InitialCongestionWindow")),
                     milliseconds(values.get("TCPRetransmissionTimeoutSec", "-")),
                     values.get("QuickAck") == "yes",
+                    table=whole_number(values.get("Table")),
+                    source=values.get("PreferredSource", ""),
                 )
             )
 

@@ -6,10 +6,14 @@ Units are bytes, Mb/s, metres and milliseconds, unless a name says otherwise. No
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
+
+from pauseframe.devices.bundles import Bond, Channel, Hashing, Mclag, MuxCable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from pauseframe.devices.statements import Statements
 
 PRIORITIES = range(8)
 DEFAULT_MTU = 9100
@@ -195,17 +199,6 @@ class Vlan:
     """True if the VLAN has an address, so that the switch routes its traffic."""
 
 
-@dataclass(slots=True)
-class Channel:
-    """A port channel (IEEE 802.1AX): its members, and the minimum number of members that are up."""
-
-    name: str
-    members: list[str] = field(default_factory=list)
-    mtu: int | None = None
-    min_links: int | None = None
-    up: bool = True
-
-
 @dataclass(frozen=True, slots=True)
 class Trimming:
     """Handling of trimmed packets (SWITCH_TRIMMING): size, DSCP and queue; None if the switch derives the value."""
@@ -273,6 +266,13 @@ class Switch:
     loaded_fdb: list[FdbRow] = field(default_factory=list)
     """Rows of a file for `swssconfig`; `fdb` also contains these rows."""
     channels: dict[str, Channel] = field(default_factory=dict)
+    mclag: Mclag | None = None
+    mux: dict[str, MuxCable] = field(default_factory=dict)
+    """Ports to servers that hang at this switch and at `peer_switch`."""
+    peer_switch: str = ""
+    role: str = ""
+    """Role in the fabric, in SONiC's words: ToRRouter, LeafRouter, SpineRouter."""
+    hashing: Hashing = field(default_factory=Hashing)
     trimming: Trimming | None = None
     neighbours: dict[str, tuple[str, str]] = field(default_factory=dict)
     """Neighbours by local port, as (device, port), from this device's files."""
@@ -283,6 +283,8 @@ class Switch:
     """Maximum ratio of all groups' headroom to the shared pool (DEFAULT_LOSSLESS_BUFFER_PARAMETER)."""
     lookup: list[LookupRow] = field(default_factory=list)
     lookup_source: str = ""
+    statements: Statements | None = None
+    """The statements of a vendor's configuration; None for SONiC and Linux."""
 
     def mapped(self, kind: str, name: str | None) -> Mapping[int, int] | None:
         """A map by kind ("tc_to_pg") and name: the identity if `name` is None, None for an unknown name."""
@@ -340,6 +342,10 @@ class HostRoute:
     rto_min_ms: float | None = None
     quickack: bool = False
     ecn: bool = False
+    table: int | None = None
+    """Number of the routing table; None: the main one."""
+    source: str = ""
+    """Address of packets that take the route, or empty."""
 
 
 @dataclass(slots=True)
@@ -354,6 +360,8 @@ class Nic:
     trust: str | None = None
     dscp_to_priority: dict[int, int] = field(default_factory=dict)
     vlans: dict[int, HostVlan] = field(default_factory=dict)
+    addresses: list[str] = field(default_factory=list)
+    """Addresses that a configuration file gives to the interface itself."""
 
 
 @dataclass(slots=True)
@@ -366,6 +374,9 @@ class Host:
     routes: list[HostRoute] = field(default_factory=list)
     sysctl: dict[str, str] = field(default_factory=dict)
     neighbours: dict[str, tuple[str, str]] = field(default_factory=dict)
+    bonds: dict[str, Bond] = field(default_factory=dict)
+    code_points: dict[str, int] = field(default_factory=dict)
+    """DSCP that packets of a source address get (nftables); others have what their sockets set, by default 0."""
     forms: dict[str, Host] = field(default_factory=dict)
     """The host by each of its files: what was collected, networkd, netplan.yaml, setup.sh."""
 
@@ -424,6 +435,8 @@ class Fabric:
     notes: list[str] = field(default_factory=list)
     """Notes about data that the reader left out or assumed."""
     wired_twice: list[TwoCables] = field(default_factory=list)
+    roles: dict[str, Literal["switch", "host"]] = field(default_factory=dict)
+    """What devices without files are, as far as minigraphs, DEVICE_NEIGHBOR_METADATA or LLDP tell."""
 
     def port(self, end: End) -> Port | None:
         """The switch port at an end of a link, or None."""

@@ -2,25 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pauseframe._kinds import kind_of
-from pauseframe.devices import linux, netbox, sonic, wiring
+from pauseframe.devices import eos, linux, minigraph, netbox, nvue, sonic, wiring
 from pauseframe.devices.files import DeviceFileError, parse_json, read_text, shown
-from pauseframe.devices.model import Fabric, FdbRow, LookupRow
+from pauseframe.devices.model import Fabric, FdbRow, LookupRow, Switch
 from pauseframe.devices.sonic_db import ConfigDb, documents, looks_like_config_db
 from pauseframe.devices.sonic_schema import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from pauseframe.lint.design import Design
+
 MOST_FILES = 20_000
-SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy.json"}
+SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy.json", "fdb-undo.json",
+           "flooding-undo.json"}  # fmt: skip
 """Files that this program writes and that belong to no device."""
-READ = {".json", ".xml", ".ini", ".network", ".netdev", ".csv"}
+INVENTORY = "device,mac,"
+"""Begin of the inventory that `pauseframe deploy` writes and reads."""
+READ = {".json", ".xml", ".ini", ".network", ".netdev", ".csv", ".yaml", ".yml", ".cfg", ".conf", ".eos"}
+NAMES = re.compile(r"(.*[._-])?(running|startup)[._-]config(\.txt)?")
+"""Names of configurations without one of these suffixes."""
 
 __all__ = ["DeviceFileError", "Reading", "read_fabric"]
 
@@ -37,17 +45,23 @@ class Reading:
     files: int = 0
     release: str | None = None
     """The SONiC release whose models the rows are checked against."""
+    design: Design | None = None
+    """What a plan or scenario puts on the devices, to compare them with."""
     _wires: list[wiring.Wire] = field(default_factory=list)
     _unread: list[Path] = field(default_factory=list)
     """Files in the folders of devices that no reader knows."""
     _lookups: list[tuple[Path, list[LookupRow]]] = field(default_factory=list)
     _fdbs: list[tuple[str, list[FdbRow]]] = field(default_factory=list)
     _loaded: list[tuple[str, sonic.Loaded]] = field(default_factory=list)
+    _minigraphs: list[minigraph.Minigraph] = field(default_factory=list)
     _names: dict[str, str] = field(default_factory=dict)
     """For each file or folder name, the name that the device gives itself."""
 
 
-WANTED = "config_db.json, pg_profile_lookup.ini, minigraph.xml, lldp.json, cables of NetBox, or folders of `collect.sh`"
+WANTED = (
+    "config_db.json, pg_profile_lookup.ini, minigraph.xml, lldp.json, NVUE's startup.yaml, running-configurations of "
+    "EOS, cables of NetBox, or folders of `collect.sh`"
+)
 
 
 def _refuse_other_kinds(path: Path) -> None:
@@ -106,7 +120,7 @@ def _files_below(folder: Path, reading: Reading) -> Iterator[Path]:
             continue
         if linux.is_host_folder(path.parent) or path.parent.name == "networkd":
             continue
-        if path.is_symlink() or path.suffix.lower() not in READ:
+        if path.is_symlink() or not (path.suffix.lower() in READ or NAMES.fullmatch(path.name.lower())):
             reading._unread.append(path)
             continue
         found += 1
@@ -128,13 +142,22 @@ def _read_file(path: Path, reading: Reading) -> None:
     text = read_text(path)
     source = str(path)
     if suffix == ".xml" or text.lstrip().startswith("<"):
-        reading._wires += wiring.of_minigraph(text, source)
+        graph = minigraph.read(text, source)
+        reading._minigraphs.append(graph)
+        reading._wires += graph.wires
     elif suffix == ".ini":
         rows, wrong = sonic.lookup_rows(text)
         reading.malformed += [(source, line) for line in wrong]
         reading._lookups.append((path, rows))
     elif suffix == ".csv":
         _read_csv(text, source, reading)
+    elif eos.looks_like(text):
+        _add_vendor(eos.read(text, source, sonic.name_of_file(path)), reading, path)
+    elif nvue.looks_like(text) and (switch := nvue.read(text, source, sonic.name_of_file(path))) is not None:
+        _add_vendor(switch, reading, path)
+    elif suffix != ".json" and not text.lstrip().startswith(("{", "[")):
+        reading._unread.append(path)
+        return
     else:
         _read_json(path, text, reading)
     reading.files += 1
@@ -142,7 +165,9 @@ def _read_file(path: Path, reading: Reading) -> None:
 
 def _read_csv(text: str, source: str, reading: Reading) -> None:
     wires = netbox.of_csv(text, source)
-    if wires is None:
+    if wires is None and text.startswith(INVENTORY):
+        reading.files -= 1
+    elif wires is None:
         reading.fabric.notes.append(f"{shown(source)}: no cables of NetBox: left out")
         reading.files -= 1
     else:
@@ -156,13 +181,14 @@ def _read_json(path: Path, text: str, reading: Reading) -> None:
         (str(path), f"{shown(key)} stands twice in one object: only the last counts") for key in twice
     ]
     name = sonic.name_of_file(path)
-    if (wires := wiring.of_lldp(value, name, str(path))) is not None:
-        reading._wires += wires
+    if (found := wiring.lldp_neighbours(value)) is not None:
+        reading._wires += wiring.wires_of(found, name, str(path))
+        reading.fabric.roles |= wiring.roles_of(found)
     elif (cables := netbox.of_json(value, str(path))) is not None:
         reading._wires += cables
     elif (rows := sonic.static_fdb(value)) is not None:
         reading._fdbs.append((name, rows))
-    elif (loaded := sonic.no_flooding(value, str(path))) is not None:
+    elif (loaded := sonic.switch_settings(value, str(path))) is not None:
         reading._loaded.append((name, loaded))
     elif looks_like_config_db(value):
         for document in documents(value, str(path)):
@@ -171,9 +197,23 @@ def _read_json(path: Path, text: str, reading: Reading) -> None:
     elif isinstance(value, dict) and not value:
         _add_switch(ConfigDb(str(path)), name, reading, (path, name))
     else:
-        known = "CONFIG_DB, lldpctl -f json0, swssconfig FDB_TABLE, cables of NetBox"
+        known = "CONFIG_DB, lldpctl -f json0, EOS's show lldp neighbors | json, swssconfig FDB_TABLE, cables of NetBox"
         reading.fabric.notes.append(f"{shown(path)}: none of what is read ({known}): left out")
         reading.files -= 1
+
+
+def _add_vendor(switch: Switch, reading: Reading, path: Path) -> None:
+    """Adds a switch of another vendor, with notes about the statements that were not read."""
+    own, count = switch.name, 2
+    while switch.name in reading.fabric.switches:
+        switch.name, count = f"{own}#{count}", count + 1
+    if count > 2:
+        reading.fabric.notes.append(f"{shown(path)}: its hostname {shown(own)} is taken: read as {switch.name}")
+    reading.fabric.switches[switch.name] = switch
+    reading._names.setdefault(sonic.name_of_file(path), switch.name)
+    reading._names.setdefault(f"{path.resolve().parent}/", switch.name)
+    if switch.statements is not None:
+        reading.fabric.notes += switch.statements.notes()
 
 
 def _joined(document: ConfigDb, path: Path, reading: Reading) -> bool:
@@ -224,7 +264,7 @@ def _add_switch(document: ConfigDb, name: str, reading: Reading, origin: tuple[P
 
 def reread(reading: Reading, changed: Mapping[str, ConfigDb]) -> Reading:
     """The reading with other CONFIG_DBs for some switches."""
-    fabric = Fabric(dict(reading.fabric.switches), reading.fabric.hosts, wired_twice=reading.fabric.wired_twice)
+    fabric = replace(reading.fabric, switches=dict(reading.fabric.switches), links=[], notes=[])
     again = replace(reading, fabric=fabric, databases={**reading.databases, **changed})
     for name, database in changed.items():
         fabric.switches[name] = replace(sonic.switch_of(database, name), name=name)
@@ -232,8 +272,23 @@ def reread(reading: Reading, changed: Mapping[str, ConfigDb]) -> Reading:
     return again
 
 
+def _add_devices(reading: Reading) -> None:
+    """Adds the kinds of devices, and the switches of minigraphs that no CONFIG_DB describes."""
+    fabric = reading.fabric
+    for database in reading.databases.values():
+        for name, row in database.rows("DEVICE_NEIGHBOR_METADATA").items():
+            if row.get("type"):
+                fabric.roles[name] = minigraph.role_of(row["type"])
+    for graph in reading._minigraphs:
+        fabric.roles |= graph.roles
+        if graph.switch is not None:
+            known = fabric.switches.setdefault(graph.switch.name, graph.switch)
+            known.peer_switch = known.peer_switch or graph.switch.peer_switch
+
+
 def _put_together(reading: Reading) -> None:
     fabric = reading.fabric
+    _add_devices(reading)
     for path, rows in reading._lookups:
         folder = f"{path.resolve().parent}/"
         below = [s for s in fabric.switches.values() if f"{Path(s.source).resolve().parent}/".startswith(folder)]

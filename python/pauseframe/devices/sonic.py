@@ -9,11 +9,11 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from pauseframe.devices.bundles import Channel, Hashing, Mclag, MuxCable, seed_of_role
 from pauseframe.devices.files import Json, as_list, as_rows, as_text, number_in, whole_number
 from pauseframe.devices.model import (
     QOS_MAPS,
     BufferProfile,
-    Channel,
     FdbRow,
     LookupRow,
     Pool,
@@ -58,6 +58,8 @@ def switch_of(db: ConfigDb, name: str) -> Switch:
     _read_ports(db, switch)
     _read_channels(db, switch)
     _read_vlans(db, switch)
+    switch.role = meta.get("type", "")
+    _read_pairs(db, switch)
     for key, row in db.rows("DEVICE_NEIGHBOR").items():
         if row.get("name") and row.get("port"):
             switch.neighbours[row.get("local_port") or key] = (row["name"], row["port"])
@@ -201,11 +203,41 @@ def port_of(switch: Switch, name: str) -> Port:
 def _read_channels(db: ConfigDb, switch: Switch) -> None:
     for key, row in db.rows("PORTCHANNEL").items():
         mtu, least = number_in(row.get("mtu"), 68, 9216), number_in(row.get("min_links"), 0, 1024)
-        switch.channels[key] = Channel(key, [], mtu, least, row.get("admin_status", "up") != "down")
+        channel = switch.channels[key] = Channel(key, [], mtu, least, row.get("admin_status", "up") != "down")
+        channel.mode = "static" if row.get("static") == "true" else "active"
+        channel.fast, channel.fallback = row.get("fast_rate") == "true", row.get("fallback") == "true"
     for key in db.rows("PORTCHANNEL_MEMBER"):
         name, _, port = key.partition("|")
         if port:
             switch.channels.setdefault(name, Channel(name)).members.append(port)
+    for key in db.rows("MCLAG_INTERFACE"):
+        domain, _, name = key.partition("|")
+        if name in switch.channels:
+            switch.channels[name].mclag = f"{domain} {name}"
+
+
+def _read_pairs(db: ConfigDb, switch: Switch) -> None:
+    """MCLAG, dual ToR, and the hash of equal next hops."""
+    for key, row in db.rows("MCLAG_DOMAIN").items():
+        source, peer, link = (row.get(name, "") for name in ("source_ip", "peer_ip", "peer_link"))
+        times = [whole_number(row.get(name)) for name in ("keepalive_interval", "session_timeout")]
+        switch.mclag = Mclag(key, source, peer, link, *times)
+    for key, row in db.rows("MUX_CABLE").items():
+        kind, state = row.get("cable_type", "active-standby"), row.get("state", "auto")
+        switch.mux[key] = MuxCable(key, kind, state, row.get("server_ipv4", ""))
+    switch.peer_switch = next(iter(db.rows("PEER_SWITCH")), "")
+    seed, offset = seed_of_role(switch.role)
+    hashing = db.rows("SWITCH_HASH").get("GLOBAL", {})
+    own = db.rows("SWITCH").get("switch", {})
+    fields = frozenset(part for part in hashing.get("ecmp_hash", "").split(",") if part)
+    number, rotated = (whole_number(own.get(f"ecmp_hash_{name}")) for name in ("seed", "offset"))
+    switch.hashing = Hashing(
+        hashing.get("ecmp_hash_algorithm", "CRC"),
+        fields or None,
+        seed if number is None else number,
+        offset if rotated is None else rotated,
+        known=bool(switch.role or hashing or own),
+    )
 
 
 def _read_vlans(db: ConfigDb, switch: Switch) -> None:
@@ -278,6 +310,9 @@ class Loaded:
     """Whether a port learns addresses."""
     floods: bool | None
     """True if frames without a row are forwarded; None if the file does not say."""
+    seed: int | None = None
+    offset: int | None = None
+    """Seed and offset of the ECMP hash."""
 
     def apply(self, switch: Switch) -> None:
         """Sets learning and flooding of the VLANs for which CONFIG_DB sets neither."""
@@ -287,23 +322,32 @@ class Loaded:
                 vlan.learning, vlan.loaded = True in known, self.source
             if vlan.flood is None and self.floods is not None:
                 vlan.flood, vlan.loaded = self.floods, self.source
+        if self.seed is not None:
+            switch.hashing = replace(switch.hashing, known=True, seed=self.seed)
+        if self.offset is not None:
+            switch.hashing = replace(switch.hashing, known=True, offset=self.offset)
 
 
 MISSES = ("fdb_unicast_miss_packet_action", "fdb_multicast_miss_packet_action", "fdb_broadcast_miss_packet_action")
 
 
-def no_flooding(value: Json, source: str) -> Loaded | None:
-    """The learning and flooding settings of a `swssconfig` file; None for any other file."""
+def switch_settings(value: Json, source: str) -> Loaded | None:
+    """The learning, flooding and hash settings of a `swssconfig` file; None for any other file."""
     learns: dict[str, bool] = {}
     floods: bool | None = None
+    seed: int | None = None
+    offset: int | None = None
     for item in as_list(value):
         for key, fields in as_rows(item).items():
             row = as_rows(fields)
             if key == "SWITCH_TABLE:switch":
-                floods = any(as_text(row.get(name)) != "drop" for name in MISSES)
+                if any(name in row for name in MISSES):
+                    floods = any(as_text(row.get(name)) != "drop" for name in MISSES)
+                seed, offset = (whole_number(as_text(row.get(f"ecmp_hash_{name}"))) for name in ("seed", "offset"))
             elif key.startswith("PORT_TABLE:") and "learn_mode" in row:
                 learns[key.removeprefix("PORT_TABLE:")] = as_text(row["learn_mode"]) not in {"disable", "drop"}
-    return Loaded(source, learns, floods) if learns or floods is not None else None
+    says = learns or floods is not None or seed is not None or offset is not None
+    return Loaded(source, learns, floods, seed, offset) if says else None
 
 
 def lookup_rows(text: str) -> tuple[list[LookupRow], list[str]]:
@@ -337,5 +381,10 @@ def name_of_file(path: Path) -> str:
         "config",
         "port_config",
         "no-flooding",
+        "switch",
+        "startup",
+        "startup-config",
+        "running-config",
+        "nvue",
     }
     return path.resolve().parent.name if stem.lower() in usual else stem

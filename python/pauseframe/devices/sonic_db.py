@@ -12,10 +12,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from pauseframe.devices.files import Json, as_list, as_rows, as_text
-from pauseframe.devices.sonic_schema import TABLES, Table
+from pauseframe.devices.sonic_schema import TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from pauseframe.devices.sonic_fields import Table
 
 Row = dict[str, str]
 _TABLE = re.compile(r"[A-Z][A-Z0-9_]*")

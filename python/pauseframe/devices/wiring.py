@@ -1,16 +1,22 @@
-"""Cabling of devices from DEVICE_NEIGHBOR, minigraph, LLDP and topology files, combined into links."""
+"""Cabling of devices from DEVICE_NEIGHBOR, LLDP and topology files, combined into links."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, shown
+from pauseframe.devices.files import Json, as_list, as_rows, as_text
 from pauseframe.devices.model import End, Fabric, Host, Link, Switch, TwoCables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+
+_EOS_MAC = re.compile(r"[0-9a-fA-F]{4}(\.[0-9a-fA-F]{4}){2}")
+_FORWARD = ("bridge", "router")
+_SWITCH_PORT = re.compile(r"(Ethernet|Eth|Et|swp)[0-9]+(/[0-9]+)*(s[0-9]+)?")
 
 
 class Wire(NamedTuple):
@@ -26,29 +32,6 @@ class Wire(NamedTuple):
     """Length of the cable, if the file of the wiring gives it."""
 
 
-def of_minigraph(text: str, source: str) -> list[Wire]:
-    """The cables in the `DeviceLinkBase` elements of a minigraph; a logical link names a mux beside its cable."""
-    from defusedxml import DefusedXmlException
-    from defusedxml.ElementTree import ParseError, fromstring
-
-    try:
-        root = fromstring(text, forbid_dtd=True)
-    except DefusedXmlException as error:
-        name = type(error).__name__
-        raise DeviceFileError(f"{shown(source)}: {name}: a minigraph has no DTD and no entities: not read") from None
-    except (ParseError, ValueError) as error:
-        raise DeviceFileError(f"{shown(source)}: this is not XML: {error}") from None
-    wires = []
-    for element in root.iter():
-        if element.tag.rpartition("}")[2] == "DeviceLinkBase":
-            found = {child.tag.rpartition("}")[2]: (child.text or "").strip() for child in element}
-            start = found.get("StartDevice", ""), found.get("StartPort", "")
-            wire = Wire(*start, found.get("EndDevice", ""), found.get("EndPort", ""), source)
-            if all(wire[:4]) and found.get("ElementType") != "LogicalLink":
-                wires.append(wire)
-    return wires
-
-
 @dataclass(frozen=True, slots=True)
 class Neighbour:
     """LLDP data of one link end; `far` is the neighbour's announced port, `mac` that port if it is a MAC address."""
@@ -58,33 +41,71 @@ class Neighbour:
     far: str
     mac: str = ""
     description: str = ""
+    forwards: bool | None = None
+    """False if the neighbour says that it neither bridges nor routes, None if it says nothing."""
 
 
-def of_lldp(value: Json, device: str, source: str) -> list[Wire] | None:
-    """Cables in the output of `lldpctl -f json0` (or `-f json`); None for any other value."""
-    found = lldp_neighbours(value)
-    return None if found is None else [Wire(device, item.port, item.device, item.far, source) for item in found]
+def wires_of(found: list[Neighbour], device: str, source: str) -> list[Wire]:
+    """The cables that a device's LLDP shows."""
+    return [Wire(device, item.port, item.device, item.far, source) for item in found]
+
+
+def roles_of(found: list[Neighbour]) -> dict[str, Literal["switch", "host"]]:
+    """The neighbours that say they forward nothing. A bridge may be one for containers, so it tells nothing."""
+    return {item.device: "host" for item in found if item.forwards is False}
 
 
 def lldp_neighbours(value: Json) -> list[Neighbour] | None:
-    """Neighbours in the output of `lldpctl -f json0` (or `-f json`); None for any other value."""
-    top = as_rows(value).get("lldp")
-    if top is None:
-        return None
-    return list(_neighbours(top))
+    """Neighbours in the output of `lldpctl -f json0` (or `-f json`), or EOS's `show lldp neighbors [detail] | json`.
+
+    None for any other value.
+    """
+    rows = as_rows(value)
+    if "lldpNeighbors" in rows:
+        return list(_of_eos(rows["lldpNeighbors"]))
+    return list(_neighbours(rows["lldp"])) if "lldp" in rows else None
+
+
+def _of_eos(top: Json) -> Iterator[Neighbour]:
+    """EOS lists names and ports; with `detail` it has a table by port, with capabilities. No management ports.
+
+    Ids of ports are quoted in `interfaceId`, bare in `interfaceId_v2`; MAC addresses are in groups of four digits.
+    """
+    named = [(as_text(row.get("port")), row) for row in map(as_rows, as_list(top))]
+    for port, about in as_rows(top).items():
+        named += [(port, as_rows(row)) for row in as_list(as_rows(about).get("lldpNeighborInfo"))]
+    for port, row in named:
+        far = as_rows(row.get("neighborInterfaceInfo"))
+        peer = as_text(row.get("neighborPort")) or as_text(far.get("interfaceId_v2")) or as_text(far.get("interfaceId"))
+        device = as_text(row.get("neighborDevice")) or as_text(row.get("systemName")) or as_text(row.get("chassisId"))
+        peer = peer.strip('"')
+        mac = ":".join(re.findall("..", peer.replace(".", "").lower())) if _EOS_MAC.fullmatch(peer) else ""
+        enabled = [value is True for name, value in as_rows(row.get("systemCapabilities")).items() if name in _FORWARD]
+        if port and device and peer and not port.startswith("Management"):
+            description = as_text(far.get("interfaceDescription"))
+            yield Neighbour(port, device, mac or peer, mac, description, any(enabled) if enabled else None)
 
 
 def _neighbours(top: Json) -> Iterator[Neighbour]:
     for interface, about in _lldp_interfaces(top):
         chassis, port = _first(about.get("chassis")), _first(about.get("port"))
         if not any(key in chassis for key in ("name", "id")) and len(chassis) == 1:
-            name, _ = next(iter(chassis.items()))  # `-f json` keys the chassis by its name
+            name, inner = next(iter(chassis.items()))  # `-f json` keys the chassis by its name
+            chassis = dict(as_rows(inner))
         else:
             name = _lldp_value(chassis.get("name")) or _lldp_value(chassis.get("id"))
         peer, kind = _lldp_value(port.get("id")), as_text(_first(port.get("id")).get("type"))
         if interface and name and peer:
             mac = peer.lower() if kind == "mac" else ""
-            yield Neighbour(interface, name, peer, mac, _lldp_value(port.get("descr")))
+            yield Neighbour(interface, name, peer, mac, _lldp_value(port.get("descr")), _forwards(chassis))
+
+
+def _forwards(chassis: Mapping[str, Json]) -> bool | None:
+    """What the capabilities of a chassis say (IEEE 802.1AB, 8.5.8); None if it announces none of those that tell."""
+    rows = [as_rows(row) for row in as_list(chassis.get("capability")) or [chassis.get("capability")]]
+    enabled = {as_text(row.get("type")): as_text(row.get("enabled")) in {"true", "on"} for row in rows}
+    known = [enabled[name] for name in ("Bridge", "Router") if name in enabled]
+    return any(known) if known or enabled.get("Station") else None
 
 
 def _lldp_interfaces(top: Json) -> Iterator[tuple[str, dict[str, Json]]]:
@@ -130,6 +151,7 @@ def connect(fabric: Fabric, wires: list[Wire]) -> None:
     used: dict[End, tuple[End, str]] = {}
     for wire in wires:
         a, b = resolve_end(fabric, wire.device, wire.port), resolve_end(fabric, wire.other, wire.other_port)
+        a, b = _leg(fabric, used, b, a), _leg(fabric, used, a, b)
         if a != b and a not in used and b not in used:
             used |= {a: (b, wire.source), b: (a, wire.source)}
             fabric.links.append(Link(a, b, wire.metres))
@@ -141,8 +163,27 @@ def connect(fabric: Fabric, wires: list[Wire]) -> None:
     fabric.wired_twice = list(dict.fromkeys(fabric.wired_twice))
 
 
+def _leg(fabric: Fabric, used: dict[End, tuple[End, str]], near: End, far: End) -> End:
+    """The far end, or its second leg: the two ToRs of a mux cable name one port of the server."""
+    switch = fabric.switches.get(near.device)
+    if switch is None or near.port not in switch.mux or near in used or far not in used:
+        return far
+    return End(far.device, f"{far.port}.{near.device}")
+
+
+def is_port_of_switch(name: str) -> bool:
+    """True if a port has a name that switches give: Ethernet4 (SONiC), Ethernet1/1 (EOS), swp3s0 (Cumulus Linux)."""
+    return _SWITCH_PORT.fullmatch(name) is not None
+
+
 def resolve_end(fabric: Fabric, device: str, port: str) -> End:
-    """A link end with the device's own port name; neighbours know only the alias (SONiC) or MAC address (Linux)."""
+    """A link end with the device's own port name; neighbours know only the alias (SONiC) or MAC address (Linux).
+
+    Neighbours announce names with the domain, if the device has one.
+    """
+    short = device.partition(".")[0]
+    if device not in fabric.switches and device not in fabric.hosts and {short} & {*fabric.switches, *fabric.hosts}:
+        device = short
     host = fabric.hosts.get(device)
     if host is not None and port not in host.nics:
         return End(device, next((nic.name for nic in host.nics.values() if nic.mac and nic.mac == port.lower()), port))

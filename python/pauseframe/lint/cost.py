@@ -102,7 +102,7 @@ def _busiest(run: Run, scope: Scope) -> Measure:
     if not carried:
         return Measure("busiest link", "none", 0)
     port, most = max(carried.items(), key=lambda item: item[1])
-    return Measure("busiest link", f"{own_name(scope, port)}: {most / 1e6:,.0f} MB", most)
+    return Measure("busiest link", f"{own_name(scope, port)}: {most / 1e6:,.1f} MB", most)
 
 
 def own_name(scope: Scope, port: str) -> str:

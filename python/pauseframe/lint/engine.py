@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.read import Reading, read_fabric
@@ -12,10 +14,13 @@ from pauseframe.lint.finding import RULES, Finding, Rule, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
+
+    from pauseframe.devices.model import Place
+    from pauseframe.lint.design import Design
 
 _MODULES = (
     "schema",
+    "constraints",
     "release",
     "buffers",
     "pools",
@@ -26,7 +31,11 @@ _MODULES = (
     "routes",
     "hosts",
     "channels",
+    "pairs",
+    "hashing",
+    "tunnels",
     "likeness",
+    "design",
 )
 
 
@@ -58,18 +67,24 @@ def lint(
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     release: str | None = None,
+    design: Path | Design | None = None,
 ) -> Report:
     """Reads device files and runs the rules.
 
     `select` and `ignore` are codes of rules or beginnings of codes; the longer prefix decides, as in ruff. `release` is
-    a SONiC release, as in `sonic_models.RELEASES`. Raises DeviceFileError for an unreadable file, ValueError for a code
-    that matches no rule, or an unknown release.
+    a SONiC release, as in `sonic_models.RELEASES`. `design` is a plan or a scenario that the files must equal. Raises
+    DeviceFileError for an unreadable file, ValueError for a code that matches no rule, an unknown release, or a design
+    that cannot be deployed.
     """
     if release is not None and release not in RELEASES:
         raise ValueError(f"{release!r} is no SONiC release with known models: {', '.join(RELEASES)}")
     chosen = choose(rules(), list(select), list(ignore))
     reading = read_fabric(paths, topology=topology)
     reading.release = release
+    if design is not None:
+        from pauseframe.lint.design import read_design
+
+        reading.design = read_design(design, paths, release) if isinstance(design, Path) else design
     return judge(reading, chosen)
 
 
@@ -79,11 +94,43 @@ def judge(reading: Reading, chosen: Sequence[Rule] | None = None) -> Report:
     alike: dict[tuple[object, ...], list[Finding]] = {}
     for rule in report.rules:
         for finding in rule.check(reading):
+            if _kind(reading, finding) not in rule.devices:
+                continue
+            _in_own_words(reading, finding)
+            finding.patch = tuple(o for o in finding.patch if (o.device or finding.place.device) in reading.databases)
             finding.code, finding.severity = rule.code, finding.severity or rule.severity
             alike.setdefault(_fault(finding), []).append(finding)
     report.findings = [first.joined(others) for first, *others in alike.values()]
     report.findings.sort(key=lambda f: (f.place.device, f.code, f.place.table, f.place.key, f.place.field))
     return report
+
+
+_TABLE = re.compile(r"\b[A-Z]+_[A-Z_]+\b")
+"""The name of a table of CONFIG_DB."""
+
+
+def _in_own_words(reading: Reading, finding: Finding) -> None:
+    """Puts the places of a finding into the words of the device's vendor; values for CONFIG_DB are no advice there."""
+
+    def own(place: Place) -> Place:
+        switch = reading.fabric.switches.get(place.device)
+        return place if switch is None or switch.statements is None else switch.statements.own(place)
+
+    places = [finding.place, *finding.also, *([] if finding.other is None else [finding.other])]
+    finding.place = own(finding.place)
+    finding.also = tuple(map(own, finding.also))
+    finding.other = None if finding.other is None else own(finding.other)
+    other = any(own(place) != place for place in places)
+    if (finding.place != places[0] and finding.instead.startswith('"')) or (other and _TABLE.search(finding.instead)):
+        finding.instead = ""
+
+
+def _kind(reading: Reading, finding: Finding) -> str:
+    """The kind of the device of a finding, as rules name it; a file that belongs to no device counts as SONiC's."""
+    switch = reading.fabric.switches.get(finding.place.device)
+    if switch is None:
+        return "host" if finding.place.device in reading.fabric.hosts else "sonic"
+    return "sonic" if switch.kind == "minigraph" else switch.kind
 
 
 def _fault(finding: Finding) -> tuple[object, ...]:

@@ -14,6 +14,22 @@ if TYPE_CHECKING:
     from pauseframe.lint.circle import Circle
 
 
+KINDS = {
+    "sonic": "SONiC",
+    "linux": "Linux bridges",
+    "nvue": "Cumulus Linux (NVUE)",
+    "eos": "Arista EOS",
+    "host": "hosts",
+}
+"""Kinds of devices that rules judge: `Switch.kind`, or "host"."""
+SONIC = ("sonic",)
+BRIDGES = ("sonic", "linux")
+VENDORS = ("sonic", "nvue", "eos")
+SWITCHES = ("sonic", "linux", "nvue", "eos")
+HOSTS = ("host",)
+EVERY = (*SWITCHES, *HOSTS)
+
+
 class Severity(StrEnum):
     """Certainty of the damage: an error causes a failure, a warning can cause one."""
 
@@ -85,6 +101,8 @@ class Rule:
     text: str
     sources: tuple[str, ...]
     severity: Severity
+    devices: tuple[str, ...]
+    """Kinds of devices to which the rule applies (`KINDS`): findings about others are not raised."""
     check: RuleFunction = field(compare=False)
 
 
@@ -96,7 +114,7 @@ def _origin(check: RuleFunction) -> str:
 
 
 def rule(
-    code: str, name: str, *sources: str, severity: Severity = Severity.error
+    code: str, name: str, *sources: str, severity: Severity = Severity.error, devices: tuple[str, ...] = SONIC
 ) -> Callable[[RuleFunction], RuleFunction]:
     """Registers a rule; the rule's docstring is its page, whose first paragraph is the summary."""
 
@@ -105,7 +123,8 @@ def rule(
         if known is not None and _origin(known.check) != _origin(check):
             raise ValueError(f"rule {code} exists twice: {_origin(known.check)} and {_origin(check)}")
         text = cleandoc(check.__doc__ or "")
-        RULES[code] = Rule(code, name, " ".join(text.split("\n\n")[0].split()), text, sources, severity, check)
+        summary = " ".join(text.split("\n\n")[0].split())
+        RULES[code] = Rule(code, name, summary, text, sources, severity, devices, check)
         return check
 
     return register

@@ -56,6 +56,9 @@ class Locator:
         database = self._reading.databases.get(place.device)
         if database is not None and source in {"", database.source}:
             return self._in_database(database, place)
+        switch = self._reading.fabric.switches.get(place.device)
+        if switch is not None and switch.statements is not None and not source:
+            return Location(switch.source, line := switch.statements.line_of(place), 1 if line else 0)
         host = self._reading.fabric.hosts.get(place.device) or self._reading.fabric.switches.get(place.device)
         source = source or (host.source if host else "")
         files = list(_files(Path(source), place.table)) if source else []

@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pauseframe.devices.model import End, Fabric
+from pauseframe.devices.model import End
 from pauseframe.devices.read import reread
 from pauseframe.headroom import FRAME, annex_o
 from pauseframe.lint.finding import PatchOperation
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from pauseframe.lint.finding import Finding
 
 MOST_LISTED = 4
+TWO_ENDS = ("PF050", "PF054", "PF056")
+"""Findings whose cure needs the other end."""
 LARGEST = 9000
 """MTU in bytes if no file gives that of the lossless hosts."""
 RTO_MIN_MS = 5.0
@@ -38,10 +40,13 @@ def mended(report: Report, finding: Finding) -> tuple[Reading, str] | None:
     reading = report.reading
     if finding.place.device in reading.fabric.hosts:
         return _host(reading, finding)
+    if {finding.place.device, *([finding.other.device] if finding.other else [])} - reading.databases.keys():
+        return None
     for operations in (_by_rule(reading, finding), _usual(reading, finding.place), _of_device(report, finding)):
         if operations and (after := patched(report, replace(finding, patch=operations))) is not reading:
-            listed = ", ".join(f"{o.device} {o.table} {o.key} {o.field} = {o.value}" for o in operations)
-            return after, f"with {listed}" if len(operations) <= MOST_LISTED else "with all patches of the device"
+            listed = [f"{o.device} {o.table} {o.key} {o.field} = {o.value}" for o in operations]
+            more = [f"{len(listed) - 1} more changes"] if len(listed) > MOST_LISTED else listed[1:]
+            return after, f"with {', '.join([listed[0], *more])}"
     return None
 
 
@@ -53,17 +58,11 @@ def _of_device(report: Report, finding: Finding) -> tuple[PatchOperation, ...]:
 
 
 def _by_rule(reading: Reading, finding: Finding) -> tuple[PatchOperation, ...]:
-    if finding.code == "PF011":
-        return _enough_headroom(reading, finding)
-    if finding.code == "PF080" and finding.place.field == "speed":
-        return _speeds_of_peers(reading, finding.place)
-    if finding.code == "PF054" and finding.other is not None:
-        return _longer_cable(reading, finding)
-    if finding.code == "PF031":
-        return _earlier_marks(reading, finding)
-    if finding.code in {"PF050", "PF056"} and finding.other is not None:
-        return _as_other_end(reading, finding.place, finding.other)
-    return ()
+    if finding.code == "PF080" and finding.place.field != "speed":
+        return ()
+    if finding.code in TWO_ENDS and finding.other is None:
+        return ()
+    return _RULES[finding.code](reading, finding) if finding.code in _RULES else ()
 
 
 def _enough_headroom(reading: Reading, finding: Finding) -> tuple[PatchOperation, ...]:
@@ -89,8 +88,18 @@ def _earlier_marks(reading: Reading, finding: Finding) -> tuple[PatchOperation, 
     return tuple(PatchOperation(place.table, place.key, n, str(v), place.device) for n, v in values.items() if n in row)
 
 
-def _as_other_end(reading: Reading, place: Place, other: Place) -> tuple[PatchOperation, ...]:
+def _other_role(reading: Reading, finding: Finding) -> tuple[PatchOperation, ...]:
+    """A role whose hash SONiC rotates, or does not rotate if it rotates that of the tier below."""
+    rotated = reading.fabric.switches[finding.place.device].hashing.offset
+    role = "SpineRouter" if rotated else "LeafRouter"
+    devices = dict.fromkeys(place.device for place in finding.places)
+    return tuple(PatchOperation("DEVICE_METADATA", "localhost", "type", role, device) for device in devices)
+
+
+def _as_other_end(reading: Reading, finding: Finding) -> tuple[PatchOperation, ...]:
     """The larger of two numbers, or the word of the other end, at both ends."""
+    assert finding.other is not None
+    place, other = finding.place, finding.other
     rows = [reading.databases[p.device].rows("PORT").get(p.key, {}) for p in (place, other)]
     values = [row.get(place.field, "") for row in rows]
     best = max(values, key=lambda value: (value.isdecimal(), int(value) if value.isdecimal() else 0))
@@ -98,8 +107,9 @@ def _as_other_end(reading: Reading, place: Place, other: Place) -> tuple[PatchOp
     return tuple(PatchOperation("PORT", p.key, place.field, best, p.device) for p in (place, other))
 
 
-def _speeds_of_peers(reading: Reading, place: Place) -> tuple[PatchOperation, ...]:
+def _speeds_of_peers(reading: Reading, finding: Finding) -> tuple[PatchOperation, ...]:
     """Each member of the port channel with the speed of the port at its other end."""
+    place = finding.place
     switch = reading.fabric.switches[place.device]
     channel, peers = switch.channel_of(place.key), reading.fabric.peers()
     found = []
@@ -153,7 +163,7 @@ def _host(reading: Reading, finding: Finding) -> tuple[Reading, str] | None:
         return None
     fabric = reading.fabric
     hosts = {**fabric.hosts, host.name: host}
-    changed = replace(reading, fabric=Fabric(fabric.switches, hosts, wired_twice=fabric.wired_twice))
+    changed = replace(reading, fabric=replace(fabric, hosts=hosts, links=[], notes=[]))
     return reread(changed, {}), f"with {host.name} {what}"
 
 
@@ -181,4 +191,13 @@ def _as_switch(reading: Reading, host: Host, finding: Finding) -> str:
     return f"{nic.name} pausing {','.join(map(str, sorted(port.lossless))) or 'nothing'}"
 
 
+_RULES: dict[str, Callable[[Reading, Finding], tuple[PatchOperation, ...]]] = {
+    "PF011": _enough_headroom,
+    "PF031": _earlier_marks,
+    "PF050": _as_other_end,
+    "PF054": _longer_cable,
+    "PF056": _as_other_end,
+    "PF080": _speeds_of_peers,
+    "PF087": _other_role,
+}
 _HOSTS: dict[str, Callable[[Host], str]] = {"PF070": _ecn, "PF071": _rto}

@@ -12,7 +12,7 @@ import typer
 from pauseframe._core import __version__
 from pauseframe.devices.files import shown
 from pauseframe.lint.engine import Report, rules
-from pauseframe.lint.finding import Finding, Severity
+from pauseframe.lint.finding import KINDS, Finding, Severity
 from pauseframe.lint.locate import Location, Locator
 
 if TYPE_CHECKING:
@@ -200,7 +200,9 @@ def explain(code: str) -> str:
         raise ValueError(f"there is no rule {code!r}: the rules are {', '.join(known)}")
     found = known[code]
     sources = "\n".join(f"- {source}" for source in found.sources)
-    return f"# {found.code}: {found.name}\n\nSeverity: {found.severity}\n\n{found.text}\n\n## Sources\n\n{sources}\n"
+    devices = ", ".join(name for kind, name in KINDS.items() if kind in found.devices)
+    head = f"# {found.code}: {found.name}\n\nSeverity: {found.severity}\n\nApplies to: {devices}"
+    return f"{head}\n\n{found.text}\n\n## Sources\n\n{sources}\n"
 
 
 def dump(value: Mapping[str, object]) -> str:

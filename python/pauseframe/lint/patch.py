@@ -79,7 +79,7 @@ def fix(report: Report) -> Fix:
             left |= set(causes)
             after = _rounds(report, left)
     first, last = report.reading.databases, after.reading.databases
-    patches = {name: list(_difference(first[name], last[name])) for name in sorted(first)}
+    patches = {name: list(difference(first[name], last[name])) for name in sorted(first)}
     return Fix({name: steps for name, steps in patches.items() if steps}, after, _new(report, after))
 
 
@@ -156,7 +156,7 @@ def _apply(tables: Tables, change: PatchOperation) -> bool:
     return True
 
 
-def _difference(before: ConfigDb, after: ConfigDb) -> Iterator[Step]:
+def difference(before: ConfigDb, after: ConfigDb) -> Iterator[Step]:
     """The steps from the tables of one database to those of another; SONiC accepts no empty table."""
     for table in sorted(before.tables.keys() | after.tables.keys()):
         old, new = before.tables.get(table), after.tables.get(table)
@@ -188,12 +188,15 @@ def _difference_of_rows(database: ConfigDb, path: tuple[str, str], old: Row | No
                 yield {"op": "replace" if name in old else "add", "path": pointer(*path, name), "value": value}
 
 
-def _written(database: ConfigDb, table: str, row: Row) -> Row:
-    """A row as the device's image writes it: before 202106, references are "[TABLE|name]"."""
+def _written(database: ConfigDb, table: str, row: Row) -> dict[str, str | list[str]]:
+    """A row as the device's image writes it: lists as such; before 202106, references are "[TABLE|name]"."""
+    listed = [name for name, field in TABLES[table].fields.items() if field.listed] if table in TABLES else []
     fields = TABLES[table].fields if database.bracketed and table in TABLES else {}
     refers = {name: fields[name].refers[0] for name in row if name in fields and fields[name].refers}
 
-    def written(name: str, value: str) -> str:
+    def written(name: str, value: str) -> str | list[str]:
+        if name in listed:
+            return value.split(",")
         return ",".join(f"[{refers[name]}|{part}]" for part in value.split(",")) if name in refers else value
 
     return {name: written(name, value) for name, value in row.items()}

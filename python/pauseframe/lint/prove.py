@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe._files import write_text
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from pauseframe.lint.finding import Finding
 
 LINKS = ("PF050", "PF055", "PF056", "PF059", "PF080", "PF081", "PF082")
+HASHES = ("PF087", "PF088")
+WHOLE = LINKS + HASHES
 """Findings that are simulated in the whole fabric."""
 MIXED = ("PF025", "PF026", "PF027")
 CONTROLLED = ("PF030", "PF031", "PF033", "PF034")
@@ -51,10 +54,12 @@ NAMED: dict[str, tuple[str, ...]] = {
     "PF03": ("ECN marks", "pauses", "packets lost"),
     "PF05": ("packets lost", "links down"),
     "PF08": ("links down",),
+    "PF087": ("busiest link",),
+    "PF088": ("busiest link",),
     "PF04": ("storms", "packets lost"),
     "": ("packets lost", "pauses", "flows finished", "slowest flow"),
 }
-"""The quantities that findings name, by the first letters of their codes: the search for a difference ends at one."""
+"""The quantities that findings name, by their codes or the first letters: the search for a difference ends at one."""
 NO_KEY = "the scenarios with and without it are equal: the simulator has no key for this value, or it changes nothing"
 NOTHING = "no difference measured"
 AS_IS, MENDED = "as-is.toml", "mended.toml"
@@ -156,13 +161,17 @@ def proof_of(report: Report, finding: Finding, folder: Path, runs: Runs) -> Proo
             runs[key] = _measured(pair, folder)
         found, refused = runs[key]
         rows = [(found[0][name], found[1][name]) for name in found[0] if _differs(*(one[name] for one in found))]
-        named = {here.name for here, _ in rows} & {*NAMED.get(finding.code[:4], NAMED[""])}
+        named = {here.name for here, _ in rows} & {*_names(finding.code)}
         if named or not proof.rows:
             proof.folder, proof.rows, proof.why = folder, rows, refused or ("" if rows else NOTHING)
             _keep(pair, folder)
         if named:
             break
     return proof
+
+
+def _names(code: str) -> tuple[str, ...]:
+    return next(NAMED[key] for key in (code, code[:4], "") if key in NAMED)
 
 
 def _keep(pair: Pair, folder: Path) -> None:
@@ -211,16 +220,10 @@ def _pairs(before: Reading, after: Reading, finding: Finding) -> Iterator[tuple[
     """
     codes: list[CodePoint | None] = [*lossless_code_points(after.fabric)]
     ends: list[End | None] = [*ends_of(before.fabric, finding)] or [None]
-    sides = [
-        (focus, code, own_headroom)
-        for focus in ends
-        for code in codes or [None]
-        for own_headroom in (False, True)  # one headroom for all ports of the device is the coarser scenario
-    ]
     made = 0
-    for side in sides:
+    for focus, code, alone in product(ends, codes or [None], (False, True)):
         try:
-            pair = _built(before, after, finding, side)
+            pair = _built(before, after, finding, (focus, code, alone))
         except ValueError as error:
             yield None, str(error)
             continue
@@ -230,13 +233,14 @@ def _pairs(before: Reading, after: Reading, finding: Finding) -> Iterator[tuple[
 
 
 def _built(before: Reading, after: Reading, finding: Finding, side: tuple[End | None, CodePoint | None, bool]) -> Pair:
-    focus, code, own_headroom = side
+    focus, code, alone = side
     if focus is None:
         raise ValueError("no port of the finding is wired to another device")
-    device = "" if finding.code in LINKS else focus.device
-    scopes = [scope_of(one.fabric, device=device, focus=focus, own_headroom=own_headroom) for one in (before, after)]
+    device = "" if finding.code in WHOLE else focus.device
+    scopes = [scope_of(one.fabric, device=device, focus=focus) for one in (before, after)]
     classes = switches.classes_of(scopes[1], code)
-    work = through(scopes[1], focus, classes, switches.mtu_of(scopes[1]), _gap(before, after, focus, finding))
+    gap = _gap(before, after, focus, finding)
+    work = through(scopes[1], focus, classes, switches.mtu_of(scopes[1]), gap, alone=alone)
     made = [
         scenarios.build(reading, scope, code, work.load(_kind(finding.code)), name=f"{finding.code} {side}")
         for reading, scope, side in zip((before, after), scopes, ("as it is", "mended"), strict=True)
@@ -248,6 +252,7 @@ def _kind(code: str) -> Kind:
     kinds: tuple[tuple[Kind, tuple[str, ...]], ...] = (
         ("controlled", CONTROLLED),
         ("across", LINKS),
+        ("spread", HASHES),
         ("mixed", MIXED),
         ("storm", STORMS),
         ("tcp", TCP),

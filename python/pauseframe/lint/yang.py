@@ -122,12 +122,12 @@ def _add(into: ET.Element, table: str, key: str, row: dict[str, str], lists: set
     spec = TABLES[table]
     parts = key.split("|")
     form = next((form for form in spec.keys if len(form) == len(parts)), spec.keys[0])
-    name = f"{table}_LIST"
-    if table in {"QUEUE", "BUFFER_QUEUE"} and len(parts) == 4:
-        name = f"VOQ_{table}_LIST"
-    elif table == "VLAN_INTERFACE" and len(parts) == 2:
-        name = "VLAN_INTERFACE_IPPREFIX_LIST"
-    item = ET.SubElement(into, name)
+    if table == "DEVICE_METADATA":
+        item = ET.SubElement(into, key)  # a container for its only row
+        for leaf, value in row.items():
+            _leaf(item, leaf, value)
+        return
+    item = ET.SubElement(into, _list_of(table, len(parts)))
     for (leaf, _), part in zip(form, parts, strict=False):
         _leaf(item, leaf, part)
     if spec.entries is not None:
@@ -141,6 +141,15 @@ def _add(into: ET.Element, table: str, key: str, row: dict[str, str], lists: set
         for text in value.split(",") if leaf in lists else [value]:
             if _NAME.fullmatch(leaf):
                 _leaf(item, leaf, text)
+
+
+def _list_of(table: str, parts: int) -> str:
+    """The YANG list of the rows whose keys have so many parts."""
+    if table in {"QUEUE", "BUFFER_QUEUE"} and parts == 4:
+        return f"VOQ_{table}_LIST"
+    if table.endswith("INTERFACE") and parts == 2:
+        return f"{table}_IPPREFIX_LIST"
+    return f"{table}_LIST"
 
 
 def _leaf(into: ET.Element, name: str, text: str) -> None:

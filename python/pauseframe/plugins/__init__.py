@@ -14,10 +14,29 @@ from pauseframe.plugins.classes import (
     SECOND,
     congestion_control,
     constant,
+    rate_control,
     slow_start,
+    uniform,
 )
+from pauseframe.plugins.records import Ack, Delivery, Pair, PairAck, Window
 
-__all__ = ["ECN", "LOSS", "MICROSECOND", "SECOND", "congestion_control", "constant", "include_dir", "slow_start"]
+__all__ = [
+    "ECN",
+    "LOSS",
+    "MICROSECOND",
+    "SECOND",
+    "Ack",
+    "Delivery",
+    "Pair",
+    "PairAck",
+    "Window",
+    "congestion_control",
+    "constant",
+    "include_dir",
+    "rate_control",
+    "slow_start",
+    "uniform",
+]
 
 
 def include_dir() -> str:

@@ -1,4 +1,4 @@
-"""`pauseframe cc check` tests the contract of congestion controls, and compares them with CUBIC and DCTCP."""
+"""`pauseframe cc check` tests the contract of congestion controls, and compares them with built-in ones."""
 
 from __future__ import annotations
 
@@ -20,6 +20,9 @@ STANDARD = Path(__file__).parent / "standard"
 SCENARIOS = ("one_flow", "two_flows", "incast_lossy", "incast_lossless", "web_search")
 """The standard scenarios, in the order of the report."""
 RIVALS: dict[str, dict[str, Any]] = {"cubic": {"transport.preset": "cubic"}, "dctcp": {"transport.preset": "dctcp"}}
+RATE_SCENARIOS = ("roce_one_flow", "roce_two_flows", "roce_incast")
+"""The standard scenarios for controls of queue pairs."""
+RATE_RIVALS: dict[str, dict[str, Any]] = {"dcqcn": {}, "swift": {"transport.rdma_control": "swift"}}
 
 
 @dataclass(frozen=True)
@@ -56,15 +59,19 @@ def check(
     names = [name for file in load(plugins) for name in file.names]
     if not names:
         raise InputError("name a plug-in to check")
+    of_pairs = [name for name in names if _core.is_rate_control(name)]
+    if of_pairs and len(of_pairs) < len(names):
+        raise InputError("check controls of TCP and of queue pairs in two commands: their scenarios differ")
     rules = [Check(name, *rest) for name in names for rest in _core.congestion_control_contract(name)]
     if show_rules is not None:
         show_rules(rules)
     if contract_only:
         return Checked(rules, {}, None)
     runs: dict[str, dict[str, pf.Run]] = {}
-    for scenario in SCENARIOS:
+    contenders = _rate_contenders(names, set or {}) if of_pairs else _contenders(names, set or {})
+    for scenario in RATE_SCENARIOS if of_pairs else SCENARIOS:
         runs[scenario] = {}
-        for label, settings in _contenders(names, set or {}).items():
+        for label, settings in contenders.items():
             say(f"{scenario.replace('_', ' ')}: {label}")
             runs[scenario][label] = pf.run(STANDARD / f"{scenario}.toml", set=settings, progress=False)
     report = None if out is None else _write_report(names, rules, runs, Path(out))
@@ -78,6 +85,11 @@ def _contenders(names: Sequence[str], changes: Mapping[str, Any]) -> dict[str, d
         preset = "dctcp" if _needs_exact_ecn(name) else "cubic"
         own[name] = {"transport.preset": preset, "transport.congestion_control": name, **changes}
     return own | RIVALS
+
+
+def _rate_contenders(names: Sequence[str], changes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Each control of queue pairs with its settings, and the built-in ones."""
+    return {name: {"transport.rdma_control": name, **changes} for name in names} | RATE_RIVALS
 
 
 def _needs_exact_ecn(name: str) -> bool:
@@ -98,8 +110,9 @@ def _write_report(names: Sequence[str], rules: Sequence[Check], runs: dict[str, 
         for scenario, of_control in runs.items()
     ]
     out.parent.mkdir(parents=True, exist_ok=True)
+    rivals = "DCQCN and Swift" if _core.is_rate_control(names[0]) else "CUBIC and DCTCP"
     answer = answers.of_scenarios(_kept(names, rules), {group.title: group.runs for group in groups})
-    return build_report(groups, out, title=f"{', '.join(names)} beside CUBIC and DCTCP", checks=rules, answer=answer)
+    return build_report(groups, out, title=f"{', '.join(names)} beside {rivals}", checks=rules, answer=answer)
 
 
 def _kept(names: Sequence[str], rules: Sequence[Check]) -> str:

@@ -13,7 +13,22 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from pauseframe._core import InputError
 from pauseframe._text import nearest
-from pauseframe.plugins.abi import COUNT, FLAG, NUMBER, PARAMETERS_MAX, SIGNATURES, STATE_MAX, TIME
+from pauseframe.plugins.abi import (
+    COUNT,
+    FLAG,
+    METHODS,
+    NEEDS_EXACT_ECN,
+    NUMBER,
+    PACES,
+    PARAMETERS_MAX,
+    RATE_CONTROL,
+    READS_TELEMETRY,
+    SETS_WINDOW,
+    STATE_MAX,
+    TIME,
+    Kind,
+)
+from pauseframe.plugins.source import check_source
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,20 +45,7 @@ PS_PER = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10*
 MICROSECOND, SECOND = 10**6, 10**12
 """Picoseconds in a microsecond and in a second; `ack.now`, `ack.rtt` and `ack.srtt` are in picoseconds."""
 
-ARGUMENTS = {
-    "init": ("self",),
-    "on_ack": ("self", "window", "ack"),
-    "increase": ("self", "window", "ack"),
-    "reduced": ("self", "window", "cause"),
-    "loss_after_ecn": ("self", "window"),
-    "forget_earned": ("self",),
-    "on_timeout": ("self",),
-    "on_restart": ("self", "idle"),
-    "probe_after": ("self",),
-    "alpha": ("self",),
-}
-"""The methods that a class can have, with their arguments."""
-REQUIRED = ("increase", "reduced")
+REQUIRED: dict[Kind, tuple[str, ...]] = {"window": ("increase", "reduced"), "rate": ("on_ack",)}
 
 
 @dataclass(frozen=True)
@@ -83,9 +85,9 @@ class Description:
     constants: dict[str, Constant]
     state: dict[str, StateField]
     functions: dict[str, Callable[..., Any]]
-    exact_ecn: bool
-    paces: bool
+    flags: int
     compile: bool
+    kind: Kind
     cls: type = field(compare=False)
 
     def is_float(self, name: str) -> bool:
@@ -96,6 +98,11 @@ class Description:
     def length(self, name: str) -> int | None:
         """Number of elements of a field of `self`; None if it is not an array."""
         return self.state[name].length if name in self.state else None
+
+    def place(self, method: str) -> str:
+        """File and line of a method."""
+        code = self.functions[method].__code__ if method in self.functions else None
+        return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else self.cls.__name__
 
     @property
     def fields(self) -> list[str]:
@@ -133,21 +140,47 @@ def congestion_control(
     name: str, *, exact_ecn: bool = False, paces: bool = False, compile: bool = True
 ) -> Callable[[C], C]: ...
 def congestion_control(name: str | type, *, exact_ecn: bool = False, paces: bool = False, compile: bool = True) -> Any:
-    """Makes a class a congestion control that scenarios can name, as "FILE:NAME".
+    """Makes a class a congestion control of TCP that scenarios can name, as "FILE:NAME".
 
     Annotated attributes with a default are the state of a connection (`last_cut: int = 0`, `rtts: float = [0.0] * 8`);
-    attributes made by `constant` are keys of scenarios. The methods are those of the C interface, `pauseframe_cc.h`.
-    Required are `increase(self, window, ack)` and `reduced(self, window, cause)`; optional are `init(self)`,
-    `on_ack(self, window, ack)`, `loss_after_ecn(self, window)`, `forget_earned(self)`, `on_timeout(self)`,
-    `on_restart(self, idle)`, `probe_after(self)` and `alpha(self)`.
+    attributes made by `constant` are keys of scenarios. Attributes and methods of base classes count. The methods are
+    those of the C interface, `pauseframe_cc.h`. Required are `increase(self, window, ack)` and
+    `reduced(self, window, cause)`; optional are `init(self)`, `on_ack(self, window, ack)`,
+    `loss_after_ecn(self, window)`, `forget_earned(self)`, `on_timeout(self)`, `on_restart(self, idle)`,
+    `probe_after(self)` and `alpha(self)`. A class with `on_delivery(self, window, delivery)` sets the window at every
+    ACK, in recovery and while the application leaves it unused too, and has neither `increase` nor `reduced`.
 
     `exact_ecn` requests the exact echo of marks (ecn = "dctcp"); `paces` enables pacing, for algorithms that set
     `window.pacing_rate`. Numba compiles the methods; with `compile=False` they run in the interpreter, three to seven
     times slower, where breakpoints and prints work.
     """
+    flags = (NEEDS_EXACT_ECN if exact_ecn else 0) | (PACES if paces else 0)
     if isinstance(name, type):
-        return _marked(name, name.__name__, exact_ecn, paces, compile)
-    return lambda cls: _marked(cls, name, exact_ecn, paces, compile)
+        return _marked(name, name.__name__, "window", flags, compile)
+    return lambda cls: _marked(cls, name, "window", flags, compile)
+
+
+@overload
+def rate_control(name: C) -> C: ...
+@overload
+def rate_control(
+    name: str, *, window: bool = False, telemetry: bool = False, compile: bool = True
+) -> Callable[[C], C]: ...
+def rate_control(name: str | type, *, window: bool = False, telemetry: bool = False, compile: bool = True) -> Any:
+    """Makes a class a congestion control of queue pairs that scenarios can name, as rdma_control = "FILE:NAME".
+
+    State and constants are as with `congestion_control`. Required is `on_ack(self, pair, ack)`; optional are
+    `init(self)`, `on_start(self, pair)`, `on_cnp(self, pair)`, `on_loss(self, pair)`, `on_timer(self, pair)` and
+    `on_sent(self, pair, sent)`. Each may set `pair.rate`, `pair.window` and `pair.timer`. A queue pair begins at its
+    line rate without a window. CNPs are sent if the class has `on_cnp`.
+
+    `window` declares that the class sets `pair.window`; `telemetry` makes switches stamp packets as for HPCC, so that
+    `ack.hops` and its arrays are filled. `compile` is as with `congestion_control`.
+    """
+    flags = RATE_CONTROL | (SETS_WINDOW if window else 0) | (READS_TELEMETRY if telemetry else 0)
+    if isinstance(name, type):
+        return _marked(name, name.__name__, "rate", flags, compile)
+    return lambda cls: _marked(cls, name, "rate", flags, compile)
 
 
 def slow_start(window: Any, acked: int) -> Any:
@@ -156,6 +189,19 @@ def slow_start(window: Any, acked: int) -> Any:
     step = min(acked, room)
     window.cwnd += step
     return acked - step
+
+
+def uniform(record: Any) -> Any:
+    """A random number from 0 to below 1. `record` is the `window` or `pair` of the method; the seed of the run decides.
+
+    Each call gives another number: it advances `record.random` (xorshift, Marsaglia 2003).
+    """
+    value = record.random
+    value ^= (value << 13) & 0x7FFFFFFFFFFFFFFF
+    value ^= value >> 7
+    value ^= (value << 17) & 0x7FFFFFFFFFFFFFFF
+    record.random = value
+    return (value >> 10) / 9007199254740992.0
 
 
 def picoseconds(text: str) -> int:
@@ -172,28 +218,33 @@ def picoseconds(text: str) -> int:
     return int(whole) * unit + (round(int(rest) * unit / 10 ** len(rest)) if rest else 0)
 
 
-def _marked(cls: C, name: str, exact_ecn: bool, paces: bool, compile: bool) -> C:
-    constants = {key: value for key, value in vars(cls).items() if isinstance(value, Constant)}
+def _marked(cls: C, name: str, kind: Kind, flags: int, compile: bool) -> C:
+    attributes = {key: value for base in reversed(cls.__mro__[:-1]) for key, value in vars(base).items()}
+    constants = {key: value for key, value in attributes.items() if isinstance(value, Constant)}
+    annotations = {key: text for base in reversed(cls.__mro__) for key, text in inspect.get_annotations(base).items()}
     state = {
-        key: _state_field(cls, key, vars(cls).get(key, inspect.Parameter.empty))
-        for key in inspect.get_annotations(cls)
+        key: _state_field(cls, key, attributes.get(key, inspect.Parameter.empty), annotation)
+        for key, annotation in annotations.items()
         if key not in constants
     }
     functions: dict[str, Callable[..., Any]] = {
-        key: value for key, value in vars(cls).items() if inspect.isfunction(value)
+        key: value for key, value in attributes.items() if inspect.isfunction(value)
     }
-    _check_functions(cls, functions)
+    _check_functions(cls, kind, functions)
     if len(constants) > PARAMETERS_MAX:
         raise InputError(f"{cls.__name__} has {len(constants)} constants; at most {PARAMETERS_MAX} are allowed")
+    for method, function in functions.items():
+        records = dict(METHODS[kind][method].arguments) if method != "init" else {}
+        check_source(f"{cls.__name__}.{method}", function, [*constants, *state], records)
     doc = (inspect.getdoc(cls) or "").strip().split("\n")[0] or name
-    made = Description(name, doc, constants, state, functions, exact_ecn, paces, compile, cls)
+    made = Description(name, doc, constants, state, functions, flags, compile, kind, cls)
     if made.size > STATE_MAX:
         raise InputError(f"{cls.__name__} has {made.size} bytes of state a connection; at most {STATE_MAX} are allowed")
     setattr(cls, MARK, made)
     return cls
 
 
-def _state_field(cls: type, key: str, default: Any) -> StateField:
+def _state_field(cls: type, key: str, default: Any, annotation: Any) -> StateField:
     values = default if isinstance(default, list | tuple) else [default]
     if default is inspect.Parameter.empty:
         raise InputError(f"{cls.__name__}.{key} has no default: write {key}: int = 0, or {key}: float = 0.0")
@@ -203,29 +254,34 @@ def _state_field(cls: type, key: str, default: Any) -> StateField:
         )
     if len({*values}) > 1:
         raise InputError(f"{cls.__name__}.{key}: all elements must begin with the same value; set others in init(self)")
-    annotation = inspect.get_annotations(cls)[key]
     is_float = type(values[0]) is float or annotation in (float, "float")
     return StateField(values[0], is_float, len(values) if isinstance(default, list | tuple) else None)
 
 
-def _check_functions(cls: type, functions: dict[str, Callable[..., Any]]) -> None:
+def _check_functions(cls: type, kind: Kind, functions: dict[str, Callable[..., Any]]) -> None:
+    arguments = {"init": ("self",)} | {name: method.names for name, method in METHODS[kind].items()}
     for name, function in functions.items():
-        if name not in ARGUMENTS:
-            meant = nearest(name, ARGUMENTS, 1)
-            hint = f"did you mean {meant[0]}?" if meant else f"there are {', '.join(ARGUMENTS)}"
+        if name not in arguments:
+            meant = nearest(name, arguments, 1)
+            hint = f"did you mean {meant[0]}?" if meant else f"there are {', '.join(arguments)}"
             raise InputError(
                 f"{cls.__name__}.{name}: the simulator calls no function of this name; {hint} "
                 "(write other functions outside of the class)"
             )
         count = len(inspect.signature(function).parameters)
-        if count != len(ARGUMENTS[name]):
+        if count != len(arguments[name]):
             raise InputError(
-                f"{cls.__name__}.{name} takes {count} arguments; the simulator gives {len(ARGUMENTS[name])}: "
-                f"{name}({', '.join(ARGUMENTS[name])})"
+                f"{cls.__name__}.{name} takes {count} arguments; the simulator gives {len(arguments[name])}: "
+                f"{name}({', '.join(arguments[name])})"
             )
-    for name in REQUIRED:
+    if kind == "window" and "on_delivery" in functions:
+        needless = [name for name in ("increase", "reduced") if name in functions]
+        if needless:
+            raise InputError(
+                f"{cls.__name__} has on_delivery, which sets the window at every ACK, so {needless[0]} would never be "
+                "called: leave it out"
+            )
+        return
+    for name in REQUIRED[kind]:
         if name not in functions:
-            raise InputError(f"{cls.__name__} has no {name}({', '.join(ARGUMENTS[name])}), which every algorithm needs")
-
-
-assert set(ARGUMENTS) == set(SIGNATURES)
+            raise InputError(f"{cls.__name__} has no {name}({', '.join(arguments[name])}), which every algorithm needs")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import re
 import types
+from ctypes import Array, Structure, c_int32, c_int64
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pauseframe._core import InputError
-from pauseframe.plugins.abi import ACK_FIELDS, NOT_A_NUMBER, OK, WINDOW_FIELDS
+from pauseframe.plugins.abi import METHODS, NOT_A_NUMBER, OK, Method
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 MISSING = (
     "Numba is not installed, and compiles plug-ins: pip install 'pauseframe[plugins]'. Without it "
-    "@congestion_control(..., compile=False) runs the class in the interpreter, three to seven times slower"
+    "compile=False in its decorator runs the class in the interpreter, three to seven times slower"
 )
 
 
@@ -49,83 +50,61 @@ def _state_dtype(description: Description) -> Any:
 
 
 @cache
-def _records() -> tuple[Any, Any]:
+def _record(kind: type[Structure]) -> Any:
+    """The Numba type of a structure of integers and arrays of integers."""
     import numba
     import numpy as np
 
-    window = np.dtype([(name, np.int64) for name in WINDOW_FIELDS], align=True)
-    ack = np.dtype([(name, np.int64) for name in ACK_FIELDS], align=True)
-    return numba.from_dtype(window), numba.from_dtype(ack)
+    def field(name: str, own: Any) -> tuple[Any, ...]:
+        return (name, np.int64, (own._length_,)) if issubclass(own, Array) else (name, np.int64)
+
+    declared: Any = kind._fields_
+    return numba.from_dtype(np.dtype([field(name, own) for name, own in declared], align=True))
 
 
 @cache
 def _know_helpers() -> None:
-    """Allows compiled code to call `pauseframe.slow_start`."""
+    """Allows compiled code to call `pauseframe.slow_start` and `pauseframe.uniform`."""
     from numba.extending import overload
 
-    from pauseframe.plugins.classes import slow_start
+    from pauseframe.plugins.classes import slow_start, uniform
 
-    bare = types.FunctionType(slow_start.__code__, slow_start.__globals__)  # Numba needs functions without annotations
-    overload(slow_start)(lambda window, acked: bare)  # noqa: ARG005
+    def bare(function: Callable[..., Any]) -> Callable[..., Any]:
+        """Numba needs functions without annotations."""
+        return types.FunctionType(function.__code__, function.__globals__)
+
+    first, second = bare(slow_start), bare(uniform)
+    overload(slow_start)(lambda window, acked: first)  # noqa: ARG005
+    overload(uniform)(lambda record: second)  # noqa: ARG005
 
 
 def _compiled(description: Description, name: str, function: Callable[..., Any], state: Any) -> Any:
-    import numba
     from numba import types as nb
 
-    window, ack = _records()
-    own = _jitted(function)
-    block, at, of = nb.CPointer(state), nb.CPointer(window), nb.CPointer(ack)
-    signatures = {
-        "on_ack": nb.int32(block, at, of),
-        "increase": nb.int32(block, at, of),
-        "reduced": nb.int64(block, at, nb.int32),
-        "loss_after_ecn": nb.int64(block, at),
-        "forget_earned": nb.int32(block),
-        "on_timeout": nb.int32(block),
-        "on_restart": nb.int32(block, nb.int64),
-        "probe_after": nb.int64(block),
-        "alpha": nb.float64(block),
-    }
-    return _cfunc(description, name, signatures[name], _wrapper(name, own, numba.carray))
+    method = METHODS[description.kind][name]
+    scalars = {c_int32: nb.int32, c_int64: nb.int64}
+    result = {"status": nb.int32, "count": nb.int64, "number": nb.float64}[method.returns]
+    given = [scalars[kind] if kind in scalars else nb.CPointer(_record(kind)) for _, kind in method.arguments]
+    return _cfunc(description, name, result(nb.CPointer(state), *given), _wrapper(method, _jitted(function)))
 
 
-def _wrapper(name: str, own: Callable[..., Any], carray: Callable[..., Any]) -> Callable[..., Any]:
+def _wrapper(method: Method, own: Callable[..., Any]) -> Callable[..., Any]:
     """Converts pointers to records. A function that raises returns 0, as compiled functions of Numba do."""
+    import numba
 
-    def with_ack(block: Any, window: Any, ack: Any) -> int:
-        own(carray(block, 1)[0], carray(window, 1)[0], carray(ack, 1)[0])
-        return OK
-
-    def reduced(block: Any, window: Any, cause: int) -> int:
-        value = own(carray(block, 1)[0], carray(window, 1)[0], cause)
-        return int(value) if value == value else NOT_A_NUMBER  # noqa: PLR0124 (NaN)
-
-    def loss_after_ecn(block: Any, window: Any) -> int:
-        value = own(carray(block, 1)[0], carray(window, 1)[0])
-        return int(value) if value == value else NOT_A_NUMBER  # noqa: PLR0124 (NaN)
-
-    def notice(block: Any) -> int:
-        own(carray(block, 1)[0])
-        return OK
-
-    def on_restart(block: Any, idle: int) -> int:
-        own(carray(block, 1)[0], idle)
-        return OK
-
-    def value_of(block: Any) -> Any:
-        return own(carray(block, 1)[0])
-
-    kinds: dict[str, Callable[..., Any]] = {
-        "on_ack": with_ack,
-        "increase": with_ack,
-        "reduced": reduced,
-        "loss_after_ecn": loss_after_ecn,
-        "on_restart": on_restart,
-        "probe_after": value_of,
-        "alpha": value_of,
-    }
-    return kinds.get(name, notice)
+    names = {"own": own, "carray": numba.carray}
+    views = ["carray(block, 1)[0]"]
+    for name, kind in method.arguments:
+        views.append(f"carray({name}, 1)[0]" if issubclass(kind, Structure) else name)
+    call = f"own({', '.join(views)})"
+    body = {
+        "status": [call, f"return {OK}"],
+        "count": [f"value = {call}", f"return int(value) if value == value else {NOT_A_NUMBER}"],
+        "number": [f"return {call}"],
+    }[method.returns]
+    head = f"def call({', '.join(['block', *(name for name, _ in method.arguments)])}):"
+    exec("\n".join([head, *(f"    {line}" for line in body)]), names)
+    return cast("Callable[..., Any]", names["call"])
 
 
 def _init(description: Description, state: Any) -> Any:
@@ -160,8 +139,8 @@ def _cfunc(description: Description, name: str, signature: Any, function: Callab
         return numba.cfunc(signature)(function)
     except Exception as error:  # noqa: BLE001 (a field that `window` does not have is a KeyError, among others)
         raise InputError(
-            f"Numba cannot compile {description.cls.__name__}.{name}: {type(error).__name__}: {_short(str(error))}. "
-            "compile=False runs it in the interpreter"
+            f"Numba cannot compile {description.cls.__name__}.{name} ({description.place(name)}): "
+            f"{type(error).__name__}: {_short(str(error))}. compile=False runs it in the interpreter"
         ) from None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import traceback
 from contextlib import contextmanager
@@ -39,7 +40,7 @@ def plugin_errors() -> Iterator[None]:
         cause = _raised[0]
         if isinstance(cause, KeyboardInterrupt):
             raise cause from None
-        raise RunError(f"{error}. {_told(cause)}") from cause
+        raise RunError(f"{error}. {_told(cause, str(error))}") from cause
     finally:
         sys.unraisablehook = before
         _raised.clear()
@@ -50,11 +51,23 @@ def _hear(unraisable: sys.UnraisableHookArgs) -> None:
         remember(unraisable.exc_value)
 
 
-def _told(error: BaseException) -> str:
-    last = _last_frame(error.__traceback__)
-    return f"It raised {type(error).__name__}: {error}{last}"
+def _told(error: BaseException, message: str) -> str:
+    place = _last_frame(error.__traceback__) or _place_of_method(message)
+    return f"It raised {type(error).__name__}: {error}{place}"
 
 
 def _last_frame(trace: TracebackType | None) -> str:
-    frames = [frame for frame in traceback.extract_tb(trace) if "pauseframe/plugins" not in frame.filename]
+    """The user's line; compiled code leaves none."""
+    frames = [frame for frame in traceback.extract_tb(trace) if "/pauseframe/" not in frame.filename]
     return f" ({frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name})" if frames else ""
+
+
+def _place_of_method(message: str) -> str:
+    """File and line of the method that the core's message names."""
+    from pauseframe.plugins.load import described
+
+    found = re.search(r'congestion control "([^"]+)".*?its function (\w+)', message)
+    description = described(found[1]) if found else None
+    if found is None or description is None or found[2] not in description.functions:
+        return ""
+    return f" ({description.place(found[2])}; compile=False names the line)"

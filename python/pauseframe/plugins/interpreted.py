@@ -5,8 +5,9 @@ from __future__ import annotations
 from ctypes import Structure, c_double, c_int64
 from typing import TYPE_CHECKING, Any
 
-from pauseframe.plugins.abi import ACK_FIELDS, FAILED, NOT_A_NUMBER, OK, SIGNATURES, WINDOW_FIELDS
+from pauseframe.plugins.abi import FAILED, INIT_SIGNATURE, METHODS, NOT_A_NUMBER, OK, Method
 from pauseframe.plugins.errors import remember
+from pauseframe.plugins.records import _Whole
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,28 +16,6 @@ if TYPE_CHECKING:
 
 VIEWS_MAX = 1 << 16
 """Maximum number of cached views of state blocks, since creating a view takes longer than a lookup."""
-
-
-class _Whole(Structure):
-    """A structure whose integer fields also accept floats and truncate them, as compiled code does."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        try:
-            super().__setattr__(name, value)
-        except TypeError:
-            super().__setattr__(name, int(value))
-
-
-class Window(_Whole):
-    """The C structure `pauseframe_window`."""
-
-    _fields_ = tuple((name, c_int64) for name in WINDOW_FIELDS)
-
-
-class Ack(Structure):
-    """The C structure `pauseframe_ack`."""
-
-    _fields_ = tuple((name, c_int64) for name in ACK_FIELDS)
 
 
 def functions_of(description: Description) -> dict[str, Any]:
@@ -52,11 +31,11 @@ def functions_of(description: Description) -> dict[str, Any]:
             found = views[address] = kind.from_address(address)
         return found
 
-    own = description.functions
-    made: dict[str, Any] = {"init": SIGNATURES["init"](_init(description, state, view))}
-    for name, function in own.items():
+    made: dict[str, Any] = {"init": INIT_SIGNATURE(_init(description, state, view))}
+    for name, function in description.functions.items():
         if name != "init":
-            made[name] = SIGNATURES[name](_callback(name, function, state, view))
+            method = METHODS[description.kind][name]
+            made[name] = method.signature(_callback(method, function, state, view))
     return made
 
 
@@ -66,9 +45,8 @@ def _state_type(description: Description) -> type[Structure]:
         length = description.length(name)
         return one if length is None else one * length
 
-    return type(
-        description.cls.__name__, (_Whole,), {"_fields_": tuple((name, kind(name)) for name in description.fields)}
-    )
+    fields = {"_fields_": tuple((name, kind(name)) for name in description.fields)}
+    return type(description.cls.__name__, (_Whole,), fields)
 
 
 def _init(description: Description, state: type[Structure], view: Callable[..., Any]) -> Callable[..., int]:
@@ -97,53 +75,24 @@ def _init(description: Description, state: type[Structure], view: Callable[..., 
     return init
 
 
-def _callback(  # noqa: C901 (a small function for each signature)
-    name: str, function: Callable[..., Any], state: type[Structure], view: Callable[..., Any]
+def _callback(
+    method: Method, function: Callable[..., Any], state: type[Structure], view: Callable[..., Any]
 ) -> Callable[..., Any]:
-    def with_ack(block: int, window: int, ack: int) -> int:
-        try:
-            function(view(state, block), view(Window, window), view(Ack, ack))
-        except BaseException as error:  # noqa: BLE001
-            remember(error)
-            return FAILED
-        return OK
+    kinds = [kind if issubclass(kind, Structure) else None for _, kind in method.arguments]
+    failure: Any = {"status": FAILED, "count": 0, "number": float("nan")}[method.returns]
+    results: dict[str, Callable[[Any], Any]] = {"status": lambda _: OK, "count": _count, "number": float}
+    result = results[method.returns]
 
-    def with_window(block: int, window: int, *more: int) -> int:
+    def callback(block: int, *given: int) -> Any:
         try:
-            value = function(view(state, block), view(Window, window), *more)
-            return NOT_A_NUMBER if value != value else int(value)  # noqa: PLR0124 (NaN)
-        except BaseException as error:  # noqa: BLE001
+            arguments = [one if kind is None else view(kind, one) for one, kind in zip(given, kinds, strict=True)]
+            return result(function(view(state, block), *arguments))
+        except BaseException as error:  # noqa: BLE001 (no exception may pass through the simulator)
             remember(error)
-            return 0
+            return failure
 
-    def notice(block: int, *more: int) -> int:
-        try:
-            function(view(state, block), *more)
-        except BaseException as error:  # noqa: BLE001
-            remember(error)
-            return FAILED
-        return OK
+    return callback
 
-    def count(block: int) -> int:
-        try:
-            return int(function(view(state, block)))
-        except BaseException as error:  # noqa: BLE001
-            remember(error)
-            return 0
 
-    def number(block: int) -> float:
-        try:
-            return float(function(view(state, block)))
-        except BaseException as error:  # noqa: BLE001
-            remember(error)
-            return float("nan")
-
-    kinds: dict[str, Callable[..., Any]] = {
-        "on_ack": with_ack,
-        "increase": with_ack,
-        "reduced": with_window,
-        "loss_after_ecn": with_window,
-        "probe_after": count,
-        "alpha": number,
-    }
-    return kinds.get(name, notice)
+def _count(value: Any) -> int:
+    return NOT_A_NUMBER if value != value else int(value)  # noqa: PLR0124 (NaN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
@@ -10,7 +11,7 @@ from pauseframe._core import InputError
 if TYPE_CHECKING:
     from pathlib import Path
 
-ENTRY = "pauseframe_congestion_control"
+ENTRIES = ("pauseframe_congestion_control", "pauseframe_rate_controls")
 ALGORITHMS_MAX = 64
 
 
@@ -23,19 +24,16 @@ def algorithms_of(path: Path) -> list[int]:
         library = ctypes.CDLL(str(path.resolve()))
     except OSError as error:
         raise InputError(f"{path} cannot be loaded as a shared library: {error}") from None
-    try:
-        entry = getattr(library, ENTRY)
-    except AttributeError:
+    entries = [entry for name in ENTRIES if (entry := getattr(library, name, None)) is not None]
+    if not entries:
         raise InputError(
-            f"{path} defines no {ENTRY}(): a plug-in needs it, as the header pauseframe_cc.h says"
-        ) from None
-    entry.argtypes, entry.restype = [ctypes.c_uint32], ctypes.c_void_p
+            f"{path} defines neither {ENTRIES[0]}() nor {ENTRIES[1]}(): a plug-in needs one of them, as the header "
+            "pauseframe_cc.h says"
+        )
     found = []
-    for index in range(ALGORITHMS_MAX):
-        address = entry(index)
-        if not address:
-            break
-        found.append(address)
+    for entry in entries:
+        entry.argtypes, entry.restype = [ctypes.c_uint32], ctypes.c_void_p
+        found += list(takewhile(bool, map(entry, range(ALGORITHMS_MAX))))
     if not found:
-        raise InputError(f"{path}: {ENTRY}(0) returned NULL, so the library has no algorithm")
+        raise InputError(f"{path}: {entries[0].__name__}(0) returned NULL, so the library has no algorithm")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import importlib.util
 import inspect
@@ -26,6 +27,8 @@ NOTEBOOK = "notebook"
 
 _loaded: dict[str, LoadedFile] = {}
 """Loaded plug-ins by digest of their content and name, so that nothing is compiled twice."""
+_described_by_name: dict[str, Description] = {}
+"""Classes by the names of their algorithms in scenarios."""
 _alive: list[Any] = []
 """Descriptions and functions that the core uses until the process ends."""
 
@@ -121,7 +124,9 @@ def _load_python(path: Path, content: bytes, digest: str) -> tuple[str, ...]:
     marked = [value for value in vars(module).values() if isinstance(value, type) and MARK in vars(value)]
     own = list(dict.fromkeys(cls for cls in marked if cls.__module__ == name))
     if not own:
-        raise InputError(f"{path} has no class with @pauseframe.congestion_control: it is no plug-in")
+        raise InputError(
+            f"{path} has no class with @pauseframe.congestion_control or @pauseframe.rate_control: it is no plug-in"
+        )
     text = content.decode("utf-8", "replace")
     return tuple(_register(vars(cls)[MARK], path.stem, str(path), digest, text) for cls in own)
 
@@ -129,7 +134,9 @@ def _load_python(path: Path, content: bytes, digest: str) -> tuple[str, ...]:
 def _load_class(cls: type) -> LoadedFile:
     description = vars(cls).get(MARK)
     if description is None:
-        raise InputError(f"{cls.__name__} is no plug-in: put @pauseframe.congestion_control above it")
+        raise InputError(
+            f"{cls.__name__} is no plug-in: put @pauseframe.congestion_control or @pauseframe.rate_control above it"
+        )
     try:
         file, text = inspect.getsourcefile(cls), inspect.getsource(cls)
     except (OSError, TypeError):
@@ -178,7 +185,7 @@ def _register(description: Description, module: str, file: str, digest: str, tex
     raw = _described(description, functions)
     _alive.append((raw, functions))
     try:
-        return _core.register_plugin(
+        name = _core.register_plugin(
             module,
             abi.address_of(raw),
             file=file,
@@ -188,9 +195,16 @@ def _register(description: Description, module: str, file: str, digest: str, tex
         )
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
+    _described_by_name[name] = description
+    return name
 
 
-def _described(description: Description, functions: dict[str, Any]) -> abi.Algorithm:
+def described(name: str) -> Description | None:
+    """The class of a loaded algorithm; None for a shared library."""
+    return _described_by_name.get(name)
+
+
+def _described(description: Description, functions: dict[str, Any]) -> ctypes.Structure:
     parameters = (abi.Parameter * max(len(description.constants), 1))()
     for parameter, (key, constant) in zip(parameters, description.constants.items(), strict=False):
         parameter.key, parameter.doc = key.encode(), constant.doc.encode()
@@ -199,9 +213,9 @@ def _described(description: Description, functions: dict[str, Any]) -> abi.Algor
         for name, value in (("value", constant.value), ("low", constant.low), ("high", constant.high)):
             if value is not None:
                 setattr(getattr(parameter, name), field, constant.raw(value))
-    raw = abi.Algorithm(
+    raw = abi.ALGORITHMS[description.kind](
         abi=abi.ABI,
-        flags=(abi.NEEDS_EXACT_ECN if description.exact_ecn else 0) | (abi.PACES if description.paces else 0),
+        flags=description.flags,
         name=description.name.encode(),
         doc=description.doc.encode(),
         parameters=parameters,
@@ -209,14 +223,11 @@ def _described(description: Description, functions: dict[str, Any]) -> abi.Algor
         state_size=description.size,
     )
     _alive.append(parameters)
-    for name in abi.SIGNATURES:
-        if name in functions:
-            setattr(raw, name, _address(functions[name]))
+    for name, function in functions.items():
+        setattr(raw, name, _address(function))
     return raw
 
 
 def _address(function: Any) -> int | None:
-    import ctypes
-
     address = getattr(function, "address", None)  # functions compiled by Numba have an address
     return address if address is not None else ctypes.cast(function, ctypes.c_void_p).value

@@ -228,14 +228,20 @@ class Burst(Part):
 
 @dataclass(frozen=True)
 class Corruption(Part):
-    """Damage to what these ports send: a bit error ratio `ber` or a frame error ratio `fer`."""
+    """Loss of what these ports send: a bit error ratio `ber`, a frame error ratio `fer`, or an `mtu` that is too
+    small.
+    """
 
     ports: Sequence[str]
-    """Globs over port names ("leaf0:*") whose frames are damaged."""
+    """Globs over port names ("leaf0:*") whose frames are lost."""
     ber: float | None = None
-    """Bit error ratio (0.0 to 1.0) (default: one of ber and fer is required)"""
+    """Bit error ratio (0.0 to 1.0) (default: one of ber, fer and mtu is required)"""
     fer: float | None = None
-    """Frame error ratio (0.0 to 1.0) (default: one of ber and fer is required)"""
+    """Frame error ratio (0.0 to 1.0) (default: one of ber, fer and mtu is required)"""
+    mtu: str | None = None
+    """Largest IP packet: larger ones are lost, as at a port with this MTU (68 B to 65.535 KB) (default: one of ber,
+    fer and mtu is required)
+    """
     start: str | None = None
     """Time at which the corruption begins (0 s to 24 h); default "0 s"."""
     stop: str | None = None
@@ -847,16 +853,33 @@ class Permutation(WorkloadKeys):
     """Earliest start of a flow (0 s to 2400 h); default "0 s"."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class PfcPorts(Part):
-    """Ports with pause frames in one direction; later rows take precedence."""
+    """Ports whose flow control differs from that of the others; of rows that match a port, the last one with a key
+    decides.
+    """
 
     ports: Sequence[str]
     """Globs over port names ("leaf0:*", "host3:0")"""
     sends: bool | None = None
     """Whether these ports send pause frames; default true."""
     obeys: Literal["lossless", "all", "none"] | None = None
-    """Priorities in which pause frames stop these ports; default "lossless"."""
+    """Priorities in which pause frames stop these ports (default: lossless)"""
+    xoff: str | None = None
+    """Pause above this many bytes that arrived by the port (0 B to 4 GB) (default: as for all ports)"""
+    xon: str | None = None
+    """Resume at or below this many bytes (0 B to 4 GB) (default: as for all ports)"""
+    headroom: str | None = None
+    """Bytes for packets that arrive by the port after XOFF, for each priority (0 B to 4 GB) (default: as for all
+    ports) (IEEE 802.1Qbb Annex O)
+    """
+    alpha: float | None = None
+    """Dynamic threshold of what arrives by the port in a lossless priority (above 0 to 1e6) (default: as for its
+    class) (SONiC: BUFFER_PROFILE dynamic_th)
+    """
+    watchdog: bool | None = None
+    """Whether the watchdog watches the queues of the port (default: true if switch.pfc.watchdog is on) (SONiC: PFC_WD)
+    """
 
 
 @dataclass(frozen=True)
@@ -916,9 +939,7 @@ class Pfc(Part):
     default false (IEEE 802.1Qbb)
     """
     ports: Sequence[PfcPorts] | None = None
-    """Ports of switches or hosts with other rules for sending or obeying pause frames (default: none) (SONiC:
-    pfc_asym)
-    """
+    """Ports of switches or hosts with other rules or thresholds (default: none) (SONiC: pfc_asym)"""
 
 
 @dataclass(frozen=True)
@@ -1032,6 +1053,10 @@ class Record(Part):
     """Table of pauses with their causes, or false; default false."""
     states: States | bool | None = None
     """Log for `pauseframe view`, or false; default false."""
+    paths: bool | None = None
+    """Table of what flows send through each port of switches, in which order, for each queue pair; about 150 bytes of
+    memory a row; default false.
+    """
     kernel: KernelRecord | bool | None = None
     """Samples of the sockets and counters of hosts with a Linux kernel, or false; default false."""
     deadlock_after: str | None = None
@@ -1129,6 +1154,7 @@ class Routing(Part):
         Literal[
             "ecmp",
             "adaptive",
+            "ars",
             "auto",
             "dfsssp",
             "drill",
@@ -1144,8 +1170,8 @@ class Routing(Part):
         | None
     ) = None
     """Shortest paths, chosen by a hash of the flow (ecmp), at random for every packet (spray) or flowlet (letflow), or
-    for every packet by the shortest queue of some (drill) or all next hops (adaptive); or VLANs with forwarding
-    tables from an engine or a file (plan)
+    for every packet by the shortest queue of some (drill) or all next hops (adaptive), or by port quality (ars); or
+    VLANs with forwarding tables from an engine or a file (plan)
     """
     convergence: str | None = field(default=None, kw_only=True)
     """Time from a failure or repair until all switches have new routes (0 s to 1 h); default "10 ms"."""
@@ -1164,6 +1190,44 @@ class Routing(Part):
     hash_offsets: Sequence[int] | None = field(default=None, kw_only=True)
     """Bits by which the hash is rotated, by tier, from that of the hosts' switches on; a missing one is 0; default []
     (SONiC: ecmp_hash_offset 10 on LeafRouter)
+    """
+    index: Literal["modulo", "threshold", "resilient"] | None = field(default=None, kw_only=True)
+    """How the hash becomes the number of a next hop (docs/models/routing.md); default "modulo" (Linux:
+    net/ipv4/fib_semantics.c, net/ipv4/nexthop.c; SONiC: FG_NHG)
+    """
+    weights: Literal["equal", "capacity"] | None = field(default=None, kw_only=True)
+    """Weights of next hops on shortest paths: equal, or what the links behind each can carry (WCMP); default "equal"
+    (Zhou et al., EuroSys 2014; Linux: fib_rebalance)
+    """
+    buckets: int | None = field(default=None, kw_only=True)
+    """Buckets of a switch for each group of next hops, with index = "resilient"; a multiple of all numbers of next
+    hops divides evenly (1 to 65535); default 128 (Linux: nexthop group, buckets; SONiC: FG_NHG bucket_size)
+    """
+    mode: Literal["flowlet_quality", "flowlet_random", "packet_quality", "packet_random"] | None = field(
+        default=None, kw_only=True
+    )
+    """What is moved, and how: flowlets or packets, to the best quality or at random; default "flowlet_quality" (SAI:
+    saiars.h, SAI_ARS_MODE; default per flowlet by quality)
+    """
+    idle_time: str | None = field(default=None, kw_only=True)
+    """A longer gap between two packets of a flow begins a flowlet (1 ps to 1 s); default "256 us" (SAI:
+    SAI_ARS_ATTR_IDLE_TIME 256 us; Junos: 16 us)
+    """
+    flow_states: int | None = field(default=None, kw_only=True)
+    """Flowlets that a switch remembers for each group of next hops; flows with the same hash share one (1 to 1048576);
+    default 512 (SAI: SAI_ARS_ATTR_MAX_FLOWS 512)
+    """
+    sampling_interval: str | None = field(default=None, kw_only=True)
+    """Age from which on the load and the queue of a port are looked at again (1 ps to 1 s); default "16 us" (SAI:
+    SAI_ARS_PROFILE_ATTR_SAMPLING_INTERVAL 16 us)
+    """
+    low_load: int | None = field(default=None, kw_only=True)
+    """Load in per cent below which a port is in the best of eight bands (0 to 99); default 20 (Junos: example of
+    dynamic load balancing)
+    """
+    high_load: int | None = field(default=None, kw_only=True)
+    """Load in per cent from which on a port is in the worst band (1 to 100); default 80 (Junos: example of dynamic
+    load balancing)
     """
     lanes: int | None = field(default=None, kw_only=True)
     """Maximum number of virtual lanes (lossless priorities) of the plan (1 to 8); default 2."""
@@ -1353,6 +1417,20 @@ class SwitchClass(Part):
     marker: NoMarker | Step | Red | Literal["none", "step", "red"] | None = None
 
 
+@dataclass(frozen=True)
+class SwitchOverride(Part):
+    """Switches with other values; of rows that match a switch, the last one with a key decides."""
+
+    switches: Sequence[str]
+    """Globs over names of switches ("leaf*", "spine2")"""
+    buffer: str | None = None
+    """Size of the shared buffer (1 B to 4 GB) (default: switch.buffer.size)"""
+    headroom_pool: str | None = None
+    """Size of the shared headroom pool (1 B to 4 GB) (default: as switch.pfc.headroom_pool says) (SONiC: shared
+    headroom pool)
+    """
+
+
 @dataclass(frozen=True, kw_only=True)
 class Switch(Part):
     """Switches."""
@@ -1378,6 +1456,8 @@ class Switch(Part):
     """Priority that hosts and switches assign to a DSCP, as in [[10, 1], [46, 5]]; default [] (RFC 2474)"""
     classes: Mapping[str, SwitchClass] | None = None
     """Other settings for some priorities (default: none)"""
+    override: Sequence[SwitchOverride] | None = None
+    """Switches with other values (default: none)"""
     buffer: PerPort | Shared | IdealOutputQueued | str | None = None
     marker: NoMarker | Step | Red | Literal["none", "step", "red"] | None = None
     scheduler: Strict | Ets | Literal["strict", "ets"] | None = None
@@ -1703,6 +1783,7 @@ class Transport(Constants):
             "hpcc",
             "nscc",
         ]
+        | str
         | None
     ) = field(default=None, kw_only=True)
     """Congestion control of queue pairs; default "dcqcn_connectx" (Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al.,
@@ -1825,6 +1906,12 @@ class Transport(Constants):
     """
     rdma_selective_repeat: bool | None = field(default=None, kw_only=True)
     """Retransmit only lost packets (IRN); off: go-back-N; default false (Mittal et al., SIGCOMM 2018)"""
+    rdma_entropy: Literal["none", "oblivious", "bitmap", "reps", "mixed"] | None = field(default=None, kw_only=True)
+    """How the entropy value of each packet is chosen, which switches hash; none: all packets take one path; default
+    "none" (htsim: uec_mp.cpp)
+    """
+    rdma_entropy_values: int | None = field(default=None, kw_only=True)
+    """Entropy values of a queue pair: a power of two (2 to 256); default 64 (htsim: -paths 64; MRC: 128 to 256)"""
     rdma_cnp_on_ingress: float | None = field(default=None, kw_only=True)
     """Share of its link from which on the receiving card counts its own input as congested, and answers data packets
     as marked ones (above 0 to 1) (default: never) (measured on a ConnectX-5 (simllm), whose rule is not documented)
@@ -1843,6 +1930,14 @@ class Transport(Constants):
     """
     hpcc_utilisation: float | None = field(default=None, kw_only=True)
     """Target utilisation of HPCC, eta (above 0 to 1); default 0.95 (Li et al., SIGCOMM 2019; HPCC simulator: U_TARGET)
+    """
+    rdma_qps_per_connection: int | None = field(default=None, kw_only=True)
+    """Queue pairs of a connection. Each has its own UDP source port, so that ECMP and bonds spread them (1 to 128);
+    default 1 (NCCL: NCCL_IB_QPS_PER_CONNECTION)
+    """
+    rdma_split_data_on_qps: bool | None = field(default=None, kw_only=True)
+    """Each message is cut in equal parts, rounded up to 128 B, one for each queue pair of its connection; off: whole
+    messages take turns; default false (NCCL: NCCL_IB_SPLIT_DATA_ON_QPS)
     """
     rdma_cnp_interval: str | None = field(default=None, kw_only=True)
     """Minimum time between two CNPs of a queue pair or a port (0 s to 1 h) (default: by rdma_control: 50 us for
@@ -1972,7 +2067,7 @@ class ScenarioKeys(Part):
     failure: Sequence[Failure] | None = None
     """Failures: each with link, port or node, down and up (default: none)"""
     corruption: Sequence[Corruption] | None = None
-    """Links that damage frames: each with ports and ber or fer (default: none)"""
+    """Links that lose frames: each with ports and ber, fer or mtu (default: none)"""
     pause_storm: Sequence[PauseStorm] | None = None
     """Storms of pause frames: each with senders, and priorities, frames_per_second, quanta, start, stop (default:
     none)

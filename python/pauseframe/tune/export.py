@@ -1,7 +1,8 @@
 """Writes the tuned keys as configuration files of devices, using `pauseframe deploy`.
 
-The folder is a complete deployment of the scenario's topology. For each SONiC switch, `tuned.patch` is a JSON patch
-(RFC 6902) of the fields that the search changed. Notes list keys that no device file has.
+The folder is a complete deployment of the scenario: for SONiC with ECMP as `pauseframe deploy SCENARIO` writes it, else
+a plan of VLANs. For each SONiC switch, `tuned.patch` is a JSON patch (RFC 6902) of the fields that the search changed.
+Notes list keys that no device file has.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pauseframe import _core
 from pauseframe._core import InputError
 from pauseframe._text import format_number
+from pauseframe.deploy.design import ROUTED
 from pauseframe.deploy.plan import Settings, Tuned, folder_names
 from pauseframe.devices.files import pointer
 from pauseframe.headroom import FRAME, LIGHT
@@ -27,6 +29,7 @@ from pauseframe.tune.parameters import UNITS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pauseframe.deploy.design import Design
     from pauseframe.deploy.plan import Plan
     from pauseframe.tune.study import Tuning
 
@@ -57,6 +60,8 @@ def export_answer(tuning: Tuning, target: str, out: str | Path, inventory: Seque
         raise InputError("no recommended setting to export: no setting keeps all constraints")
     resolved = tuning.study.source.resolve_with(tuning.recommended)
     facts = facts_of(resolved)
+    if target == "sonic" and facts.values["routing.kind"].strip('"') in ROUTED:
+        return _export_scenario(tuning, resolved, Path(out), inventory)
     settings, notes = _settings(facts, target, set(tuning.recommended))
     topology = _core.Topology.of_scenario(resolved)
     with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
@@ -69,11 +74,41 @@ def export_answer(tuning: Tuning, target: str, out: str | Path, inventory: Seque
     return dict(summary) | {"out": str(out), "notes": [*summary["notes"], *notes]}
 
 
+def _export_scenario(tuning: Tuning, resolved: _core.Resolved, out: Path, inventory: Sequence[Path]) -> dict[str, Any]:
+    """Deploys the scenario with the recommended setting; patches are the difference from the scenario without it."""
+    from pauseframe.deploy.scenario import deploy_scenario
+
+    usual = tuning.study.source.resolve_with({})
+    also = partial(_write_scenario_patches, usual)
+    summary = deploy_scenario(resolved, out, Settings(), inventory=inventory, also=also)
+    why = {row["key"]: row["why"] for row in summary["unwritten"]}
+    notes = [f"{path} is not exported: {why[path]}" for path in sorted(tuning.recommended or ()) if path in why]
+    return dict(summary) | {"out": str(out), "notes": [*summary["notes"], *notes]}
+
+
+def _write_scenario_patches(usual: _core.Resolved, design: Design, out: Path) -> None:
+    """Writes, for each switch, a patch of the fields that the search changed."""
+    from pauseframe.deploy import routed
+    from pauseframe.deploy.design import read_design
+    from pauseframe.deploy.inventory import read_inventory
+    from pauseframe.devices.sonic_db import ConfigDb
+    from pauseframe.lint.patch import difference
+
+    before = read_design(usual, Settings(), read_inventory([out / "inventory.csv"]), None)
+    for switch, name in folder_names(design.plan.switches):
+        first, last = (ConfigDb("", tables=routed.config_db(one, switch)) for one in (before, design))
+        steps = list(difference(first, last))
+        (out / "switches" / name / "tuned.patch").write_text(json.dumps(steps, indent=1) + "\n", encoding="utf-8")
+
+
 def _settings(facts: Facts, target: str, tuned_keys: set[str]) -> tuple[Settings, list[str]]:
     """The settings for `deploy`, and notes on inexact values."""
     hosts = facts.values["transport.preset"].strip('"')
     if hosts not in HOSTS:
-        raise InputError(f"--export: hosts run {hosts}, and deploy knows {', '.join(HOSTS)}: set transport.preset")
+        raise InputError(
+            f"--export: hosts run {hosts}, and a plan of VLANs is for {', '.join(HOSTS)}: write sonic with "
+            'routing.kind = "ecmp", or set transport.preset'
+        )
     notes: list[str] = []
     tuned = Tuned(
         **_marks(facts, notes),

@@ -34,6 +34,7 @@ use self::vlan::PerPacketVlanPicker;
 use crate::ids::{EndpointId, HostId};
 use crate::order::{EndpointCounters, EndpointOrder};
 use crate::plan::NetworkPlan;
+use crate::records::FIRST_PART;
 use crate::throughput::ThroughputSeries;
 use crate::wire::PartitionPorts;
 use pauseframe_engine::memory::{prefetch_all_cache_lines, prefetch_bytes, prefetch_first_cache_line};
@@ -55,6 +56,8 @@ pub(crate) struct PartitionHosts {
     pub(crate) cards: RdmaCards,
     /// By flow: indices of its two endpoints, as far as they are in this partition.
     places: Vec<[EndpointId; 2]>,
+    /// The same of the queue pairs of flows with several.
+    places_of_parts: Vec<[EndpointId; 2]>,
     /// The connection cache: source, destination, transport.
     metrics: BTreeMap<(NodeId, NodeId, u16), CachedTcpMetrics>,
     pub(crate) limiters: Option<Box<QcnRateLimiters>>,
@@ -83,6 +86,7 @@ impl PartitionHosts {
             free_ends: Vec::new(),
             cards: RdmaCards::default(),
             places: Vec::new(),
+            places_of_parts: Vec::new(),
             metrics: BTreeMap::new(),
             limiters: QcnRateLimiters::from_plan(plan).map(Box::new),
             vlans: PerPacketVlanPicker::from_plan(plan).map(Box::new),
@@ -93,16 +97,28 @@ impl PartitionHosts {
     }
 
     fn register_endpoint_key_in_index(&mut self, endpoint_key: u32, place: EndpointId) {
-        let (flow, side) = ((endpoint_key / 2) as usize, (endpoint_key & 1) as usize);
-        if self.places.len() <= flow {
-            self.places.resize(flow + 1, [EndpointId::NONE; 2]);
+        let (flow, side) = (endpoint_key / 2, (endpoint_key & 1) as usize);
+        let (places, index) = match flow.checked_sub(FIRST_PART) {
+            None => (&mut self.places, flow as usize),
+            Some(part) => (&mut self.places_of_parts, part as usize),
+        };
+        if places.len() <= index {
+            places.resize(index + 1, [EndpointId::NONE; 2]);
         }
-        self.places[flow][side] = place;
+        places[index][side] = place;
+    }
+
+    #[inline(always)]
+    fn places_of_flow(&self, flow: u32) -> Option<&[EndpointId; 2]> {
+        match self.places.get(flow as usize) {
+            None if flow >= FIRST_PART => self.places_of_parts.get((flow - FIRST_PART) as usize),
+            places => places,
+        }
     }
 
     /// Index of the endpoint at an endpoint key, if it exists in this partition.
     fn find_endpoint_index_by_key(&self, endpoint_key: u32) -> Option<EndpointId> {
-        self.places.get((endpoint_key / 2) as usize)?[(endpoint_key & 1) as usize].to_option()
+        self.places_of_flow(endpoint_key / 2)?[(endpoint_key & 1) as usize].to_option()
     }
 
     /// Host of the endpoint at an endpoint key, if it exists in this partition.
@@ -155,7 +171,7 @@ impl PartitionHosts {
 
     #[inline(always)]
     pub(crate) fn prefetch_endpoint_index(&self, endpoint_key: u32) {
-        prefetch_first_cache_line(self.places.get(endpoint_key as usize / 2));
+        prefetch_first_cache_line(self.places_of_flow(endpoint_key / 2));
     }
 
     /// Prefetches the endpoint at an endpoint key.

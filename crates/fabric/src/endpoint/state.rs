@@ -10,6 +10,7 @@ use crate::event::Event;
 use crate::flow::StorageOperation;
 use crate::ids::{HostId, NicQueueId};
 use crate::order::{EndpointCounters, EndpointEvent, EndpointExchange};
+use pauseframe_engine::mix_bits;
 use pauseframe_rdma::QueuePair;
 use pauseframe_transport::{Connection, ConnectionFailure};
 use pauseframe_units::{NodeId, Span, Time};
@@ -425,4 +426,9 @@ impl Endpoint {
         self.quiet = true;
         true
     }
+}
+
+/// What decides the random numbers of a plug-in at an endpoint.
+pub(super) fn plugin_seed(seed: u64, endpoint_key: u32) -> u64 {
+    mix_bits(mix_bits(seed).wrapping_add(u64::from(endpoint_key)))
 }

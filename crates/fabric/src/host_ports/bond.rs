@@ -2,6 +2,7 @@
 //!
 //! Addresses and ports enter in network byte order, as they lie in memory, so a big-endian host would get other values.
 
+use crate::records::FIRST_PART;
 use crate::settings::HashPolicy;
 use pauseframe_units::NodeId;
 
@@ -45,9 +46,10 @@ impl FlowAddresses {
     }
 }
 
-/// The numbers of a flow's queue pairs: at the host that opened it, and at the other.
+/// The numbers of a flow's queue pairs: at the host that opened it, and at the other. Those of flows with several are in the upper half.
 pub fn queue_pair_numbers(flow: u32) -> [u32; 2] {
-    [flow * 2, flow * 2 + 1].map(|number| number & 0xff_ffff)
+    let half = if flow < FIRST_PART { 0 } else { 0x80_0000 };
+    [flow * 2, flow * 2 + 1].map(|number| number & 0xff_ffff | half)
 }
 
 /// UDP source port of both directions of a queue pair (Linux: `rdma_calc_flow_label` and `rdma_flow_label_to_udp_sport` in `ib_verbs.h`).

@@ -42,6 +42,14 @@ impl Network {
         self.workers.iter_mut().for_each(|worker| worker.partition.ports.capture.once = true);
     }
 
+    /// Records what each queue pair, connection and datagram flow sends through each port of switches.
+    pub fn enable_path_log(&mut self) {
+        for worker in &mut self.workers {
+            worker.partition.ctx.paths = Some(Box::default());
+            worker.partition.ctx.hot.slow_next_hop = true;
+        }
+    }
+
     /// Records up to `limit` state changes, sampling queues and links every `every`.
     pub fn enable_state_log(&mut self, every: Span, limit: usize) {
         self.state_log = Some(StateLog::new(every, limit, self.plan.class_slot_count()));

@@ -6,6 +6,7 @@ use crate::failures::FailureSchedule;
 use crate::flow::{FlowRecord, QueryRecord, Workload};
 use crate::ids::SwitchId;
 use crate::observers::deadlock::Deadlock;
+use crate::observers::paths::{PathCounts, PathLog, PathRow};
 use crate::observers::pause_tree::PauseInterval;
 use crate::observers::ports::PortPriorityReport;
 use crate::observers::sampler::Sample;
@@ -163,6 +164,20 @@ impl Network {
     pub fn flowlet_moves(&self) -> u64 {
         let switches = self.workers.iter().flat_map(|worker| worker.partition.switching.switches.iter());
         switches.map(|switch| switch.hops.moves).sum()
+    }
+
+    /// What each queue pair, connection and datagram flow sent through each port of switches, if that was recorded; by flow.
+    pub fn path_rows(&self) -> Vec<PathRow> {
+        let records = self.traffic.flow_records();
+        let logs = self.workers.iter().filter_map(|worker| worker.partition.ctx.paths.as_deref());
+        let row = |(key, port, counts): (u32, PortId, PathCounts)| {
+            let flow = records.flow_of(key / 2);
+            let queue_pair = key / 2 - records.carriers(flow).start;
+            PathRow { flow, queue_pair, forward: key & 1 == 1, port, counts }
+        };
+        let mut rows: Vec<PathRow> = logs.flat_map(PathLog::counts).map(row).collect();
+        rows.sort_unstable_by_key(|row| (row.flow, row.queue_pair, !row.forward, row.port));
+        rows
     }
 
     /// Records of all flows; running flows are reported with their state at `now`.

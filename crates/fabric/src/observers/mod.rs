@@ -2,6 +2,7 @@
 
 pub(crate) mod deadlock;
 pub(crate) mod notes;
+pub(crate) mod paths;
 pub(crate) mod pause_tree;
 pub(crate) mod ports;
 pub(crate) mod sampler;

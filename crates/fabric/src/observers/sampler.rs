@@ -7,6 +7,7 @@ use crate::observers::view::ObserverView;
 use crate::partition::Partition;
 use crate::records::FlowRecords;
 use pauseframe_units::{PortId, Priority, Span, Time};
+use std::ops::Range;
 
 /// The sampled quantity.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -31,7 +32,7 @@ pub enum SampledMetric {
     Alpha,
     /// Rate that QCN allows the flow queue of the sender, Gb/s: that of the link where it is not limited.
     QcnRate,
-    /// Rate that the congestion control of a queue pair allows, in Gb/s.
+    /// Rate that the congestion control of a queue pair allows, in Gb/s; the sum if the flow has several.
     RdmaRate,
 }
 
@@ -151,7 +152,7 @@ impl Sampler {
         self.watched.retain_mut(|(flow, last)| {
             let (entity, record) = (SampledEntity::Flow(*flow), &records.flow_record(*flow));
             let mut add = |metric, value| samples.push(Sample { time: now, metric, entity, value });
-            let delivered = view.delivered_bytes_of_flow(*flow, record);
+            let delivered = view.delivered_bytes_of_flow(records.carriers(*flow), record);
             add(SampledMetric::Goodput, (delivered - *last) as f64 * 8.0 / interval / 1e9);
             *last = delivered;
             let FlowSpec { source, destination, size, reply, transport, .. } = record.spec;
@@ -165,11 +166,14 @@ impl Sampler {
             {
                 add(SampledMetric::QcnRate, rate.as_gbps_f64());
             }
-            let end = view.find_open_endpoint(*flow, side as u32, record);
-            if let Some(pair) = end.and_then(Endpoint::queue_pair) {
-                add(SampledMetric::RdmaRate, pair.rate() as f64 / 1e9);
+            let ends = || {
+                records.carriers(*flow).filter_map(|one| view.find_open_endpoint(one, side as u32, record))
+            };
+            let rates = ends().filter_map(Endpoint::queue_pair).map(|pair| pair.rate() as f64 / 1e9);
+            if let Some(rate) = rates.reduce(|sum, rate| sum + rate) {
+                add(SampledMetric::RdmaRate, rate);
             }
-            let Some(sender) = end.and_then(Endpoint::connection) else {
+            let Some(sender) = ends().find_map(Endpoint::connection) else {
                 return record.status == FlowStatus::Running;
             };
             add(SampledMetric::Cwnd, sender.cwnd() as f64);
@@ -195,9 +199,12 @@ impl ObserverView<'_> {
     }
 
     /// In-order bytes delivered so far to both applications of a flow, reported or not.
-    fn delivered_bytes_of_flow(&self, flow: u32, record: &FlowRecord) -> u64 {
-        let ends = [0, 1].map(|side| self.find_open_endpoint(flow, side, record));
-        let current = ends.into_iter().flatten().filter(|end| end.flow == Some(flow));
-        record.delivered + current.map(Endpoint::unreported_delivered_bytes).sum::<u64>()
+    fn delivered_bytes_of_flow(&self, carriers: Range<u32>, record: &FlowRecord) -> u64 {
+        let of_carrier = |flow: u32| {
+            let ends = [0, 1].map(|side| self.find_open_endpoint(flow, side, record));
+            let current = ends.into_iter().flatten().filter(move |end| end.flow == Some(flow));
+            current.map(Endpoint::unreported_delivered_bytes).sum::<u64>()
+        };
+        record.delivered + carriers.map(of_carrier).sum::<u64>()
     }
 }

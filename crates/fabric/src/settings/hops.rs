@@ -1,5 +1,6 @@
 //! Choices of next hops by switches.
 
+use pauseframe_schema::choices;
 use pauseframe_units::Span;
 
 /// How switches choose among equal next hops.
@@ -19,11 +20,62 @@ pub enum HopChoice {
     },
     /// For every packet the one with the shortest queue of all; a random one of equal ones (adaptive routing with fresh local queues).
     Adaptive,
+    /// By port quality (SAI ARS, Broadcom DLB).
+    Ars(ArsSettings),
+    /// By a hash of the flow and the entropy value that the sender gave the packet.
+    PacketHash,
+}
+
+choices! {
+    /// What a switch with adaptive routing moves, and how
+    pub enum ArsMode {
+        /// Flowlets, to a port of the best quality
+        FlowletQuality = "flowlet_quality",
+        /// Flowlets, to a random port
+        FlowletRandom = "flowlet_random",
+        /// Packets, to a port of the best quality
+        PacketQuality = "packet_quality",
+        /// Packets, to a random port
+        PacketRandom = "packet_random",
+    }
+}
+
+impl ArsMode {
+    /// Whether packets of a flowlet keep their port.
+    pub fn keeps_flowlets(self) -> bool {
+        matches!(self, ArsMode::FlowletQuality | ArsMode::FlowletRandom)
+    }
+
+    /// Whether ports of the best quality are taken.
+    pub fn takes_best(self) -> bool {
+        matches!(self, ArsMode::FlowletQuality | ArsMode::PacketQuality)
+    }
+}
+
+/// Adaptive routing by port quality (`saiars.h`, `saiarsprofile.h`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ArsSettings {
+    /// What is moved, and how.
+    pub mode: ArsMode,
+    /// A longer gap begins a flowlet.
+    pub idle: Span,
+    /// Flowlets that a switch remembers for each group of next hops.
+    pub flow_states: u32,
+    /// Age from which on a port is looked at again.
+    pub sampling: Span,
+    /// Load in per cent below which a port is in the best band, and from which on it is in the worst.
+    pub low: u32,
+    /// The latter.
+    pub high: u32,
 }
 
 impl HopChoice {
     /// Whether packets of a flow take several paths at once.
     pub fn spreads_packets(self) -> bool {
-        !matches!(self, HopChoice::LetFlow { .. })
+        match self {
+            HopChoice::LetFlow { .. } => false,
+            HopChoice::Ars(ars) => !ars.mode.keeps_flowlets(),
+            HopChoice::Spray | HopChoice::Drill { .. } | HopChoice::Adaptive | HopChoice::PacketHash => true,
+        }
     }
 }

@@ -9,6 +9,7 @@ mod pfc;
 mod qcn;
 mod scale_up;
 mod scheduler;
+mod switches;
 mod vlan;
 mod watchdog;
 
@@ -17,14 +18,15 @@ use crate::path_hash::PathHashSettings;
 use crate::queue::QueueDiscipline;
 pub use buffer::{BufferPolicy, IdealOutputQueuedBuffer, PerPortBuffer, SharedBuffer};
 pub use class::ClassSettings;
-pub use hops::HopChoice;
+pub use hops::{ArsMode, ArsSettings, HopChoice};
 pub use nic::{HashPolicy, HostPortSettings, NicQueue, PortChoice};
 pub use pause::PauseStorm;
-pub use pfc::{HeadroomPoolSettings, ObeyedPausePriorities, PauseRule, PfcPorts, PfcSettings};
+pub use pfc::{HeadroomPoolSettings, ObeyedPausePriorities, PfcPorts, PfcSettings};
 pub(crate) use qcn::MAX_QUANTIZED_FEEDBACK;
 pub use qcn::QcnSettings;
 pub use scale_up::ScaleUpSettings;
 pub use scheduler::{Ets, EtsGroup, Scheduler, StrictPriorityScheduler};
+pub use switches::SwitchOverride;
 pub use vlan::{VlanChoice, VlanRoutes};
 pub use watchdog::{PfcWatchdogSettings, WatchdogAction};
 
@@ -81,6 +83,8 @@ pub struct Settings {
     pub scheduler: Scheduler,
     /// Per-priority replacements of `marker`, `queue` and the factors of `buffer`.
     pub classes: Vec<ClassSettings>,
+    /// Switches with other values.
+    pub switch_overrides: Vec<SwitchOverride>,
     /// Priority flow control.
     pub pfc: Option<PfcSettings>,
     /// Quantized congestion notification.
@@ -171,10 +175,41 @@ impl TransportSettings {
 pub struct RdmaSettings {
     /// The queue pairs. Their line rate and the size of frames follow from the network.
     pub pair: QueuePairSettings,
+    /// Queue pairs of a connection, and how messages use them.
+    pub connection: ConnectionQueuePairs,
     /// Data packets are ECN-capable: ECT(0).
     pub ecn: bool,
     /// IEEE 802.1p priority of CNPs.
     pub cnp_priority: Priority,
+}
+
+/// Queue pairs of a connection (NCCL: `NCCL_IB_QPS_PER_CONNECTION`, `NCCL_IB_SPLIT_DATA_ON_QPS`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConnectionQueuePairs {
+    /// Their number.
+    pub count: u32,
+    /// Each message is cut in equal parts, one for each; otherwise whole messages take turns.
+    pub splits: bool,
+}
+
+impl ConnectionQueuePairs {
+    /// One queue pair.
+    pub const ONE: ConnectionQueuePairs = ConnectionQueuePairs { count: 1, splits: false };
+    /// Parts of messages are multiples of this many bytes, but the last (NCCL `net_ib.cc`).
+    const PART_ALIGNMENT: u64 = 128;
+
+    /// The bytes of a message on each queue pair, from the `turn`-th on; 0 if it has none of them.
+    pub fn parts(self, bytes: u64, turn: u32) -> Vec<u64> {
+        let count = u64::from(self.count);
+        if bytes == u64::MAX && self.splits {
+            return vec![bytes; self.count as usize];
+        }
+        if !self.splits {
+            return (0..self.count).map(|pair| if pair == turn % self.count { bytes } else { 0 }).collect();
+        }
+        let part = bytes.div_ceil(count).next_multiple_of(ConnectionQueuePairs::PART_ALIGNMENT);
+        (0..count).map(|pair| bytes.saturating_sub(pair * part).min(part)).collect()
+    }
 }
 
 /// What a packet costs beyond its IP size, in bytes.

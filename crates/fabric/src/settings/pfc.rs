@@ -1,5 +1,6 @@
 //! `[switch.pfc]`: priority flow control.
 
+use super::buffer::ALPHAS;
 use super::watchdog::PfcWatchdogSettings;
 use crate::marker::BUFFER_MAX;
 use pauseframe_schema::bounds::Each;
@@ -53,7 +54,7 @@ table! {
         /// Watchdog that exempts a switch queue from flow control when it is paused for too long (SONiC's pfcwd), or false
         watchdog: Option<PfcWatchdogSettings> =
             switchable(Absent::Off(Origin::Default), "false", PfcWatchdogSettings::read);
-        /// Ports of switches or hosts with other rules for sending or obeying pause frames
+        /// Ports of switches or hosts with other rules or thresholds
         #[source = "SONiC: pfc_asym"]
         ports: Vec<PfcPorts> = rows("none", PfcPorts::read);
     }
@@ -88,26 +89,48 @@ fn over_subscription(t: &mut Table, key: &'static str, doc: &str, size: Option<B
 }
 
 table! {
-    /// Ports with pause frames in one direction; later rows take precedence
+    /// Ports whose flow control differs from that of the others; of rows that match a port, the last one with a key decides
+    #[derive(Default)]
     pub struct PfcPorts {
         /// Globs over port names ("leaf0:*", "host3:0")
         ports: Vec<String> = required();
-        /// Which pause frames they send and obey
-        rule: PauseRule = part(PauseRule::read);
+        /// Whether these ports send pause frames
+        sends: Option<bool> = optional("true");
+        /// Priorities in which pause frames stop these ports
+        obeys: Option<ObeyedPausePriorities> = optional("lossless");
+        /// Pause above this many bytes that arrived by the port
+        xoff: Option<Bytes> = optional_in(Bytes::ZERO..=BUFFER_MAX, "as for all ports");
+        /// Resume at or below this many bytes
+        xon: Option<Bytes> = optional_in(Bytes::ZERO..=BUFFER_MAX, "as for all ports") => {
+            if let (Some(xoff), Some(xon)) = (xoff, xon) {
+                let message = || format!("{xon} is not below xoff ({xoff})");
+                t.check(xon < xoff, "xon", message, "lower xon by a few frames, or leave it out");
+            }
+        };
+        /// Bytes for packets that arrive by the port after XOFF, for each priority
+        #[source = "IEEE 802.1Qbb Annex O"]
+        headroom: Option<Bytes> = optional_in(Bytes::ZERO..=BUFFER_MAX, "as for all ports");
+        /// Dynamic threshold of what arrives by the port in a lossless priority
+        #[source = "SONiC: BUFFER_PROFILE dynamic_th"]
+        alpha: Option<f64> = optional_in(ALPHAS, "as for its class");
+        /// Whether the watchdog watches the queues of the port
+        #[source = "SONiC: PFC_WD"]
+        watchdog: Option<bool> = optional("true if switch.pfc.watchdog is on");
     }
     pub fn try_read(t);
 }
 
-table! {
-    /// Which pause frames a port sends and obeys
-    #[derive(Copy)]
-    pub struct PauseRule {
-        /// Whether these ports send pause frames
-        sends: bool = or(true);
-        /// Priorities in which pause frames stop these ports
-        obeys: ObeyedPausePriorities = or(ObeyedPausePriorities::Lossless);
+impl PfcPorts {
+    /// Takes the keys that another row gives.
+    pub(crate) fn add(&mut self, row: &PfcPorts) {
+        self.sends = row.sends.or(self.sends);
+        self.obeys = row.obeys.or(self.obeys);
+        self.xoff = row.xoff.or(self.xoff);
+        self.xon = row.xon.or(self.xon);
+        self.headroom = row.headroom.or(self.headroom);
+        self.alpha = row.alpha.or(self.alpha);
+        self.watchdog = row.watchdog.or(self.watchdog);
     }
-    pub fn part(t);
 }
 
 choices! {
@@ -120,11 +143,6 @@ choices! {
         /// In none
         None = "none",
     }
-}
-
-impl PauseRule {
-    /// The rule of ports without an explicit one.
-    pub(crate) const BOTH_WAYS: PauseRule = PauseRule { sends: true, obeys: ObeyedPausePriorities::Lossless };
 }
 
 /// The default lossless priorities: 3 and then 4, as in `SONiC`; 0 last, the priority of all other traffic.

@@ -77,11 +77,11 @@ impl<'n> BorrowedSwitch<'n> {
         packet: PacketAccountFields,
         ctx: &mut Context,
     ) -> Result<(), DropReason> {
-        let ClassPolicy { alpha, reserved, .. } = *self.policy_of_class(packet.ingress_class);
+        let reserved = self.policy_of_class(packet.ingress_class).reserved;
         let size = u64::from(packet.size);
         let free = self.shared_pool_mut(packet.ingress_class, ctx).free_bytes_of_pool();
         let slot = self.ports.checked_ingress_queue_token(packet.ingress, packet.ingress_class, ctx);
-        let IngressAccount { bytes, in_headroom, limits, .. } = *self.ports.ingress_account(slot);
+        let IngressAccount { bytes, in_headroom, limits, alpha, .. } = *self.ports.ingress_account(slot);
         let excess = (bytes - in_headroom + size).saturating_sub(reserved);
         let threshold = dynamic_threshold(alpha, free).min(limits.xoff);
         let shared = excess.min(size);

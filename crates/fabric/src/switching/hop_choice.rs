@@ -1,10 +1,12 @@
 //! How a switch chooses among equal next hops when packets do not carry their path: for every packet, or for every flowlet.
 
 use super::node::BorrowedSwitch;
+use super::port_quality::{PortNow, PortQualities};
 use crate::context::Context;
-use crate::frame::{Packet, PacketId};
-use crate::settings::HopChoice;
-use pauseframe_engine::Rng;
+use crate::frame::{FrameContent, Packet, PacketId};
+use crate::path_hash::PathHash;
+use crate::settings::{ArsSettings, HopChoice};
+use pauseframe_engine::{Rng, mix_bits};
 use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::collections::BTreeMap;
 
@@ -15,34 +17,43 @@ const FLOWLETS_MAX: usize = 4_096;
 #[derive(Debug)]
 pub(crate) struct HopChoiceState {
     rng: Rng,
-    /// By endpoint key of the receiver: the port of its flowlet, and when its last packet came.
-    flowlets: BTreeMap<u32, (PortId, Time)>,
+    /// By endpoint key of the receiver, or group of next hops and place in its table: the port of its flowlet, and when its last packet came.
+    flowlets: BTreeMap<(PortId, u32), (PortId, Time)>,
     /// By destination: the last choice.
     chosen: BTreeMap<NodeId, PortId>,
     /// Flowlets that took another port than the one before.
     pub(crate) moves: u64,
+    qualities: PortQualities,
 }
 
 impl HopChoiceState {
     pub(super) fn new(rng: Rng) -> HopChoiceState {
-        HopChoiceState { rng, flowlets: BTreeMap::new(), chosen: BTreeMap::new(), moves: 0 }
+        HopChoiceState {
+            rng,
+            flowlets: BTreeMap::new(),
+            chosen: BTreeMap::new(),
+            moves: 0,
+            qualities: PortQualities::default(),
+        }
     }
 
     fn any(&mut self, among: &[PortId]) -> PortId {
         among[self.rng.uniform_below(among.len() as u64) as usize]
     }
 
-    /// The port of a packet's flowlet.
-    fn of_flowlet(&mut self, flow: u32, gap: Span, among: &[PortId], now: Time) -> PortId {
+    /// The port of a packet's flowlet, if that goes on.
+    fn port_of_flowlet(&self, key: (PortId, u32), gap: Span, among: &[PortId], now: Time) -> Option<PortId> {
+        let before = self.flowlets.get(&key).copied();
+        before.filter(|(port, last)| *last + gap >= now && among.contains(port)).map(|(port, _)| port)
+    }
+
+    /// A packet of a flowlet takes this port.
+    fn set_port_of_flowlet(&mut self, key: (PortId, u32), port: PortId, gap: Span, now: Time) {
         if self.flowlets.len() >= FLOWLETS_MAX {
             self.flowlets.retain(|_, (_, last)| *last + gap >= now);
         }
-        let before = self.flowlets.get(&flow).copied();
-        let same = before.filter(|(port, last)| *last + gap >= now && among.contains(port));
-        let port = same.map_or_else(|| self.any(among), |(port, _)| port);
+        let before = self.flowlets.insert(key, (port, now));
         self.moves += u64::from(before.is_some_and(|(before, _)| before != port));
-        self.flowlets.insert(flow, (port, now));
-        port
     }
 }
 
@@ -60,7 +71,10 @@ impl BorrowedSwitch<'_> {
         match ctx.settings.hop_choice {
             None | Some(HopChoice::Spray) => state.any(among),
             Some(HopChoice::LetFlow { gap }) => {
-                state.of_flowlet(packet.destination_endpoint_key().unwrap_or(packet.route), gap, among, now)
+                let key = (PortId::NONE, packet.destination_endpoint_key().unwrap_or(packet.route));
+                let port = state.port_of_flowlet(key, gap, among, now).unwrap_or_else(|| state.any(among));
+                state.set_port_of_flowlet(key, port, gap, now);
+                port
             }
             Some(HopChoice::Drill { samples }) => {
                 let mut drawn: Vec<PortId> = (0..samples).map(|_| state.any(among)).collect();
@@ -75,6 +89,72 @@ impl BorrowedSwitch<'_> {
                 let turned: Vec<PortId> = among[start..].iter().chain(&among[..start]).copied().collect();
                 self.shortest_queue(&turned, packet, ctx)
             }
+            Some(HopChoice::PacketHash) => {
+                let (routes, at) = (self.current_routes(), self.switch_state().node);
+                let entropy =
+                    if let FrameContent::Rdma(frame) = &packet.content { frame.packet.entropy } else { 0 };
+                let key = packet.destination_endpoint_key().unwrap_or(packet.route);
+                let choose = |hash: &PathHash| {
+                    hash.next_hop_of_packet((&ctx.plan.topology, routes), [at, to], key, entropy)
+                };
+                routes.ports(at, to)[self.packet_hash().map_or(0, choose)]
+            }
+            Some(HopChoice::Ars(ars)) => {
+                let among = among.to_vec();
+                self.choose_by_port_quality(&ars, &among, packet, ctx)
+            }
+        }
+    }
+
+    /// The next hop of SAI ARS: that of the flowlet if it goes on, otherwise one of the best quality or any.
+    fn choose_by_port_quality(
+        &mut self,
+        ars: &ArsSettings,
+        among: &[PortId],
+        packet: &Packet,
+        ctx: &Context,
+    ) -> PortId {
+        let now = ctx.now();
+        let flow = u64::from(packet.destination_endpoint_key().unwrap_or(packet.route));
+        let key = (among[0], (mix_bits(flow) % u64::from(ars.flow_states)) as u32);
+        let state = &mut self.routes_and_switch_mut().1.hops;
+        let kept =
+            ars.mode.keeps_flowlets().then(|| state.port_of_flowlet(key, ars.idle, among, now)).flatten();
+        let port = kept.unwrap_or_else(|| {
+            let best = if ars.mode.takes_best() {
+                self.ports_of_best_quality(ars, among, ctx)
+            } else {
+                among.to_vec()
+            };
+            self.routes_and_switch_mut().1.hops.any(&best)
+        });
+        if ars.mode.keeps_flowlets() {
+            self.routes_and_switch_mut().1.hops.set_port_of_flowlet(key, port, ars.idle, now);
+        }
+        port
+    }
+
+    fn ports_of_best_quality(&mut self, ars: &ArsSettings, among: &[PortId], ctx: &Context) -> Vec<PortId> {
+        let mut qualities = std::mem::take(&mut self.routes_and_switch_mut().1.hops.qualities);
+        let bands: Vec<u64> = among
+            .iter()
+            .map(|port| qualities.band(*port, ars, ctx.now(), || self.look_at_port(*port, ctx)))
+            .collect();
+        self.routes_and_switch_mut().1.hops.qualities = qualities;
+        let best = bands.iter().max().copied().unwrap_or_default();
+        among.iter().zip(&bands).filter(|(_, band)| **band == best).map(|(port, _)| *port).collect()
+    }
+
+    fn look_at_port(&self, port: PortId, ctx: &Context) -> PortNow {
+        let port = self.ports.port_token(port, ctx);
+        let of_class =
+            |class: usize| self.ports.egress_queue(port.egress_queue_token(class as u8, &ctx.hot)).backlog;
+        let state = self.ports.port_state(port);
+        let classes = ctx.plan.priorities.len();
+        PortNow {
+            rate: state.rate.rate().0,
+            sent: self.ports.bytes_sent_by_port(port),
+            queued: (0..classes).map(of_class).sum(),
         }
     }
 

@@ -104,6 +104,10 @@ impl<'n> BorrowedSwitch<'n> {
         {
             *ecn = EcnCodepoint::Ce;
             self.ports.count_marked_packet(slot);
+            if let Some(log) = &mut ctx.paths {
+                let (port, _) = ctx.plan.port_and_class_of_slot(slot.slot_id());
+                log.count_mark(&ctx.packets[index], port);
+            }
         }
     }
 }

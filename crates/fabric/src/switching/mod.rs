@@ -8,6 +8,7 @@ mod marking;
 pub(crate) mod node;
 pub(crate) mod paths;
 pub(crate) mod pool;
+mod port_quality;
 mod serving;
 mod transmit;
 #[cfg(any(trespass = "types", trespass = "borrows"))]
@@ -29,7 +30,9 @@ use crate::context::Context;
 use crate::frame::PacketId;
 use crate::ids::{SlotId, SwitchId};
 use crate::marker::{Marker, MarkerState};
+use crate::path_hash::PathHash;
 use crate::plan::NetworkPlan;
+use crate::settings::HopChoice;
 use crate::wire::counters::{DropReason, LossReason};
 use crate::wire::own::{EgressQueueToken, PortToken};
 use pauseframe_engine::{Rng, random_stream};
@@ -49,6 +52,8 @@ pub(crate) struct PartitionSwitches {
     memories: IndexVec<SlotId, MarkerState>,
     pub(crate) points: Option<Box<CongestionPoints>>,
     vlans: Option<Box<SwitchVlanTables>>,
+    /// The hash of packets, if they have entropy values.
+    packet_hash: Option<Box<PathHash>>,
     pub(crate) paths: PathTable,
     /// Current routes; failures change them.
     pub(crate) routes: Arc<NextHops>,
@@ -92,6 +97,10 @@ impl PartitionSwitches {
             memories: create_marker_states_by_queue(plan),
             points: CongestionPoints::from_plan(plan).map(Box::new),
             vlans: SwitchVlanTables::from_plan(plan).map(Box::new),
+            packet_hash: (settings.hop_choice == Some(HopChoice::PacketHash)).then(|| {
+                let hash = PathHash::new(&plan.topology, routes, settings.path_hash.clone(), settings.seed);
+                Box::new(hash.with_whole_graph(routes))
+            }),
             paths: PathTable::new(stride),
             routes: Arc::clone(routes),
         }
@@ -104,7 +113,7 @@ impl<'n> BorrowedSwitch<'n> {
     pub(crate) fn forward_packet(&mut self, ingress: PortToken<'n>, index: PacketId, ctx: &mut Context) {
         let packet = &mut ctx.packets[index];
         let mut class = packet.class;
-        let egress = if ctx.hot.look_up {
+        let egress = if ctx.hot.slow_next_hop {
             let (egress, sent_in) = self.reborrow().look_up_next_hop(index, ctx);
             class = sent_in;
             egress
@@ -219,9 +228,22 @@ impl<'n> BorrowedSwitch<'n> {
         Ok(())
     }
 
-    /// The next hop of a packet without a path, and its class there.
+    /// The next hop of a packet, and its class there, if that is looked up or recorded.
     #[inline(never)]
     fn look_up_next_hop(&mut self, index: PacketId, ctx: &mut Context) -> (PortId, u8) {
+        let (port, class) = self.find_next_hop(index, ctx);
+        if let Some(log) = &mut ctx.paths {
+            log.count_packet(&ctx.packets[index], self.switch_state().node, port);
+        }
+        (port, class)
+    }
+
+    fn find_next_hop(&mut self, index: PacketId, ctx: &mut Context) -> (PortId, u8) {
+        if !ctx.hot.look_up {
+            let packet = &mut ctx.packets[index];
+            packet.hop += 1;
+            return (self.path_table().port_at_path_hop(packet.route, packet.hop - 1), packet.class);
+        }
         if let Some(vlans) = self.vlan_tables() {
             return vlans.look_up_vlan_route(self.own_switch_id(), index, ctx);
         }

@@ -9,6 +9,7 @@ use crate::class::ClassPolicy;
 use crate::context::Context;
 use crate::ids::SwitchId;
 use crate::marker::{Marker, MarkerState};
+use crate::path_hash::PathHash;
 use crate::wire::own::{BorrowedNodePorts, EgressQueueToken};
 use pauseframe_routing::NextHops;
 
@@ -93,6 +94,10 @@ impl BorrowedSwitch<'_> {
 
     pub(super) fn current_routes(&self) -> &NextHops {
         &self.all.routes
+    }
+
+    pub(super) fn packet_hash(&self) -> Option<&PathHash> {
+        self.all.packet_hash.as_deref()
     }
 
     pub(super) fn vlan_tables(&self) -> Option<&SwitchVlanTables> {

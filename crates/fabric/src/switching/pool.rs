@@ -31,7 +31,7 @@ impl SharedPoolLimits {
         policy: &ClassPolicy,
         account: &IngressAccount,
     ) -> SharedPoolLimits {
-        SharedPoolLimits { alpha: policy.alpha, reserved: policy.reserved, limits: account.limits }
+        SharedPoolLimits { alpha: account.alpha, reserved: policy.reserved, limits: account.limits }
     }
 
     /// Whether the ingress may resume: at least the hysteresis below the current threshold, two full frames by default

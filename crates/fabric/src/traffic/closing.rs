@@ -3,11 +3,16 @@
 use super::Traffic;
 use crate::flow::FlowStatus;
 use crate::order::EndpointOrder;
+use crate::records::FIRST_PART;
 use pauseframe_units::Time;
 
 impl Traffic {
     /// Ends a flow for its applications; its connection may still exchange ACKs.
     pub(super) fn end_flow(&mut self, flow: u32, status: FlowStatus, at: Time) {
+        if flow >= FIRST_PART {
+            self.end_part(flow, status, at);
+            return;
+        }
         if self.records.flow_record(flow).status != FlowStatus::Running {
             return;
         }
@@ -31,15 +36,23 @@ impl Traffic {
             self.end_exchange_of_connection(opener, now);
         } else {
             self.register_end_of_job_flow(self.current_flow_of_connection(opener), now);
-            self.close_connection(opener, EndpointOrder::Close, now);
+            self.close_connection(opener, false, now);
         }
     }
 
-    /// Closes a connection at both endpoints; the source gets `order`.
-    pub(super) fn close_connection(&mut self, opener: u32, order: EndpointOrder, now: Time) {
-        self.remove_vlan_load(opener);
-        self.send_endpoint_order(opener * 2, order, now);
-        self.send_endpoint_order(opener * 2 + 1, EndpointOrder::Close, now);
+    /// Closes a connection at both endpoints, with all of its queue pairs; the source discards what it has not sent if `stops`.
+    pub(super) fn close_connection(&mut self, opener: u32, stops: bool, now: Time) {
+        for carrier in self
+            .records
+            .carriers(opener)
+            .filter(|one| *one == opener || self.open.contains_key(one))
+            .collect::<Vec<_>>()
+        {
+            let order = if stops { EndpointOrder::Stop } else { EndpointOrder::Close };
+            self.remove_vlan_load(carrier);
+            self.send_endpoint_order(carrier * 2, order, now);
+            self.send_endpoint_order(carrier * 2 + 1, EndpointOrder::Close, now);
+        }
     }
 
     /// Stops a long flow: no new data are sent, data in flight still arrive.
@@ -51,7 +64,7 @@ impl Traffic {
                 return;
             }
             self.end_flow(flow, FlowStatus::Stopped, now);
-            self.close_connection(flow, EndpointOrder::Stop, now);
+            self.close_connection(flow, true, now);
             self.schedule_next_workload_start(record.spec.workload, now);
         }
     }
@@ -72,6 +85,9 @@ impl Traffic {
     pub(super) fn remove_connection_state(&mut self, opener: u32, now: Time) {
         self.remove_vlan_load(opener);
         let Some(open) = self.open.remove(&opener) else { return };
+        if opener >= FIRST_PART {
+            self.forget_part(opener);
+        }
         if let Some(host_ports) = &mut self.host_ports {
             let loaded = open.ports.iter().zip(open.loads).filter(|(_, loads)| *loads);
             loaded.for_each(|([from, _], _)| host_ports.count_open(*from, false));

@@ -7,6 +7,7 @@
 mod closing;
 mod jobs;
 mod opening;
+mod queue_pairs;
 mod reports;
 mod routes;
 mod scale_up;
@@ -27,6 +28,7 @@ use crate::vlan::VlanPicker;
 use jobs::JobOnKeptConnections;
 use pauseframe_routing::NextHops;
 use pauseframe_units::{NodeId, Span, Time};
+use queue_pairs::Bundle;
 use reports::EndpointReportDelayLine;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -80,6 +82,8 @@ pub(crate) struct Traffic {
     closed_loop: Vec<bool>,
     records: FlowRecords,
     open: BTreeMap<u32, OpenConnection>,
+    /// Connections of several queue pairs, by the flow that opened each.
+    bundles: BTreeMap<u32, Bundle>,
     /// Kept connections by workload and number, with the flow that opened each.
     kept: BTreeMap<(u16, u32), u32>,
     /// Jobs with running flows on kept connections, by workload and number.
@@ -101,6 +105,8 @@ pub(crate) struct Traffic {
     pub(crate) orders: Vec<TimedEndpointOrder>,
     /// Hosts of flows that partitions have not received.
     new_hosts: Vec<[NodeId; 2]>,
+    /// The same of queue pairs of flows with several.
+    new_hosts_of_parts: Vec<[NodeId; 2]>,
 }
 
 impl Traffic {
@@ -125,12 +131,14 @@ impl Traffic {
             stops: BinaryHeap::new(),
             records: FlowRecords::default(),
             open: BTreeMap::new(),
+            bundles: BTreeMap::new(),
             kept: BTreeMap::new(),
             jobs: BTreeMap::new(),
             vlans: VlanPicker::from_plan(plan),
             host_ports: HostPorts::new(&plan.topology, plan.settings.host_ports, plan.settings.seed),
             within_servers: TrafficWithinServers::from_settings(&plan.settings, workloads.len()),
-            hash: PathHash::new(&plan.topology, routes, plan.settings.path_hash.clone(), plan.settings.seed),
+            hash: PathHash::new(&plan.topology, routes, plan.settings.path_hash.clone(), plan.settings.seed)
+                .with_whole_graph(routes),
             rows,
             active: 0,
             finished: 0,
@@ -139,6 +147,7 @@ impl Traffic {
             over: None,
             orders: Vec::new(),
             new_hosts: Vec::new(),
+            new_hosts_of_parts: Vec::new(),
             workloads,
             plan: Arc::clone(plan),
             routes: Arc::clone(routes),
@@ -205,7 +214,7 @@ impl Traffic {
 
     /// Adds the counters of an endpoint to the record of its flow.
     pub(crate) fn add_endpoint_counters_to_record(&mut self, counters: &EndpointCounters) {
-        self.records.update_flow_record(counters.flow, |record| {
+        self.records.update_flow_record(self.records.flow_of(counters.flow), |record| {
             record.delivered += counters.delivered;
             record.retransmits += counters.retransmits;
             record.timeouts += counters.timeouts;
@@ -324,7 +333,7 @@ impl Traffic {
             self.kept.remove(&number);
             self.end_flow(opener, FlowStatus::Finished, now);
             if !self.is_within_server(opener) {
-                self.close_connection(opener, EndpointOrder::Close, now);
+                self.close_connection(opener, false, now);
             }
         }
     }
@@ -332,10 +341,13 @@ impl Traffic {
     /// Takes the update for the partitions; `None` if nothing changed.
     pub(crate) fn take_partition_update(&mut self) -> Option<PartitionUpdate> {
         let (rows, mut hosts) = (self.rows.take_new_path_rows(), std::mem::take(&mut self.new_hosts));
+        let mut hosts_of_parts = std::mem::take(&mut self.new_hosts_of_parts);
         if self.plan.settings.qcn.is_none() {
             hosts.clear();
+            hosts_of_parts.clear();
         }
-        (!(rows.is_empty() && hosts.is_empty())).then_some(PartitionUpdate { rows, hosts })
+        let is_empty = rows.is_empty() && hosts.is_empty() && hosts_of_parts.is_empty();
+        (!is_empty).then_some(PartitionUpdate { rows, hosts, hosts_of_parts })
     }
 
     fn transport_uses_datagrams(&self, transport: u16) -> bool {
@@ -373,12 +385,13 @@ impl Traffic {
             }
             EndpointEvent::Failed(failure) => {
                 let current = open.current;
+                let flow = self.records.flow_of(current);
                 for operation in std::mem::take(&mut open.operations) {
                     self.records.update_flow_record(operation, |record| record.failure = Some(failure));
                     self.end_flow(operation, FlowStatus::Failed, at);
                 }
                 // The connection of a finished flow can still fail, if its last ACKs were lost.
-                self.records.update_flow_record(current, |record| {
+                self.records.update_flow_record(flow, |record| {
                     record.failure =
                         (record.status == FlowStatus::Running).then_some(failure).or(record.failure);
                 });
@@ -389,8 +402,16 @@ impl Traffic {
                 let current = open.current;
                 self.end_flow(current, FlowStatus::Stopped, end);
             }
-            EndpointEvent::Delivered(token) => self.workloads[workload].on_message_delivered(token, now),
-            EndpointEvent::Sent(token) => self.workloads[workload].on_message_sent(token, now),
+            EndpointEvent::Delivered(token) => {
+                for token in self.complete_messages(endpoint_key, token, false) {
+                    self.workloads[workload].on_message_delivered(token, now);
+                }
+            }
+            EndpointEvent::Sent(token) => {
+                for token in self.complete_messages(endpoint_key, token, true) {
+                    self.workloads[workload].on_message_sent(token, now);
+                }
+            }
             EndpointEvent::Drained
             | EndpointEvent::Counted(_)
             | EndpointEvent::Lost(_)
@@ -406,7 +427,8 @@ impl Traffic {
         match event {
             EndpointEvent::Complete => self.reuse_or_close_connection(opener, now),
             EndpointEvent::Failed(_) => {
-                self.stop_keeping_connection(opener);
+                self.stop_keeping_connection(self.records.flow_of(opener));
+                self.stop_other_parts(opener, now);
                 self.register_end_of_job_flow(self.current_flow_of_connection(opener), now);
                 // The other endpoint has lost its peer.
                 self.send_endpoint_order(endpoint_key ^ 1, EndpointOrder::Free, now);

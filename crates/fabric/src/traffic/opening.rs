@@ -17,12 +17,23 @@ pub(super) struct PortsOfFlow {
     loads: [bool; 2],
 }
 
+impl PortsOfFlow {
+    /// By side: the nodes of the ports that packets leave and reach.
+    pub(super) fn ways(&self) -> [[NodeId; 2]; 2] {
+        self.nodes
+    }
+}
+
 impl Traffic {
     pub(super) fn open_flow(&mut self, mut spec: FlowSpec, now: Time) {
         // The flow reacts to a report that the application has just received.
         spec.start = spec.start.max(now);
         if self.goes_within_server(&spec) {
             self.open_flow_within_server(&spec, now);
+            return;
+        }
+        if let Some(pairs) = self.queue_pairs_of_flow(&spec) {
+            self.open_bundle(spec, pairs, false, now);
             return;
         }
         let flow = self.records.len() as u32;
@@ -66,13 +77,18 @@ impl Traffic {
             self.kept.insert((spec.workload, kept.number), flow);
         }
         if let Some(stop) = spec.stop.filter(|_| !sends_datagrams) {
-            self.stops.push(Reverse((stop.max(now), flow)));
+            self.stop_flow_at(flow, stop.max(now));
         }
         self.open_both_endpoints_of_flow(flow, &ports, exchanges, now);
     }
 
+    /// Stops a long flow at `at`.
+    pub(super) fn stop_flow_at(&mut self, flow: u32, at: Time) {
+        self.stops.push(Reverse((at, flow)));
+    }
+
     /// The ports of a new flow: those of the connection `kept` that carries it, or newly chosen ones.
-    fn ports_of_flow(&mut self, spec: &FlowSpec, flow: u32, kept: Option<u32>) -> PortsOfFlow {
+    pub(super) fn ports_of_flow(&mut self, spec: &FlowSpec, flow: u32, kept: Option<u32>) -> PortsOfFlow {
         if let Some(open) = kept.and_then(|opener| self.open.get(&opener)) {
             return PortsOfFlow { nodes: open.ports, turns: open.turns, loads: open.loads };
         }
@@ -187,6 +203,10 @@ impl Traffic {
             };
             self.records.update_flow_record(flow, add);
         }
+        if self.bundles.contains_key(&flow) {
+            self.send_over_bundle(flow, side, message, now);
+            return;
+        }
         let notify = message.notify.then_some(token);
         let write = EndpointOrder::Write { bytes, token: notify, written: opener.is_none() };
         self.send_endpoint_order(flow * 2 + side, write, now);
@@ -208,7 +228,10 @@ impl Traffic {
             kept: Some(KeptConnection { number: message.connection, first: true, last: false }),
             ..FlowSpec::new(message.from, message.to, message.bytes)
         };
-        self.open_flow(spec, now);
+        match self.several_queue_pairs(message.transport) {
+            Some(pairs) => self.open_bundle(spec, pairs, true, now),
+            None => self.open_flow(spec, now),
+        }
         // Its duration depends on the application, so it has no ideal time.
         self.records.update_flow_record(flow, |record| record.ideal = Span::ZERO);
         flow

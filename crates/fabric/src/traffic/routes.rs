@@ -45,8 +45,8 @@ impl Traffic {
     /// By switch and its equal next hops: the number of flows that take each; flows whose path is not known are left out.
     pub(crate) fn flows_by_equal_next_hop(&self) -> BTreeMap<(NodeId, Vec<PortId>), Vec<u32>> {
         let mut flows: BTreeMap<(NodeId, Vec<PortId>), Vec<u32>> = BTreeMap::new();
-        for flow in 0..self.records.len() as u32 {
-            let path = self.path_of_flow(flow).unwrap_or_default();
+        for carrier in self.records.all_carriers() {
+            let path = self.path_of_carrier(carrier).unwrap_or_default();
             let Some(to) = path.last().map(|last| self.plan.topology.peer(*last)) else { continue };
             for port in &path {
                 let at = self.plan.topology.owner(*port);
@@ -71,11 +71,17 @@ impl Traffic {
         }
     }
 
-    /// The ports that the data of a flow cross; `None` if switches look up next hops, or ports of hosts are no longer known.
+    /// The ports that the data of a flow cross; `None` if it has several queue pairs, switches look up next hops, or ports of hosts are no longer
+    /// known.
     pub(crate) fn path_of_flow(&self, flow: u32) -> Option<Vec<PortId>> {
         if self.is_within_server(flow) {
             return Some(Vec::new());
         }
+        let carriers = self.records.carriers(flow);
+        (carriers.len() == 1).then(|| self.path_of_carrier(carriers.start)).flatten()
+    }
+
+    fn path_of_carrier(&self, flow: u32) -> Option<Vec<PortId>> {
         let ports = match (&self.host_ports, self.open.get(&flow)) {
             (_, Some(open)) => open.ports[0],
             (None, None) => hosts_of_side(&self.records.flow_record(flow).spec, 0),

@@ -14,6 +14,8 @@ pub enum ErrorModel {
     BitErrors(f64),
     /// Each frame with this probability.
     FrameErrors(f64),
+    /// Each frame of more bytes, as at a port with a smaller MTU.
+    LargerThan(u32),
 }
 
 impl ErrorModel {
@@ -23,6 +25,7 @@ impl ErrorModel {
             // 1 - (1 - p)^bits, exact for the smallest p.
             ErrorModel::BitErrors(p) => -libm::expm1(f64::from(bytes) * 8.0 * libm::log1p(-p)),
             ErrorModel::FrameErrors(p) => p,
+            ErrorModel::LargerThan(limit) => f64::from(u8::from(bytes > limit)),
         }
     }
 }
@@ -68,8 +71,9 @@ impl LinkErrorStates {
         time: Range<Time>,
         ctx: &mut Context,
     ) {
-        let (ErrorModel::BitErrors(p) | ErrorModel::FrameErrors(p)) = model;
-        assert!((0.0..=1.0).contains(&p), "{p} is no probability");
+        if let ErrorModel::BitErrors(p) | ErrorModel::FrameErrors(p) = model {
+            assert!((0.0..=1.0).contains(&p), "{p} is no probability");
+        }
         self.erroneous_link(port, ctx).model = Some((model, time));
     }
 

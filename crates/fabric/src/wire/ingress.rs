@@ -23,6 +23,8 @@ pub(crate) struct IngressAccount {
     /// Maximum of `bytes`.
     pub(crate) most: u64,
     pub(crate) limits: PauseThresholds,
+    /// Dynamic threshold in a shared buffer.
+    pub(crate) alpha: f64,
     /// The node that keeps the account.
     pub(super) node: PackedNodeId,
     /// A pause is requested.
@@ -59,6 +61,10 @@ impl IngressAccounts {
             |slot: SlotId| plan.packed_id_of_node(plan.topology.peer(plan.port_and_class_of_slot(slot).0));
         let account = |(slot, limits): (SlotId, &PauseThresholds)| IngressAccount {
             limits: *limits,
+            alpha: {
+                let (port, class) = plan.port_and_class_of_slot(slot);
+                plan.alpha_of_ingress(port, class & plan.account_mask)
+            },
             node: node(slot),
             ..IngressAccount::default()
         };

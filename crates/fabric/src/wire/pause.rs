@@ -161,7 +161,8 @@ impl<'n> BorrowedNodePorts<'n> {
     /// Informs the watchdog of a pause frame; true if the watchdog ignores it.
     fn pass_pause_frame_to_watchdog(&mut self, port: PortToken, class: u8, ctx: &mut Context) -> bool {
         let slot = port.egress_queue_token(class, &ctx.hot);
-        if !self.owner_node().is_switch() {
+        let is_exempt = ctx.plan.pfc_rule(port.port_id()).is_some_and(|rule| rule.watchdog == Some(false));
+        if !self.owner_node().is_switch() || is_exempt {
             return false;
         }
         self.queue_watchdog_mut(slot).is_some_and(|(settings, watched)| {

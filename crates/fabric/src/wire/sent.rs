@@ -33,6 +33,11 @@ impl PartitionPorts {
 }
 
 impl BorrowedNodePorts<'_> {
+    /// Bytes that a port has sent or begun to send.
+    pub(crate) fn bytes_sent_by_port(&self, port: PortToken) -> u64 {
+        self.port_state(port).tx_bytes
+    }
+
     /// Uncounts a packet that was dequeued from `class` but not sent.
     pub(crate) fn uncount_dequeued_packet(
         &mut self,

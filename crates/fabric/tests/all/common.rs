@@ -126,6 +126,7 @@ pub(crate) fn settings(config: TcpConfig) -> Settings {
         scheduler: Scheduler::STRICT,
         classes: vec![],
         pfc: None,
+        switch_overrides: Vec::new(),
         qcn: None,
         receivers: vec![],
         hop_choice: None,

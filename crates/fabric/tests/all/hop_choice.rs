@@ -2,13 +2,16 @@
 
 use crate::common::*;
 use crate::rdma::{NO_CONTROL, rdma, roce};
+use pauseframe_fabric::hash_index::{HashIndex, HashIndexSettings, HopWeights};
+use pauseframe_fabric::path_hash::{HashFunction, PathHashSettings};
 use pauseframe_fabric::{
-    FlowSpec, FlowStatus, HopChoice, Network, ProtocolSettings, Settings, TransportSettings, UdpSettings,
+    ArsMode, ArsSettings, FailedElement, FlowSpec, FlowStatus, HopChoice, Network, ProtocolSettings,
+    ScheduledFailure, Settings, TransportSettings, UdpSettings,
 };
 use pauseframe_rdma::QueuePairSettings;
-use pauseframe_topology::Topology;
 use pauseframe_topology::generate::leaf_spine;
-use pauseframe_units::{BitRate, Span, Time};
+use pauseframe_topology::{NodeKind, Topology};
+use pauseframe_units::{BitRate, PortId, Span, Time};
 
 /// Two leaves with `hosts` hosts each, and `spines` spines, all at 10 Gb/s.
 fn fabric(spines: u32, hosts: u32) -> Topology {
@@ -21,7 +24,7 @@ fn with_choice(choice: HopChoice, settings: Settings) -> Settings {
 }
 
 /// Data packets that leaf0 has sent to each spine.
-fn packets_to_spines(network: &Network, topology: &Topology, now: Time) -> Vec<u64> {
+pub(crate) fn packets_to_spines(network: &Network, topology: &Topology, now: Time) -> Vec<u64> {
     let leaf = topology.find("leaf0").unwrap();
     let reports = network.port_priority_reports(now);
     let of_port = |port: &pauseframe_units::PortId| {
@@ -94,4 +97,149 @@ fn a_choice_by_queue_keeps_queues_short() {
     assert!(adaptive <= 3 * frame, "{adaptive}");
     assert!(drill <= 8 * frame, "{drill}");
     assert!(spray > 2 * drill, "{spray} against {drill}");
+}
+
+const ARS: ArsSettings = ArsSettings {
+    mode: ArsMode::FlowletQuality,
+    idle: Span::from_us(256),
+    flow_states: 512,
+    sampling: Span::from_us(16),
+    low: 20,
+    high: 80,
+};
+
+fn any_order() -> Settings {
+    let mut transport = rdma(NO_CONTROL);
+    if let ProtocolSettings::Rdma(rdma) = &mut transport.protocol {
+        rdma.pair = QueuePairSettings { selective_repeat: true, unordered: true, ..rdma.pair };
+    }
+    Settings { transports: vec![transport], ..roce(NO_CONTROL) }
+}
+
+/// Flows of line rate that begin one after another find an idle uplink each by quality, and keep it: paced, they make no flowlets.
+#[test]
+fn flowlets_go_where_the_load_is_low() {
+    let topology = fabric(4, 4);
+    let start = |host: u64| Time::ZERO + Span::from_us(200 * host);
+    let flows: Vec<FlowSpec> = (0..4_u64)
+        .map(|host| FlowSpec {
+            start: start(host),
+            ..flow(&topology, &format!("host{host}"), &format!("host{}", 4 + host), 2_000_000)
+        })
+        .collect();
+    let settings = with_choice(HopChoice::Ars(ARS), roce(NO_CONTROL));
+    for seed in 1..=5 {
+        let (mut network, ending) = run(&topology, &Settings { seed, ..settings.clone() }, &flows);
+        let records = network.flow_records(ending.now);
+        assert!(records.iter().all(|record| fct(record) == record.ideal), "seed {seed}: {records:?}");
+        assert_eq!(network.flowlet_moves(), 0);
+    }
+}
+
+/// Flowlets to random ports move as often as LetFlow's, unless flows share a state.
+#[test]
+fn random_flowlets_of_ars_are_those_of_letflow() {
+    let topology = fabric(4, 1);
+    let udp = UdpSettings { rate: BitRate::gbps(1), payload: 1_000, ecn: false };
+    let transport = TransportSettings { protocol: ProtocolSettings::Udp(udp), priority: priority(0) };
+    let settings = Settings { transports: vec![transport], ..settings(config()) };
+    let ars = ArsSettings { mode: ArsMode::FlowletRandom, idle: Span::from_us(5), ..ARS };
+    let settings = with_choice(HopChoice::Ars(ars), settings);
+    let (network, _) = run(&topology, &settings, &[flow(&topology, "host0", "host1", 5_000_000)]);
+    let moves = network.flowlet_moves() as f64;
+    assert!((moves - 3_750.0).abs() <= 5.0 * (5_000.0 * 0.75 * 0.25_f64).sqrt(), "{moves}");
+}
+
+/// Packets by quality keep queues short while samples are fresh; with old samples all packets of an interval go one way.
+#[test]
+fn old_samples_make_packets_crowd() {
+    let topology = fabric(8, 8);
+    let flows: Vec<FlowSpec> = (0..8)
+        .map(|host| flow(&topology, &format!("host{host}"), &format!("host{}", 8 + host), 1_000_000))
+        .collect();
+    let worst = |sampling| {
+        let ars = ArsSettings { mode: ArsMode::PacketQuality, sampling, ..ARS };
+        let settings = with_choice(HopChoice::Ars(ars), any_order());
+        let (mut network, ending) = run(&topology, &settings, &flows);
+        let records = network.flow_records(ending.now);
+        assert!(
+            records.iter().all(|record| record.status == FlowStatus::Finished && record.retransmits == 0)
+        );
+        let leaf = topology.find("leaf0").unwrap();
+        let reports = network.port_priority_reports(ending.now);
+        reports
+            .iter()
+            .filter(|report| topology.owner(report.port) == leaf)
+            .map(|report| report.backlog_max)
+            .max()
+    };
+    let [fresh, old] = [Span::from_us(1), Span::from_us(64)].map(|sampling| worst(sampling).unwrap());
+    assert!(2 * fresh < old, "{fresh} against {old}");
+}
+
+fn hashed(index: HashIndexSettings, settings: Settings) -> Settings {
+    let path_hash = PathHashSettings { function: HashFunction::Crc32, index, ..PathHashSettings::IDEAL };
+    Settings { path_hash, ..settings }
+}
+
+/// The uplinks that flows take at leaf0 before and after a link to a spine is lost.
+fn uplinks_around_a_loss(index: HashIndexSettings, lost: &str) -> Vec<[PortId; 2]> {
+    const FLOWS: usize = 2_000;
+    let topology = fabric(5, 1);
+    let flows = vec![flow(&topology, "host0", "host1", 100); FLOWS];
+    let mut network = build(&topology, &hashed(index, settings(config())), &flows);
+    let what = FailedElement::Link(port(&topology, "leaf0", lost).link());
+    let failure = ScheduledFailure { is_silent: false, what, down: Time::ZERO + Span::from_ms(20), up: None };
+    network.schedule_link_and_node_failures(vec![failure], Span::from_us(1));
+    let uplinks = |network: &Network| -> Vec<PortId> {
+        (0..FLOWS as u32).map(|flow| network.path_of_flow(flow).unwrap()[1]).collect()
+    };
+    proceed(&mut network, Time::ZERO + Span::from_ms(10));
+    let before = uplinks(&network);
+    proceed(&mut network, Time::ZERO + Span::from_ms(30));
+    before.into_iter().zip(uplinks(&network)).map(|(before, after)| [before, after]).collect()
+}
+
+/// The loss of one of five next hops: a remainder keeps a fifth of the flows, thresholds a half (RFC 2992), buckets all but those of the lost one.
+#[test]
+fn what_a_lost_next_hop_moves_depends_on_the_index() {
+    let with = |index| HashIndexSettings { index, weights: HopWeights::Equal, buckets: 60 };
+    let topology = fabric(5, 1);
+    let lost = port(&topology, "leaf0", "spine4");
+    for (index, kept) in [(HashIndex::Modulo, 0.2), (HashIndex::Threshold, 0.5), (HashIndex::Resilient, 0.8)]
+    {
+        let moves = uplinks_around_a_loss(with(index), "spine4");
+        let same = moves.iter().filter(|[before, after]| before == after).count() as f64 / moves.len() as f64;
+        let sigma = (kept * (1.0 - kept) / moves.len() as f64).sqrt();
+        assert!((same - kept).abs() < 4.0 * sigma, "{index:?}: {same}, expected {kept}");
+        assert!(moves.iter().all(|[_, after]| *after != lost));
+        if index == HashIndex::Resilient {
+            assert!(moves.iter().all(|[before, after]| (before == after) == (*before != lost)));
+        }
+    }
+}
+
+/// Uplinks of 100 and 300 Gb/s get flows in proportion to their rates.
+#[test]
+fn weights_follow_capacity() {
+    let mut topology = Topology::new();
+    let [a, b] = ["a", "b"].map(|name| topology.add_node(name, NodeKind::Host, None));
+    let [left, right, narrow, wide] =
+        ["left", "right", "narrow", "wide"].map(|name| topology.add_node(name, NodeKind::Switch, None));
+    let wire = |gbps| link(gbps, Span::from_us(1));
+    for (from, to, gbps) in [(a, left, 400), (b, right, 400), (left, narrow, 100), (left, wide, 300)] {
+        topology.add_link(from, to, wire(gbps));
+    }
+    // Behind the first link the narrow way stays narrow, and the wide one narrows to 200.
+    topology.add_link(narrow, right, wire(100));
+    topology.add_link(wide, right, wire(200));
+    let flows = vec![flow(&topology, "a", "b", 100); 3_000];
+    for index in [HashIndex::Threshold, HashIndex::Resilient] {
+        let index = HashIndexSettings { index, weights: HopWeights::Capacity, buckets: 120 };
+        let (network, _) = run(&topology, &hashed(index, settings(config())), &flows);
+        let to_wide = port(&topology, "left", "wide");
+        let wide =
+            (0..3_000).filter(|flow| network.path_of_flow(*flow).unwrap()[1] == to_wide).count() as f64;
+        assert!((wide - 2_000.0).abs() < 4.0 * (3_000.0 * 2.0 / 9.0_f64).sqrt(), "{index:?}: {wide}");
+    }
 }

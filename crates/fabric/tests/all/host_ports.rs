@@ -29,17 +29,17 @@ fn dual_homed(leaves: u32, hosts: u32) -> Topology {
 }
 
 /// A star for each of `planes` ports of every host.
-fn planes(hosts: u32, planes: u32) -> Topology {
+pub(crate) fn planes(hosts: u32, planes: u32) -> Topology {
     let homes = Homes { ports_per_host: 1, planes };
     split(&homes.apply(star(hosts, link(GBPS_100, Span::from_us(1))).unwrap()).unwrap())
 }
 
-fn with_choice(choice: PortChoice, settings: Settings) -> Settings {
+pub(crate) fn with_choice(choice: PortChoice, settings: Settings) -> Settings {
     Settings { host_ports: HostPortSettings { choice, ..HostPortSettings::DEFAULT }, ..settings }
 }
 
 /// Bytes that a host has sent by each of its ports.
-fn sent_by_ports(network: &Network, topology: &Topology, host: &str, now: Time) -> Vec<u64> {
+pub(crate) fn sent_by_ports(network: &Network, topology: &Topology, host: &str, now: Time) -> Vec<u64> {
     let host = topology.find(host).unwrap();
     let ports = topology.ports_of_hosts().remove(&host).unwrap();
     let reports = network.port_priority_reports(now);

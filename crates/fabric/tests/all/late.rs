@@ -72,7 +72,9 @@ fn check_journeys(topology: &Topology, frames: &[CapturedFrame], ends: &[Time], 
         seen.packets += 1;
         match frame.content {
             CapturedFrameContent::Segment(headers, _) | CapturedFrameContent::Datagram(headers, _) => {
-                seen.late += usize::from(ends[headers.flow as usize] < frame.time);
+                // Queue pairs of flows with several have other numbers.
+                let end = ends.get(headers.flow as usize);
+                seen.late += usize::from(end.is_some_and(|end| *end < frame.time));
             }
             _ => seen.cnms += 1,
         }

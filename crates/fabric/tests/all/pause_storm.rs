@@ -3,9 +3,9 @@
 use crate::common::*;
 use pauseframe_engine::RunEnding;
 use pauseframe_fabric::{
-    DropReason, HeadroomPoolSettings, LossReason, Network, ObeyedPausePriorities, PauseRule, PauseStorm,
-    PfcPorts, PfcSettings, PfcWatchdogSettings, PortPriorityReport, ProtocolSettings, Settings,
-    SlowReceiverSettings, TransportSettings, UdpSettings, WatchdogAction,
+    DropReason, HeadroomPoolSettings, LossReason, Network, ObeyedPausePriorities, PauseStorm, PfcPorts,
+    PfcSettings, PfcWatchdogSettings, PortPriorityReport, ProtocolSettings, Settings, SlowReceiverSettings,
+    TransportSettings, UdpSettings, WatchdogAction,
 };
 use pauseframe_topology::Topology;
 use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
@@ -118,8 +118,8 @@ fn who_obeys_none_is_not_stopped_and_who_obeys_all_is_in_every_priority() {
     let topology = star();
     let to_b = port(&topology, "s", "b");
     let with = |obeys| {
-        let rule = PauseRule { sends: true, obeys };
-        let ports = vec![PfcPorts { ports: vec![topology.port_name(to_b)], rule }];
+        let ports = vec![topology.port_name(to_b)];
+        let ports = vec![PfcPorts { ports, obeys: Some(obeys), ..PfcPorts::default() }];
         Settings { pfc: Some(PfcSettings { ports, ..pfc() }), ..settings() }
     };
     let paused = |obeys, code_point| {
@@ -148,8 +148,8 @@ fn who_sends_no_pauses_drops_lossless_packets() {
     let from_a = port(&topology, "s", "a");
     for buffer in [per_port(200_000), shared_buffer(400_000, 0.5, 0)] {
         let drops_with = |sends| {
-            let rule = PauseRule { sends, obeys: ObeyedPausePriorities::Lossless };
-            let ports = vec![PfcPorts { ports: vec![topology.port_name(from_a)], rule }];
+            let ports = vec![topology.port_name(from_a)];
+            let ports = vec![PfcPorts { ports, sends: Some(sends), ..PfcPorts::default() }];
             let transports = vec![datagrams(10, LOSSLESS), datagrams(1, 0)];
             let pfc = Some(PfcSettings { ports, ..pfc() });
             let settings = Settings { buffer, pfc, transports, ..settings() };

@@ -4,12 +4,15 @@
 use crate::common::*;
 use crate::rdma::pair;
 use pauseframe_engine::{Rng, random_stream};
+use pauseframe_fabric::hash_index::{HashIndex, HashIndexSettings, HopWeights};
+use pauseframe_fabric::path_hash::{HashFunction, PathHashSettings};
 use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, Ets, EtsGroup, FlowSpec, FlowStatus, FrameOverhead, HashPolicy,
-    HeadroomPoolSettings, HopChoice, HostPortSettings, IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker,
-    Network, NicQueue, NotEctAction, PerPortBuffer, PfcSettings, PortChoice, PortPriorityReport,
-    ProtocolSettings, QueueDiscipline, QueueLengthThreshold, RdmaSettings, Red, Scheduler, Settings,
-    SharedBuffer, StepMarker, TransportSettings, ValueByPort,
+    ArsMode, ArsSettings, BufferPolicy, ClassSettings, ConnectionQueuePairs, Ets, EtsGroup, FlowSpec,
+    FlowStatus, FrameOverhead, HashPolicy, HeadroomPoolSettings, HopChoice, HostPortSettings,
+    IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker, Network, NicQueue, NotEctAction, PerPortBuffer,
+    PfcPorts, PfcSettings, PortChoice, PortPriorityReport, ProtocolSettings, QueueDiscipline,
+    QueueLengthThreshold, RdmaSettings, Red, Scheduler, Settings, SharedBuffer, StepMarker, SwitchOverride,
+    TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::{ControlName, ControlParameters};
@@ -45,6 +48,9 @@ pub(crate) fn draw(seed: u64) -> Scenario {
     let mut settings = draw_settings(&mut rng, seed, matches!(family, "ring" | "torus"));
     draw_switches(&mut random_stream(seed, "swarm-switches", 0), &mut settings);
     draw_queue_pairs(&mut random_stream(seed, "swarm-rdma", 0), &mut settings);
+    if coin(&mut random_stream(seed, "swarm-hash", 0)) {
+        settings.path_hash = draw_path_hash(&mut random_stream(seed, "swarm-hash", 1));
+    }
     if seed % 3 == 1 {
         topology = draw_host_ports(&mut random_stream(seed, "swarm-ports", 0), topology, &mut settings);
     }
@@ -57,10 +63,35 @@ pub(crate) fn draw(seed: u64) -> Scenario {
 
 fn draw_hop_choice(rng: &mut Rng) -> HopChoice {
     let gap = Span::from_us(1 + rng.uniform_below(100));
+    let modes =
+        [ArsMode::FlowletQuality, ArsMode::FlowletRandom, ArsMode::PacketQuality, ArsMode::PacketRandom];
+    let sampling = Span::from_us(1 + rng.uniform_below(20));
+    let flow_states = one_of(rng, &[1, 3, 512]);
+    let ars = ArsSettings { mode: one_of(rng, &modes), idle: gap, flow_states, sampling, low: 20, high: 80 };
     one_of(
         rng,
-        &[HopChoice::Spray, HopChoice::LetFlow { gap }, HopChoice::Drill { samples: 2 }, HopChoice::Adaptive],
+        &[
+            HopChoice::Spray,
+            HopChoice::LetFlow { gap },
+            HopChoice::Drill { samples: 2 },
+            HopChoice::Adaptive,
+            HopChoice::Ars(ars),
+        ],
     )
+}
+
+/// A hash of switches, and how it becomes a next hop.
+fn draw_path_hash(rng: &mut Rng) -> PathHashSettings {
+    let function = one_of(
+        rng,
+        &[HashFunction::Ideal, HashFunction::Crc32, HashFunction::CrcCcitt, HashFunction::Murmur3],
+    );
+    let index = HashIndexSettings {
+        index: one_of(rng, &[HashIndex::Modulo, HashIndex::Threshold, HashIndex::Resilient]),
+        weights: one_of(rng, &[HopWeights::Equal, HopWeights::Capacity]),
+        buckets: one_of(rng, &[1, 7, 60]),
+    };
+    PathHashSettings { function, index, ..PathHashSettings::IDEAL }
 }
 
 /// Hosts with two ports at two switches or in two planes, where the fabric allows it.
@@ -173,7 +204,7 @@ fn draw_queue_pairs(rng: &mut Rng, settings: &mut Settings) {
             selective_repeat: spray || coin(rng),
             unordered,
             telemetry_bytes: if control.reads_telemetry() { TELEMETRY_BYTES } else { 0 },
-            control,
+            control: control.into(),
             parameters: ControlParameters {
                 base_rtt: Span::from_us(20),
                 links: 4,
@@ -183,7 +214,8 @@ fn draw_queue_pairs(rng: &mut Rng, settings: &mut Settings) {
             ..pair()
         };
         let (ecn, cnp_priority) = (coin(rng), transport.priority);
-        transport.protocol = ProtocolSettings::Rdma(RdmaSettings { pair, ecn, cnp_priority });
+        let connection = ConnectionQueuePairs { count: one_of(rng, &[1, 1, 2, 5]), splits: true };
+        transport.protocol = ProtocolSettings::Rdma(RdmaSettings { pair, connection, ecn, cnp_priority });
     }
 }
 
@@ -249,6 +281,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
             watchdog: None,
             ports: Vec::new(),
         }),
+        switch_overrides: Vec::new(),
         qcn: None,
         receivers: vec![],
         hop_choice: spray.then(|| draw_hop_choice(&mut random_stream(seed, "swarm-hops", 0))),
@@ -283,6 +316,7 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
     if let (true, BufferPolicy::Shared(shared)) = (coin(rng), &mut settings.buffer) {
         shared.egress_pool = Some(Bytes(150_000));
     }
+    draw_differences(&mut random_stream(settings.seed, "swarm-differences", 0), settings);
     let red = Red {
         min: ValueByPort::All(Bytes(1 + rng.uniform_below(20_000))),
         max: ValueByPort::All(Bytes(20_001 + rng.uniform_below(40_000))),
@@ -308,6 +342,29 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
         ),
         alpha: one_of(rng, &[None, Some(0.125), Some(8.0)]),
         reserved: one_of(rng, &[None, Some(Bytes(1000))]),
+    }];
+}
+
+/// In half of the networks some switches have a larger buffer, and some ports other thresholds.
+fn draw_differences(rng: &mut Rng, settings: &mut Settings) {
+    if coin(rng) {
+        return;
+    }
+    let size = Bytes(settings.buffer.buffer_size().0 + rng.uniform_below(1_000_000));
+    let row = |glob: &str| SwitchOverride {
+        switches: vec![glob.to_owned()],
+        buffer: Some(size),
+        headroom_pool: None,
+    };
+    settings.switch_overrides = vec![row("*1*")];
+    let Some(pfc) = &mut settings.pfc else { return };
+    let xoff = coin(rng).then(|| Bytes(1 + rng.uniform_below(size.0 / 2)));
+    pfc.ports = vec![PfcPorts {
+        ports: vec!["*:1".to_owned()],
+        xoff,
+        xon: xoff.filter(|_| coin(rng)).map(|xoff| Bytes(rng.uniform_below(xoff.0))),
+        alpha: coin(rng).then_some(one_of(rng, &[0.125, 2.0])),
+        ..PfcPorts::default()
     }];
 }
 

@@ -2,14 +2,16 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, FailedElement, FlowRecord, FlowSpec, FlowStatus, FrameOverhead, IdealOutputQueuedBuffer,
-    MarkAt, MarkSpacing, Marker, NotEctAction, ProtocolSettings, QueueDiscipline, RdmaSettings, Red,
-    ScheduledFailure, Settings, TransportSettings, ValueByPort,
+    BufferPolicy, ConnectionQueuePairs, FailedElement, FlowRecord, FlowSpec, FlowStatus, FrameOverhead,
+    IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker, NotEctAction, ProtocolSettings, QueueDiscipline,
+    RdmaSettings, Red, ScheduledFailure, Settings, TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::swift::SwiftSettings;
 use pauseframe_rdma::cc::{ControlChanges, ControlName, ControlParameters};
-use pauseframe_rdma::{CnpScope, NotificationPoint, QueuePairSettings, RetransmissionTimer, SideWindow};
+use pauseframe_rdma::{
+    CnpScope, EntropyChoice, NotificationPoint, QueuePairSettings, RetransmissionTimer, SideWindow,
+};
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{fat_tree, star, xgft};
 use pauseframe_units::{Bytes, Span, Time};
@@ -39,6 +41,8 @@ pub(crate) fn pair() -> QueuePairSettings {
         repost: Span::from_us(1),
         connect: Span::ZERO,
         cnp_on_ingress: None,
+        entropy: EntropyChoice::None,
+        entropy_values: 64,
         selective_repeat: false,
         unordered: false,
         max_reads: 16,
@@ -54,14 +58,15 @@ pub(crate) fn pair() -> QueuePairSettings {
         link_overhead: 0,
         window: SideWindow::NONE,
         line: 1,
-        control: ControlName::None,
+        control: ControlName::None.into(),
         parameters: ControlParameters { links: 2, ..ControlParameters::default() },
     }
 }
 
 pub(crate) fn rdma(control: ControlName) -> TransportSettings {
-    let pair = QueuePairSettings { control, ..pair() };
-    let rdma = RdmaSettings { pair, ecn: true, cnp_priority: priority(6) };
+    let pair = QueuePairSettings { control: control.into(), ..pair() };
+    let rdma =
+        RdmaSettings { pair, ecn: true, cnp_priority: priority(6), connection: ConnectionQueuePairs::ONE };
     TransportSettings { protocol: ProtocolSettings::Rdma(rdma), priority: priority(LOSSLESS) }
 }
 
@@ -471,7 +476,7 @@ fn swift_keeps_the_queue_that_its_target_delay_asks_for() {
 /// NSCC in htsim's network: a three-tier fat tree of 16 hosts at 100 Gb/s with 1 us a hop, packets of 4,150 bytes of which 4,086 are
 /// payload, a queue of a BDP that trims and marks between 0.2 and 0.8 BDP, and sprayed packets. Without
 /// trimming the queue has 5 BDP. htsim's timeout is 15 us and the time of six full queues (`main_uec.cpp`: `_min_rto`).
-fn htsim(seed: u64, trims: bool) -> (Topology, Settings) {
+pub(crate) fn htsim(seed: u64, trims: bool) -> (Topology, Settings) {
     let channel = link(100, Span::from_us(1));
     let topology = fat_tree(4, channel, channel).unwrap();
     let queue = if trims { 178_450 } else { 892_250 };

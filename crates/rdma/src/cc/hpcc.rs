@@ -29,21 +29,21 @@ const fn lowest(bits: u32, value: u64) -> u64 {
 }
 
 impl Hop {
-    fn line(self) -> f64 {
+    pub(crate) fn line(self) -> f64 {
         f64::from(self.line) * 1000.0
     }
 
-    fn queue(self) -> u64 {
+    pub(crate) fn queue(self) -> u64 {
         lowest(QUEUE_BITS, self.stamp >> TIME_BITS)
     }
 
     /// Nanoseconds since the stamp of an earlier packet.
-    fn time_since(self, before: Hop) -> u64 {
+    pub(crate) fn time_since(self, before: Hop) -> u64 {
         lowest(TIME_BITS, self.stamp.wrapping_sub(before.stamp))
     }
 
     /// Units sent since the stamp of an earlier packet.
-    fn sent_since(self, before: Hop) -> u64 {
+    pub(crate) fn sent_since(self, before: Hop) -> u64 {
         let shift = TIME_BITS + QUEUE_BITS;
         lowest(SENT_BITS, (self.stamp >> shift).wrapping_sub(before.stamp >> shift))
     }
@@ -70,11 +70,11 @@ impl Quantum {
         Hop { stamp, line }
     }
 
-    fn sent_unit(self) -> u64 {
+    pub(crate) fn sent_unit(self) -> u64 {
         128 << self.shift
     }
 
-    fn queue_unit(self) -> u64 {
+    pub(crate) fn queue_unit(self) -> u64 {
         80 << self.shift
     }
 }

@@ -3,12 +3,17 @@
 //! To add one: a file here with its constants, a [`RateControl`] and a [`ControlKind`], and a row in `registry!` below. Scenario files (`rdma_control`), their
 //! reference, Python and the JSON Schema know it from that row (docs/how-to/extend-the-core.md).
 
+pub mod contract;
+mod control;
 pub mod dcqcn;
 pub mod hpcc;
 pub(crate) mod line_rate;
 pub mod nscc;
+mod plugin;
 pub mod swift;
 pub mod timely;
+
+pub use control::RdmaControl;
 
 use crate::queue_pair::QueuePairSettings;
 use dcqcn::DcqcnChanges;
@@ -75,11 +80,17 @@ macro_rules! registry {
         }
 
         #[derive(Clone, Debug)]
-        pub(crate) enum Controller { $( $control($ty) ),+ }
+        pub(crate) enum Controller { $( $control($ty), )+ Plugin(Box<plugin::PluginControl>) }
 
         impl Controller {
             pub(crate) fn new(settings: &QueuePairSettings) -> Controller {
-                match settings.control {
+                let name = match settings.control {
+                    RdmaControl::BuiltIn(name) => name,
+                    RdmaControl::Plugin(config) => {
+                        return Controller::Plugin(Box::new(plugin::PluginControl::new(config, settings)));
+                    }
+                };
+                match name {
                     $($( ControlName::$name => Controller::$control(ControlKind::new($form, settings)), )+)+
                 }
             }
@@ -130,7 +141,7 @@ macro_rules! registry {
     (@verb [$($control:ident)+] $verb:ident($own:ident: $($declared:tt)+) -> $out:ty, $args:tt) => {
         #[inline]
         pub(crate) fn $verb($($declared)+) -> $out {
-            match $own { $( Controller::$control(state) => state.$verb $args ),+ }
+            match $own { $( Controller::$control(state) => state.$verb $args, )+ Controller::Plugin(state) => state.$verb $args }
         }
     };
 }
@@ -169,6 +180,13 @@ registry! {
 }
 
 impl Controller {
+    /// Begins a plug-in: the flow of its queue pair, and what decides its random numbers.
+    pub(crate) fn start_plugin(&mut self, flow: u32, seed: u64, now: Time) {
+        if let Controller::Plugin(control) = self {
+            control.start(flow, seed, now);
+        }
+    }
+
     /// Bytes that may be in flight: the control's own window, or that beside its rate.
     pub(crate) fn window(&self, settings: &QueuePairSettings) -> Option<u64> {
         self.own_window().or_else(|| settings.window.bytes(self.rate(), settings.line))

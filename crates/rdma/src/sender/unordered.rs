@@ -1,6 +1,6 @@
 //! Unordered delivery (NSCC): packets may overtake each other, and only a trimmed packet or a timeout counts as a loss.
 
-use super::{Cause, Sender};
+use super::{Cause, Feedback, Sender};
 use crate::cc::Controller;
 use crate::cc::nscc::Sample;
 use crate::packet::{NamedPsn, Packet, Syndrome, unwrap_psn};
@@ -51,6 +51,14 @@ impl Sender {
             marked: packet.echoes_ce,
             in_flight: self.unordered.in_flight * full,
         };
+        if let Some(entropy) = &mut self.entropy {
+            let feedback = match (packet.syndrome, packet.echoes_ce) {
+                (Syndrome::Ack, false) => Feedback::Good,
+                (Syndrome::Ack, true) => Feedback::Marked,
+                _ => Feedback::Trimmed,
+            };
+            entropy.learn(packet.entropy, feedback, now);
+        }
         if packet.syndrome == Syndrome::Ack {
             self.selected.insert(answered);
             let before = (0..16).filter(|bit| packet.arrived & 1 << bit != 0);
@@ -81,6 +89,9 @@ impl Sender {
 
     /// Drops what has arrived from the lists of unordered delivery, and bounds the count under way by what can be.
     pub(super) fn forget_arrived(&mut self) {
+        if let Some(entropy) = &mut self.entropy {
+            entropy.forget_before(self.unacknowledged);
+        }
         let Unordered { lost, resent, in_flight, .. } = &mut self.unordered;
         *resent = resent.split_off(&self.unacknowledged);
         self.selected = self.selected.split_off(&self.unacknowledged);
@@ -103,6 +114,11 @@ impl Sender {
         self.timer_at = next.unwrap_or(now + settings.timeout);
         self.unordered.is_forced = true;
         self.unordered.lost.extend(expired.iter().map(|(number, _)| (*number, Cause::Timeout)));
+        if let Some(entropy) = &mut self.entropy {
+            for (number, _) in &expired {
+                entropy.learn_timeout(*number, now);
+            }
+        }
         let count = expired.len() as u64;
         self.unordered.in_flight = self.unordered.in_flight.saturating_sub(count);
         cc.on_unordered_timeout(count * settings.full_packet());

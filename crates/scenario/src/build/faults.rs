@@ -6,7 +6,7 @@ use pauseframe_fabric::{
     ErrorModel, Network, PauseStorm, PfcSettings, ScheduledFailure, ports_matching_globs,
 };
 use pauseframe_topology::Topology;
-use pauseframe_units::{PortId, Span, Time};
+use pauseframe_units::{Bytes, PortId, Span, Time};
 
 /// Installs the failures, the watchdog and the deadlock detector in the network.
 pub(super) fn install(scenario: &Scenario, topology: &Topology, network: &mut Network) {
@@ -31,8 +31,14 @@ pub(super) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
     if !of_file.is_empty() {
         network.set_link_error_models(&of_file, &(Time::ZERO..Time::MAX));
     }
-    for CorruptionSpec { ports, ber, fer, start, stop } in &scenario.corruption {
-        let model = ber.map(ErrorModel::BitErrors).or(fer.map(ErrorModel::FrameErrors));
+    // A port lets a tagged frame pass that is 4 bytes longer.
+    let largest = |mtu: &Bytes| {
+        let overhead = super::settings::overhead(scenario);
+        ErrorModel::LargerThan(mtu.0 as u32 + overhead.frame + overhead.tag)
+    };
+    for CorruptionSpec { ports, ber, fer, mtu, start, stop } in &scenario.corruption {
+        let errors = ber.map(ErrorModel::BitErrors).or(fer.map(ErrorModel::FrameErrors));
+        let model = errors.or(mtu.as_ref().map(largest));
         let ports = ports_matching_globs(ports, topology);
         let bad: Vec<_> = model.into_iter().flat_map(|m| ports.iter().map(move |port| (*port, m))).collect();
         let stop = stop.map_or(Time::MAX, |stop| Time::ZERO + stop);

@@ -1,11 +1,14 @@
 //! The settings of the fabric: those that a scenario declares, with names of hosts and ports looked up in the topology.
 
 use crate::spec::{ChoiceName, WireJitterSpec};
-use crate::spec::{Clocks, DemandEntry, HostSpec, HostStack, Per, RoutingKind, Scenario, VlanRoutingSpec};
-use pauseframe_fabric::{
-    FrameOverhead, HostLinkJitterSettings, Settings, SlowReceiverSettings, TransportSettings, VlanChoice,
-    VlanRoutes, matches_glob,
+use crate::spec::{
+    Clocks, DemandEntry, HostSpec, HostStack, Per, RoutingKind, Scenario, TransportSpec, VlanRoutingSpec,
 };
+use pauseframe_fabric::{
+    FrameOverhead, HopChoice, HostLinkJitterSettings, Settings, SlowReceiverSettings, TransportSettings,
+    VlanChoice, VlanRoutes, matches_glob,
+};
+use pauseframe_rdma::EntropyChoice;
 use pauseframe_routing::verify::{Demand, Tables};
 use pauseframe_topology::Topology;
 use pauseframe_units::{NodeId, Span, Time};
@@ -24,6 +27,9 @@ pub(crate) fn settings(
         Some(SlowReceiverSettings { host: node, rate: receiver.rate, buffer: receiver.buffer, stop })
     });
     let (tx_delay, rx_delay) = stack_delays(host);
+    let has_entropy =
+        |spec: &TransportSpec| spec.rdma().is_some_and(|rdma| rdma.pair.entropy != EntropyChoice::None);
+    let has_entropy = scenario.transport_specs().any(has_entropy);
     let nodes = |names: &[String]| names.iter().filter_map(|name| topology.find(name)).collect();
     Settings {
         seed: scenario.seed,
@@ -48,11 +54,13 @@ pub(crate) fn settings(
         queue: switch.queue,
         scheduler: switch.scheduler.clone(),
         classes: switch.classes.iter().map(|(_, class)| class.clone()).collect(),
+        switch_overrides: switch.overrides.clone(),
         pfc: switch.pfc.clone(),
         qcn: scenario.qcn.clone(),
         receivers: receivers.collect(),
         hop_choice: match scenario.routing.kind {
             RoutingKind::Hops(choice) => Some(choice),
+            RoutingKind::Ecmp if has_entropy => Some(HopChoice::PacketHash),
             RoutingKind::Ecmp | RoutingKind::Vlans => None,
         },
         vlans: vlan_routes(scenario, topology).map(Arc::new),

@@ -5,7 +5,8 @@ use crate::spec::{
     TransportSpec, UdpSpec, WorkloadKind, WorkloadSpec,
 };
 use pauseframe_fabric::{
-    IdealFctCalculator, ProtocolSettings, RdmaSettings, Settings, TransportSettings, UdpSettings, VlanRoutes,
+    ConnectionQueuePairs, IdealFctCalculator, ProtocolSettings, RdmaSettings, Settings, TransportSettings,
+    UdpSettings, VlanRoutes,
 };
 use pauseframe_rdma::cc::ControlParameters;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
@@ -79,8 +80,7 @@ fn rdma(spec: &RdmaSpec, mtu: Bytes, trims: bool) -> RdmaSettings {
     let pair = QueuePairSettings {
         mtu: spec.mtu.of(mtu, telemetry_bytes).0 as u32,
         unordered: control.is_unordered(),
-        // Acknowledgements of unordered delivery echo marks.
-        notification: (!control.is_unordered()).then_some(spec.cnp),
+        notification: control.reacts_to_cnps().then_some(spec.cnp),
         window: SideWindow { kind: spec.window, base_rtt: Span::ZERO },
         telemetry_bytes,
         slow_restart: spec.pair.slow_restart && control.reacts_to_cnps(),
@@ -95,7 +95,8 @@ fn rdma(spec: &RdmaSpec, mtu: Bytes, trims: bool) -> RdmaSettings {
         ..spec.pair
     };
     let ecn = spec.ecn == EcnCapability::Classic;
-    RdmaSettings { pair, ecn, cnp_priority: spec.cnp_priority }
+    let connection = ConnectionQueuePairs { count: spec.qps_per_connection, splits: spec.split_data_on_qps };
+    RdmaSettings { pair, connection, ecn, cnp_priority: spec.cnp_priority }
 }
 
 /// Sets what follows from the longest path: initial windows of one BDP, and the round-trip time and the number of links

@@ -52,7 +52,7 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
 }
 
 /// Keys that the flow level obeys, or that name things. A path also stands for what is below it.
-const OBEYED: [&str; 18] = [
+const OBEYED: [&str; 21] = [
     "name",
     "seed",
     "plugins",
@@ -65,6 +65,9 @@ const OBEYED: [&str; 18] = [
     "routing.hash_fields",
     "routing.hash_seeds",
     "routing.hash_offsets",
+    "routing.index",
+    "routing.weights",
+    "routing.buckets",
     "host.hash_policy",
     "host.wire_overhead",
     "host.slow_receivers",
@@ -94,6 +97,7 @@ pub(super) fn warning(resolved: &Resolved, is_static: bool) -> Option<String> {
         ("record.packets", record.packets.is_some()),
         ("record.pause_tree", record.pause_tree.is_some()),
         ("record.states", record.states.is_some()),
+        ("record.paths", record.paths),
     ];
     let tables = tables.iter().filter(|(_, is_on)| *is_on).map(|(path, _)| *path);
     let keys = written.map(|entry| entry.path.as_str()).filter(|path| !is_obeyed(path, is_static));

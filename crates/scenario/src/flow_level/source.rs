@@ -9,7 +9,7 @@ use crate::build::overhead;
 use crate::spec::{Scenario, WorkloadKind, WorkloadSpec};
 use pauseframe_fabric::host_ports::bond::{FlowAddresses, FlowKind};
 use pauseframe_fabric::host_ports::{FlowEnds, HostPorts};
-use pauseframe_fabric::path_hash::{HashFunction, PathHash, PathHashSettings};
+use pauseframe_fabric::path_hash::{PathHash, PathHashSettings};
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, HostPortSettings, Workload};
 use pauseframe_flowlevel::demand::Pair;
 use pauseframe_flowlevel::routes::{Chooser, NoVlan, VlanChoice};
@@ -146,7 +146,7 @@ impl<'a> Router<'a> {
             Ways::Ecmp => {
                 let hops =
                     NextHops::shortest(topology).map_err(|error| RunError::Build(error.to_string()))?;
-                let is_ideal = hash.function == HashFunction::Ideal;
+                let is_ideal = hash.is_ideal();
                 let hash = PathHash::new(topology, &hops, hash.clone(), seed);
                 Ok(Router::Ecmp { topology, hops: Box::new(hops), hash, is_ideal, seed })
             }

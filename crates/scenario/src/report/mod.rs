@@ -13,7 +13,7 @@ use pauseframe_fabric::FlowRecords;
 use pauseframe_results::jobs as tables_of_jobs;
 use pauseframe_results::{
     FlowTable, Manifest, Names, ResultsFolder, RunError, RunFacts, RunStatus, Summary, collectives, kernel,
-    lossless, states, tables,
+    lossless, paths, states, tables,
 };
 use pauseframe_schema::value::Choice;
 use pauseframe_units::Time;
@@ -112,6 +112,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     let timeline = tables_of_jobs::timeline(&jobs.timelines, &names).batch();
     let jobs = jobs.results;
     let states = states::states(network.state_log_rows(), &names).batch();
+    let paths = paths::paths(&network.path_rows(), &names).batch();
     let received = network.throughput_series();
     let (record, end) = (&scenario.record, ending.now);
     let queries = network.query_records();
@@ -136,6 +137,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
         .batch(),
         pause_tree,
         states,
+        paths,
         deadlocks,
         jobs: tables_of_jobs::jobs(&jobs, &names).batch(),
         collectives: collectives::collectives(&jobs, &names).batch(),
@@ -160,6 +162,7 @@ fn write(
         ("throughput.parquet", &results.throughput, true),
         ("pause_tree.parquet", &results.pause_tree, true),
         ("states.parquet", &results.states, record.states.is_some()),
+        ("paths.parquet", &results.paths, record.paths),
         ("deadlocks.parquet", &results.deadlocks, true),
         ("jobs.parquet", &results.jobs, true),
         ("collectives.parquet", &results.collectives, results.collectives.num_rows() > 0),

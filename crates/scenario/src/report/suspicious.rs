@@ -88,7 +88,9 @@ pub(super) fn waits_for_timers(
         let Some(pairs) = transport(scenario, &record).rdma().filter(|_| record.failure.is_none()) else {
             continue;
         };
-        let life = record.end.saturating_since(record.spec.start);
+        // Each queue pair of a message has its own timer.
+        let count = if pairs.split_data_on_qps { u64::from(pairs.qps_per_connection) } else { 1 };
+        let life = Span(record.end.saturating_since(record.spec.start).0.saturating_mul(count));
         (waited, lived) = (waited.saturating_add(record.rdma.waited), lived.saturating_add(life));
         (repeated, delivered) = (repeated + u64::from(record.retransmits), delivered + record.delivered);
         mtu = mtu.max(pairs.mtu.of(scenario.host.mtu, 0).0);
@@ -246,7 +248,7 @@ fn advice(scenario: &Scenario, record: &FlowRecord, ports: &[PortPriorityReport]
 
 /// Why a control of queue pairs shares links unequally (docs/models/rdma.md).
 fn unfair_control(spec: &TransportSpec) -> Option<&'static str> {
-    match spec.rdma()?.control {
+    match spec.rdma()?.control.built_in()? {
         ControlName::Timely => Some(
             "TIMELY has no fixed point: its gradient is zero at any division of the link (docs/models/rdma.md)",
         ),
@@ -311,9 +313,9 @@ fn has_window(spec: &RdmaSpec) -> bool {
 
 /// The round trip that a control holds on a path with this idle round trip.
 fn delay(spec: &RdmaSpec, idle: Span) -> Span {
-    match spec.control {
-        ControlName::Swift => idle.max(SwiftSettings::default().base_target),
-        ControlName::Nscc => idle * 2,
+    match spec.control.built_in() {
+        Some(ControlName::Swift) => idle.max(SwiftSettings::default().base_target),
+        Some(ControlName::Nscc) => idle * 2,
         _ => idle,
     }
 }

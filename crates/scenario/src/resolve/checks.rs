@@ -373,8 +373,8 @@ fn rdma_of(transports: &[Named]) -> impl Iterator<Item = (&str, &RdmaSpec)> {
 fn idle_keys_of_queue_pairs(ledger: &mut Ledger, path: &str, spec: &RdmaSpec) {
     let (pair, is_nscc) = (&spec.pair, spec.control.is_unordered());
     let unordered = "NSCC delivers in any order by rules of its own";
-    let no_cnps = "only DCQCN has CNPs; rdma_control is another";
-    let is_dcqcn = spec.control.reacts_to_cnps();
+    let no_cnps = "rdma_control does not react to CNPs";
+    let has_cnps = spec.control.reacts_to_cnps();
     for (key, is_idle, why) in [
         (
             "rdma_receives",
@@ -384,7 +384,7 @@ fn idle_keys_of_queue_pairs(ledger: &mut Ledger, path: &str, spec: &RdmaSpec) {
         ("rdma_receives", pair.receives.is_some() && is_nscc, unordered),
         ("rdma_tx_window", pair.tx_window.is_some() && is_nscc, unordered),
         ("rdma_nak_interval", pair.nak_interval.is_some() && is_nscc, unordered),
-        ("rdma_cnp_on_ingress", pair.cnp_on_ingress.is_some() && !is_dcqcn, no_cnps),
+        ("rdma_cnp_on_ingress", pair.cnp_on_ingress.is_some() && !has_cnps, no_cnps),
     ] {
         if is_idle {
             ledger.problem(&format!("{path}.{key}"), format!("has no effect: {why}"), "leave it out");
@@ -395,7 +395,10 @@ fn idle_keys_of_queue_pairs(ledger: &mut Ledger, path: &str, spec: &RdmaSpec) {
 /// Changed constants that a congestion control does not have; the form of HPCC with `hpcc_flows` has its own increase.
 fn unused_changes(spec: &RdmaSpec) -> impl Iterator<Item = &'static str> {
     let changes = spec.pair.changes;
-    let (timely, hpcc) = (spec.control == ControlName::Timely, spec.control == ControlName::Hpcc);
+    let (timely, hpcc) = (
+        spec.control.built_in() == Some(ControlName::Timely),
+        spec.control.built_in() == Some(ControlName::Hpcc),
+    );
     let keys = [
         ("rdma_additive_increase", changes.additive.is_some(), timely || (hpcc && spec.hpcc_flows.is_none())),
         ("rdma_hyper_increase", changes.hyper.is_some(), timely),
@@ -408,13 +411,13 @@ fn unused_changes(spec: &RdmaSpec) -> impl Iterator<Item = &'static str> {
 /// Changed keys of CNPs where nothing sends or obeys them. Control packets of NSCC have the priority of CNPs.
 fn idle_constants(spec: &RdmaSpec) -> impl Iterator<Item = &'static str> {
     let (interval, scope) = cnp_limit(spec.control);
-    let is_dcqcn = spec.control.reacts_to_cnps();
-    let has_priority = is_dcqcn || spec.control.is_unordered() || spec.pair.ack_as_cnp;
+    let has_cnps = spec.control.reacts_to_cnps();
+    let has_priority = has_cnps || spec.control.is_unordered() || spec.pair.ack_as_cnp;
     let keys = [
-        ("rdma_slow_restart", !spec.pair.slow_restart, is_dcqcn),
-        ("rdma_cnp_interval", spec.cnp.interval != interval, is_dcqcn),
-        ("rdma_cnp_scope", spec.cnp.scope != scope, is_dcqcn),
-        ("rdma_cnp_delay", spec.cnp.delay > Span::ZERO, is_dcqcn),
+        ("rdma_slow_restart", !spec.pair.slow_restart, has_cnps),
+        ("rdma_cnp_interval", spec.cnp.interval != interval, has_cnps),
+        ("rdma_cnp_scope", spec.cnp.scope != scope, has_cnps),
+        ("rdma_cnp_delay", spec.cnp.delay > Span::ZERO, has_cnps),
         ("rdma_cnp_priority", spec.cnp_priority != CNP_PRIORITY, has_priority),
         ("rdma_cnp_dscp", spec.cnp_dscp != CNP_DSCP, has_priority),
     ];
@@ -424,13 +427,14 @@ fn idle_constants(spec: &RdmaSpec) -> impl Iterator<Item = &'static str> {
 /// Checks that keys of one congestion control meet that control.
 pub(crate) fn controls(ledger: &mut Ledger, transports: &[Named]) {
     for (path, spec) in rdma_of(transports) {
-        let control = spec.control.plain();
+        let control = spec.control.name();
         let key = format!("{path}.rdma_window");
         if spec.control.has_window() && spec.window != WindowKind::None && !ledger.failed(&key) {
             let hint = "leave it out, or set rdma_control to one that steers a rate (dcqcn_*, timely, none)";
             ledger.problem(&key, format!("{control} has a window already"), hint);
         }
-        let (is_dcqcn, is_hpcc) = (spec.control.reacts_to_cnps(), spec.control == ControlName::Hpcc);
+        let (is_dcqcn, is_hpcc) =
+            (spec.control.is_dcqcn(), spec.control.built_in() == Some(ControlName::Hpcc));
         let of_dcqcn = keys_at(ledger, path).into_iter().filter(|key| key.starts_with("dcqcn_"));
         let mut idle: Vec<String> = of_dcqcn.filter(|_| !is_dcqcn).collect();
         idle.extend(idle_constants(spec).map(str::to_owned));
@@ -479,9 +483,9 @@ pub(crate) fn reads(ledger: &mut Ledger, transports: &[Named], workloads: &[Part
                 ));
             }
         }
-        let needs_answers = spec.control.has_window() || spec.control == ControlName::Timely;
+        let needs_answers = spec.control.has_window() || spec.control.built_in() == Some(ControlName::Timely);
         if needs_answers && storage.read_share > 0.0 {
-            let control = spec.control.plain();
+            let control = spec.control.name();
             let message = format!(
                 "reads, but {control} needs acknowledgements, and RoCEv2 does not acknowledge the responses to a READ"
             );

@@ -3,7 +3,7 @@
 //! Switches depend on the transports in use, and the transports in use on the workloads.
 
 use super::checks::{self, Named};
-use super::{by_rate, host_ports, idle, kernel, routes, transports};
+use super::{by_rate, connections, host_ports, idle, kernel, routes, transports};
 use crate::presets;
 use crate::spec::switch::Demands;
 use crate::spec::{
@@ -113,6 +113,7 @@ impl Draft {
         if let Some(graph) = graph {
             faults::check(ledger, graph, &self.failure, &self.corruption, stop);
             let carried = checks::carried(host, routing, self.qcn.as_ref(), transports, workloads);
+            switch.check(ledger, graph);
             faults::check_pauses(ledger, graph, &self.pause_storm, switch.pfc.as_ref(), stop);
             faults::check_carried(ledger, &self.pause_storm, switch.pfc.as_ref(), carried.as_deref());
             checks::delays(ledger, stop, graph);
@@ -134,6 +135,8 @@ impl Draft {
         checks::reads(ledger, transports, workloads);
         checks::marks_of_datagrams(ledger, switch, workloads);
         checks::qcn(ledger, self.qcn.as_ref(), host, switch, routing);
+        connections::check(ledger, transports, workloads);
+        connections::entropy(ledger, transports, routing, switch);
         host_ports::check(ledger, self);
         kernel::check(ledger, self);
     }

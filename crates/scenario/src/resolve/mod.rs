@@ -7,6 +7,7 @@
 
 mod by_rate;
 mod checks;
+mod connections;
 mod draft;
 mod explain;
 mod host_ports;

@@ -3,6 +3,7 @@
 mod kernel;
 
 use crate::build::{self, Built};
+use crate::plugin;
 use crate::report;
 use crate::resolve::Resolved;
 use crate::spec::{PacketsSpec, Scenario, SeriesSpec, TransportSpec};
@@ -18,7 +19,6 @@ use pauseframe_results::{
 };
 use pauseframe_schema::panics::{caught, shield};
 use pauseframe_topology::Topology;
-use pauseframe_transport::plugin;
 use pauseframe_units::{PortId, Time};
 use std::path::Path;
 use std::sync::Arc;
@@ -83,6 +83,8 @@ pub struct RunResults {
     pub pause_tree: RecordBatch,
     /// The `states` table.
     pub states: RecordBatch,
+    /// The `paths` table.
+    pub paths: RecordBatch,
     /// The `deadlocks` table.
     pub deadlocks: RecordBatch,
     /// The `jobs` table.
@@ -101,7 +103,7 @@ pub struct RunResults {
 
 impl RunResults {
     /// All tables with their names.
-    pub fn tables(&self) -> [(&'static str, RecordBatch); 14] {
+    pub fn tables(&self) -> [(&'static str, RecordBatch); 15] {
         [
             ("flows", self.flows.batch()),
             ("queries", self.queries.clone()),
@@ -110,6 +112,7 @@ impl RunResults {
             ("throughput", self.throughput.clone()),
             ("pause_tree", self.pause_tree.clone()),
             ("states", self.states.clone()),
+            ("paths", self.paths.clone()),
             ("deadlocks", self.deadlocks.clone()),
             ("jobs", self.jobs.clone()),
             ("collectives", self.collectives.clone()),
@@ -264,6 +267,9 @@ impl<'a> Recording<'a> {
         };
         if let Some(spec) = &scenario.record.series {
             network.enable_sampling(sample_plan(spec, scenario, topology));
+        }
+        if scenario.record.paths {
+            network.enable_path_log();
         }
         if let Some(spec) = &scenario.record.states {
             network.enable_state_log(spec.every, spec.limit as usize);

@@ -10,7 +10,7 @@ use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::table;
 use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_units::{PortId, Priority, Span};
+use pauseframe_units::{Bytes, PortId, Priority, Span};
 
 /// Latest time of a failure: a day, as for workloads.
 const TIME_MAX: Span = Span::from_secs(86_400);
@@ -71,16 +71,18 @@ impl FailureSpec {
 }
 
 table! {
-    /// Damage to what these ports send: a bit error ratio `ber` or a frame error ratio `fer`
+    /// Loss of what these ports send: a bit error ratio `ber`, a frame error ratio `fer`, or an `mtu` that is too small
     pub struct CorruptionSpec {
-        /// Globs over port names ("leaf0:*") whose frames are damaged
+        /// Globs over port names ("leaf0:*") whose frames are lost
         ports: Vec<String> = required();
         /// Bit error ratio
-        ber: Option<f64> = optional_in(0.0..=1.0, "one of ber and fer is required");
+        ber: Option<f64> = optional_in(0.0..=1.0, "one of ber, fer and mtu is required");
         /// Frame error ratio
-        fer: Option<f64> = optional_in(0.0..=1.0, "one of ber and fer is required") => {
-            let given = usize::from(ber.is_some()) + usize::from(fer.is_some());
-            let message = || format!("{given} of ber and fer; expected one");
+        fer: Option<f64> = optional_in(0.0..=1.0, "one of ber, fer and mtu is required");
+        /// Largest IP packet: larger ones are lost, as at a port with this MTU
+        mtu: Option<Bytes> = optional_in(Bytes(68)..=Bytes(65_535), "one of ber, fer and mtu is required") => {
+            let given = [ber.is_some(), fer.is_some(), mtu.is_some()].iter().filter(|given| **given).count();
+            let message = || format!("{given} of ber, fer and mtu; expected one");
             t.check(given == 1 || t.is_documenting(), "", message, "");
         };
         /// Time at which the corruption begins
@@ -139,7 +141,7 @@ pub(crate) fn pause_storms(t: &mut Table) -> Vec<PauseStormSpec> {
     t.rows("pause_storm", "none", doc, PauseStormSpec::read).unwrap_or_default()
 }
 
-/// Storms have senders, an end, and a receiver that obeys them; rules of ports match ports.
+/// Storms have senders, an end, and a receiver that obeys them.
 pub(crate) fn check_pauses(
     ledger: &mut Ledger,
     graph: &Topology,
@@ -147,16 +149,6 @@ pub(crate) fn check_pauses(
     pfc: Option<&PfcSettings>,
     stop: &Stop,
 ) {
-    for (index, row) in pfc.into_iter().flat_map(|pfc| &pfc.ports).enumerate() {
-        if ports_matching_globs(&row.ports, graph).is_empty() {
-            let message = format!("no port is called {}", row.ports.join(" or "));
-            ledger.problem(
-                &format!("switch.pfc.ports.{index}.ports"),
-                message,
-                "ports are NODE:NUMBER, as in leaf0:*",
-            );
-        }
-    }
     for (index, storm) in storms.iter().enumerate() {
         let path = format!("pause_storm.{index}");
         if storm.ports(graph).is_empty() {
@@ -175,7 +167,7 @@ pub(crate) fn check_pauses(
             ledger.problem(&path, "nothing obeys pause frames: switch.pfc is off", "add [switch.pfc]");
             continue;
         };
-        let obeys_all = pfc.ports.iter().any(|row| row.rule.obeys == ObeyedPausePriorities::All);
+        let obeys_all = pfc.ports.iter().any(|row| row.obeys == Some(ObeyedPausePriorities::All));
         let lossy = storm.priorities(pfc).iter().find(|priority| !pfc.priorities.contains(priority));
         if let Some(priority) = lossy.filter(|_| !obeys_all && !pfc.whole_link) {
             ledger.warn(format!(
@@ -218,7 +210,7 @@ pub(crate) fn failures(t: &mut Table) -> Vec<FailureSpec> {
 }
 
 pub(crate) fn corruption(t: &mut Table) -> Vec<CorruptionSpec> {
-    let doc = "Links that damage frames: each with ports and ber or fer";
+    let doc = "Links that lose frames: each with ports and ber, fer or mtu";
     t.rows("corruption", "none", doc, CorruptionSpec::read).unwrap_or_default()
 }
 

@@ -27,10 +27,9 @@ pub(crate) use host::{FLOW_SHARE, INTERRUPT_DELAY};
 pub use host::{HostSpec, HostStack, LacpRate, SlowReceiver, WireJitterSpec, WireOverhead};
 pub use pauseframe_fabric::{
     BufferPolicy, ClassSettings, Ets, EtsGroup, HeadroomPoolSettings, IdealOutputQueuedBuffer, MarkAt,
-    MarkSpacing, Marker, NicQueue, NoMarker, NotEctAction, ObeyedPausePriorities, PauseRule, PerPortBuffer,
-    PfcPorts, PfcSettings, PfcWatchdogSettings, PortSelector, QcnSettings, QueueDiscipline,
-    QueueLengthThreshold, Red, Scheduler, SharedBuffer, StepMarker, StrictPriorityScheduler, ValueByPort,
-    WatchdogAction,
+    MarkSpacing, Marker, NicQueue, NoMarker, NotEctAction, ObeyedPausePriorities, PerPortBuffer, PfcPorts,
+    PfcSettings, PfcWatchdogSettings, PortSelector, QcnSettings, QueueDiscipline, QueueLengthThreshold, Red,
+    Scheduler, SharedBuffer, StepMarker, StrictPriorityScheduler, ValueByPort, WatchdogAction,
 };
 pub use pauseframe_rdma::QueuePairSettings;
 pub use pauseframe_rdma::cc::dcqcn::DcqcnChanges;

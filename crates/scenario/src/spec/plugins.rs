@@ -4,12 +4,12 @@
 //! it. The table lists the plug-ins that must be loaded, and their versions.
 
 use super::{Scenario, TransportSpec};
+use pauseframe_plugin::{LoadedPlugin, PluginSource, loaded_plugins};
 use pauseframe_results::PluginRecord;
 use pauseframe_schema::ledger::{Ledger, Origin};
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::value::Setting;
 use pauseframe_transport::CongestionControlConfig;
-use pauseframe_transport::plugin::{LoadedPlugin, PluginSource, loaded_plugins};
 use std::path::Path;
 
 /// Plug-ins that a scenario needs.
@@ -80,8 +80,11 @@ impl PluginsSpec {
 }
 
 fn plugin_of(spec: &TransportSpec) -> Option<&'static LoadedPlugin> {
-    match spec.tcp()?.config.congestion_control {
-        CongestionControlConfig::Plugin(config) => Some(config.loaded_plugin_of_config()),
+    if let Some(pairs) = spec.rdma() {
+        return pairs.control.plugin();
+    }
+    match &spec.tcp()?.config.congestion_control {
+        CongestionControlConfig::Plugin(config) => Some(config.code()),
         _ => None,
     }
 }

@@ -24,6 +24,8 @@ table! {
         pause_tree: Option<PauseTreeSpec> = switchable(OFF, "false", PauseTreeSpec::read);
         /// Log for `pauseframe view`, or false
         states: Option<StatesSpec> = switchable(OFF, "false", StatesSpec::read);
+        /// Table of what flows send through each port of switches, in which order, for each queue pair; about 150 bytes of memory a row
+        paths: bool = or(false);
         /// Samples of the sockets and counters of hosts with a Linux kernel, or false
         kernel: Option<KernelRecordSpec> = switchable(OFF, "false", KernelRecordSpec::read);
         /// Look for deadlocks when a class has been paused for this long

@@ -2,8 +2,9 @@
 
 use super::engines::{ENGINES, Engine};
 use super::planned::{Fabric, known_host};
-use pauseframe_fabric::HopChoice;
+use pauseframe_fabric::hash_index::{HashIndex, HashIndexSettings, HopWeights};
 use pauseframe_fabric::path_hash::{HashFields, HashFunction, HashSeeds, PathHashSettings};
+use pauseframe_fabric::{ArsMode, ArsSettings, HopChoice};
 use pauseframe_routing::verify::Tables;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
@@ -73,6 +74,23 @@ table! {
             t.check(fits, "hash_offsets", || "an offset is not below 32".to_owned(), "");
             acts_with_hash(t, "hash_offsets", hash, !hash_offsets.is_empty());
         };
+        /// How the hash becomes the number of a next hop (docs/models/routing.md)
+        #[source = "Linux: net/ipv4/fib_semantics.c, net/ipv4/nexthop.c; SONiC: FG_NHG"]
+        index: HashIndex = or(HashIndex::Modulo);
+        /// Weights of next hops on shortest paths: equal, or what the links behind each can carry (WCMP)
+        #[source = "Zhou et al., EuroSys 2014; Linux: fib_rebalance"]
+        weights: HopWeights = or(HopWeights::Equal) => {
+            let able = weights == HopWeights::Equal || index != HashIndex::Modulo;
+            let message = || "a remainder gives each next hop the same share".to_owned();
+            t.check(able, "weights", message, "set routing.index = \"threshold\" or \"resilient\"");
+        };
+        /// Buckets of a switch for each group of next hops, with index = "resilient"; a multiple of all numbers of next hops divides evenly
+        #[source = "Linux: nexthop group, buckets; SONiC: FG_NHG bucket_size"]
+        buckets: u32 = or_in(128, 1..=65_535) => {
+            let message = || "index is not \"resilient\"".to_owned();
+            let able = index == HashIndex::Resilient || buckets == 128;
+            t.check(able, "buckets", message, "set routing.index = \"resilient\", or remove it");
+        };
     }
     pub fn read(t);
 }
@@ -117,12 +135,56 @@ table! {
     pub fn read(t);
 }
 
+table! {
+    /// How packets find their way: by the quality of ports, for each flowlet or packet
+    pub struct Ars as "Routing" {
+        /// Time from a failure or repair until all switches have new routes
+        convergence: Span = or_in(Span::from_ms(10), Span::ZERO..=Span::from_secs(3600));
+        /// What is moved, and how: flowlets or packets, to the best quality or at random
+        #[source = "SAI: saiars.h, SAI_ARS_MODE; default per flowlet by quality"]
+        mode: ArsMode = or(ArsMode::FlowletQuality);
+        /// A longer gap between two packets of a flow begins a flowlet
+        #[source = "SAI: SAI_ARS_ATTR_IDLE_TIME 256 us; Junos: 16 us"]
+        idle_time: Span = or_in(Span::from_us(256), Span(1)..=Span::from_secs(1));
+        /// Flowlets that a switch remembers for each group of next hops; flows with the same hash share one
+        #[source = "SAI: SAI_ARS_ATTR_MAX_FLOWS 512"]
+        flow_states: u32 = or_in(512, 1..=1 << 20);
+        /// Age from which on the load and the queue of a port are looked at again
+        #[source = "SAI: SAI_ARS_PROFILE_ATTR_SAMPLING_INTERVAL 16 us"]
+        sampling_interval: Span = or_in(Span::from_us(16), Span(1)..=Span::from_secs(1));
+        /// Load in per cent below which a port is in the best of eight bands
+        #[source = "Junos: example of dynamic load balancing"]
+        low_load: u32 = or_in(20, 0..=99);
+        /// Load in per cent from which on a port is in the worst band
+        #[source = "Junos: example of dynamic load balancing"]
+        high_load: u32 = or_in(80, 1..=100) => {
+            t.check(low_load < high_load, "high_load", || "is not above low_load".to_owned(), "");
+        };
+    }
+    pub fn read(t);
+}
+
+impl Ars {
+    fn choice(&self) -> HopChoice {
+        let &Ars { mode, idle_time: idle, flow_states, sampling_interval: sampling, .. } = self;
+        HopChoice::Ars(ArsSettings {
+            mode,
+            idle,
+            flow_states,
+            sampling,
+            low: self.low_load,
+            high: self.high_load,
+        })
+    }
+}
+
 impl OnTheSpot {
     fn path_hash(self) -> PathHashSettings {
+        let index = HashIndexSettings { index: self.index, weights: self.weights, buckets: self.buckets };
         let OnTheSpot {
             hash: function, hash_fields: fields, hash_seeds: seeds, hash_offsets: offsets, ..
         } = self;
-        PathHashSettings { function, fields, seeds, offsets }
+        PathHashSettings { function, fields, seeds, offsets, index }
     }
 }
 
@@ -207,6 +269,9 @@ impl RoutingSpec {
             RoutingKind::Hops(HopChoice::Spray) => Some("routing.kind = spray"),
             RoutingKind::Hops(HopChoice::Drill { .. }) => Some("routing.kind = drill"),
             RoutingKind::Hops(HopChoice::Adaptive) => Some("routing.kind = adaptive"),
+            RoutingKind::Hops(HopChoice::Ars(ars)) if !ars.mode.keeps_flowlets() => {
+                Some("routing.mode of packets")
+            }
             _ => self.picks_a_vlan_per_packet().then_some("routing.per = packet"),
         }
     }
@@ -228,6 +293,7 @@ enum Kind {
     LetFlow,
     Drill,
     Adaptive,
+    Ars,
     Tables(Engine),
 }
 
@@ -239,6 +305,7 @@ fn kinds() -> Vec<(&'static str, Kind)> {
         ("letflow", Kind::LetFlow),
         ("drill", Kind::Drill),
         ("adaptive", Kind::Adaptive),
+        ("ars", Kind::Ars),
     ];
     on_the_spot
         .into_iter()
@@ -249,14 +316,25 @@ fn kinds() -> Vec<(&'static str, Kind)> {
 pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
     t.about("Routing", "How packets find their way");
     let doc = "Shortest paths, chosen by a hash of the flow (ecmp), at random for every packet (spray) or flowlet (letflow), or for every \
-               packet by the shortest queue of some (drill) or all next hops (adaptive); or VLANs with forwarding tables from an engine or a file (plan)";
+               packet by the shortest queue of some (drill) or all next hops (adaptive), or by port quality (ars); or VLANs with forwarding tables from an engine or a file (plan)";
     let default = Some(("ecmp", Origin::Default, "\"ecmp\""));
     match t.variant("kind", default, &kinds(), doc) {
         Some(Kind::OnTheSpot(kind)) => {
             let spec = OnTheSpot::read(t);
             let message = || "spray draws a port for each packet and hashes nothing".to_owned();
-            let hashes = kind == RoutingKind::Ecmp || spec.hash == HashFunction::Ideal;
-            t.check(hashes, "hash", message, "use kind = \"ecmp\", or remove it");
+            let is_ecmp = kind == RoutingKind::Ecmp;
+            t.check(
+                is_ecmp || spec.hash == HashFunction::Ideal,
+                "hash",
+                message,
+                "use kind = \"ecmp\", or remove it",
+            );
+            t.check(
+                is_ecmp || spec.index == HashIndex::Modulo,
+                "index",
+                message,
+                "use kind = \"ecmp\", or remove it",
+            );
             RoutingSpec { kind, convergence: spec.convergence, hash: spec.path_hash(), vlans: None }
         }
         Some(Kind::LetFlow) => {
@@ -268,6 +346,10 @@ pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
             RoutingSpec::of_hops(HopChoice::Drill { samples }, convergence)
         }
         Some(Kind::Adaptive) => RoutingSpec::of_hops(HopChoice::Adaptive, Adaptive::read(t).convergence),
+        Some(Kind::Ars) => {
+            let ars = Ars::read(t);
+            RoutingSpec::of_hops(ars.choice(), ars.convergence)
+        }
         None => RoutingSpec {
             kind: RoutingKind::Ecmp,
             convergence: Span::ZERO,

@@ -1,12 +1,16 @@
 //! `[switch]`: the fabric declares buffer, marker, scheduler, classes and flow control.
 
 use crate::switch_models::MODELS;
-use pauseframe_fabric::{BufferPolicy, ClassSettings, Marker, PfcSettings, QueueDiscipline, Scheduler};
-use pauseframe_schema::ledger::Origin;
+use pauseframe_fabric::{
+    BufferPolicy, ClassSettings, Marker, PfcPorts, PfcSettings, QueueDiscipline, Scheduler, SwitchOverride,
+    ports_matching_globs,
+};
+use pauseframe_schema::ledger::{Ledger, Origin};
 use pauseframe_schema::nested::Absent;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::table;
-use pauseframe_units::{Priority, Span};
+use pauseframe_topology::{Node, NodeKind, Topology};
+use pauseframe_units::{PortId, Priority, Span};
 
 /// Switch settings that the transports in use need, each with its reason.
 pub(crate) struct Demands {
@@ -41,6 +45,8 @@ table! {
         priority_of_dscp: Vec<[u8; 2]> = or(Vec::new()) => { check_pairs(t, &priority_of_dscp); };
         /// Other settings for some priorities
         classes: Vec<(String, ClassSettings)> = by(classes);
+        /// Switches with other values
+        overrides as "override": Vec<SwitchOverride> = rows("none", SwitchOverride::read);
     }
     pub fn read(t, demands: &Demands);
 }
@@ -77,6 +83,67 @@ fn check_pairs(t: &mut Table, pairs: &[[u8; 2]]) {
 }
 
 impl SwitchSpec {
+    /// Rows of ports and switches match some, and their keys act there.
+    pub(crate) fn check(&self, ledger: &mut Ledger, graph: &Topology) {
+        for (index, row) in self.pfc.iter().flat_map(|pfc| &pfc.ports).enumerate() {
+            self.check_ports(ledger, graph, row, &format!("switch.pfc.ports.{index}"));
+        }
+        let is_switch = |node: &&Node| node.kind == NodeKind::Switch;
+        for (index, row) in self.overrides.iter().enumerate() {
+            let path = format!("switch.override.{index}");
+            if !graph.nodes().iter().filter(is_switch).any(|node| row.matches(&node.name)) {
+                let message = format!("no switch is called {}", row.switches.join(" or "));
+                ledger.problem(&format!("{path}.switches"), message, "name switches, as in leaf*");
+            }
+            if row.buffer.is_some() && !matches!(self.buffer, BufferPolicy::Shared(_)) {
+                let hint = r#"write switch.buffer.policy = "shared""#;
+                ledger.problem(
+                    &format!("{path}.buffer"),
+                    "only shared buffers differ between switches",
+                    hint,
+                );
+            }
+            if row.headroom_pool.is_some() && self.pfc.as_ref().is_none_or(|pfc| pfc.headroom_pool.is_none())
+            {
+                let hint = "write [switch.pfc.headroom_pool] with the size of the other switches";
+                ledger.problem(&format!("{path}.headroom_pool"), "switches have no headroom pool here", hint);
+            }
+            if row.buffer.is_none() && row.headroom_pool.is_none() {
+                ledger.problem(&path, "changes nothing", "give buffer or headroom_pool");
+            }
+        }
+    }
+
+    fn check_ports(&self, ledger: &mut Ledger, graph: &Topology, row: &PfcPorts, path: &str) {
+        let ports = ports_matching_globs(&row.ports, graph);
+        if ports.is_empty() {
+            let message = format!("no port is called {}", row.ports.join(" or "));
+            ledger.problem(&format!("{path}.ports"), message, "ports are NODE:NUMBER, as in leaf0:*");
+            return;
+        }
+        let thresholds = [
+            ("xoff", row.xoff.is_some()),
+            ("xon", row.xon.is_some()),
+            ("headroom", row.headroom.is_some()),
+            ("alpha", row.alpha.is_some()),
+            ("watchdog", row.watchdog.is_some()),
+        ];
+        let of_switch = |port: &PortId| graph.nodes()[graph.owner(*port)].kind == NodeKind::Switch;
+        for (key, _) in thresholds.into_iter().filter(|(_, given)| *given) {
+            let path = format!("{path}.{key}");
+            if !ports.iter().any(of_switch) {
+                let message = format!("{} is no port of a switch", row.ports.join(" or "));
+                ledger.problem(&path, message, "name the switch's port of that link");
+            } else if key == "alpha" && !matches!(self.buffer, BufferPolicy::Shared(_)) {
+                let hint = r#"write switch.buffer.policy = "shared""#;
+                ledger.problem(&path, "only shared buffers have a dynamic threshold", hint);
+            } else if key == "watchdog" && self.pfc.as_ref().is_none_or(|pfc| pfc.watchdog.is_none()) {
+                let hint = "turn on switch.pfc.watchdog, then write watchdog = false for ports without it";
+                ledger.problem(&path, "there is no watchdog", hint);
+            }
+        }
+    }
+
     /// The class of a priority.
     pub(crate) fn class_of(&self, priority: Priority) -> Option<&ClassSettings> {
         self.classes.iter().map(|(_, class)| class).find(|class| class.priorities.contains(&priority))

@@ -3,8 +3,8 @@
 
 use crate::presets::PRESETS;
 use crate::stacks::STACKS;
-use pauseframe_rdma::cc::ControlName;
 use pauseframe_rdma::cc::dcqcn::DcqcnChanges;
+use pauseframe_rdma::cc::{ControlName, RdmaControl};
 use pauseframe_rdma::{CnpScope, NotificationPoint, QueuePairSettings, WindowKind};
 use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::Origin;
@@ -86,7 +86,7 @@ table! {
         ecn: EcnCapability = or(EcnCapability::Off);
         /// Congestion control of queue pairs
         #[source = "Zhu et al., SIGCOMM 2015; NVIDIA; Mittal et al., SIGCOMM 2015; Kumar et al., SIGCOMM 2020; htsim"]
-        control as "rdma_control": ControlName = or(ControlName::DcqcnConnectx);
+        control as "rdma_control": RdmaControl = by(RdmaControl::read);
         /// Changed constants of DCQCN
         dcqcn: DcqcnChanges = part(DcqcnChanges::read);
         /// Additive steps of HPCC before the next multiplicative one: 0 in the simulator's scripts, 5 in the paper's text
@@ -101,6 +101,12 @@ table! {
         hpcc_flows: Option<u32> = optional_in(1..=1_000_000, "10 Mb/s for each 25 Gb/s of the line rate, as in the simulator's scripts: N = 125");
         /// Queue pairs
         pair: QueuePairSettings = part(QueuePairSettings::read);
+        /// Queue pairs of a connection. Each has its own UDP source port, so that ECMP and bonds spread them
+        #[source = "NCCL: NCCL_IB_QPS_PER_CONNECTION"]
+        qps_per_connection as "rdma_qps_per_connection": u32 = or_in(1, 1..=128);
+        /// Each message is cut in equal parts, rounded up to 128 B, one for each queue pair of its connection; off: whole messages take turns
+        #[source = "NCCL: NCCL_IB_SPLIT_DATA_ON_QPS"]
+        split_data_on_qps as "rdma_split_data_on_qps": bool = or(false);
         /// CNPs
         cnp: NotificationPoint = part(NotificationPoint::read, cnp_limit(control), cnp_origin(control));
         /// Window beside a control that steers a rate, in payload: "fixed" is the line rate times the idle round trip of the longest path
@@ -292,16 +298,16 @@ impl Setting for PathMtu {
 }
 
 /// How often a receiver may send CNPs, and what shares the limit.
-pub(crate) fn cnp_limit(control: ControlName) -> (Span, CnpScope) {
-    match control {
-        ControlName::DcqcnPaper => (Span::from_us(50), CnpScope::QueuePair),
-        ControlName::DcqcnHpcc => (Span::ZERO, CnpScope::QueuePair),
+pub(crate) fn cnp_limit(control: RdmaControl) -> (Span, CnpScope) {
+    match control.built_in() {
+        Some(ControlName::DcqcnPaper) => (Span::from_us(50), CnpScope::QueuePair),
+        Some(ControlName::DcqcnHpcc) => (Span::ZERO, CnpScope::QueuePair),
         _ => (Span::from_us(4), CnpScope::Port),
     }
 }
 
-fn cnp_origin(control: ControlName) -> Origin {
-    Origin::Computed(format!("by rdma_control = \"{}\"", control.plain()))
+fn cnp_origin(control: RdmaControl) -> Origin {
+    Origin::Computed(format!("by rdma_control = \"{}\"", control.name()))
 }
 
 /// The initial congestion window.

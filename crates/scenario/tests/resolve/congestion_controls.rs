@@ -4,7 +4,7 @@
 use crate::resolve_as;
 use pauseframe_scenario::resolve::options;
 use pauseframe_scenario::{Resolved, RunCallbackDecision, RunOptions, run};
-use pauseframe_transport::{CongestionControlConfig, CongestionControlConstantValue};
+use pauseframe_transport::{CongestionControlConfig, ConstantValue};
 use std::fmt::Write;
 
 fn text(rest: &str) -> String {
@@ -19,12 +19,9 @@ fn resolved(text: &str) -> Resolved {
 }
 
 /// Returns a value other than the default, as TOML.
-fn other(
-    default: CongestionControlConstantValue,
-    range: Option<(CongestionControlConstantValue, CongestionControlConstantValue)>,
-) -> (CongestionControlConstantValue, String) {
+fn other(default: ConstantValue, range: Option<(ConstantValue, ConstantValue)>) -> (ConstantValue, String) {
     let value = match (default, range) {
-        (CongestionControlConstantValue::Flag(on), _) => CongestionControlConstantValue::Flag(!on),
+        (ConstantValue::Flag(on), _) => ConstantValue::Flag(!on),
         (_, Some((low, high))) => {
             if low == default {
                 high
@@ -35,10 +32,10 @@ fn other(
         (_, None) => panic!("a number without a range"),
     };
     let text = match value {
-        CongestionControlConstantValue::Number(x) => format!("{x:?}"),
-        CongestionControlConstantValue::Count(x) => x.to_string(),
-        CongestionControlConstantValue::Flag(x) => x.to_string(),
-        CongestionControlConstantValue::Time(x) => format!("\"{} ps\"", x.0),
+        ConstantValue::Number(x) => format!("{x:?}"),
+        ConstantValue::Count(x) => x.to_string(),
+        ConstantValue::Flag(x) => x.to_string(),
+        ConstantValue::Time(x) => format!("\"{} ps\"", x.0),
     };
     (value, text)
 }

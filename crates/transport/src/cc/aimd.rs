@@ -1,7 +1,7 @@
 //! AIMD(a, b): the window grows by `a` segments a round trip and loses the share `b` at congestion (Yang and Lam, "General
 //! AIMD Congestion Control", ICNP 2000). a = 1 and b = 1/2 are Reno's. Slow start is Reno's as well.
 
-use super::parameter::constants;
+use pauseframe_plugin::constants;
 use super::{AckSample, CongestionAlgorithm, CongestionCause, CongestionWindow};
 
 constants! {

@@ -7,7 +7,7 @@
 // Deviates from RFC 9438 §4.3: `w_est` keeps its slope above the window of the last loss, as in Linux.
 
 use super::hystart::Hystart;
-use super::parameter::constants;
+use pauseframe_plugin::constants;
 use super::{AckSample, CongestionAlgorithm, CongestionCause, CongestionWindow};
 use pauseframe_units::{Span, Time};
 

@@ -2,7 +2,7 @@
 //! the exact echo of CE, is in `receiver/mod.rs`.
 
 use super::new_reno::AdditiveIncrease;
-use super::parameter::constants;
+use pauseframe_plugin::constants;
 use super::{AckSample, CongestionAlgorithm, CongestionCause, CongestionWindow};
 
 constants! {

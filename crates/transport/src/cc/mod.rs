@@ -3,24 +3,22 @@
 //! An algorithm decides how much the window changes. `sender/` and `recovery/` decide when it changes (once per window, not while
 //! application-limited, not during recovery).
 //!
-//! To add one: a file here with its constants ([`parameter::constants`]) and an [`CongestionAlgorithm`], and a line in `registry!`
+//! To add one: a file here with its constants ([`pauseframe_plugin::constants`]) and an [`CongestionAlgorithm`], and a line in `registry!`
 //! below. Scenario files, their reference, the Python package, the contract test and the fuzzers know it from that line
 //! (`docs/how-to/extend-the-core.md`).
 
 pub mod contract;
 mod hystart;
 mod keys;
-mod parameter;
-pub mod plugin;
+mod plugin;
 mod policer;
 mod windowed_max;
 
 pub(crate) use keys::read_congestion_control_and_constants;
-pub use parameter::{CongestionControlConstantValue, CongestionControlParameter};
-pub use plugin::PluginConfig;
+pub use pauseframe_plugin::{Constant, ConstantValue, PluginConfig};
 
 use crate::recovery::RecoveryPhase;
-use parameter::AlgorithmConstants;
+use pauseframe_plugin::{AlgorithmConstants, LoadedPlugin};
 use pauseframe_units::{Span, Time};
 
 /// The congestion window (RFC 5681 §2). All in bytes.
@@ -218,7 +216,7 @@ macro_rules! registry {
             pub fn name(&self) -> &'static str {
                 match self {
                     $(CongestionControlConfig::$variant { .. } => $name,)+
-                    CongestionControlConfig::Plugin(config) => config.loaded_plugin_of_config().name,
+                    CongestionControlConfig::Plugin(config) => config.code().name,
                 }
             }
 
@@ -226,20 +224,20 @@ macro_rules! registry {
             pub fn description_and_source(&self) -> &'static str {
                 match self {
                     $(CongestionControlConfig::$variant { .. } => $doc,)+
-                    CongestionControlConfig::Plugin(config) => config.loaded_plugin_of_config().doc,
+                    CongestionControlConfig::Plugin(config) => config.code().doc,
                 }
             }
 
             /// Its constants.
-            pub fn congestion_control_parameters(&self) -> &'static [CongestionControlParameter] {
+            pub fn congestion_control_parameters(&self) -> &'static [Constant] {
                 match self {
                     $(CongestionControlConfig::$variant { .. } => registry!(@parameters $($config)?),)+
-                    CongestionControlConfig::Plugin(config) => config.loaded_plugin_of_config().parameters,
+                    CongestionControlConfig::Plugin(config) => config.code().parameters,
                 }
             }
 
             /// The value of `self.parameters()[index]`.
-            pub fn get_constant(&self, index: usize) -> Option<CongestionControlConstantValue> {
+            pub fn get_constant(&self, index: usize) -> Option<ConstantValue> {
                 match self {
                     $(CongestionControlConfig::$variant $(($constants))? =>
                         registry!(@get index $(, $constants)?),)+
@@ -249,7 +247,7 @@ macro_rules! registry {
 
             /// Sets `self.parameters()[index]`; false if there is none, or its values are of another kind.
             #[must_use]
-            pub fn set_constant(&mut self, index: usize, value: CongestionControlConstantValue) -> bool {
+            pub fn set_constant(&mut self, index: usize, value: ConstantValue) -> bool {
                 match self {
                     $(CongestionControlConfig::$variant $(($constants))? =>
                         registry!(@set index, value $(, $constants)?),)+
@@ -262,7 +260,7 @@ macro_rules! registry {
         #[derive(Clone, Debug)]
         pub(crate) enum CongestionControl {
             $($variant($file::$variant),)+
-            Plugin(plugin::Plugin),
+            Plugin(Box<plugin::Plugin>),
         }
 
         impl CongestionControl {
@@ -271,7 +269,7 @@ macro_rules! registry {
                     $(CongestionControlConfig::$variant $(($constants))? =>
                         CongestionControl::$variant($file::$variant::new($($constants)?)),)+
                     CongestionControlConfig::Plugin(ref config) => {
-                        CongestionControl::Plugin(plugin::Plugin::new(config))
+                        CongestionControl::Plugin(Box::new(plugin::Plugin::new(config)))
                     }
                 }
             }
@@ -411,17 +409,16 @@ registry! {
 impl CongestionControlConfig {
     /// Every congestion control that scenarios can name: the built-in ones and the loaded plug-ins.
     pub fn built_in_and_loaded_congestion_controls() -> Vec<(&'static str, CongestionControlConfig)> {
-        let of_code = |code| {
-            (PluginConfig::new(code).loaded_plugin_of_config().name, Self::Plugin(PluginConfig::new(code)))
-        };
-        Self::NAMES.iter().copied().chain(plugin::loaded_plugins().into_iter().map(of_code)).collect()
+        let loaded = pauseframe_plugin::loaded_plugins().into_iter().filter(|code| !code.is_rate_control());
+        let of_code = |code: &'static LoadedPlugin| (code.name, Self::Plugin(PluginConfig::new(code)));
+        Self::NAMES.iter().copied().chain(loaded.map(of_code)).collect()
     }
 
     /// Whether it needs each mark echoed (RFC 8257 §3.2).
     pub fn needs_exact_ecn_echo(&self) -> bool {
         match self {
             Self::Dctcp(_) => true,
-            Self::Plugin(config) => config.loaded_plugin_of_config().needs_exact_ecn_echo(),
+            Self::Plugin(config) => config.code().needs_exact_ecn_echo(),
             _ => false,
         }
     }
@@ -429,14 +426,17 @@ impl CongestionControlConfig {
     /// Whether it sets a pacing rate.
     pub fn sets_pacing_rate(&self) -> bool {
         match self {
-            Self::Plugin(config) => config.loaded_plugin_of_config().sets_pacing_rate(),
+            Self::Plugin(config) => config.code().sets_pacing_rate(),
             _ => self.owns_window(),
         }
     }
 
     /// Whether it models the path by delivery samples and sets the window from them.
     pub fn owns_window(&self) -> bool {
-        matches!(self, Self::Bbr)
+        match self {
+            Self::Plugin(config) => config.code().owns_window(),
+            _ => matches!(self, Self::Bbr),
+        }
     }
 }
 
@@ -450,10 +450,10 @@ impl CongestionControl {
         cc
     }
 
-    /// Sets the flow of the connection, for messages of plug-ins.
-    pub(crate) fn set_flow_number_for_plugin_messages(&mut self, flow: u32) {
+    /// Tells a plug-in the flow of its connection, and what decides its random numbers.
+    pub(crate) fn identify_plugin(&mut self, flow: u32, seed: u64) {
         if let CongestionControl::Plugin(plugin) = self {
-            plugin.set_flow_number_for_plugin_messages(flow);
+            plugin.identify(flow, seed);
         }
     }
 }

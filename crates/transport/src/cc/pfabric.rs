@@ -8,7 +8,7 @@
 //! changes and when probing begins.
 
 use super::new_reno::AdditiveIncrease;
-use super::parameter::constants;
+use pauseframe_plugin::constants;
 use super::{AckSample, CongestionAlgorithm, CongestionCause, CongestionWindow};
 
 constants! {

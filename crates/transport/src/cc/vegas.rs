@@ -6,7 +6,7 @@
 //! retransmission timer.
 
 use super::new_reno::AdditiveIncrease;
-use super::parameter::constants;
+use pauseframe_plugin::constants;
 use super::{AckSample, CongestionAlgorithm, CongestionCause, CongestionWindow};
 use pauseframe_units::Span;
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pauseframe.devices.sonic_db import ConfigDb
+    from pauseframe.devices.statements import Statements
 
 State = Literal["used", "mapped", "not held"]
 MAP_ENTRIES = "an entry"
@@ -73,12 +74,13 @@ _VLAN = "the simulator routes by ECMP; `pauseframe lint --export` writes the sta
 _MAP = "switch.priority_of_dscp, and switch.pfc.ports where a port treats the class of the load otherwise"
 FATES: dict[str, dict[str, Fate]] = {
     **{name: _mapped(_MAP, MAP_ENTRIES) for name, table in TABLES.items() if table.entries is not None},
-    "DEVICE_METADATA": _used("topology.switches", "hostname"),
+    "DEVICE_METADATA": _used("topology.switches", "hostname")
+    | _mapped("routing.hash_seeds and hash_offsets, which SONiC sets by role", "type"),
     "PORT": {
         **_used("topology.links", "speed"),
         **_used("failure", "admin_status"),
         **_mapped(f"failure: {_BOTH}", "fec", "autoneg", "link_training"),
-        **_mapped(f"host.mtu: {_BY_DEVICE}", "mtu"),
+        **_mapped("host.mtu, and corruption.mtu of ports with a smaller one", "mtu"),
         **_none(_NO_PACKETS, "alias", "description", "index", "lanes", "role"),
     },
     "CABLE_LENGTH": _used(
@@ -87,21 +89,21 @@ FATES: dict[str, dict[str, Fate]] = {
     "DEVICE_NEIGHBOR": _used("topology.links", "name", "port"),
     "PORT_QOS_MAP": {
         **_used("switch.pfc.priorities and switch.pfc.ports", "pfc_enable"),
-        **_mapped(f"switch.pfc.watchdog: {_BY_DEVICE}", "pfcwd_sw_enable"),
+        **_mapped("switch.pfc.watchdog, and switch.pfc.ports without it", "pfcwd_sw_enable"),
         **_mapped(_MAP, "dscp_to_tc_map", "dot1p_to_tc_map", "tc_to_queue_map", "tc_to_pg_map"),
         **_mapped(_MAP, "pfc_to_queue_map", "pfc_to_pg_map"),
     },
     "BUFFER_POOL": {
-        **_mapped(f"switch.buffer.size: {_BY_DEVICE}", "size"),
-        **_mapped(f"switch.pfc.headroom_pool: {_BY_DEVICE}", "xoff"),
+        **_used("switch.buffer.size and switch.override, with the headroom beside it", "size"),
+        **_mapped("switch.pfc.headroom_pool and switch.override", "xoff"),
         **_mapped("an ingress pool is switch.buffer; egress pools have no memory of their own", "type", "mode"),
         **_none("the device computes it", "percentage"),
     },
     "BUFFER_PROFILE": {
-        **_mapped(f"switch.pfc.headroom: {_BY_DEVICE}", "xoff"),
+        **_used("switch.pfc.ports: headroom", "xoff"),
         **_mapped(f"switch.classes.NAME.reserved: {_BY_DEVICE}", "size"),
-        **_mapped(f"switch.classes.NAME.alpha: {_BY_DEVICE}", "dynamic_th"),
-        **_mapped(f"switch.pfc.xoff: {_BY_DEVICE}", "static_th"),
+        **_mapped("switch.classes.NAME.alpha, and switch.pfc.ports of lossless groups", "dynamic_th"),
+        **_used("switch.pfc.xoff and switch.pfc.ports", "static_th"),
         **_used("switch.buffer", "pool"),
         **_mapped("switch.pfc.headroom: automatic if dynamic", "headroom_type"),
         **_none("switch.pfc.xon is two frames below xoff", "xon", "xon_offset"),
@@ -145,7 +147,18 @@ FATES: dict[str, dict[str, Fate]] = {
     | _none("the scenario has the size of the pool", "over_subscribe_ratio"),
     "PORTCHANNEL": {
         **_mapped("failure: the members of a channel that is down are down", "admin_status", "min_links"),
+        **_mapped("host.lacp_rate, of channels to hosts", "fast_rate"),
         **_none("host.mtu", "mtu"),
+    },
+    "MUX_CABLE": {
+        **_mapped("host.port_choice = active-backup", "cable_type", "state"),
+        **_none("hosts have addresses of the simulator", "server_ipv4", "server_ipv6", "soc_ipv4", "soc_ipv6"),
+    },
+    "SWITCH": _mapped(f"routing.hash_seeds and hash_offsets: {_BY_DEVICE}", "ecmp_hash_seed", "ecmp_hash_offset"),
+    "DEVICE_NEIGHBOR_METADATA": _mapped("whether a device without files is a switch or a host", "type"),
+    "SWITCH_HASH": {
+        **_mapped(f"routing.hash: {_BY_DEVICE}", "ecmp_hash", "ecmp_hash_algorithm"),
+        **_none("links of a port channel are next hops of their own", "lag_hash", "lag_hash_algorithm"),
     },
     "PORTCHANNEL_MEMBER": _mapped("failure: a member at one end only, or of another speed, is down", MAP_ENTRIES),
     "FDB": _none(_VLAN, "port", "type"),
@@ -153,6 +166,8 @@ FATES: dict[str, dict[str, Fate]] = {
     "VLAN_MEMBER": _none(_VLAN, "tagging_mode"),
 }
 """The fate of each field, by table. Other fields of known tables are not held; other tables are not read."""
+
+UNREAD = Fate("not held", "no statement that the import reads")
 
 
 @dataclass
@@ -177,8 +192,13 @@ class Account:
             self.assumed.append(text)
 
 
-def rows_of(databases: Mapping[str, ConfigDb], switches: Iterator[str]) -> list[AccountRow]:
-    """A row for each field of the tables of some switches, in the order of the states."""
+def rows_of(
+    databases: Mapping[str, ConfigDb], switches: Iterator[str], vendors: Mapping[str, Statements]
+) -> list[AccountRow]:
+    """A row for each field of the tables of some switches, and each kind of statement of other vendors'.
+
+    In the order of the states.
+    """
     count: dict[str, int] = defaultdict(int)
     fates: dict[str, Fate] = {}
     for name in switches:
@@ -193,6 +213,10 @@ def rows_of(databases: Mapping[str, ConfigDb], switches: Iterator[str]) -> list[
                     key, fate = _fate(table, name_of_field)
                     fates[key] = fate
                     count[key] += 1
+    for statements in vendors.values():
+        for kind, (taken, lines) in statements.kinds().items():
+            fates[kind] = Fate("mapped", "as SONiC's field of the same meaning") if taken else UNREAD
+            count[kind] += len(lines)
     states = ("used", "mapped", "not held")
     order = sorted(fates, key=lambda key: (states.index(fates[key].state), key))
     return [AccountRow(key=key, state=fates[key].state, values=count[key], how=fates[key].how) for key in order]

@@ -114,45 +114,48 @@ def tcp_flows(scope: Scope, classes: Classes, pairs: list[Flow]) -> Load:
     return Load(transports, [flows(f"tcp {name}", name, some) for name, (_, some) in kinds.items()])
 
 
-def _across(hosts: list[str]) -> list[Flow]:
+def half_across(hosts: list[str]) -> list[Flow]:
     """One flow from each host to the host half of all further."""
     half = max(1, len(hosts) // 2)
     return [(host, hosts[(at + half) % len(hosts)], SIZE) for at, host in enumerate(hosts)]
 
 
 def _roce(scope: Scope, classes: Classes) -> Load:
-    return Load({"default": roce(classes)}, [flows("roce", "default", _across(_hosts(scope)))])
+    return Load({"default": roce(classes)}, [flows("roce", "default", half_across(rack_by_rack(scope)))])
 
 
 def _tcp(scope: Scope, classes: Classes) -> Load:
-    return tcp_flows(scope, classes, _across(_hosts(scope)))
+    return tcp_flows(scope, classes, half_across(rack_by_rack(scope)))
 
 
 def _incast(scope: Scope, classes: Classes) -> Load:
-    receiver, *senders = _hosts(scope)
+    receiver, *senders = rack_by_rack(scope)
     pairs = [(sender, receiver, SIZE) for sender in senders[:MOST_SENDERS]]
     return Load({"default": roce(classes)}, [flows("incast", "default", pairs)])
 
 
 def _storage(scope: Scope, classes: Classes) -> Load:
-    hosts = _hosts(scope)
+    hosts = rack_by_rack(scope)
     targets = hosts[:: max(2, min(4, len(hosts) - 1))]
     work = {"kind": "storage", "targets": targets, "queue_depth": 4, "read_share": 0.7, "count": 50}
     return Load({"default": roce(classes)}, [{**work, "sizes": {"kind": "fixed", "size": f"{BLOCK} B"}}])
 
 
 def _all_to_all(scope: Scope, classes: Classes) -> Load:
-    hosts = _hosts(scope)[:MOST_RANKS]
+    hosts = rack_by_rack(scope)[:MOST_RANKS]
     work = {"kind": "application", "pattern": "all_to_all", "ranks": len(hosts), "size": f"{BLOCK} B"}
     return Load({"default": roce(classes)}, [{**work, "placement": "hosts", "hosts": hosts}])
 
 
-def _hosts(scope: Scope) -> list[str]:
+def rack_by_rack(scope: Scope) -> list[str]:
     """The hosts, rack by rack; also those whose link is down, so that one port does not change the whole load."""
     racks: dict[str, list[str]] = defaultdict(list)
+    placed = set[str]()
     for end, node in scope.hosts.items():
         cable = scope.by_end[end]
-        racks[cable.nodes[1 - cable.ends.index(end)]].append(node)
+        if node not in placed:
+            racks[cable.nodes[1 - cable.ends.index(end)]].append(node)
+        placed.add(node)
     return [host for rack in sorted(racks) for host in sorted(racks[rack])]
 
 

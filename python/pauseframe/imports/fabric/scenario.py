@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +10,7 @@ from pauseframe._plain import toml_value
 from pauseframe._table_names import SCHEMA_URL
 from pauseframe.devices.files import shown
 from pauseframe.headroom import LIGHT
-from pauseframe.imports.fabric import loads, marks, switches
+from pauseframe.imports.fabric import hashing, loads, marks, own, ports, switches
 from pauseframe.imports.fabric.account import rows_of
 from pauseframe.imports.fabric.scope import Scope, scope_of
 from pauseframe.imports.fabric.traffic import lossless_code_points, treatment
@@ -62,26 +63,38 @@ def build(
     work = load(scope, classes)
     settings = _settings(scope, classes, mtu)
     lines = [f"name = {_inline(name)}", f"stop = {_inline(work.stop)}", "", *_topology(scope), ""]
-    lines += ["[routing]", 'kind = "ecmp"', 'convergence = "0 s"', "", "[host]", f"mtu = {_inline(f'{mtu} B')}"]
+    lines += ["[routing]", *(f"{key} = {_inline(value)}" for key, value in hashing.routing_of(scope).items())]
+    lines += ['convergence = "0 s"', "", "[host]", f"mtu = {_inline(f'{mtu} B')}"]
+    lines += [f"{key} = {_inline(value)}" for key, value in ports.host_keys(scope).items()]
     lines += [*([f"slow_receivers = {_inline(work.slow)}"] if work.slow else []), ""]
-    lines += [*_switch(settings), *_pfc_ports(scope, classes), *_classes(scope, classes), *_faults(scope, work)]
+    lines += [*_switch(settings), *_pfc_ports(scope, classes, settings), *_classes(scope, classes)]
+    lines += [*_overrides(scope, classes, mtu, settings), *_faults(scope, work, mtu)]
     lines += _work(work)
-    rows = rows_of(reading.databases, iter(scope.switches))
+    own = {name: scope.fabric.switches[name].statements for name in scope.switches}
+    vendors = {name: statements for name, statements in own.items() if statements is not None}
+    rows = rows_of(reading.databases, iter(scope.switches), vendors)
     head = [f"#:schema {SCHEMA_URL}", "", *(f"# {line}" for line in _legend(scope, rows)), ""]
     return ImportedFabric("\n".join([*head, *lines]).rstrip() + "\n", scope, classes, rows)
 
 
 def _settings(scope: Scope, classes: Classes, mtu: int) -> Toml:
     """The values of [switch] that hold for all switches."""
-    pfc = switches.pfc_of(scope, classes, mtu) if classes.paused else None
+    pfc = switches.pfc_of(scope, classes) if classes.paused else None
     table: Toml = {"marker": "none"}
     if classes.of_dscp:
         table["priority_of_dscp"] = [list(pair) for pair in classes.of_dscp]
     if (scheduler := switches.scheduler_of(scope)) is not None:
         table["scheduler"] = scheduler
-    if pfc is None:
-        return table | {"pfc": False, "buffer": switches.buffer_of(scope, classes, {}, mtu)}
-    return table | {"buffer": switches.buffer_of(scope, classes, pfc, mtu), "pfc": pfc}
+    sizes = Counter(own.memory_of(scope, classes, mtu).values())
+    size = min(sizes, key=lambda value: (-sizes[value], value))
+    return table | {"buffer": {"policy": "shared", "size": f"{size} B"}, "pfc": False if pfc is None else pfc}
+
+
+def _overrides(scope: Scope, classes: Classes, mtu: int, settings: Toml) -> Iterator[str]:
+    """The switches whose memory differs from that of most."""
+    buffer = int(settings["buffer"]["size"].removesuffix(" B"))
+    for row in own.overrides(scope, classes, mtu, buffer, settings["pfc"] or None):
+        yield from ("[[switch.override]]", *(f"{key} = {_inline(value)}" for key, value in row.items()), "")
 
 
 def _legend(scope: Scope, rows: list[AccountRow]) -> Iterator[str]:
@@ -96,19 +109,15 @@ def _legend(scope: Scope, rows: list[AccountRow]) -> Iterator[str]:
 def _topology(scope: Scope) -> Iterator[str]:
     yield "[topology]"
     yield 'kind = "custom"'
-    yield f"hosts = {_inline(list(scope.hosts.values()))}"
-    yield f"switches = {_inline(list(scope.switches.values()))}"
+    yield f"hosts = {_inline(scope.host_nodes())}"
+    yield f"switches = {_inline(list(scope.known().values()))}"
     yield "links = ["
     for cable in scope.cables:
         delay = max(1, round(cable.metres * 1e9 / LIGHT))
         row: Toml = {"ends": list(cable.nodes), "ports": [port.rsplit(":", 1)[1] for port in cable.ports]}
         row |= {"rate": f"{cable.speed} Mbps", "delay": f"{delay} ns"}
-        yield f"    {_inline(row)},  # {shown(_ports(map(str, cable.ends)))}"
+        yield f"    {_inline(row)},  # {shown(' - '.join(map(str, cable.ends)))}"
     yield "]"
-
-
-def _ports(two: Any) -> str:
-    return " - ".join(two)
 
 
 def _switch(settings: Toml) -> Iterator[str]:
@@ -122,21 +131,25 @@ def _switch(settings: Toml) -> Iterator[str]:
         yield from (f"{key} = {_inline(value)}" for key, value in settings["pfc"].items())
 
 
-def _pfc_ports(scope: Scope, classes: Classes) -> Iterator[str]:
-    """The ports that do not pause the lossless traffic, or are not paused."""
-    rows = [row for cable in scope.cables for end in cable.ends if (row := _rule(scope, classes, end))]
-    if rows and classes.paused:
-        yield from ("ports = [", *(f"    {row}" for row in rows), "]")
+def _pfc_ports(scope: Scope, classes: Classes, settings: Toml) -> Iterator[str]:
+    """What differs between ports: who pauses the lossless traffic and obeys its pauses, thresholds and headroom."""
+    if classes.paused:
+        common = own.common_of(scope, classes, settings["pfc"])
+        ends = (end for cable in scope.cables for end in cable.ends)
+        rows = [row for end in ends if (row := _rule(scope, classes, end, common))]
+        if rows:
+            yield from ("ports = [", *(f"    {row}" for row in rows), "]")
     yield ""
 
 
-def _rule(scope: Scope, classes: Classes, end: End) -> str:
+def _rule(scope: Scope, classes: Classes, end: End, common: Toml) -> str:
     sends, obeys = _pauses(scope, classes, end)
     rule: Toml = {"ports": [scope.port_name(end)]}
     if not sends:
         rule["sends"] = False
     if not obeys:
         rule["obeys"] = "none"
+    rule |= own.port_keys(scope, classes, end, common)
     return f"{_inline(rule)},  # {shown(str(end))}" if len(rule) > 1 else ""
 
 
@@ -185,7 +198,9 @@ def _marker(scope: Scope, path: str, curves: Mapping[End, marks.Curve], lossless
     yield ""
 
 
-def _faults(scope: Scope, work: Load) -> Iterator[str]:
+def _faults(scope: Scope, work: Load, mtu: int) -> Iterator[str]:
+    for row in own.small_mtus(scope, mtu):
+        yield from ("[[corruption]]", *(f"{key} = {_inline(value)}" for key, value in row.items()), "")
     for cable in scope.cables:
         if cable.down:
             yield from ("[[failure]]", f"port = {_inline(cable.ports[0])}  # {shown(cable.down)}", 'down = "0 s"', "")

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import End, Link
+from pauseframe.imports.fabric import missing
 from pauseframe.imports.fabric.account import Account
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pauseframe.devices.model import Channel, Fabric, Port, Switch
+    from pauseframe.devices.bundles import Channel
+    from pauseframe.devices.model import Fabric, Port, Switch
 
 T = TypeVar("T")
 SPEED, CABLE = 10_000, 5.0
@@ -38,20 +40,26 @@ class Cable:
 class Scope:
     """The part of a fabric that a scenario has: some switches, and what is wired to them.
 
-    `focus` is the port whose values count where the simulator has one value for all switches; with `own_headroom` also
-    its headroom, which is else what each link needs.
+    `focus` is the port whose values count where the simulator has one value for all switches.
     """
 
     fabric: Fabric
     switches: dict[str, str]
     """The node of each switch, by device."""
     focus: End | None = None
-    own_headroom: bool = False
     hosts: dict[End, str] = field(default_factory=dict)
-    """The node at the far end of each link to another device."""
+    """The node at the far end of each link to a device that does not forward; a host with several ports is one node."""
+    assumed: dict[str, str] = field(default_factory=dict)
+    """The node of each switch whose files are not there."""
+    twins: dict[str, str] = field(default_factory=dict)
+    """For a ToR of a pair without files, the other one."""
     cables: list[Cable] = field(default_factory=list)
     account: Account = field(default_factory=Account)
     by_end: dict[End, Cable] = field(default_factory=dict)
+
+    def known(self) -> dict[str, str]:
+        """The nodes of all switches, with and without files."""
+        return self.switches | self.assumed
 
     def ports(self) -> Iterator[tuple[End, Switch, Port]]:
         """The wired ports of the switches in the scope."""
@@ -60,6 +68,19 @@ class Scope:
                 port = self.fabric.port(end)
                 if end.device in self.switches and port is not None:
                     yield end, self.fabric.switches[end.device], port
+
+    def file_port(self, end: End) -> Port | None:
+        """The port of an end in the files; that of the other ToR for one without files."""
+        return self.fabric.port(End(self.twins.get(end.device, end.device), end.port))
+
+    def host_nodes(self) -> list[str]:
+        """The nodes that are hosts."""
+        return list(dict.fromkeys(self.hosts.values()))
+
+    def far(self, end: End) -> End:
+        """The other end of the cable of an end."""
+        cable = self.by_end[end]
+        return cable.ends[1 - cable.ends.index(end)]
 
     def port_name(self, end: End) -> str:
         """The name of a port in the scenario: node, colon, the device's own name of the port."""
@@ -71,8 +92,8 @@ class Scope:
         focus = self.focus
         return focus is not None and (end == focus or (not end.port and end.device == focus.device))
 
-    def choose(self, key: str, values: Iterable[tuple[End, T]]) -> T | None:
-        """The value at the focus, else the most frequent one; notes each place with another value."""
+    def choose(self, key: str, values: Iterable[tuple[End, T]], *, noted: bool = True) -> T | None:
+        """The value at the focus, else the most frequent one; with `noted`, the account lists the other places."""
         found = list(values)
         if not found:
             return None
@@ -80,7 +101,7 @@ class Scope:
         count = Counter(value for _, value in found)
         chosen = at_focus[0] if at_focus else min(count, key=lambda value: (-count[value], str(value)))
         for end, value in found:
-            if value != chosen:
+            if noted and value != chosen:
                 self.account.differs(end.device, end.port, key, _text(value), _text(chosen))
         return chosen
 
@@ -100,25 +121,28 @@ def _text(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def scope_of(fabric: Fabric, *, device: str = "", focus: End | None = None, own_headroom: bool = False) -> Scope:
-    """The whole fabric, or one device with its neighbours as hosts.
+def scope_of(fabric: Fabric, *, device: str = "", focus: End | None = None) -> Scope:
+    """The whole fabric, or one device with its neighbours as hosts, one for each link.
 
     ValueError if fewer than two hosts are wired to switches.
     """
     taken: set[str] = set()
     chosen = [device] if device else _connected(fabric)
-    scope = Scope(fabric, {name: _node(name, taken) for name in chosen}, focus, own_headroom)
+    scope = Scope(fabric, {name: _node(name, taken) for name in chosen}, focus)
     for name in () if device else sorted(fabric.switches.keys() - scope.switches.keys()):
         scope.account.differs(name, "", "switch", "without a path to most others", "not this switch")
-    links = [_in_order(link) for link in fabric.links if {link.a.device, link.b.device} & set(scope.switches)]
+    every = [*fabric.links] if device else [*fabric.links, *missing.links_of_peers(scope)]
+    if not device:
+        scope.assumed = {name: _node(name, taken) for name in missing.switches_of(scope, every)}
+    links = [_in_order(link) for link in every if {link.a.device, link.b.device} & scope.known().keys()]
     links.sort(key=lambda link: (_natural(link.a), _natural(link.b)))
-    _name_hosts(scope, links, taken)
+    _name_hosts(scope, links, taken, apart=bool(device))
     count: Counter[str] = Counter()
     for link in links:
         _add(scope, link, count, _down(fabric, link))
-    if len(scope.hosts) < 2:
+    if len(scope.host_nodes()) < 2:
         _assume_hosts(scope, taken, count)
-    if len(scope.hosts) < 2:
+    if len(scope.host_nodes()) < 2:
         raise ValueError("fewer than two hosts are connected to switches: give LLDP, DEVICE_NEIGHBOR or a topology")
     return scope
 
@@ -159,22 +183,24 @@ def _port(name: str) -> str:
     return plain if re.fullmatch(r"[A-Za-z][A-Za-z0-9_.-]{0,63}", plain) else ""
 
 
-def _name_hosts(scope: Scope, links: list[Link], taken: set[str]) -> None:
-    """Names the far ends: the device, or device.port if it has several links."""
-    far = [end for link in links for end in (link.a, link.b) if end.device not in scope.switches]
+def _name_hosts(scope: Scope, links: list[Link], taken: set[str], *, apart: bool) -> None:
+    """Names the far ends by their devices; if several links are kept apart, by device and port."""
+    far = [end for link in links for end in (link.a, link.b) if end.device not in scope.known()]
     count = Counter(end.device for end in far)
+    nodes: dict[str, str] = {}
     for end in far:
-        scope.hosts[end] = _node(end.device if count[end.device] == 1 else f"{end.device}.{end.port}", taken)
+        name = f"{end.device}.{end.port}" if apart and count[end.device] > 1 else end.device
+        scope.hosts[end] = nodes[name] if name in nodes else nodes.setdefault(name, _node(name, taken))
 
 
 def _add(scope: Scope, link: Link, count: Counter[str], down: str) -> None:
     a, b = link.a, link.b
-    nodes = tuple(scope.switches.get(end.device) or scope.hosts[end] for end in (a, b))
+    nodes = tuple(scope.known().get(end.device) or scope.hosts[end] for end in (a, b))
     ports = []
     for node, end in zip(nodes, (a, b), strict=True):
         ports.append(f"{node}:{_port(end.port) or f'port{count[node]}'}")
         count[node] += 1
-    known = [port for port in (scope.fabric.port(a), scope.fabric.port(b)) if port is not None]
+    known = [port for port in (scope.file_port(a), scope.file_port(b)) if port is not None]
     nics = [nic for nic in (scope.fabric.nic(a), scope.fabric.nic(b)) if nic is not None]
     speed = next((one for one in (*(port.speed for port in known), *(nic.speed for nic in nics)) if one), None)
     lengths = [port.cable for port in known if port.cable is not None] if link.metres is None else [link.metres]

@@ -1,7 +1,8 @@
 """The [switch] table of an imported scenario: PFC, buffer, scheduler and watchdog.
 
-The simulator has one value of each for all switches, but for `switch.pfc.ports` and the markers. `Scope.choose` takes
-the value of the focus or of most ports, and the account lists all other places.
+`Scope.choose` takes the value of the focus or of most ports. Ports and switches with other thresholds, headroom, memory
+or without a watchdog have their own rows (`own.py`). Of scheduler and watchdog times the simulator has one value, and
+the account lists all other places.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pauseframe.devices.model import DEFAULT_MTU, PRIORITIES, End
-from pauseframe.headroom import FRAME, annex_o
 from pauseframe.imports.fabric.traffic import BEST_EFFORT, CNP_DSCP, CNP_PRIORITY, CodePoint, treatment
 from pauseframe.lint.subject import group_of, lossless_queues, queue_of
 
@@ -78,9 +78,6 @@ def mtu_of(scope: Scope) -> int:
         scope.account.assume("no file gives the MTU of a host: that of the switches' lossless traffic or ports")
         sizes = (s.lossless_mtu or min(p.mtu or DEFAULT_MTU, LARGEST_HOST_MTU) for _, s, p in scope.ports())
         mtu = max(Counter(sizes).most_common(1)[0][0], 576)
-    for end, _, port in scope.ports():
-        if port.mtu is not None and port.mtu < mtu:
-            scope.account.differs(end.device, end.port, "mtu", f"{port.mtu} B", f"no limit: frames of {mtu} B pass")
     return mtu
 
 
@@ -102,18 +99,16 @@ def headroom_of(switch: Switch, port: Port, group: int) -> int | None:
     return have
 
 
-def pfc_of(scope: Scope, classes: Classes, mtu: int) -> dict[str, Any]:
+def pfc_of(scope: Scope, classes: Classes) -> dict[str, Any]:
     """The table switch.pfc, without its ports."""
     table: dict[str, Any] = {"priorities": list(classes.paused)}
-    rows = [(e, s, p, _data(s, p, classes)) for e, s, p in scope.ports()]
+    rows = [(e, s, p, data_of(s, p, classes)) for e, s, p in scope.ports()]
     lossless = [(e, s, p, found) for e, s, p, found in rows if found.lossless]
-    headroom = _headroom(scope, lossless, mtu, len(classes.paused))
-    if headroom is not None:
-        table["headroom"] = f"{headroom} B"
     limits = [(e, one.static_th) for e, s, p, found in lossless if (one := profile_of(s, p, found)) and one.static_th]
-    if (xoff := scope.choose("static_th", limits)) is not None:
+    if (xoff := scope.choose("static_th", limits, noted=False)) is not None:
         table["xoff"] = f"{xoff} B"
-    shared = scope.choose("shared headroom", _by_device([(e, pool.xoff) for e, _, _, pool in _pools(scope, classes)]))
+    pools = _by_device([(e, pool.xoff) for e, _, _, pool in pools_of(scope, classes)])
+    shared = scope.choose("shared headroom", pools)
     if shared:
         table["headroom_pool"] = {"size": f"{shared} B"}
     if (dog := _watchdog(scope, classes)) is not None:
@@ -121,34 +116,16 @@ def pfc_of(scope: Scope, classes: Classes, mtu: int) -> dict[str, Any]:
     return table
 
 
-def _data(switch: Switch, port: Port, classes: Classes) -> Treatment:
+def data_of(switch: Switch, port: Port, classes: Classes) -> Treatment:
+    """How a port treats the lossless traffic."""
     return treatment(switch, port, classes.code or BEST_EFFORT)
 
 
-def _headroom(scope: Scope, rows: list[tuple[End, Switch, Port, Treatment]], mtu: int, paused: int) -> int | None:
-    """The headroom of the focus; without one, None: the simulator gives each link what it needs.
-
-    A single value for links of several speeds and lengths would lose packets at the longest and fastest of them.
-    """
-    have = {e: headroom_of(s, p, found.group) for e, s, p, found in rows}
-    if scope.own_headroom and scope.focus is not None and have.get(scope.focus) is not None:
-        return scope.choose("headroom", [(e, value) for e, value in have.items() if value is not None])
-    for end, switch, port in scope.ports():
-        cable = scope.by_end[end]
-        need = annex_o(cable.speed, cable.metres, max_frame=mtu + FRAME, lossless=paused).total
-        for group in sorted({group_of(switch, port, priority) for priority in port.lossless}):
-            value = headroom_of(switch, port, group)
-            if value is not None and value < need:
-                key, instead = f"headroom of group {group}", f"{need} B, what the link needs"
-                scope.account.differs(end.device, end.port, key, f"{value} B", instead)
-    return None
-
-
-def _pools(scope: Scope, classes: Classes) -> list[tuple[End, Switch, Port, Pool]]:
+def pools_of(scope: Scope, classes: Classes) -> list[tuple[End, Switch, Port, Pool]]:
     """The ingress pool of the lossless group of each port."""
     found = []
     for end, switch, port in scope.ports():
-        profile = profile_of(switch, port, _data(switch, port, classes))
+        profile = profile_of(switch, port, data_of(switch, port, classes))
         groups = [switch.profiles.get(port.groups.get(group_of(switch, port, p)) or "") for p in sorted(port.lossless)]
         names = [one.pool for one in (profile, *groups) if one is not None and one.xoff]
         pool = switch.pools.get(names[0]) if names else _ingress(switch)
@@ -162,50 +139,21 @@ def _by_device(rows: list[tuple[End, int]]) -> list[tuple[End, int]]:
     return [(End(device, ""), value) for device, value in {end.device: value for end, value in rows}.items()]
 
 
+def pool_of(scope: Scope, device: str, classes: Classes) -> int:
+    """Bytes of the ingress pool of a switch."""
+    found = {end.device: pool.size for end, _, _, pool in pools_of(scope, classes)}
+    return found.get(device) or POOL
+
+
 def _ingress(switch: Switch) -> Pool | None:
     return next((pool for pool in switch.pools.values() if pool.direction != "egress"), None)
-
-
-def pool_of(scope: Scope, classes: Classes) -> int:
-    """Bytes of the ingress pool of a switch."""
-    size = scope.choose(
-        "size of the ingress pool", _by_device([(e, o.size or 0) for e, _, _, o in _pools(scope, classes)])
-    )
-    if not size:
-        scope.account.assume(f"no file gives the size of a pool: {POOL // 10**6} MB are shared")
-    return size or POOL
-
-
-def buffer_of(scope: Scope, classes: Classes, pfc: dict[str, Any], mtu: int) -> dict[str, Any]:
-    """The table switch.buffer: the pool, and the headroom and reserved bytes that SONiC keeps beside it."""
-    return {"policy": "shared", "size": f"{pool_of(scope, classes) + _beside(scope, classes, pfc, mtu)} B"}
-
-
-def _beside(scope: Scope, classes: Classes, pfc: dict[str, Any], mtu: int) -> int:
-    """Bytes of headroom and reserved buffer of the switch that has most."""
-    if "headroom_pool" in pfc:
-        headroom = {name: _bytes(pfc["headroom_pool"]["size"]) for name in scope.switches}
-    else:
-        headroom = Counter[str]()
-        for end, _, _ in scope.ports():
-            cable = scope.by_end[end]
-            need = annex_o(cable.speed, cable.metres, max_frame=mtu + FRAME, lossless=len(classes.paused)).total
-            own = _bytes(pfc["headroom"]) if "headroom" in pfc else need
-            headroom[end.device] += own * len(classes.paused)
-    ports = Counter(end.device for end, _, _ in scope.ports())
-    reserved = reserved_of(scope, classes)
-    return max((headroom.get(name, 0) + ports[name] * reserved for name in scope.switches), default=0)
-
-
-def _bytes(text: str) -> int:
-    return int(text.removesuffix(" B"))
 
 
 def reserved_of(scope: Scope, classes: Classes) -> int:
     """Reserved bytes of a lossless group besides its headroom."""
     rows = []
     for end, switch, port in scope.ports():
-        profile = profile_of(switch, port, _data(switch, port, classes))
+        profile = profile_of(switch, port, data_of(switch, port, classes))
         if profile is not None and profile.has_headroom:
             rows.append((end, profile.size - profile.xoff if profile.size >= profile.xoff else profile.size))
     return scope.choose("reserved bytes", rows) or 0
@@ -215,10 +163,10 @@ def alpha_of(scope: Scope, classes: Classes) -> float | None:
     """Dynamic threshold of the lossless groups."""
     rows = []
     for end, switch, port in scope.ports():
-        profile = profile_of(switch, port, _data(switch, port, classes))
+        profile = profile_of(switch, port, data_of(switch, port, classes))
         if profile is not None and profile.alpha is not None:
             rows.append((end, profile.alpha))
-    return scope.choose("alpha", rows)
+    return scope.choose("alpha", rows, noted=False)
 
 
 def lossy_alpha_of(scope: Scope, queue: int) -> float | None:
@@ -232,15 +180,18 @@ def lossy_alpha_of(scope: Scope, queue: int) -> float | None:
     return scope.choose(f"alpha of queue {queue}", rows)
 
 
+def watchdog_at(switch: Switch, port: Port, classes: Classes) -> tuple[str, int, int | None, int] | None:
+    """Action, and detection, restoration and poll in ms, of the watchdog of the lossless traffic; None without one."""
+    guarded = port.lossless if port.qos.watchdog is None else port.qos.watchdog
+    dog = port.watchdog if classes.data in {queue_of(switch, port, one) for one in guarded} else None
+    if dog is None or not dog.detection:
+        return None
+    return dog.action or "drop", dog.detection, dog.restoration, switch.watchdog_poll or 0
+
+
 def _watchdog(scope: Scope, classes: Classes) -> dict[str, Any] | None:
-    """The watchdog of the lossless traffic, or None."""
-    rows = []
-    for end, switch, port in scope.ports():
-        guarded = port.lossless if port.qos.watchdog is None else port.qos.watchdog
-        dog = port.watchdog if classes.data in {queue_of(switch, port, one) for one in guarded} else None
-        if port.lossless:
-            own = (dog.action or "drop", dog.detection, dog.restoration) if dog and dog.detection else None
-            rows.append((end, own and (*own, switch.watchdog_poll or 0)))
+    """The watchdog of most ports that have one, or None."""
+    rows = [(e, own) for e, s, p in scope.ports() if p.lossless and (own := watchdog_at(s, p, classes)) is not None]
     chosen = scope.choose("watchdog (action, detection, restoration, poll)", rows)
     if chosen is None:
         return None

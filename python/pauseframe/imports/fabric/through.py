@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from pauseframe.imports.fabric.scope import Scope
     from pauseframe.imports.fabric.switches import Classes
 
-Kind = Literal["burst", "controlled", "mixed", "across", "tcp", "storm"]
+Kind = Literal["burst", "controlled", "mixed", "across", "tcp", "storm", "spread"]
 """RoCE without congestion control, RoCE with DCQCN, the same beside TCP, RoCE between the device of the port and all
-others, TCP alone, or a host that keeps pausing."""
+others, TCP alone, a host that keeps pausing, or many short flows between all hosts."""
 MOST_SENDERS = 8
 LEAST, MOST = 2_000_000, 160_000_000
 """Limits of the bytes of a flow."""
 
+MOST_HOSTS, QUEUE_PAIRS, SHORT = 64, 32, 50_000
+"""Of many short flows: hosts, flows from each, and their bytes. What they put on a link shows how paths are chosen."""
 RATE, DATAGRAM = "500 Mbps", "1400 B"
 """Of a sender to a host that pauses: enough to fill the buffer before the watchdog acts."""
 
@@ -53,6 +55,7 @@ class Through:
             "across": self._across,
             "tcp": self._tcp,
             "storm": self._storm,
+            "spread": _spread,
         }[kind]
 
     def _burst(self, _: Scope, classes: Classes) -> Load:
@@ -68,8 +71,8 @@ class Through:
 
     def _across(self, scope: Scope, classes: Classes) -> Load:
         """Hosts behind the device and its neighbours exchange flows with hosts elsewhere, by all equal paths."""
-        home = {node for end, node in scope.hosts.items() if _far(scope, end).device in self.home}
-        away = [node for node in scope.hosts.values() if node not in home]
+        home = {node for end, node in scope.hosts.items() if scope.far(end).device in self.home}
+        away = [node for node in scope.host_nodes() if node not in home]
         pairs = [(one, other, LEAST) for one in sorted(home)[:MOST_SENDERS] for other in away[:MOST_SENDERS]]
         both = [*pairs, *((b, a, size) for a, b, size in pairs)]
         return Load({"default": loads.roce(classes)}, [loads.flows("across", "default", both)], "2 s")
@@ -83,7 +86,7 @@ class Through:
 
     def _tcp(self, scope: Scope, classes: Classes) -> Load:
         """All nodes to one, and all to the node behind the port."""
-        nodes = [self.node, *(node for node in scope.hosts.values() if node != self.node)][: MOST_SENDERS + 1]
+        nodes = [self.node, *(node for node in scope.host_nodes() if node != self.node)][: MOST_SENDERS + 1]
         sinks = self.into[0][1], self.node
         found = loads.tcp_flows(
             scope, classes, [(one, sink, LEAST * 4) for sink in sinks for one in nodes if one != sink]
@@ -108,19 +111,33 @@ class Through:
         return Load({}, work, f"{stop} ms", storms)
 
 
-def through(scope: Scope, focus: End, classes: Classes, mtu: int, gap: tuple[int, int] | None = None) -> Through:
-    """The load through a port. Other senders are those whose links need no more headroom than that of the port."""
-    need = {}
+def _spread(scope: Scope, classes: Classes) -> Load:
+    hosts = loads.rack_by_rack(scope)
+    few = hosts[:: -(-len(hosts) // MOST_HOSTS)]
+    pairs = [(a, b, SHORT) for a, b, _ in loads.half_across(few) for _ in range(QUEUE_PAIRS)]
+    return Load({"default": loads.roce(classes)}, [loads.flows("spread", "default", pairs)], "2 s")
+
+
+def through(
+    scope: Scope, focus: End, classes: Classes, mtu: int, gap: tuple[int, int] | None = None, *, alone: bool = False
+) -> Through:
+    """The load through a port. Other senders are those whose links need no more headroom than that of the port.
+
+    `alone`: there are none, and a slow receiver makes the queue.
+    """
+    need: dict[str, int] = {}
     for end, node in scope.hosts.items():
         cable = scope.by_end[end]
-        if not cable.down or end == _far(scope, focus):
-            need[node] = annex_o(cable.speed, cable.metres, max_frame=mtu).total
+        if not cable.down or end == scope.far(focus):
+            total = annex_o(cable.speed, cable.metres, max_frame=mtu).total
+            need[node] = max(total, need.get(node, 0))
     node = _node_behind(scope, focus, need)
     others = sorted((one for one in need if one != node), key=lambda one: (_speed(scope, one), need[one], one))
     near = [one for one in others if need[one] <= need.get(node, 0)] or others
     receiver = others[0]
-    senders = [node, *[one for one in near if one != receiver][: MOST_SENDERS - 1]]
-    pool = switches.pool_of(scope, classes)
+    beside = [] if alone else [one for one in near if one != receiver][: MOST_SENDERS - 1]
+    senders = [node, *beside]
+    pool = switches.pool_of(scope, focus.device, classes)
     flows, slow = [], []
     for sources, sink in ((senders, receiver), (near[:MOST_SENDERS], node)):
         rates = sum(_speed(scope, one) for one in sources), _speed(scope, sink)
@@ -129,7 +146,7 @@ def through(scope: Scope, focus: End, classes: Classes, mtu: int, gap: tuple[int
             slow.append((sink, rates[1]))
         flows.append([(one, sink, _size(pool, len(sources), *rates)) for one in sources])
     longest = max(sum(size for _, _, size in some) * 8e-6 / _rate(scope, some, slow) for some in flows if some)
-    home = frozenset({_far(scope, end).device for end, name in scope.hosts.items() if name == node})
+    home = frozenset({scope.far(end).device for end, name in scope.hosts.items() if name == node})
     return Through(flows[0], flows[1], node, home, f"{max(20, 4 * longest * 1e3):.0f} ms", tuple(slow), gap)
 
 
@@ -143,19 +160,14 @@ def _speed(scope: Scope, node: str) -> int:
     return next(scope.by_end[end].speed for end, name in scope.hosts.items() if name == node)
 
 
-def _far(scope: Scope, focus: End) -> End:
-    cable = scope.by_end[focus]
-    return cable.ends[1 - cable.ends.index(focus)]
-
-
 def _node_behind(scope: Scope, focus: End, need: dict[str, int]) -> str:
     """The host at the far end of a port, else a host of the switch at the far end, else of the device itself."""
-    far = _far(scope, focus)
+    far = scope.far(focus)
     if far in scope.hosts:
         return scope.hosts[far]
     for device in (far.device, focus.device):
         for end, node in scope.hosts.items():
-            if _far(scope, end).device == device and node in need:
+            if scope.far(end).device == device and node in need:
                 return node
     return next(iter(need))
 

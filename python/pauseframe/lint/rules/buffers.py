@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import DEFAULT_MTU, BufferProfile, Fabric, Place, Port, Switch
 from pauseframe.headroom import FRAME, AnnexO, annex_o
-from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.finding import SONIC, VENDORS, Finding, PatchOperation, Severity, rule
 from pauseframe.lint.subject import group_of, lossless_code_points, lossless_mtus, lossless_queues
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def _terms(need: AnnexO) -> str:
     "IEEE 802.1Qbb Annex O; IEEE 802.3 31B.3.7",
     "https://github.com/sonic-net/sonic-buildimage/issues/11901",
     "https://github.com/sonic-net/SONiC/issues/480",
+    devices=VENDORS,
 )
 def check_headroom(reading: Reading) -> Iterator[Finding]:
     """The headroom of a lossless group is smaller than what its link delivers after the pause: packets are lost.
@@ -130,7 +131,11 @@ def _fits(switch: Switch, profile: BufferProfile, headroom: int) -> bool:
 
 
 @rule(
-    "PF011", "no-headroom", "https://github.com/sonic-net/SONiC/issues/480", "SONiC: buffermgrd, pg_profile_lookup.ini"
+    "PF011",
+    "no-headroom",
+    "https://github.com/sonic-net/SONiC/issues/480",
+    "SONiC: buffermgrd, pg_profile_lookup.ini",
+    devices=SONIC,
 )
 def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
     """PFC is on for a priority whose group has no headroom at all.

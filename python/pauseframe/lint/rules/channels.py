@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import DEFAULT_MTU, End, Place
-from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.devices.wiring import is_port_of_switch
+from pauseframe.lint.finding import VENDORS, Finding, PatchOperation, Severity, rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pauseframe.devices.model import Channel, Fabric, Port, Switch
+    from pauseframe.devices.bundles import Channel
+    from pauseframe.devices.model import Fabric, Port, Switch
     from pauseframe.devices.read import Reading
 
 _ALIKE: dict[str, tuple[str, Callable[[Port], object]]] = {
@@ -34,7 +36,7 @@ def _channels(reading: Reading) -> Iterator[tuple[Switch, Channel]]:
             yield switch, channel
 
 
-@rule("PF080", "channel-members-differ", "IEEE 802.1AX §6.3, §6.4 (aggregation keys)")
+@rule("PF080", "channel-members-differ", "IEEE 802.1AX §6.3, §6.4 (aggregation keys)", devices=VENDORS)
 def check_members(reading: Reading) -> Iterator[Finding]:
     """The members of a port channel differ in speed, FEC, MTU, paused priorities or maps.
 
@@ -84,7 +86,13 @@ def _mtus(switch: Switch, channel: Channel, ports: list[Port]) -> Iterator[Findi
             )
 
 
-@rule("PF081", "channel-too-small", "IEEE 802.1AX; SONiC: PORTCHANNEL min_links", severity=Severity.warning)
+@rule(
+    "PF081",
+    "channel-too-small",
+    "IEEE 802.1AX; SONiC: PORTCHANNEL min_links",
+    severity=Severity.warning,
+    devices=VENDORS,
+)
 def check_size(reading: Reading) -> Iterator[Finding]:
     """A port channel has no members, or fewer usable ones than `min_links`: it stays down.
 
@@ -112,7 +120,7 @@ def check_size(reading: Reading) -> Iterator[Finding]:
             )
 
 
-@rule("PF082", "channel-ends-differ", "IEEE 802.1AX §6.2 (link aggregation groups)")
+@rule("PF082", "channel-ends-differ", "IEEE 802.1AX §6.2 (link aggregation groups)", devices=VENDORS)
 def check_ends(reading: Reading) -> Iterator[Finding]:
     """The two ends of a link disagree on the port channel that it belongs to.
 
@@ -141,6 +149,32 @@ def check_ends(reading: Reading) -> Iterator[Finding]:
         if len(channels) > 1 and "MCLAG_DOMAIN" not in fabric.switches[own.device].tables:
             yield from _several(own, channels, fabric)
     yield from _states(fabric, behind)
+    yield from _scattered(fabric)
+
+
+def _is_host(fabric: Fabric, end: End) -> bool:
+    known = "host" if end.device in fabric.hosts else fabric.roles.get(end.device)
+    return known == "host" or (known is None and not is_port_of_switch(end.port))
+
+
+def _scattered(fabric: Fabric) -> Iterator[Finding]:
+    """Channels whose members lead to several hosts."""
+    peers = fabric.peers()
+    for switch in fabric.switches.values():
+        for channel in switch.channels.values():
+            far = {name: peers[End(switch.name, name)] for name in channel.members if End(switch.name, name) in peers}
+            hosts = {
+                end.device: name
+                for name, end in far.items()
+                if end.device not in fabric.switches and _is_host(fabric, end)
+            }
+            if len(hosts) > 1:
+                listed = ", ".join(f"{shown(name)} to {shown(device)}" for device, name in sorted(hosts.items()))
+                yield Finding(
+                    Place(switch.name, "PORTCHANNEL_MEMBER", f"{channel.name}|{max(hosts.values())}"),
+                    f"the members of {shown(channel.name)} lead to several hosts: {listed}",
+                    "a channel for each host",
+                )
 
 
 def _outside(inside: End, outside: End, channel: End, others: list[End]) -> Finding:

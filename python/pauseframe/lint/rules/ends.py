@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import DEFAULT_MTU, PRIORITIES, QOS_MAPS, End, Host, Link, Nic, Place, Port, Switch
 from pauseframe.devices.wiring import resolve_end
-from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.finding import EVERY, Finding, PatchOperation, Severity, rule
 from pauseframe.lint.subject import lossless_code_points
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _places(link: Link, table: str, field: str = "") -> tuple[Place, Place]:
     return Place(link.a.device, table, link.a.port, field), Place(link.b.device, table, link.b.port, field)
 
 
-@rule("PF050", "speeds-differ", "IEEE 802.3")
+@rule("PF050", "speeds-differ", "IEEE 802.3", devices=EVERY)
 def check_speeds(reading: Reading) -> Iterator[Finding]:
     """The two ends of a link have different speeds: it stays down, or negotiates another speed than planned.
 
@@ -69,7 +69,7 @@ def _other(link: Link, end: End, table: str) -> Place:
     return Place(far.device, table, far.port)
 
 
-@rule("PF051", "mtus-differ", "IEEE 802.3 (no fragmentation at layer 2)", severity=Severity.warning)
+@rule("PF051", "mtus-differ", "IEEE 802.3 (no fragmentation at layer 2)", severity=Severity.warning, devices=EVERY)
 def check_mtus(reading: Reading) -> Iterator[Finding]:
     """The two ends of a link have different MTUs: the larger frames of one are counted as errors by the other.
 
@@ -98,7 +98,7 @@ def check_mtus(reading: Reading) -> Iterator[Finding]:
             )
 
 
-@rule("PF052", "pauses-differ", "IEEE 802.1Qbb", "https://github.com/sonic-net/SONiC/issues/480")
+@rule("PF052", "pauses-differ", "IEEE 802.1Qbb", "https://github.com/sonic-net/SONiC/issues/480", devices=EVERY)
 def check_pauses(reading: Reading) -> Iterator[Finding]:
     """One end of a link pauses a priority and the other does not.
 
@@ -151,7 +151,7 @@ def _paused_alike(link: Link, ports: tuple[Port, Port], usual: frozenset[int]) -
     )
 
 
-@rule("PF053", "maps-differ", "SONiC: DSCP_TO_TC_MAP, DOT1P_TO_TC_MAP")
+@rule("PF053", "maps-differ", "SONiC: DSCP_TO_TC_MAP, DOT1P_TO_TC_MAP", devices=EVERY)
 def check_maps(reading: Reading) -> Iterator[Finding]:
     """A code point is lossless at one end of a link and lossy at the other.
 
@@ -197,7 +197,7 @@ def _as_most_map(
                 yield PatchOperation(QOS_MAPS[kind], name, str(point), str(usual), switch.name)
 
 
-@rule("PF054", "cables-differ", "SONiC: CABLE_LENGTH", severity=Severity.warning)
+@rule("PF054", "cables-differ", "SONiC: CABLE_LENGTH", severity=Severity.warning, devices=EVERY)
 def check_cables(reading: Reading) -> Iterator[Finding]:
     """The two ends of a cable are configured with different lengths: the shorter one makes its headroom too small.
 
@@ -238,7 +238,7 @@ def _cable(reading: Reading, end: End, metres: float) -> tuple[PatchOperation, .
     return () if key is None else (PatchOperation("CABLE_LENGTH", key, end.port, f"{metres:g}m", end.device),)
 
 
-@rule("PF055", "wiring-contradicts", "SONiC: DEVICE_NEIGHBOR; IEEE 802.1AB", severity=Severity.warning)
+@rule("PF055", "wiring-contradicts", "SONiC: DEVICE_NEIGHBOR; IEEE 802.1AB", severity=Severity.warning, devices=EVERY)
 def check_wiring(reading: Reading) -> Iterator[Finding]:
     """Two devices name different neighbours for the same link: one of the two files is out of date.
 
@@ -282,7 +282,7 @@ def check_wiring(reading: Reading) -> Iterator[Finding]:
                 )
 
 
-@rule("PF056", "fec-differs", "IEEE 802.3 clauses 73, 74, 91, 108")
+@rule("PF056", "fec-differs", "IEEE 802.3 clauses 73, 74, 91, 108", devices=EVERY)
 def check_fec(reading: Reading) -> Iterator[Finding]:
     """The two ends of a link differ in forward error correction, autonegotiation or link training: it stays down.
 
@@ -310,7 +310,7 @@ def check_fec(reading: Reading) -> Iterator[Finding]:
                 )
 
 
-@rule("PF058", "tagging-differs", "IEEE 802.1Q §6.9, §8.8.2", severity=Severity.error)
+@rule("PF058", "tagging-differs", "IEEE 802.1Q §6.9, §8.8.2", severity=Severity.error, devices=EVERY)
 def check_tagging(reading: Reading) -> Iterator[Finding]:
     """A VLAN is tagged at one end of a link between switches and untagged at the other, or untagged in two VLANs.
 
@@ -346,7 +346,7 @@ def _tagging(link: Link, vlans: tuple[int, int], message: str, patch: tuple[Patc
     return Finding(here, message, "tagged at both ends", there, patch=patch)
 
 
-@rule("PF059", "down-at-one-end", "SONiC: PORT admin_status", severity=Severity.warning)
+@rule("PF059", "down-at-one-end", "SONiC: PORT admin_status", severity=Severity.warning, devices=EVERY)
 def check_state(reading: Reading) -> Iterator[Finding]:
     """A port is shut down at one end of a link only: the link is down, although plans use it.
 
@@ -364,7 +364,7 @@ def check_state(reading: Reading) -> Iterator[Finding]:
             )
 
 
-@rule("PF057", "vlan-at-one-end", "IEEE 802.1Q §8.6.2 (ingress filtering)", severity=Severity.warning)
+@rule("PF057", "vlan-at-one-end", "IEEE 802.1Q §8.6.2 (ingress filtering)", severity=Severity.warning, devices=EVERY)
 def check_vlans(reading: Reading) -> Iterator[Finding]:
     """A VLAN is configured at one end only of a link between switches.
 

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.model import Place
-from pauseframe.lint.finding import Finding, Severity, rule
+from pauseframe.lint.finding import HOSTS, Finding, Severity, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ DCTCP_RTO_MIN_MS = 200.0
 """Linux's default minimum RTO in milliseconds, without `rto_min` on the route."""
 
 
-@rule("PF070", "dctcp-without-ecn", "RFC 8257 §3; Linux Documentation/networking/dctcp.rst")
+@rule("PF070", "dctcp-without-ecn", "RFC 8257 §3; Linux Documentation/networking/dctcp.rst", devices=HOSTS)
 def check_ecn(reading: Reading) -> Iterator[Finding]:
     """A host uses DCTCP and does not ask for ECN: its packets are not ECN-capable.
 
@@ -37,7 +37,7 @@ def check_ecn(reading: Reading) -> Iterator[Finding]:
             )
 
 
-@rule("PF071", "rto-min", "Judd, NSDI 2015, §6; ip-route(8) rto_min", severity=Severity.warning)
+@rule("PF071", "rto-min", "Judd, NSDI 2015, §6; ip-route(8) rto_min", severity=Severity.warning, devices=HOSTS)
 def check_rto(reading: Reading) -> Iterator[Finding]:
     """A route uses DCTCP with the Linux minimum of the retransmission timer, 200 ms.
 
@@ -55,7 +55,7 @@ def check_rto(reading: Reading) -> Iterator[Finding]:
                 )
 
 
-@rule("PF072", "dscp-not-trusted", "mlnx_qos --trust dscp; dcb-app(8)", severity=Severity.warning)
+@rule("PF072", "dscp-not-trusted", "mlnx_qos --trust dscp; dcb-app(8)", severity=Severity.warning, devices=HOSTS)
 def check_trust(reading: Reading) -> Iterator[Finding]:
     """A NIC pauses a priority and trusts 802.1p, but none of its VLANs carries that priority.
 
@@ -76,7 +76,7 @@ def check_trust(reading: Reading) -> Iterator[Finding]:
                 )
 
 
-@rule("PF073", "vlan-without-priority", "ip-link(8) egress-qos-map; IEEE 802.1Q §6.9")
+@rule("PF073", "vlan-without-priority", "ip-link(8) egress-qos-map; IEEE 802.1Q §6.9", devices=HOSTS)
 def check_egress(reading: Reading) -> Iterator[Finding]:
     """Frames of a lane's VLAN leave the host with another priority than the switches expect in that VLAN.
 
@@ -119,7 +119,7 @@ def _expected(reading: Reading) -> dict[int, set[int]]:
     return expected
 
 
-@rule("PF074", "neighbour-missing", "SONiC#2468; bridge(8) flood off")
+@rule("PF074", "neighbour-missing", "SONiC#2468; bridge(8) flood off", devices=HOSTS)
 def check_neighbours(reading: Reading) -> Iterator[Finding]:
     """VLANs do not flood, and a host has no static neighbour for another host in any of them: ARP never gets an answer.
 
@@ -145,7 +145,7 @@ def check_neighbours(reading: Reading) -> Iterator[Finding]:
             )
 
 
-@rule("PF075", "host-files-differ", "systemd.network(5); netplan(5); ip(8)")
+@rule("PF075", "host-files-differ", "systemd.network(5); netplan(5); ip(8)", devices=HOSTS)
 def check_forms(reading: Reading) -> Iterator[Finding]:
     """The files of one host disagree: networkd, netplan, a script, or what was collected from the host.
 
@@ -155,7 +155,7 @@ def check_forms(reading: Reading) -> Iterator[Finding]:
     """
     for host in reading.fabric.hosts.values():
         (first, *others) = host.forms or [""]
-        facts = {name: _facts(form) for name, form in host.forms.items()}
+        facts = {name: facts_of(form) for name, form in host.forms.items()}
         for other in others:
             kinds = {key[::2] for key in facts[first]} & {key[::2] for key in facts[other]}
             keys = [key for key in facts[first] | facts[other] if key[::2] in kinds]
@@ -170,10 +170,11 @@ def check_forms(reading: Reading) -> Iterator[Finding]:
                     )
 
 
-def _facts(host: Host) -> dict[tuple[str, str, str], str]:
+def facts_of(host: Host) -> dict[tuple[str, str, str], str]:
     """The values of a host by (table, key, field)."""
     found = {("link", nic.name, "mtu"): str(nic.mtu) for nic in host.nics.values() if nic.mtu is not None}
     for nic in host.nics.values():
+        found |= {("address", f"{address} {nic.name}", "of the NIC"): "set" for address in nic.addresses}
         for vlan in nic.vlans.values():
             found["vlan", vlan.interface, "id"] = str(vlan.id)
             found["vlan", vlan.interface, "link"] = nic.name
@@ -184,6 +185,7 @@ def _facts(host: Host) -> dict[tuple[str, str, str], str]:
             found |= {("neighbour", f"{address} {vlan.interface}", ""): mac for address, mac in vlan.neighbours.items()}
     for route in host.routes:
         values = {"congctl": route.congctl, "rto_min": route.rto_min_ms, "initcwnd": route.initcwnd}
-        key = f"{route.destination} {route.interface}"
+        values["src"] = route.source or None
+        key = f"{route.destination} {route.interface}" + (f" table {route.table}" if route.table else "")
         found |= {("route", key, name): str(value) for name, value in values.items() if value is not None}
     return found | {("sysctl", name, "value"): " ".join(value.split()) for name, value in host.sysctl.items()}

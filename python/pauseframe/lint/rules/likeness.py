@@ -31,6 +31,7 @@ _NAMED = (
     "LOSSLESS_TRAFFIC_PATTERN",
     "DEFAULT_LOSSLESS_BUFFER_PARAMETER",
     "SWITCH_TRIMMING",
+    "SWITCH_HASH",
     "VLAN",
 )
 """Tables whose rows should agree between similar switches."""

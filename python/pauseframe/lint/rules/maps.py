@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import QOS_MAPS, Place, Port, Switch
-from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.finding import EVERY, VENDORS, Finding, PatchOperation, Severity, rule
 from pauseframe.lint.subject import (
     best_effort_queues,
     classes_of,
@@ -121,7 +121,7 @@ def _lacking_classes(switch: Switch, ports: list[Port]) -> Iterator[Finding]:
                         )
 
 
-@rule("PF021", "nothing-gets-in", "SONiC: AZURE map (DSCP 3 and 4); NIC guides (DSCP 24–31, 26)")
+@rule("PF021", "nothing-gets-in", "SONiC: AZURE map (DSCP 3 and 4); NIC guides (DSCP 24–31, 26)", devices=VENDORS)
 def check_reachable(reading: Reading) -> Iterator[Finding]:
     """A priority is paused, but no code point maps to it: its intended traffic is dropped.
 
@@ -173,7 +173,7 @@ def _gets_something(switch: Switch, port: Port) -> bool:
     return any(classes_of(switch, port, priority) for priority in port.lossless)
 
 
-@rule("PF022", "host-into-lossy-class", "SONiC: AZURE map (DSCP 3 and 4); NIC guides (DSCP 24–31, 26)")
+@rule("PF022", "host-into-lossy-class", "SONiC: AZURE map (DSCP 3 and 4); NIC guides (DSCP 24–31, 26)", devices=EVERY)
 def check_hosts(reading: Reading) -> Iterator[Finding]:
     """A host marks its lossless traffic with a code point that its switch puts into a lossy class.
 
@@ -254,6 +254,7 @@ CNP_DSCP = 48
     "Zhu et al., SIGCOMM 2015 §3.3: CNPs have a separate high priority",
     "NVIDIA: mlxconfig CNP_DSCP (48) and CNP_802P_PRIO (6)",
     severity=Severity.warning,
+    devices=VENDORS,
 )
 def check_notifications(reading: Reading) -> Iterator[Finding]:
     """The code point of congestion notification packets (DSCP 48) maps to a paused priority.
@@ -294,6 +295,7 @@ def _to_class_6(switch: Switch, port: Port) -> tuple[PatchOperation, ...]:
     "NVIDIA Cumulus Linux and Onyx, RoCE: traffic class 6 (CNP) is strict, RoCE and other traffic share by weight",
     "Zhu et al., SIGCOMM 2015 §3.3: CNPs have a separate high priority",
     severity=Severity.warning,
+    devices=VENDORS,
 )
 def check_queue_of_notifications(reading: Reading) -> Iterator[Finding]:
     """CNPs (DSCP 48) share the queue of best-effort traffic (DSCP 0), or wait behind a strict queue of data.
@@ -357,6 +359,7 @@ def _strict_data_queue(switch: Switch, port: Port, of_notifications: int, bulk: 
     "IEEE 802.1Q §8.6.8.1 (strict priority): a queue sends only while no queue above it has a frame",
     "SONiC: qos_config.j2 gives data queues DWRR, and strict priority to control traffic only",
     severity=Severity.warning,
+    devices=VENDORS,
 )
 def check_strict(reading: Reading) -> Iterator[Finding]:
     """A queue of lossless data is strict, and best-effort traffic has a weighted queue of the same port.

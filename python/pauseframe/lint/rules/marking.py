@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import Place, Port, Switch, Wred
-from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.finding import EVERY, VENDORS, Finding, PatchOperation, Severity, rule
 from pauseframe.lint.subject import best_effort_queues, group_of, lossless_queues, queue_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pauseframe.devices.model import Host
     from pauseframe.devices.read import Reading
 
 
@@ -112,6 +113,7 @@ def check_threshold(reading: Reading) -> Iterator[Finding]:
     "drops-in-a-lossless-queue",
     "https://github.com/sonic-net/sonic-swss/pull/4718",
     "Judd, Attaining the Promise and Avoiding the Pitfalls of TCP in the Datacenter, NSDI 2015, §7.1",
+    devices=VENDORS,
 )
 def check_drops(reading: Reading) -> Iterator[Finding]:
     """WRED is on but does not mark: in a lossless queue it drops.
@@ -143,6 +145,7 @@ def check_drops(reading: Reading) -> Iterator[Finding]:
     "RFC 8257",
     "Alizadeh et al., Data Center TCP, SIGCOMM 2010, §3.1",
     severity=Severity.warning,
+    devices=EVERY,
 )
 def check_dctcp(reading: Reading) -> Iterator[Finding]:
     """Hosts run DCTCP and a lossless queue marks nothing: DCTCP behaves as Reno, and PFC is its only brake.
@@ -153,7 +156,7 @@ def check_dctcp(reading: Reading) -> Iterator[Finding]:
     if not any("dctcp" in host.congestion_controls for host in hosts):
         return
     for switch, port in reading.fabric.ports():
-        if switch.kind != "sonic" or "QUEUE" not in switch.tables:
+        if switch.kind == "linux" or "QUEUE" not in switch.tables:
             continue
         for number in sorted(lossless_queues(switch, port)):
             queue = port.queues.get(number)
@@ -176,6 +179,7 @@ def check_dctcp(reading: Reading) -> Iterator[Finding]:
     "Judd, Attaining the Promise and Avoiding the Pitfalls of TCP in the Datacenter, NSDI 2015, §7.1",
     "RFC 3168 §7 (packets that are not ECN-capable are dropped where others are marked)",
     severity=Severity.warning,
+    devices=VENDORS,
 )
 def check_step(reading: Reading) -> Iterator[Finding]:
     """The queue of best-effort traffic (DSCP 0, 802.1p 0) marks every packet above one threshold, as DCTCP wants it.
@@ -204,21 +208,90 @@ def check_step(reading: Reading) -> Iterator[Finding]:
                 )
 
 
+@rule(
+    "PF036",
+    "marks-traffic-without-ecn",
+    "Judd, Attaining the Promise and Avoiding the Pitfalls of TCP in the Datacenter, NSDI 2015, §7.1",
+    "RFC 3168 §7 (packets that are not ECN-capable are dropped where others are marked)",
+    severity=Severity.warning,
+)
+def check_traffic(reading: Reading) -> Iterator[Finding]:
+    """A queue that marks also gets packets of hosts that ask for no ECN: it drops them where it marks others.
+
+    Such traffic starves beside DCTCP, and even beside its like: in a simulation, two CUBIC flows through a queue that
+    marks above 22.5 KB got 9.41 and 0.001 of 10 Gb/s. The rule needs the files of hosts: their TCP settings, routes,
+    and the code points of their addresses. PF035 finds the queue of best-effort traffic without them.
+
+    Incident: Judd's data centre (NSDI 2015, §7.1), where packets without ECN were dropped at queues that marked the
+    others, and such hosts starved.
+    """
+    senders: dict[tuple[str, int], set[str]] = {}
+    for host in reading.fabric.hosts.values():
+        for point in _without_ecn(host):
+            senders.setdefault(point, set()).add(host.name)
+    for switch, port in reading.fabric.ports():
+        for (kind, value), names in sorted(senders.items()):
+            number = _queue_of_point(switch, port, kind, value)
+            queue = port.queues.get(number) if number is not None else None
+            wred = switch.wred.get(queue.wred or "") if queue else None
+            if wred is None or not wred.marks_green or "green" not in wred.enabled:
+                continue
+            if number in best_effort_queues(switch, port) - lossless_queues(switch, port) and _is_step(wred):
+                continue  # rule PF035
+            yield Finding(
+                Place(switch.name, "QUEUE", f"{port.name}|{number}", "wred_profile"),
+                f"queue {number} marks, and drops {_KINDS[kind]} {value} of {len(names)} hosts without ECN, such as "
+                f"{shown(min(names))}",
+                "another queue for one of the two",
+            )
+
+
+_KINDS = {"dscp": "DSCP", "dot1p": "802.1p"}
+
+
+def _without_ecn(host: Host) -> set[tuple[str, int]]:
+    """The code points with which a host's TCP sends packets that are not ECN-capable; empty if no file says."""
+    asks = host.sysctl.get("net.ipv4.tcp_ecn")
+    if asks not in {"0", "2"}:
+        return set()
+    vlans = {vlan.interface: vlan for vlan in host.vlans()}
+    routes = [route for form in host.forms.values() for route in form.routes] or host.routes
+    capable = {(r.destination, r.table) for r in routes if r.ecn or r.congctl == "dctcp"}
+    found = set()
+    for route in host.routes:
+        if route.congctl is None or (route.destination, route.table) in capable:
+            continue
+        vlan = vlans.get(route.interface)
+        points = (vlan.egress.values() or (0,)) if vlan else (host.code_points.get(route.source, 0),)
+        found |= {("dot1p" if vlan else "dscp", point) for point in points}
+    return found
+
+
+def _queue_of_point(switch: Switch, port: Port, kind: str, value: int) -> int | None:
+    """The queue of a code point; None if the port has no map for it."""
+    name = port.qos.dscp_to_tc if kind == "dscp" else port.qos.dot1p_to_tc
+    points = switch.mapped(f"{kind}_to_tc", name) if name else None
+    if points is None:
+        return None
+    return (switch.mapped("tc_to_queue", port.qos.tc_to_queue) or {}).get(points.get(value, 0), 0)
+
+
 def _is_step(wred: Wred) -> bool:
     return wred.min_threshold is not None and wred.min_threshold == wred.max_threshold and wred.drop_probability == 100
 
 
-@rule("PF034", "queue-not-set-up", "SONiC: QUEUE (wred_profile, scheduler)", severity=Severity.warning)
+@rule("PF034", "queue-not-set-up", "SONiC: QUEUE (wred_profile, scheduler)", severity=Severity.warning, devices=VENDORS)
 def check_set_up(reading: Reading) -> Iterator[Finding]:
     """A lossless queue has no WRED profile or no scheduler, although the same queue of other ports has one.
 
-    Without a WRED profile only this port does not mark, so PFC acts where ECN should. Without a scheduler the queue has
+    Without a WRED profile only this port does not mark, so PFC acts where ECN should; the same holds for a switch that
+    marks nowhere among switches that do. Without a scheduler the queue has
     the hardware's default share.
 
     No incident is known. PF030 has incidents of missing marks.
     """
     for switch in reading.fabric.switches.values():
-        if switch.kind != "sonic" or "QUEUE" not in switch.tables:
+        if switch.kind == "linux" or "QUEUE" not in switch.tables:
             continue
         ports = [port for port in switch.ports.values() if port.lossless and port.up]
         for number in sorted({n for port in ports for n in lossless_queues(switch, port)}):
@@ -233,3 +306,30 @@ def check_set_up(reading: Reading) -> Iterator[Finding]:
                         f'"{shown(named[0])}"',
                         patch=(PatchOperation("QUEUE", f"{port.name}|{number}", name, named[0]),),
                     )
+    yield from _unmarked(reading)
+
+
+def _unmarked(reading: Reading) -> Iterator[Finding]:
+    """Switches that mark in no lossless queue, although most others of the fabric do in each."""
+    first: dict[str, tuple[Port, int]] = {}
+    marking = 0
+    for switch in reading.fabric.switches.values():
+        if "QUEUE" not in switch.tables or switch.kind == "linux":
+            continue
+        queues = [(p, n) for p in switch.ports.values() if p.up for n in sorted(lossless_queues(switch, p))]
+        marks = [_marks(switch, port, number) for port, number in queues]
+        marking += bool(marks) and all(marks)
+        if marks and not any(marks):
+            first[switch.name] = queues[0]
+    for name, (port, number) in first.items() if marking > len(first) else ():
+        yield Finding(
+            Place(name, "QUEUE", f"{port.name}|{number}", "wred_profile"),
+            f"no lossless queue of this switch marks, {marking} other switches mark",
+            "marks as at the other switches",
+        )
+
+
+def _marks(switch: Switch, port: Port, number: int) -> bool:
+    queue = port.queues.get(number)
+    wred = switch.wred.get(queue.wred) if queue is not None and queue.wred else None
+    return wred is not None and wred.marks_green

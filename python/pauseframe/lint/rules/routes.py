@@ -10,7 +10,7 @@ from pauseframe.devices.files import shown
 from pauseframe.devices.model import End, Fabric, Link, Place
 from pauseframe.devices.sonic import FLOODS
 from pauseframe.lint.circle import circle
-from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.finding import BRIDGES, SWITCHES, Finding, PatchOperation, Severity, rule
 from pauseframe.lint.forwarding import Forwarding, coupled, lanes_of, senders_of
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     "Dally and Seitz, IEEE Trans. Computers 1987",
     "https://github.com/sonic-net/SONiC/issues/950",
     "Stephens et al., Practical DCB for Improved Data Center Networks, INFOCOM 2014, Fig. 2",
+    devices=SWITCHES,
 )
 def check_deadlock(reading: Reading) -> Iterator[Finding]:
     """Buffers of a paused priority wait for each other in a cycle: once they are full, nothing moves.
@@ -145,7 +146,7 @@ def _to_switch(fabric: Fabric, far: End | None) -> bool:
     return far is not None and far.device in fabric.switches
 
 
-@rule("PF061", "lost-frames", "IEEE 802.1Q §8.8; SONiC#249 (static FDB)")
+@rule("PF061", "lost-frames", "IEEE 802.1Q §8.8; SONiC#249 (static FDB)", devices=BRIDGES)
 def check_delivery(reading: Reading) -> Iterator[Finding]:
     """Static forwarding rows loop, end, leave the VLAN, or leave hosts without a route.
 
@@ -210,7 +211,12 @@ def _not_members(fabric: Fabric) -> Iterator[Finding]:
                 )
 
 
-@rule("PF063", "static-rows-disagree", "SONiC#249 (static FDB); https://github.com/sonic-net/SONiC/pull/2468")
+@rule(
+    "PF063",
+    "static-rows-disagree",
+    "SONiC#249 (static FDB); https://github.com/sonic-net/SONiC/pull/2468",
+    devices=BRIDGES,
+)
 def check_static_rows(reading: Reading) -> Iterator[Finding]:
     """The file for `swssconfig` and the table FDB of the same switch have different rows.
 
@@ -325,7 +331,7 @@ def _first_place(forwarding: Forwarding, examples: list[Any], otherwise: Place) 
     return otherwise
 
 
-@rule("PF062", "floods-in-a-plan", "https://github.com/sonic-net/SONiC/pull/2468", "bridge(8)")
+@rule("PF062", "floods-in-a-plan", "https://github.com/sonic-net/SONiC/pull/2468", "bridge(8)", devices=BRIDGES)
 def check_flooding(reading: Reading) -> Iterator[Finding]:
     """A VLAN with static rows learns, floods, or has spanning tree on.
 

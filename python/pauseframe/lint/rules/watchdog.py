@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.model import Place
-from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.lint.finding import VENDORS, Finding, PatchOperation, Severity, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +23,7 @@ LONGEST_PAUSE = 65535 * 512
     "https://github.com/sonic-net/sonic-buildimage/issues/29203",
     "https://github.com/sonic-net/sonic-swss/pull/4581",
     severity=Severity.warning,
+    devices=("sonic", "eos"),
 )
 def check_loops(reading: Reading) -> Iterator[Finding]:
     """The watchdog ends a storm sooner than it could detect the next one.
@@ -42,7 +43,13 @@ def check_loops(reading: Reading) -> Iterator[Finding]:
             )
 
 
-@rule("PF041", "no-watchdog", "https://github.com/sonic-net/SONiC/wiki/PFC-Watchdog-Design", severity=Severity.warning)
+@rule(
+    "PF041",
+    "no-watchdog",
+    "https://github.com/sonic-net/SONiC/wiki/PFC-Watchdog-Design",
+    severity=Severity.warning,
+    devices=VENDORS,
+)
 def check_presence(reading: Reading) -> Iterator[Finding]:
     """A port pauses a priority that no watchdog guards.
 
@@ -52,7 +59,7 @@ def check_presence(reading: Reading) -> Iterator[Finding]:
     No incident is known.
     """
     for switch, port in reading.fabric.ports():
-        if switch.kind != "sonic" or not port.lossless:
+        if switch.kind == "linux" or not port.lossless:
             continue
         missing = sorted(port.lossless - port.qos.watchdog) if port.qos.watchdog is not None else []
         guarded = any(other.watchdog for other in switch.ports.values())
@@ -86,6 +93,7 @@ def _like(port: str, dog: Watchdog) -> tuple[PatchOperation, ...]:
     "watchdog-hits-legal-pauses",
     "IEEE 802.3 Annex 31B (65,535 quanta of 512 bit times)",
     severity=Severity.warning,
+    devices=VENDORS,
 )
 def check_legal(reading: Reading) -> Iterator[Finding]:
     """The watchdog takes a legal pause for a storm: one frame may request 65,535 quanta, 335 ms at 100 Mb/s.

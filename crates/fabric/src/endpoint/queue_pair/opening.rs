@@ -3,11 +3,12 @@
 use super::QueuePairEnd;
 use crate::context::Context;
 use crate::endpoint::node::{BorrowedHost, EndpointToken};
-use crate::endpoint::state::{Protocol, Reliable};
+use crate::endpoint::state::{Protocol, Reliable, plugin_seed};
 use crate::frame::TelemetryId;
 use crate::ids::NicQueueId;
 use crate::order::EndpointOpeningParameters;
 use crate::settings::RdmaSettings;
+use pauseframe_engine::mix_bits;
 use pauseframe_rdma::cc::ControlParameters;
 use pauseframe_rdma::cc::hpcc::Quantum;
 use pauseframe_rdma::{QueuePair, QueuePairSettings, Stats};
@@ -24,7 +25,9 @@ impl<'n> BorrowedHost<'n> {
     ) {
         let (spec, exchange, now) = (opening.spec, opening.exchange, ctx.now());
         let mut pair = QueuePair::new(self.queue_pair_settings(rdma, &opening, ctx));
+        pair.set_entropy_seed(mix_bits(ctx.settings.seed ^ mix_bits(u64::from(endpoint_key))));
         pair.connect(spec.start.max(now));
+        pair.start_plugin(endpoint_key / 2, plugin_seed(ctx.settings.seed, endpoint_key), now);
         let control_class = ctx.plan.class_index_of_priority(rdma.cnp_priority);
         let (telemetry, control_queue, told) = (TelemetryId::NONE, NicQueueId(0), Stats::default());
         let state = QueuePairEnd { pair, telemetry, control_queue, control_class, told };

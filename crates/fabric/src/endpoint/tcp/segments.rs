@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::endpoint::host::BlockedSocket;
 use crate::endpoint::life::SendReliable;
 use crate::endpoint::node::{BorrowedHost, EndpointToken};
-use crate::endpoint::state::{Protocol, Reliable};
+use crate::endpoint::state::{Protocol, Reliable, plugin_seed};
 use crate::frame::{CompactTcpSegment, FrameContent, Packet, PacketId};
 use crate::order::EndpointOpeningParameters;
 use crate::settings::NicQueue;
@@ -33,7 +33,8 @@ impl<'n> BorrowedHost<'n> {
     ) {
         let (spec, exchange, now) = (opening.spec, opening.exchange, ctx.now());
         let mut connection = self.new_connection(endpoint_key, &opening, ctx);
-        connection.set_flow_number_for_plugin_messages(endpoint_key / 2);
+        let seed = plugin_seed(ctx.settings.seed, endpoint_key);
+        connection.identify_plugin(endpoint_key / 2, seed);
         let frame = ctx.settings.overhead.frame_size_of_ip_packet(ctx.settings.mtu, Priority::default())
             + ctx.hot.gap;
         connection

@@ -8,7 +8,7 @@ mod tests;
 
 use super::{
     AckSample, CongestionAlgorithm, CongestionCause, CongestionControl, CongestionControlConfig,
-    CongestionControlConstantValue, CongestionWindow,
+    CongestionWindow, ConstantValue,
 };
 use pauseframe_units::{Span, Time};
 use player::{CcContractPlayer, SplitMix64, play_contract_steps_and_check};
@@ -228,25 +228,16 @@ fn config_with_drawn_constants(mut config: CongestionControlConfig, draws: &[u8]
         let share = f64::from(draws[index % draws.len()]) / 255.0;
         let between = |low: f64, high: f64| low + (high - low) * share;
         let value = match (parameter.default, parameter.range) {
-            (CongestionControlConstantValue::Flag(_), _) => CongestionControlConstantValue::Flag(share > 0.5),
-            (
-                _,
-                Some((
-                    CongestionControlConstantValue::Number(low),
-                    CongestionControlConstantValue::Number(high),
-                )),
-            ) => CongestionControlConstantValue::Number(between(low, high)),
-            (
-                _,
-                Some((
-                    CongestionControlConstantValue::Count(low),
-                    CongestionControlConstantValue::Count(high),
-                )),
-            ) => CongestionControlConstantValue::Count(between(low.into(), high.into()) as u32),
-            (
-                _,
-                Some((CongestionControlConstantValue::Time(low), CongestionControlConstantValue::Time(high))),
-            ) => CongestionControlConstantValue::Time(Span(between(low.0 as f64, high.0 as f64) as u64)),
+            (ConstantValue::Flag(_), _) => ConstantValue::Flag(share > 0.5),
+            (_, Some((ConstantValue::Number(low), ConstantValue::Number(high)))) => {
+                ConstantValue::Number(between(low, high))
+            }
+            (_, Some((ConstantValue::Count(low), ConstantValue::Count(high)))) => {
+                ConstantValue::Count(between(low.into(), high.into()) as u32)
+            }
+            (_, Some((ConstantValue::Time(low), ConstantValue::Time(high)))) => {
+                ConstantValue::Time(Span(between(low.0 as f64, high.0 as f64) as u64))
+            }
             (default, _) => default,
         };
         assert!(config.set_constant(index, value));
@@ -257,10 +248,10 @@ fn config_with_drawn_constants(mut config: CongestionControlConfig, draws: &[u8]
 
 fn constants_as_text(config: &CongestionControlConfig) -> String {
     let value = |index| match config.get_constant(index) {
-        Some(CongestionControlConstantValue::Number(number)) => number.to_string(),
-        Some(CongestionControlConstantValue::Count(count)) => count.to_string(),
-        Some(CongestionControlConstantValue::Flag(on)) => on.to_string(),
-        Some(CongestionControlConstantValue::Time(span)) => span.to_string(),
+        Some(ConstantValue::Number(number)) => number.to_string(),
+        Some(ConstantValue::Count(count)) => count.to_string(),
+        Some(ConstantValue::Flag(on)) => on.to_string(),
+        Some(ConstantValue::Time(span)) => span.to_string(),
         None => String::new(),
     };
     let pairs = config

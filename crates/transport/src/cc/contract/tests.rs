@@ -82,10 +82,11 @@ fn names_and_keys_are_unique_and_lower_case() {
             names.push(parameter.key);
         }
         assert_eq!(config.get_constant(config.congestion_control_parameters().len()), None);
-        assert!(!config.clone().set_constant(
-            config.congestion_control_parameters().len(),
-            CongestionControlConstantValue::Flag(true)
-        ));
+        assert!(
+            !config
+                .clone()
+                .set_constant(config.congestion_control_parameters().len(), ConstantValue::Flag(true))
+        );
     }
     names.sort_unstable();
     let count = names.len();

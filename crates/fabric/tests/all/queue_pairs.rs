@@ -1,0 +1,202 @@
+//! Messages over several queue pairs: times, bytes and ports that can be worked out, the busiest of equal links, order, failures.
+
+use crate::common::*;
+use crate::host_ports::{planes, sent_by_ports, with_choice};
+use crate::rdma::{NO_CONTROL, roce};
+use pauseframe_fabric::{
+    ApplicationMessage, ConnectionQueuePairs, FlowSpec, FlowStatus, Network, PortChoice, ProtocolSettings,
+    Settings, Workload,
+};
+use pauseframe_routing::NextHops;
+use pauseframe_topology::Topology;
+use pauseframe_topology::generate::{leaf_spine, star};
+use pauseframe_transport::ConnectionFailure;
+use pauseframe_units::{NodeId, Span, Time};
+use std::any::Any;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+const MIB: u64 = 1 << 20;
+/// Time of a full packet of 1024 B at 100 Gb/s: RETH, priority tag, preamble and gap included.
+const PACKET: u64 = (1024 + 44 + 16 + 18 + 4 + 20) * 80;
+
+fn connected(count: u32, splits: bool, settings: Settings) -> Settings {
+    let mut settings = settings;
+    if let ProtocolSettings::Rdma(rdma) = &mut settings.transports[0].protocol {
+        rdma.connection = ConnectionQueuePairs { count, splits };
+    }
+    settings
+}
+
+/// 1 MiB over four queue pairs of one port: as fast as over one, with three more RETHs and at most three more acknowledgements.
+#[test]
+fn a_split_message_takes_as_long_as_a_whole_one_on_one_port() {
+    let topology = star(2, link(100, Span::from_us(1))).unwrap();
+    let run_with = |count| {
+        let settings = connected(count, true, roce(NO_CONTROL));
+        let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "host0", "host1", MIB)]);
+        let records = network.flow_records(ending.now);
+        assert_eq!((records.len(), records[0].status), (1, FlowStatus::Finished));
+        assert_eq!((records[0].delivered, records[0].spec.size, records[0].retransmits), (MIB, MIB, 0));
+        let sent = |host: &str| report(&network, &ending, port(&topology, host, "switch"));
+        (fct(&records[0]), records[0].ideal, sent("host0").tx_bytes, sent("host1").tx_packets)
+    };
+    let (one, four) = (run_with(1), run_with(4));
+    assert!(four.0.0.abs_diff(one.0.0) <= PACKET, "{} against {}", four.0, one.0);
+    assert!(four.1 <= four.0 && four.0.0 - four.1.0 <= PACKET, "{} against {}", four.0, four.1);
+    assert_eq!(four.2 - one.2, 3 * 16);
+    assert!((one.3..=one.3 + 3).contains(&four.3), "{} acknowledgements against {}", four.3, one.3);
+}
+
+/// Over two ports it takes half of the time, and each port carries half.
+#[test]
+fn a_split_message_uses_all_ports_of_its_host() {
+    let topology = planes(2, 2);
+    for choice in [PortChoice::QueueAffinity, PortChoice::Rail, PortChoice::LeastLoaded] {
+        let settings = with_choice(choice, connected(4, true, roce(NO_CONTROL)));
+        let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "host0", "host1", MIB)]);
+        let record = network.flow_records(ending.now)[0];
+        let alone = with_choice(choice, roce(NO_CONTROL));
+        let (mut of_half, end) = run(&topology, &alone, &[flow(&topology, "host0", "host1", MIB / 2)]);
+        let half = fct(&of_half.flow_records(end.now)[0]);
+        assert!(fct(&record).0.abs_diff(half.0) <= PACKET, "{choice:?}: {} against {half}", fct(&record));
+        assert!(record.ideal <= fct(&record) && record.ideal >= half, "{choice:?}: {}", record.ideal);
+        let sent = sent_by_ports(&network, &topology, "host0", ending.now);
+        assert_eq!(sent[0], sent[1], "{choice:?}");
+    }
+}
+
+/// Mean flows of line rate on the busiest of n uplinks, when n messages are split over q queue pairs each.
+fn busiest_uplink(n: u32, pairs: u32, draws: u64) -> f64 {
+    let wire = link(100, Span::from_us(1));
+    let topology = leaf_spine(2, n, n, wire, wire).unwrap();
+    let flows: Vec<FlowSpec> = (0..n)
+        .map(|host| {
+            flow(&topology, &format!("host{host}"), &format!("host{}", n + host), 128 * u64::from(pairs))
+        })
+        .collect();
+    let leaf = topology.find("leaf0").unwrap();
+    let busiest = |seed| {
+        let settings = Settings { seed, ..connected(pairs, true, roce(NO_CONTROL)) };
+        let (network, _) = run(&topology, &settings, &flows);
+        let counts = network.flows_by_equal_next_hop();
+        let own = counts.iter().find(|((at, _), _)| *at == leaf).unwrap();
+        assert_eq!(own.1.iter().sum::<u32>(), n * pairs);
+        f64::from(*own.1.iter().max().unwrap()) / f64::from(pairs)
+    };
+    (0..draws).map(busiest).sum::<f64>() / draws as f64
+}
+
+/// The busiest uplink of n equal ones has the load of a maximum of a multinomial distribution.
+#[test]
+fn queue_pairs_spread_over_equal_links() {
+    for (n, pairs, draws, expected) in
+        [(8, 1, 900, 2.58), (8, 4, 300, 1.76), (16, 2, 150, 2.43), (8, 16, 100, 1.37)]
+    {
+        let mean = busiest_uplink(n, pairs, draws);
+        assert!(
+            (mean / expected - 1.0).abs() < 0.03,
+            "{n} messages over {pairs}: {mean}, expected {expected}"
+        );
+    }
+}
+
+/// A receiver that never answers: the first queue pair that gives up fails the flow, once.
+#[test]
+fn a_queue_pair_that_fails_fails_its_flow() {
+    let topology = star(2, link(100, Span::from_us(1))).unwrap();
+    let silent = vec![topology.find("host1").unwrap()];
+    let settings = Settings { silent, ..connected(3, true, roce(NO_CONTROL)) };
+    let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "host0", "host1", MIB)]);
+    let record = network.flow_records(ending.now)[0];
+    assert_eq!(
+        (record.status, record.failure),
+        (FlowStatus::Failed, Some(ConnectionFailure::RetriesExhausted))
+    );
+    assert_eq!((record.delivered, network.started_and_finished_flow_counts()), (0, (1, 0)));
+    assert!(ending.now < Time(Span::from_ms(100).0), "the other queue pairs stop: {}", ending.now);
+}
+
+/// Sends messages of these sizes from the first host to the second at the start, and notes when each is complete.
+#[derive(Debug)]
+struct Sequence {
+    hosts: [NodeId; 2],
+    due: VecDeque<(u32, u64)>,
+    begun: bool,
+    delivered: Vec<(u32, Time)>,
+    sent: Vec<u32>,
+    count: usize,
+}
+
+impl Workload for Sequence {
+    fn next_flow_start_time(&self) -> Option<Time> {
+        (!self.begun).then_some(Time::ZERO)
+    }
+    fn next_flow(&mut self) -> FlowSpec {
+        unreachable!("it has messages only")
+    }
+    fn on_message_start_time(&mut self, _now: Time) {
+        self.begun = true;
+    }
+    fn next_message(&mut self) -> Option<ApplicationMessage> {
+        let (token, bytes) = if self.begun { self.due.pop_front()? } else { return None };
+        let [from, to] = self.hosts;
+        Some(ApplicationMessage { connection: 0, from, to, bytes, token, notify: true, transport: 0 })
+    }
+    fn on_message_delivered(&mut self, token: u32, now: Time) {
+        self.delivered.push((token, now));
+    }
+    fn on_message_sent(&mut self, token: u32, _now: Time) {
+        self.sent.push(token);
+    }
+    fn has_sent_all_messages(&self) -> bool {
+        self.delivered.len() == self.count && self.sent.len() == self.count
+    }
+    fn workload_as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+}
+
+fn run_sequence(topology: &Topology, settings: Settings, sizes: &[u64]) -> (Network, Vec<(u32, Time)>, Time) {
+    let hosts: Vec<NodeId> = topology.hosts().take(2).collect();
+    let sequence = Sequence {
+        hosts: [hosts[0], hosts[1]],
+        due: (0..).zip(sizes.iter().copied()).collect(),
+        begun: false,
+        delivered: Vec::new(),
+        sent: Vec::new(),
+        count: sizes.len(),
+    };
+    let routes = Arc::new(NextHops::shortest(topology).unwrap());
+    let (topology, settings) = (Arc::new(topology.clone()), Arc::new(settings));
+    let mut network = Network::new(topology, routes, settings, vec![Box::new(sequence)], true);
+    let ending = proceed(&mut network, Time::ZERO + Span::from_secs(1));
+    let told = network.workload_by_index(0).workload_as_any().unwrap().downcast_ref::<Sequence>().unwrap();
+    assert!(told.has_sent_all_messages(), "{told:?}");
+    let delivered = told.delivered.clone();
+    (network, delivered, ending.now)
+}
+
+/// Whole messages take turns at queue pairs, and so at ports; parts are equal. Either way they are complete in the order in which they were sent.
+#[test]
+fn messages_take_turns_or_are_split() {
+    let topology = planes(2, 2);
+    let sizes = [MIB, 1024, 1024, 1024, MIB, 2048];
+    for (splits, shares) in [(false, [2 * MIB + 1024, 4096]), (true, [MIB + 2560, MIB + 2560])] {
+        let settings = with_choice(PortChoice::QueueAffinity, connected(2, splits, roce(NO_CONTROL)));
+        let (mut network, delivered, now) = run_sequence(&topology, settings, &sizes);
+        assert_eq!(delivered.iter().map(|(token, _)| *token).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+        assert!(delivered.windows(2).all(|pair| pair[0].1 <= pair[1].1), "{delivered:?}");
+        // The second message takes the other port and is there at once, but waits for the first.
+        assert_eq!(splits || delivered[1].1 == delivered[0].1, true, "{delivered:?}");
+        let record = network.flow_records(now)[0];
+        let total: u64 = sizes.iter().sum();
+        assert_eq!((record.spec.size, record.delivered, record.status), (total, total, FlowStatus::Finished));
+        let sent = sent_by_ports(&network, &topology, "host0", now);
+        for (sent, share) in sent.iter().zip(shares) {
+            // Headers of at most 106 bytes a packet, and acknowledgements of the other direction elsewhere.
+            let packets = share / 512 + 6;
+            assert!(*sent >= share && *sent <= share + packets * 106, "{splits}: {sent}, expected {share}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Connections of several queue pairs, and queue pairs of several paths: what can use them.
+
+use super::checks::Named;
+use crate::spec::{QueueDiscipline, RdmaSpec, RoutingKind, RoutingSpec, SwitchSpec, WorkloadKind};
+use pauseframe_fabric::path_hash::HashFunction;
+use pauseframe_rdma::EntropyChoice;
+use pauseframe_schema::ledger::Ledger;
+use pauseframe_schema::value::Choice;
+use pauseframe_workload::Partial;
+
+/// How a workload uses the queue pairs of a connection.
+enum Use {
+    /// Messages, one after another in either direction.
+    Messages,
+    /// A connection for each flow, which is one message.
+    OneMessage,
+    /// Exchanges that one queue pair carries.
+    Exchanges(&'static str),
+}
+
+impl Use {
+    fn of(kind: &WorkloadKind) -> Use {
+        match kind {
+            WorkloadKind::Application(_) | WorkloadKind::Training(_) => Use::Messages,
+            WorkloadKind::Requests(_) | WorkloadKind::ScatterGather(_) => Use::Exchanges("waits for replies"),
+            WorkloadKind::Incast(incast) if incast.request.0 > 0 => Use::Exchanges("waits for replies"),
+            WorkloadKind::Storage(_) => Use::Exchanges("reads and writes in the order of one queue pair"),
+            WorkloadKind::Hotspot(_) => Use::Exchanges("keeps the connections of its sources"),
+            WorkloadKind::Flows(_)
+            | WorkloadKind::Permutation(_)
+            | WorkloadKind::NToOne(_)
+            | WorkloadKind::LongFlows(_)
+            | WorkloadKind::Incast(_)
+            | WorkloadKind::Background(_)
+            | WorkloadKind::Udp(_) => Use::OneMessage,
+        }
+    }
+}
+
+/// Checks keys about several queue pairs of a connection.
+pub(super) fn check(ledger: &mut Ledger, transports: &[Named], workloads: &[Partial]) {
+    for Named { name, path, spec, is_used, .. } in transports {
+        let Some(pairs) = spec.rdma().filter(|_| *is_used) else { continue };
+        let key = format!("{path}.rdma_qps_per_connection");
+        if pairs.qps_per_connection == 1 {
+            if pairs.split_data_on_qps {
+                ledger.warn(format!(
+                    "{path}.rdma_split_data_on_qps: a connection has one queue pair: it changes nothing"
+                ));
+            }
+            continue;
+        }
+        let own = workloads.iter().filter(|workload| workload.transport == *name);
+        check_workloads(ledger, (&key, path, pairs), own);
+    }
+}
+
+/// Checks keys about entropy values of packets.
+pub(super) fn entropy(ledger: &mut Ledger, transports: &[Named], routing: &RoutingSpec, switch: &SwitchSpec) {
+    for Named { path, spec, is_used, .. } in transports {
+        let Some(pairs) = spec.rdma().filter(|_| *is_used) else { continue };
+        let (key, choice) = (format!("{path}.rdma_entropy"), pairs.pair.entropy);
+        if choice == EntropyChoice::None {
+            if pairs.pair.entropy_values != 64 {
+                ledger.warn(format!(
+                    "{path}.rdma_entropy_values: rdma_entropy is \"none\": it changes nothing"
+                ));
+            }
+            continue;
+        }
+        let is_nscc = pairs.control.is_unordered();
+        let trims = switch.queue_of(spec.priority) == QueueDiscipline::Trim;
+        let refused = [
+            (
+                routing.kind != RoutingKind::Ecmp,
+                "switches do not hash packets with this routing.kind",
+                "use routing.kind = \"ecmp\"",
+            ),
+            (
+                routing.hash.function != HashFunction::Ideal,
+                "routing.hash is computed for flows here, not for packets",
+                "use routing.hash = \"ideal\"",
+            ),
+            (
+                !is_nscc && !pairs.pair.selective_repeat,
+                "packets overtake each other, and go-back-N takes each for a loss",
+                "use rdma_control = \"nscc\", or rdma_selective_repeat = true",
+            ),
+            (
+                !is_nscc && choice != EntropyChoice::Oblivious,
+                "only acknowledgements of NSCC name the packet whose value was good or bad",
+                "use rdma_control = \"nscc\", or \"oblivious\"",
+            ),
+            (
+                choice == EntropyChoice::Reps && !trims,
+                "without trimming a timeout need not mean a broken path, as in htsim",
+                "use switch.queue = \"trim\", or \"mixed\"",
+            ),
+        ];
+        if let Some((_, message, hint)) = refused.iter().find(|(is_so, ..)| *is_so) {
+            ledger.problem(&key, format!("{}: {message}", choice.name()), *hint);
+        }
+    }
+}
+
+fn check_workloads<'a>(
+    ledger: &mut Ledger,
+    (key, path, pairs): (&str, &str, &RdmaSpec),
+    workloads: impl Iterator<Item = &'a Partial>,
+) {
+    let mut has_messages = false;
+    let mut single = Vec::new();
+    for workload in workloads {
+        match workload.kind.as_ref().map(Use::of) {
+            Some(Use::Messages) => has_messages = true,
+            Some(Use::OneMessage) => single.push(workload.name.as_str()),
+            Some(Use::Exchanges(why)) => {
+                let message = format!("workload {} {why}, on one queue pair", workload.name);
+                ledger.problem(key, message, "set it to 1, or give this workload its own transport");
+            }
+            None => {}
+        }
+    }
+    if !pairs.split_data_on_qps && !has_messages && !single.is_empty() {
+        let named = single.join(", ");
+        ledger.warn(format!(
+            "{key}: each flow of {named} is one message, which takes one queue pair: it changes nothing; \
+             set {path}.rdma_split_data_on_qps = true to cut it in parts"
+        ));
+    }
+}

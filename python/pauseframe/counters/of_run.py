@@ -1,0 +1,113 @@
+"""The counters that the devices of a simulated fabric would show, from the tables of a run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pauseframe._reading import parse_toml
+from pauseframe._results_folder import SCENARIO
+from pauseframe.counters.model import Counted, Key
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pauseframe._results_folder import ResultsFolder
+    from pauseframe.counters.model import Kind
+
+DROPS = ("buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "link_down", "watchdog")
+
+
+@dataclass
+class Simulated:
+    """Counters of a run, its wiring, and what its switches pause."""
+
+    name: str
+    counted: Counted
+    hosts: set[str]
+    links: list[tuple[tuple[str, str], tuple[str, str]]]
+    """The ends of each link, as (node, port)."""
+    lossless: set[int]
+    """The priorities that switches pause."""
+    flows: dict[tuple[str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
+    """Bytes of the flows from one host to another."""
+
+    def ports_of(self, device: str) -> set[str]:
+        """The ports of a node."""
+        return {port for ends in self.links for node, port in ends if node == device}
+
+
+def read_run(folder: Path) -> Simulated:
+    """Reads a results folder. Raises InputError if it is none, or if it is damaged."""
+    from pauseframe._results_folder import open_results
+
+    results = open_results(folder)
+    hosts, links = _wiring(results)
+    run = Simulated(str(folder), Counted(), hosts, links, _lossless(results.scenario_toml))
+    far = {a: b for link in links for a, b in (link, link[::-1])}
+    for row in results.frame("ports").iter_rows(named=True):
+        _port(run, far, row)
+    _flows(run, results)
+    return run
+
+
+def _wiring(results: ResultsFolder) -> tuple[set[str], list[tuple[tuple[str, str], tuple[str, str]]]]:
+    """The hosts of a run, and the ports at both ends of its links."""
+    from pauseframe._core import ScenarioError, Topology
+    from pauseframe._scenario_text import resolve_text, without_plugins
+
+    file = str(results.path / SCENARIO)
+    try:
+        text = without_plugins(results.scenario_toml)
+        topology = Topology.of_scenario(resolve_text(text, base_dir=str(results.path), file_name=file))
+    except ScenarioError as error:
+        results.damaged(SCENARIO, str(error).splitlines()[0].removeprefix(f"{file}:"))
+    ports = [tuple(name.rsplit(":", 1)) for name in topology.port_names()]
+    links = [((a[0], a[1]), (b[0], b[1])) for a, b in zip(ports[::2], ports[1::2], strict=True)]
+    return {name for name, kind, _ in topology.nodes() if kind == "host"}, links
+
+
+def _lossless(toml: str) -> set[int]:
+    pfc = parse_toml(toml).get("switch", {}).get("pfc", False)
+    return {int(one) for one in pfc.get("priorities", ())} if isinstance(pfc, dict) else set()
+
+
+def _port(run: Simulated, far: dict[tuple[str, str], tuple[str, str]], row: dict[str, Any]) -> None:
+    """A row counts at its port, and at the port at the other end, which pauses it and receives its packets."""
+    node, port = str(row["port"]).rsplit(":", 1)
+    number = int(row["priority"])
+    drops = sum(int(row[f"drops_{name}"]) for name in DROPS)
+    own: dict[Kind, int] = {
+        "queue_packets": int(row["tx_packets"]),
+        "queue_bytes": int(row["tx_bytes"]),
+        "queue_drops": drops,
+        "ecn_marks": int(row["ecn_marks"]),
+        "trims": int(row["trims"]),
+        "queue_peak": int(row["backlog_max_bytes"]),
+        # A switch counts every pause frame, also those that end a pause.
+        "pfc_rx": int(row["pauses_received"]) + int(row["resumes_received"]),
+        "pause_us": round(row["paused_us"]),
+    }
+    other: dict[Kind, int] = {
+        "pfc_tx": int(row["pauses_sent"]) + int(row["resumes_received"]),
+        "rx_packets": int(row["tx_packets"]),
+        "rx_bytes": int(row["tx_bytes"]),
+        "shared_peak": int(row["ingress_max_bytes"]),
+    }
+    for (device, name), values in (((node, port), own), (far.get((node, port), ("", "")), other)):
+        for kind, value in values.items() if device else ():
+            run.counted.device(device).add(name, Key(kind, number), value, "")
+
+
+def _flows(run: Simulated, results: ResultsFolder) -> None:
+    """Retransmissions and marks of hosts, and the number of flows that each sends."""
+    for row in results.frame("flows").iter_rows(named=True):
+        source, sink = str(row["src"]), str(row["dst"])
+        sender = sink if row["operation"] == "read" else source
+        receiver = source if sender == sink else sink
+        run.flows[sender, receiver].append(int(row["delivered_bytes"]))
+        at = run.counted.device(sender)
+        at.add("", Key("retransmits"), int(row["retransmits"]), "", more=True)
+        at.add("", Key("timeouts"), int(row["timeouts"]), "", more=True)
+        run.counted.device(receiver).add("", Key("ce_received"), int(row["ce_packets"]), "", more=True)

@@ -1,0 +1,341 @@
+"""Reads the configuration of Cumulus Linux: `nv config show -o yaml` or `-o json`, and /etc/nvue.d/startup.yaml.
+
+Source of names and defaults: NVIDIA, Cumulus Linux 5.x user guide, "Quality of Service", "RDMA over Converged Ethernet
+- RoCE", "Bonding - Link Aggregation", and the NVUE reference (docs.nvidia.com/networking-ethernet-software).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from pauseframe.devices.bundles import Channel
+from pauseframe.devices.files import DeviceFileError, number_in, shown
+from pauseframe.devices.model import BufferProfile, Maps, Port, PortQos, Queue, Scheduler, Switch, Watchdog, Wred
+from pauseframe.devices.statements import Statements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pauseframe.devices.statements import Path, Words
+
+MOST_LEAVES = 500_000
+DEEPEST = 32
+GLOBAL = "default-global"
+MTU = 9216
+"""MTU of a port for which no statement sets one."""
+CABLE = 100.0
+"""Metres of cable that `qos roce` assumes."""
+POLL, ROBUSTNESS = 100, 3
+"""PFC watchdog: milliseconds between two looks, and looks before it acts."""
+ECN = (150_000, 1_500_000, 100)
+"""Bytes from which marks begin and are certain, and percentage, in the profile default-global."""
+ROCE_QUEUES = {sp: sp if sp in {3, 6} else 0 for sp in range(8)}
+"""Traffic class of each switch priority with `qos roce`."""
+ROCE_SHARES = {0: 50, 3: 50, 6: 0}
+"""Share of each traffic class with `qos roce`; 0 is strict."""
+FEC = {"rs": "rs", "baser": "fc", "off": "none", "auto": "auto"}
+ON = {"on", "enable", "enabled", "true"}
+_START = re.compile(r"\s*(\[\s*\{|-\s+(header|set)\s*:|(set|header)\s*:)")
+_SET = re.compile(r'(?m)^[\s\[{-]*"?set"?\s*:')
+_RANGE = re.compile(r"([A-Za-z_.-]*)([0-9]+)-([0-9]+)")
+_PATTERNS = (re.compile(r"(swp|bond|eth|vlan|peerlink|lo)[0-9s.,-]*"), re.compile(r"[0-9]+"))
+WORDS: dict[tuple[str, str], Words] = {
+    ("PORT", ""): ("interface", "{}", "link"),
+    ("PORT", "speed"): ("interface", "{}", "link speed"),
+    ("PORT", "mtu"): ("interface", "{}", "link mtu"),
+    ("PORT", "fec"): ("interface", "{}", "link fec"),
+    ("PORT", "autoneg"): ("interface", "{}", "link auto-negotiate"),
+    ("PORT", "admin_status"): ("interface", "{}", "link state"),
+    ("PORT_QOS_MAP", ""): ("interface", "{}", "qos mapping profile"),
+    ("PORT_QOS_MAP", "pfc_enable"): ("interface", "{}", "qos pfc profile"),
+    ("PORT_QOS_MAP", "pfcwd_sw_enable"): ("interface", "{}", "qos pfc-watchdog"),
+    ("PFC_WD", ""): ("interface", "{}", "qos pfc-watchdog"),
+    ("BUFFER_PG", ""): ("interface", "{}", "qos pfc profile"),
+    ("BUFFER_PROFILE", ""): ("qos pfc", "{}", ""),
+    ("CABLE_LENGTH", ""): ("interface", "{}", "qos pfc profile"),
+    ("DSCP_TO_TC_MAP", ""): ("qos mapping", "{}", "dscp {f}"),
+    ("DOT1P_TO_TC_MAP", ""): ("qos mapping", "{}", "pcp {f}"),
+    ("TC_TO_QUEUE_MAP", ""): ("qos egress-queue-mapping", "{}", "switch-priority {f}"),
+    ("WRED_PROFILE", ""): ("qos congestion-control", "{}", ""),
+    ("SCHEDULER", ""): ("qos egress-scheduler", "{}", ""),
+    ("QUEUE", ""): ("interface", "{}", "qos congestion-control profile"),
+    ("QUEUE", "scheduler"): ("interface", "{}", "qos egress-scheduler profile"),
+    ("PORTCHANNEL", ""): ("interface", "{}", "bond"),
+    ("PORTCHANNEL", "mtu"): ("interface", "{}", "link mtu"),
+    ("PORTCHANNEL", "mode"): ("interface", "{}", "bond mode"),
+    ("PORTCHANNEL", "fast_rate"): ("interface", "{}", "bond lacp-rate"),
+    ("PORTCHANNEL", "fallback"): ("interface", "{}", "bond lacp-bypass"),
+    ("PORTCHANNEL_MEMBER", ""): ("interface", "{}", "bond member {n}"),
+}  # fmt: skip
+
+
+def looks_like(text: str) -> bool:
+    """True if a text begins as NVUE's configuration does."""
+    head = re.sub(r"\A(\s*(#.*|---)\n)+", "", text[:4096])
+    return bool(_START.match(head)) and bool(_SET.search(text))
+
+
+def read(text: str, source: str, name: str) -> Switch | None:
+    """The switch of a configuration; `name` applies if it has no hostname. None if the text has no `set`.
+
+    Raises DeviceFileError for text that is not YAML.
+    """
+    leaves = dict(_leaves(text, source))
+    if not leaves:
+        return None
+    found = Statements(source, leaves, WORDS, _general)
+    switch = Switch(found.get("system", "hostname") or name, source, "nvue", statements=found)
+    switch.tables = frozenset(table for table, _ in WORDS)
+    roce = _roce(found)
+    _read_maps(found, switch, roce)
+    _read_marks(found, switch, roce)
+    _read_schedulers(found, switch, roce)
+    poll = number_in(found.get("qos", "pfc-watchdog", "polling-interval"), 1, 60_000) or POLL
+    switch.watchdog_poll = poll
+    for port in found.names("interface"):
+        for own in expanded(port):
+            found.alias[own] = port
+            if own.startswith("swp"):
+                switch.ports[own] = _port(found, switch, port, own, roce)
+            elif found.names("interface", port, "bond"):
+                switch.channels[own] = _bond(found, port, own)
+    return switch
+
+
+def _leaves(text: str, source: str) -> Iterator[tuple[Path, tuple[str, int]]]:
+    """The leaves below `set` with their lines; an empty mapping is a leaf with an empty value."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        root = yaml.compose(text, Loader=loader)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise DeviceFileError(f"{shown(source)}: this is not YAML: {shown(error)}") from None
+    entries = root.value if isinstance(root, yaml.SequenceNode) else [root]
+    count = 0
+    for entry in entries:
+        for key, value in entry.value if isinstance(entry, yaml.MappingNode) else ():
+            if key.value != "set":
+                continue
+            for leaf in _below(value, source):
+                count += 1
+                if count > MOST_LEAVES:
+                    raise DeviceFileError(f"{shown(source)}: more than {MOST_LEAVES} statements: not read")
+                yield leaf
+
+
+def _below(node: Any, source: str) -> Iterator[tuple[Path, tuple[str, int]]]:
+    """The leaves of a node; nodes by aliases are counted as often as they are named."""
+    todo: list[tuple[Any, Path, int]] = [(node, (), node.start_mark.line + 1)]
+    while todo:
+        one, own, line = todo.pop()
+        if len(own) > DEEPEST:
+            raise DeviceFileError(f"{shown(source)}: line {line}: nested deeper than any configuration: not read")
+        if isinstance(one.value, str):
+            yield own, (one.value, line)
+        elif not one.value:
+            yield own, ("", line)
+        elif one.id == "mapping":
+            pairs = [(v, (*own, str(k.value)), k.start_mark.line + 1) for k, v in one.value]
+            todo += reversed(pairs)
+        else:
+            todo += [(item, (*own, str(item.value)), item.start_mark.line + 1) for item in reversed(one.value)]
+
+
+def _general(path: Path) -> str:
+    """A path with * in place of names of interfaces and numbers, and of what NVUE lets people name."""
+    named = {"pfc", "mapping", "congestion-control", "egress-scheduler", "egress-queue-mapping", "remark"}
+    words = [
+        "*" if any(p.fullmatch(word) for p in _PATTERNS) or (i and path[i - 1] in named and path[0] == "qos") else word
+        for i, word in enumerate(path)
+    ]
+    return " ".join(words if path[0] in {"qos", "interface"} else words[:3])
+
+
+def expanded(text: str) -> list[str]:
+    """The interfaces of a key.
+
+    >>> expanded("swp1-2,swp5s0")
+    ['swp1', 'swp2', 'swp5s0']
+    """
+    found: list[str] = []
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part)
+        if match and int(match[3]) - int(match[2]) < 1024:
+            found += [f"{match[1]}{n}" for n in range(int(match[2]), int(match[3]) + 1)]
+        else:
+            found.append(part)
+    return found
+
+
+def _numbers(text: str, most: int) -> list[int]:
+    return [n for part in expanded(text) if (n := number_in(part, 0, most)) is not None]
+
+
+def _roce(found: Statements) -> str:
+    """The mode of `qos roce`: lossless, lossy, or empty if it is off."""
+    if not found.has("qos", "roce"):
+        return ""
+    words = [found.get("qos", "roce", name) for name in ("enable", "state")]
+    mode = found.get("qos", "roce", "mode") or "lossless"
+    if any(word is not None and word not in ON for word in words):
+        return ""
+    return "lossless" if mode.startswith("lossless") else "lossy"
+
+
+def _read_maps(found: Statements, switch: Switch, roce: str) -> None:
+    """Maps into switch priorities, which are the classes of the device model, and from these into traffic classes."""
+    maps = switch.maps = Maps()
+    for profile in {GLOBAL, *found.names("qos", "mapping")}:
+        trust = found.get("qos", "mapping", profile, "trust") or ("both" if roce else "l2")
+        kinds = (("dscp", maps.dscp_to_tc, {"l3", "both"}, 64), ("pcp", maps.dot1p_to_tc, {"l2", "both"}, 8))
+        for kind, into, trusted, count in kinds:
+            own = {n: n * 8 // count for n in range(count)}
+            for key in found.names("qos", "mapping", profile, kind):
+                to = number_in(found.get("qos", "mapping", profile, kind, key, "switch-priority"), 0, 7)
+                own |= {n: to for n in _numbers(key, count - 1) if to is not None}
+            if trust in trusted:
+                into[profile] = own
+        if trust == "port":
+            usual = number_in(found.get("qos", "mapping", profile, "port-default-sp"), 0, 7) or 0
+            maps.dscp_to_tc[profile] = dict.fromkeys(range(64), usual)
+    queues = dict(ROCE_QUEUES) if roce else {sp: sp for sp in range(8)}
+    base = ("qos", "egress-queue-mapping", GLOBAL, "switch-priority")
+    for key in found.names(*base):
+        to = number_in(found.get(*base, key, "traffic-class"), 0, 7)
+        queues |= {sp: to for sp in _numbers(key, 7) if to is not None}
+    maps.tc_to_queue[GLOBAL] = maps.pfc_to_queue[GLOBAL] = queues
+
+
+def _read_marks(found: Statements, switch: Switch, roce: str) -> None:
+    """A WRED profile for each traffic class of a profile: "default-global traffic-class 3"."""
+    for profile in {GLOBAL, *found.names("qos", "congestion-control")}:
+        base = ("qos", "congestion-control", profile, "traffic-class")
+        own = {tc: key for key in found.names(*base) for tc in _numbers(key, 7)}
+        usual = ({0, 3} if roce else {0}) if profile == GLOBAL else set()
+        for tc in sorted(own.keys() | usual):
+            key = own.get(tc, "")
+            low, high = (found.get(*base, key, f"{which}-threshold") for which in ("min", "max"))
+            probability = number_in(found.get(*base, key, "probability"), 0, 100)
+            marks = (found.get(*base, key, "ecn") or "enable") in ON
+            drops = (found.get(*base, key, "red") or "disable") in ON
+            name = f"{profile} traffic-class {tc}"
+            switch.wred[name] = Wred(
+                name,
+                "ecn_all" if marks else "ecn_none",
+                _size(low, ECN[0]),
+                _size(high, ECN[1]),
+                ECN[2] if probability is None else probability,
+                frozenset({"green", "yellow", "red"}) if marks or drops else frozenset(),
+            )
+
+
+def _size(text: str | None, usual: int) -> int:
+    """A size in bytes, with or without a unit: "150000", "150000 B", "1.43 MB"."""
+    found = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([KM]?)B?", text or "")
+    return round(float(found[1]) * {"": 1, "K": 1024, "M": 1024**2}[found[2]]) if found else usual
+
+
+def _read_schedulers(found: Statements, switch: Switch, roce: str) -> None:
+    if roce:
+        for tc, share in ROCE_SHARES.items():
+            name = f"{GLOBAL} traffic-class {tc}"
+            switch.schedulers[name] = Scheduler(name, "DWRR" if share else "STRICT", share or 1)
+    for profile in found.names("qos", "egress-scheduler"):
+        base = ("qos", "egress-scheduler", profile, "traffic-class")
+        for key in found.names(*base):
+            percent = number_in(found.get(*base, key, "bw-percent"), 0, 100)
+            strict = found.get(*base, key, "mode") == "strict"
+            for tc in _numbers(key, 7):
+                name = f"{profile} traffic-class {tc}"
+                switch.schedulers[name] = Scheduler(name, "STRICT" if strict else "DWRR", percent or 1)
+
+
+def _port(found: Statements, switch: Switch, key: str, name: str, roce: str) -> Port:
+    link = ("interface", key, "link")
+    speed = found.get(*link, "speed") or ""
+    port = Port(name, number_in(speed.removesuffix("G"), 1, 1600), number_in(found.get(*link, "mtu"), 68, 9216) or MTU)
+    port.speed = None if port.speed is None or not speed.endswith("G") else port.speed * 1000
+    port.fec = FEC.get(found.get(*link, "fec") or "")
+    port.autoneg = found.get(*link, "auto-negotiate")
+    port.up = not found.has(*link, "state", "down") and found.get(*link, "state") != "down"
+    found.has(*link, "state", "up")
+    found.get("interface", key, "type")
+    profiles = {kind: found.get("interface", key, "qos", kind, "profile") or GLOBAL
+                for kind in ("mapping", "pfc", "congestion-control", "egress-scheduler")}  # fmt: skip
+    mapping = profiles["mapping"]
+    port.qos = PortQos(
+        _paused(found, profiles["pfc"], roce),
+        dscp_to_tc=mapping if mapping in switch.maps.dscp_to_tc else None,
+        dot1p_to_tc=mapping if mapping in switch.maps.dot1p_to_tc else None,
+        tc_to_queue=GLOBAL,
+        pfc_to_queue=GLOBAL,
+        key=name,
+    )
+    for tc in range(8):
+        marks, shares = (f"{profiles[kind]} traffic-class {tc}" for kind in ("congestion-control", "egress-scheduler"))
+        port.queues[tc] = Queue(
+            None, marks if marks in switch.wred else None, shares if shares in switch.schedulers else None
+        )
+    _buffers(found, switch, port, profiles["pfc"], roce)
+    _watchdog(found, switch, port, key)
+    return port
+
+
+def _paused(found: Statements, profile: str, roce: str) -> frozenset[int]:
+    """The priorities that a port pauses by a PFC profile."""
+    base = ("qos", "pfc", profile)
+    own = {sp for key in found.names(*base, "switch-priority") for sp in _numbers(key, 7)}
+    found.take(*base, "switch-priority")
+    if not own and roce == "lossless" and profile == GLOBAL:
+        own = {3}
+    if (found.get(*base, "rx") or "enable") not in ON:
+        found.remarks.append(f"qos pfc {profile} rx disable: ports that do not obey pauses are judged as if they did")
+    return frozenset(own if (found.get(*base, "tx") or "enable") in ON else ())
+
+
+def _buffers(found: Statements, switch: Switch, port: Port, profile: str, roce: str) -> None:
+    """The buffer of the paused priorities; Cumulus Linux computes it from the cable unless a profile gives it."""
+    base = ("qos", "pfc", profile)
+    length = number_in(found.get(*base, "cable-length"), 1, 100_000)
+    if length is not None or (roce == "lossless" and port.lossless):
+        port.cable = float(length) if length is not None else CABLE
+    size, xoff, xon = (found.get(*base, name) for name in ("port-buffer", "xoff-threshold", "xon-threshold"))
+    if port.lossless and profile not in switch.profiles:
+        whole, pause = _size(size, 0), _size(xoff, 0)
+        switch.profiles[profile] = BufferProfile(
+            profile,
+            size=whole,
+            xon=_size(xon, 0),
+            xoff=max(whole - pause, 0) if size and xoff else 0,
+            computed=not (size and xoff),
+        )
+    for priority in port.lossless:
+        port.groups[priority], port.group_rows[priority] = profile, f"{port.name}|{priority}"
+
+
+def _watchdog(found: Statements, switch: Switch, port: Port, key: str) -> None:
+    base = ("interface", key, "qos", "pfc-watchdog")
+    on = found.has(*base) and (found.get(*base, "state") or "enabled") in ON
+    port.qos.watchdog = port.lossless if on else frozenset()
+    looks = number_in(found.get("qos", "pfc-watchdog", "robustness"), 1, 1000) or ROBUSTNESS
+    if on:
+        poll = switch.watchdog_poll or POLL
+        # It restores a port after a look without a pause, so it has no time to restoration.
+        port.watchdog = Watchdog("drop", poll * looks, None)
+
+
+def _bond(found: Statements, key: str, name: str) -> Channel:
+    base = ("interface", key, "bond")
+    members = [one for part in found.names(*base, "member") for one in expanded(part)]
+    found.take(*base, "member")
+    channel = Channel(name, members, number_in(found.get("interface", key, "link", "mtu"), 68, 9216))
+    channel.mode = "static" if found.get(*base, "mode") == "static" else "active"
+    channel.fast = (found.get(*base, "lacp-rate") or "fast") == "fast"
+    channel.fallback = (found.get(*base, "lacp-bypass") or "off") in ON
+    identifier = found.get(*base, "mlag", "id")
+    channel.mclag = f"mlag {identifier}" if identifier else ""
+    channel.up = not found.has("interface", key, "link", "state", "down")
+    found.get("interface", key, "type")
+    return channel

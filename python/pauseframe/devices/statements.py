@@ -1,0 +1,120 @@
+"""The statements of a vendor's configuration: which were read, and where each stands."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.files import shown
+from pauseframe.devices.model import Place
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+Path = tuple[str, ...]
+Words = tuple[str, str, str]
+"""A place in the vendor's words: the kind of object, its name ("{}" stands for the key of the row), and the rest."""
+
+
+@dataclass(slots=True)
+class Statements:
+    """The leaves of a configuration by their path; reading one takes it."""
+
+    source: str
+    leaves: dict[Path, tuple[str, int]]
+    """Value and line of each leaf; of a path that stands twice the last counts, as on the device."""
+    words: Mapping[tuple[str, str], Words]
+    """The vendor's words for a table of SONiC and a field of it."""
+    general: Callable[[Path], str]
+    """The kind of a statement, without its names and numbers."""
+    taken: set[Path] = field(default_factory=set)
+    alias: dict[str, str] = field(default_factory=dict)
+    """For the name of an interface, the key with several that has its statements."""
+    remarks: list[str] = field(default_factory=list)
+    """What was read and has no place in the device model."""
+    _children: dict[Path, dict[str, None]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Indexes the children of each path."""
+        for path in self.leaves:
+            for depth in range(len(path)):
+                self._children.setdefault(path[:depth], {})[path[depth]] = None
+
+    def names(self, *path: str) -> list[str]:
+        """The words that follow a path, in order."""
+        return list(self._children.get(path, {}))
+
+    def get(self, *path: str) -> str | None:
+        """The value of a leaf, which counts as read; None if it is missing."""
+        found = self.leaves.get(path)
+        if found is None:
+            return None
+        self.taken.add(path)
+        return found[0]
+
+    def take(self, *path: str) -> None:
+        """Counts all leaves below a path as read."""
+        self.taken |= {leaf for leaf in self.leaves if leaf[: len(path)] == path}
+
+    def has(self, *path: str) -> bool:
+        """True if a path is there, with or without something below it; a leaf counts as read."""
+        if path in self.leaves:
+            self.taken.add(path)
+        return path in self.leaves or path in self._children
+
+    def own(self, place: Place) -> Place:
+        """A place of a rule in the vendor's words."""
+        key, _, number = place.key.partition("|")
+        for known in ((place.table, place.field), (place.table, "")):
+            if known in self.words:
+                kind, name, rest = (text.replace("{}", key).replace("{n}", number or key) for text in self.words[known])
+                return Place(place.device, kind, name.replace("{f}", place.field), rest.replace("{f}", place.field))
+        return place
+
+    def line_of(self, place: Place) -> int:
+        """The line of a place in the vendor's words: that of the statement that begins most like it; 0 if none does."""
+        words = f"{place.table} {self.alias.get(place.key, place.key)} {place.field}".split()
+        best, line = 1, 0
+        for leaf, (_, at) in self.leaves.items():
+            alike = 0
+            for one, other in zip(words, " ".join(leaf).split(), strict=False):
+                if one != other:
+                    break
+                alike += 1
+            if alike > best:
+                best, line = alike, at
+        return line
+
+    def kinds(self) -> dict[str, tuple[bool, list[int]]]:
+        """Statements by kind: whether all of them were read, and the lines of those that were not, or of all."""
+        read: dict[str, list[int]] = defaultdict(list)
+        unread: dict[str, list[int]] = defaultdict(list)
+        for path, (_, line) in self.leaves.items():
+            (read if path in self.taken else unread)[self.general(path)].append(line)
+        return {kind: (True, lines) for kind, lines in read.items()} | {
+            kind: (False, lines) for kind, lines in unread.items()
+        }
+
+    def notes(self) -> Iterator[str]:
+        """A note for each kind of statement that was not read, with file and lines."""
+        for kind, (taken, lines) in self.kinds().items():
+            if not taken:
+                word = "lines" if len(set(lines)) > 1 else "line"
+                yield f"{shown(self.source)}: not read: {shown(kind)} ({word} {ranges(lines)})"
+        yield from (f"{shown(self.source)}: {shown(remark)}" for remark in dict.fromkeys(self.remarks))
+
+
+def ranges(lines: list[int]) -> str:
+    """Line numbers with ranges.
+
+    >>> ranges([3, 1, 2, 9])
+    '1-3, 9'
+    """
+    found: list[list[int]] = []
+    for line in sorted(set(lines)):
+        if found and line == found[-1][1] + 1:
+            found[-1][1] = line
+        else:
+            found.append([line, line])
+    return ", ".join(f"{a}-{b}" if b > a else f"{a}" for a, b in found)

@@ -1,0 +1,284 @@
+"""PF003: the values of a CONFIG_DB must not contradict each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.files import shown, whole_number
+from pauseframe.devices.model import DEFAULT_MTU, Place
+from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pauseframe.devices.read import Reading
+    from pauseframe.devices.sonic_db import ConfigDb
+
+YANG = "SONiC YANG models: sonic-net/sonic-buildimage, src/sonic-yang-models"
+
+
+@rule("PF003", "constraint", YANG)
+def check_constraints(reading: Reading) -> Iterator[Finding]:
+    """Two values, each valid alone, contradict each other.
+
+    Examples: a maximum below its minimum, a peak rate below the committed one, a watchdog with a detection time below
+    its polling interval, a port untagged in two VLANs. SONiC's models reject such values; older images without
+    validation handle each case differently.
+
+    No incident is known.
+    """
+    for device, database in reading.databases.items():
+        yield from _wred(device, database)
+        yield from _schedulers(device, database)
+        yield from _watchdogs(device, database)
+        yield from _pools(device, database)
+        yield from _modes(device, database)
+        yield from _overlaps(device, database)
+        yield from _tunnels(device, database)
+        yield from _replay_buffers(device, database)
+        yield from _directions(device, database)
+        yield from _lanes(device, database)
+        yield from _vlans(device, database)
+        yield from _domains(device, database)
+        yield from _loads(device, database)
+
+
+def _domains(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """One MCLAG domain, whose session survives three lost keepalives."""
+    rows = database.rows("MCLAG_DOMAIN")
+    for key in list(rows)[1:]:
+        first = shown(next(iter(rows)))
+        yield Finding(
+            Place(device, "MCLAG_DOMAIN", key), f"a switch has one domain; {first} is here too", "one of them"
+        )
+    for key, row in rows.items():
+        alive, limit = _number(row, "keepalive_interval") or 1, _number(row, "session_timeout") or 30
+        if 3 * alive > limit:
+            patch = (PatchOperation("MCLAG_DOMAIN", key, "session_timeout", str(3 * alive)),)
+            place = Place(device, "MCLAG_DOMAIN", key, "session_timeout")
+            message = f"session_timeout {limit} s is below three keepalive intervals of {alive} s"
+            yield Finding(place, message, f"at least {3 * alive}", patch=patch)
+
+
+def _loads(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """One ARS profile, whose ranges of loads are not empty (SAI_ARS_PROFILE_ATTR_*_RANGE)."""
+    rows = database.rows("ARS_PROFILE")
+    for key in list(rows)[1:]:
+        first = shown(next(iter(rows)))
+        yield Finding(
+            Place(device, "ARS_PROFILE", key), f"a switch has one profile; {first} is here too", "one of them"
+        )
+    for key, row in rows.items():
+        for kind in ("past", "future", "current"):
+            low, high = (_number(row, f"{kind}_load_{which}_value") for which in ("min", "max"))
+            if low is not None and high is not None and high < low:
+                place = Place(device, "ARS_PROFILE", key, f"{kind}_load_max_value")
+                yield Finding(
+                    place, f"the maximum of the {kind} load is {high}, below the minimum {low}", f"above {low}"
+                )
+
+
+def _directions(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """A priority group needs a profile of an ingress pool, a queue one of an egress pool."""
+    pools, profiles = database.rows("BUFFER_POOL"), database.rows("BUFFER_PROFILE")
+    for table, wanted in (("BUFFER_PG", "ingress"), ("BUFFER_QUEUE", "egress")):
+        for key, row in database.rows(table).items():
+            profile = profiles.get(row.get("profile", ""), {})
+            kind = pools.get(profile.get("pool", ""), {}).get("type", wanted)
+            if kind not in {wanted, "both"}:
+                place = Place(device, table, key, "profile")
+                message = f"profile {shown(row['profile'])} takes from an {shown(kind)} pool: it needs an {wanted} pool"
+                yield Finding(place, message, f"a profile of an {wanted} pool")
+
+
+def _lanes(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """A lane, an alias or an index may belong to only one port."""
+    for name in ("lanes", "alias"):
+        owner: dict[str, str] = {}
+        for key, row in database.rows("PORT").items():
+            for item in filter(None, row.get(name, "").split(",")):
+                if owner.setdefault(item, key) != key:
+                    place = Place(device, "PORT", key, name)
+                    message = f"{name} {shown(item)} also belongs to {shown(owner[item])}"
+                    yield Finding(place, message, "the lanes and aliases of the platform's port_config.ini")
+
+
+def _number(row: Mapping[str, str], name: str) -> int | None:
+    return whole_number(row.get(name))
+
+
+def _wred(device: str, database: ConfigDb) -> Iterator[Finding]:
+    for key, row in database.rows("WRED_PROFILE").items():
+        for colour in ("green", "yellow", "red"):
+            low, high = (_number(row, f"{colour}_{which}_threshold") for which in ("min", "max"))
+            if high is not None and low is not None and high < low:
+                place = Place(device, "WRED_PROFILE", key, f"{colour}_max_threshold")
+                message = f"the maximum of {colour} is {high}, below the minimum {low}"
+                patch = (PatchOperation(place.table, key, place.field, str(low)),)
+                yield Finding(place, message, f"at least {low}", patch=patch)
+
+
+def _schedulers(device: str, database: ConfigDb) -> Iterator[Finding]:
+    for key, row in database.rows("SCHEDULER").items():
+        cir, pir, cbs, pbs = (_number(row, name) for name in ("cir", "pir", "cbs", "pbs"))
+        wrong = [
+            ("pir", pir is not None and pir < (cir or 0), f"pir {pir} is below cir {cir}", cir),
+            ("cbs", cbs is not None and not cir, "cbs needs a cir above 0", None),
+            ("pbs", pbs is not None and not pir, "pbs needs a pir above 0", None),
+            ("pbs", pbs is not None and pbs < (cbs or 0), f"pbs {pbs} is below cbs {cbs}", cbs),
+        ]
+        for name, is_wrong, message, least in wrong:
+            if is_wrong:
+                patch = (PatchOperation("SCHEDULER", key, name, None if least is None else str(least)),)
+                instead = f"no {name}" if least is None else f"at least {least}"
+                yield Finding(Place(device, "SCHEDULER", key, name), message, instead, patch=patch)
+
+
+def _watchdogs(device: str, database: ConfigDb) -> Iterator[Finding]:
+    rows = database.rows("PFC_WD")
+    poll = _number(rows.get("GLOBAL", {}), "POLL_INTERVAL")
+    for key, row in rows.items():
+        place = Place(device, "PFC_WD", key)
+        if key == "GLOBAL":
+            for name in ("action", "detection_time", "restoration_time"):
+                if name in row:
+                    patch = (PatchOperation("PFC_WD", key, name, None),)
+                    yield Finding(place, f"{name} belongs to a port, not to GLOBAL", "remove it", patch=patch)
+            continue
+        if "POLL_INTERVAL" in row:
+            patch = (PatchOperation("PFC_WD", key, "POLL_INTERVAL", None),)
+            yield Finding(place, "POLL_INTERVAL belongs to GLOBAL, not to a port", "remove it", patch=patch)
+        for name in ("detection_time", "restoration_time"):
+            time = _number(row, name)
+            if poll is not None and time is not None and time < poll:
+                message = f"{name} is {time} ms, below the POLL_INTERVAL of {poll} ms: it cannot be kept"
+                yield Finding(
+                    Place(device, "PFC_WD", key, name),
+                    message,
+                    f"at least {poll}",
+                    patch=(PatchOperation("PFC_WD", key, name, str(poll)),),
+                )
+
+
+def _pools(device: str, database: ConfigDb) -> Iterator[Finding]:
+    model = database.rows("DEVICE_METADATA").get("localhost", {}).get("buffer_model")
+    for key, row in database.rows("BUFFER_POOL").items():
+        place = Place(device, "BUFFER_POOL", key, "percentage")
+        if "percentage" in row and "size" in row:
+            yield Finding(place, "percentage and size exclude each other", "keep one of them")
+        elif "percentage" in row and model != "dynamic" and database.whole:
+            yield Finding(place, "a percentage needs DEVICE_METADATA localhost buffer_model dynamic")
+    for key, row in database.rows("BUFFER_PROFILE").items():
+        if "static_th" in row and "dynamic_th" in row:
+            mode = database.rows("BUFFER_POOL").get(row.get("pool", ""), {}).get("mode")
+            wrong = {"static": "dynamic_th", "dynamic": "static_th"}.get(mode or "")
+            patch = (PatchOperation("BUFFER_PROFILE", key, wrong, None),) if wrong else ()
+            place = Place(device, "BUFFER_PROFILE", key, "static_th")
+            instead = f"remove {wrong}: the pool is {mode}" if wrong else "keep one of them"
+            yield Finding(place, "static_th and dynamic_th exclude each other", instead, patch=patch)
+
+
+def _modes(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """Profiles of an ingress pool in static mode have limits in bytes; shipped files have alphas in egress pools."""
+    pools = database.rows("BUFFER_POOL")
+    for key, row in database.rows("BUFFER_PROFILE").items():
+        mode = pools.get(row.get("pool", ""), {}).get("mode")
+        kind = pools.get(row.get("pool", ""), {}).get("type")
+        if mode == "static" and kind != "egress" and "dynamic_th" in row and "static_th" not in row:
+            place = Place(device, "BUFFER_PROFILE", key, "dynamic_th")
+            message = f"dynamic_th, and pool {shown(row['pool'])} is in mode static: its limit is a number of bytes"
+            yield Finding(place, message, "static_th, or mode dynamic", severity=Severity.warning)
+
+
+def _overlaps(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """Two rows of one port must not have the same group or queue."""
+    for table in ("BUFFER_PG", "BUFFER_QUEUE", "QUEUE"):
+        owner: dict[tuple[str, int], str] = {}
+        for key in database.rows(table):
+            port, _, numbers = key.rpartition("|")
+            low, high = (whole_number(text) for text in (numbers.split("-")[0], numbers.split("-")[-1]))
+            for number in range(low or 0, min(high, 15) + 1) if low is not None and high is not None else ():
+                if owner.setdefault((port, number), key) != key:
+                    message = f"{number} is also in the row {shown(owner[port, number])}: the last one read counts"
+                    yield Finding(Place(device, table, key), message, "one row for each number")
+                    break
+
+
+def _tunnels(device: str, database: ConfigDb) -> Iterator[Finding]:
+    for key, row in database.rows("TUNNEL").items():
+        ends = [row[name] for name in ("src_ip", "dst_ip") if name in row]
+        if len({":" in address for address in ends}) > 1:
+            place = Place(device, "TUNNEL", key, "src_ip")
+            yield Finding(place, f"{' and '.join(map(shown, ends))} are IPv4 and IPv6", "two addresses of one version")
+
+
+def _replay_buffers(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """A replay buffer of link-layer retry holds at least one frame of the largest port MTU."""
+    largest = max((_number(row, "mtu") or DEFAULT_MTU for row in database.rows("PORT").values()), default=0)
+    for key, row in database.rows("LLR_PROFILE").items():
+        size = _number(row, "max_outstanding_bytes")
+        if size is not None and 0 < size < largest:
+            place = Place(device, "LLR_PROFILE", key, "max_outstanding_bytes")
+            yield Finding(
+                place, f"{size} B may be outstanding, less than a frame of {largest} B", f"at least {largest}"
+            )
+
+
+def _vlans(device: str, database: ConfigDb) -> Iterator[Finding]:
+    for key, row in database.rows("VLAN").items():
+        number = row.get("vlanid")
+        if number is not None and key.removeprefix("Vlan") != number:
+            place = Place(device, "VLAN", key, "vlanid")
+            yield Finding(
+                place,
+                f"vlanid is {shown(number)}, the name says {shown(key)}",
+                patch=(PatchOperation("VLAN", key, "vlanid", key.removeprefix("Vlan")),),
+            )
+    yield from _members(device, database)
+    sag = database.rows("SAG").get("GLOBAL", {})
+    for key, row in database.rows("VLAN_INTERFACE").items():
+        prefix, family = key.partition("|")[2], row.get("family")
+        if family in {"IPv4", "IPv6"} and prefix and (":" in prefix) != (family == "IPv6"):
+            yield Finding(Place(device, "VLAN_INTERFACE", key, "family"), f"family {family} of {shown(prefix)}")
+        if row.get("static_anycast_gateway", "").lower() == "true" and "gateway_mac" not in sag:
+            place = Place(device, "VLAN_INTERFACE", key, "static_anycast_gateway")
+            yield Finding(place, "it needs SAG GLOBAL gateway_mac")
+
+
+def _members(device: str, database: ConfigDb) -> Iterator[Finding]:
+    yield from _channel_members(device, database)
+    in_channel = {key.partition("|")[2] for key in database.rows("PORTCHANNEL_MEMBER")}
+    in_channel |= {row.get("port", "") for row in database.rows("PORTCHANNEL_MEMBER").values()} - {""}
+    mirrored = {row.get("dst_port") for row in database.rows("MIRROR_SESSION").values()}
+    routed = {key for key in database.rows("INTERFACE") if "|" not in key}
+    untagged: dict[str, str] = {}
+    for key, row in database.rows("VLAN_MEMBER").items():
+        vlan, _, port = key.partition("|")
+        place = Place(device, "VLAN_MEMBER", key)
+        for ports, what in (
+            (in_channel, "a member of a port channel"),
+            (mirrored, "where a mirror session sends to"),
+            (routed, "a router interface"),
+        ):
+            if port in ports:
+                yield Finding(place, f"{shown(port)} is {what}: it cannot be in a VLAN")
+        if row.get("tagging_mode") == "untagged":
+            if port in untagged:
+                yield Finding(
+                    place, f"{shown(port)} is untagged in {shown(untagged[port])} already", "tag it in one of them"
+                )
+            untagged.setdefault(port, vlan)
+
+
+def _channel_members(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """A port is in at most one channel, and a member has no addresses."""
+    channel_of: dict[str, str] = {}
+    for key in database.rows("PORTCHANNEL_MEMBER"):
+        channel, _, port = key.partition("|")
+        place = Place(device, "PORTCHANNEL_MEMBER", key)
+        if channel_of.setdefault(port, channel) != channel:
+            message = f"{shown(port)} is a member of {shown(channel_of[port])} already"
+            yield Finding(place, message, "remove it from one of the channels")
+        if port in database.rows("INTERFACE") or any(k.startswith(f"{port}|") for k in database.rows("INTERFACE")):
+            message = f"{shown(port)} is a router interface: it cannot be a member of {shown(channel)}"
+            yield Finding(place, message, f"remove {shown(port)} from INTERFACE; addresses belong to the channel")

@@ -1,0 +1,303 @@
+"""Rules PF083 to PF086: LACP at both ends, bonds of hosts, and two switches that act as one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.files import shown
+from pauseframe.devices.model import End, Place
+from pauseframe.lint.finding import EVERY, VENDORS, Finding, PatchOperation, Severity, rule
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pauseframe.devices.bundles import Bond, Channel, Mclag
+    from pauseframe.devices.model import Fabric, Host, Switch
+    from pauseframe.devices.read import Reading
+
+_SILENT = {True: "3 s", False: "90 s"}
+"""Time after which LACP gives up a silent partner that sends fast or slowly (IEEE 802.1AX, 6.4.4)."""
+
+
+def _channel(fabric: Fabric, end: End) -> Channel | None:
+    switch = fabric.switches.get(end.device)
+    return switch.channel_of(end.port) if switch else None
+
+
+def _pairs(fabric: Fabric) -> Iterator[tuple[End, Channel, End, Channel]]:
+    """The two channels of each bundle between switches: (device and channel, the channel), once for each pair."""
+    seen = set()
+    for link in fabric.links:
+        here, there = _channel(fabric, link.a), _channel(fabric, link.b)
+        if here is not None and there is not None:
+            ends = End(link.a.device, here.name), End(link.b.device, there.name)
+            if frozenset(ends) not in seen:
+                seen.add(frozenset(ends))
+                yield ends[0], here, ends[1], there
+
+
+@rule(
+    "PF083", "lacp-differs", "IEEE 802.1AX §6.4", "SONiC: PORTCHANNEL fast_rate, fallback (teammgrd)", devices=VENDORS
+)
+def check_lacp(reading: Reading) -> Iterator[Finding]:
+    """The two ends of a port channel speak LACP in different ways.
+
+    A static end forwards at once, while the other waits for LACPDUs that never come; of two passive ends neither
+    begins. With `fallback` at one end a member forwards before the other end has bundled it. If one end asks for slow
+    LACPDUs, it notices a link that fails silently after 90 s, the other after 3 s: until then its flows are lost.
+
+    No incident is known.
+    """
+    fabric = reading.fabric
+    for a, here, b, there in _pairs(fabric):
+        places = Place(a.device, "PORTCHANNEL", a.port, "mode"), Place(b.device, "PORTCHANNEL", b.port, "mode")
+        modes = here.mode, there.mode
+        if (here.mode == "static") != (there.mode == "static"):
+            message = f"{here.mode} here, {there.mode} at {shown(str(b))}: one end waits for LACPDUs"
+            yield Finding(places[0], message.replace("active", "LACP"), "LACP at both ends", places[1])
+        elif modes == ("passive", "passive"):
+            yield Finding(
+                places[0], f"passive here and at {shown(str(b))}: no end begins", "active at one end", places[1]
+            )
+        if here.fallback != there.fallback:
+            yield _fallback(a if here.fallback else b, b if here.fallback else a)
+        if here.fast is not None and there.fast is not None and here.fast != there.fast:
+            slow, fast = (b, a) if here.fast else (a, b)
+            yield Finding(
+                Place(slow.device, "PORTCHANNEL", slow.port, "fast_rate"),
+                f"a link that fails silently is noticed after {_SILENT[False]} here, after {_SILENT[True]} at "
+                f"{shown(str(fast))}",
+                '"fast_rate": "true"',
+                Place(fast.device, "PORTCHANNEL", fast.port, "fast_rate"),
+                severity=Severity.warning,
+                patch=(PatchOperation("PORTCHANNEL", slow.port, "fast_rate", "true", slow.device),),
+            )
+
+
+def _fallback(own: End, far: End) -> Finding:
+    return Finding(
+        Place(own.device, "PORTCHANNEL", own.port, "fallback"),
+        f"fallback is on here and off at {shown(str(far))}: a member forwards that the other end has not bundled",
+        '"fallback": "false" between switches',
+        Place(far.device, "PORTCHANNEL", far.port, "fallback"),
+        severity=Severity.warning,
+        patch=(PatchOperation("PORTCHANNEL", own.port, "fallback", "false", own.device),),
+    )
+
+
+@rule(
+    "PF084",
+    "bond-and-channel-differ",
+    "IEEE 802.1AX §6.4",
+    "Linux: Documentation/networking/bonding.rst",
+    devices=EVERY,
+)
+def check_bonds(reading: Reading) -> Iterator[Finding]:
+    """The bond of a host does not fit the ports of its switches.
+
+    802.3ad needs a port channel with LACP at the other end, at one switch or at two that act as one (MCLAG, or one LACP
+    system MAC); balance-xor needs a static channel. With active-backup, balance-tlb or balance-alb the switch must not
+    bundle the ports: it waits for LACPDUs that never come, or sends frames to the port that the host does not use.
+
+    No incident is known.
+    """
+    fabric, peers = reading.fabric, reading.fabric.peers()
+    for host in fabric.hosts.values():
+        bundled = {name for bond in host.bonds.values() for name in bond.members}
+        for bond in host.bonds.values():
+            far = {name: peers[End(host.name, name)] for name in bond.members if End(host.name, name) in peers}
+            far = {name: end for name, end in far.items() if end.device in fabric.switches}
+            yield from _bond(fabric, host, bond, far)
+        for name in sorted(host.nics.keys() - bundled):
+            end = peers.get(End(host.name, name))
+            channel = _channel(fabric, end) if end is not None else None
+            if host.forms and end is not None and channel is not None and not channel.fallback:
+                yield Finding(
+                    Place(host.name, "bond", name),
+                    f"{shown(name)} is in no bond, {shown(str(end))} is in {shown(channel.name)}",
+                    "a bond with mode 802.3ad, or no port channel",
+                    Place(end.device, "PORTCHANNEL_MEMBER", f"{channel.name}|{end.port}"),
+                )
+
+
+def _bond(fabric: Fabric, host: Host, bond: Bond, far: dict[str, End]) -> Iterator[Finding]:
+    place = Place(host.name, "bond", bond.name, "mode")
+    bundles = bond.mode not in {"active-backup", "balance-tlb", "balance-alb"}
+    systems = set()
+    for name, end in far.items():
+        switch, channel = fabric.switches[end.device], _channel(fabric, end)
+        other = Place(end.device, "PORTCHANNEL_MEMBER", f"{channel.name}|{end.port}" if channel else end.port)
+        where = f"{shown(name)} leads to {shown(str(end))}"
+        if channel is None and bundles and switch.whole and switch.kind != "linux":
+            message = f"{shown(bond.name)} is {bond.mode}, and {where}, which is in no port channel"
+            yield Finding(place, message, "a port channel at the switch", other)
+        elif channel is not None and not bundles:
+            message = f"{shown(bond.name)} is {bond.mode}, and {where}, which is in {shown(channel.name)}"
+            yield Finding(place, message, "mode 802.3ad, or no port channel at the switch", other)
+        elif channel is not None and (bond.mode == "802.3ad") != (channel.mode != "static"):
+            message = (
+                f"{shown(bond.name)} is {bond.mode}, {shown(channel.name)} is {channel.mode.replace('active', 'LACP')}"
+            )
+            yield Finding(place, message, "LACP at both ends, or at neither", other)
+        if channel is not None:
+            systems.add(channel.mclag or f"{end.device} {channel.name}")
+    if bundles and len(systems) > 1:
+        listed = ", ".join(shown(str(end)) for end in far.values())
+        message = f"{shown(bond.name)} leads to channels that do not act as one: {listed}"
+        yield Finding(place, message, "one channel, or MCLAG of the two switches")
+
+
+@rule("PF085", "mclag-differs", "SONiC: MCLAG_DOMAIN, MCLAG_INTERFACE", "IEEE 802.1AX §6.3.2 (system identifier)")
+def check_mclag(reading: Reading) -> Iterator[Finding]:
+    """Two switches that should act as one (MCLAG) do not agree.
+
+    Their domain, addresses, peer link and channels must fit: a channel that is in the domain of one switch only splits
+    its traffic, and the other switch returns frames over the peer link. The peer link carries lossless traffic once a
+    member fails, so it must pause what the members pause.
+
+    No incident is known.
+    """
+    fabric = reading.fabric
+    by_address = {s.mclag.source: s for s in fabric.switches.values() if s.mclag is not None and s.mclag.source}
+    for switch in fabric.switches.values():
+        domain = switch.mclag
+        if domain is None:
+            continue
+        place = Place(switch.name, "MCLAG_DOMAIN", domain.domain)
+        if not domain.peer_link:
+            yield Finding(
+                place, "no peer_link: frames for a host with a failed member are lost", "the channel to the peer"
+            )
+        peer = by_address.get(domain.peer)
+        if peer is not None and peer.mclag is not None:
+            yield from _domains(place, domain, peer, peer.mclag)
+            yield from _interfaces(switch, peer)
+            yield from _peer_link(fabric, switch, domain, peer)
+        yield from _unpaused(switch, domain)
+
+
+def _domains(place: Place, own: Mclag, peer: Switch, other: Mclag) -> Iterator[Finding]:
+    there = Place(peer.name, "MCLAG_DOMAIN", other.domain)
+    if own.domain != other.domain and place.device < peer.name:
+        yield Finding(place, f"domain {shown(own.domain)} here, {shown(other.domain)} at {shown(peer.name)}", "", there)
+    if other.peer != own.source:
+        message = f"peer_ip of {shown(peer.name)} is {shown(other.peer)}, its peer here has {shown(own.source)}"
+        patch = (PatchOperation("MCLAG_DOMAIN", other.domain, "peer_ip", own.source, peer.name),)
+        yield Finding(there, message, f'"peer_ip": "{shown(own.source)}"', place, patch=patch)
+
+
+def _interfaces(switch: Switch, peer: Switch) -> Iterator[Finding]:
+    own, far = ({c.name: c for c in one.channels.values() if c.mclag} for one in (switch, peer))
+    for name in sorted(own.keys() - far.keys()):
+        domain = own[name].mclag.partition(" ")[0]
+        patch = (PatchOperation("MCLAG_INTERFACE", f"{domain}|{name}", "if_type", "PortChannel", peer.name),)
+        yield Finding(
+            Place(peer.name, "MCLAG_INTERFACE", f"{domain}|{name}"),
+            f"{shown(name)} is in the domain at {shown(switch.name)} and not here",
+            "the same channels at both switches",
+            Place(switch.name, "MCLAG_INTERFACE", f"{domain}|{name}"),
+            patch=patch if name in peer.channels else (),
+        )
+
+
+def _members(switch: Switch, name: str) -> list[str]:
+    return switch.channels[name].members if name in switch.channels else [name]
+
+
+def _peer_link(fabric: Fabric, switch: Switch, domain: Mclag, peer: Switch) -> Iterator[Finding]:
+    peers = fabric.peers()
+    ends = [End(switch.name, port) for port in _members(switch, domain.peer_link)]
+    wrong = [peers[end] for end in ends if end in peers and peers[end].device != peer.name]
+    if wrong:
+        place = Place(switch.name, "MCLAG_DOMAIN", domain.domain, "peer_link")
+        message = f"{shown(domain.peer_link)} leads to {shown(str(wrong[0]))}, the peer is {shown(peer.name)}"
+        yield Finding(place, message, "the channel to the peer")
+
+
+def _unpaused(switch: Switch, domain: Mclag) -> Iterator[Finding]:
+    """Ports of the peer link that do not pause what members of the domain's channels pause."""
+    inside = [port for channel in switch.channels.values() if channel.mclag for port in channel.members]
+    paused = {p for port in inside if port in switch.ports for p in switch.ports[port].lossless}
+    for name in _members(switch, domain.peer_link):
+        port = switch.ports.get(name)
+        lacking = paused - port.lossless if port is not None and "PORT_QOS_MAP" in switch.tables else set()
+        if lacking and port is not None:
+            every = ",".join(map(str, sorted(paused | port.lossless)))
+            yield Finding(
+                Place(switch.name, "PORT_QOS_MAP", name, "pfc_enable"),
+                f"the peer link does not pause {','.join(map(str, sorted(lacking)))}, which MCLAG members pause: "
+                "once a member fails, lossless traffic is lost here",
+                f'"pfc_enable": "{every}"',
+                patch=(PatchOperation("PORT_QOS_MAP", name, "pfc_enable", every),),
+            )
+
+
+@rule(
+    "PF086",
+    "mux-cable",
+    "SONiC: MUX_CABLE, PEER_SWITCH, TUNNEL (dual ToR)",
+    "https://github.com/sonic-net/SONiC/issues/950",
+)
+def check_mux(reading: Reading) -> Iterator[Finding]:
+    """The two ToRs of mux cables do not fit together.
+
+    The standby ToR sends what arrives for its servers through an IP-in-IP tunnel to its peer. For that it needs the
+    peer's name and address (PEER_SWITCH), a tunnel, the subtype DualToR, and the same servers at the peer. With both
+    ToRs set to `active` by hand both send to an active-standby cable, whose mux drops what one of them sends.
+
+    No incident is known.
+    """
+    fabric = reading.fabric
+    for switch in fabric.switches.values():
+        database = reading.databases.get(switch.name)
+        if not switch.mux or database is None or not switch.whole:
+            continue
+        place = Place(switch.name, "MUX_CABLE")
+        if not switch.peer_switch:
+            yield Finding(
+                Place(switch.name, "PEER_SWITCH"), "mux cables, and no peer switch", "name and address of the other ToR"
+            )
+        if not any(row.get("tunnel_type") == "IPINIP" for row in database.rows("TUNNEL").values()):
+            message = "mux cables, and no IPINIP tunnel: the standby ToR drops what arrives for its servers"
+            yield Finding(Place(switch.name, "TUNNEL"), message, "MuxTunnel0 to the peer")
+        subtype = database.rows("DEVICE_METADATA").get("localhost", {}).get("subtype")
+        if subtype != "DualToR":
+            yield Finding(
+                Place(switch.name, "DEVICE_METADATA", "localhost", "subtype"),
+                f"mux cables, and subtype is {shown(subtype or 'missing')}: linkmgrd does not start",
+                '"subtype": "DualToR"',
+                patch=(PatchOperation("DEVICE_METADATA", "localhost", "subtype", "DualToR"),),
+            )
+        for port in switch.mux:
+            if port in database.rows("PORT") and database.rows("PORT")[port].get("mux_cable", "true") != "true":
+                patch = (PatchOperation("PORT", port, "mux_cable", "true"),)
+                yield Finding(
+                    Place(switch.name, "PORT", port, "mux_cable"), "false at a mux cable", '"true"', patch=patch
+                )
+        peer = fabric.switches.get(switch.peer_switch)
+        if peer is not None and peer.whole and switch.name < peer.name:
+            yield from _other_tor(place, switch, peer)
+
+
+def _other_tor(place: Place, switch: Switch, peer: Switch) -> Iterator[Finding]:
+    if peer.peer_switch and peer.peer_switch != switch.name:
+        message = f"the peer of {shown(peer.name)} is {shown(peer.peer_switch)}, and this switch names it as its peer"
+        yield Finding(Place(peer.name, "PEER_SWITCH", peer.peer_switch), message, shown(switch.name))
+    by_server = {cable.server: cable for cable in peer.mux.values() if cable.server}
+    for name, own in sorted(switch.mux.items()):
+        far = by_server.get(own.server) if own.server else peer.mux.get(name)
+        if far is None:
+            message = f"no mux cable of {shown(own.server or name)} at the peer {shown(peer.name)}"
+            yield Finding(Place(place.device, "MUX_CABLE", name), message, "the same servers at both ToRs")
+            continue
+        other = Place(peer.name, "MUX_CABLE", far.port)
+        if own.kind != far.kind:
+            message = f"{own.kind} here, {far.kind} at {shown(peer.name)}"
+            yield Finding(Place(place.device, "MUX_CABLE", name, "cable_type"), message, "", other)
+        elif own.kind == "active-standby" and own.state == far.state == "active":
+            message = f"active here and at {shown(peer.name)}: the mux drops what one of them sends"
+            patch = (
+                PatchOperation("MUX_CABLE", name, "state", "auto"),
+                PatchOperation("MUX_CABLE", far.port, "state", "auto", peer.name),
+            )
+            yield Finding(Place(place.device, "MUX_CABLE", name, "state"), message, '"auto"', other, patch=patch)

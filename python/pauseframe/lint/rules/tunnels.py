@@ -1,0 +1,99 @@
+"""Rule PF065: the tunnel between two ToRs of mux cables must not bounce traffic into the class that it came from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pauseframe.devices.files import shown
+from pauseframe.devices.model import End, Place
+from pauseframe.lint.circle import circle
+from pauseframe.lint.finding import Finding, PatchOperation, rule
+from pauseframe.lint.subject import group_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pauseframe.devices.model import Fabric, Port, Switch
+    from pauseframe.devices.read import Reading
+
+
+@rule("PF065", "tunnel-bounces-in-class", "https://github.com/sonic-net/SONiC/issues/950",
+      "SONiC: DSCP remapping for tunnel traffic (encap_tc_to_dscp_map, decap_dscp_to_tc_map)",
+      "RFC 6040")  # fmt: skip
+def check_tunnels(reading: Reading) -> Iterator[Finding]:
+    """What the standby ToR of a mux cable sends back up uses the buffers of the class in which it came down.
+
+    Traffic for a server whose cable is active at the other ToR goes down to the standby ToR, turns, and goes up and
+    down again. In one paused class four buffers wait for each other as soon as both ToRs bounce: T1 to ToR A, A to T1,
+    T1 to ToR B, B to T1. Up-down routing does not have this turn, so no proof for it covers it. SONiC's cure gives the
+    outer header another DSCP, class and group (`encap_tc_to_dscp_map`), and takes the inner class back at the end of
+    the tunnel (`decap_dscp_to_tc_map`).
+
+    Incident: PFC deadlock of dual-ToR racks (SONiC#950).
+    """
+    fabric = reading.fabric
+    for name, database in reading.databases.items():
+        switch = fabric.switches[name]
+        tunnels = {k: r for k, r in database.rows("TUNNEL").items() if r.get("tunnel_type", "IPINIP") == "IPINIP"}
+        if not switch.mux or not tunnels:
+            continue
+        key, row = next(iter(tunnels.items()))
+        remap = database.rows("TC_TO_DSCP_MAP").get(row.get("encap_tc_to_dscp_map", ""))
+        for own, up, far in _uplinks(fabric, switch):
+            bounced = [tc for tc in sorted(_lossless_classes(switch, up)) if _stays(fabric, switch, up, far, tc, remap)]
+            if bounced:
+                yield _finding(reading, (switch, own, up, far), (key, row, remap is not None), bounced[0])
+                break
+
+
+def _uplinks(fabric: Fabric, switch: Switch) -> Iterator[tuple[End, Port, End]]:
+    """Ports to devices that are no servers: own end, port, far end."""
+    for link in fabric.links:
+        for own, far in link.ends():
+            port = switch.ports.get(own.port)
+            server = far.device in fabric.hosts or fabric.roles.get(far.device) == "host"
+            if own.device == switch.name and port is not None and own.port not in switch.mux and not server:
+                yield own, port, far
+
+
+def _lossless_classes(switch: Switch, port: Port) -> set[int]:
+    groups = {group_of(switch, port, priority) for priority in port.lossless}
+    return {tc for tc, group in (switch.mapped("tc_to_pg", port.qos.tc_to_pg) or {}).items() if group in groups}
+
+
+def _stays(fabric: Fabric, switch: Switch, up: Port, far: End, tc: int, remap: Mapping[str, str] | None) -> bool:
+    """True if the outer header puts a bounced packet into the group in which the T1 held it on its way down."""
+    points = switch.mapped("dscp_to_tc", up.qos.dscp_to_tc) if up.qos.dscp_to_tc else None
+    inner = next((dscp for dscp, to in (points or {}).items() if to == tc), None)
+    text = remap.get(str(tc)) if remap is not None else None
+    outer = int(text) if text is not None and text.isdecimal() else inner
+    if inner is None or outer is None:
+        return remap is None
+    there = fabric.switches.get(far.device)
+    port = there.ports.get(far.port) if there is not None else None
+    judge, at = (there, port) if there is not None and port is not None and port.qos.dscp_to_tc else (switch, up)
+    return _group(judge, at, inner) == _group(judge, at, outer)
+
+
+def _group(switch: Switch, port: Port, dscp: int) -> int:
+    points = switch.mapped("dscp_to_tc", port.qos.dscp_to_tc) if port.qos.dscp_to_tc else {}
+    return (switch.mapped("tc_to_pg", port.qos.tc_to_pg) or {}).get((points or {}).get(dscp, 0), 0)
+
+
+def _finding(
+    reading: Reading, at: tuple[Switch, End, Port, End], tunnel: tuple[str, Mapping[str, str], bool], tc: int
+) -> Finding:
+    (switch, own, port, far), (key, row, has_map) = at, tunnel
+    peer = switch.peer_switch or "its peer"
+    hops = [(switch.name, own.port), (far.device, "to the peer"), (peer, own.port), (far.device, far.port)]
+    maps = list(reading.databases[switch.name].rows("TC_TO_DSCP_MAP"))
+    patch = (PatchOperation("TUNNEL", key, "encap_tc_to_dscp_map", maps[0]),) if len(maps) == 1 and not has_map else ()
+    why = "leaves" if has_map else "is missing: the outer header has the inner DSCP, which leaves"
+    return Finding(
+        Place(switch.name, "TUNNEL", key, "encap_tc_to_dscp_map"),
+        f"{shown(row.get('encap_tc_to_dscp_map', 'encap_tc_to_dscp_map'))} {why} class {tc} in its own buffers: "
+        f"{shown(switch.name)}, {shown(far.device)} and {shown(peer)} wait for each other once both ToRs bounce",
+        "a TC_TO_DSCP_MAP into a class and group that only the tunnel uses, and decap_dscp_to_tc_map at its end",
+        patch=patch,
+        circle=circle(hops, port.speed or 10_000),
+    )

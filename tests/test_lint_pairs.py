@@ -1,0 +1,147 @@
+"""Rules about port channels of pairs, mux cables, tunnels and hashes: each fault is found by the right rule."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from typing import TYPE_CHECKING
+
+import lint_fabrics
+import lint_pairs
+import pytest
+from lint_pairs import ARS_FAULTS, HASH_FAULTS, MCLAG_FAULTS, MUX_FAULTS
+from pauseframe.devices.read import read_fabric
+from pauseframe.lint.engine import judge
+from pauseframe.lint.patch import fix
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lint_faults import Devices, Fault
+
+FABRICS: dict[str, tuple[Callable[[], Devices], list[Fault]]] = {
+    "mclag": (lint_pairs.mclag, MCLAG_FAULTS),
+    "dual_tor": (lint_pairs.dual_tor, MUX_FAULTS),
+    "pods": (lint_pairs.pods, HASH_FAULTS),
+    "adaptive": (lint_pairs.adaptive, ARS_FAULTS),
+}
+KINDS = [(name, number) for name, (_, faults) in FABRICS.items() for number in range(len(faults))]
+
+
+def reading_of(devices: Devices, folder: Path):
+    return read_fabric([lint_fabrics.write(devices, folder)])
+
+
+@pytest.fixture(scope="module")
+def bases() -> dict[str, Devices]:
+    return {name: make() for name, (make, _) in FABRICS.items()}
+
+
+@pytest.mark.parametrize("name", FABRICS)
+def test_nothing_is_found_without_a_fault(bases, tmp_path, name):
+    found = judge(reading_of(bases[name], tmp_path)).findings
+    assert [f"{f.code} {f.place}: {f.message}" for f in found] == []
+
+
+@pytest.mark.parametrize(("name", "number"), KINDS)
+def test_a_fault_is_found_and_its_patch_causes_nothing_new(bases, tmp_path, name, number):
+    fault: Fault = FABRICS[name][1][number]
+    devices = copy.deepcopy(bases[name])
+    what, codes = fault(devices, random.Random(f"{name} {number}"))
+    report = judge(reading_of(devices, tmp_path))
+    got = {finding.code for finding in report.findings}
+    assert got & codes, (what, got)
+    assert [f"{f.code} {f.place}: {f.message}" for f in fix(report).new] == [], what
+
+
+POLARIZED = [  # uplinks below, uplinks here, seed below and here, used: paths.md 2.3
+    (8, 8, 0, 0, 1),
+    (4, 4, 0, 0, 1),
+    (4, 4, 0, 10, 1),
+    (6, 4, 0, 0, 2),
+    (6, 6, 0, 10, 3),
+    (3, 4, 0, 0, 4),
+]
+
+
+@pytest.mark.parametrize(("n1", "n2", "below", "here", "used"), POLARIZED)
+def test_polarized_switches_use_a_share_of_their_uplinks(tmp_path, n1, n2, below, here, used):
+    """n2 / gcd(n1, n2) with one seed; with two seeds of a CRC only powers of two stay aligned."""
+    devices = lint_pairs.pods(2, tors=2, leaves=n1, spines=n2)
+    for name, tables in devices.items():
+        tables["SWITCH"] = {"switch": {"ecmp_hash_seed": str(below if name.startswith("tor") else here),
+                                       "ecmp_hash_offset": "0"}}  # fmt: skip
+    found = [f for f in judge(reading_of(devices, tmp_path)).findings if f.code == "PF087"]
+    if used == n2:
+        assert found == []
+    else:
+        assert len(found) == 1
+        assert found[0].message.startswith(f"polarized: {used} of {n2} uplinks used")
+        assert len(found[0].places) == 2 * n1
+
+
+def test_other_functions_and_rotated_hashes_are_independent(tmp_path):
+    devices = lint_pairs.pods()
+    lint_pairs.roles_alike(devices, random.Random(1))
+    assert "PF087" in {f.code for f in judge(reading_of(devices, tmp_path / "same")).findings}
+    for name, tables in devices.items():
+        if name.startswith("leaf"):
+            tables["SWITCH_HASH"]["GLOBAL"]["ecmp_hash_algorithm"] = "CRC_CCITT"
+    assert "PF087" not in {f.code for f in judge(reading_of(devices, tmp_path / "other")).findings}
+
+
+def test_the_patch_of_a_list_is_a_list(tmp_path):
+    devices = lint_pairs.pods(1, 2, 2, 2)
+    devices["tor0-0"]["SWITCH_HASH"]["GLOBAL"]["ecmp_hash"] = "SRC_IP,DST_IP"
+    steps = fix(judge(reading_of(devices, tmp_path))).patches["tor0-0"]
+    assert steps == [
+        {"op": "replace", "path": "/SWITCH_HASH/GLOBAL/ecmp_hash", "value": ["DST_IP", "SRC_IP", "L4_SRC_PORT"]}
+    ]
+
+
+def bonded(folder: Path, mode: str) -> None:
+    """The files of a server with a bond of eth0 and eth1."""
+    (folder / "server0").mkdir(parents=True)
+    rows = [{"ifname": f"eth{i}", "link_type": "ether", "mtu": 9000, "master": "bond0"} for i in range(2)]
+    bond = {"ifname": "bond0", "link_type": "ether",
+            "linkinfo": {"info_kind": "bond", "info_data": {"mode": mode, "miimon": 100}}}  # fmt: skip
+    (folder / "server0" / "ip-link.json").write_text(json.dumps([*rows, bond]))
+
+
+@pytest.mark.parametrize(
+    ("mode", "change", "found"),
+    [
+        ("802.3ad", "", False),
+        ("active-backup", "", True),
+        ("balance-xor", "", True),
+        ("802.3ad", "no member", True),
+        ("802.3ad", "no mclag", True),
+        ("active-backup", "no member", False),
+    ],
+)
+def test_bonds_fit_the_channels_of_their_switches(tmp_path, mode, change, found):
+    devices = lint_pairs.mclag()
+    for name in ("leaf0", "leaf1"):
+        if change == "no member":
+            for table, key in (("PORTCHANNEL_MEMBER", "PortChannel1|Ethernet0"), ("PORTCHANNEL", "PortChannel1"),
+                               ("MCLAG_INTERFACE", "1|PortChannel1")):  # fmt: skip
+                del devices[name][table][key]
+        elif change:
+            del devices[name]["MCLAG_DOMAIN"], devices[name]["MCLAG_INTERFACE"]
+    bonded(tmp_path, mode)
+    report = judge(reading_of(devices, tmp_path))
+    assert ("PF084" in {finding.code for finding in report.findings}) == found
+
+
+def test_a_bounce_in_its_class_is_proved_by_a_deadlock(tmp_path):
+    from pauseframe.lint.prove import prove
+
+    devices = lint_pairs.dual_tor()
+    for name in ("tor0", "tor1"):
+        del devices[name]["TUNNEL"]["MuxTunnel0"]["encap_tc_to_dscp_map"]
+    report = judge(reading_of(devices, tmp_path / "fabric"))
+    report.findings = [finding for finding in report.findings if finding.code == "PF065"][:1]
+    (proof,) = prove(report, tmp_path / "proofs")
+    assert proof.why.startswith("1 deadlock")

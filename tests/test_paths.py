@@ -1,0 +1,119 @@
+"""Paths of queue pairs and choices of switches, from the scenario to tables, warnings and errors."""
+
+from pathlib import Path
+
+import pauseframe as pf
+import pytest
+
+FABRIC = """
+transport = { preset = "roce_dcqcn", rdma_control = "none" }
+switch = { pfc = true }
+[topology]
+kind = "leaf_spine"
+leaves = 2
+spines = 4
+hosts_per_leaf = 4
+link = { rate = "100 Gbps", delay = "500 ns" }
+[[workload]]
+"""
+PERMUTATION = FABRIC + 'kind = "permutation"\nsize = "1 MB"\n'
+NSCC = {"transport.preset": "uec_nscc", "transport.rdma_control": "nscc"}
+SEVERAL = {"transport.rdma_qps_per_connection": 4, "transport.rdma_split_data_on_qps": True}
+
+
+def warnings(run: pf.Run, key: str) -> list[str]:
+    return [text for text in run.summary["warnings"] if text.startswith(key)]
+
+
+def test_a_split_flow_is_one_row() -> None:
+    run = pf.run(PERMUTATION, set=SEVERAL, progress=False)
+    rows = list(run.flows)
+    assert len(rows) == 8
+    assert all(row["status"] == "finished" and row["delivered_bytes"] == 1_000_000 for row in rows)
+    assert all(row["slowdown"] >= 1 for row in rows)
+    assert not warnings(run, "transport.rdma_qps")
+
+
+def test_split_messages_end_jobs_sooner_where_ecmp_collides() -> None:
+    job = FABRIC + 'kind = "application"\npattern = "all_to_all"\nranks = 8\nsize = "8 MB"\n'
+    times = {}
+    for name, change in [("one", {}), ("in turn", {"transport.rdma_qps_per_connection": 4}), ("split", SEVERAL)]:
+        run = pf.run(job, set=change, progress=False)
+        [row] = run.jobs
+        times[name] = row["finish_us"]
+        assert not warnings(run, "transport.rdma_qps")
+    assert times["split"] < times["one"]
+    assert times["in turn"] > 0
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        'kind = "requests"\nclient = "host0"\nservers = "host4"\nresponse = "1 MB"\ncount = 2',
+        'kind = "storage"\ninitiators = ["host0"]\ntargets = ["host4"]\nsizes = "4 KB"\ncount = 2',
+        'kind = "incast"\nfan_in = [3]\nresponse = ["10 KB"]\nrequest = "1 KB"\nqueries = 2\nstop = "1 ms"',
+    ],
+)
+def test_exchanges_on_one_queue_pair_are_refused(workload: str) -> None:
+    with pytest.raises(pf.ScenarioError, match="on one queue pair"):
+        pf.run(FABRIC + workload, set=SEVERAL, progress=False)
+
+
+def test_keys_that_change_nothing_are_warned_of() -> None:
+    [text] = warnings(pf.run(PERMUTATION, set={"transport.rdma_qps_per_connection": 2}, progress=False), "transport")
+    assert "set transport.rdma_split_data_on_qps = true" in text
+    [text] = warnings(pf.run(PERMUTATION, set={"transport.rdma_split_data_on_qps": True}, progress=False), "transport")
+    assert "a connection has one queue pair" in text
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"routing.weights": "capacity"}, "a remainder gives each next hop the same share"),
+        ({"routing.buckets": 60}, "index is not"),
+        ({"routing.kind": "spray", "routing.index": "threshold"}, "hashes nothing"),
+        ({"routing.kind": "ars", "routing.low_load": 90}, "is not above low_load"),
+        ({"routing.kind": "ars", "routing.flowlet_gap": "10 us"}, "flowlet_gap"),
+        ({"transport.rdma_entropy": "oblivious"}, "go-back-N takes each for a loss"),
+        ({"transport.rdma_entropy": "mixed", "transport.rdma_selective_repeat": True}, "only acknowledgements of NSCC"),
+        (NSCC | {"transport.rdma_entropy": "reps"}, "without trimming"),
+        (
+            NSCC | {"transport.rdma_entropy": "mixed", "routing.hash": "crc32"},
+            "for flows here",
+        ),
+        (NSCC | {"transport.rdma_entropy": "mixed", "routing.kind": "spray"}, "do not hash"),
+        ({"transport.rdma_entropy_values": 48}, "not a power of two"),
+    ],
+)
+def test_choices_that_cannot_act_are_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(pf.ScenarioError, match=message):
+        pf.run(PERMUTATION, set=change, progress=False)
+
+
+def test_flow_level_obeys_weights_and_buckets() -> None:
+    for index in ["threshold", "resilient"]:
+        text = PERMUTATION.replace("[topology]", f'routing = {{ index = "{index}", weights = "capacity" }}\n[topology]')
+        result = pf.run_flows(text, progress=False)
+        assert not [text for text in result.summary["warnings"] if "routing." in text]
+
+
+def test_paths_of_queue_pairs_are_recorded_on_request(tmp_path: Path) -> None:
+    run = pf.run(PERMUTATION, set=SEVERAL | {"record.paths": True}, out=tmp_path / "run", progress=False)
+    rows = [row for row in pf.load(tmp_path / "run").paths if row["direction"] == "forward"]
+    crossing = {row["flow"] for row in run.flows if (int(row["src"][4:]) < 4) != (int(row["dst"][4:]) < 4)}
+    assert {row["queue_pair"] for row in rows} == {0, 1, 2, 3}
+    # Each queue pair keeps one path: leaf, spine, leaf across racks, and the leaf alone within one.
+    for flow in range(8):
+        own = [row for row in rows if row["flow"] == flow]
+        assert len(own) == (12 if flow in crossing else 4)
+        assert all(row["moves"] == row["late_packets"] == 0 for row in own)
+    assert not (pf.run(PERMUTATION, progress=False).paths.num_rows)
+
+
+def test_sprayed_packets_come_late() -> None:
+    change = {"routing.kind": "spray", "transport.rdma_selective_repeat": True, "record.paths": True}
+    rows = list(pf.run(PERMUTATION, set=change, progress=False).paths)
+    assert any(row["moves"] > 100 for row in rows if row["node"].startswith("leaf"))
+    late = [row for row in rows if row["late_packets"]]
+    assert late
+    assert all(row["reorder_depth"] > 0 for row in late)

@@ -1,0 +1,311 @@
+"""Cumulus Linux (NVUE) and Arista EOS: lint judges mixed fabrics, and `import fabric` simulates them."""
+
+import json
+import tomllib
+from typing import Any
+
+import pytest
+from lint_vendors import FAULTS, MTU, Mixed
+from pauseframe import run
+from pauseframe.devices import eos, nvue
+from pauseframe.devices.files import DeviceFileError
+from pauseframe.devices.model import Place
+from pauseframe.devices.read import read_fabric
+from pauseframe.devices.statements import ranges
+from pauseframe.devices.wiring import lldp_neighbours
+from pauseframe.imports.fabric import import_fabric
+from pauseframe.lint import output
+from pauseframe.lint.engine import judge, rules
+from pauseframe.lint.locate import Locator
+from pauseframe.lint.patch import fix
+
+
+@pytest.fixture(scope="module")
+def mixed():
+    return Mixed()
+
+
+def test_a_mixed_fabric_without_faults_is_clean(mixed, tmp_path):
+    report = judge(read_fabric([mixed.write(tmp_path)]))
+    assert [f"{f.code} {f.place}: {f.message}" for f in report.findings] == []
+    kinds = {name: switch.kind for name, switch in report.reading.fabric.switches.items()}
+    assert kinds == {"cumulus0": "nvue", "cumulus1": "nvue", "arista0": "eos", "arista1": "eos"} | dict.fromkeys(
+        ("spine0", "spine1"), "sonic"
+    )
+
+
+@pytest.mark.parametrize("kind", FAULTS)
+def test_a_fault_of_a_vendor_is_found_in_its_own_words(mixed, tmp_path, kind):
+    change, code = FAULTS[kind]
+    own = mixed.copy()
+    change(own)
+    report = judge(read_fabric([own.write(tmp_path)]))
+    name = f"{kind.split()[0]}0"
+    found = [f for f in report.findings if f.code == code and name in {f.place.device, f.other and f.other.device}]
+    assert found, [f"{f.code} {f.place}: {f.message}" for f in report.findings]
+    locator = Locator(report.reading)
+    for finding in report.findings:
+        assert report.reading.fabric.switches[finding.place.device].kind in rules()[finding.code].devices
+        for place in (*finding.places, *([finding.other] if finding.other else ())):
+            if place.device.startswith("spine"):
+                continue
+            assert place.table == place.table.lower(), "a table of CONFIG_DB is none of this vendor's words"
+            assert locator.find(place, "").line, place
+    assert fix(report).patches.keys() <= {"spine0", "spine1"}
+    assert "".join(output.as_text(report))
+
+
+def test_values_of_nvue(tmp_path):
+    switch: Any = nvue.read(NVUE, "startup.yaml", "unnamed")
+    port = switch.ports["swp3s0"]
+    assert (switch.name, port.speed, port.mtu, port.fec, port.cable) == ("leaf07", 50_000, 9000, "rs", 30.0)
+    assert (port.lossless, switch.ports["swp1"].lossless, switch.ports["swp4"].lossless) == ({3, 5}, {2}, {2})
+    assert switch.maps.dscp_to_tc["storage"][26] == 5
+    assert switch.maps.dscp_to_tc["storage"][48] == 6
+    assert port.qos.dscp_to_tc == "storage"
+    assert port.qos.dot1p_to_tc is None
+    assert switch.wred[port.queues[5].wred].min_threshold == 40_000
+    assert switch.schedulers[port.queues[6].scheduler].kind == "STRICT"
+    bond = switch.channels["bond1"]
+    assert (bond.members, bond.mode, bond.fast, bond.mclag) == (["swp7", "swp8"], "active", False, "mlag 1")
+    assert not switch.ports["swp8"].up
+    assert "startup.yaml: not read: system ntp server (line" in "".join(switch.statements.notes())
+
+
+NVUE = """
+- header: {model: VX, nvue-api-version: nvue_v1}
+- set:
+    interface:
+      swp1-2,swp4:
+        link: {speed: 100G}
+        qos: {pfc: {profile: plain}}
+        type: swp
+      swp3s0:
+        link: {speed: 50G, mtu: 9000, fec: rs}
+        qos:
+          pfc: {profile: storage}
+          mapping: {profile: storage}
+          congestion-control: {profile: storage}
+          egress-scheduler: {profile: storage}
+        type: swp
+      swp7: {type: swp}
+      swp8:
+        link: {state: {down: {}}}
+        type: swp
+      bond1:
+        bond:
+          member: {swp7: {}, swp8: {}}
+          lacp-rate: slow
+          mlag: {id: 1}
+        type: bond
+    qos:
+      pfc:
+        storage: {switch-priority: {'3': {}, '5': {}}, cable-length: 30, rx: disable}
+        plain: {switch-priority: {'2': {}}}
+      mapping:
+        storage: {trust: l3, dscp: {'24-31': {switch-priority: 5}}}
+      congestion-control:
+        storage: {traffic-class: {'4,5': {min-threshold: 40000, max-threshold: 90000}}}
+      egress-scheduler:
+        storage: {traffic-class: {'6': {mode: strict}, '5': {mode: dwrr, bw-percent: 60}}}
+    system:
+      hostname: leaf07
+      ntp: {server: {10.0.0.1: {}}}
+"""
+
+
+def test_what_has_no_place_in_the_model_is_said():
+    switch: Any = nvue.read(NVUE, "startup.yaml", "unnamed")
+    notes = list(switch.statements.notes())
+    assert "startup.yaml: qos pfc storage rx disable: ports that do not obey pauses are judged as if they did" in notes
+
+
+def test_defaults_of_qos_roce():
+    switch: Any = nvue.read("- set: {qos: {roce: {}}, interface: {swp1: {link: {speed: 100G}}}}\n", "a.yaml", "a")
+    port = switch.ports["swp1"]
+    assert (port.lossless, port.cable, port.mtu) == ({3}, 100.0, 9216)
+    assert switch.maps.tc_to_queue["default-global"] == {0: 0, 1: 0, 2: 0, 3: 3, 4: 0, 5: 0, 6: 6, 7: 0}
+    assert {n for n, q in port.queues.items() if q.wred} == {0, 3}
+    assert switch.schedulers[port.queues[6].scheduler].kind == "STRICT"
+    off: Any = nvue.read("- set: {qos: {roce: {enable: 'off'}}, interface: {swp1: {}}}\n", "a.yaml", "a")
+    assert off.ports["swp1"].lossless == frozenset()
+    lossy: Any = nvue.read("- set: {qos: {roce: {mode: lossy}}, interface: {swp1: {}}}\n", "a.yaml", "a")
+    assert lossy.ports["swp1"].lossless == frozenset()
+
+
+def test_json_of_nvue_is_the_same_as_its_yaml(mixed, tmp_path):
+    for name, value in mixed.nvue.items():
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "nvue.json").write_text(json.dumps(value, indent=2))
+    found = read_fabric([tmp_path]).fabric.switches
+    assert set(found) == {"cumulus0", "cumulus1"}
+    assert found["cumulus0"].ports["swp11"].lossless == {3}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- set: {a: &x {b: *x}}\n",
+        "- set: &a {b: [*a]}\n",
+        "- set: {" + "a: {" * 60 + "}" * 61 + "\n",
+        "- set: [\n",
+    ],
+)
+def test_damaged_files_of_nvue_are_errors_or_nothing(tmp_path, text):
+    (tmp_path / "startup.yaml").write_text(text)
+    with pytest.raises(DeviceFileError):
+        read_fabric([tmp_path / "startup.yaml"])
+
+
+EOS = """! device: leaf3 (DCS-7050CX3-32S, EOS-4.30.1F)
+!
+hostname leaf3
+!
+qos map cos 5 to traffic-class 3
+qos map dscp 40 41 42 to traffic-class 3
+qos map traffic-class 3 to tx-queue 4
+!
+platform trident mmu queue profile lossless
+   ingress reserved bytes 2080
+   ingress headroom cells 300
+!
+platform trident mmu queue profile lossless apply
+!
+interface Port-Channel10
+   mtu 9000
+   port-channel min-links 2
+   port-channel lacp fallback timeout 10
+   mlag 10
+!
+interface Ethernet1/1
+   speed forced 100gfull
+   channel-group 10 mode passive
+   lacp timer fast
+   priority-flow-control on
+   priority-flow-control priority 3 no-drop
+   tx-queue 4
+      random-detect ecn minimum-threshold 10 microseconds maximum-threshold 400 segments max-mark-probability 50
+   priority-flow-control pause watchdog
+   priority-flow-control pause watchdog port action drop
+   priority-flow-control pause watchdog port timer timeout 0.05 polling-interval auto recovery-time 1.11 forced
+!
+interface Ethernet1/2
+   channel-group 10 mode passive
+   no switchport
+   qos trust cos
+   shutdown
+!
+ip routing
+end
+"""
+
+
+def test_values_of_eos():
+    switch: Any = eos.read(EOS, "leaf3.cfg", "unnamed")
+    one, two = switch.ports["Ethernet1/1"], switch.ports["Ethernet1/2"]
+    assert (switch.name, one.speed, one.mtu, two.mtu, two.up) == ("leaf3", 100_000, 9214, 1500, False)
+    assert (one.lossless, two.lossless) == ({3}, frozenset())
+    assert (one.qos.dscp_to_tc, one.qos.dot1p_to_tc, two.qos.dot1p_to_tc) == (None, "qos map", "qos map")
+    maps = switch.maps
+    assert (maps.dscp_to_tc["qos map"][0], maps.dscp_to_tc["qos map"][8], maps.dscp_to_tc["qos map"][41]) == (1, 0, 3)
+    assert (maps.dot1p_to_tc["qos map"][0], maps.dot1p_to_tc["qos map"][5]) == (1, 3)
+    assert maps.tc_to_queue["qos map"][3] == 4
+    wred = switch.wred[one.queues[4].wred]
+    assert (wred.min_threshold, wred.max_threshold, wred.drop_probability) == (125_000, 83_200, 50)
+    dog = one.watchdog
+    assert (dog.action, dog.detection, dog.restoration) == ("drop", 50, 1110)
+    assert switch.headroom_of(one, 3) == (62_400, "lossless")
+    channel = switch.channels["Port-Channel10"]
+    assert (channel.members, channel.mode, channel.fast) == (["Ethernet1/1", "Ethernet1/2"], "passive", False)
+    assert (channel.min_links, channel.fallback, channel.mclag, channel.mtu) == (2, True, "mlag 10", 9000)
+    assert list(switch.statements.notes()) == ["leaf3.cfg: not read: ip routing (line 39)"]
+    place = switch.statements.own(Place("leaf3", "PORT", "Ethernet1/2", "admin_status"))
+    assert str(place) == "leaf3 interface Ethernet1/2 shutdown"
+    assert EOS.splitlines()[switch.statements.line_of(place) - 1].strip() == "shutdown"
+
+
+def test_a_mixed_fabric_is_simulated(mixed, tmp_path):
+    mixed.write(tmp_path)
+    (tmp_path / "cables.csv").write_text(
+        "device_a,termination_a,device_b,termination_b,status\n"
+        + "".join(
+            f"{leaf},{port},server-{leaf}-{n},eth0,connected\n"
+            for leaf, form in (("cumulus0", "swp{}"), ("cumulus1", "swp{}"), ("arista0", "Ethernet{}"),
+                               ("arista1", "Ethernet{}"))
+            for n, port in ((1, form.format(1)), (2, form.format(2)))
+        )
+    )  # fmt: skip
+    found = import_fabric(read_fabric([tmp_path]), load="incast")
+    scenario = tomllib.loads(found.toml)
+    assert len(scenario["topology"]["hosts"]) == 8
+    assert scenario["switch"]["pfc"]["priorities"] == [3]
+    marks = scenario["switch"]["classes"]["queue3"]["marker"]["min"]
+    assert (marks["arista0:Ethernet11"], marks["cumulus1:swp12"]) == ("150000 B", "150000 B")
+    rows = {row["key"]: row["state"] for row in found.rows}
+    assert rows["interface * link speed"] == "mapped"
+    assert rows["router bgp / router-id *.*"] == rows["router bgp autonomous-system"] == "not held"
+    summary = run(found.toml, progress=False).summary
+    assert summary["flows_finished"] == summary["flows_total"] == 7
+    assert summary["drops"] == 0
+
+
+def test_pages_of_rules_say_to_whom_they_apply():
+    kinds = {code: set(rule.devices) for code, rule in rules().items()}
+    assert {"nvue", "eos"} <= kinds["PF053"]
+    assert not {"nvue", "eos"} & kinds["PF001"]
+    assert "Applies to: SONiC, Cumulus Linux (NVUE), Arista EOS" in output.explain("PF041")
+
+
+def test_ranges_of_lines():
+    assert ranges([5, 4, 9, 4]) == "4-5, 9"
+    assert MTU == 9214
+
+
+def eos_lldp(rows: list[tuple[str, str, str, bool]], *, detail: bool) -> dict[str, Any]:
+    """`show lldp neighbors | json` of rows with port, neighbour, its port, and whether it forwards."""
+    management = ("Management1", "spine9.dc1.example.net", "Management1", True)
+    if not detail:
+        listed = [{"port": p, "neighborDevice": d, "neighborPort": far, "ttl": 120} for p, d, far, _ in rows]
+        return {"tablesLastChangeTime": 1.5, "lldpNeighbors": [*listed, dict(zip(listed[0], management, strict=True))]}
+    by_port = {
+        port: {
+            "lldpNeighborInfo": [
+                {
+                    "chassisId": "001c.7300.0001",
+                    "systemName": device,
+                    "systemCapabilities": {"bridge": forwards, "router": forwards, "stationOnly": not forwards},
+                    "neighborInterfaceInfo": {"interfaceId": f'"{far}"', "interfaceId_v2": far},
+                }
+            ]
+        }
+        for port, device, far, forwards in [*rows, management]
+    }
+    return {"lldpNeighbors": by_port | {"Ethernet30": {"lldpNeighborInfo": []}}}
+
+
+@pytest.mark.parametrize("detail", [False, True])
+def test_eos_shows_its_neighbours(mixed, tmp_path, detail):
+    """Names with a domain, MAC addresses in groups of four digits, and no cable of the management network."""
+    mixed = mixed.copy()
+    for tables in mixed.spines.values():
+        neighbours = tables["DEVICE_NEIGHBOR"]
+        for port in [port for port, row in neighbours.items() if row["name"].startswith("arista")]:
+            del neighbours[port]
+    folder = mixed.write(tmp_path)
+    for i in range(2):
+        rows = [(f"Ethernet{s + 11}", f"spine{s}.dc1.example.net", f"Ethernet{8 + 4 * i}", True) for s in range(2)]
+        rows += [(f"Ethernet{n}", f"server{i}-{n}", f"0c42.a100.0{i}0{n}", False) for n in (1, 2)]
+        (folder / f"arista{i}" / "lldp.json").write_text(json.dumps(eos_lldp(rows, detail=detail)))
+    report = judge(read_fabric([folder]))
+    assert [f"{f.code} {f.place}: {f.message}" for f in report.findings] == []
+    fabric = report.reading.fabric
+    links = {frozenset({f"{link.a.device} {link.a.port}", f"{link.b.device} {link.b.port}"}) for link in fabric.links}
+    assert frozenset({"arista1 Ethernet12", "spine1 Ethernet12"}) in links
+    assert frozenset({"arista0 Ethernet2", "server0-2 0c:42:a1:00:00:02"}) in links
+    assert len(links) == 12
+    assert fabric.roles == ({f"server{i}-{n}": "host" for i in range(2) for n in (1, 2)} if detail else {})
+
+
+@pytest.mark.parametrize("value", ["[]", "{}", "[1]", '[{"port": "Ethernet1"}]', '{"Ethernet1": [3]}', "null", '"x"'])
+def test_damaged_neighbours_of_eos_are_none(value):
+    assert lldp_neighbours({"lldpNeighbors": json.loads(value)}) == []
