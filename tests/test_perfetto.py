@@ -152,6 +152,31 @@ def test_perfetto_of_ranks(ranks, tmp_path):
     assert set(notes) == set(table["step"].unique())
 
 
+SUMS = """
+name = "sums"
+stop = { when_finished = true }
+topology = { kind = "star", hosts = 4 }
+transport = { preset = "roce_dcqcn" }
+[[workload]]
+name = "train"
+kind = "application"
+pattern = "all_reduce"
+ranks = 4
+size = "100 KB"
+compute = "20 us"
+iterations = 3
+collectives = { library = "nccl" }
+"""
+
+
+def test_perfetto_of_collectives(tmp_path):
+    pf.run(SUMS, out=tmp_path / "sums", progress=False)
+    tracks, events = checked_trace(tmp_path / "sums", tmp_path)
+    assert "collectives of train, all" in {track.name for track in tracks.values()}
+    calls = [name for mine in events.values() for name, *_ in slices(mine) if name == "allreduce"]
+    assert len(calls) == 3
+
+
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
 def test_perfetto_opens_a_storm(storm, perfetto, tmp_path):  # noqa: F811
     page, rows = perfetto(export_perfetto(storm, tmp_path / "trace"))
