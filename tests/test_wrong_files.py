@@ -59,7 +59,7 @@ TAKE = {
     "compare": {KINDS["run"], KINDS["sweep"]},
     "topo show": {name for name in KINDS.values() if "topology" in name or name == "a scenario"},
     "lint": {KINDS["deployed"], "a CONFIG_DB of SONiC"},
-    "deploy -o out": {KINDS["plan"]},
+    "deploy -o out": {KINDS["plan"], "a scenario"},
     "cc check --contract": {"a Python file", "a shared library"},
     "packetdrill": {"a packetdrill script"},
 }

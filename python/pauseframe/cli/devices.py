@@ -344,6 +344,7 @@ def deploy(
     Of a scenario, the classes of traffic decide the design, and each key without a counterpart on devices is listed.
     A plan becomes VLANs with static rows. Both have an order of roll-out with checks, and the way back.
     """
+    from pauseframe._kinds import kind_of
     from pauseframe.deploy.plan import NEWEST_RELEASE, SONIC_RELEASES, Settings
 
     with wrong_values():
@@ -352,9 +353,14 @@ def deploy(
             raise ValueError(f"--sonic-release: {release!r} is not one of {', '.join(SONIC_RELEASES)}")
         if sonic_release is not None and target != "sonic":
             raise ValueError("--sonic-release is for --target sonic: leave one of them out")
+        if not source.exists():
+            raise ValueError(f"{source}: no such file or folder: give a scenario, or the folder of a route plan")
         settings = Settings(target=target, sonic_release=release)
         of_plan = {"--hosts": hosts, "--priorities": priorities, "--mtu": mtu, "--buffer": buffer}
         if source.is_file():
+            kind = kind_of(source)
+            if kind is not None and kind.name != "a scenario":
+                raise ValueError(kind.message(source, "a scenario or the folder of a route plan"))
             if given := [name for name, value in of_plan.items() if value is not None]:
                 raise ValueError(f"{given[0]} is for plans: the scenario sets it, and --set changes the scenario")
             resolved = resolve_file(source, set_, None, plugin, allow_plugins)
