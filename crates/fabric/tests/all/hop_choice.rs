@@ -136,7 +136,7 @@ fn flowlets_go_where_the_load_is_low() {
     }
 }
 
-/// Flowlets to random ports move as often as LetFlow's, unless flows share a state.
+/// Flowlets to random ports move as often as `LetFlow`'s, unless flows share a state.
 #[test]
 fn random_flowlets_of_ars_are_those_of_letflow() {
     let topology = fabric(4, 1);
