@@ -207,7 +207,7 @@ kind = "long_flow"
          s.toml:17: workload.2.name: \"permutation\" names an earlier workload too; give each its own name\n\
          s.toml:18: workload.2.senders: 4 is not possible: a host has 3 others; choose 1 to 3\n\
          s.toml:21: workload.3.kind: \"long_flow\" is not one of flows, permutation, n_to_1, long_flows, incast, \
-         requests, background, scatter_gather, hotspot, storage, udp, application; did you mean \"long_flows\"?"
+         requests, background, scatter_gather, hotspot, storage, udp, application, training; did you mean \"long_flows\"?"
     );
 }
 
