@@ -66,7 +66,9 @@ impl Rank {
         let early: Vec<EarlySlice> = self.early_slices.iter().copied().filter(is_of_run).collect();
         if !early.is_empty() {
             self.early_slices.retain(|early| !is_of_run(early));
-            early.iter().for_each(|early| self.take_slice(at, early.from, early.slice, out));
+            for early in early {
+                self.take_slice(at, early.from, early.slice, out);
+            }
         }
         (0..self.lane_runs[at].sent.len()).for_each(|lane| self.send_slices(at, lane, now, world, out));
         self.end_lanes_if_complete(at, now, world, out);
@@ -155,9 +157,9 @@ impl Rank {
         let LaneRun { of, .. } = self.lane_runs.remove(at);
         out.steps.push(Step::end(of.comm, of.number, now));
         self.complete.push_back((of.owner, false));
-        if let Some(next) = self.waiting.iter().position(|next| next.comm == of.comm) {
-            let next = self.waiting.remove(next);
-            next.into_iter().for_each(|next| self.begin_lanes(next, now, world, out));
+        let next = self.waiting.iter().position(|next| next.comm == of.comm);
+        if let Some(next) = next.and_then(|next| self.waiting.remove(next)) {
+            self.begin_lanes(next, now, world, out);
         }
     }
 }

@@ -52,6 +52,7 @@ impl Rank {
         out.messages.push(Message { from: self.id, to, bytes, notify: Some(sender), left: now, part });
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what a receive is, and where it happens")]
     pub(super) fn receive(
         &mut self,
         wanted: Wanted,

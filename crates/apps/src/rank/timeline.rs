@@ -123,8 +123,10 @@ impl Timeline {
         if let Some(before) = self.now.filter(|before| before.start < now) {
             let stretch = before.until(now);
             self.totals.add(stretch);
-            if stretch.activity == Activity::Waiting {
-                cause(stretch.step).into_iter().for_each(|cause| self.totals.add_cause(stretch, cause));
+            if let Some(cause) =
+                Some(stretch.step).filter(|_| stretch.activity == Activity::Waiting).and_then(cause)
+            {
+                self.totals.add_cause(stretch, cause);
             }
             if let Some(stretches) = &mut self.stretches {
                 stretches.push(stretch);

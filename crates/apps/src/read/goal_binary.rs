@@ -169,7 +169,7 @@ mod tests {
         let roots: Vec<u32> = (0..nodes.len() as u32).filter(|node| needs(*node) == 0).collect();
         let mut bytes = Vec::new();
         let words = |bytes: &mut Vec<u8>, words: &[u32]| {
-            words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+            bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
         };
         words(&mut bytes, &[nodes.len() as u32, roots.len() as u32]);
         words(&mut bytes, &roots);
@@ -200,7 +200,7 @@ mod tests {
             at += rank.len() as u64;
             bytes.extend(at.to_le_bytes());
         }
-        ranks.iter().for_each(|rank| bytes.extend(rank));
+        bytes.extend(ranks.concat());
         bytes
     }
 

@@ -191,7 +191,9 @@ impl<'a> Writer<'a> {
             }
             if iteration + 1 == self.plan.iterations {
                 let pending: Vec<usize> = self.pending.keys().copied().collect();
-                pending.into_iter().for_each(|layer| self.wait(layer));
+                for layer in pending {
+                    self.wait(layer);
+                }
             }
             self.push(Op::Mark, None, 0);
         }
@@ -230,7 +232,7 @@ impl<'a> Writer<'a> {
             (Some(place + 1).filter(|next| *next < places), place.checked_sub(1))
         };
         if let Some(before) = before {
-            let tag = tag(turn, micro_batches, place);
+            let tag = tag(turn, *micro_batches, place);
             let from = Some(self.peer(before % stages));
             let limit = u64::MAX;
             self.push(
@@ -245,7 +247,7 @@ impl<'a> Writer<'a> {
             (first..first + size).rev().for_each(|at| self.backward(at));
         }
         if let Some(after) = after {
-            let (to, tag) = (self.peer(after % stages), tag(turn, micro_batches, after));
+            let (to, tag) = (self.peer(after % stages), tag(turn, *micro_batches, after));
             let bytes = self.plan.step.stage_bytes;
             self.push(Op::Send { to, tag, comm: 0, request: None, bytes }, None, 0);
         }
@@ -342,6 +344,6 @@ impl<'a> Writer<'a> {
 }
 
 /// Tag of a message to the chunk at `place`.
-fn tag(turn: Turn, micro_batches: &u32, place: u32) -> i32 {
+fn tag(turn: Turn, micro_batches: u32, place: u32) -> i32 {
     ((place * micro_batches + turn.micro_batch) * 2 + u32::from(turn.is_forward)) as i32
 }
