@@ -18,6 +18,8 @@ pub(crate) struct TcpEnd {
     told: LifetimeCounters,
     /// When the SYN-ACK came, until it is reported.
     connected: Option<Time>,
+    /// Most bytes that had been received at once.
+    received: u64,
 }
 
 /// Counters of a connection over all flows that it has carried.

@@ -44,7 +44,7 @@ impl<'n> BorrowedHost<'n> {
         {
             connection.inherit_cached_metrics(metrics);
         }
-        let tcp = TcpEnd { connection, told: LifetimeCounters::default(), connected: None };
+        let tcp = TcpEnd { connection, told: LifetimeCounters::default(), connected: None, received: 0 };
         let mut end = self.new_endpoint(Protocol::Tcp(tcp), endpoint_key, opening);
         end.begin_exchange::<TcpEnd>(&exchange, spec.start, now);
         let end = self.add_endpoint(end);
@@ -110,14 +110,14 @@ impl<'n> BorrowedHost<'n> {
         let state = self.endpoint_mut(end);
         let workload = state.workload;
         let tcp = TcpEnd::of_mut(&mut state.protocol);
-        let before = tcp.connection.received_bytes();
         if segment.flags.contains_flags(TcpFlags::SYN) && to & 1 == 0 && !tcp.connection.is_established() {
             tcp.connected.get_or_insert(now);
         }
         tcp.connection.on_segment(&segment, carried.ecn, now);
-        // A limited reassembly list may discard bytes that are then received again.
-        let received = tcp.connection.received_bytes().saturating_sub(before);
-        if received > 0 {
+        // A limited reassembly list may discard bytes that are then received again: those count once.
+        let received = tcp.connection.received_bytes();
+        if let Some(received) = received.checked_sub(tcp.received).filter(|received| *received > 0) {
+            tcp.received += received;
             self.count_goodput(workload, received, ctx);
         }
         self.update_endpoint::<TcpEnd>(end, ctx);
