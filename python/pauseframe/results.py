@@ -45,9 +45,9 @@ class _TableOf(cached_property[Table]):
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `paths`,
-    `deadlocks`, `jobs`, `collectives`, `ranks`, `timeline`, `kernel_sockets` and `kernel_counters` are Arrow tables: polars, pandas,
-    pyarrow and DuckDB read them without copying. docs/reference/results.md describes their columns and the entries of
+    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `paths`, `deadlocks`, `jobs`,
+    `collectives`, `ranks`, `timeline`, `kernel_sockets` and `kernel_counters` are Arrow tables: polars, pandas, pyarrow
+    and DuckDB read them without copying. docs/reference/results.md describes their columns and the entries of
     `summary`.
     """
 
