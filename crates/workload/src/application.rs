@@ -45,7 +45,7 @@ table! {
         };
         /// Number of ranks that share a host
         ranks_per_host: u32 = or_in(1, 1..=4096);
-        /// Placement of ranks: hosts in order, racks in turn, at random, or as in hosts
+        /// Placement of ranks: hosts in order, racks in turn, at random, or as in hosts; with topology.scale_up servers stay whole and take the place of racks
         placement: PlacementName = by(placement);
         /// Host of each rank
         hosts: Option<Vec<String>> = by(hosts_of_ranks, context) => {
@@ -267,17 +267,18 @@ impl Workload for ApplicationWorkload {
 }
 
 /// The hosts of the ranks of all applications of a scenario, by position of the workload. Jobs are placed in their
-/// order and share no place.
+/// order and share no place. Servers of `gpus_per_server` hosts stay whole; without them hosts go rack by rack.
 ///
 /// # Errors
 /// Position of the workload, and the reason why its ranks cannot be placed.
 pub fn place<'a>(
     workloads: impl Iterator<Item = Option<&'a ApplicationSpec>>,
     topology: &Topology,
+    gpus_per_server: Option<u32>,
     seed: u64,
 ) -> Result<BTreeMap<usize, Vec<NodeId>>, (usize, String)> {
     let mut placed = BTreeMap::new();
-    let mut rooms = rooms(topology);
+    let mut rooms = gpus_per_server.map_or_else(|| racks(topology), |gpus| servers(topology, gpus));
     for (index, spec) in workloads.enumerate() {
         let Some(spec) = spec else { continue };
         let rule = match spec.placement {
@@ -298,8 +299,14 @@ pub fn place<'a>(
     Ok(placed)
 }
 
+/// Groups the hosts of a topology by server: a server's GPUs may be in several racks (rails).
+fn servers(topology: &Topology, gpus: u32) -> Rooms {
+    let hosts: Vec<u32> = topology.hosts().map(|host| host.0).collect();
+    Rooms::new(hosts.chunks(gpus as usize).map(<[u32]>::to_vec).collect(), topology.nodes().len() as u32)
+}
+
 /// Groups the hosts of a topology by rack.
-fn rooms(topology: &Topology) -> Rooms {
+fn racks(topology: &Topology) -> Rooms {
     let mut racks: Vec<(NodeId, Vec<u32>)> = Vec::new();
     for host in topology.hosts() {
         let leaf = topology.peer(topology.nodes()[host].ports[0]);

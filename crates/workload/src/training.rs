@@ -35,7 +35,7 @@ table! {
             let message = || "training steps use NCCL's collectives".to_owned();
             t.check(collectives.library == Library::Nccl, "collectives.library", message, "remove it");
         };
-        /// Placement of ranks: hosts in order, racks in turn, at random, or as in hosts
+        /// Placement of ranks: hosts in order, racks in turn, at random, or as in hosts; with topology.scale_up servers stay whole and take the place of racks
         placement: PlacementName = by(placement);
         /// Host of each rank
         hosts: Option<Vec<String>> = by(hosts_of_ranks, context) => {
@@ -107,13 +107,14 @@ fn plan(t: &mut Table, context: &Context, as_simai: bool) -> Option<Arc<Applicat
     if t.has("file") || t.has("packed") {
         unused_model_keys(t);
     }
-    let read = match bundle {
-        Some(Some((bundle, key))) => workload(t, &bundle, key, as_simai).map(Some),
-        Some(None) => Some(None),
-        None => None,
-    };
-    if let Some(read) = read {
-        return steps(t, context, as_simai, read.as_ref());
+    match bundle {
+        File::Absent => return steps(t, context, as_simai, None),
+        File::Read(bundle, key) => {
+            if let Some(read) = workload(t, &bundle, key, as_simai) {
+                return steps(t, context, as_simai, Some(&read));
+            }
+        }
+        File::Unreadable => {}
     }
     // The other keys are right or wrong whatever the file is.
     let _ = (parallelism(t, context, None), schedule(t, as_simai, true), iterations(t), micro_batches(t, None));
@@ -125,30 +126,40 @@ fn iterations(t: &mut Table) -> u32 {
     t.or_in("iterations", 1, 1..=100_000, doc)
 }
 
-/// The file with its key, if there is one; `None` if it cannot be read.
-fn file(t: &mut Table, context: &Context) -> Option<Option<(Bundle, &'static str)>> {
+/// The file of a workload.
+enum File {
+    /// A model by keys takes its place.
+    Absent,
+    /// The file, and its key.
+    Read(Bundle, &'static str),
+    /// It cannot be read, which the ledger knows.
+    Unreadable,
+}
+
+/// Opens the file, if there is one.
+fn file(t: &mut Table, context: &Context) -> File {
     let doc = "Workload file of SimAI or AICB, relative to the scenario; without it the keys layers, hidden .. describe the model";
     let path: Option<String> = t.optional("file", "none: see layers", doc);
     let doc = "The file packed into text, as in resolved scenarios";
     let packed: Option<String> = t.source("packed", "none: see file", doc);
     if t.is_documenting() {
         digest(t, None);
-        return None;
+        return File::Absent;
     }
     let (key, bundle) = match (&path, &packed) {
         (_, Some(packed)) => ("packed", Bundle::from_text(packed)),
         (Some(path), _) => ("file", Bundle::open(&context.base_dir.join(path))),
-        _ => return Some(None),
+        _ => return File::Absent,
     };
     match bundle {
-        Ok(bundle) => {
-            digest(t, Some(&bundle))?;
+        Ok(bundle) if digest(t, Some(&bundle)).is_some() => {
             keep(t, &bundle, key);
-            Some(Some((bundle, key)))
+            File::Read(bundle, key)
         }
+        Ok(_) => File::Unreadable,
         Err(error) => {
             t.check(false, key, || error.to_string(), "");
-            None
+            File::Unreadable
         }
     }
 }
@@ -183,15 +194,12 @@ fn steps(
         micro_batches(t, None);
         return None;
     }
-    let step = match read {
-        Some(read) => {
-            Step { micro_batches: micro_batches(t, Some(read.step.micro_batches)), ..read.step.clone() }
-        }
-        None => {
-            let count = micro_batches(t, None);
-            let model = model(t, Some(count))?;
-            or_problem(t, model.step(&parallelism))?
-        }
+    let step = if let Some(read) = read {
+        Step { micro_batches: micro_batches(t, Some(read.step.micro_batches)), ..read.step.clone() }
+    } else {
+        let count = micro_batches(t, None);
+        let model = model(t, Some(count))?;
+        or_problem(t, model.step(&parallelism))?
     };
     let plan = Plan {
         step,

@@ -86,15 +86,12 @@ impl<T: Copy> ScaleUpLinks<T> {
     /// An empty stream between two places of a server.
     pub(super) fn open(&mut self, server: u32, from: u32, to: u32) -> u32 {
         let stream = Stream { server, from, to, pieces: VecDeque::new(), whole: 0.0, gone: 0.0, share: 0.0 };
-        match self.free.pop() {
-            Some(free) => {
-                self.streams[free as usize] = stream;
-                free
-            }
-            None => {
-                self.streams.push(stream);
-                self.streams.len() as u32 - 1
-            }
+        if let Some(free) = self.free.pop() {
+            self.streams[free as usize] = stream;
+            free
+        } else {
+            self.streams.push(stream);
+            self.streams.len() as u32 - 1
         }
     }
 
@@ -105,7 +102,7 @@ impl<T: Copy> ScaleUpLinks<T> {
             self.advance(server, now);
             self.servers[server as usize].busy.push(stream);
             self.begin(stream, piece.bytes);
-            self.soil(server);
+            self.mark_dirty(server);
         }
         self.streams[stream as usize].pieces.push_back(piece);
     }
@@ -118,7 +115,7 @@ impl<T: Copy> ScaleUpLinks<T> {
         if !self.streams[stream as usize].pieces.is_empty() {
             self.streams[stream as usize].pieces.clear();
             self.servers[server as usize].busy.retain(|busy| *busy != stream);
-            self.soil(server);
+            self.mark_dirty(server);
         }
         self.free.push(stream);
         sent
@@ -156,7 +153,7 @@ impl<T: Copy> ScaleUpLinks<T> {
                 next.inspect(|bytes| self.begin(*stream, *bytes)).is_some()
             });
             self.servers[server as usize].busy = busy;
-            self.soil(server);
+            self.mark_dirty(server);
         }
     }
 
@@ -245,7 +242,7 @@ impl<T: Copy> ScaleUpLinks<T> {
         *reached = (*reached).max(now);
     }
 
-    fn soil(&mut self, server: u32) {
+    fn mark_dirty(&mut self, server: u32) {
         if !std::mem::replace(&mut self.servers[server as usize].is_dirty, true) {
             self.dirty.push(server);
         }

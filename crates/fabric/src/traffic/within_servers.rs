@@ -10,6 +10,7 @@ use pauseframe_engine::Fingerprint;
 use pauseframe_units::{Span, Time};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::collections::btree_map::OccupiedEntry;
 
 /// What a piece of a stream is.
 #[derive(Clone, Copy, Debug)]
@@ -182,7 +183,7 @@ impl Traffic {
         self.end_pieces(now);
         while let Some(within) = &mut self.within_servers {
             let due = within.events.first_entry().filter(|entry| entry.key().0 == now);
-            let Some((key, event)) = due.map(|entry| entry.remove()) else { return };
+            let Some((key, event)) = due.map(OccupiedEntry::remove) else { return };
             self.on_event_within_server(key, event, now);
         }
     }

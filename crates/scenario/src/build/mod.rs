@@ -80,7 +80,8 @@ impl Parts {
     /// An idle network in which only the workload `only` is active; the others keep their indices but start no flow.
     fn idle_network(&self, scenario: &Scenario, only: Option<usize>) -> Result<Network, String> {
         let applications = scenario.workload.iter().map(|workload| workload.kind.application());
-        let placed = workload::application::place(applications, &self.topology, scenario.seed);
+        let gpus = scenario.topology.gpus_per_server();
+        let placed = workload::application::place(applications, &self.topology, gpus, scenario.seed);
         let placed =
             placed.map_err(|(index, reason)| format!("{}: {reason}", scenario.workload[index].name))?;
         let ideal = self.ideal.clone();

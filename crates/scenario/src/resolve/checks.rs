@@ -91,9 +91,14 @@ pub(crate) fn workloads(ledger: &mut Ledger, workloads: &[Partial], host: &HostS
 }
 
 /// Checks that the hosts of `topology` have enough places for the ranks of all applications together.
-pub(crate) fn places(ledger: &mut Ledger, topology: &Topology, workloads: &[Partial], seed: u64) {
+pub(crate) fn places(
+    ledger: &mut Ledger,
+    (topology, gpus_per_server): (&Topology, Option<u32>),
+    workloads: &[Partial],
+    seed: u64,
+) {
     let applications = workloads.iter().map(|workload| workload.kind.as_ref()?.application());
-    if let Err((index, reason)) = application::place(applications, topology, seed) {
+    if let Err((index, reason)) = application::place(applications, topology, gpus_per_server, seed) {
         let hint = "give it fewer ranks, or several on a host (ranks_per_host), or the fabric more hosts";
         ledger.problem(&format!("workload.{index}"), reason, hint);
     }

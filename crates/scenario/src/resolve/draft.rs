@@ -119,7 +119,8 @@ impl Draft {
             checks::delays(ledger, stop, graph);
             checks::slow_receivers(ledger, host, graph);
             checks::scale_up(ledger, self.topology.as_ref(), graph, host);
-            checks::places(ledger, graph, workloads, self.seed);
+            let gpus = self.topology.as_ref().and_then(TopologySpec::gpus_per_server);
+            checks::places(ledger, (graph, gpus), workloads, self.seed);
             checks::markers(ledger, switch, graph);
         }
         checks::end(ledger, stop, workloads);

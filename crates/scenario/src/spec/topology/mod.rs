@@ -73,6 +73,11 @@ pub struct TopologySpec {
 }
 
 impl TopologySpec {
+    /// Hosts of a server, if servers have scale-up links.
+    pub(crate) fn gpus_per_server(&self) -> Option<u32> {
+        self.scale_up.as_ref().map(|spec| spec.gpus_per_server)
+    }
+
     /// The graph, each further port of a host a separate node ([`pauseframe_topology::PortOfHost`]).
     ///
     /// # Errors
