@@ -99,8 +99,8 @@ class Application(WorkloadKeys):
     ranks_per_host: int | None = None
     """Number of ranks that share a host (1 to 4096); default 1."""
     placement: Literal["packed", "round_robin", "random", "hosts"] | None = None
-    """Placement of ranks: hosts in order, racks in turn, at random, or as in hosts (default: "packed"; "hosts" with
-    hosts)
+    """Placement of ranks: hosts in order, racks in turn, at random, or as in hosts; with topology.scale_up servers
+    stay whole and take the place of racks (default: "packed"; "hosts" with hosts)
     """
     hosts_file: str | None = None
     """File with one host name per line (default: none: see hosts)"""
@@ -1542,8 +1542,8 @@ class Training(WorkloadKeys):
     compute_scale: float | None = None
     """Factor for all compute times (0.0 to 1000000.0); default 1.0."""
     placement: Literal["packed", "round_robin", "random", "hosts"] | None = None
-    """Placement of ranks: hosts in order, racks in turn, at random, or as in hosts (default: "packed"; "hosts" with
-    hosts)
+    """Placement of ranks: hosts in order, racks in turn, at random, or as in hosts; with topology.scale_up servers
+    stay whole and take the place of racks (default: "packed"; "hosts" with hosts)
     """
     hosts_file: str | None = None
     """File with one host name per line (default: none: see hosts)"""
