@@ -157,20 +157,24 @@ def _connections(rng: random.Random, scenario: Table) -> None:
         if transport.get("preset") in QUEUE_PAIRS and fits and rng.random() < 0.6:
             transport |= {
                 "rdma_qps_per_connection": rng.choice([2, 4, 7]),
-                "rdma_split_data_on_qps": rng.random() < 0.8,
+                "rdma_split_data_on_qps": rng.random() < 0.6,
             }
-        if scenario["routing"]["kind"] == "ecmp" and "hash" not in scenario["routing"]:
+        routing = scenario["routing"]
+        if routing["kind"] == "ecmp" and transport.get("preset") == "uec_nscc":
+            for key in [key for key in routing if key.startswith(("hash", "index", "weights", "buckets"))]:
+                del routing[key]  # entropy values work with the ideal hash alone
+        if routing["kind"] == "ecmp" and "hash" not in routing:
             _entropy(rng, transport, scenario["switch"])
 
 
 def _entropy(rng: random.Random, transport: Table, switch: Table) -> None:
     """Entropy values of packets, where the receiver takes them in any order."""
-    any_order = {"uec_nscc": ["oblivious", "bitmap", "mixed", "mixed"]}.get(transport.get("preset", ""), [])
+    any_order = {"uec_nscc": ["oblivious", "bitmap", "bitmap", "bitmap", "mixed"]}.get(transport.get("preset", ""), [])
     if any_order and switch.get("queue") == "trim":
-        any_order = [*any_order, "reps", "reps"]
+        any_order = ["bitmap", "mixed", "reps", "reps", "reps"]
     if transport.get("rdma_selective_repeat"):
         any_order = any_order or ["oblivious"]
-    if any_order and rng.random() < 0.5:
+    if any_order and rng.random() < 0.95:
         transport |= {"rdma_entropy": rng.choice(any_order), "rdma_entropy_values": rng.choice([2, 64, 256])}
 
 
@@ -286,7 +290,7 @@ HABITS: list[Table] = [
 ]
 
 
-QUEUE_PAIRS = ["roce_dcqcn", "roce_hpcc", "roce_timely", "roce_swift", "uec_nscc"]
+QUEUE_PAIRS = ["roce_dcqcn", "roce_hpcc", "roce_timely", "roce_swift", "uec_nscc", "uec_nscc", "uec_nscc"]
 
 
 def _queue_pairs(rng: random.Random) -> Table:

@@ -352,7 +352,7 @@ def test_completion(shell):
         "example sto": ["storage", "storm"],
         "reproduce bolt/fig1": ["bolt/fig11", "bolt/fig12", "bolt/fig14"],
         "lint --select PF01,PF07": ["PF01,PF070", "PF01,PF071", "PF01,PF072", "PF01,PF073", "PF01,PF074", "PF01,PF075"],
-        "lint --explain PF09": ["PF090"],
+        "lint --explain PF09": ["PF090", "PF091"],
         "run a.toml --set switch.pfc.xo": ["switch.pfc.xoff=", "switch.pfc.xon="],
         "run a.toml --set host.gro = t": ["true"],
         "run a.toml --set transport.preset = dctcp --set transport.preset = tcp_": ["tcp_dcb", "tcp_bolt"],

@@ -16,6 +16,7 @@ from pauseframe.deploy.sonic import config_db
 from pauseframe.devices.files import DeviceFileError
 from pauseframe.devices.read import read_fabric
 from pauseframe.lint import lint
+from pauseframe.lint.design import read_design
 from pauseframe.lint.export import export
 from pauseframe.lint.yang import validate
 from test_fabrics import cli
@@ -276,7 +277,10 @@ def test_hosts_with_roce(tmp_path, target):
     """Marks are a line by rate, CNPs have a strict queue, cards get registers, and routes no attributes of TCP."""
     plan = planned(tmp_path / "plan", PLANS["leaf-spine"][0], "up_down", 1, 2)
     write_deployment(plan, tmp_path / "out", Settings(target=target, hosts="roce_dcqcn"))
-    assert [(f.code, str(f.place), f.message) for f in lint([tmp_path / "out"], design=plan).findings] == []
+    assert [
+        (f.code, str(f.place), f.message)
+        for f in lint([tmp_path / "out"], design=read_design(plan, [tmp_path / "out"], None)).findings
+    ] == []
     own = tmp_path / "out" / "hosts" / "host0"
     text = (own / "setup.sh").read_text()
     assert "roce_rp/rpg_time_reset=300" in text

@@ -33,6 +33,11 @@ SAMPLE = 8
 """Changes of each kind by day."""
 
 
+def of(design, out):
+    """A design that is read, from a path; one that was read stays."""
+    return read_design(design, [out], None) if isinstance(design, Path) else design
+
+
 def deployed(kind, folder):
     """A deployment and the plan or scenario of it."""
     out = folder / "out"
@@ -113,7 +118,7 @@ def found(out, design, path, text):
     before = path.read_text()
     path.write_text(text)
     try:
-        report = engine.lint([out], design=design, select=["PF091", "PF005"])
+        report = engine.lint([out], design=of(design, out), select=["PF091", "PF005"])
     except ValueError as error:  # a file that cannot be read is found as well
         return [str(error)]
     finally:
@@ -129,7 +134,7 @@ FOLDERS = ("switches/leaf0", "switches/spine0", "hosts/host0")
 def check(kind, tmp_path, only=None, folders=FOLDERS):
     out, source = deployed(kind, tmp_path)
     design = read_design(source, [out], None)
-    assert [(f.code, str(f.place), f.message) for f in engine.lint([out], design=design).findings] == []
+    assert [(f.code, str(f.place), f.message) for f in engine.lint([out], design=of(design, out)).findings] == []
     every = list(changes(out, folders))
     assert len(every) > 100
     for path, text, what in every if only is None else random.Random(kind).sample(every, only):
@@ -158,7 +163,7 @@ def test_what_is_harmless(tmp_path):
     script.write_text(script.read_text().replace("# Running it twice does no harm.", "# a remark\n\n"))
     undo = out / "switches" / "leaf0" / "fdb-undo.json"
     undo.write_text(json.dumps(json.loads(undo.read_text()), indent=4))
-    assert engine.lint([out], design=source).findings == []
+    assert engine.lint([out], design=of(source, out)).findings == []
 
 
 def test_names_and_settings_are_those_of_the_design(tmp_path):
@@ -173,7 +178,7 @@ def test_names_and_settings_are_those_of_the_design(tmp_path):
         before = (out / name).read_text()
         assert old in before
         (out / name).write_text(before.replace(old, new))
-        assert {f.code for f in engine.lint([out], design=source).findings} >= {"PF091"}, (name, old)
+        assert {f.code for f in engine.lint([out], design=of(source, out)).findings} >= {"PF091"}, (name, old)
         (out / name).write_text(before)
 
 
@@ -188,7 +193,9 @@ def test_missing_and_further_rows_files_and_switches(tmp_path):
     (out / "hosts" / "host0" / "sysctl.conf").unlink()
     (out / "hosts" / "host1" / "extra.sh").write_text("reboot\n")
     shutil.rmtree(out / "switches" / "spine0")
-    messages = {(str(f.place), f.message) for f in engine.lint([out], design=design, select=["PF091"]).findings}
+    messages = {
+        (str(f.place), f.message) for f in engine.lint([out], design=of(design, out), select=["PF091"]).findings
+    }
     assert ("leaf0 QUEUE Ethernet0|3", "the row is missing") in messages
     assert ("leaf0 SCHEDULER mine", "the design has no such row") in messages
     assert ("host0 sysctl.conf", "the file is missing") in messages
@@ -209,7 +216,7 @@ def test_files_that_were_collected(tmp_path):
             tables["WRED_PROFILE"]["PF_25000"]["green_drop_probability"] = "21"
         (collected / folder.name).mkdir(parents=True)
         (collected / folder.name / "config_db.json").write_text(json.dumps(tables))
-    (finding,) = engine.lint([collected], design=source, select=["PF091"]).findings
+    (finding,) = engine.lint([collected], design=of(source, collected), select=["PF091"]).findings
     assert str(finding.place) == "leaf0 WRED_PROFILE PF_25000 green_drop_probability"
     done = cli(
         "lint", collected, "--design", source, "--select", "PF091", "--fix", "--write", tmp_path / "mended", "-q"

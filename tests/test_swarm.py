@@ -32,7 +32,7 @@ def test_scenarios_that_broke_a_rule_once(seed: int) -> None:
 
 def test_every_mechanism_is_drawn() -> None:
     drawn = Counter[str]()
-    for seed in range(300):
+    for seed in range(450):
         scenario = scenario_of(seed)
         drawn.update(kinds_of(scenario.resolved) if scenario else ())
     assert {kind: drawn[kind] for kind in ALL if drawn[kind] < 5} == {}

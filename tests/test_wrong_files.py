@@ -23,6 +23,10 @@ TEXTS = {
     "rows.csv": "switch,vlan,destination,port\ns0,1,s1,eth2\n",
     "small.topo": "Nodes 4\n",
     "mine.so": "",
+    "step.txt": "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 1 pp: 1 vpp: 1 ga: 1 all_gpus: 2\n1\n"
+    "layer -1 1 NONE 0 1 NONE 0 1 NONE 0 1\n",
+    "simai.txt": "4 2 1 1 4 H100\n2 3\n0 2 2880Gbps 0.000025ms 0\n1 2 2880Gbps 0.000025ms 0\n"
+    "0 3 400Gbps 0.0005ms 0\n1 3 400Gbps 0.0005ms 0\n",
 }
 KINDS = {
     "run": "the results folder of a run",
@@ -48,6 +52,8 @@ KINDS = {
     "page.html": "a web page",
     "rows.csv": "a file of forwarding tables",
     "small.topo": "a topology of htsim",
+    "step.txt": "a workload text of SimAI",
+    "simai.txt": "a topology of SimAI",
     "mine.so": "a shared library",
 }
 SCENARIO = 'workload = [{ kind = "n_to_1", size = "1 KB" }]\n[topology]\nkind = "star"\nhosts = 2\n'

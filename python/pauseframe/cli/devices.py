@@ -101,6 +101,7 @@ def lint(
     Checks all devices together: values, references, both ends of each link, headroom, deadlock.
     """
     from pauseframe.lint import engine
+    from pauseframe.lint.design import read_design
     from pauseframe.lint.output import explain as page
 
     if rules:
@@ -120,7 +121,7 @@ def lint(
             select=_codes(select),
             ignore=_codes(ignore),
             release=sonic_release,
-            design=design,
+            design=None if design is None else read_design(design, paths, sonic_release),
         )
         if export is not None:
             _export(report, export)

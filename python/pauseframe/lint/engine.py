@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.read import Reading, read_fabric
@@ -14,6 +13,7 @@ from pauseframe.lint.finding import RULES, Finding, Rule, Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
     from pauseframe.devices.model import Place
     from pauseframe.lint.design import Design
@@ -67,24 +67,20 @@ def lint(
     select: Iterable[str] = (),
     ignore: Iterable[str] = (),
     release: str | None = None,
-    design: Path | Design | None = None,
+    design: Design | None = None,
 ) -> Report:
     """Reads device files and runs the rules.
 
     `select` and `ignore` are codes of rules or beginnings of codes; the longer prefix decides, as in ruff. `release` is
-    a SONiC release, as in `sonic_models.RELEASES`. `design` is a plan or a scenario that the files must equal. Raises
-    DeviceFileError for an unreadable file, ValueError for a code that matches no rule, an unknown release, or a design
-    that cannot be deployed.
+    a SONiC release, as in `sonic_models.RELEASES`. `design` (`design.read_design`) is what the files must equal. Raises
+    DeviceFileError for an unreadable file, ValueError for a code that matches no rule or an unknown release.
     """
     if release is not None and release not in RELEASES:
         raise ValueError(f"{release!r} is no SONiC release with known models: {', '.join(RELEASES)}")
     chosen = choose(rules(), list(select), list(ignore))
     reading = read_fabric(paths, topology=topology)
     reading.release = release
-    if design is not None:
-        from pauseframe.lint.design import read_design
-
-        reading.design = read_design(design, paths, release) if isinstance(design, Path) else design
+    reading.design = design
     return judge(reading, chosen)
 
 

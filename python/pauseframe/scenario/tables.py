@@ -286,10 +286,12 @@ class ScaleUp(Part):
 
     gpus_per_server: int
     """Number of hosts of a server: consecutive hosts in the order of the topology (2 to 4096)"""
-    rate: str
-    """Rate at which a host sends and at the same time receives, without headers (1 Mbps to 100 Tbps)"""
     gpu: Literal["A100", "H800", "H100", "H200", "B200"] | None = None
     """GPU whose rate the links have (default: none: see rate)"""
+    rate: str | None = None
+    """Rate at which a host sends and at the same time receives, without headers (1 Mbps to 100 Tbps) (default: that of
+    gpu; required without gpu)
+    """
     latency: str | None = None
     """From one host of a server to another (0 s to 10 s); default "25 ns"."""
 

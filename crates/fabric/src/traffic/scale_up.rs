@@ -1,7 +1,7 @@
-//! Data on scale-up links: fluid streams between the hosts of a server.
+//! Data on scale-up links: fluid transfers between the hosts of a server.
 //!
-//! A host sends and receives at the rate of the links. Streams that leave or enter the same host share its rate
-//! max-min fairly (progressive filling); the switch between the hosts never limits them. What a stream carries goes
+//! A host sends and receives at the rate of the links. Transfers that leave or enter the same host share its rate
+//! max-min fairly (progressive filling); the switch between the hosts never limits them. What a transfer carries goes
 //! one piece after the other. All times follow from starts and sizes, so they depend on no partition or thread.
 //!
 //! Sizes are counted in picoseconds at the full rate, so a piece alone takes exactly its serialisation time.
@@ -15,17 +15,17 @@ use std::sync::Arc;
 /// A piece is over if less than this many picoseconds are left: ends are rounded to a picosecond.
 const ROUNDING: f64 = 0.5;
 
-/// Data of a stream, with a token of its owner.
+/// Data of a transfer, with a token of its owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece<T> {
-    /// `u64::MAX`: until the stream is closed.
+    /// `u64::MAX`: until the transfer is closed.
     pub(super) bytes: u64,
     pub(super) token: T,
 }
 
 /// A sequence of pieces from one host of a server to another.
 #[derive(Debug)]
-struct Stream<T> {
+struct Transfer<T> {
     server: u32,
     /// Places in the server.
     from: u32,
@@ -38,7 +38,7 @@ struct Stream<T> {
     share: f64,
 }
 
-impl<T> Stream<T> {
+impl<T> Transfer<T> {
     fn left(&self) -> f64 {
         self.whole - self.gone
     }
@@ -46,9 +46,9 @@ impl<T> Stream<T> {
 
 #[derive(Debug, Default)]
 struct Server {
-    /// Streams with data, in the order in which they began to have some.
+    /// Transfers with data, in the order in which they began to have some.
     busy: Vec<u32>,
-    /// When `gone` of its streams was true.
+    /// When `gone` of its transfers was true.
     reached: Time,
     /// Shares must be found again.
     is_dirty: bool,
@@ -56,17 +56,17 @@ struct Server {
     current: u32,
 }
 
-/// All streams of all servers.
+/// All transfers of all servers.
 #[derive(Debug)]
 pub(super) struct ScaleUpLinks<T> {
     settings: Arc<ScaleUpSettings>,
-    streams: Vec<Stream<T>>,
+    transfers: Vec<Transfer<T>>,
     free: Vec<u32>,
     servers: Vec<Server>,
     /// By server, the next end of a piece; entries whose number is not current are void.
     due: BinaryHeap<Reverse<(Time, u32, u32)>>,
     dirty: Vec<u32>,
-    /// By place in a server, outgoing then incoming: room, and the number of streams without a share.
+    /// By place in a server, outgoing then incoming: room, and the number of transfers without a share.
     room: Vec<(f64, u32)>,
 }
 
@@ -75,7 +75,7 @@ impl<T: Copy> ScaleUpLinks<T> {
         ScaleUpLinks {
             servers: settings.servers().iter().map(|_| Server::default()).collect(),
             settings: Arc::clone(settings),
-            streams: Vec::new(),
+            transfers: Vec::new(),
             free: Vec::new(),
             due: BinaryHeap::new(),
             dirty: Vec::new(),
@@ -83,47 +83,48 @@ impl<T: Copy> ScaleUpLinks<T> {
         }
     }
 
-    /// An empty stream between two places of a server.
+    /// An empty transfer between two places of a server.
     pub(super) fn open(&mut self, server: u32, from: u32, to: u32) -> u32 {
-        let stream = Stream { server, from, to, pieces: VecDeque::new(), whole: 0.0, gone: 0.0, share: 0.0 };
+        let transfer =
+            Transfer { server, from, to, pieces: VecDeque::new(), whole: 0.0, gone: 0.0, share: 0.0 };
         if let Some(free) = self.free.pop() {
-            self.streams[free as usize] = stream;
+            self.transfers[free as usize] = transfer;
             free
         } else {
-            self.streams.push(stream);
-            self.streams.len() as u32 - 1
+            self.transfers.push(transfer);
+            self.transfers.len() as u32 - 1
         }
     }
 
-    /// Appends a piece to a stream.
-    pub(super) fn push(&mut self, stream: u32, piece: Piece<T>, now: Time) {
-        let server = self.streams[stream as usize].server;
-        if self.streams[stream as usize].pieces.is_empty() {
+    /// Appends a piece to a transfer.
+    pub(super) fn push(&mut self, transfer: u32, piece: Piece<T>, now: Time) {
+        let server = self.transfers[transfer as usize].server;
+        if self.transfers[transfer as usize].pieces.is_empty() {
             self.advance(server, now);
-            self.servers[server as usize].busy.push(stream);
-            self.begin(stream, piece.bytes);
+            self.servers[server as usize].busy.push(transfer);
+            self.begin(transfer, piece.bytes);
             self.mark_dirty(server);
         }
-        self.streams[stream as usize].pieces.push_back(piece);
+        self.transfers[transfer as usize].pieces.push_back(piece);
     }
 
-    /// Ends a stream; returns the bytes of its first piece that have left, if it had one.
-    pub(super) fn close(&mut self, stream: u32, now: Time) -> u64 {
-        let server = self.streams[stream as usize].server;
+    /// Ends a transfer; returns the bytes of its first piece that have left, if it had one.
+    pub(super) fn close(&mut self, transfer: u32, now: Time) -> u64 {
+        let server = self.transfers[transfer as usize].server;
         self.advance(server, now);
-        let sent = self.sent_of_first(stream, now);
-        if !self.streams[stream as usize].pieces.is_empty() {
-            self.streams[stream as usize].pieces.clear();
-            self.servers[server as usize].busy.retain(|busy| *busy != stream);
+        let sent = self.sent_of_first(transfer, now);
+        if !self.transfers[transfer as usize].pieces.is_empty() {
+            self.transfers[transfer as usize].pieces.clear();
+            self.servers[server as usize].busy.retain(|busy| *busy != transfer);
             self.mark_dirty(server);
         }
-        self.free.push(stream);
+        self.free.push(transfer);
         sent
     }
 
-    /// The bytes of the first piece of a stream that have left by `now`.
-    pub(super) fn sent_of_first(&self, stream: u32, now: Time) -> u64 {
-        let Stream { server, pieces, gone, share, .. } = &self.streams[stream as usize];
+    /// The bytes of the first piece of a transfer that have left by `now`.
+    pub(super) fn sent_of_first(&self, transfer: u32, now: Time) -> u64 {
+        let Transfer { server, pieces, gone, share, .. } = &self.transfers[transfer as usize];
         let Some(piece) = pieces.front() else { return 0 };
         let since = now.saturating_since(self.servers[*server as usize].reached);
         let bytes = (gone + since.0 as f64 * share) * self.settings.rate.0 as f64 / 8e12;
@@ -136,21 +137,21 @@ impl<T: Copy> ScaleUpLinks<T> {
         self.due.peek().map(|Reverse((at, ..))| *at)
     }
 
-    /// Takes the pieces that end at `now`, with their streams, in the order in which these began.
+    /// Takes the pieces that end at `now`, with their transfers, in the order in which these began.
     pub(super) fn take_ended(&mut self, now: Time, ended: &mut Vec<(u32, Piece<T>)>) {
         while self.due.peek().is_some_and(|Reverse((at, ..))| *at == now) {
             let Some(entry) = self.due.pop().filter(|entry| self.is_current(entry)) else { continue };
             let Reverse((_, server, _)) = entry;
             self.advance(server, now);
             let mut busy = std::mem::take(&mut self.servers[server as usize].busy);
-            busy.retain(|stream| {
-                if self.streams[*stream as usize].left() > ROUNDING {
+            busy.retain(|transfer| {
+                if self.transfers[*transfer as usize].left() > ROUNDING {
                     return true;
                 }
-                let pieces = &mut self.streams[*stream as usize].pieces;
-                ended.extend(pieces.pop_front().map(|piece| (*stream, piece)));
+                let pieces = &mut self.transfers[*transfer as usize].pieces;
+                ended.extend(pieces.pop_front().map(|piece| (*transfer, piece)));
                 let next = pieces.front().map(|piece| piece.bytes);
-                next.inspect(|bytes| self.begin(*stream, *bytes)).is_some()
+                next.inspect(|bytes| self.begin(*transfer, *bytes)).is_some()
             });
             self.servers[server as usize].busy = busy;
             self.mark_dirty(server);
@@ -171,9 +172,9 @@ impl<T: Copy> ScaleUpLinks<T> {
             self.fill(server);
             let Server { busy, reached, current, .. } = &mut self.servers[server as usize];
             *current += 1;
-            let end = |stream: &u32| {
-                let stream = &self.streams[*stream as usize];
-                (stream.left() / stream.share).round()
+            let end = |transfer: &u32| {
+                let transfer = &self.transfers[*transfer as usize];
+                (transfer.left() / transfer.share).round()
             };
             let first = busy.iter().map(end).fold(f64::INFINITY, f64::min);
             if first < u64::MAX as f64 {
@@ -186,14 +187,14 @@ impl<T: Copy> ScaleUpLinks<T> {
         }
     }
 
-    /// Progressive filling: the fullest hosts divide their room among their streams, then the next ones.
+    /// Progressive filling: the fullest hosts divide their room among their transfers, then the next ones.
     fn fill(&mut self, server: u32) {
         let hosts = self.settings.servers()[server as usize].len();
         let busy = &self.servers[server as usize].busy;
         self.room.clear();
         self.room.resize(2 * hosts, (1.0, 0));
-        for stream in busy {
-            let Stream { from, to, share, .. } = &mut self.streams[*stream as usize];
+        for transfer in busy {
+            let Transfer { from, to, share, .. } = &mut self.transfers[*transfer as usize];
             *share = 0.0;
             self.room[*from as usize].1 += 1;
             self.room[hosts + *to as usize].1 += 1;
@@ -206,8 +207,8 @@ impl<T: Copy> ScaleUpLinks<T> {
             let is_full =
                 |room: &(f64, u32)| of_host(room).is_some_and(|share| share <= least * (1.0 + 1e-12));
             let full: Vec<bool> = self.room.iter().map(is_full).collect();
-            for stream in busy {
-                let Stream { from, to, share, .. } = &mut self.streams[*stream as usize];
+            for transfer in busy {
+                let Transfer { from, to, share, .. } = &mut self.transfers[*transfer as usize];
                 let ends = [*from as usize, hosts + *to as usize];
                 if *share == 0.0 && ends.iter().any(|end| full[*end]) {
                     *share = least;
@@ -221,21 +222,21 @@ impl<T: Copy> ScaleUpLinks<T> {
         }
     }
 
-    fn begin(&mut self, stream: u32, bytes: u64) {
+    fn begin(&mut self, transfer: u32, bytes: u64) {
         let whole = match bytes {
             u64::MAX => f64::INFINITY,
             _ => self.settings.rate.serialise(Bytes(bytes)).0 as f64,
         };
-        let stream = &mut self.streams[stream as usize];
-        (stream.whole, stream.gone) = (whole, 0.0);
+        let transfer = &mut self.transfers[transfer as usize];
+        (transfer.whole, transfer.gone) = (whole, 0.0);
     }
 
     fn advance(&mut self, server: u32, now: Time) {
         let Server { busy, reached, .. } = &mut self.servers[server as usize];
         let since = now.saturating_since(*reached).0 as f64;
         if since > 0.0 {
-            for stream in busy {
-                let Stream { gone, share, .. } = &mut self.streams[*stream as usize];
+            for transfer in busy {
+                let Transfer { gone, share, .. } = &mut self.transfers[*transfer as usize];
                 *gone += since * *share;
             }
         }
@@ -263,7 +264,7 @@ mod tests {
         ScaleUpLinks::new(&Arc::new(ScaleUpSettings::new(servers, RATE, Span::ZERO)))
     }
 
-    /// Runs pieces given as (start in ns, from, to, bytes), each on its own stream; returns their ends in ps.
+    /// Runs pieces given as (start in ns, from, to, bytes), each on its own transfer; returns their ends in ps.
     fn run(hosts: u32, pieces: &[(u64, u32, u32, u64)]) -> Vec<u64> {
         let (mut links, mut ends) = (links(hosts), vec![0; pieces.len()]);
         let mut starts: Vec<usize> = (0..pieces.len()).collect();
@@ -274,14 +275,14 @@ mod tests {
             let Some(now) = [start, end].into_iter().flatten().min() else { return ends };
             let mut over = Vec::new();
             links.take_ended(now, &mut over);
-            for (stream, piece) in over {
+            for (transfer, piece) in over {
                 ends[piece.token] = now.0;
-                links.close(stream, now);
+                links.close(transfer, now);
             }
             while let Some(index) = starts.pop_if(|index| pieces[*index].0 * 1000 == now.0) {
                 let (_, from, to, bytes) = pieces[index];
-                let stream = links.open(0, from, to);
-                links.push(stream, Piece { bytes, token: index }, now);
+                let transfer = links.open(0, from, to);
+                links.push(transfer, Piece { bytes, token: index }, now);
             }
             links.settle();
         }
@@ -298,21 +299,21 @@ mod tests {
     fn streams_share_the_fuller_end() {
         // Two leave host 0; the one to host 1 meets a third there, and the rest of host 0 goes to the other.
         let ends = run(4, &[(0, 0, 1, 300), (0, 0, 2, 300), (0, 3, 1, 300), (0, 3, 1, 300)]);
-        // Host 1 divides its rate by three; host 0 has two thirds for its other stream.
+        // Host 1 divides its rate by three; host 0 has two thirds for its other transfer.
         assert_eq!(ends, [900_000, 450_000, 900_000, 900_000]);
-        // A stream that begins later takes half of what is left.
+        // A transfer that begins later takes half of what is left.
         assert_eq!(run(2, &[(0, 0, 1, 300), (100, 0, 1, 100)]), [400_000, 300_000]);
     }
 
     #[test]
     fn pieces_of_a_stream_go_one_after_the_other() {
         let mut links = links(2);
-        let stream = links.open(0, 0, 1);
+        let transfer = links.open(0, 0, 1);
         for (token, bytes) in [(0, 700), (1, 10)] {
-            links.push(stream, Piece { bytes, token }, Time::ZERO);
+            links.push(transfer, Piece { bytes, token }, Time::ZERO);
         }
         links.settle();
-        assert_eq!(links.sent_of_first(stream, Time(70_000)), 70);
+        assert_eq!(links.sent_of_first(transfer, Time(70_000)), 70);
         for (at, token) in [(700_000, 0), (710_000, 1)] {
             let mut over = Vec::new();
             assert_eq!(links.next_end(), Some(Time(at)));
@@ -326,12 +327,12 @@ mod tests {
     #[test]
     fn a_piece_without_an_end_lasts_until_its_stream_is_closed() {
         let mut links = links(2);
-        let stream = links.open(0, 0, 1);
-        links.push(stream, Piece { bytes: u64::MAX, token: 0 }, Time::ZERO);
+        let transfer = links.open(0, 0, 1);
+        links.push(transfer, Piece { bytes: u64::MAX, token: 0 }, Time::ZERO);
         links.settle();
         assert_eq!(links.next_end(), None);
-        assert_eq!(links.sent_of_first(stream, Time(5_000_000)), 5_000);
-        assert_eq!(links.close(stream, Time(9_000_000)), 9_000);
+        assert_eq!(links.sent_of_first(transfer, Time(5_000_000)), 5_000);
+        assert_eq!(links.close(transfer, Time(9_000_000)), 9_000);
     }
 
     proptest! {

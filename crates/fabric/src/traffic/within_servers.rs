@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::collections::btree_map::OccupiedEntry;
 
-/// What a piece of a stream is.
+/// What a piece of a transfer is.
 #[derive(Clone, Copy, Debug)]
 enum Load {
     /// The request of a flow, or all its data.
@@ -39,9 +39,9 @@ enum Event {
 #[derive(Debug)]
 pub(super) struct TrafficWithinServers {
     links: ScaleUpLinks<Load>,
-    /// Streams by flow * 2 + side.
-    streams: BTreeMap<u32, u32>,
-    /// The flow and side of each stream.
+    /// Transfers by flow * 2 + side.
+    transfers: BTreeMap<u32, u32>,
+    /// The flow and side of each transfer.
     owners: Vec<u32>,
     /// By time and order: what happens to flows, given as flow * 2 + side.
     events: BTreeMap<(Time, u64), (u32, Event)>,
@@ -60,7 +60,7 @@ impl TrafficWithinServers {
         let links = ScaleUpLinks::new(settings.scale_up.as_ref()?);
         Some(Box::new(TrafficWithinServers {
             links,
-            streams: BTreeMap::new(),
+            transfers: BTreeMap::new(),
             owners: Vec::new(),
             events: BTreeMap::new(),
             count: 0,
@@ -88,7 +88,7 @@ impl TrafficWithinServers {
     }
 
     fn close(&mut self, key: u32, now: Time) -> u64 {
-        let sent = self.streams.remove(&key).map_or(0, |stream| self.links.close(stream, now));
+        let sent = self.transfers.remove(&key).map_or(0, |transfer| self.links.close(transfer, now));
         sent - self.counted.remove(&key).unwrap_or(0).min(sent)
     }
 }
@@ -159,23 +159,23 @@ impl Traffic {
         true
     }
 
-    /// Appends a piece to the stream of flow and side.
+    /// Appends a piece to the transfer of flow and side.
     fn push_piece(&mut self, key: u32, piece: Piece<Load>, now: Time) {
         let Some(within) = &mut self.within_servers else { return };
-        let stream = within.streams.get(&key).copied().unwrap_or_else(|| {
+        let transfer = within.transfers.get(&key).copied().unwrap_or_else(|| {
             let spec = self.records.flow_record(key / 2).spec;
             let ends =
                 if key & 1 == 0 { [spec.source, spec.destination] } else { [spec.destination, spec.source] };
             let links = self.plan.settings.scale_up.as_ref();
             let [from, to] = ends.map(|host| links.and_then(|links| links.place_of_host(host)));
             let ((server, from), (_, to)) = from.zip(to).expect("hosts of a server have places in it");
-            let stream = within.links.open(server, from, to);
-            within.owners.resize(within.owners.len().max(stream as usize + 1), 0);
-            within.owners[stream as usize] = key;
-            within.streams.insert(key, stream);
-            stream
+            let transfer = within.links.open(server, from, to);
+            within.owners.resize(within.owners.len().max(transfer as usize + 1), 0);
+            within.owners[transfer as usize] = key;
+            within.transfers.insert(key, transfer);
+            transfer
         });
-        within.links.push(stream, piece, now);
+        within.links.push(transfer, piece, now);
     }
 
     /// What is due on scale-up links at `now`.
@@ -194,8 +194,8 @@ impl Traffic {
         let latency = self.plan.settings.scale_up.as_ref().map_or(Span::ZERO, |links| links.latency);
         within.links.take_ended(now, &mut within.ended);
         let mut ended = std::mem::take(&mut within.ended);
-        for (stream, piece) in ended.drain(..) {
-            let key = within.owners[stream as usize];
+        for (transfer, piece) in ended.drain(..) {
+            let key = within.owners[transfer as usize];
             let spec = self.records.flow_record(key / 2).spec;
             let is_answered = self.closed_loop[usize::from(spec.workload)];
             let reaction = if is_answered { self.answered.delay } else { Span::ZERO };
@@ -265,8 +265,8 @@ impl Traffic {
     /// Counts what has left so far of pieces under way, for records of a run that ends now.
     pub(super) fn count_bytes_under_way_within_servers(&mut self, now: Time) {
         let Some(within) = &mut self.within_servers else { return };
-        for (key, stream) in &within.streams {
-            let sent = within.links.sent_of_first(*stream, now);
+        for (key, transfer) in &within.transfers {
+            let sent = within.links.sent_of_first(*transfer, now);
             let before = within.counted.insert(*key, sent).unwrap_or(0);
             let workload = self.records.update_flow_record(key / 2, |record| {
                 record.delivered += sent - before;
