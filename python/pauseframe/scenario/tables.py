@@ -286,7 +286,7 @@ class ScaleUp(Part):
 
     gpus_per_server: int
     """Number of hosts of a server: consecutive hosts in the order of the topology (2 to 4096)"""
-    rate: str
+    rate: str | None = None
     """Rate at which a host sends and at the same time receives, without headers (1 Mbps to 100 Tbps)"""
     gpu: Literal["A100", "H800", "H100", "H200", "B200"] | None = None
     """GPU whose rate the links have (default: none: see rate)"""
