@@ -491,3 +491,61 @@ def test_qos_of_a_card_is_put_back(tmp_path, tool):
             "dcb app flush dev eth1 dscp-prio",
             "dcb app replace dev eth1 dscp-prio 8:1",
         ]
+
+
+GPUS = """
+[topology]
+kind = "star"
+hosts = 4
+link = { rate = "100 Gbps", delay = "25 ns" }
+scale_up = { gpus_per_server = 2, gpu = "H100" }
+
+[routing]
+kind = "ars"
+
+[transport]
+preset = "roce_dcqcn"
+
+[[workload]]
+kind = "permutation"
+size = "1 MB"
+"""
+
+
+def test_links_within_servers_and_port_quality_are_listed(tmp_path):
+    listed = {row["key"] for row in deployed(GPUS, tmp_path / "out")["unwritten"]}
+    assert {"topology.scale_up.gpus_per_server", "topology.scale_up.gpu", "routing.kind"} <= listed
+
+
+OVERRIDE = """
+[topology]
+kind = "leaf_spine"
+leaves = 2
+spines = 2
+hosts_per_leaf = 2
+link = { rate = "100 Gbps", delay = "25 ns" }
+
+[switch]
+buffer = { policy = "shared", size = "16 MB" }
+
+[[switch.override]]
+switches = ["spine*"]
+buffer = "32 MB"
+
+[transport]
+preset = "roce_dcqcn"
+
+[[workload]]
+kind = "permutation"
+size = "1 MB"
+"""
+
+
+def test_a_switch_of_its_own_buffer_keeps_it(tmp_path):
+    summary = deployed(OVERRIDE, tmp_path / "out")
+    assert not _covers({row["key"] for row in summary["unwritten"]}, "switch.override")
+    sizes = {
+        name: int(tables_of(tmp_path / "out", name)["BUFFER_POOL"]["egress_lossless_pool"]["size"])
+        for name in ("leaf0", "spine1")
+    }
+    assert sizes == {"leaf0": 16_000_000, "spine1": 32_000_000}

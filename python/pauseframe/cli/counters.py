@@ -41,7 +41,7 @@ def counters(
         Path | None, typer.Option(metavar="PATH", help="Configuration of the devices, as for lint.")
     ] = None,
     before: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="An earlier collection: only what was counted since counts.")
+        Path | None, typer.Option(metavar="PATH", help="An earlier collection, which is subtracted.")
     ] = None,
     flows: Annotated[
         int | None,

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
 
 from pauseframe.deploy import quantities
 from pauseframe.deploy.inventory import DeployError
@@ -74,11 +75,12 @@ def memory(design: Design, switch: str) -> Memory:
     ends, classes = list(design.ends(switch)), len(design.lossless)
     own = {end: headroom(design, end) for end in ends} if classes else {}
     pool = design.switch["pfc"].get("headroom_pool") if classes else None
-    shared = quantities.whole(pool["size"]) if pool and "size" in pool else 0
+    given = _own(design, switch, "headroom_pool") or pool.get("size") if pool else None
+    shared = quantities.whole(given) if given else 0
     if pool and not shared:
         ratio = quantities.number(pool.get("over_subscription", 2.0))
         shared = max(round(sum(own.values()) * classes / ratio), *own.values())
-    size = quantities.whole(design.switch["buffer"]["size"])
+    size = quantities.whole(_own(design, switch, "buffer") or design.switch["buffer"]["size"])
     beside = (shared or sum(own.values()) * classes) + sum(reserved(design, n) for n in design.lossless) * len(ends)
     if design.switch["buffer"]["policy"] == "per_port":
         limits = {end: _xoff(design) or size - headroom for end, headroom in own.items()}
@@ -92,6 +94,16 @@ def memory(design: Design, switch: str) -> Memory:
         )
     limit = _xoff(design)
     return Memory(size - beside, own, shared, {} if limit is None else dict.fromkeys(own, limit), beside)
+
+
+def _own(design: Design, switch: str, key: str) -> Any:
+    """A value of `switch.override` for a switch, the last one that names it; None without one."""
+    name = design.names[next(design.ends(switch))].partition(":")[0]
+    found = None
+    for own in design.switch.get("override", []):
+        if key in own and any(fnmatchcase(name, glob) for glob in own["switches"]):
+            found = own[key]
+    return found
 
 
 def _xoff(design: Design) -> int | None:

@@ -39,10 +39,11 @@ TABLES = {
 }
 """Tables that are listed as one, by their names."""
 _WRITTEN = (
-    r"topology\.(?!.*(rate|delay)_back$).*",
+    r"topology\.(?!.*(rate|delay)_back$|scale_up\b).*",
     r"routing\.kind",
     r"host\.mtu",
     r"switch\.priority_of_dscp.*",
+    r"switch\.override.*",
     r"switch\.buffer\.(policy|size|alpha|reserved|egress_pool)",
     r"switch(\.classes\.[^.]+)?\.marker\.(kind|k|min|max|p_max)(\..*)?",
     r"switch\.classes\.[^.]+\.(priorities|alpha|reserved)",
@@ -52,6 +53,7 @@ _WRITTEN = (
     r"transport[^.]*(\.[^.]+)?\.(preset|kind|lossless|priority|dscp|ecn|stack)",
 )
 _REASONS = {
+    r"topology\.scale_up.*": "links between the GPUs of a server are no part of the network",
     r"topology\..*_back": "both ends of a link have one speed and one cable",
     r"routing\..*": "the hash and the convergence of switches are those of their chip and of BGP",
     r"host\..*": _NIC,
