@@ -108,7 +108,7 @@ CONTENTS = (
     ),
     (
         r"(\ufeff)?\s*(\d+[ \t]+){5}[A-Za-z]\w*[ \t\r]*\n",
-        Kind("topology", "a topology of SimAI", "pauseframe import simai -n {path} -w WORKLOAD writes its scenario"),
+        Kind("topology", "a topology of SimAI", "pauseframe import simai -n {path} --out simai writes its scenario"),
     ),
     (
         r"src,dst,",

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn streams_share_the_fuller_end() {
+    fn transfers_share_the_fuller_end() {
         // Two leave host 0; the one to host 1 meets a third there, and the rest of host 0 goes to the other.
         let ends = run(4, &[(0, 0, 1, 300), (0, 0, 2, 300), (0, 3, 1, 300), (0, 3, 1, 300)]);
         // Host 1 divides its rate by three; host 0 has two thirds for its other transfer.
@@ -306,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_a_stream_go_one_after_the_other() {
+    fn pieces_of_a_transfer_go_one_after_the_other() {
         let mut links = links(2);
         let transfer = links.open(0, 0, 1);
         for (token, bytes) in [(0, 700), (1, 10)] {
