@@ -134,7 +134,9 @@ def test_the_advice_is_a_command_that_takes_it(name: str, desk: Path, monkeypatc
         or kind.name in ("a sweep of scenarios", "a search for settings")
     ):
         return
-    end = next((n for n, word in enumerate(words) if word in ("checks", "shows", "or", "simulates", "writes")), len(words))
+    end = next(
+        (n for n, word in enumerate(words) if word in ("checks", "shows", "or", "simulates", "writes")), len(words)
+    )
     done = CliRunner().invoke(app, words[1:end])
     assert done.exit_code in ((0, 1) if words[1] == "lint" else (0,)), (words[1:end], done.output, done.exception)
 
