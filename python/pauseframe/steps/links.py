@@ -62,23 +62,26 @@ def hottest(run: RunData, count: int = HOTTEST) -> list[HotLink]:
 def _traffic(run: RunData) -> Callable[[Mapping[str, str]], dict[str, float]]:
     """A function from a row of ports to bytes by kind of traffic."""
     kind = kind_of_pairs(run)
-    columns = run.flows.select("workload", "src", "dst", "delivered_bytes").with_columns(
-        pl.col("workload", "src", "dst").cast(pl.String)
+    whole = (pl.col("size_bytes") + pl.col("reply_bytes")).cast(pl.Float64)
+    back = pl.when(whole > 0).then(pl.col("reply_bytes") / whole).otherwise(0.0) * pl.col("delivered_bytes")
+    columns = run.flows.select(
+        pl.col("workload", "src", "dst").cast(pl.String), pl.col("delivered_bytes"), back.alias("back")
     )
-    grouped = columns.group_by("workload", "src", "dst").agg(pl.col("delivered_bytes").sum()).collect()
+    grouped = columns.group_by("workload", "src", "dst").agg(pl.col("delivered_bytes", "back").sum()).collect()
     sent: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     received: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     across: dict[str, float] = defaultdict(float)
     access = _access(run)
     servers = servers_of(run)
-    for workload, source, target, size in grouped.rows():
+    for workload, source, target, both, back in grouped.rows():
         if source in servers and servers[source] == servers.get(target):
             continue  # over a scale-up link
         name = kind(workload, source, target)
-        sent[source][name] += size
-        received[target][name] += size
+        for sender, receiver, size in ((source, target, both - back), (target, source, back)):
+            sent[sender][name] += size
+            received[receiver][name] += size
         if access.get(source) != access.get(target) or source not in access:
-            across[name] += size
+            across[name] += both
 
     def of(row: Mapping[str, str]) -> dict[str, float]:
         match row["tier"]:
