@@ -61,6 +61,7 @@ NAMED: dict[str, tuple[str, ...]] = {
 }
 """The quantities that findings name, by their codes or the first letters: the search for a difference ends at one."""
 NO_KEY = "the scenarios with and without it are equal: the simulator has no key for this value, or it changes nothing"
+HIDDEN = "no fewer packets are lost with the patch: other findings at this place hide its effect, mend them first"
 NOTHING = "no difference measured"
 AS_IS, MENDED = "as-is.toml", "mended.toml"
 
@@ -162,11 +163,14 @@ def proof_of(report: Report, finding: Finding, folder: Path, runs: Runs) -> Proo
         found, refused = runs[key]
         rows = [(found[0][name], found[1][name]) for name in found[0] if _differs(*(one[name] for one in found))]
         named = {here.name for here, _ in rows} & {*_names(finding.code)}
-        if named or not proof.rows:
+        hidden = any(here.name == "packets lost" and here.value <= there.value for here, there in rows)
+        if (named and not hidden) or not proof.rows:
             proof.folder, proof.rows, proof.why = folder, rows, refused or ("" if rows else NOTHING)
             _keep(pair, folder)
-        if named:
+        if named and not hidden:
             break
+        if hidden and not proof.why:
+            proof.why = HIDDEN
     return proof
 
 
