@@ -26,7 +26,7 @@ impl SwitchOverride {
     }
 
     /// The value that the last matching row gives a switch.
-    pub(crate) fn last<T>(
+    pub fn last<T>(
         rows: &[SwitchOverride],
         switch: &str,
         key: impl Fn(&SwitchOverride) -> Option<T>,

@@ -4,8 +4,7 @@
 use crate::spec::transport::{CNP_DSCP, CNP_PRIORITY, cnp_limit};
 use crate::spec::{
     BufferPolicy, ClassSettings, HostSpec, HostStack, NicQueue, PfcSettings, QcnSettings, RdmaSpec,
-    RoutingSpec, SharedBuffer, Stop, SwitchSpec, TopologySpec, TransportSpec, UdpSpec, WireOverhead,
-    WorkloadKind,
+    RoutingSpec, Stop, SwitchSpec, TopologySpec, TransportSpec, UdpSpec, WireOverhead, WorkloadKind,
 };
 use pauseframe_fabric::all_ports_of_topology;
 use pauseframe_rdma::cc::ControlName;
@@ -188,55 +187,6 @@ pub(crate) fn room_for_frames(
         let segment = Bytes(host.mtu.0.saturating_sub(40));
         let window = Bytes(u64::from(tcp.config.receive_window));
         at_least(&format!("{path}.receive_window"), window, segment, "one segment");
-    }
-}
-
-/// Checks that thresholds and reserved bytes fit in the buffer.
-pub(crate) fn thresholds(ledger: &mut Ledger, switch: &SwitchSpec, graph: Option<&Topology>) {
-    let size = switch.buffer.buffer_size();
-    if let Some(PfcSettings { xoff, xon, headroom, .. }) = &switch.pfc {
-        let of_buffer = format!("in switch.buffer.size ({size})");
-        match (xoff, headroom) {
-            (Some(xoff), Some(headroom)) if xoff.0.saturating_add(headroom.0) > size.0 => {
-                let message =
-                    format!("{xoff} and headroom ({headroom}) are more than switch.buffer.size ({size})");
-                ledger.problem("switch.pfc.xoff", message, "lower one of them, or enlarge the buffer");
-            }
-            (Some(xoff), None) if *xoff >= size => {
-                let message = format!("{xoff} leaves no headroom {of_buffer}");
-                ledger.problem("switch.pfc.xoff", message, "lower it, or enlarge the buffer");
-            }
-            (None, Some(headroom)) if *headroom >= size => {
-                let message = format!("{headroom} leaves nothing for traffic {of_buffer}");
-                ledger.problem("switch.pfc.headroom", message, "lower it, or enlarge the buffer");
-            }
-            _ => {}
-        }
-        if let (None, Some(xon)) = (xoff, xon.filter(|xon| *xon >= size)) {
-            ledger.problem(
-                "switch.pfc.xon",
-                format!("{xon} is not below switch.buffer.size ({size})"),
-                "lower it",
-            );
-        }
-    }
-    let pooled = switch.pfc.as_ref().is_some_and(|pfc| pfc.headroom_pool.is_some());
-    if pooled && !matches!(switch.buffer, BufferPolicy::Shared(_)) && !ledger.failed("switch.buffer") {
-        let message =
-            "has no meaning: switch.buffer.policy is not \"shared\", so each ingress owns its headroom";
-        ledger.problem("switch.pfc.headroom_pool", message, "leave it out, or share the buffer");
-    }
-    if let (BufferPolicy::Shared(SharedBuffer { reserved, .. }), Some(graph)) = (&switch.buffer, graph) {
-        let switches = graph.nodes().iter().filter(|node| node.kind == NodeKind::Switch);
-        let ports = switches.map(|node| node.ports.len()).max().unwrap_or(0);
-        let all = reserved.0.saturating_mul((ports * Priority::COUNT) as u64);
-        if all > size.0 && !ledger.failed("switch.buffer") {
-            let message = format!(
-                "{reserved} for each of {ports} ports and 8 priorities are {}, more than size ({size})",
-                Bytes(all)
-            );
-            ledger.problem("switch.buffer.reserved", message, "lower it, or enlarge the buffer");
-        }
     }
 }
 

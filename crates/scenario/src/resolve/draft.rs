@@ -3,7 +3,7 @@
 //! Switches depend on the transports in use, and the transports in use on the workloads.
 
 use super::checks::{self, Named};
-use super::{by_rate, connections, host_ports, idle, kernel, routes, transports};
+use super::{by_rate, connections, host_ports, idle, kernel, routes, thresholds, transports};
 use crate::presets;
 use crate::spec::switch::Demands;
 use crate::spec::{
@@ -125,7 +125,7 @@ impl Draft {
         }
         checks::end(ledger, stop, workloads);
         checks::room_for_frames(ledger, host, switch, transports);
-        checks::thresholds(ledger, switch, graph);
+        thresholds::check(ledger, switch, graph);
         checks::transports(ledger, switch, transports, workloads);
         checks::classes(ledger, switch);
         idle::check(ledger, (host, switch, routing), transports, workloads);

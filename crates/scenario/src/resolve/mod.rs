@@ -16,6 +16,7 @@ mod kernel;
 mod kernel_keys;
 mod kinds;
 mod routes;
+mod thresholds;
 pub(crate) mod transports;
 
 pub use explain::{Explained, expanded, explained, stack_of};

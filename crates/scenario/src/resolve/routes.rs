@@ -8,11 +8,12 @@
 use super::checks::Named;
 use crate::spec::engines::VLAN_MAX;
 use crate::spec::{RoutingKind, RoutingSpec, SwitchSpec};
+use pauseframe_fabric::hash_index::HashIndex;
 use pauseframe_routing::verify::{CycleArc, Options, Report, Tables, verify};
 use pauseframe_routing::{DependencyGraph, NextHops};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::interchange::Labels;
-use pauseframe_topology::{SwitchGraph, Topology};
+use pauseframe_topology::{NodeKind, SwitchGraph, Topology};
 
 /// ECMP is not checked for deadlocks if the check would take noticeably long.
 const ECMP_TURNS_MAX: u64 = 50_000_000;
@@ -28,6 +29,9 @@ pub(crate) fn judge(
     transports: &[Named],
 ) {
     let Some(graph) = graph else { return };
+    if routing.kind == RoutingKind::Ecmp && routing.hash.index.index == HashIndex::Resilient {
+        warn_of_few_buckets(ledger, routing.hash.index.buckets, graph);
+    }
     let lossless = switch.pfc.as_ref().is_some_and(|pfc| {
         pfc.whole_link || transports.iter().any(|transport| transport.is_used && transport.spec.lossless)
     });
@@ -138,6 +142,25 @@ fn warn_of_ecmp(ledger: &mut Ledger, graph: &Topology, labels: &Labels) {
              order_pair, up_down and edst cannot",
             cycle.len(),
             cycle.first().map_or(String::new(), |first| first.describe(graph, labels))
+        ));
+    }
+}
+
+/// Warns if a switch has more next hops than buckets, so that some get no flow.
+fn warn_of_few_buckets(ledger: &mut Ledger, buckets: u32, graph: &Topology) {
+    let switches = || graph.nodes().iter_enumerated().filter(|(_, node)| node.kind == NodeKind::Switch);
+    if switches().all(|(_, node)| node.ports.len() <= buckets as usize) {
+        return;
+    }
+    let Ok(hops) = NextHops::shortest(graph) else { return };
+    let to_hosts = |at| graph.hosts().map(move |to| (at, to));
+    let counts = switches().flat_map(|(at, _)| to_hosts(at)).map(|(at, to)| (hops.ports(at, to).len(), at));
+    let Some((most, at)) = counts.max_by_key(|(count, at)| (*count, std::cmp::Reverse(*at))) else { return };
+    if most > buckets as usize {
+        ledger.warn(format!(
+            "routing.buckets: {buckets} for {most} next hops of {}: {} of them never get a flow while all are up",
+            graph.nodes()[at].name,
+            most - buckets as usize
         ));
     }
 }

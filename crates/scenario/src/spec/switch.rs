@@ -121,6 +121,7 @@ impl SwitchSpec {
             ledger.problem(&format!("{path}.ports"), message, "ports are NODE:NUMBER, as in leaf0:*");
             return;
         }
+        let given_rule = row.sends.is_some() || row.obeys.is_some();
         let thresholds = [
             ("xoff", row.xoff.is_some()),
             ("xon", row.xon.is_some()),
@@ -128,6 +129,10 @@ impl SwitchSpec {
             ("alpha", row.alpha.is_some()),
             ("watchdog", row.watchdog.is_some()),
         ];
+        if !given_rule && thresholds.iter().all(|(_, given)| !given) {
+            let keys = "sends, obeys, xoff, xon, headroom, alpha or watchdog";
+            ledger.problem(path, "changes nothing", &format!("give {keys}"));
+        }
         let of_switch = |port: &PortId| graph.nodes()[graph.owner(*port)].kind == NodeKind::Switch;
         for (key, _) in thresholds.into_iter().filter(|(_, given)| *given) {
             let path = format!("{path}.{key}");

@@ -9,6 +9,7 @@ mod mutations;
 mod routes;
 mod stacks;
 mod switches;
+mod thresholds;
 
 use pauseframe_scenario::{Input, Resolved, ScenarioError, resolve};
 use std::path::{Path, PathBuf};
