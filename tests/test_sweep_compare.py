@@ -307,3 +307,38 @@ def test_the_nearest_metric_and_axis(done):
     wrong = cli("compare", done.folder, "--by", "transport.prest")
     assert wrong.returncode == 2
     assert "did you mean transport.preset?" in wrong.stderr
+
+
+TRAINING = """
+name = "train"
+stop = { when_finished = true }
+clocks = "ideal"
+topology = { kind = "star", hosts = 4, link = { rate = "10 Gbps", delay = "1 us" } }
+transport = { preset = "roce_dcqcn" }
+[[workload]]
+kind = "application"
+name = "train"
+placement = "round_robin"
+program = '''
+"""
+
+
+def test_times_of_applications(tmp_path):
+    """Jobs are compared by their times, of sweeps and of folders; unfinished jobs have none."""
+    ranks = "".join(f"rank {n} of 4\ncomm 0 4 all\n100000 allreduce 0 1000000\nend 0\n" for n in range(4))
+    text = f"{TRAINING}{ranks}'''\n"
+    sweep = pf.sweep(text, axes={"topology.link.delay": ["1 us", "50 us"]}, out=tmp_path / "delays")
+    compared = compare([tmp_path / "delays"])
+    assert "job_time_us" in compared.metrics
+    values = {cell.variant: cell.value.median for cell in compared.cells if cell.metric == "job_time_us"}
+    for delay, took in values.items():
+        (job,) = sweep.run(1, **{"topology.link.delay": delay}).jobs
+        assert took == job["time_us"]
+    assert values["50 us"] > values["1 us"]
+    for stop in ("1 s", "200 us"):
+        pf.run(text, set={"stop": stop}, out=tmp_path / stop.replace(" ", ""))
+    folders = compare([tmp_path / "1s", tmp_path / "200us"])
+    ended = {(cell.metric, cell.variant): cell.value.median for cell in folders.cells}
+    assert ended["job_time_us", "1s"] == values["1 us"]
+    assert ended["jobs_unfinished", "200us"] == 1
+    assert ("job_time_us", "200us") not in ended

@@ -49,12 +49,24 @@ METRICS = {
     "query_fct_us.p50": "queries, p50",
     "query_fct_us.p99": "queries, p99",
     "query_fct_us.p999": "queries, p99.9",
+    "jobs_unfinished": "jobs unfinished",
+    "job_time_us": "time of a job, mean",
+    "job_iteration_us": "training iteration, mean",
+    "job_exposed_us": "communication that training waits for",
+    "job_bubble_us": "bubble of the pipeline",
     "drops": "drops",
     "timeouts": "timeouts",
     "ecn_marks": "packets marked CE",
     "pfc_pauses": "pause frames",
     "switch_held_max_bytes": "most that a switch held",
 }
+JOB_TIMES = {
+    "job_time_us": ("time_us",),
+    "job_iteration_us": ("iteration_us",),
+    "job_exposed_us": ("exposed_tp_us", "exposed_dp_us", "exposed_ep_us", "exposed_pp_us"),
+    "job_bubble_us": ("bubble_us",),
+}
+"""Metrics of applications, with the columns of the table `jobs` that they add up."""
 ENVIRONMENT = {"clocks", "topology", "routing", "host", "switch", "qcn", "failure", "corruption", "pause_storm", "stop"}
 """Tables of a scenario that variants of a transport or workload are expected to share."""
 SOURCE = "results"
@@ -170,8 +182,8 @@ def compare(
     """Compares results folders and sweeps.
 
     Several folders are compared with one another; within one sweep, the values of the axis `by` (default: its first).
-    `metrics` are entries of the summary (`fct_us.p99`) or "unfinished". Raises FileNotFoundError if a folder has no
-    results, InputError (a RunError) if they cannot be compared.
+    `metrics` are entries of the summary (`fct_us.p99`), "unfinished", or times of applications (`job_iteration_us`).
+    Raises FileNotFoundError if a folder has no results, InputError (a RunError) if they cannot be compared.
     """
     observations = _named([one for folder in folders for one in _read(Path(folder))], folders)
     if not observations:
@@ -264,20 +276,27 @@ def _of_row(sweep: Sweep, row: PlannedRow) -> Observation:
     if row["key"] not in sweep.batches.runs:
         return _of_folder(sweep.folder, axes, open_results(sweep.folder / row["path"]))
     run = sweep.load(row)
-    return _observation(sweep.folder, axes, run.summary, run.scenario_toml, run.flows.to_polars().lazy())
+    jobs = run.jobs.to_polars().lazy() if len(run.jobs) else None
+    return _observation(sweep.folder, axes, run.summary, run.scenario_toml, run.flows.to_polars().lazy(), jobs)
 
 
 def _of_folder(source: Path, axes: Settings, results: ResultsFolder) -> Observation:
-    flows = results.scan("flows") if results.has_table("flows") else None
-    return _observation(source, axes, results.summary, results.scenario_toml, flows)
+    flows, jobs = (results.scan(name) if results.has_table(name) else None for name in ("flows", "jobs"))
+    return _observation(source, axes, results.summary, results.scenario_toml, flows, jobs)
 
 
 def _observation(
-    source: Path, axes: Settings, summary: Summary, scenario_toml: str, flows: pl.LazyFrame | None
+    source: Path,
+    axes: Settings,
+    summary: Summary,
+    scenario_toml: str,
+    flows: pl.LazyFrame | None,
+    jobs: pl.LazyFrame | None,
 ) -> Observation:
     by_size, finished = ({}, summary["flows_finished"]) if flows is None else _by_size(flows)
     samples = {"fct_us": finished, "slowdown": finished, "query_fct_us": summary["queries_finished"]}
     values = _values(summary) | {name: p99 for name, (p99, _) in by_size.items()}
+    values |= {} if jobs is None else _of_jobs(jobs)
     return Observation(
         str(source),
         axes,
@@ -297,6 +316,19 @@ def _values(summary: Summary) -> dict[str, float]:
         if isinstance(value, int | float) and not isinstance(value, bool)
     }
     return numbers | {"unfinished": summary["flows_total"] - summary["flows_finished"]}
+
+
+def _of_jobs(jobs: pl.LazyFrame) -> dict[str, float]:
+    """Mean times of the jobs; of unfinished ones only the number, because a mean without them would be too short."""
+    table = jobs.collect()
+    left = table["time_us"].null_count()
+    values: dict[str, float] = {"jobs_unfinished": left}
+    if left == 0:
+        for name, columns in JOB_TIMES.items():
+            means = [table[column].mean() for column in columns if column in table.columns]
+            known = [mean for mean in means if isinstance(mean, float)]
+            values |= {name: sum(known)} if known else {}
+    return values
 
 
 def _by_size(flows: pl.LazyFrame) -> tuple[dict[str, tuple[float, int]], int]:
@@ -368,7 +400,7 @@ def _cell(
     pairs = [(mine[seed], base[seed]) for seed in mine if seed in base]
     seedless = _is_seedless(runs)
     value = estimate(list(mine.values()), level, varies=not seedless)
-    is_time = metric.startswith(("fct_us", "slowdown", "query_fct_us"))
+    is_time = metric.startswith(("fct_us", "slowdown", "query_fct_us", "job_"))
     conditions = Conditions.together(variant, [one.conditions for one in runs.values()])
     counts = [count for one in runs.values() if (count := one.samples_of(metric)) is not None]
     samples = sum(counts) if counts else None
