@@ -5,6 +5,7 @@ mod errors;
 mod examples;
 mod generated;
 mod link_layer;
+mod links;
 mod mutations;
 mod routes;
 mod stacks;

@@ -66,6 +66,13 @@ impl File {
                     t.check(false, key, || format!("{path}: {message}"), "");
                     return None;
                 }
+                for (key, without) in links.host.without_each(LinkSpec::DEFAULT) {
+                    let defaults = Defaults { channel: without.channel() };
+                    if interchange::read(&text, format.0, defaults).is_ok_and(|same| same.topology == import.topology) {
+                        let given = "gives each link its own: it changes nothing";
+                        t.ledger.warn(format!("topology.link.{key}: {path} {given}"));
+                    }
+                }
                 for note in &import.notes {
                     t.ledger.warn(format!("{path}: {note}"));
                 }

@@ -9,9 +9,10 @@ use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::nested::Absent;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::registry;
-use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{FamilyKind, Homes};
 use pauseframe_topology::interchange::Labels;
+use pauseframe_topology::{NodeKind, Topology};
+use pauseframe_units::NodeId;
 pub use scale_up::ScaleUpSpec;
 use std::path::Path;
 
@@ -91,6 +92,16 @@ impl TopologySpec {
             }
             TopologyKind::Given(given) => given.graph(host, fabric),
         }
+    }
+}
+
+impl TopologySpec {
+    /// The keys of `fabric_link` that the scenario sets, if a family has no link between switches; files say so when they are read.
+    pub(crate) fn idle_link_keys(&self, graph: &Topology) -> impl Iterator<Item = &'static str> {
+        let is_switch = |node: &NodeId| graph.nodes()[*node].kind == NodeKind::Switch;
+        let is_idle = matches!(self.kind, TopologyKind::Family(_))
+            && !graph.links().iter().any(|link| link.ends.iter().all(is_switch));
+        self.fabric_link.without_each(self.link).map(|(key, _)| key).filter(move |_| is_idle)
     }
 }
 

@@ -42,14 +42,23 @@ table! {
     #[derive(Copy)]
     pub struct LinkSpec {
         /// Rate of the links at hosts, per direction
-        rate: BitRate = or_in(BitRate::gbps(10), RATES);
+        rate: BitRate = or_in(LinkSpec::DEFAULT.rate, RATES);
         /// Propagation delay, one way
-        delay: Span = or_in(Span::from_us(1), DELAYS);
+        delay: Span = or_in(LinkSpec::DEFAULT.delay, DELAYS);
     }
     pub fn read(t);
 }
 
 impl LinkSpec {
+    pub(crate) const DEFAULT: LinkSpec = LinkSpec { rate: BitRate::gbps(10), delay: Span::from_us(1) };
+
+    /// The keys whose values differ from those of `other`, each with these values but that of `other` for the key.
+    pub(crate) fn without_each(self, other: LinkSpec) -> impl Iterator<Item = (&'static str, LinkSpec)> {
+        let rate = ("rate", LinkSpec { rate: other.rate, ..self });
+        let delay = ("delay", LinkSpec { delay: other.delay, ..self });
+        [rate, delay].into_iter().filter(move |(_, without)| *without != self)
+    }
+
     pub(crate) fn channel(self) -> Channel {
         Channel { rate: self.rate, delay: self.delay }
     }
