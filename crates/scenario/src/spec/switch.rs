@@ -131,7 +131,7 @@ impl SwitchSpec {
         ];
         if !given_rule && thresholds.iter().all(|(_, given)| !given) {
             let keys = "sends, obeys, xoff, xon, headroom, alpha or watchdog";
-            ledger.problem(path, "changes nothing", &format!("give {keys}"));
+            ledger.problem(path, "changes nothing", format!("give {keys}"));
         }
         let of_switch = |port: &PortId| graph.nodes()[graph.owner(*port)].kind == NodeKind::Switch;
         for (key, _) in thresholds.into_iter().filter(|(_, given)| *given) {
