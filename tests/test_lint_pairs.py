@@ -145,3 +145,12 @@ def test_a_bounce_in_its_class_is_proved_by_a_deadlock(tmp_path):
     report.findings = [finding for finding in report.findings if finding.code == "PF065"][:1]
     (proof,) = prove(report, tmp_path / "proofs")
     assert proof.why.startswith("1 deadlock")
+
+
+@pytest.mark.parametrize(("table", "what"), [("MCLAG_DOMAIN", "domain"), ("ARS_PROFILE", "profile")])
+def test_a_second_row_of_a_table_for_one_is_found(tmp_path, table, what):
+    rows: dict[str, dict[str, str]] = {"one": {}, "two": {}}
+    (tmp_path / "leaf.json").write_text(json.dumps({"PORT": {}, table: rows}), encoding="utf-8")
+    messages = [finding.message for finding in judge(read_fabric([tmp_path])).findings]
+    found = [message for message in messages if message.startswith("a switch has one")]
+    assert found == [f"a switch has one {what}; one is here too"]

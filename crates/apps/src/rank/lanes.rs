@@ -8,7 +8,7 @@ use crate::nccl::{Gate, Pattern, Plan};
 use crate::replay::{Credit, Outbox};
 use pauseframe_units::Time;
 
-/// An operation and who waits for it.
+/// An operation and its owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     pub(super) owner: Owner,

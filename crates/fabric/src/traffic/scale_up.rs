@@ -301,7 +301,7 @@ mod tests {
         let ends = run(4, &[(0, 0, 1, 300), (0, 0, 2, 300), (0, 3, 1, 300), (0, 3, 1, 300)]);
         // Host 1 divides its rate by three; host 0 has two thirds for its other transfer.
         assert_eq!(ends, [900_000, 450_000, 900_000, 900_000]);
-        // A transfer that begins later takes half of what is left.
+        // A transfer that begins later gets half of the rate.
         assert_eq!(run(2, &[(0, 0, 1, 300), (100, 0, 1, 100)]), [400_000, 300_000]);
     }
 

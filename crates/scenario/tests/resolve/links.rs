@@ -1,4 +1,4 @@
-//! Rates and delays of `[topology]` that no link takes are said.
+//! Warnings about rates and delays of `[topology]` that no link takes.
 
 use crate::resolve_as;
 

@@ -9,7 +9,7 @@ from pauseframe.devices.model import DEFAULT_MTU, Place
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pauseframe.devices.read import Reading
     from pauseframe.devices.sonic_db import ConfigDb
@@ -43,14 +43,18 @@ def check_constraints(reading: Reading) -> Iterator[Finding]:
         yield from _loads(device, database)
 
 
+def _further(device: str, table: str, rows: Iterable[str], what: str) -> Iterator[Finding]:
+    """Rows of a table that may have one, after its first."""
+    names = list(rows)
+    for key in names[1:]:
+        message = f"a switch has one {what}; {shown(names[0])} is here too"
+        yield Finding(Place(device, table, key), message, "one of them")
+
+
 def _domains(device: str, database: ConfigDb) -> Iterator[Finding]:
     """One MCLAG domain, whose session survives three lost keepalives."""
     rows = database.rows("MCLAG_DOMAIN")
-    for key in list(rows)[1:]:
-        first = shown(next(iter(rows)))
-        yield Finding(
-            Place(device, "MCLAG_DOMAIN", key), f"a switch has one domain; {first} is here too", "one of them"
-        )
+    yield from _further(device, "MCLAG_DOMAIN", rows, "domain")
     for key, row in rows.items():
         alive, limit = _number(row, "keepalive_interval") or 1, _number(row, "session_timeout") or 30
         if 3 * alive > limit:
@@ -63,11 +67,7 @@ def _domains(device: str, database: ConfigDb) -> Iterator[Finding]:
 def _loads(device: str, database: ConfigDb) -> Iterator[Finding]:
     """One ARS profile, whose ranges of loads are not empty (SAI_ARS_PROFILE_ATTR_*_RANGE)."""
     rows = database.rows("ARS_PROFILE")
-    for key in list(rows)[1:]:
-        first = shown(next(iter(rows)))
-        yield Finding(
-            Place(device, "ARS_PROFILE", key), f"a switch has one profile; {first} is here too", "one of them"
-        )
+    yield from _further(device, "ARS_PROFILE", rows, "profile")
     for key, row in rows.items():
         for kind in ("past", "future", "current"):
             low, high = (_number(row, f"{kind}_load_{which}_value") for which in ("min", "max"))
