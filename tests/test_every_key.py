@@ -63,7 +63,10 @@ SCENARIOS: dict[str, Tables] = {
         "topology": STAR,
         "switch": {
             "buffer": {"size": "60 KB"},
-            "pfc": {"watchdog": {"detection": "300 us", "restoration": "300 us"}, "ports": [{"ports": ["switch:*"]}]},
+            "pfc": {
+                "watchdog": {"detection": "300 us", "restoration": "300 us"},
+                "ports": [{"ports": ["switch:*"], "sends": True}],
+            },
         },
         "host": {"slow_receivers": [{"host": "host1", "rate": "1 Gbps", "buffer": "30 KB"}]},
         "pause_storm": [{"senders": ["host2"], "start": "100 us", "stop": "1500 us", "frames_per_second": 20000.0}],
@@ -75,7 +78,7 @@ SCENARIOS: dict[str, Tables] = {
         "switch": {
             "buffer": {"policy": "shared", "size": "150 KB", "alpha": 0.5},
             "marker": {"kind": "red", "min": "5 KB", "max": "30 KB", "p_max": 0.5},
-            "pfc": {"headroom_pool": {"over_subscription": 2.0}, "ports": [{"ports": ["leaf0:*"]}]},
+            "pfc": {"headroom_pool": {"over_subscription": 2.0}, "ports": [{"ports": ["leaf0:*"], "sends": True}]},
             "override": [{"switches": ["leaf*"], "buffer": "90 KB"}],
             "classes": {
                 "NAME": {"priorities": [1, 3], "marker": {"kind": "red", "min": "3 KB", "max": "20 KB", "p_max": 0.5}}
