@@ -20,7 +20,7 @@ from typing import NamedTuple
 import polars as pl
 import tomli_w
 from pauseframe import _core
-from swarm_check import LONG_S, Tables, flow_level, mean_backlogs, misrouted, unfinished, violations
+from swarm_check import LONG_S, Tables, fewer_than_packets, flow_level, mean_backlogs, misrouted, unfinished, violations
 from swarm_draw import Table, draw
 from swarm_kinds import ALL, kinds_of
 
@@ -110,7 +110,7 @@ def check(seed: int) -> Iterator[Broken]:
     if differences := plain.differences(again):
         yield Broken(f"differs from a run on one thread in {differences}", drawn.text, one)
     yield from _calm(calmed(drawn.table, seed), drawn, other)
-    yield from (Broken(what, drawn.text, 1) for what in _flow_level(drawn.text, plain))
+    yield from (Broken(what, drawn.text, 1) for what in _flow_level(drawn, plain))
     yield from _recorded(drawn, plain, third)
 
 
@@ -139,12 +139,18 @@ def _checked(text: str, drawn: Drawn, threads: int) -> Generator[Broken, None, T
     return tables
 
 
-def _flow_level(text: str, plain: Tables) -> Iterator[str]:
+def _flow_level(drawn: Drawn, plain: Tables) -> Iterator[str]:
+    def flows_of(text: str) -> list[Table]:
+        return pl.DataFrame(_core.run_flows(_core.resolve(text)).flows).to_dicts()
+
+    # Fair shares finish later than packets in the order of their flows, and ECMP may take another path.
+    later = drawn.table | {"stop": {"time": f"{10 * _stop_us(drawn.table)} us"}}
     try:
-        flows = _core.run_flows(_core.resolve(text)).flows
+        yield from flow_level(flows := flows_of(drawn.text))
+        if list(fewer_than_packets(plain, flows)):
+            yield from fewer_than_packets(plain, flows_of(tomli_w.dumps(later)))
     except (_core.ScenarioError, _core.RunError, _core.FabricError):
         return  # The flow level refuses scenarios that it cannot simulate.
-    yield from flow_level(plain, pl.DataFrame(flows).to_dicts())
 
 
 def _recorded(drawn: Drawn, plain: Tables, threads: int) -> Iterator[Broken]:

@@ -150,15 +150,17 @@ impl IdealFctCalculator {
         self.settings.tx_delay.saturating_add(wire).saturating_add(self.settings.rx_delay)
     }
 
-    /// A job completes with its slowest flow, and not before all its bytes have passed the aggregator's link back to back; `flows` are the job's, to
-    /// or from the same aggregator.
+    /// A job completes with its slowest flow, and not before all its bytes from other servers have passed the aggregator's link back to back; `flows` are
+    /// the job's, to or from the same aggregator.
     pub fn ideal_query_completion_time(&self, flows: &[FlowSpec]) -> Span {
         let alone = flows.iter().map(|flow| self.ideal_flow_completion_time(flow)).max().unwrap_or_default();
-        let first =
-            flows.iter().map(|flow| self.first_arrival_time_at_last_link(flow)).min().unwrap_or_default();
+        let crossing = || flows.iter().filter(|flow| !self.is_within_server(flow));
+        let Some(first) = crossing().map(|flow| self.first_arrival_time_at_last_link(flow)).min() else {
+            return alone;
+        };
         let last_link =
-            flows.iter().map(|flow| self.last_link_transmission_time(flow)).fold(first, Span::saturating_add);
-        let delay = flows.first().map_or(Span::ZERO, |flow| self.host_delay_after_last_link(flow));
+            crossing().map(|flow| self.last_link_transmission_time(flow)).fold(first, Span::saturating_add);
+        let delay = crossing().map(|flow| self.host_delay_after_last_link(flow)).min().unwrap_or_default();
         alone.max(last_link.saturating_add(delay))
     }
 

@@ -2,7 +2,8 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    ApplicationMessage, FlowSpec, FlowStatus, Network, ScaleUpSettings, Settings, Workload,
+    ApplicationMessage, FlowSpec, FlowStatus, IdealFctCalculator, Network, ScaleUpSettings, Settings,
+    Workload,
 };
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
@@ -86,6 +87,24 @@ fn flows_between_servers_and_without_servers_are_what_they_were() {
     let both = run(with_servers(&topology, settings(config())), vec![far, near]);
     assert_eq!(both.0, plain.0);
     assert_ne!(both.1, plain.1);
+}
+
+/// Star links with a long delay: a query within a server takes none of them, and one from two servers waits for the far
+/// server alone.
+#[test]
+fn a_query_within_a_server_has_no_last_link() {
+    let topology = star(4, link(10, Span::from_us(1))).unwrap();
+    let hosts: Vec<NodeId> = topology.hosts().collect();
+    let settings = Arc::new(with_servers(&topology, settings(config())));
+    let routes = Arc::new(NextHops::shortest(&topology).unwrap());
+    let ideal = IdealFctCalculator::new(Arc::new(topology), routes, settings);
+    let to_first = |source: usize, size| FlowSpec::new(hosts[source], hosts[0], size);
+    let (near, far) = (to_first(1, 100), to_first(2, 100_000));
+    assert_eq!(ideal.ideal_query_completion_time(&[near]), Span::from_ns(125));
+    let alone = ideal.ideal_query_completion_time(&[far]);
+    assert_eq!(ideal.ideal_query_completion_time(&[near, far]), alone);
+    assert_eq!(ideal.ideal_query_completion_time(&[far, near]), alone);
+    assert_eq!(ideal.ideal_query_completion_time(&[to_first(1, 1_000_000), far]), Span::from_ns(1_000_025));
 }
 
 #[test]
