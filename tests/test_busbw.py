@@ -61,11 +61,26 @@ def test_a_scenario_gives_the_fabric(tmp_path):
         '[transport]\npreset = "dctcp"\n[[workload]]\nkind = "permutation"\nsize = "1 MB"\ntransport = "fast"\n'
     )
     fabric = bench(tmp_path / "fabric.toml", gpus=None, rate=None, overrides=[("topology.hosts", "6")])
-    assert (fabric.gpus, fabric.transport) == (6, "fast")
+    assert (fabric.gpus, fabric.kept) == (6, {"transport": "fast"})
     with pytest.raises(InputError, match="change them with --set"):
         bench(tmp_path / "fabric.toml", gpus=None, rate="1 Gbps")
     with pytest.raises(InputError, match="name a scenario, or give --gpus"):
         bench(None, gpus=None, rate=None)
+
+
+@pytest.mark.parametrize("where", ["file", "--set"])
+def test_settings_of_collectives_act(tmp_path, where):
+    tree = 'collectives = { library = "nccl", algorithm = "tree" }\n' if where == "file" else ""
+    (tmp_path / "fabric.toml").write_text(
+        '[topology]\nkind = "star"\nhosts = 8\n[transport]\npreset = "roce_dcqcn"\n[[workload]]\n'
+        f'kind = "application"\npattern = "all_reduce"\nranks = 8\nsize = "1 MB"\n{tree}'
+    )
+    key = "workload.0.collectives.algorithm"
+    change = [(key, "tree")] if where == "--set" else []
+    fabric = bench(tmp_path / "fabric.toml", gpus=None, rate=None, overrides=change)
+    ring = bench(tmp_path / "fabric.toml", gpus=None, rate=None, overrides=[(key, "ring")])
+    times = [next(measure(one, "all_reduce", [1 << 20])).time_us for one in (fabric, ring)]
+    assert times[0] > 1.2 * times[1], "a tree takes longer than a ring here"
 
 
 def test_measured_tables_are_read(tmp_path):

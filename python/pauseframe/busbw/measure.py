@@ -89,7 +89,8 @@ class Bench:
     base_dir: str
     overrides: Sequence[tuple[str, str]]
     gpus: int
-    transport: str | None
+    kept: Mapping[str, object]
+    """Transport and collectives of the scenario's first workload."""
     hosts: list[str]
     """Host of each rank: hosts in the order of the topology, so that servers stay whole."""
 
@@ -99,14 +100,13 @@ class Bench:
 
         from pauseframe._scenario_text import resolve_text
 
-        workload: dict[str, object] = {"kind": "application", "name": JOB}
+        workload: dict[str, object] = {"kind": "application", "name": JOB, **self.kept}
         workload["program"] = program(COLLECTIVES[name].call, block, self.gpus, iterations)
         if self.hosts:
             workload["hosts"] = self.hosts[: self.gpus]
-        if library == "nccl":
-            workload["collectives"] = {"library": "nccl"}
-        if self.transport is not None:
-            workload["transport"] = self.transport
+        settings = workload.pop("collectives", {})
+        if library == "nccl" and isinstance(settings, dict):
+            workload["collectives"] = settings | {"library": "nccl"}
         document = {"name": "busbw", "stop": {"when_finished": True}, **self.document, "workload": [workload]}
         text = tomli_w.dumps(document)
         return resolve_text(text, base_dir=self.base_dir, file_name="busbw", overrides=self.overrides)
@@ -134,33 +134,33 @@ def bench(
             "host": {"mtu": "4200 B"},
             "transport": {"preset": "roce_dcqcn"},
         }
-        return Bench(document, ".", overrides, gpus, None, [])
+        return Bench(document, ".", overrides, gpus, {}, [])
     if rate is not None:
         raise InputError(f"--rate {rate}: {scenario} has the rates; change them with --set topology.link.rate=RATE")
     text, base_dir, _ = read_scenario_file(scenario)
     document = dict(parse_toml(text))
-    transport = _transport_of(document)
+    kept = _kept_of(document)
     for table in DROPPED:
         document.pop(table, None)
     names = hosts_of(document, base_dir, overrides)
     if gpus is not None and gpus > len(names):
         raise InputError(f"--gpus {gpus}: {scenario} has {len(names)} hosts")
-    return Bench(document, base_dir, overrides, gpus or len(names), transport, names)
+    return Bench(document, base_dir, overrides, gpus or len(names), kept, names)
 
 
-def _transport_of(document: Mapping[str, object]) -> str | None:
-    """The transport of the first workload, for scenarios with several."""
+def _kept_of(document: Mapping[str, object]) -> dict[str, object]:
+    """What collectives depend on in the first workload."""
     workloads = document.get("workload")
     first = workloads[0] if isinstance(workloads, list) and workloads else workloads
-    name = first.get("transport") if isinstance(first, dict) else None
-    return name if isinstance(name, str) else None
+    keys = ("transport", "collectives")
+    return {key: first[key] for key in keys if key in first} if isinstance(first, dict) else {}
 
 
 def hosts_of(document: Mapping[str, object], base_dir: str, overrides: Sequence[tuple[str, str]]) -> list[str]:
     """The hosts of a scenario in the order of its topology."""
     from pauseframe._core import Topology
 
-    probe = Bench(dict(document), base_dir, overrides, 2, None, []).resolve("all_reduce", 1024, "mpi", 1)
+    probe = Bench(dict(document), base_dir, overrides, 2, {}, []).resolve("all_reduce", 1024, "nccl", 1)
     return [name for name, kind, _ in Topology.of_scenario(probe).nodes() if kind == "host"]
 
 

@@ -22,11 +22,11 @@ class Collectives(Part):
     algorithm: Literal["auto", "ring", "tree"] | None = None
     """NCCL: the algorithm of an all-reduce; default "auto"."""
     slice: str | Literal["step"] | None = None
-    """NCCL: bytes of a slice, which is one message; "step": a message is the whole block of a step of a ring, as in
-    SimAI (default: "1 MiB"; "step" with as_simai)
+    """NCCL: bytes of a slice, a message of a ring; other patterns send half of it or less; "step": a message is the
+    whole block of a step of a ring, as in SimAI (default: "1 MiB"; "step" with as_simai)
     """
     in_flight: int | None = None
-    """NCCL: slices under way on a connection (1 to 1024); default 4."""
+    """NCCL: slices under way on a connection; twice as many messages of other patterns (1 to 1024); default 4."""
     channels: int | None = None
     """NCCL: channels, each with separate connections; 0: as many as the group has GPUs in a server, and one within a
     server (0 to 64); default 0.
