@@ -80,13 +80,13 @@ table! {
         library: Library = or_because(library, Origin::Default, "\"mpi\"; \"nccl\" for training");
         /// NCCL: the algorithm of an all-reduce
         algorithm: NcclAlgorithm = or(NcclAlgorithm::Auto);
-        /// NCCL: bytes of a slice, which is one message; "step": a message is the whole block of a step of a ring, as in SimAI
+        /// NCCL: bytes of a slice, a message of a ring; other patterns send half of it or less; "step": a message is the whole block of a step of a ring, as in SimAI
         slice: Slice = or_because(slice, Origin::Default, "\"1 MiB\"; \"step\" with as_simai") => {
             let fits = slice.bytes().is_none_or(|bytes| SLICES.contains(&bytes));
             let message = || format!("{} is outside {} to {}", slice.plain(), SLICES.start(), SLICES.end());
             t.check(fits, "slice", message, "");
         };
-        /// NCCL: slices under way on a connection
+        /// NCCL: slices under way on a connection; twice as many messages of other patterns
         in_flight: u32 = or_in(IN_FLIGHT, 1..=1024);
         /// NCCL: channels, each with separate connections; 0: as many as the group has GPUs in a server, and one within a server
         channels: u32 = or_in(0, 0..=64);

@@ -9,7 +9,7 @@ pub(crate) struct Layout {
     servers: Vec<Vec<u32>>,
     /// By channel: the order of the ring, and the place of each rank in it.
     pub(super) rings: Vec<(Vec<u32>, Vec<u32>)>,
-    /// By channel: the parent and the children of each rank.
+    /// Of each channel's first tree, then of each one's second: the parent and the children of each rank.
     pub(super) trees: Vec<Vec<Branch>>,
 }
 
@@ -41,14 +41,22 @@ impl Layout {
             (0..).zip(&order).for_each(|(at, rank)| place[*rank as usize] = at);
             (order, place)
         };
-        // Both trees carry half of the data each.
-        let both = if servers.len() > 1 { channels.next_multiple_of(2) } else { channels };
-        let tree = |channel| tree(&servers, channel, places.len());
-        Layout { rings: (0..channels).map(ring).collect(), trees: (0..both).map(tree).collect(), servers }
+        // Both trees carry half of the data of a channel each, so that every rail has leaves and inner nodes.
+        let tree = |at| tree(&servers, at % channels, at >= channels, places.len());
+        Layout {
+            rings: (0..channels).map(ring).collect(),
+            trees: (0..2 * channels).map(tree).collect(),
+            servers,
+        }
     }
 
     pub(super) fn server_count(&self) -> u32 {
         self.servers.len() as u32
+    }
+
+    /// The ranks that share a server with this one.
+    pub(super) fn server_of(&self, rank: u32) -> &[u32] {
+        self.servers.iter().find(|ranks| ranks.contains(&rank)).map_or(&[], Vec::as_slice)
     }
 
     pub(super) fn ranks_per_server(&self) -> u32 {
@@ -73,9 +81,9 @@ fn by_server(places: &[(u32, u32)]) -> Vec<Vec<u32>> {
     servers.into_iter().map(|(_, ranks)| ranks).collect()
 }
 
-/// The tree of a channel: the GPU of its rail is the server's node in one of two binary trees, and the head of a
-/// chain of the other GPUs.
-fn tree(servers: &[Vec<u32>], channel: u32, ranks: usize) -> Vec<Branch> {
+/// A tree of a channel: the GPU of its rail is the server's node in one of two binary trees, and the head of a chain
+/// of the other GPUs.
+fn tree(servers: &[Vec<u32>], channel: u32, is_second: bool, ranks: usize) -> Vec<Branch> {
     let head = |server: u32| {
         let ranks = &servers[server as usize];
         ranks[channel as usize % ranks.len()]
@@ -83,7 +91,7 @@ fn tree(servers: &[Vec<u32>], channel: u32, ranks: usize) -> Vec<Branch> {
     let mut branches = vec![Branch::default(); ranks];
     let count = servers.len() as u32;
     for server in 0..count {
-        let (parent, children) = double_tree(count, server, channel % 2 == 1);
+        let (parent, children) = double_tree(count, server, is_second);
         let branch = &mut branches[head(server) as usize];
         branch.parent = parent.map(head);
         branch.children = children.into_iter().map(head).collect();

@@ -6,6 +6,13 @@ use crate::algorithm::{Kind, Part};
 
 /// Slices of a chunk of a ring: a chunk has four steps of the buffer, a slice two (`ALLREDUCE_CHUNKSTEPS`).
 const SLICES: u32 = 2;
+/// Steps of the buffer in a slice of a ring (`ALLREDUCE_SLICESTEPS`). Other patterns send step by step.
+const STEPS: u32 = 2;
+/// Largest message of a send over the network (`NCCL_P2P_NET_CHUNKSIZE`).
+const SEND: u64 = 128 << 10;
+/// A tree halves its messages down to each of these sizes while they are fewer than so many for each of its levels
+/// (`calcCollChunking` in `src/enqueue.cc`).
+const HALVINGS: [(u64, u64); 3] = [(8, 128 << 10), (4, 64 << 10), (1, 32 << 10)];
 /// A smaller chunk is one slice (`genericOp` divides no further than a slice over 32).
 const ONE_SLICE: u64 = 32 << 10;
 
@@ -30,6 +37,8 @@ pub(crate) struct Out {
     pub(crate) slot: u32,
     /// Number of messages.
     pub(crate) total: u32,
+    /// Messages under way at once: as many as the receiver's buffer has room for.
+    pub(crate) window: u32,
     pub(crate) gate: Gate,
     sizes: Sizes,
 }
@@ -118,7 +127,7 @@ impl Plan {
             _ => Pattern::Ring,
         };
         match (pattern, kind) {
-            (Pattern::SendRecv, _) => all_to_all(part, settings),
+            (Pattern::SendRecv, _) => all_to_all(part, layout, settings),
             (Pattern::Tree, _) => trees(part, bytes, layout, settings),
             (Pattern::Ring, Kind::Bcast) => chain(part, bytes, layout, settings, true),
             (Pattern::Ring, Kind::Reduce) => chain(part, bytes, layout, settings, false),
@@ -127,9 +136,21 @@ impl Plan {
     }
 }
 
-/// Number of slices of a message of `bytes`.
-fn slices(bytes: u64, settings: &Nccl) -> u32 {
-    settings.slice.map_or(1, |slice| bytes.div_ceil(slice).max(1).min(u64::from(u32::MAX)) as u32)
+impl Nccl {
+    /// Bytes of a step of the buffer; `None`: a block is one message.
+    fn step(&self) -> Option<u64> {
+        self.slice.map(|slice| (slice / u64::from(STEPS)).max(1))
+    }
+
+    /// Messages of a step each that a connection has under way.
+    fn steps_in_flight(&self) -> u32 {
+        self.in_flight.saturating_mul(STEPS)
+    }
+}
+
+/// Number of messages of at most `most` bytes.
+fn messages(bytes: u64, most: Option<u64>) -> u32 {
+    most.map_or(1, |most| bytes.div_ceil(most).max(1).min(u64::from(u32::MAX)) as u32)
 }
 
 /// Reduce-scatter, all-gather, or both one after the other, around each channel's ring.
@@ -149,6 +170,7 @@ fn ring(kind: Kind, part: &Part, bytes: u64, layout: &Layout, settings: &Nccl) -
             lane: channel as u16,
             slot: channel,
             total: loops * steps * slices,
+            window: settings.in_flight,
             gate: Gate::Ring { slot: channel, slices, per_loop: steps * slices },
             sizes: Sizes::Ring { bytes, ranks, place: me, loops, slices },
         }
@@ -175,7 +197,8 @@ fn chain(part: &Part, bytes: u64, layout: &Layout, settings: &Nccl, to_all: bool
                 to: order[((place[part.me as usize] + 1) % ranks) as usize],
                 lane: channel as u16,
                 slot: channel,
-                total: slices(bytes, settings),
+                total: messages(bytes, settings.step()),
+                window: settings.steps_in_flight(),
                 gate,
                 sizes: Sizes::Equal(bytes),
             });
@@ -187,20 +210,33 @@ fn chain(part: &Part, bytes: u64, layout: &Layout, settings: &Nccl, to_all: bool
 /// Incoming connections of a channel's tree: from the parent, and from up to three children.
 const OF_TREE: u32 = 4;
 
+/// Largest message of a tree. Few messages fill the levels of a tree badly, so vectors of medium size have smaller ones.
+fn message_of_tree(bytes: u64, layout: &Layout, settings: &Nccl) -> Option<u64> {
+    let mut message = settings.step()?;
+    let depth = u64::from(layout.ranks_per_server() - 1 + layout.server_count().ilog2());
+    for (of_each_level, least) in HALVINGS {
+        while bytes / (layout.trees.len() as u64 * message) < depth * of_each_level && message > least {
+            message /= 2;
+        }
+    }
+    Some(message)
+}
+
 /// Up a tree and down again, in each channel.
 fn trees(part: &Part, bytes: u64, layout: &Layout, settings: &Nccl) -> Plan {
     let channels = layout.trees.len() as u32;
+    let most = message_of_tree(bytes, layout, settings);
     let mut plan =
         Plan { pattern: Pattern::Tree, outs: Vec::new(), ins: channels * OF_TREE, idle: Vec::new() };
     for (channel, branches) in (0..).zip(&layout.trees) {
         let Branch { parent, children } = &branches[part.me as usize];
         let (first, bytes) = (channel * OF_TREE, cut(bytes, channels, channel));
-        let total = slices(bytes, settings);
+        let (total, window) = (messages(bytes, most), settings.steps_in_flight());
         let all = Gate::Same { first: first + 1, count: children.len() as u32 };
         let from_children = if children.is_empty() { Gate::Free } else { all };
         let mut push = |to: u32, slot: u32, gate: Gate| {
             let (lane, sizes) = (channel as u16, Sizes::Equal(bytes));
-            plan.outs.push(Out { to, lane, slot, total, gate, sizes });
+            plan.outs.push(Out { to, lane, slot, total, window, gate, sizes });
         };
         if let Some(parent) = parent {
             let mine = branches[*parent as usize].children.iter().position(|child| *child == part.me);
@@ -219,15 +255,19 @@ fn trees(part: &Part, bytes: u64, layout: &Layout, settings: &Nccl) -> Plan {
 }
 
 /// A send to and a receive from each other rank, the nearest first.
-fn all_to_all(part: &Part, settings: &Nccl) -> Plan {
+fn all_to_all(part: &Part, layout: &Layout, settings: &Nccl) -> Plan {
+    let server = layout.server_of(part.me);
     let out = |by: u32| {
         let to = part.up(by);
         let bytes = part.block(to);
+        let is_near = server.contains(&to);
+        let most = settings.step().map(|step| if is_near { step } else { step.min(SEND) });
         Out {
             to,
             lane: 0,
             slot: part.me,
-            total: slices(bytes, settings),
+            total: messages(bytes, most),
+            window: settings.steps_in_flight(),
             gate: Gate::Free,
             sizes: Sizes::Equal(bytes),
         }

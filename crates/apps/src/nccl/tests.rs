@@ -69,9 +69,9 @@ fn slices_hide_the_latency_of_steps() {
 }
 
 #[test]
-fn chains_pipeline_slices() {
-    let nccl = Nccl { slice: Some(1000), in_flight: 64, ..Nccl::default() };
-    // Each of 5 links passes 10 slices on.
+fn chains_pipeline_steps() {
+    let nccl = Nccl { slice: Some(2000), in_flight: 64, ..Nccl::default() };
+    // A step is half a slice: each of 5 links passes 10 on.
     let expected = times(5, 1000) + Span(RATE.serialise(Bytes(1000)).0 * 9);
     for kind in [Kind::Bcast, Kind::Reduce] {
         assert_eq!(finish(6, kind, 10_000, nccl.clone(), Sharing::Nics), expected, "{kind}");
@@ -86,6 +86,57 @@ fn trees_take_two_ways_of_their_depth() {
         // Half of the vector goes up each tree and down again.
         assert_eq!(time, times(2 * depth, bytes / 2), "{ranks} ranks");
     }
+}
+
+/// Messages and messages under way of the connections of rank 1, without those that carry nothing.
+fn counts(kind: Kind, bytes: u64, pattern: Pattern) -> Vec<(u32, u32)> {
+    let nccl = Nccl { pattern: Some(pattern), ..Nccl::default() };
+    let layout = Layout::new(&places(8, 8), &nccl);
+    let part = Part { size: 64, me: 1, root: 0, bytes, counts: &[] };
+    Plan::new(kind, &part, &layout, &nccl).outs.iter().map(|out| (out.total, out.window)).collect()
+}
+
+#[test]
+fn trees_halve_messages_of_medium_vectors() {
+    // Both trees of eight channels, with ten levels: below 80 messages of a vector they halve to 128 KiB, below 40 to 64 KiB, below 10 to 32 KiB.
+    let mib = [1024, 512, 256, 64, 8, 1];
+    for (mib, kib) in mib.into_iter().zip([512, 256, 128, 64, 32, 32]) {
+        let counts = counts(Kind::Allreduce, mib << 20, Pattern::Tree);
+        let expected = (mib << 20) / 16 / (kib << 10);
+        assert!(counts.iter().all(|count| *count == (expected as u32, 8)), "{mib} MiB: {counts:?}");
+    }
+}
+
+/// Bytes that come in over the network at each rank.
+fn received_by_nics(bytes: u64, pattern: Pattern) -> Vec<u64> {
+    let nccl = Nccl { pattern: Some(pattern), ..Nccl::default() };
+    let layout = Layout::new(&places(8, 8), &nccl);
+    let mut received = vec![0; 64];
+    for me in 0..64 {
+        let part = Part { size: 64, me, root: 0, bytes, counts: &[] };
+        for out in Plan::new(Kind::Allreduce, &part, &layout, &nccl).outs {
+            if out.to / 8 != me / 8 {
+                received[out.to as usize] += (0..out.total).map(|at| out.bytes(at)).sum::<u64>();
+            }
+        }
+    }
+    received
+}
+
+#[test]
+fn double_trees_load_a_nic_no_more_than_twice_its_share() {
+    let bytes = 1 << 30;
+    // An inner node of one tree (two children and a parent) is a leaf of the other.
+    let most = |pattern| received_by_nics(bytes, pattern).into_iter().max().unwrap();
+    assert_eq!(most(Pattern::Tree), 4 * bytes / 16);
+    assert_eq!(most(Pattern::Ring), 2 * bytes / 8 * 63 / 64);
+}
+
+#[test]
+fn sends_over_the_network_have_smaller_messages_than_those_within_a_server() {
+    let counts = counts(Kind::Alltoall, 1 << 20, Pattern::SendRecv);
+    assert_eq!(counts.iter().filter(|count| **count == (2, 8)).count(), 7);
+    assert_eq!(counts.iter().filter(|count| **count == (8, 8)).count(), 56);
 }
 
 #[test]
@@ -127,7 +178,7 @@ fn each_channel_enters_a_server_at_its_rail() {
     let layout = Layout::new(&places(2, 4), &Nccl::default());
     let orders: Vec<&[u32]> = layout.rings.iter().map(|(order, _)| order.as_slice()).collect();
     assert_eq!(orders[..2], [&[0, 1, 2, 3, 4, 5, 6, 7][..], &[1, 2, 3, 0, 5, 6, 7, 4]]);
-    assert_eq!((orders.len(), layout.trees.len()), (4, 4));
+    assert_eq!((orders.len(), layout.trees.len()), (4, 8));
     // Within a server all channels are alike, so one stands for them.
     assert_eq!(Layout::new(&places(1, 8), &Nccl::default()).rings.len(), 1);
     // A rank of a rail in each server has a ring alone.
@@ -224,4 +275,7 @@ fn the_model_chooses_trees_for_small_vectors_on_many_servers() {
     assert!((ring - 585.2).abs() < 0.1, "{ring}");
     let choose = |bytes| model::choose(&Nccl::default(), &layout, 64, bytes);
     assert_eq!([choose(8), choose(1 << 30)], [Pattern::Tree, Pattern::Ring]);
+    // 16 MiB at 0.92 · 0.7 / 2 of eight rails of 50 GB/s, and 8.4 + 2 · (7 · 4 + 3 · 14) us.
+    let [_, tree] = model::times_us(&Nccl::default(), &layout, 64, 16 << 20);
+    assert!((tree - 148.4 - 130.26).abs() < 0.01, "{tree}");
 }

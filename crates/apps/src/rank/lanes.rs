@@ -130,11 +130,13 @@ impl Rank {
 
     /// Sends the slices of a connection that may leave now.
     fn send_slices(&mut self, at: usize, lane: usize, now: Time, world: World, out: &mut Outbox) {
-        let window = world.options.nccl.as_ref().map_or(1, |nccl| nccl.in_flight);
         let LaneRun { of, plan, sent, received, .. } = &mut self.lane_runs[at];
         let (connection, (sent, taken)) = (&plan.outs[lane], &mut sent[lane]);
         let members = world.application.comms[of.comm as usize].members();
-        while *sent < connection.total && *sent - *taken < window && connection.is_open(*sent, received) {
+        while *sent < connection.total
+            && *sent - *taken < connection.window
+            && connection.is_open(*sent, received)
+        {
             let slice = Slice {
                 comm: of.comm,
                 number: of.number,
