@@ -9,7 +9,7 @@ const RING_STEPS_US: [f64; 2] = [3.4, 14.0];
 const TREE_STEPS_US: [f64; 2] = [4.0, 14.0];
 /// Part of the bandwidth of a ring that a tree reaches.
 const TREE_BANDWIDTH: f64 = 0.92;
-/// Part of that which trees reach with vectors from 64 B on, by powers of two (`treeCorrectionFactor`).
+/// Corrections of a tree's bandwidth for vectors from 64 B on, by powers of two (`treeCorrectionFactor`).
 const TREE_CORRECTION: [f64; 24] = [
     0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5, 0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.8,
     0.9, 0.9, 0.9,
