@@ -813,7 +813,7 @@ def test_check_of_a_good_plugin(tmp_path):
     page = (tmp_path / "check.html").read_text()
     assert "swift:swift beside CUBIC and DCTCP" in page
     order = [
-        page.index(part) for part in ("keeps all 9 rules of the contract", "<h2>Contract</h2>", "<summary>One flow")
+        page.index(part) for part in ("keeps all 10 rules of the contract", "<h2>Contract</h2>", "<summary>One flow")
     ]
     assert order == sorted(order), "the answer, the contract, and the scenarios folded"
     assert done.stdout.index("rule idle") < done.stdout.index("one flow"), "the contract before anything is simulated"

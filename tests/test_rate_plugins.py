@@ -187,6 +187,39 @@ def test_what_is_wrong_in_the_text_has_its_line(tmp_path, body, head, message):
     assert file.name in str(error.value)
 
 
+WRAPS = """
+def on_ack(self, pair, ack):
+    drain = {} * ack.nxt * pf.SECOND // pair.line_rate
+    pair.rate = pair.line_rate if drain < 1000 * pf.MICROSECOND else pair.line_rate // 2
+"""
+
+
+def test_check_finds_integers_that_wrap(tmp_path):
+    from pauseframe.plugins.check import check
+
+    found = []
+    for factor in ("8", "8.0"):  # a wrapped product is negative from 1.15 MB on
+        file, _ = written(tmp_path, WRAPS.format(factor))
+        checked = check([file], out=None)
+        found += [one.broken for one in checked.rules if one.rule == "interpreter"]
+    assert found[0] is not None and "passes 2^63" in found[0]
+    assert found[1] is None
+
+
+@pytest.mark.parametrize("kind", ["field", "state", "array"])
+def test_integers_of_the_interpreter_do_not_wrap_in_silence(tmp_path, kind):
+    target = {"field": "pair.rate", "state": "self.sum", "array": "self.many[1]"}[kind]
+    body = f"""
+sum: int = 0
+many: int = [0] * 2
+def on_ack(self, pair, ack):
+    {target} = ack.nxt * pf.SECOND * 1_000_000
+"""
+    file, name = written(tmp_path, body, options=", compile=False")
+    with pytest.raises(_core.RunError, match=r"more than 64 bits.*rates\d+.py, line 9"):
+        ran(file, name)
+
+
 @pytest.mark.parametrize("name", ["timely", "hpcc", "rdma", "dcqcn_paper"])
 def test_names_of_others_are_taken(tmp_path, name):
     file, _ = written(tmp_path, HOLD)

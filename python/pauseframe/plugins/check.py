@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pauseframe as pf
 from pauseframe import _core
-from pauseframe._core import InputError
-from pauseframe.plugins.load import load
+from pauseframe._core import InputError, RunError
+from pauseframe.plugins.load import interpreted_twin, load
 from pauseframe.report.build import Check
 from pauseframe.run import resolve
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 STANDARD = Path(__file__).parent / "standard"
 SCENARIOS = ("one_flow", "two_flows", "incast_lossy", "incast_lossless", "web_search")
 """The standard scenarios, in the order of the report."""
+LONG = ("web_search",)
+"""Scenarios that take the interpreter too long."""
 RIVALS: dict[str, dict[str, Any]] = {"cubic": {"transport.preset": "cubic"}, "dctcp": {"transport.preset": "dctcp"}}
 RATE_SCENARIOS = ("roce_one_flow", "roce_two_flows", "roce_incast")
 """The standard scenarios for controls of queue pairs."""
@@ -52,7 +54,8 @@ def check(
     """Checks every congestion control of `plugins`.
 
     `out` is the report's file, `set` changes keys of the scenarios for the plug-ins (not for CUBIC and DCTCP), `tell`
-    is called with progress messages, and `show_rules` with the contract before anything is simulated. Raises InputError
+    is called with progress messages, and `show_rules` with the contract before anything is simulated, and with the
+    comparison with the interpreter at the end. Raises InputError
     if a file is not a plug-in, RunError if a run failed.
     """
     say = tell or (lambda _: None)
@@ -74,8 +77,38 @@ def check(
         for label, settings in contenders.items():
             say(f"{scenario.replace('_', ' ')}: {label}")
             runs[scenario][label] = pf.run(STANDARD / f"{scenario}.toml", set=settings, progress=False)
+    compared = [one for name in names for one in _beside_interpreter(name, runs, set or {}, say)]
+    if show_rules is not None:
+        show_rules(compared)
+    rules += compared
     report = None if out is None else _write_report(names, rules, runs, Path(out))
     return Checked(rules, runs, report)
+
+
+def _beside_interpreter(
+    name: str, runs: Mapping[str, Mapping[str, pf.Run]], changes: Mapping[str, Any], say: Callable[[str], None]
+) -> list[Check]:
+    """The rule that a compiled algorithm gives what it gives in the interpreter, where integers do not wrap."""
+    twin = interpreted_twin(name)
+    if twin is None:
+        return []
+    old, new = (f"transport.{one.partition(':')[2]}_" for one in (name, twin))
+    own = {new + key.removeprefix(old) if key.startswith(old) else key: value for key, value in changes.items()}
+    settings = (_rate_contenders if _core.is_rate_control(name) else _contenders)([twin], own)[twin]
+    broken = None
+    for scenario in (one for one in runs if one not in LONG):
+        say(f"{scenario.replace('_', ' ')}: {name} in the interpreter")
+        try:
+            run = pf.run(STANDARD / f"{scenario}.toml", set=settings, progress=False)
+        except RunError as error:
+            broken = str(error)
+        else:
+            if run.summary["fingerprint"] != runs[scenario][name].summary["fingerprint"]:
+                broken = f"{scenario.replace('_', ' ')}: it gives others; most often a product of integers passes 2^63"
+        if broken is not None:
+            broken += "; make a factor a float (8.0 * bytes)"
+            break
+    return [Check(name, "interpreter", "The interpreter, whose integers have no end, gives the same results", broken)]
 
 
 def _contenders(names: Sequence[str], changes: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
@@ -120,8 +153,9 @@ def _kept(names: Sequence[str], rules: Sequence[Check]) -> str:
     broken = [f"{one.subject} breaks rule {one.rule}" for one in rules if one.broken is not None]
     if broken:
         return f"{'; '.join(broken)}."
-    which = "keeps" if len(names) == 1 else "keep"
-    return f"{' and '.join(names)} {which} all {len(rules) // len(names)} rules of the contract."
+    if len(names) == 1:
+        return f"{names[0]} keeps all {len(rules)} rules of the contract."
+    return f"{' and '.join(names)} keep all rules of the contract."
 
 
 def _about(scenario: str) -> str:

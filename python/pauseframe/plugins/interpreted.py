@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe.plugins.abi import FAILED, INIT_SIGNATURE, METHODS, NOT_A_NUMBER, OK, Method
 from pauseframe.plugins.errors import remember
-from pauseframe.plugins.records import _Whole
+from pauseframe.plugins.records import _Whole, whole_array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -41,9 +41,10 @@ def functions_of(description: Description) -> dict[str, Any]:
 
 def _state_type(description: Description) -> type[Structure]:
     def kind(name: str) -> Any:
-        one = c_double if description.is_float(name) else c_int64
-        length = description.length(name)
-        return one if length is None else one * length
+        is_float, length = description.is_float(name), description.length(name)
+        if length is None:
+            return c_double if is_float else c_int64
+        return c_double * length if is_float else whole_array(length)
 
     fields = {"_fields_": tuple((name, kind(name)) for name in description.fields)}
     return type(description.cls.__name__, (_Whole,), fields)

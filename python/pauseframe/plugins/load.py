@@ -7,7 +7,7 @@ import hashlib
 import importlib.util
 import inspect
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -202,6 +202,17 @@ def _register(description: Description, module: str, file: str, digest: str, tex
 def described(name: str) -> Description | None:
     """The class of a loaded algorithm; None for a shared library."""
     return _described_by_name.get(name)
+
+
+def interpreted_twin(name: str) -> str | None:
+    """The same algorithm in the interpreter, by its name there; None if it is not compiled."""
+    description = described(name)
+    file = next((one for one in _loaded.values() if name in one.names), None)
+    if description is None or file is None or not description.compile:
+        return None
+    twin = replace(description, name=f"{description.name}_interpreted", compile=False)
+    text = file.content.decode("utf-8", "replace")
+    return _register(twin, name.partition(":")[0], file.path, file.sha256, text)
 
 
 def _described(description: Description, functions: dict[str, Any]) -> ctypes.Structure:

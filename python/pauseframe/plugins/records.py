@@ -9,14 +9,31 @@ HOPS_MAX = 8
 """Maximum number of hops with telemetry."""
 
 
+def _whole(name: str, value: Any) -> int:
+    """The integer of a number, which compiled code would truncate, and wrap if it does not fit."""
+    number = int(value)
+    if not -(1 << 63) <= number < 1 << 63:
+        raise OverflowError(f"{name} = {number} has more than 64 bits; compiled code would wrap")
+    return number
+
+
 class _Whole(Structure):
     """A structure whose integer fields also accept floats and truncate them, as compiled code does."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        try:
-            super().__setattr__(name, value)
-        except TypeError:
-            super().__setattr__(name, int(value))
+        if isinstance(value, (int, float)) and isinstance(getattr(self, name, None), int):
+            value = _whole(name, value)
+        super().__setattr__(name, value)
+
+
+def whole_array(length: int) -> type[Array[c_int64]]:
+    """An array whose elements accept what integer fields accept."""
+
+    class WholeArray(c_int64 * length):  # type: ignore[misc] # mypy takes it for a value
+        def __setitem__(self, index: Any, value: Any) -> None:
+            super().__setitem__(index, value if isinstance(index, slice) else _whole(f"element {index}", value))
+
+    return WholeArray
 
 
 def _integers(*names: str) -> tuple[tuple[str, Any], ...]:
