@@ -8,7 +8,7 @@
 //! range (213 days) are [`Span::MAX`].
 
 use crate::flow::{FlowSpec, StorageOperation};
-use crate::settings::{FrameOverhead, HopChoice, Settings};
+use crate::settings::{FrameOverhead, Settings};
 use pauseframe_rdma::{Opcode, Packet};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
@@ -29,7 +29,7 @@ pub struct IdealFctCalculator {
     uniform: bool,
     /// A link between switches, if there is any.
     between: Option<PortId>,
-    /// Each packet takes its own path.
+    /// Packets of a flow may take several paths at once; flowlets can be single packets.
     spread: bool,
     /// The nodes of the ports of hosts that have several.
     ports_of_hosts: Arc<BTreeMap<NodeId, Vec<NodeId>>>,
@@ -79,8 +79,8 @@ impl IdealFctCalculator {
         let like_first =
             |port| between.is_some_and(|first| topology.channel(port) == topology.channel(first));
         let uniform = ports.all(like_first);
-        let spread = settings.hop_choice.is_some_and(HopChoice::spreads_packets)
-            || settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet);
+        let spread =
+            settings.hop_choice.is_some() || settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet);
         let ports_of_hosts = Arc::new(topology.ports_of_hosts());
         IdealFctCalculator { topology, routes, settings, uniform, between, spread, ports_of_hosts }
     }

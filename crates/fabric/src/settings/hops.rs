@@ -68,14 +68,3 @@ pub struct ArsSettings {
     /// The latter.
     pub high: u32,
 }
-
-impl HopChoice {
-    /// Whether packets of a flow take several paths at once.
-    pub fn spreads_packets(self) -> bool {
-        match self {
-            HopChoice::LetFlow { .. } => false,
-            HopChoice::Ars(ars) => !ars.mode.keeps_flowlets(),
-            HopChoice::Spray | HopChoice::Drill { .. } | HopChoice::Adaptive | HopChoice::PacketHash => true,
-        }
-    }
-}
