@@ -117,7 +117,7 @@ impl Draft {
             faults::check_pauses(ledger, graph, &self.pause_storm, switch.pfc.as_ref(), stop);
             faults::check_carried(ledger, &self.pause_storm, switch.pfc.as_ref(), carried.as_deref());
             for key in self.topology.iter().flat_map(|topology| topology.idle_link_keys(graph)) {
-                ledger.warn(format!("topology.fabric_link.{key}: no link takes it: it changes nothing"));
+                ledger.warn(format!("topology.{key}: no link takes it: it changes nothing"));
             }
             checks::delays(ledger, stop, graph);
             checks::slow_receivers(ledger, host, graph);

@@ -19,6 +19,27 @@ fn a_family_without_links_between_switches() {
 }
 
 #[test]
+fn a_custom_fabric() {
+    let custom = |at_hosts: &str, between: &str, keys: &str| {
+        warnings(&format!(
+            "[topology]\nkind = \"custom\"\nhosts = [\"a\", \"b\"]\nswitches = [\"s\", \"t\"]\n{keys}\nlinks = [\n\
+             {{ ends = [\"a\", \"s\"]{at_hosts} }}, {{ ends = [\"b\", \"t\"]{at_hosts} }}, {{ ends = [\"s\", \"t\"]{between} }}]"
+        ))
+    };
+    let (own, key) = (", rate = \"25 Gbps\"", "link.rate = \"40 Gbps\"");
+    let (both, fabric) =
+        ("link.rate = \"40 Gbps\"\nfabric_link.rate = \"50 Gbps\"", "fabric_link.rate = \"50 Gbps\"");
+    let idle = |key: &str| format!("topology.{key}: no link takes it: it changes nothing");
+    assert_eq!(custom(own, own, key), idle("link.rate"));
+    // The link between the switches follows it.
+    assert_eq!(custom(own, "", key), "");
+    assert_eq!(custom(own, "", both), idle("link.rate"));
+    assert_eq!(custom("", own, fabric), idle("fabric_link.rate"));
+    assert_eq!(custom("", "", both), "");
+    assert_eq!(custom(own, own, "link.delay = \"2 us\""), "");
+}
+
+#[test]
 fn a_file() {
     let file = |attributes: &str, keys: &str| {
         let link = |a: &str, b: &str| format!("{{\"source\": \"{a}\", \"target\": \"{b}\"{attributes}}}");

@@ -1,13 +1,12 @@
 //! Nodes and links by name.
 
 use super::parts::{DELAYS, Flaw, Graph, LinkSpec, Links, RATES, sound};
-use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::table;
 use pauseframe_schema::value::did_you_mean;
 use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_units::{BitRate, PortId, Span};
+use pauseframe_units::{BitRate, NodeId, PortId, Span};
 use std::collections::{BTreeMap, BTreeSet};
 
 table! {
@@ -18,15 +17,12 @@ table! {
         /// Names of the switches
         switches: Vec<String> = required() => { check_names(t, "switches", switches.as_deref()); };
         /// ["A", "S1"], or a table with `ends`
-        links: Vec<CustomLink> = try_rows("required", {
-            let host_names: BTreeSet<String> = hosts.iter().flatten().cloned().collect();
-            move |t: &mut Table| CustomLink::read(t, &host_names, around)
-        }) => {
+        links: Vec<CustomLink> = try_rows("required", CustomLink::read) => {
             let given = t.has("links") || t.is_documenting();
             t.check(given, "links", || "is required: list of links".to_owned(), "");
         };
     }
-    pub fn try_read(t, around: &Links);
+    pub fn try_read(t, _around: &Links);
 }
 
 table! {
@@ -35,17 +31,9 @@ table! {
         /// The two nodes of the link
         ends: [String; 2] = required();
         /// Rate, per direction
-        rate: BitRate = or_because_in(
-            (of_kind(ends.as_ref(), hosts, links).rate, Origin::Default),
-            RATES,
-            "topology.link.rate at hosts, else topology.fabric_link.rate",
-        );
+        rate: Option<BitRate> = optional_in(RATES, "topology.link.rate at hosts, else topology.fabric_link.rate");
         /// Propagation delay, one way
-        delay: Span = or_because_in(
-            (of_kind(ends.as_ref(), hosts, links).delay, Origin::Default),
-            DELAYS,
-            "topology.link.delay at hosts, else topology.fabric_link.delay",
-        );
+        delay: Option<Span> = optional_in(DELAYS, "topology.link.delay at hosts, else topology.fabric_link.delay");
         /// Names of the two ports at their nodes, such as ["Ethernet0", "eth0"], in results and globs
         ports: Option<[String; 2]> = optional("numbers, in the order of the links") => {
             let bad = ports.iter().flatten().find(|name: &&String| !is_port_name(name));
@@ -57,12 +45,7 @@ table! {
         /// Propagation delay from the second end to the first, if different
         delay_back: Option<Span> = optional_in(DELAYS, "as delay");
     }
-    pub fn try_read(t, hosts: &BTreeSet<String>, links: &Links);
-}
-
-fn of_kind(ends: Option<&[String; 2]>, hosts: &BTreeSet<String>, links: &Links) -> LinkSpec {
-    let at_host = ends.into_iter().flatten().any(|end| hosts.contains(end));
-    if at_host { links.host } else { links.fabric }
+    pub fn try_read(t);
 }
 
 fn check_names(t: &mut Table, key: &str, names: Option<&[String]>) {
@@ -85,8 +68,8 @@ fn is_port_name(name: &str) -> bool {
 
 impl CustomLink {
     /// From the first end to the second, and back: asymmetric links differ in rate or delay.
-    fn ways(&self) -> [LinkSpec; 2] {
-        let &CustomLink { rate, delay, .. } = self;
+    fn ways(&self, default: LinkSpec) -> [LinkSpec; 2] {
+        let (rate, delay) = (self.rate.unwrap_or(default.rate), self.delay.unwrap_or(default.delay));
         let back =
             LinkSpec { rate: self.rate_back.unwrap_or(rate), delay: self.delay_back.unwrap_or(delay) };
         [LinkSpec { rate, delay }, back]
@@ -94,7 +77,7 @@ impl CustomLink {
 }
 
 impl Graph for Custom {
-    fn graph(&self, _: LinkSpec, _: LinkSpec) -> Result<Topology, Vec<Flaw>> {
+    fn graph(&self, host: LinkSpec, fabric: LinkSpec) -> Result<Topology, Vec<Flaw>> {
         let (mut topology, mut ids) = (Topology::new(), BTreeMap::new());
         for (names, kind) in [(&self.hosts, NodeKind::Host), (&self.switches, NodeKind::Switch)] {
             for name in names {
@@ -107,7 +90,10 @@ impl Graph for Custom {
             let [a, b] = &link.ends;
             match (ids.get(a.as_str()), ids.get(b.as_str())) {
                 (Some(a), Some(b)) => {
-                    let added = topology.add_asymmetric_link(*a, *b, link.ways().map(LinkSpec::channel));
+                    let is_host = |id: &NodeId| topology.nodes()[*id].kind == NodeKind::Host;
+                    let default = if is_host(a) || is_host(b) { host } else { fabric };
+                    let ways = link.ways(default).map(LinkSpec::channel);
+                    let added = topology.add_asymmetric_link(*a, *b, ways);
                     for (end, name) in link.ports.iter().flatten().enumerate() {
                         topology.name_port(PortId::of_link(added, end), name);
                         if !named.insert((&link.ends[end], name)) {

@@ -96,12 +96,26 @@ impl TopologySpec {
 }
 
 impl TopologySpec {
-    /// The keys of `fabric_link` that the scenario sets, if a family has no link between switches; files say so when they are read.
-    pub(crate) fn idle_link_keys(&self, graph: &Topology) -> impl Iterator<Item = &'static str> {
+    /// Keys of `link` and `fabric_link` that the scenario sets and no link takes; files say so when they are read.
+    pub(crate) fn idle_link_keys(&self, graph: &Topology) -> Vec<String> {
+        let (host, fabric) = (self.link, self.fabric_link);
         let is_switch = |node: &NodeId| graph.nodes()[*node].kind == NodeKind::Switch;
-        let is_idle = matches!(self.kind, TopologyKind::Family(_))
-            && !graph.links().iter().any(|link| link.ends.iter().all(is_switch));
-        self.fabric_link.without_each(self.link).map(|(key, _)| key).filter(move |_| is_idle)
+        let same = |host, fabric| match &self.kind {
+            TopologyKind::Family(_) => {
+                host == self.link && !graph.links().iter().any(|link| link.ends.iter().all(is_switch))
+            }
+            TopologyKind::Given(GivenKind::File(_)) => false,
+            TopologyKind::Given(custom) => custom.graph(host, fabric).is_ok_and(|changed| changed == *graph),
+        };
+        let of_hosts = host.without_each(LinkSpec::DEFAULT).filter(|(_, without)| {
+            // Unless set, links between switches follow those of hosts.
+            let rate = if fabric.rate == host.rate { without.rate } else { fabric.rate };
+            let delay = if fabric.delay == host.delay { without.delay } else { fabric.delay };
+            same(*without, LinkSpec { rate, delay })
+        });
+        let of_switches = fabric.without_each(host).filter(|(_, without)| same(host, *without));
+        let names = of_hosts.map(|(key, _)| format!("link.{key}"));
+        names.chain(of_switches.map(|(key, _)| format!("fabric_link.{key}"))).collect()
     }
 }
 
@@ -116,7 +130,7 @@ pub(crate) fn topology(t: &mut Table, base_dir: &Path) -> Option<TopologySpec> {
     let (off, doc) =
         (Absent::Off(Origin::Default), "Links between the hosts of a server, beside the network");
     let scale_up = t.switchable("scale_up", off, "false", doc, ScaleUpSpec::read).flatten();
-    let kind = TopologyKind::read_as(kind?, t, &Links { host, fabric, base_dir })?;
+    let kind = TopologyKind::read_as(kind?, t, &Links { host, base_dir })?;
     Some(TopologySpec { kind, link: host, fabric_link: fabric, homes, scale_up })
 }
 

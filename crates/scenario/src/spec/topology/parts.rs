@@ -27,7 +27,6 @@ pub trait Graph {
 /// Input of the readers of kinds.
 pub struct Links<'a> {
     pub(crate) host: LinkSpec,
-    pub(crate) fabric: LinkSpec,
     /// The folder of relative file names.
     pub(crate) base_dir: &'a Path,
 }
