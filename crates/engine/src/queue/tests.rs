@@ -120,13 +120,13 @@ fn a_crowd_in_one_instant_is_no_crush() {
     }
 }
 
-/// Delays of a picosecond and of a second together, most of them into a bucket that is open and full.
+/// Delays of zero, a picosecond and a second together, most of them into a bucket that is open and full.
 #[test]
 fn time_scales_may_lie_far_apart() {
     let mut rng = crate::random_stream(6, "scales", 0);
     for crowd in [10, 3_000, 100_000] {
         let delay = |rng: &mut crate::Rng| {
-            [1, 1, 1 + rng.uniform_below(4_000), 1_000_000_000_000][rng.uniform_below(4) as usize]
+            [0, 1, 1, 1 + rng.uniform_below(4_000), 1_000_000_000_000][rng.uniform_below(5) as usize]
         };
         let first: Vec<_> = (0..crowd).map(|i| (delay(&mut rng), i)).collect();
         let later: Vec<_> = (0..300_000).map(|i| (delay(&mut rng), i % 977)).collect();

@@ -194,10 +194,9 @@ impl<'n> BorrowedHost<'n> {
     pub(crate) fn on_endpoint_timer(&mut self, endpoint_key: u32, ctx: &mut Context) {
         let Some(end) = self.find_endpoint_by_key(endpoint_key) else { return };
         let state = self.endpoint_mut(end);
-        if state.timer_at != ctx.now() {
+        if !state.take_timer(ctx.now()) {
             return;
         }
-        state.timer_at = Time::MAX;
         match state.protocol {
             Protocol::Tcp(_) => self.on_reliable_timer::<TcpEnd>(end, ctx),
             Protocol::Rdma(_) => self.on_reliable_timer::<QueuePairEnd>(end, ctx),

@@ -21,7 +21,7 @@ use std::mem::offset_of;
 #[repr(C, align(64))]
 pub(crate) struct Endpoint {
     /// When the pending `Timer` event fires; `Time::MAX` if none is pending.
-    pub(super) timer_at: Time,
+    timer_at: Time,
     /// When the application writes `writes` bytes; `Time::MAX`: no write is due.
     write_at: Time,
     /// Number of delivered bytes at which the application replies or completes.
@@ -48,6 +48,8 @@ pub(crate) struct Endpoint {
     /// Message boundaries, if it carries messages.
     pub(super) messages: Option<Box<MessageBoundaries>>,
     pub(crate) protocol: Protocol,
+    /// When the `Timer` event fires that was pending before a deadline came forward; `Time::MAX`: there is none.
+    later_timer_at: Time,
     writes: u64,
     /// Size of the application's reply, and the time before it.
     reply: u64,
@@ -164,6 +166,7 @@ impl Endpoint {
             quiet: false,
             messages: None,
             protocol,
+            later_timer_at: Time::MAX,
             writes: 0,
             reply: 0,
             reply_delay: Span::ZERO,
@@ -224,9 +227,23 @@ impl Endpoint {
     pub(super) fn schedule_timer_at(&mut self, deadline: Time, ctx: &mut Context) {
         if deadline < self.timer_at {
             let at = deadline.max(ctx.now());
+            // Of several later events the last is kept: the others fire soon, and for nothing.
+            if self.later_timer_at == Time::MAX {
+                self.later_timer_at = self.timer_at;
+            }
             self.timer_at = at;
             ctx.schedule_event(at, Event::Timer(self.key()));
         }
+    }
+
+    /// Whether the `Timer` event that fires at `now` is the pending one; the one behind it is pending then. A retransmission timer stays while
+    /// nearer deadlines of pacing come and go, instead of being scheduled anew after each.
+    pub(super) fn take_timer(&mut self, now: Time) -> bool {
+        let is_pending = self.timer_at == now;
+        if is_pending {
+            self.timer_at = std::mem::replace(&mut self.later_timer_at, Time::MAX);
+        }
+        is_pending
     }
 }
 
