@@ -40,12 +40,12 @@ SWITCHES: dict[str, tuple[str, dict[Any, str]]] = {
     "cache": ("net.ipv4.tcp_no_metrics_save", {"none": "1", "linux": "0", "linux_ssthresh": "0"}),
 }
 """Sysctl of each key of TCP, and its value by that of the key."""
-_NUMBERS = {
+NUMBERS = {
     "dup_thresh": "net.ipv4.tcp_reordering",
     "syn_retries": "net.ipv4.tcp_syn_retries",
     "retries": "net.ipv4.tcp_retries2",
 }
-SYSCTL_KEYS = (*SWITCHES, *_NUMBERS)
+SYSCTL_KEYS = (*SWITCHES, *NUMBERS)
 BUFFER_KEYS = tuple(f"{side}_buffer{part}" for side in ("receive", "send") for part in ("", "_initial", "_max"))
 
 
@@ -106,7 +106,7 @@ def sysctls(design: Design) -> list[Value]:
     for key, (name, values) in SWITCHES.items():
         if first.keys[key] in values:
             found.append(Value(name, values[first.keys[key]], f"{first.path}.{key}"))
-    found += [Value(name, str(first.keys[key]), f"{first.path}.{key}") for key, name in _NUMBERS.items()]
+    found += [Value(name, str(first.keys[key]), f"{first.path}.{key}") for key, name in NUMBERS.items()]
     for side, name, least in (("receive", "net.ipv4.tcp_rmem", 4096), ("send", "net.ipv4.tcp_wmem", 4096)):
         if first.keys[f"{side}_buffer"] == "linux":
             start, most = (quantities.whole(first.keys[f"{side}_buffer_{part}"]) for part in ("initial", "max"))
