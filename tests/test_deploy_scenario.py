@@ -327,7 +327,6 @@ size = "1 KB"
         (SMALL.replace(ROUTING, 'kind = "up_down"'), "route plan .* --engine up_down"),
         (SMALL.replace("quanta = 1000", "whole_link = true"), "whole_link"),
         (SMALL.replace('headroom = "100 KB"', 'headroom = "5 KB"'), "5,000 B, and switch:0 needs .*: packets"),
-        (SMALL.replace("hosts = 2", "hosts = 2, ports_per_host = 2"), "has 2 ports"),
         (SMALL.replace(PRESET, AIMD).replace("dctcp_g = 0.125", ""), "Linux has no aimd"),
         (SMALL.replace("p_max = 0.2", "p_max = 0.001"), "whole percentages"),
     ],
