@@ -56,7 +56,7 @@ night: $(STAMP)/dev
 	$(BIN)/python -m pytest -n auto -m night
 	MUTANTS=$(MUTANTS) MUTANTS_SEED=$$(date +%Y%m%d) $(BIN)/python -m pytest tests/test_readers.py --timeout 0 -k mutant
 	DRAWS=1000 $(BIN)/python -m pytest tests/test_reads_back.py --timeout 0
-	FAULTS=500 $(BIN)/python -m pytest tests/test_lint_faults.py -k single_faults
+	FAULTS=500 FAULTS_SEED=$$(date +%Y%m%d) $(BIN)/python -m pytest tests/test_lint_faults.py -k single_faults
 	$(BIN)/python tests/test_damaged_results.py 10000
 	mkdir -p results && $(BIN)/python tests/faults.py --seed $$(date +%Y%m%d) --record results/faults.json
 	$(BIN)/python tests/code_mutants.py 100 $$(date +%Y%m%d)

@@ -58,8 +58,8 @@ def routed(out):
         "nic": host.nic,
         "mac": host.mac,
         "folder": f"hosts/{host.name}",
-        "addresses": list(map(str, addresses.hosts[host.name])),
-        "other": str(addresses.hosts["host7"][0]),
+        "addresses": list(map(str, addresses.hosts[host.name, host.nic])),
+        "other": str(addresses.hosts["host7", host.nic][0]),
         "keys": [value.name for value in routed_hosts.sysctls(design)],
     }
 

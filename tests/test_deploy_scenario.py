@@ -57,7 +57,7 @@ def test_there_and_back(tmp_path, name):
     deployed(text, tmp_path / "out")
     assert [(f.code, str(f.place), f.message) for f in lint([tmp_path / "out"], release="202605").findings] == []
     wanted = tomllib.loads(pf.Scenario.from_toml(text).resolve().toml)
-    found = import_fabric(read_fabric([tmp_path / "out"]), load="tcp" if name == "dctcp" else "roce")
+    found = import_fabric(read_fabric([tmp_path / "out"]))
     assert found.scope.account.odd == []
     back = tomllib.loads(pf.Scenario.from_toml(found.toml).resolve().toml)
     assert back["host"]["mtu"] == wanted["host"]["mtu"]
@@ -65,7 +65,8 @@ def test_there_and_back(tmp_path, name):
     for key in ("policy", "size", "alpha", "reserved"):
         assert back["switch"]["buffer"][key] == wanted["switch"]["buffer"][key], key
     assert _shares(back) == _shares(wanted)
-    assert dict(back["switch"]["priority_of_dscp"]).items() <= dict(wanted["switch"]["priority_of_dscp"]).items()
+    assert dict(back["switch"]["priority_of_dscp"]) == dict(wanted["switch"]["priority_of_dscp"])
+    assert _transports(back) == _transports(wanted)
     if wanted["switch"]["pfc"]:
         for key in ("priorities", "watchdog", "headroom_pool"):
             assert back["switch"]["pfc"][key] == wanted["switch"]["pfc"][key], key
@@ -73,6 +74,16 @@ def test_there_and_back(tmp_path, name):
         assert not back["switch"]["pfc"]
     _same_links(wanted, back)
     _same_marks(name, wanted, back)
+
+
+def _transports(scenario):
+    """The transports that workloads use, by code point: all keys but those that no file has."""
+    tables = {"default": scenario["transport"]} | scenario.get("transports", {})
+    used = {work["transport"] for work in scenario["workload"]}
+    other = {"preset", "rdma_mtu", "tcp"}
+    return {
+        tables[name]["dscp"]: {key: value for key, value in tables[name].items() if key not in other} for name in used
+    }
 
 
 def _shares(scenario):
@@ -190,6 +201,25 @@ transport = "fast"
 senders = 1
 size = "1 KB"
 """
+
+
+def test_hosts_and_cards_come_back(tmp_path):
+    """Offloads, sysctls, routes and registers that are not the defaults; only keys that no file has are lost."""
+    summary = deployed(SMALL, tmp_path / "out")
+    wanted = tomllib.loads(pf.Scenario.from_toml(SMALL).resolve().toml)
+    found = import_fabric(read_fabric([tmp_path / "out"]))
+    assert "load auto: RoCE, because files give registers of cards" in found.scope.account.assumed
+    assert "load auto: roce_dcqcn in DSCP 26, dctcp in DSCP 10; --load chooses another" in found.scope.account.assumed
+    back = tomllib.loads(pf.Scenario.from_toml(found.toml).resolve().toml)
+    assert back["host"]["tso"] is True
+    lost = {row["key"].rpartition(".")[2] for row in summary["unwritten"]}
+    here, there = _transports(back), _transports(wanted)
+    for dscp, keys in there.items():
+        assert {key: here[dscp][key] for key in keys if key not in lost} == {
+            key: value for key, value in keys.items() if key not in lost
+        }
+
+
 OTHER = {
     "topology.link.rate": "100 Gbps",
     "topology.link.delay": "30 ns",
@@ -297,7 +327,6 @@ size = "1 KB"
         (SMALL.replace(ROUTING, 'kind = "up_down"'), "route plan .* --engine up_down"),
         (SMALL.replace("quanta = 1000", "whole_link = true"), "whole_link"),
         (SMALL.replace('headroom = "100 KB"', 'headroom = "5 KB"'), "5,000 B, and switch:0 needs .*: packets"),
-        (SMALL.replace("hosts = 2", "hosts = 2, ports_per_host = 2"), "has 2 ports"),
         (SMALL.replace(PRESET, AIMD).replace("dctcp_g = 0.125", ""), "Linux has no aimd"),
         (SMALL.replace("p_max = 0.2", "p_max = 0.001"), "whole percentages"),
     ],

@@ -28,7 +28,7 @@ HARMLESS = {
     "fdb-undo.json of another order": "JSON is compared by its values",
 }
 """What may change without a finding, and why."""
-KINDS = ("sonic plan", "sonic next", "linux plan", "roce", "dctcp")
+KINDS = ("sonic plan", "sonic next", "linux plan", "roce", "dctcp", "storage")
 SAMPLE = 8
 """Changes of each kind by day."""
 
@@ -41,14 +41,11 @@ def of(design, out):
 def deployed(kind, folder):
     """A deployment and the plan or scenario of it."""
     out = folder / "out"
-    if kind in {"roce", "dctcp"}:
+    if kind in {"roce", "dctcp", "storage"}:
         source = folder / "fabric.toml"
-        text = (HOME / kind / "fabric.toml").read_text().replace("hosts_per_leaf = 4", "hosts_per_leaf = 1")
-        text = (
-            re.sub(r"senders = \d", "senders = 1", text)
-            .replace('"host4"', '"host1"')
-            .replace("spines = 2", "spines = 1")
-        )
+        text = (HOME / kind / "fabric.toml").read_text().replace("spines = 2", "spines = 1")
+        text = re.sub(r"senders = \d", "senders = 1", re.sub(r"hosts_per_leaf = \d", "hosts_per_leaf = 1", text))
+        text = text.replace('"host4"', '"host1"').replace('["host0", "host3"]', '["host0"]')
         source.write_text(text)
         deploy_scenario(pf.Scenario.from_toml(text).resolve(), out, Settings())
         return out, source

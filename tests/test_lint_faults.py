@@ -28,7 +28,7 @@ from pauseframe.lint.patch import fix
 if TYPE_CHECKING:
     from pathlib import Path
 
-SEED = 20261122
+SEED = int(os.environ.get("FAULTS_SEED", "20261122"))
 ALL = 500
 COUNT = int(os.environ.get("FAULTS", ALL // 5))
 """Faults that are tried, of the numbers below, which are for 500."""

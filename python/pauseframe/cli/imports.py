@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pauseframe.imports.fates import ImportedFolder
     from pauseframe.imports.hpcc import Imported
 
-LoadName = Literal["roce", "storage", "tcp", "incast", "all-to-all"]
+LoadName = Literal["auto", "roce", "storage", "tcp", "incast", "all-to-all"]
 """Loads that `import fabric` can give to a scenario."""
 SHOWN = 20
 """Maximum number of places with other values that the terminal shows; the file has all."""
@@ -170,7 +170,9 @@ def mlxconfig(
 def fabric(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Device files, or folders of them.")],
     out: Annotated[Path, out_option("The scenario file, or a folder for scenario.toml.")] = Path("fabric.toml"),
-    load: Annotated[LoadName, typer.Option(help="What the hosts send.")] = "roce",
+    load: Annotated[
+        LoadName, typer.Option(help="What the hosts send; auto: each class of the hosts' and switches' files.")
+    ] = "auto",
     topology: Annotated[Path | None, typer.Option(help="Wiring: a topology file with the ports of both ends.")] = None,
     force: Force = False,
     as_json: AsJson = False,

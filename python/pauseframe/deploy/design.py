@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
-from pauseframe.deploy import quantities
+from pauseframe.deploy import bonds, quantities
 from pauseframe.deploy.inventory import DeployError
 from pauseframe.deploy.plan import Plan, Settings, add_lanes, check_macs, wire
 from pauseframe.deploy.traffic import CONTROL, TrafficClass
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pauseframe.deploy.inventory import Inventory
+    from pauseframe.deploy.plan import PlannedHost
 
 ROUTED = ("ecmp", "spray", "letflow", "drill", "adaptive", "ars")
 """Kinds of routing whose switches know all shortest paths, as routers with BGP do; the others are plans of VLANs."""
@@ -91,6 +91,14 @@ class Design:
             return self.switch["buffer"].get(key)
         return self.switch.get(key)
 
+    @property
+    def machines(self) -> dict[str, list[PlannedHost]]:
+        """The ports of each host, in the order of its links."""
+        found: dict[str, list[PlannedHost]] = {}
+        for host in self.plan.hosts:
+            found.setdefault(host.name, []).append(host)
+        return found
+
     def speed(self, end: End) -> int:
         """Speed of a switch port in Mb/s."""
         return self.plan.ports(end.device)[end.port][1]
@@ -115,10 +123,11 @@ def read_design(resolved: _core.Resolved, settings: Settings, known: Inventory, 
     _check_hosts(topology, kinds)
     wire(plan, kinds, _edges(topology), known, settings)
     check_macs(plan)
-    plan.index()
-    add_lanes(plan, known)
     origins = {path: (value, origin) for path, value, origin in resolved.explain()}
     design = Design(plan, settings, scenario, origins, {}, {}, bdp=facts_of(resolved).bdp)
+    bonds.add_peer_links(design, known)
+    plan.index()
+    add_lanes(plan, known)
     _place(design, topology, cable)
     design.classes = list(_classes(scenario))
     _check_classes(design)
@@ -146,8 +155,9 @@ def _check(scenario: Table, settings: Settings) -> None:
 def _edges(topology: _core.Topology) -> list[dict[str, str]]:
     """The links as `wire` reads them, with the port names that the scenario gives."""
     edges: list[dict[str, str]] = json.loads(topology.write("node-link"))["edges"]
-    names = topology.port_names()
+    names, links = topology.port_names(), topology.links()
     for number, edge in enumerate(edges):
+        edge["source"], edge["target"] = links[number][:2]  # the graph has a node for each port of a host
         for side, name in zip(("source", "target"), names[2 * number : 2 * number + 2], strict=True):
             port = name.rpartition(":")[2]
             if not port.isdecimal():
@@ -156,10 +166,6 @@ def _edges(topology: _core.Topology) -> list[dict[str, str]]:
 
 
 def _check_hosts(topology: _core.Topology, kinds: Mapping[str, str]) -> None:
-    count = Counter(name for one, other, _, _ in topology.links() for name in (one, other) if kinds[name] == "host")
-    for name, links in count.items():
-        if links > 1:
-            raise DeployError(f"{shown(name)} has {links} ports: one port of a host can be deployed")
     for one, other, _, _ in topology.links():
         if kinds[one] == kinds[other] == "host":
             raise DeployError(f"{shown(one)} and {shown(other)} are hosts without a switch between them")
@@ -182,6 +188,9 @@ def _place(design: Design, topology: _core.Topology, cable: float | None) -> Non
         metres = max(1, round(delay_us * 1e-6 * LIGHT)) if cable is None else max(1, -int(-cable // 1))
         design.cables |= dict.fromkeys(pair, metres)
         design.names |= dict(zip(pair, names[2 * number : 2 * number + 2], strict=True))
+    for end in (end for link in links for end in link[:2]):  # peer links that deploy adds
+        design.cables[end] = max(metres for known, metres in design.cables.items() if known.device == end.device)
+        design.names[end] = f"{end.device}:{end.port}"
 
 
 def _classes(scenario: Table) -> Iterator[TrafficClass]:

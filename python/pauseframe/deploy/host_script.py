@@ -53,7 +53,7 @@ tables='{tables}'
 controls='{controls}'
 registers='{registers}'
 roce_tos='{roce_tos}'
-
+{ports}
 {keep}
 wrong() {{
   echo "setup.sh: $*" >&2
@@ -63,9 +63,11 @@ wrong() {{
 # Whether the host is as expected. It changes nothing.
 check() {{
   faults=0
-  if ! have "$nic"; then
+  if [ -z "$mac" ]; then
+    :
+  elif ! have "$nic"; then
     wrong "no interface $nic"
-  elif ! ip -o link show dev "$nic" | grep -q "link/ether $mac"; then
+  elif ! ip -d -o link show dev "$nic" | grep -q "link/ether $mac\\|permaddr $mac"; then
     wrong "$nic has another MAC address than $mac"
   fi
   for name in $controls; do
@@ -163,14 +165,47 @@ undo() {{
   registers_back
   if [ -s "$state/offload" ]; then ethtool -K "$nic" $(cat "$state/offload"); fi
   if [ -e "$state/sysctl" ]; then sysctl -q -p "$state/sysctl"; fi
+  if [ -e "$state/bond" ]; then
+    rm "$state/bond"
+    ip link delete dev "$nic" 2>/dev/null || true
+  fi
   link_back "$nic"
   rm -f "$state/address" "$state/qos" "$state/dcb" "$state/offload" "$state/sysctl"
 }}
 """
+PORTS = """
+# port NAME: the values of one of several interfaces; each keeps its own state for --undo.
+port() {{
+  nic=$1
+  state={state}/$1
+  case "$1" in
+{cases}
+  esac
+}}
+
+# each COMMAND: the command for each interface. A fault of one does not end it.
+each() {{
+  failed=0
+  for one in {order}; do
+    port "$one"
+    "$@" || failed=1
+  done
+  return "$failed"
+}}
+
+# join BOND: the interface is a port of the bond, which takes ports that are down.
+join() {{
+  ip -o link show dev "$nic" | grep -q "master $1 " || {{
+    ip link set dev "$nic" down
+    ip link set dev "$nic" master "$1"
+  }}
+  ip link set dev "$nic" up
+}}
+"""
 TAIL = """
-case "${1:-}" in
-  --check) check ;;
-  --undo) undo ;;
+case "${{1:-}}" in
+  --check) {each}check ;;
+  --undo) {each}undo ;;
   '') setup ;;
   *) echo "usage: setup.sh [--check | --undo]" >&2; exit 2 ;;
 esac

@@ -6,7 +6,7 @@ import csv
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pauseframe.devices.files import Json, parse_json, read_text, shown
 from pauseframe.devices.sonic import name_of_file
@@ -29,12 +29,19 @@ class DeployError(ValueError):
     """A plan cannot be deployed as requested; the message gives the reason and the remedy."""
 
 
+class Card(NamedTuple):
+    """An interface of a host; an empty name or MAC address is unknown."""
+
+    name: str = ""
+    mac: str = ""
+
+
 @dataclass
 class Inventory:
     """MAC addresses and interfaces of hosts, ports and lanes of switches, and LLDP's view of the links."""
 
-    macs: dict[str, str] = field(default_factory=dict)
-    nics: dict[str, str] = field(default_factory=dict)
+    cards: dict[str, list[Card]] = field(default_factory=lambda: defaultdict(list))
+    """Interfaces of each host, in the order of its links."""
     ports: dict[tuple[str, str], str] = field(default_factory=dict)
     """Map from (device, port in the plan) to the port name on the device."""
     lanes: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -45,6 +52,12 @@ class Inventory:
     """True if an inventory was read; without one, the files contain placeholders."""
     seen: dict[tuple[str, str], list[Neighbour]] = field(default_factory=lambda: defaultdict(list))
     """Map from (device, other device) to the first device's LLDP data about its links to the other device."""
+
+    def card(self, host: str, number: int, wired: str) -> Card:
+        """The interface of a host's link: the one that LLDP names (`wired`), else by the number of the link."""
+        own = self.cards.get(host, [])
+        named = [card for card in own if wired and card.name == wired]
+        return (named or own[number : number + 1] or [Card()])[0]
 
     def links(self, one: str, other: str) -> list[tuple[str, str, str]]:
         """The links between two devices: (port of the first, port of the second, MAC address of the second port).
@@ -160,16 +173,24 @@ def _read_csv(path: Path, text: str, found: Inventory) -> None:
         mac, name = (row.get("mac") or "").strip().lower(), (row.get("name") or "").strip()
         if mac and not _MAC.fullmatch(mac):
             raise DeployError(f"{where}: {shown(mac)!r} is no MAC address such as 00:11:22:33:44:55")
-        if mac and mac in found.macs.values():
+        if mac and any(mac == card.mac for own in found.cards.values() for card in own):
             raise DeployError(f"{where}: {mac} is there twice")
         if name and not _PORT.fullmatch(name):
             raise DeployError(f"{where}: {shown(name)!r} is no name of a port")
         _add_lanes(found, device, name or port, (row.get("lanes") or "").strip().replace(" ", ","), where)
-        if mac:
-            found.macs[device] = mac
+        nic = "" if port else name
+        if nic and not INTERFACE.fullmatch(nic):
+            raise DeployError(f"{where}: {shown(nic)!r} is no name of an interface")
+        if mac or nic:
+            _add_card(found.cards[device], Card(nic, mac))
         if name and port:
             found.ports[device, port] = name
-        elif name and not INTERFACE.fullmatch(name):
-            raise DeployError(f"{where}: {shown(name)!r} is no name of an interface")
-        elif name:
-            found.nics[device] = name
+
+
+def _add_card(own: list[Card], card: Card) -> None:
+    """Adds an interface; a name alone and a MAC address alone, in two rows or files, are of one."""
+    last = own[-1] if own else card
+    if own and not (last.name and card.name) and not (last.mac and card.mac):
+        own[-1] = Card(last.name or card.name, last.mac or card.mac)
+    else:
+        own.append(card)

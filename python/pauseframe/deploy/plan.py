@@ -74,7 +74,7 @@ class Settings:
 
 @dataclass
 class PlannedHost:
-    """A host of the plan."""
+    """A host of the plan, or an interface of a host with several: a port, or the bond of its ports."""
 
     name: str
     nic: str
@@ -301,7 +301,7 @@ def wire(
             count[node] += 1
             port = str(edge.get(f"{side}_port") or f"eth{count[node]}")
             if kinds[node] == "host":
-                likely = (known.nics.get(node), wired, port)
+                likely = (known.card(node, count[node] - 1, wired).name, wired, port)
                 own = next((name for name in likely if name and INTERFACE.fullmatch(name)), "eth0")
             else:
                 own = known.ports.get((node, port)) or wired or _device_port(port, count[node], settings.target)
@@ -322,9 +322,9 @@ def wire(
         if host is None:
             plan.links.append((ends[0], ends[1], speed))
             continue
-        switch = ends[1] if host is ends[0] else ends[0]
+        switch, own_side = (ends[1], 0) if host is ends[0] else (ends[0], 1)
         number = len(plan.hosts)
-        mac = known.macs.get(host.device) or wire[2 if host is ends[0] else 3]
+        mac = known.card(host.device, count[host.device] - 1, wire[own_side]).mac or wire[2 + own_side]
         if not mac:
             plan.placeholders.append(host.device)
             mac = "02:00:" + ":".join(f"{number + 1:08x}"[i : i + 2] for i in range(0, 8, 2))
@@ -376,8 +376,8 @@ def _machine_of(host: str, known: Container[str]) -> str:
 
 def _check_nics(nics: dict[str, list[str]]) -> None:
     """Refuses hosts with several NICs: the plan has a host for each NIC, and their scripts would conflict."""
-    for host, own in nics.items():
-        if len(own) > 1:
+    for host, names in nics.items():
+        if len(own := sorted(set(names))) > 1:
             raise DeployError(
                 f"{shown(own[0])} and {shown(own[1])} are NICs of {shown(host)}: one NIC of a host can be deployed; "
                 "leave the host one link in the topology and plan again"

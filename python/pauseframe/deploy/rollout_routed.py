@@ -19,8 +19,8 @@ _HOST = (
 def steps(design: Design) -> list[tuple[str, tuple[str, ...]]]:
     """The steps: each switch, then the hosts of each switch."""
     racks: dict[str, list[str]] = {}
-    for host in design.plan.hosts:
-        racks.setdefault(host.switch, []).append(host.name)
+    for name, ports in design.machines.items():
+        racks.setdefault(ports[0].switch, []).append(name)
     return [("switch", (name,)) for name in design.plan.switches] + [("host", tuple(own)) for own in racks.values()]
 
 

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pauseframe.deploy import dcqcn, quantities, routed
 from pauseframe.deploy.design import CONTROLS, uses_dcqcn
-from pauseframe.deploy.host_script import HEAD, ROCE, TAIL
+from pauseframe.deploy.host_script import HEAD, PORTS, ROCE, TAIL
 from pauseframe.deploy.hosts import KEEP, STATE, Value
 from pauseframe.devices.model import PRIORITIES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from ipaddress import IPv4Address
 
+    from pauseframe.deploy.bonds import Machine
     from pauseframe.deploy.design import Design
     from pauseframe.deploy.plan import PlannedHost
     from pauseframe.deploy.traffic import TrafficClass
@@ -40,29 +42,34 @@ SWITCHES: dict[str, tuple[str, dict[Any, str]]] = {
     "cache": ("net.ipv4.tcp_no_metrics_save", {"none": "1", "linux": "0", "linux_ssthresh": "0"}),
 }
 """Sysctl of each key of TCP, and its value by that of the key."""
-_NUMBERS = {
+NUMBERS = {
     "dup_thresh": "net.ipv4.tcp_reordering",
     "syn_retries": "net.ipv4.tcp_syn_retries",
     "retries": "net.ipv4.tcp_retries2",
 }
-SYSCTL_KEYS = (*SWITCHES, *_NUMBERS)
+SYSCTL_KEYS = (*SWITCHES, *NUMBERS)
 BUFFER_KEYS = tuple(f"{side}_buffer{part}" for side in ("receive", "send") for part in ("", "_initial", "_max"))
 
 
 class Route(NamedTuple):
-    """The routes of a TCP class at a host."""
+    """The routes of an address, which is one of a TCP class at an interface of a host."""
 
-    of: TrafficClass
+    of: TrafficClass | None
+    """None: the host has no TCP class."""
+    face: PlannedHost
     address: IPv4Address
     table: int | None
-    """Number of its routing table; None: the main one."""
+    """Number of its routing table; None: the main one, for the first address."""
 
 
-def routes(design: Design, host: PlannedHost, addresses: Addresses) -> list[Route]:
-    """The TCP classes of a host, in the order of the scenario."""
-    own = [one for one in design.classes if one.kind == "tcp"]
-    pairs = zip(own, addresses.hosts[host.name], strict=False)
-    return [Route(one, address, FIRST_TABLE + at if at else None) for at, (one, address) in enumerate(pairs)]
+def routes(design: Design, machine: Machine, addresses: Addresses) -> list[Route]:
+    """The addresses of a host, by interface and class in the order of the scenario."""
+    classes: list[TrafficClass | None] = [one for one in design.classes if one.kind == "tcp"]
+    found: list[Route] = []
+    for face in machine.faces:
+        for one, address in zip(classes or [None], addresses.hosts[face.name, face.nic], strict=False):
+            found.append(Route(one, face, address, FIRST_TABLE + len(found) if found else None))
+    return found
 
 
 def attributes(design: Design, one: TrafficClass) -> list[Value]:
@@ -106,7 +113,7 @@ def sysctls(design: Design) -> list[Value]:
     for key, (name, values) in SWITCHES.items():
         if first.keys[key] in values:
             found.append(Value(name, values[first.keys[key]], f"{first.path}.{key}"))
-    found += [Value(name, str(first.keys[key]), f"{first.path}.{key}") for key, name in _NUMBERS.items()]
+    found += [Value(name, str(first.keys[key]), f"{first.path}.{key}") for key, name in NUMBERS.items()]
     for side, name, least in (("receive", "net.ipv4.tcp_rmem", 4096), ("send", "net.ipv4.tcp_wmem", 4096)):
         if first.keys[f"{side}_buffer"] == "linux":
             start, most = (quantities.whole(first.keys[f"{side}_buffer_{part}"]) for part in ("initial", "max"))
@@ -145,63 +152,103 @@ def registers(design: Design, host: PlannedHost) -> dcqcn.Registers:
     return found
 
 
-def script(design: Design, host: PlannedHost, addresses: Addresses) -> str:
+def script(design: Design, machine: Machine, addresses: Addresses) -> str:
     """A shell script: `--check` changes nothing, `--undo` reverts all changes, running it twice does no harm."""
-    own, subnet = routes(design, host, addresses), addresses.subnets[host.switch]
-    points, values = code_points(design), sysctls(design)
-    prefixes = list(dict.fromkeys(map(str, (subnet, addresses.everything))))
-    controls = dict.fromkeys(CONTROLS[route.of.keys["congestion_control"]] for route in own)
+    own = routes(design, machine, addresses)
+    values, several = sysctls(design), len(machine.ports) > 1
+    controls = dict.fromkeys(CONTROLS[route.of.keys["congestion_control"]] for route in own if route.of)
     head = HEAD.format(
-        nic=quote(host.nic), mac=host.mac, keep=KEEP, roce=ROCE, state=STATE,
-        keys=" ".join(value.name for value in values),
-        addresses=" ".join(f"{one}/{subnet.prefixlen}" for one in addresses.hosts[host.name]),
-        prefixes=" ".join(prefixes), controls=" ".join(controls),
-        tables=" ".join(f"{route.table}:{route.address}" for route in own if route.table), **_qos(design),
-        registers=" ".join(f"{file}={value}" for file, value in dcqcn.files(registers(design, host)).items()),
+        nic=quote(machine.ports[0].nic), keep=KEEP, roce=ROCE, state=STATE,
+        keys=" ".join(value.name for value in values), controls=" ".join(controls), **_qos(design),
+        **_variables(design, machine.ports[0], own, addresses),
+        ports=_cases(design, machine, own, addresses) if several else "",
         roce_tos=next((one.dscp << 2 | (ECT0 if one.ecn else 0) for one in design.classes if one.kind == "rdma"), ""),
     )  # fmt: skip
-    nic = quote(host.nic)
-    out = [head, "setup() {", '  link_keep "$nic"', f"  ip link set dev {nic} mtu {design.mtu} up"]
-    if points:
-        out.append("  qos")
-    if design.notifications:
-        out.append("  roce")
-    out += [f"  {line}" for line in _offloads(design, nic)]
-    out += ['  keep address ip -o -4 address show dev "$nic"', "  keep_routes"]
-    out += [
-        f"  ip address replace {one}/{subnet.prefixlen} dev {nic} noprefixroute" for one in addresses.hosts[host.name]
-    ]
+    out = [head, "setup() {"]
+    for port in machine.ports:
+        out += [f"  port {quote(port.nic)}"] if several else []
+        out += _port(design, quote(port.nic))
+    for face in machine.faces:
+        out += _bond(machine, face, design.mtu) if machine.bond else []
+        out += [f"  port {quote(face.nic)}"] if several else []
+        out += ['  keep address ip -o -4 address show dev "$nic"', "  keep_routes"]
+        length = addresses.subnets[face.switch].prefixlen
+        out += [f"  ip address replace {one.address}/{length} dev {quote(face.nic)} noprefixroute"
+                for one in own if one.face is face]  # fmt: skip
     if values:
         out.append("  keep sysctl sysctl $keys")
     for value in values:
         out += [f"  # {value.why}", f"  sysctl -q -w {value.name}={quote(value.value)}"]
-    out += list(_routes(design, host, addresses))
-    return "\n".join([*out, *_marks(own), "}", ""]) + TAIL
+    out += list(_routes(design, own, addresses))
+    return "\n".join([*out, *_marks(own), "}", ""]) + TAIL.format(each="each " if several else "")
 
 
-def _routes(design: Design, host: PlannedHost, addresses: Addresses) -> list[str]:
-    subnet, nic = addresses.subnets[host.switch], quote(host.nic)
-    gateway, own, out = addresses.gateway(host.switch), routes(design, host, addresses), []
-    plain = [(None, addresses.hosts[host.name][0], "")] if not own else []
-    found = [(r.table, r.address, " ".join(f"{v.name} {v.value}" for v in attributes(design, r.of))) for r in own]
-    for route in own:
-        out += [f"  # {route.of.path}: {value.name}: {value.why}" for value in attributes(design, route.of)]
-    for table, address, words in plain or found:
-        of_table = f" table {table}" if table else ""
-        near = f"  ip route replace {subnet} dev {nic} src {address} {words}".rstrip()
-        out.append(near + of_table)
+def _variables(design: Design, face: PlannedHost, own: list[Route], addresses: Addresses) -> dict[str, str]:
+    """The variables of the script that differ between the interfaces of a host."""
+    here = [route for route in own if route.face == face]
+    subnet = addresses.subnets[face.switch]
+    main = any(route.table is None for route in here)
+    prefixes = list(dict.fromkeys(map(str, (subnet, addresses.everything)))) if main else []
+    is_port = face.nic in {port.nic for port in design.machines[face.name]}
+    files = dcqcn.files(registers(design, face)) if is_port else {}
+    return {
+        "mac": face.mac if is_port else "",
+        "addresses": " ".join(f"{route.address}/{subnet.prefixlen}" for route in here),
+        "prefixes": " ".join(prefixes),
+        "tables": " ".join(f"{route.table}:{route.address}" for route in here if route.table),
+        "registers": " ".join(f"{file}={value}" for file, value in files.items()),
+    }
+
+
+def _cases(design: Design, machine: Machine, own: list[Route], addresses: Addresses) -> str:
+    """The values of each interface of a host with several; a bond comes before its ports."""
+    every = list({one.nic: one for one in (*machine.faces, *machine.ports)}.values())
+    cases = []
+    for one in every:
+        values = _variables(design, one, own, addresses).items()
+        cases.append(
+            "\n".join([f"    {quote(one.nic)})", *(f"      {key}='{value}'" for key, value in values), "      ;;"])
+        )
+    return PORTS.format(state=STATE, cases="\n".join(cases), order=" ".join(quote(one.nic) for one in every))
+
+
+def _port(design: Design, nic: str) -> list[str]:
+    out = ['  link_keep "$nic"', f"  ip link set dev {nic} mtu {design.mtu} up"]
+    out += ["  qos"] if code_points(design) else []
+    out += ["  roce"] if design.notifications else []
+    return out + [f"  {line}" for line in _offloads(design, nic)]
+
+
+def _bond(machine: Machine, face: PlannedHost, mtu: int) -> list[str]:
+    options = " ".join(f"{key} {value}" for key, value in machine.bond.options.items()) if machine.bond else ""
+    out = [f"  port {face.nic}", f"  if ! have {face.nic}; then", '    mkdir -p "$state"', '    : > "$state/bond"']
+    out += [f"    ip link add name {face.nic} type bond {options}", "  fi"]
+    for port in machine.ports:
+        out += [f"  port {quote(port.nic)}", f"  join {face.nic}"]
+    return [*out, f"  ip link set dev {face.nic} mtu {mtu} up"]
+
+
+def _routes(design: Design, own: list[Route], addresses: Addresses) -> Iterator[str]:
+    for one in {route.of.path: route.of for route in own if route.of}.values():
+        yield from (f"  # {one.path}: {value.name}: {value.why}" for value in attributes(design, one))
+    for of, face, address, table in own:
+        words = " ".join(f"{v.name} {v.value}" for v in attributes(design, of)) if of else ""
+        subnet, gateway = addresses.subnets[face.switch], addresses.gateway(face.switch)
+        of_table, nic = f" table {table}" if table else "", quote(face.nic)
+        yield f"  ip route replace {subnet} dev {nic} src {address} {words}".rstrip() + of_table
         if addresses.everything != subnet:
-            far = f"  ip route replace {addresses.everything} via {gateway} dev {nic} src {address} {words}".rstrip()
-            out.append(far + of_table)
+            yield (
+                f"  ip route replace {addresses.everything} via {gateway} dev {nic} src {address} {words}".rstrip()
+                + of_table
+            )
         if table:
-            out.append(f"  ip rule del from {address} lookup {table} 2>/dev/null || true")
-            out.append(f"  ip rule add from {address} lookup {table} priority {table}")
-    return out
+            yield f"  ip rule del from {address} lookup {table} 2>/dev/null || true"
+            yield f"  ip rule add from {address} lookup {table} priority {table}"
 
 
 def _marks(own: list[Route]) -> list[str]:
     """Rules of nftables that give the packets of a class their code point; routes cannot."""
-    rules = [f"    ip saddr {r.address} meta l4proto tcp ip dscp set {r.of.dscp}" for r in own if r.of.dscp]
+    rules = [f"    ip saddr {r.address} meta l4proto tcp ip dscp set {r.of.dscp}" for r in own if r.of and r.of.dscp]
     if not rules:
         return []
     chain = "  chain output { type filter hook postrouting priority mangle; policy accept;"
@@ -240,22 +287,36 @@ def sysctl_file(design: Design) -> str:
     return "".join(f"# {value.why}\n{value.name} = {value.value}\n" for value in sysctls(design))
 
 
-def networkd(design: Design, host: PlannedHost, addresses: Addresses) -> str:
-    """The file for /etc/systemd/network (systemd.network(5)), which cannot express `features ecn`."""
-    subnet, gateway = addresses.subnets[host.switch], addresses.gateway(host.switch)
-    parts = [f"[Match]\nName={host.nic}\n", f"[Link]\nMTUBytes={design.mtu}\n"]
-    parts += [f"[Address]\nAddress={one}/{subnet.prefixlen}\nAddPrefixRoute=no\n" for one in addresses.hosts[host.name]]
-    own: list[Route | None] = [*routes(design, host, addresses)]
-    for route in own or [None]:
-        table = f"Table={route.table}\n" if route and route.table else ""
-        words = _of_networkd(attributes(design, route.of)) if route else ""
-        source = f"PreferredSource={route.address if route else addresses.hosts[host.name][0]}\n"
-        parts.append(f"[Route]\nDestination={subnet}\nScope=link\n{source}{table}{words}")
+def networkd(design: Design, machine: Machine, addresses: Addresses) -> dict[str, str]:
+    """Files for /etc/systemd/network (systemd.network(5)), which cannot express `features ecn`."""
+    own, several = routes(design, machine, addresses), len(machine.ports) > 1
+    found = {}
+    for face in machine.faces:
+        parts = [f"[Match]\nName={face.nic}\n", f"[Link]\nMTUBytes={design.mtu}\n"]
+        parts += _networkd_routes(design, [route for route in own if route.face is face], addresses)
+        found[f"40-pauseframe-{face.nic}.network" if several else "40-pauseframe.network"] = "\n".join(parts)
+    if machine.bond is not None:
+        name = machine.faces[0].nic
+        found[f"39-pauseframe-{name}.netdev"] = f"[NetDev]\nName={name}\nKind=bond\n\n{machine.bond.networkd}"
+        for port in machine.ports:
+            text = f"[Match]\nName={port.nic}\n\n[Link]\nMTUBytes={design.mtu}\n\n[Network]\nBond={name}\n"
+            found[f"40-pauseframe-{port.nic}.network"] = text
+    return found
+
+
+def _networkd_routes(design: Design, own: list[Route], addresses: Addresses) -> Iterator[str]:
+    """The addresses of an interface, and their routes and rules."""
+    subnet, gateway = addresses.subnets[own[0].face.switch], addresses.gateway(own[0].face.switch)
+    yield from (f"[Address]\nAddress={one.address}/{subnet.prefixlen}\nAddPrefixRoute=no\n" for one in own)
+    for route in own:
+        table = f"Table={route.table}\n" if route.table else ""
+        words = _of_networkd(attributes(design, route.of)) if route.of else ""
+        source = f"PreferredSource={route.address}\n"
+        yield f"[Route]\nDestination={subnet}\nScope=link\n{source}{table}{words}"
         if addresses.everything != subnet:
-            parts.append(f"[Route]\nDestination={addresses.everything}\nGateway={gateway}\n{source}{table}{words}")
-        if route and route.table:
-            parts.append(f"[RoutingPolicyRule]\nFrom={route.address}\nTable={route.table}\nPriority={route.table}\n")
-    return "\n".join(parts)
+            yield f"[Route]\nDestination={addresses.everything}\nGateway={gateway}\n{source}{table}{words}"
+        if route.table:
+            yield f"[RoutingPolicyRule]\nFrom={route.address}\nTable={route.table}\nPriority={route.table}\n"
 
 
 _NETWORKD = {

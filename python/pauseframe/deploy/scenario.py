@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from pauseframe._files import whole_folder
-from pauseframe.deploy import dcqcn, patches, rollout_routed, routed, routed_hosts, underlay
+from pauseframe.deploy import bonds, dcqcn, patches, rollout_routed, routed, routed_hosts, underlay
 from pauseframe.deploy.design import Design, read_design
 from pauseframe.deploy.inventory import DeployError, read_inventory
 from pauseframe.deploy.plan import Settings, folder_names
@@ -45,8 +45,8 @@ def deploy_scenario(
     check_empty(out, force)
     design = read_design(resolved, settings, known, cable)
     plan, addresses = design.plan, underlay.addresses(design)
-    before = patches.of_inventory(known, plan.switches)
-    names = dict(folder_names(plan.switches)) | dict(folder_names([host.name for host in plan.hosts]))
+    before, machines = patches.of_inventory(known, plan.switches), bonds.machines(design)
+    names = dict(folder_names(plan.switches)) | dict(folder_names([machine.name for machine in machines]))
     with whole_folder(out, replace=force) as partial:
         for switch in plan.switches:
             own = partial / "switches" / names[switch]
@@ -56,17 +56,16 @@ def deploy_scenario(
             routing = underlay.tables(design, switch)
             write_json(own / "underlay.json", routing)
             write_change(own, switch, _parts(design, switch, tables, routing, before), before.get(switch))
-        for host in plan.hosts:
+        for host in machines:
             own = partial / "hosts" / names[host.name]
             (own / "networkd").mkdir(parents=True)
             write_script(own / "setup.sh", routed_hosts.script(design, host, addresses))
             (own / "hostname").write_text(host.name + "\n", encoding="utf-8")
-            (own / "networkd" / "40-pauseframe.network").write_text(
-                routed_hosts.networkd(design, host, addresses), encoding="utf-8"
-            )
+            for name, text in routed_hosts.networkd(design, host, addresses).items():
+                (own / "networkd" / name).write_text(text, encoding="utf-8")
             if text := routed_hosts.sysctl_file(design):
                 (own / "sysctl.conf").write_text(text, encoding="utf-8")
-            if registers := routed_hosts.registers(design, host):
+            if registers := routed_hosts.registers(design, host.ports[0]):
                 (own / "mlxconfig.txt").write_text(dcqcn.query(registers), encoding="utf-8")
         (partial / "inventory.csv").write_text(inventory_text(plan), encoding="utf-8")
         (partial / "ROLLOUT.md").write_text(
@@ -101,7 +100,7 @@ def _summary(design: Design, cable: float | None) -> ScenarioDeployment:
         "cable": cable,
         "scenario": str(design.scenario["name"]),
         "switches": len(design.plan.switches),
-        "hosts": len(design.plan.hosts),
+        "hosts": len(design.machines),
         "classes": [
             {
                 "transport": one.path,

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv4Network
 from typing import TYPE_CHECKING
 
+from pauseframe.deploy import bonds
 from pauseframe.deploy.inventory import DeployError
 
 if TYPE_CHECKING:
@@ -33,8 +34,8 @@ class Addresses:
 
     subnets: dict[str, IPv4Network]
     """Subnet of the hosts of each switch."""
-    hosts: dict[str, list[IPv4Address]]
-    """The addresses of each host: one for each TCP or UDP class, at least one."""
+    hosts: dict[tuple[str, str], list[IPv4Address]]
+    """The addresses of each interface (host, name): one for each TCP class, at least one."""
 
     @property
     def everything(self) -> IPv4Network:
@@ -53,8 +54,10 @@ def addresses(design: Design) -> Addresses:
     """The addresses of all hosts. Raises DeployError if there are more than the prefix has."""
     classes = max(1, sum(one.kind == "tcp" for one in design.classes))
     racks: dict[str, list[PlannedHost]] = {}
-    for host in design.plan.hosts:
-        racks.setdefault(host.switch, []).append(host)
+    peers = bonds.pairs(design)
+    for host in (face for machine in bonds.machines(design) for face in machine.faces):
+        first = min(host.switch, peers.get(host.switch, host.switch), key=design.plan.switches.index)
+        racks.setdefault(first, []).append(host)
     wanted = 3 + classes * max(map(len, racks.values()))
     subnets = HOSTS.subnets(new_prefix=32 - (wanted - 1).bit_length())
     found = Addresses({}, {})
@@ -65,7 +68,10 @@ def addresses(design: Design) -> Addresses:
         found.subnets[switch] = subnet
         own = racks[switch]
         for at, host in enumerate(own):
-            found.hosts[host.name] = [subnet[2 + at + len(own) * one] for one in range(classes)]
+            found.hosts[host.name, host.nic] = [subnet[2 + at + len(own) * one] for one in range(classes)]
+    for one, other in peers.items():
+        if one in found.subnets:
+            found.subnets.setdefault(other, found.subnets[one])
     return found
 
 
@@ -86,17 +92,23 @@ def tables(design: Design, switch: str) -> dict[str, Rows]:
         "INTERFACE": {},
         "BGP_NEIGHBOR": {},
     }
+    bridged = {*bonds.peer_ports(design)}
     for at, (a, b, _) in enumerate(design.plan.links):
         for side, (end, far) in enumerate(((a, b), (b, a))):
-            if end.device == switch:
+            if end.device == switch and end not in bridged:
                 local, remote = LINKS[2 * at + side], LINKS[2 * at + 1 - side]
                 found["INTERFACE"] |= {end.port: {}, f"{end.port}|{local}/31": {}}
                 found["BGP_NEIGHBOR"][str(remote)] = _session(far.device, FIRST_AS + number[far.device], local)
     if subnet is not None:
-        ports = [host.port for host in design.plan.hosts if host.switch == switch]
+        bundled = bonds.channels(design, switch)
+        inside = {port for ports in bundled.values() for port in ports}
+        ports = [host.port for host in design.plan.hosts if host.switch == switch and host.port not in inside]
         found["VLAN"] = {f"Vlan{VLAN}": {"vlanid": str(VLAN)}}
-        found["VLAN_MEMBER"] = {f"Vlan{VLAN}|{port}": {"tagging_mode": "untagged"} for port in ports}
+        found["VLAN_MEMBER"] = {f"Vlan{VLAN}|{port}": {"tagging_mode": "untagged"} for port in (*bundled, *ports)}
         found["VLAN_INTERFACE"] = {f"Vlan{VLAN}": {}, f"Vlan{VLAN}|{subnet[1]}/{subnet.prefixlen}": {}}
+        if bridged & {*design.ends(switch)}:
+            found["VLAN_MEMBER"][f"Vlan{VLAN}|{bonds.PEER}"] = {"tagging_mode": "tagged"}
+        found |= bonds.tables(design, switch, {name: LOOPBACKS[n] for name, n in number.items()})
     return {name: rows for name, rows in found.items() if rows}
 
 

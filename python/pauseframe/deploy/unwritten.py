@@ -41,7 +41,7 @@ TABLES = {
 _WRITTEN = (
     r"topology\.(?!.*(rate|delay)_back$|scale_up\b).*",
     r"routing\.kind",
-    r"host\.mtu",
+    r"host\.(mtu|port_choice|hash_policy|miimon|lacp_rate)",
     r"switch\.priority_of_dscp.*",
     r"switch\.override.*",
     r"switch\.buffer\.(policy|size|alpha|reserved|egress_pool)",
@@ -64,6 +64,10 @@ _REASONS = {
     r"switch\.(latency|queue|queue_packets)|switch\.classes\.[^.]+\.queue": _CHIP,
     r"switch.*\.marker\..*": "WRED of the chip judges where, and spaces marks as, it does",
     r"qcn.*": "SONiC has no QCN (802.1Qau); set switch.marker and a transport with ECN",
+}
+_CHOICES = {
+    "queue_affinity": "written as a bond of mode 802.3ad; how queue pairs take its ports is a setting of the card",
+    "least_loaded": "written as a bond of mode balance-tlb, whose load is that of the last 10 s",
 }
 _TCP = ("congestion_control", "rto_min", "initial_window", "delayed_ack_segments")
 """Keys of TCP that routes have."""
@@ -96,8 +100,8 @@ def _reason(path: str, classes: dict[str, TrafficClass], design: Design) -> str 
     """The reason why a key is not written; None if it is."""
     if path == "routing.kind" and design.scenario["routing"]["kind"] != "ecmp":
         return "switches hash flows to equal paths (ECMP)"
-    if path in {"host.tso", "host.gro"}:
-        return None if design.scenario["host"][path[5:]] else "off is the simulator's default, no advice for a NIC"
+    if path in {"host.tso", "host.gro", "host.port_choice"}:
+        return _of_host(path[5:], design.scenario["host"][path[5:]])
     owner, _, key = path.rpartition(".")
     if path.startswith("transport"):
         own = next(one for name, one in classes.items() if owner == name or owner.startswith(f"{name}."))
@@ -109,6 +113,12 @@ def _reason(path: str, classes: dict[str, TrafficClass], design: Design) -> str 
     return next(
         (why for pattern, why in _REASONS.items() if re.fullmatch(pattern, path)), "devices have no such setting"
     )
+
+
+def _of_host(key: str, value: object) -> str | None:
+    if key == "port_choice":
+        return _CHOICES.get(str(value))
+    return None if value else "off is the simulator's default, no advice for a NIC"
 
 
 def _idle(path: str, classes: dict[str, TrafficClass]) -> str:

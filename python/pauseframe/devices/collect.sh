@@ -11,8 +11,10 @@ ip -j -d route show table all > "$out/ip-route.json"
 ip -j neigh show > "$out/ip-neigh.json"
 bridge -j fdb show > "$out/bridge-fdb.json"
 bridge -j vlan show > "$out/bridge-vlan.json"
-sysctl net.ipv4.tcp_ecn net.ipv4.tcp_rmem net.ipv4.tcp_wmem net.ipv4.tcp_congestion_control \
-  net.ipv4.tcp_slow_start_after_idle net.ipv4.tcp_no_metrics_save > "$out/sysctl.txt"
+for key in ecn rmem wmem congestion_control slow_start_after_idle no_metrics_save sack dsack timestamps recovery \
+  early_retrans frto reordering syn_retries retries2; do
+  sysctl "net.ipv4.tcp_$key" 2>/dev/null
+done > "$out/sysctl.txt"
 if command -v lldpctl >/dev/null 2>&1; then lldpctl -f json0 > "$out/lldp.json"; fi
 if command -v dcb >/dev/null 2>&1; then
   for path in /sys/class/net/*; do

@@ -1,6 +1,7 @@
 """Reads netplan files, and the commands of a host's `setup.sh`, as `pauseframe deploy` writes them.
 
-A script is not executed: only commands of ip, dcb and sysctl with literal arguments count.
+A script is not executed: only commands of ip, dcb, ethtool and sysctl with literal arguments count, and the registers
+of a card that `pauseframe deploy` names in a variable.
 """
 
 from __future__ import annotations
@@ -72,7 +73,18 @@ def read_script(path: Path) -> Host:
             start = next((i for i, word in enumerate(command) if word in _COMMANDS), None)
             if start is not None:
                 _COMMANDS[command[start]](host, [*command[start + 1 :], "", ""])
+    _read_card(host, variables)
     return host
+
+
+def _read_card(host: Host, variables: dict[str, str]) -> None:
+    """The registers of a script of `pauseframe deploy`, and the DSCP of RoCE, the upper bits of its traffic class."""
+    for pair in variables.get("registers", "").split():
+        file, _, text = pair.partition("=")
+        if (value := whole_number(text)) is not None:
+            host.registers[file.rpartition("/")[2].upper()] = value
+    if (traffic_class := number_in(variables.get("roce_tos"), 0, 255)) is not None:
+        host.roce_dscp = traffic_class >> 2
 
 
 def _words(line: str) -> list[str]:
@@ -177,6 +189,12 @@ def _dcb(host: Host, words: list[str]) -> None:
         host.nics.setdefault(device, Nic(device)).pfc = frozenset(number for number in on if number is not None)
 
 
+def _ethtool(host: Host, words: list[str]) -> None:
+    if words[0] == "-K":
+        nic = host.nics.setdefault(words[1], Nic(words[1]))
+        nic.offloads |= {name: words[words.index(name) + 1] == "on" for name in ("tso", "gro") if name in words}
+
+
 def _marks(host: Host, words: list[str]) -> None:
     """A rule of nftables: `ip saddr ADDRESS .. ip dscp set NUMBER`."""
     address, point = _after(words, "saddr"), number_in(_after(words, "set"), 0, 63)
@@ -202,6 +220,7 @@ _OF_IP: dict[str, Callable[[Host, list[str]], None]] = {
 _COMMANDS: dict[str, Callable[[Host, list[str]], None]] = {
     "ip": _ip,
     "dcb": _dcb,
+    "ethtool": _ethtool,
     "sysctl": _sysctl,
     "neigh": _neighbour,
 }

@@ -46,8 +46,10 @@ _INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 _READ = re.compile(
     r"networkd/.*\.(netdev|network)"
     r"|.*/(ip-(link|addr|neigh|route)\.json|bridge-(vlan|fdb)\.json|dcb-(pfc|app)-.*\.json|lldp\.json|hostname)"
-    r"|.*/(sysctl\.(txt|conf)|netplan\.yaml|setup\.sh)"
+    r"|.*/(sysctl\.(txt|conf)|netplan\.yaml|setup\.sh|mlxconfig\.txt)"
 )
+CARD = "mlxconfig.txt"
+"""The text of `mlxconfig -d DEVICE query` of a host's RoCE card."""
 _SECTION = re.compile(r"\[([A-Za-z0-9]+)\]")
 
 
@@ -167,18 +169,41 @@ def _host(name: str, path: Path, links: list[dict[str, Json]]) -> Host:
         forms["networkd"] = own
     readers = ((SCRIPT, read_script), (NETPLAN, read_netplan))
     forms |= {file: read(path / file) for file, read in readers if (path / file).is_file()}
+    if (path / CARD).is_file():
+        forms[CARD] = Host(name, str(path / CARD), registers=_registers(path / CARD))
     first = next(iter(forms.values()), own)
-    for form in reversed(forms.values()):
+    _merge(first, list(forms.values()))
+    first.name, first.source, first.forms = name, str(path), forms
+    return first
+
+
+def _merge(first: Host, forms: list[Host]) -> None:
+    """Adds to the first form of a host what the others alone have."""
+    for form in reversed(forms):
         first.sysctl = form.sysctl | first.sysctl
+        first.registers = form.registers | first.registers
+        first.roce_dscp = form.roce_dscp if first.roce_dscp is None else first.roce_dscp
         for nic in form.nics.values():
             known = first.nics.get(nic.name)
             if known is not None and known.pfc is None:
                 known.pfc = nic.pfc
             if known is not None and known.trust is None:
                 known.trust, known.dscp_to_priority = nic.trust, nic.dscp_to_priority
+            if known is not None:
+                known.offloads = nic.offloads | known.offloads
         first.code_points = form.code_points | first.code_points
-    first.name, first.source, first.forms = name, str(path), forms
-    return first
+
+
+def _registers(path: Path) -> dict[str, int]:
+    """The registers of DCQCN of the first port in the text of `mlxconfig -d DEVICE query`."""
+    from pauseframe._core import InputError
+    from pauseframe.imports.mlxconfig import read_registers
+
+    try:
+        ports, _ = read_registers(path)
+    except InputError as error:
+        raise DeviceFileError(shown(str(error))) from None
+    return ports[min(ports)] if ports else {}
 
 
 def _add_link(host: Host, path: Path, row: dict[str, Json]) -> None:

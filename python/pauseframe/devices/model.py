@@ -5,6 +5,7 @@ Units are bytes, Mb/s, metres and milliseconds, unless a name says otherwise. No
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 PRIORITIES = range(8)
 DEFAULT_MTU = 9100
 """MTU in bytes of a SONiC port whose row sets none."""
+CNP_DSCP = 48
+"""DSCP of congestion notification packets unless the register CNP_DSCP of a card sets another (NVIDIA)."""
 QOS_MAPS = {
     "dscp_to_tc": "DSCP_TO_TC_MAP",
     "dot1p_to_tc": "DOT1P_TO_TC_MAP",
@@ -362,6 +365,8 @@ class Nic:
     vlans: dict[int, HostVlan] = field(default_factory=dict)
     addresses: list[str] = field(default_factory=list)
     """Addresses that a configuration file gives to the interface itself."""
+    offloads: dict[str, bool] = field(default_factory=dict)
+    """Offloads that a script turns on or off by `ethtool -K`: tso, gro."""
 
 
 @dataclass(slots=True)
@@ -375,6 +380,10 @@ class Host:
     sysctl: dict[str, str] = field(default_factory=dict)
     neighbours: dict[str, tuple[str, str]] = field(default_factory=dict)
     bonds: dict[str, Bond] = field(default_factory=dict)
+    registers: dict[str, int] = field(default_factory=dict)
+    """Registers of DCQCN of the host's RoCE card by the names of mlxconfig, without the number of the port."""
+    roce_dscp: int | None = None
+    """DSCP of the host's RoCE packets, if a file gives it."""
     code_points: dict[str, int] = field(default_factory=dict)
     """DSCP that packets of a source address get (nftables); others have what their sockets set, by default 0."""
     forms: dict[str, Host] = field(default_factory=dict)
@@ -447,6 +456,12 @@ class Fabric:
         """The host interface at an end of a link, or None."""
         host = self.hosts.get(end.device)
         return host.nics.get(end.port) if host else None
+
+    @property
+    def cnp_dscp(self) -> int:
+        """DSCP of congestion notification packets: that of most cards (CNP_DSCP), by default 48."""
+        count = Counter(host.registers["CNP_DSCP"] for host in self.hosts.values() if "CNP_DSCP" in host.registers)
+        return min(count, key=lambda dscp: (-count[dscp], dscp), default=CNP_DSCP)
 
     def peers(self) -> dict[End, End]:
         """The other end of each link end."""

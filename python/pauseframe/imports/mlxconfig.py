@@ -141,12 +141,12 @@ def read_dump(path: Path, port: int = 1) -> Imported:
         InputError: the file is no dump of one card, or has values that cannot be simulated.
 
     """
-    ports, others = _registers(path)
+    ports, others = read_registers(path)
     values = ports.get(port, {})
     if not values:
         message = f"{path}: port {port} has none of the registers of DCQCN, such as RPG_TIME_RESET_P{port}"
         raise InputError(f"{message}; give the text of `mlxconfig -d DEVICE query`")
-    lines, refused = _lines(values)
+    lines, refused = lines_of(values)
     if refused:
         raise InputError(f"{path}: port {port} has values that cannot be simulated:\n  " + "\n  ".join(refused))
     control = [] if values.get("ROCE_CC_PRIO_MASK") == 0 else ['rdma_control = "dcqcn_connectx"']
@@ -164,7 +164,7 @@ def read_dump(path: Path, port: int = 1) -> Imported:
     return Imported("\n".join([*head, *lines, ""]), notes)
 
 
-def _lines(values: dict[str, int]) -> tuple[list[str], list[str]]:
+def lines_of(values: dict[str, int]) -> tuple[list[str], list[str]]:
     """The lines of the table, and the values that are refused, with the reasons."""
     lines, refused = [], []
     for name, rule in RULES.items():
@@ -185,8 +185,8 @@ def _lines(values: dict[str, int]) -> tuple[list[str], list[str]]:
     return lines, refused
 
 
-def _registers(path: Path) -> tuple[dict[int, dict[str, int]], list[str]]:
-    """The registers of DCQCN by port, and all other names of the dump."""
+def read_registers(path: Path) -> tuple[dict[int, dict[str, int]], list[str]]:
+    """The registers of DCQCN by port, and all other names. Raises InputError if it is no dump of one card."""
     text = read_text(path, share=16)
     if len(re.findall(r"^[\s>]*Device #\d+", text, re.M)) > 1:
         raise InputError(f"{path} has several devices; give the dump of one: mlxconfig -d DEVICE query")

@@ -147,7 +147,7 @@ def _list_of(table: str, parts: int) -> str:
     """The YANG list of the rows whose keys have so many parts."""
     if table in {"QUEUE", "BUFFER_QUEUE"} and parts == 4:
         return f"VOQ_{table}_LIST"
-    if table.endswith("INTERFACE") and parts == 2:
+    if table.endswith("INTERFACE") and table != "MCLAG_INTERFACE" and parts == 2:
         return f"{table}_IPPREFIX_LIST"
     return f"{table}_LIST"
 

@@ -9,24 +9,21 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
-from pauseframe.imports.fabric.traffic import CNP_DSCP
+from pauseframe.imports.fabric.transports import of_host, roce, tcp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pauseframe.devices.model import Host
     from pauseframe.imports.fabric.scope import Scope
     from pauseframe.imports.fabric.switches import Classes
 
-LoadName = Literal["roce", "storage", "tcp", "incast", "all-to-all"]
+LoadName = Literal["auto", "roce", "storage", "tcp", "incast", "all-to-all"]
 SIZE = 1_000_000
 """Bytes of a flow."""
 BLOCK = 64_000
 """Bytes of a block of storage, and of a block of all-to-all."""
 MOST_RANKS = 64
 MOST_SENDERS = 32
-CONTROLS = {"dctcp": "dctcp", "cubic": "cubic", "reno": "newreno", "vegas": "vegas", "bbr": "bbr"}
-"""Preset of each congestion control of Linux that the simulator has."""
 Flow = tuple[str, str, int]
 """Source, destination and bytes."""
 
@@ -43,57 +40,6 @@ class Load:
     """Rows of host.slow_receivers."""
 
 
-def roce(classes: Classes, *, control: str | None = None) -> dict[str, Any]:
-    """The transport of RoCE traffic; `control` replaces DCQCN."""
-    own: dict[str, Any] = {"preset": "roce_dcqcn", **_class(classes, classes.data)}
-    if control is not None:
-        return own | {"rdma_control": control}
-    return own | {"rdma_cnp_dscp": CNP_DSCP, "rdma_cnp_priority": classes.notifications}
-
-
-def tcp(scope: Scope, classes: Classes, node: str) -> dict[str, Any]:
-    """The transport of a host's TCP: congestion control, ECN, least RTO and class, as far as its files give them."""
-    host = _host(scope, node)
-    if host is None:
-        return {"preset": "cubic", **_class(classes, classes.best_effort)}
-    routes = [route for route in host.routes if route.congctl] or host.routes
-    route = routes[0] if routes else None
-    name = (route and route.congctl) or host.sysctl.get("net.ipv4.tcp_congestion_control", "cubic")
-    sent = [point for vlan in host.vlans() for point in vlan.egress.values() if point in classes.paused]
-    own: dict[str, Any] = {"preset": CONTROLS.get(name, "cubic"), **_class(classes, (sent or [classes.best_effort])[0])}
-    if name not in CONTROLS:
-        scope.account.differs(host.name, "", "congestion control", name, "cubic")
-    ecn = host.sysctl.get("net.ipv4.tcp_ecn")
-    if ecn == "0" and not (route and route.ecn):
-        # Linux without ECN: dctcp_init in net/ipv4/tcp_dctcp.c falls back to Reno.
-        own |= {"preset": "newreno"} if name == "dctcp" else {"ecn": "off"}
-    elif own["preset"] != "dctcp" and (ecn == "1" or (route and route.ecn)):
-        own["ecn"] = "classic"
-    if route and route.rto_min_ms is not None:
-        own["rto_min"] = f"{route.rto_min_ms:g} ms"
-    if route and route.initcwnd is not None:
-        own["initial_window"] = f"{route.initcwnd} segments"
-    return own
-
-
-def best_effort(classes: Classes) -> dict[str, Any]:
-    """The keys of a transport of best-effort traffic."""
-    return _class(classes, classes.best_effort)
-
-
-def _class(classes: Classes, priority: int) -> dict[str, Any]:
-    """The keys that put packets into a priority: a DSCP that has it, if the switches look DSCPs up."""
-    dscp = [point for point, to in classes.of_dscp if to == priority and point != CNP_DSCP]
-    own: dict[str, Any] = {"lossless": priority in classes.paused}
-    if not classes.of_dscp:
-        return own | {"priority": priority}
-    return own | {"dscp": classes.code.value if priority == classes.data and classes.code else min(dscp, default=0)}
-
-
-def _host(scope: Scope, node: str) -> Host | None:
-    return next((scope.fabric.hosts.get(end.device) for end, name in scope.hosts.items() if name == node), None)
-
-
 def flows(name: str, transport: str, pairs: Iterable[Flow], start: str = "0 s") -> dict[str, Any]:
     """A workload of single flows."""
     rows = [
@@ -104,20 +50,40 @@ def flows(name: str, transport: str, pairs: Iterable[Flow], start: str = "0 s") 
 
 def tcp_flows(scope: Scope, classes: Classes, pairs: list[Flow]) -> Load:
     """TCP flows, each with the settings of its source; hosts with equal settings share a transport."""
+    return _by_transport((tcp(scope, classes, pair[0]), pair) for pair in pairs)
+
+
+def _by_transport(sent: Iterable[tuple[dict[str, Any], Flow]]) -> Load:
+    """A workload for each transport, which has the name of its preset; the first is the default."""
     kinds: dict[str, tuple[dict[str, Any], list[Flow]]] = {}
-    names: dict[str, str] = {}
-    for pair in pairs:
-        own = tcp(scope, classes, pair[0])
-        key = names.setdefault(str(own), "default" if not names else f"tcp{len(names) + 1}")
-        kinds.setdefault(key, (own, []))[1].append(pair)
-    transports = {name: own for name, (own, _) in kinds.items()}
-    return Load(transports, [flows(f"tcp {name}", name, some) for name, (_, some) in kinds.items()])
+    for own, flow in sent:
+        kinds.setdefault(str(own), (own, []))[1].append(flow)
+    transports: dict[str, dict[str, Any]] = {}
+    works = []
+    for own, some in kinds.values():
+        preset = str(own["preset"])
+        number = 1 + sum(known["preset"] == preset for known in transports.values())
+        name = "default" if not transports else preset if number == 1 else f"{preset}{number}"
+        transports[name] = own
+        works.append(flows(preset if number == 1 else f"{preset}{number}", name, some))
+    return Load(transports, works)
 
 
 def half_across(hosts: list[str]) -> list[Flow]:
     """One flow from each host to the host half of all further."""
     half = max(1, len(hosts) // 2)
     return [(host, hosts[(at + half) % len(hosts)], SIZE) for at, host in enumerate(hosts)]
+
+
+def _auto(scope: Scope, classes: Classes) -> Load:
+    pairs = half_across(rack_by_rack(scope))
+    found = _by_transport((own, pair) for pair in pairs for own in of_host(scope, classes, pair[0]))
+    names = (
+        f"{own['preset']} in {'DSCP' if 'dscp' in own else 'priority'} {own.get('dscp', own.get('priority'))}"
+        for own in found.transports.values()
+    )
+    scope.account.assume(f"load auto: {', '.join(dict.fromkeys(names))}; --load chooses another")
+    return found
 
 
 def _roce(scope: Scope, classes: Classes) -> Load:
@@ -160,6 +126,7 @@ def rack_by_rack(scope: Scope) -> list[str]:
 
 
 LOADS: dict[LoadName, Callable[[Scope, Classes], Load]] = {
+    "auto": _auto,
     "roce": _roce,
     "storage": _storage,
     "tcp": _tcp,

@@ -44,6 +44,13 @@ def host_keys(scope: Scope) -> dict[str, Any]:
     return {key: value for key, value in chosen.items() if value is not None}
 
 
+def offloads(scope: Scope) -> dict[str, bool]:
+    """The keys host.tso and host.gro, if scripts of hosts turn them on or off."""
+    nics = [(end, nic.offloads) for end in scope.hosts if (nic := scope.fabric.nic(end)) is not None]
+    chosen = {n: scope.choose(f"host.{n}", [(end, own[n]) for end, own in nics if n in own]) for n in ("tso", "gro")}
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
 def _choice(scope: Scope, ends: list[End]) -> Choice:
     host = scope.fabric.hosts.get(ends[0].device)
     ports = {end.port for end in ends}

@@ -48,7 +48,7 @@ class ImportedFabric:
     rows: list[AccountRow]
 
 
-def import_fabric(reading: Reading, *, load: LoadName = "roce", name: str = "fabric") -> ImportedFabric:
+def import_fabric(reading: Reading, *, load: LoadName = "auto", name: str = "fabric") -> ImportedFabric:
     """A scenario of a fabric whose device files were read. ValueError if fewer than two hosts are connected."""
     codes = lossless_code_points(reading.fabric)
     return build(reading, scope_of(reading.fabric), codes[0] if codes else None, loads.LOADS[load], name=name)
@@ -65,7 +65,7 @@ def build(
     lines = [f"name = {_inline(name)}", f"stop = {_inline(work.stop)}", "", *_topology(scope), ""]
     lines += ["[routing]", *(f"{key} = {_inline(value)}" for key, value in hashing.routing_of(scope).items())]
     lines += ['convergence = "0 s"', "", "[host]", f"mtu = {_inline(f'{mtu} B')}"]
-    lines += [f"{key} = {_inline(value)}" for key, value in ports.host_keys(scope).items()]
+    lines += [f"{key} = {_inline(value)}" for key, value in (ports.host_keys(scope) | ports.offloads(scope)).items()]
     lines += [*([f"slow_receivers = {_inline(work.slow)}"] if work.slow else []), ""]
     lines += [*_switch(settings), *_pfc_ports(scope, classes, settings), *_classes(scope, classes)]
     lines += [*_overrides(scope, classes, mtu, settings), *_faults(scope, work, mtu)]

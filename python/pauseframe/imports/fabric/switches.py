@@ -11,8 +11,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pauseframe.devices.model import DEFAULT_MTU, PRIORITIES, End
-from pauseframe.imports.fabric.traffic import BEST_EFFORT, CNP_DSCP, CNP_PRIORITY, CodePoint, treatment
+from pauseframe.devices.model import CNP_DSCP, DEFAULT_MTU, PRIORITIES, End
+from pauseframe.imports.fabric.traffic import BEST_EFFORT, CNP_PRIORITY, CodePoint, marked_code_points, treatment
 from pauseframe.lint.subject import group_of, lossless_queues, queue_of
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class Classes:
     paused: tuple[int, ...]
     code: CodePoint | None
     of_dscp: list[tuple[int, int]] = field(default_factory=list)
+    cnp_dscp: int = CNP_DSCP
 
     @property
     def lossless(self) -> bool:
@@ -55,14 +56,26 @@ def classes_of(scope: Scope, code: CodePoint | None) -> Classes:
         return chosen or 0
 
     by_dscp = code is None or code.kind == "dscp"
+    cnp = scope.fabric.cnp_dscp
     best = queue(BEST_EFFORT if by_dscp else CodePoint("dot1p", 0), "best effort")
-    notified = queue(CodePoint("dscp", CNP_DSCP) if by_dscp else CodePoint("dot1p", CNP_PRIORITY), "CNPs")
+    notified = queue(CodePoint("dscp", cnp) if by_dscp else CodePoint("dot1p", CNP_PRIORITY), "CNPs")
     data = best if code is None else code.value if code.kind == "priority" else queue(code, str(code))
     if not any(_maps(p) for _, _, p in ports):
         best, notified = next((n for n in PRIORITIES if n not in paused), 0), max(PRIORITIES)
-    if code is None or code.kind != "dscp":
-        return Classes(data, best, notified, paused, code)
-    return Classes(data, best, notified, paused, code, sorted({0: best, CNP_DSCP: notified, code.value: data}.items()))
+    if not by_dscp or not any(p.qos.dscp_to_tc for _, _, p in ports):
+        return Classes(data, best, notified, paused, code, cnp_dscp=cnp)
+    of_dscp = {0: best} | {point: queue(CodePoint("dscp", point), f"DSCP {point}") for point in _sent(scope)}
+    of_dscp |= {} if code is None else {cnp: notified, code.value: data}
+    return Classes(data, best, notified, paused, code, sorted(of_dscp.items()), cnp)
+
+
+def _sent(scope: Scope) -> list[int]:
+    """The DSCPs that hosts set; if no file tells, those that lead into queues with marks."""
+    hosts = scope.fabric.hosts.values()
+    own = {point for host in hosts for point in (host.roce_dscp, *host.code_points.values()) if point is not None}
+    if any(host.registers for host in hosts):
+        own.add(scope.fabric.cnp_dscp)
+    return sorted(own if hosts else marked_code_points(scope.fabric))
 
 
 def _maps(port: Port) -> bool:

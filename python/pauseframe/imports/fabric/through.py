@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from pauseframe.headroom import annex_o
-from pauseframe.imports.fabric import loads, switches
+from pauseframe.imports.fabric import loads, switches, transports
 from pauseframe.imports.fabric.loads import Flow, Load
 
 if TYPE_CHECKING:
@@ -59,15 +59,17 @@ class Through:
         }[kind]
 
     def _burst(self, _: Scope, classes: Classes) -> Load:
-        return Load({"default": loads.roce(classes, control="none")}, self._both(), self.stop, slow=self._slow())
+        return Load({"default": transports.roce(classes, control="none")}, self._both(), self.stop, slow=self._slow())
 
     def _controlled(self, _: Scope, classes: Classes) -> Load:
-        return Load({"default": loads.roce(classes)}, self._both(), "2 s", slow=self._slow())
+        return Load({"default": transports.roce(classes)}, self._both(), "2 s", slow=self._slow())
 
     def _mixed(self, _: Scope, classes: Classes) -> Load:
         beside = loads.flows("TCP", "tcp", [(a, b, LEAST) for a, b, _ in (*self.into, *self.out)])
-        transports = {"default": loads.roce(classes), "tcp": {"preset": "cubic", **loads.best_effort(classes)}}
-        return Load(transports, [*self._both(), beside], "2 s", slow=self._slow())
+        tcp = {"preset": "cubic", **transports.best_effort(classes)}
+        return Load(
+            {"default": transports.roce(classes), "tcp": tcp}, [*self._both(), beside], "2 s", slow=self._slow()
+        )
 
     def _across(self, scope: Scope, classes: Classes) -> Load:
         """Hosts behind the device and its neighbours exchange flows with hosts elsewhere, by all equal paths."""
@@ -75,7 +77,7 @@ class Through:
         away = [node for node in scope.host_nodes() if node not in home]
         pairs = [(one, other, LEAST) for one in sorted(home)[:MOST_SENDERS] for other in away[:MOST_SENDERS]]
         both = [*pairs, *((b, a, size) for a, b, size in pairs)]
-        return Load({"default": loads.roce(classes)}, [loads.flows("across", "default", both)], "2 s")
+        return Load({"default": transports.roce(classes)}, [loads.flows("across", "default", both)], "2 s")
 
     def _both(self) -> list[dict[str, Any]]:
         ways = ("into the port", self.into), ("out of the port", self.out)
@@ -115,7 +117,7 @@ def _spread(scope: Scope, classes: Classes) -> Load:
     hosts = loads.rack_by_rack(scope)
     few = hosts[:: -(-len(hosts) // MOST_HOSTS)]
     pairs = [(a, b, SHORT) for a, b, _ in loads.half_across(few) for _ in range(QUEUE_PAIRS)]
-    return Load({"default": loads.roce(classes)}, [loads.flows("spread", "default", pairs)], "2 s")
+    return Load({"default": transports.roce(classes)}, [loads.flows("spread", "default", pairs)], "2 s")
 
 
 def through(

@@ -10,10 +10,8 @@ from pauseframe.devices.model import PRIORITIES
 from pauseframe.lint.subject import group_of, lossless_queues
 
 if TYPE_CHECKING:
-    from pauseframe.devices.model import Fabric, Port, Switch
+    from pauseframe.devices.model import Fabric, Port, Queue, Switch
 
-CNP_DSCP = 48
-"""DSCP of congestion notification packets (NVIDIA: CNP_DSCP)."""
 CNP_PRIORITY = 6
 """802.1p priority of congestion notification packets (NVIDIA: CNP_802P_PRIO)."""
 USUAL_DSCP = (26, 3, 24, 4)
@@ -79,6 +77,22 @@ def lossless_code_points(fabric: Fabric) -> list[CodePoint]:
         (min(codes, key=lambda code: (-codes[code], *_rank(code))), max(codes.values())) for codes in count.values()
     ]
     return [code for code, _ in sorted(best, key=lambda one: (-one[1], *_rank(one[0])))]
+
+
+def marked_code_points(fabric: Fabric) -> list[int]:
+    """For each queue with ECN marks the DSCP that most ports lead into it."""
+    count: dict[int, Counter[int]] = defaultdict(Counter)
+    for switch, port in fabric.ports():
+        marked = {number for number, queue in port.queues.items() if _marks(switch, queue)}
+        for point in switch.mapped("dscp_to_tc", port.qos.dscp_to_tc) or {} if marked else ():
+            if (queue := treatment(switch, port, CodePoint("dscp", point)).queue) in marked:
+                count[queue][point] += 1
+    return [min(points, key=lambda point: (-points[point], point)) for _, points in sorted(count.items())]
+
+
+def _marks(switch: Switch, queue: Queue) -> bool:
+    wred = switch.wred.get(queue.wred or "")
+    return wred is not None and wred.marks_green and "green" in wred.enabled
 
 
 def _rank(code: CodePoint) -> tuple[int, int]:

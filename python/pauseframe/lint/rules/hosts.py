@@ -147,7 +147,7 @@ def check_neighbours(reading: Reading) -> Iterator[Finding]:
 
 @rule("PF075", "host-files-differ", "systemd.network(5); netplan(5); ip(8)", devices=HOSTS)
 def check_forms(reading: Reading) -> Iterator[Finding]:
-    """The files of one host disagree: networkd, netplan, a script, or what was collected from the host.
+    """The files of one host disagree: networkd, netplan, a script, registers of its card, or what was collected.
 
     What holds depends on the file that is installed last. Only values that two files both can have are compared.
 
@@ -188,4 +188,5 @@ def facts_of(host: Host) -> dict[tuple[str, str, str], str]:
         values["src"] = route.source or None
         key = f"{route.destination} {route.interface}" + (f" table {route.table}" if route.table else "")
         found |= {("route", key, name): str(value) for name, value in values.items() if value is not None}
+    found |= {("card", name, "register"): str(value) for name, value in host.registers.items()}
     return found | {("sysctl", name, "value"): " ".join(value.split()) for name, value in host.sysctl.items()}

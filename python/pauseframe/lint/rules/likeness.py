@@ -119,7 +119,7 @@ def _odd(rows: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str, str 
 
 
 def _finding(place: Place, value: str | None, usual: str | None, others: str) -> Finding:
-    here = "is missing" if value is None else f"is {shown(value)}"
+    here = "is missing" if value is None else f"is {shown(value) or 'empty'}"
     there = "do not have it" if usual is None else f"have {shown(usual)}"
     return Finding(
         place,

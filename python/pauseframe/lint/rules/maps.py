@@ -244,10 +244,6 @@ def check_intruders(reading: Reading) -> Iterator[Finding]:
             )
 
 
-CNP_DSCP = 48
-"""DSCP of congestion notification packets unless mlxconfig CNP_DSCP sets another."""
-
-
 @rule(
     "PF025",
     "cnp-in-lossless-class",
@@ -257,7 +253,9 @@ CNP_DSCP = 48
     devices=VENDORS,
 )
 def check_notifications(reading: Reading) -> Iterator[Finding]:
-    """The code point of congestion notification packets (DSCP 48) maps to a paused priority.
+    """The code point of congestion notification packets maps to a paused priority.
+
+    The code point is the CNP_DSCP of the hosts' cards, if their `mlxconfig.txt` or `setup.sh` gives it, else 48.
 
     A CNP tells a RoCE sender to slow down. In a paused class it waits behind the data that it should slow down, and a
     pause stops it. CNPs belong into a lossy class that is served before the lossless ones.
@@ -265,28 +263,29 @@ def check_notifications(reading: Reading) -> Iterator[Finding]:
     No incident is known. `rdma_cnp_priority` shows the effect in a simulation.
     """
     seen: set[tuple[str, str | None]] = set()
+    cnp = reading.fabric.cnp_dscp
     for switch, port in reading.fabric.ports():
         key = (switch.name, port.qos.dscp_to_tc)
         points = lossless_code_points(switch, port, "dscp_to_tc")
-        if points is None or CNP_DSCP not in points or key in seen or port.qos.dscp_to_tc is None:
+        if points is None or cnp not in points or key in seen or port.qos.dscp_to_tc is None:
             continue
         seen.add(key)
         yield Finding(
-            Place(switch.name, "DSCP_TO_TC_MAP", port.qos.dscp_to_tc, str(CNP_DSCP)),
-            f"DSCP {CNP_DSCP}, which NICs give to CNPs, gets into a paused priority (port {shown(port.name)} and those "
+            Place(switch.name, "DSCP_TO_TC_MAP", port.qos.dscp_to_tc, str(cnp)),
+            f"DSCP {cnp}, which NICs give to CNPs, gets into a paused priority (port {shown(port.name)} and those "
             "with the same map)",
             '"6", or another class of a lossy queue with a strict scheduler',
-            patch=_to_class_6(switch, port),
+            patch=_to_class_6(switch, port, cnp),
         )
 
 
-def _to_class_6(switch: Switch, port: Port) -> tuple[PatchOperation, ...]:
+def _to_class_6(switch: Switch, port: Port, cnp: int) -> tuple[PatchOperation, ...]:
     """CNPs to class 6, if its queue has neither lossless nor best-effort traffic."""
     queues = switch.mapped("tc_to_queue", port.qos.tc_to_queue) or {}
     points = switch.mapped("dscp_to_tc", port.qos.dscp_to_tc) or {}
     if queues.get(6) in {None, queues.get(points.get(0, -1)), *lossless_queues(switch, port)}:
         return ()
-    return (PatchOperation("DSCP_TO_TC_MAP", port.qos.dscp_to_tc or "", str(CNP_DSCP), "6"),)
+    return (PatchOperation("DSCP_TO_TC_MAP", port.qos.dscp_to_tc or "", str(cnp), "6"),)
 
 
 @rule(
@@ -298,7 +297,7 @@ def _to_class_6(switch: Switch, port: Port) -> tuple[PatchOperation, ...]:
     devices=VENDORS,
 )
 def check_queue_of_notifications(reading: Reading) -> Iterator[Finding]:
-    """CNPs (DSCP 48) share the queue of best-effort traffic (DSCP 0), or wait behind a strict queue of data.
+    """CNPs share the queue of best-effort traffic (DSCP 0), or wait behind a strict queue of data.
 
     In the queue of best-effort traffic, a CNP waits behind bulk transfers and is dropped with them when the queue is
     full. Behind a strict queue, it can wait as long as that queue has packets. A weighted queue for CNPs beside
@@ -307,14 +306,15 @@ def check_queue_of_notifications(reading: Reading) -> Iterator[Finding]:
     No incident is known.
     """
     seen: set[tuple[object, ...]] = set()
+    cnp = reading.fabric.cnp_dscp
     for switch, port in reading.fabric.ports():
         points, queues = (
             switch.mapped(kind, name) if (name := getattr(port.qos, kind)) else None
             for kind in ("dscp_to_tc", "tc_to_queue")
         )
-        if not port.lossless or points is None or queues is None or points.get(CNP_DSCP) not in queues:
+        if not port.lossless or points is None or queues is None or points.get(cnp) not in queues:
             continue
-        tc = points[CNP_DSCP]
+        tc = points[cnp]
         queue, table, row = queues[tc], "DSCP_TO_TC_MAP", port.qos.dscp_to_tc or ""
         if queue in lossless_queues(switch, port):
             continue  # PF025
@@ -327,10 +327,10 @@ def check_queue_of_notifications(reading: Reading) -> Iterator[Finding]:
         ports = f"(port {shown(port.name)} and those with the same maps)"
         if queue == bulk:
             yield Finding(
-                Place(switch.name, table, row, str(CNP_DSCP)),
-                f"DSCP {CNP_DSCP}, which NICs give to CNPs, shares queue {queue} with DSCP 0 {ports}",
+                Place(switch.name, table, row, str(cnp)),
+                f"DSCP {cnp}, which NICs give to CNPs, shares queue {queue} with DSCP 0 {ports}",
                 '"6", or another class whose queue has no bulk traffic',
-                patch=_to_class_6(switch, port),
+                patch=_to_class_6(switch, port, cnp),
             )
         elif strict is not None:
             yield Finding(

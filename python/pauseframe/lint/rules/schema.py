@@ -177,7 +177,8 @@ def _dangling(database: ConfigDb, place: Place, name: str, limits: Field, item: 
     patch: tuple[PatchOperation, ...] = ()
     if near and place.field and not limits.many and _is_typo(item, near[0]):
         patch = (PatchOperation(place.table, place.key, place.field, near[0]),)
-    yield Finding(place, f"{shown(name)} of {shown(field)}: {shown(item)!r} is not in {tables}", hint, patch=patch)
+    what = shown(name) if name == field else f"{shown(name)} of {shown(field)}"
+    yield Finding(place, f"{what}: {shown(item)!r} is not in {tables}", hint, patch=patch)
 
 
 def _is_typo(text: str, name: str) -> bool:
