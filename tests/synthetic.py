@@ -234,6 +234,7 @@ def summary_of(frames, *, name, seed, status, warnings=()):
         "flows_total": len(flows),
         "flows_finished": int(flows["fct_us"].count()),
         "flows_failed": 0,
+        "flows_long": 0,
         "queries_total": len(queries),
         "queries_finished": int(queries["fct_us"].count()),
         "drops": sum(drops.values()),

@@ -224,7 +224,7 @@ def test_lanes_come_from_the_inventory(tmp_path):
     own.write_text(json.dumps({"PORT": ports}))
     done = cli("deploy", plan, "-o", tmp_path / "out", "--inventory", own.parent.parent)
     assert done.returncode == 2
-    assert f"1 ports have no lanes, such as {switch}:Ethernet4: add the config_db.json of each switch" in done.stderr
+    assert f"ports without lanes: 1, such as {switch}:Ethernet4: add the config_db.json of each switch" in done.stderr
     (tmp_path / "own.csv").write_text(f'device,port,name,lanes\n{switch},eth2,Ethernet4,"69 70"\n')
     inventory = ["--inventory", own.parent.parent, "--inventory", tmp_path / "own.csv"]
     done = cli("deploy", plan, "-o", tmp_path / "out", *inventory)
@@ -383,7 +383,7 @@ def test_inventory_of_lldp(tmp_path):
     inventory = ["--inventory", folder, "--inventory", tmp_path / "own.csv", *new]
     done = cli("deploy", plan, "-o", tmp_path / "two", *inventory, "--json")
     notes = json.loads(done.stdout)["notes"]
-    assert [("no cable for 2 links" in note, "1 hosts have placeholders" in note) for note in notes] == [
+    assert [("no cable for 2 links" in note, "placeholders for MAC addresses" in note) for note in notes] == [
         (True, False),
         (False, True),
     ]

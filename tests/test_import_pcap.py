@@ -155,10 +155,10 @@ def test_frames_of_others_are_counted(tmp_path):
     )
     path = capture(tmp_path, [(0, udp), (1, bytes(60)), segment(2, 1, 1, 10, PUSH)])
     notes = read_captures([path]).notes
-    assert "1 frames of UDP skipped" in notes
-    assert "1 frames without IP skipped" in notes
+    assert "1 frame of UDP skipped" in notes
+    assert "1 frame without IP skipped" in notes
     assert any("open when the capture began" in note for note in notes)
-    with pytest.raises(InputError, match=r"no flow of TCP in 1 frames \(1 of UDP\)"):
+    with pytest.raises(InputError, match=r"no flow of TCP in 1 frame \(1 of UDP\)"):
         read_captures([capture(tmp_path, [(0, udp)])])
 
 

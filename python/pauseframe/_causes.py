@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pauseframe._text import buffers, format_bytes, format_count
+from pauseframe._text import buffers, counted, format_bytes, format_count, unfinished_flows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,9 +35,9 @@ class Conditions:
     @classmethod
     def of(cls, label: str, summary: Summary, scenario_toml: str) -> Conditions:
         """The conditions of one run."""
-        left = summary["flows_total"] - summary["flows_finished"]
+        left = unfinished_flows(summary)
         dropped, held = summary.get("syn_drops_not_ect", 0), summary.get("switch_held_max_bytes")
-        return cls(label, summary["flows_total"], left, dropped, *buffers(scenario_toml), held)
+        return cls(label, summary["flows_finished"] + left, left, dropped, *buffers(scenario_toml), held)
 
     @classmethod
     def together(cls, label: str, runs: Sequence[Conditions]) -> Conditions:
@@ -120,4 +120,4 @@ def unfinished(count: int, flows: int) -> str:
 
 
 def _syns(count: int) -> str:
-    return f"{format_count(count)} SYN{'' if count == 1 else 's'} dropped by the marker"
+    return f"{counted(count, 'SYN')} dropped by the marker"

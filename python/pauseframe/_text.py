@@ -140,6 +140,30 @@ def format_count(count: float | None) -> str:
     return format_scaled(count, ((1e9, "G"), (1e6, "M")))
 
 
+def plural(noun: str, count: int = 2) -> str:
+    """A noun in the form that follows `count`; of "cycle of queues" the first word changes.
+
+    >>> plural("query"), plural("switch", 0), plural("flow", 1), plural("pause frame"), plural("cycle of queues")
+    ('queries', 'switches', 'flow', 'pause frames', 'cycles of queues')
+    """
+    if count == 1:
+        return noun
+    head, of, rest = noun.partition(" of ")
+    many = (
+        f"{head[:-1]}ies" if head.endswith("y") else f"{head}{'es' if head.endswith(('s', 'x', 'ch', 'sh')) else 's'}"
+    )
+    return f"{many}{of}{rest}"
+
+
+def counted(count: int, noun: str) -> str:
+    """A count with its noun.
+
+    >>> counted(1, "fault"), counted(4441, "switch")
+    ('1 fault', '4,441 switches')
+    """
+    return f"{format_count(count)} {plural(noun, count)}"
+
+
 def format_rate(bits_per_second: float | None) -> str:
     """A rate such as '9.41 Gb/s'."""
     return format_scaled(bits_per_second, ((1e12, "Tb/s"), (1e9, "Gb/s"), (1e6, "Mb/s"), (1e3, "Kb/s"), (1.0, "b/s")))
@@ -153,11 +177,15 @@ def summary_rows(summary: Summary, completed: int | None = None) -> list[tuple[s
     """
     fct, queries = summary["fct_us"], summary["query_fct_us"]
     count = summary["flows_finished"] if completed is None else completed
-    rows = [("flows finished", _of(summary["flows_finished"], summary["flows_total"]))]
-    # Connections of applications stay open and have no completion time; the table of jobs shows their times.
-    if fct["mean"] is not None or not summary["flows_finished"]:
-        left = summary["flows_total"] - summary["flows_finished"]
-        rows += completion_rows(fct, summary["slowdown"], count, left)
+    left, long = unfinished_flows(summary), summary.get("flows_long", 0)
+    rows = []
+    if left or summary["flows_finished"] or not long:
+        rows.append(("flows finished", _of(summary["flows_finished"], summary["flows_finished"] + left)))
+        # Connections of applications stay open and have no completion time; the table of jobs shows their times.
+        if fct["mean"] is not None or not summary["flows_finished"]:
+            rows += completion_rows(fct, summary["slowdown"], count, left)
+    if long:
+        rows.append(("long flows", format_count(long)))
     if summary["queries_total"]:
         done, left = summary["queries_finished"], summary["queries_total"] - summary["queries_finished"]
         times = {key: format_us(queries[key]) for key in ("p50", "p99", "p999")}
@@ -179,6 +207,11 @@ def summary_rows(summary: Summary, completed: int | None = None) -> list[tuple[s
         *_rare_rows(summary),
         ("fullest switch held", _fullest(summary)),
     ]
+
+
+def unfinished_flows(summary: Summary) -> int:
+    """The number of flows with a size that have not finished; long flows have none and never finish."""
+    return summary["flows_total"] - summary["flows_finished"] - summary.get("flows_long", 0)
 
 
 def _rare_rows(summary: Summary) -> list[tuple[str, str]]:
@@ -291,7 +324,10 @@ def terminal_table(
     """A table in the common style; a column is a heading or a dict of `add_column` options."""
     from rich.table import Table
 
-    table = Table(title=title, title_justify="left", show_header=show_header, box=None, pad_edge=False)
+    # As wide as its title, which would break into syllables over a narrow table.
+    table = Table(
+        title=title, title_justify="left", show_header=show_header, box=None, pad_edge=False, min_width=len(title or "")
+    )
     for column in columns:
         table.add_column(**({"header": column} if isinstance(column, str) else column))
     for row in rows:
@@ -299,19 +335,30 @@ def terminal_table(
     return table
 
 
+ACTIVITIES = ("compute", "waiting", "sending")
+"""What ranks do while their job lasts; a rank that has ended does none of them."""
+OF_JOB = "shares of the job's time, mean of its ranks"
+"""What the shares of activities refer to, as notes say it."""
+
+
+def activity_shares(job: Mapping[str, Any], end_us: float) -> list[str]:
+    """The share of each of `ACTIVITIES` in the time of a job, of its ranks' mean; `end_us` ends an unfinished job."""
+    whole = end_us - job["start_us"] if job["time_us"] is None else job["time_us"]
+    return [f"{job[f'{name}_us'] / whole:.0%}" if whole > 0 else MISSING for name in ACTIVITIES]
+
+
 def jobs_table(run: Run) -> Table:
     """The terminal table of a run's applications, with run times and reference times."""
-    numbers = ("ranks", "took", "× ideal", "× alone", "compute", "waiting", "sending")
+    numbers = ("ranks", "took", "× ideal", "× alone", *ACTIVITIES)
     table = terminal_table("job", *({"header": name, "justify": "right"} for name in numbers), title="applications")
     for job in run.jobs:
-        busy = sum(job[f"{name}_us"] for name in ("compute", "waiting", "sending"))
         table.add_row(
             job["job"],
             format_count(job["ranks"]),
             format_us(job["time_us"]) if job["time_us"] is not None else "not finished",
             format_number(job["slowdown"]),
             format_number(job["interference"]),
-            *(f"{job[f'{name}_us'] / busy:.0%}" if busy else MISSING for name in ("compute", "waiting", "sending")),
+            *activity_shares(job, run.summary["sim_time_s"] * 1e6),
         )
     return table
 

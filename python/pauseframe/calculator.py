@@ -11,6 +11,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._files import write_text
+from pauseframe._text import counted
 from pauseframe.headroom import FRAME, Term, annex_o, mellanox
 
 if TYPE_CHECKING:
@@ -148,7 +149,7 @@ def as_text(result: Result) -> str:
         lines += [
             "",
             f"shipped for {rate} and {known.cable}: {known.values[0]:,} to {known.values[-1]:,} B in "
-            f"{len(known.values)} tables; {below} of them have less",
+            f"{counted(len(known.values), 'table')}, of which {below} have less",
         ]
     return "\n".join(lines)
 

@@ -73,7 +73,7 @@ def find(paths: Iterable[Path]) -> list[Path]:
         else:
             raise InputError(f"{path} is no file or folder")
     if not found:
-        raise InputError("no script found: packetdrill's scripts end in .pkt")
+        raise InputError(f"{', '.join(map(str, paths))}: no script found: packetdrill's scripts end in .pkt")
     return sorted(found)
 
 

@@ -162,7 +162,8 @@ class Run:
         summary = self.summary
         return (
             f"<pauseframe.Run {summary['name']!r} seed {summary['seed']} {self.status}: "
-            f"{summary['flows_finished']} of {summary['flows_total']} flows, {summary['sim_time_s']:g} s>"
+            f"{summary['flows_finished']} of {summary['flows_total'] - summary.get('flows_long', 0)} flows, "
+            f"{summary['sim_time_s']:g} s>"
         )
 
     def _repr_html_(self) -> str:

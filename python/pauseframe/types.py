@@ -61,6 +61,8 @@ class Summary(TypedDict):
     flows_total: int
     flows_finished: int
     flows_failed: int
+    flows_long: NotRequired[int]
+    """Number of flows without a size, which never finish; absent in results of old versions."""
     queries_total: int
     queries_finished: int
     drops: int

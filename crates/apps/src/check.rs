@@ -154,18 +154,25 @@ fn has_root(kind: Kind) -> bool {
 /// Detects steps that depend on each other in a cycle; the fault names the first of them in the file.
 fn check_dependences(rank: u32, program: &Program) -> Result<(), Fault> {
     let Some(order) = &program.order else { return Ok(()) };
-    match first_in_cycle(program.ops.len(), order.after_end.iter().chain(&order.after_start)) {
-        Some(step) => Err(fault(rank, program, step, "depends on itself, through other steps".to_owned())),
-        None => Ok(()),
-    }
+    let Some(steps) = circle(program.ops.len(), order.after_end.iter().chain(&order.after_start)) else {
+        return Ok(());
+    };
+    let name = |&step: &usize| match program.line(step) {
+        0 => format!("node {}", step + 1),
+        line => format!("line {line}"),
+    };
+    let reason = format!("depends on itself: {}", around(steps.iter().map(name), "needs"));
+    Err(fault(rank, program, steps[0], reason))
 }
 
-/// The first step that depends on itself, given pairs (earlier, later).
-pub(crate) fn first_in_cycle<'a>(steps: usize, pairs: impl Iterator<Item = &'a (u32, u32)>) -> Option<usize> {
+/// A circle of steps, each of which needs the next, from its first step in the file on; given pairs (earlier, later).
+pub fn circle<'a>(steps: usize, pairs: impl Iterator<Item = &'a (u32, u32)>) -> Option<Vec<usize>> {
     let mut later = vec![Vec::new(); steps];
+    let mut earlier = vec![Vec::new(); steps];
     let mut needs = vec![0_u32; steps];
     for &(from, to) in pairs {
         later[from as usize].push(to);
+        earlier[to as usize].push(from as usize);
         needs[to as usize] += 1;
     }
     let mut ready: Vec<usize> = (0..needs.len()).filter(|&step| needs[step] == 0).collect();
@@ -177,7 +184,30 @@ pub(crate) fn first_in_cycle<'a>(steps: usize, pairs: impl Iterator<Item = &'a (
             }
         }
     }
-    needs.iter().position(|&needs| needs > 0)
+    // A step that is left may only come after a circle, but the way back from it ends in one.
+    let mut way = vec![needs.iter().position(|&needs| needs > 0)?];
+    let mut place = vec![None; steps];
+    loop {
+        let step = way[way.len() - 1];
+        if let Some(first) = place[step] {
+            way.pop();
+            let mut found = way.split_off(first);
+            let least = (0..found.len()).min_by_key(|&index| found[index])?;
+            found.rotate_left(least);
+            return Some(found);
+        }
+        place[step] = Some(way.len() - 1);
+        way.push(earlier[step].iter().copied().find(|&before| needs[before] > 0)?);
+    }
+}
+
+/// A circle in words, "a needs b needs a", with at most eight names.
+pub fn around(names: impl ExactSizeIterator<Item = String> + Clone, verb: &str) -> String {
+    const SHOWN: usize = 8;
+    let more = names.len().saturating_sub(SHOWN);
+    let between = (more > 0).then(|| format!("({more} more)"));
+    let all: Vec<String> = names.clone().take(SHOWN).chain(between).chain(names.take(1)).collect();
+    all.join(&format!(" {verb} "))
 }
 
 /// For each communicator, the calls of a rank as (step, call).

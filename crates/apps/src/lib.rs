@@ -22,7 +22,7 @@ pub mod training;
 pub use algorithm::{Algorithm, Choices, Kind, Part, Round, round};
 pub use application::{Application, Call, Communicator, Dependences, Op, Program, Slot};
 pub use calls::{Algorithm as CallAlgorithm, CallRecord};
-pub use check::check;
+pub use check::{around, check, circle};
 pub use critical_path::{CriticalPath, PathError, critical_path};
 pub use job::{Job, Transfer};
 pub use nccl::{Nccl, Pattern as NcclPattern, Sending};

@@ -187,7 +187,7 @@ fn goal_mistakes() {
     assert_eq!(wrong("rank 1 {", "rank 2 {"), "FILE:15: is rank 2; 'num_ranks' says 2");
     assert_eq!(wrong("num_ranks 2\n", ""), "FILE:3: is rank 0; 'num_ranks' says 0");
     let cycle = wrong("l1: calc 1000\n", "l1: calc 1000\nl1 requires l3\n");
-    assert_eq!(cycle, "FILE:5: rank 0: depends on itself, through other steps");
+    assert_eq!(cycle, "FILE:5: rank 0: depends on itself: line 5 needs line 8 needs line 5");
 }
 
 #[test]

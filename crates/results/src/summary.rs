@@ -100,6 +100,7 @@ pub struct Summary {
     pub flows_total: u64,
     pub flows_finished: u64,
     pub flows_failed: u64,
+    pub flows_long: u64,
     pub queries_total: u64,
     pub queries_finished: u64,
     pub drops: u64,
@@ -150,6 +151,7 @@ impl Summary {
             flows_total: flows.len() as u64,
             flows_finished: with_status(FlowStatus::Finished),
             flows_failed: with_status(FlowStatus::Failed),
+            flows_long: flows.iter().filter(|flow| flow.spec.size == u64::MAX).count() as u64,
             queries_total: queries.len() as u64,
             queries_finished: queries.iter().filter(|query| query.finish.is_some()).count() as u64,
             drops: drops_by_reason.total(),
@@ -287,13 +289,16 @@ mod tests {
     fn a_run_is_summed_up() {
         let flows =
             [flow(10, FlowStatus::Finished), flow(30, FlowStatus::Finished), flow(9, FlowStatus::Failed)];
-        let flows: FlowRecords = flows.into_iter().collect();
+        let mut long = flow(40, FlowStatus::Running);
+        long.spec.size = u64::MAX;
+        let flows: FlowRecords = flows.into_iter().chain([long]).collect();
         let port = PortPriorityReport { drops: [1, 2, 4, 0], ecn_marks: 5, pauses_sent: 3, ..idle_report(0) };
         let summary = Summary::new(facts(), &flows, &[], &[port, port]);
-        assert_eq!((summary.flows_total, summary.flows_finished, summary.flows_failed), (3, 2, 1));
+        assert_eq!((summary.flows_total, summary.flows_finished, summary.flows_failed), (4, 2, 1));
+        assert_eq!(summary.flows_long, 1);
         assert_eq!((summary.drops, summary.drops_by_reason.not_ect, summary.ecn_marks), (14, 8, 10));
         assert_eq!(summary.pfc_pauses, 6);
-        assert_eq!((summary.retransmits, summary.timeouts), (3, 6));
+        assert_eq!((summary.retransmits, summary.timeouts), (4, 8));
         assert_eq!((summary.fct_us.mean, summary.fct_us.p50), (Some(20.0), Some(20.0)));
         assert_eq!(summary.slowdown.p50, Some(10.0));
         assert_eq!(summary.query_fct_us, CompletionTimes::default());

@@ -129,6 +129,7 @@ impl Item {
             Value::Array(items) if items.len() <= 4 && items.iter().all(|item| !item.is_container()) => {
                 format!("[{}]", items.iter().map(Item::show).collect::<Vec<_>>().join(", "))
             }
+            Value::Array(items) if items.len() == 1 => "[1 value]".to_owned(),
             Value::Array(items) => format!("[{} values]", items.len()),
             Value::Table(_) => "{...}".to_owned(),
         }

@@ -3,6 +3,7 @@
 
 use super::flow_list::{FlowEntry, node_by_name};
 use super::maker::{Maker, at};
+use pauseframe_apps::{around, circle};
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, KeptConnection, Workload};
 use pauseframe_units::Time;
 use std::cmp::Reverse;
@@ -34,18 +35,15 @@ pub fn needs(flows: &[FlowEntry]) -> Result<Needs, (usize, String)> {
         };
         needs.push(flow.after.iter().map(find).collect::<Result<Vec<u32>, _>>()?);
     }
-    let (later, mut open) = successors(&needs);
-    let mut ready: Vec<u32> = (0..open.len() as u32).filter(|&flow| open[flow as usize] == 0).collect();
-    while let Some(flow) = ready.pop() {
-        for &next in &later[flow as usize] {
-            open[next as usize] -= 1;
-            if open[next as usize] == 0 {
-                ready.push(next);
-            }
+    let pairs: Vec<(u32, u32)> = (0..)
+        .zip(&needs)
+        .flat_map(|(flow, needed)| needed.iter().map(move |&needed| (needed, flow)))
+        .collect();
+    match circle(flows.len(), pairs.iter()) {
+        Some(found) => {
+            let ids = found.iter().map(|&flow| flows[flow].id.clone().unwrap_or_default());
+            Err((found[0], format!("waits for itself: {}", around(ids, "after"))))
         }
-    }
-    match open.iter().position(|&open| open > 0) {
-        Some(flow) => Err((flow, "waits for itself, through the flows that it is after".to_owned())),
         None => Ok(needs),
     }
 }
@@ -141,10 +139,10 @@ mod tests {
         let unknown = needs(&[flow("x", &["z"])]);
         assert_eq!(unknown, Err((0, "no flow has the id \"z\" that it is after".to_owned())));
         assert_eq!(needs(&[flow("x", &[]), flow("x", &[])]).unwrap_err().0, 1);
-        let cycle = needs(&[flow("w", &[]), flow("x", &["y"]), flow("y", &["x"])]);
-        assert_eq!(
-            cycle.unwrap_err(),
-            (1, "waits for itself, through the flows that it is after".to_owned())
-        );
+        // "v" comes after a circle that it is no part of.
+        let circle = needs(&[flow("v", &["w", "y"]), flow("w", &[]), flow("x", &["y"]), flow("y", &["x"])]);
+        assert_eq!(circle, Err((2, "waits for itself: x after y after x".to_owned())));
+        let alone = needs(&[flow("x", &["x"])]);
+        assert_eq!(alone, Err((0, "waits for itself: x after x".to_owned())));
     }
 }

@@ -10,9 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from pauseframe._core import InputError
+from pauseframe._core import InputError, ScenarioError
+from pauseframe._problems import failure, placed, problem
 from pauseframe._reading import parse_toml
 from pauseframe._scenario_text import read_scenario_file
+from pauseframe._text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from pauseframe._core import Resolved
     from pauseframe.results import Run
+    from pauseframe.types import Problem
 
 Library = Literal["nccl", "mpi"]
 
@@ -47,6 +50,12 @@ ALIGNED = 16
 DROPPED = ("workload", "record", "stop", "name", "sweep", "tune")
 """Tables of a scenario that the measurement replaces."""
 JOB = "collective"
+GENERATED = "busbw"
+"""Name of the scenario that is made of the options; no message shows it."""
+PLACEMENT = {"workload.0", "workload.0.hosts", "workload.0.ranks_per_host"}
+"""Keys of the generated scenario whose mistakes are too many GPUs."""
+OPTIONS = {"topology.link.rate": "--rate", "topology.hosts": "--gpus"}
+"""Options that set a key of the generated scenario."""
 
 
 def sizes_between(first: int, last: int, factor: int) -> list[int]:
@@ -93,6 +102,10 @@ class Bench:
     """Transport and collectives of the scenario's first workload."""
     hosts: list[str]
     """Host of each rank: hosts in the order of the topology, so that servers stay whole."""
+    file: str = ""
+    """Name of the scenario file; "" without one."""
+    text: str = ""
+    """Text of the scenario file."""
 
     def resolve(self, name: str, block: int, library: Library, iterations: int) -> Resolved:
         """The scenario of one size."""
@@ -109,7 +122,26 @@ class Bench:
             workload["collectives"] = settings | {"library": "nccl"}
         document = {"name": "busbw", "stop": {"when_finished": True}, **self.document, "workload": [workload]}
         text = tomli_w.dumps(document)
-        return resolve_text(text, base_dir=self.base_dir, file_name="busbw", overrides=self.overrides)
+        try:
+            return resolve_text(text, base_dir=self.base_dir, file_name=GENERATED, overrides=self.overrides)
+        except ScenarioError as error:
+            raise failure(placed(self._as_typed(error.problems), self.text, self.file)) from None
+
+    def _as_typed(self, problems: Sequence[Problem]) -> list[Problem]:
+        """Problems of the generated scenario as problems of what the user gave: options, or keys of the file."""
+        found: list[Problem] = []
+        for one in problems:
+            is_generated = one["place"].startswith(f"{GENERATED}:")
+            if one["place"] == "--set" and one["path"].startswith("workload") and one["message"] == "unknown key":
+                found.append(one | {"message": "busbw has a workload of its own", "hint": "leave it out"})
+            elif is_generated and one["path"] in PLACEMENT:
+                hint = "lower --gpus, or give the topology more hosts"
+                found.append(problem("--gpus", str(self.gpus), one["message"], hint))
+            elif is_generated and not self.file and one["path"] in OPTIONS:
+                found.append(one | {"path": OPTIONS[one["path"]], "place": ""})
+            else:
+                found.append(one | {"place": ""} if is_generated else one)
+        return list({one["path"]: one for one in reversed(found)}.values())[::-1]
 
 
 def program(call: str, block: int, ranks: int, iterations: int) -> str:
@@ -142,10 +174,10 @@ def bench(
     kept = _kept_of(document)
     for table in DROPPED:
         document.pop(table, None)
-    names = hosts_of(document, base_dir, overrides)
+    names = hosts_of(Bench(document, base_dir, overrides, 2, {}, [], str(scenario), text))
     if gpus is not None and gpus > len(names):
-        raise InputError(f"--gpus {gpus}: {scenario} has {len(names)} hosts")
-    return Bench(document, base_dir, overrides, gpus or len(names), kept, names)
+        raise InputError(f"--gpus {gpus}: {scenario} has {counted(len(names), 'host')}")
+    return Bench(document, base_dir, overrides, gpus or len(names), kept, names, str(scenario), text)
 
 
 def _kept_of(document: Mapping[str, object]) -> dict[str, object]:
@@ -156,11 +188,11 @@ def _kept_of(document: Mapping[str, object]) -> dict[str, object]:
     return {key: first[key] for key in keys if key in first} if isinstance(first, dict) else {}
 
 
-def hosts_of(document: Mapping[str, object], base_dir: str, overrides: Sequence[tuple[str, str]]) -> list[str]:
+def hosts_of(fabric: Bench) -> list[str]:
     """The hosts of a scenario in the order of its topology."""
     from pauseframe._core import Topology
 
-    probe = Bench(dict(document), base_dir, overrides, 2, {}, []).resolve("all_reduce", 1024, "nccl", 1)
+    probe = fabric.resolve("all_reduce", 1024, "nccl", 1)
     return [name for name, kind, _ in Topology.of_scenario(probe).nodes() if kind == "host"]
 
 
@@ -201,7 +233,8 @@ def _time(result: Run, iterations: int) -> float:
     """Mean time of a call in microseconds: from the last rank that begins to the last that ends."""
     (job,) = list(result.jobs)
     if job["time_us"] is None:
-        raise InputError(f"the collective did not finish: {job['waits_for'] or 'see the warnings'}")
+        cure = "; raise stop.time or leave it out" if "\ntime = " in result.scenario_toml else ""
+        raise InputError(f"the collective did not finish: {job['waits_for'] or 'see the warnings'}{cure}")
     return float(job["time_us"]) / iterations
 
 

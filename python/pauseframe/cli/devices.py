@@ -175,10 +175,11 @@ def _show(report: Any, form: Output, quiet: bool) -> None:
 
 
 def _export(report: Any, folder: Path) -> None:
+    from pauseframe._text import counted
     from pauseframe.lint.export import export
 
-    rows = export(report.reading, folder)
-    say(f"{rows} rows; next: pauseframe route check {folder}/topology.graphml {folder}/tables.json")
+    rows = counted(export(report.reading, folder), "row")
+    say(f"{rows}; next: pauseframe route check {folder}/topology.graphml {folder}/tables.json")
 
 
 def _fix(report: Any, paths: list[Path], folder: Path | None) -> None:
@@ -197,11 +198,11 @@ def _fix(report: Any, paths: list[Path], folder: Path | None) -> None:
         say(f"note: the patch causes {finding.code} at {shown(finding.place)}: {finding.message}")
     if fixed.after.findings:
         codes = ", ".join(sorted({finding.code for finding in fixed.after.findings}))
-        say(f"note: {len(fixed.after.findings)} of {len(report.findings)} findings have no patch: {codes}")
+        say(f"note: findings without a patch: {len(fixed.after.findings)} of {len(report.findings)}: {codes}")
 
 
 def _prove(report: Any, folder: Path, *, as_text: bool) -> None:
-    from pauseframe._text import terminal_table
+    from pauseframe._text import counted, terminal_table
     from pauseframe.lint.prove import AS_IS, MOST, prove
 
     proofs = prove(report, folder)
@@ -212,8 +213,8 @@ def _prove(report: Any, folder: Path, *, as_text: bool) -> None:
             rows = [(here.name, here.text, there.text) for here, there in proof.rows]
             print_table(terminal_table("", "as it is", "mended", rows=rows))
     if len(report.findings) > MOST:
-        say(f"note: {len(report.findings) - MOST} more findings were not simulated: choose some with --select")
-    say(f"proofs: {len(proofs)} findings in {folder / 'proofs.json'}")
+        say(f"note: findings that were not simulated: {len(report.findings) - MOST}; choose some with --select")
+    say(f"proofs: {counted(len(proofs), 'finding')} in {folder / 'proofs.json'}")
 
 
 def _validate(models: Path, report: Any) -> bool:
@@ -375,6 +376,7 @@ def deploy(
 def _deploy_scenario(
     resolved: Any, out: Path, settings: Settings, cable: str | None, inventory: list[Path], force: bool, as_json: bool
 ) -> None:
+    from pauseframe._text import counted
     from pauseframe.calculator import parse_length
     from pauseframe.deploy.scenario import deploy_scenario
 
@@ -392,7 +394,7 @@ def _deploy_scenario(
         kind = "lossless" if one["lossless"] else "lossy"
         marks = "ECN-capable" if one["ecn"] else "without ECN"
         print(f"class: {one['transport']}: DSCP {one['dscp']}, priority {one['priority']}, {kind}, {marks}")
-    print(f"{summary['switches']} switches, {summary['hosts']} hosts in {out}")
+    print(f"{counted(summary['switches'], 'switch')}, {counted(summary['hosts'], 'host')} in {out}")
     print(f"next: pauseframe lint {out}; then read {out}/ROLLOUT.md")
 
 
@@ -408,6 +410,7 @@ def _deploy_plan(
 ) -> None:
     from dataclasses import replace
 
+    from pauseframe._text import counted
     from pauseframe.calculator import parse_length, parse_size
     from pauseframe.deploy import write_deployment
 
@@ -424,7 +427,8 @@ def _deploy_plan(
         return
     for note in summary["notes"]:
         say(f"note: {note}")
-    print(f"{summary['switches']} switches, {summary['hosts']} hosts, {summary['steps']} steps of roll-out in {out}")
+    devices = f"{counted(summary['switches'], 'switch')}, {counted(summary['hosts'], 'host')}"
+    print(f"{devices}, {counted(summary['steps'], 'step of roll-out')} in {out}")
     print(f"next: pauseframe lint {out}; then read {out}/ROLLOUT.md")
 
 

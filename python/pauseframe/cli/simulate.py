@@ -130,6 +130,8 @@ def _show(result: Run, scenario: Resolved, verbose: bool) -> None:
     print(two_columns(summary_rows(summary, completed), title))
     if len(result.jobs):
         _show_jobs(result)
+    if summary.get("flows_long"):
+        _show_long_flows(result)
     if '\nkind = "storage"\n' in scenario.toml:
         _show_operations(result)
     if verbose:
@@ -139,12 +141,13 @@ def _show(result: Run, scenario: Resolved, verbose: bool) -> None:
 
 
 def _show_jobs(result: Run) -> None:
-    from pauseframe._text import jobs_table, terminal_table
+    from pauseframe._text import ACTIVITIES, OF_JOB, jobs_table, terminal_table
     from pauseframe.report.data import from_run
     from pauseframe.steps import explain, tables
 
     print()
     print_table(jobs_table(result))
+    print_wrapped(f"{', '.join(ACTIVITIES)}: {OF_JOB}")
     data = from_run(result)
     for table in tables(data):
         first, *others = table.columns
@@ -158,6 +161,18 @@ def _show_jobs(result: Run) -> None:
         path, *causes = one.lines()
         print()
         print_wrapped(path, *(f"  {cause}" for cause in causes))
+
+
+def _show_long_flows(result: Run) -> None:
+    from pauseframe._long_flows import COLUMNS, NOTE, cells, long_flows
+    from pauseframe._text import terminal_table
+
+    found = long_flows(result.flows.to_polars().lazy(), result.summary["sim_time_s"] * 1e6).to_dicts()
+    rows = [(row["transport"], *cells(row)) for row in found]
+    columns = [{"header": name, "justify": "right"} for name in COLUMNS]
+    print()
+    print_table(terminal_table("transport", *columns, title="long flows", rows=rows))
+    print_wrapped(NOTE)
 
 
 def _show_operations(result: Run) -> None:
@@ -192,12 +207,14 @@ def _end(result: Run, folder: Path) -> None:
         raise typer.Exit(_interrupt.EXIT_CODE)
     if not result.deadlocked:
         return
+    from pauseframe._text import counted
+
     summary = result.summary
     count, left = summary["deadlocks"], summary["flows_total"] - summary["flows_finished"]
     ended = "the run ended there" if summary["status"] == "deadlock" else "the run went on after it"
     say(
-        f"DEADLOCK: {count} {'cycle' if count == 1 else 'cycles'} of queues that wait for each other; {ended}, at "
-        f"{summary['sim_time_s']:g} s of simulated time, with {left} flows unfinished. "
+        f"DEADLOCK: {counted(count, 'cycle of queues')} that wait for each other; {ended}, at "
+        f"{summary['sim_time_s']:g} s of simulated time, with {counted(left, 'flow')} unfinished. "
         f"Who waits for whom: {folder / 'deadlocks.parquet'}"
     )
     raise typer.Exit(DEADLOCK)

@@ -107,7 +107,7 @@ def sweep(
     if dead := result.deadlocked:
         say(f"DEADLOCK: {len(dead)} of {done} runs have one, such as {result.folder / dead[0]}")
     if failed:
-        say(f"{failed} runs failed; each has an error.json, and the same command tries them again")
+        say(f"runs that failed: {failed}; each has an error.json, and the same command tries again")
         raise typer.Exit(NOT_DONE)
 
 
@@ -229,7 +229,10 @@ def _seeds(text: str) -> int | list[int]:
     try:
         numbers = [int(part) for part in text.split(",")]
     except ValueError:
-        raise failure([problem("--seeds", text, "must be the number of seeds, or a list of them: 3,5,8")]) from None
+        numbers = []
+    fits = len(set(numbers)) == len(numbers) and min(numbers, default=-1) >= 0 and numbers != [0]
+    if not fits:
+        raise failure([problem("--seeds", text, "must be the number of seeds, or a list of different ones: 3,5,8")])
     return numbers if "," in text else numbers[0]
 
 

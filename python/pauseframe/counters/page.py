@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pauseframe._text import counted
 from pauseframe.counters.model import KINDS, PEAKS
 from pauseframe.report.data import natural
 from pauseframe.report.html import render
@@ -21,12 +22,12 @@ MOST_PORTS = 3
 """Maximum number of ports of a remark that the table names."""
 
 
-def sentence(verdict: Verdict, counted: Counted) -> str:
+def sentence(verdict: Verdict, read: Counted) -> str:
     """The result in one sentence."""
     faults = sum(one.level == "fault" for one in verdict.remarks)
     hints = len(verdict.remarks) - faults
-    found = f"{faults} faults, {hints} hints" if verdict.remarks else "nothing unexpected"
-    return f"{len(counted.devices)} devices, {counted.files} files: {found}"
+    found = f"{counted(faults, 'fault')}, {counted(hints, 'hint')}" if verdict.remarks else "nothing unexpected"
+    return f"{counted(len(read.devices), 'device')}, {counted(read.files, 'file')}: {found}"
 
 
 def remark_rows(verdict: Verdict) -> list[tuple[str, ...]]:

@@ -9,7 +9,7 @@ import polars as pl
 
 from pauseframe._causes import Conditions, other_causes
 from pauseframe._percentiles import SHARES, TITLES, explanation, highest_sure, marked
-from pauseframe._text import MISSING, format_count, format_number, format_us
+from pauseframe._text import MISSING, format_count, format_number, format_us, plural
 from pauseframe.report import Answer, Bar
 from pauseframe.report.data import conditions_of
 
@@ -101,7 +101,11 @@ def _sentence(pooled: Mapping[str, Pooled], percentile: str) -> str:
     if None in times:
         return "No incast finished."
     of_tcp, of_dctcp, of_bolt = (time or 0.0 for time in times)
-    lost = "drops no packet" if bolt.drops == 0 else f"drops {_whole(format_count(bolt.drops))} packets"
+    lost = (
+        "drops no packet"
+        if bolt.drops == 0
+        else f"drops {_whole(format_count(bolt.drops))} {plural('packet', bolt.drops)}"
+    )
     background = [_quantile(one.background, percentile) for one in (dctcp, bolt)]
     text = (
         f"TCP-Bolt finishes incasts {_times(of_tcp, of_bolt)} than TCP at {TITLES[percentile]} "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pauseframe import _core
 from pauseframe._kinds import kind_of
+from pauseframe._text import counted
 from pauseframe.deploy.inventory import INTERFACE, DeployError, Inventory
 from pauseframe.deploy.traffic import CONTROL
 from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, parse_json, shown
@@ -263,7 +264,7 @@ def add_lanes(plan: Plan, known: Inventory) -> None:
             plan.lanes[End(switch, port)] = str(number) if lanes is None else lanes
     if missing:
         raise DeployError(
-            f"{len(missing)} ports have no lanes, such as {shown(str(missing[0]))}: add the config_db.json of each "
+            f"ports without lanes: {len(missing)}, such as {shown(str(missing[0]))}: add the config_db.json of each "
             f"switch to --inventory ({shown(missing[0].device)}/config_db.json), or a column lanes to the CSV"
         )
     if not known.given:
@@ -358,7 +359,7 @@ class _Wires:
         """Notes about links that the plan has but LLDP does not show."""
         if not self._known.seen or not self._unseen:
             return []
-        return [f"LLDP shows no cable for {len(self._unseen)} links of the plan, such as {self._unseen[0]}"]
+        return [f"LLDP shows no cable for {counted(len(self._unseen), 'link')} of the plan, such as {self._unseen[0]}"]
 
 
 def _device_port(port: str, number: int, target: str) -> str:
@@ -388,7 +389,7 @@ def check_macs(plan: Plan) -> None:
     """Notes hosts with placeholders. Raises DeployError if two hosts have one MAC address."""
     if plan.placeholders:
         plan.notes.append(
-            f"{len(plan.placeholders)} hosts have placeholders for MAC addresses (02:00:…), such as "
+            f"hosts with placeholders for MAC addresses (02:00:…): {len(plan.placeholders)}, such as "
             f"{shown(plan.placeholders[0])}: give --inventory before you use the files"
         )
     owner: dict[str, str] = {}

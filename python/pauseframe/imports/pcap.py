@@ -18,7 +18,7 @@ import polars as pl
 
 from pauseframe._core import InputError
 from pauseframe._files import write_text
-from pauseframe._text import format_bytes
+from pauseframe._text import counted, format_bytes
 from pauseframe.imports.capture_file import frames
 from pauseframe.imports.tcp_flows import Assembly
 from pauseframe.report import figures, html
@@ -80,7 +80,7 @@ def read_captures(
     seen = 0
     first: int | None = None
 
-    def counted() -> Iterator[Frame]:
+    def merged() -> Iterator[Frame]:
         nonlocal seen, first
         for frame in merge(*(frames(file, names) for file in files), key=lambda frame: frame.time):
             seen += 1
@@ -90,11 +90,11 @@ def read_captures(
             yield frame
 
     table = _Columns()
-    for flow in assembly.flows(counted()):
+    for flow in assembly.flows(merged()):
         table.add(flow)
     if not table.sizes:
         skipped = ", ".join(f"{count} {what}" for what, count in assembly.skipped.items())
-        raise InputError(f"{files[0]}: no flow of TCP in {seen} frames ({skipped or 'no data'})")
+        raise InputError(f"{files[0]}: no flow of TCP in {counted(seen, 'frame')} ({skipped or 'no data'})")
     return Imported(table.frame(names, first or 0), seen, _notes(assembly))
 
 
@@ -131,10 +131,11 @@ class _Columns:
 
 
 def _notes(assembly: Assembly) -> list[str]:
-    notes = [f"{count} frames {what} skipped" for what, count in assembly.skipped.items()]
+    notes = [f"{counted(count, 'frame')} {what} skipped" for what, count in assembly.skipped.items()]
     if assembly.middles:
         notes.append(
-            f"{assembly.middles} sides of connections were open when the capture began: their first flows may be longer"
+            f"sides of connections that were open when the capture began: {assembly.middles}; their first flows may be "
+            "longer"
         )
     return notes
 
@@ -238,4 +239,6 @@ def summary(imported: Imported) -> str:
     flows = imported.flows
     total = format_bytes(int(flows["size_bytes"].sum()))
     hosts = len({*flows["src"].unique(), *flows["dst"].unique()})
-    return f"{flows.height} flows, {total}, {hosts} hosts, from {imported.frames} frames"
+    return (
+        f"{counted(flows.height, 'flow')}, {total}, {counted(hosts, 'host')}, from {counted(imported.frames, 'frame')}"
+    )

@@ -10,6 +10,7 @@ from urllib.parse import quote
 import typer
 
 from pauseframe._core import __version__
+from pauseframe._text import counted
 from pauseframe.devices.files import shown
 from pauseframe.lint.engine import Report, rules
 from pauseframe.lint.finding import KINDS, Finding, Severity
@@ -76,8 +77,13 @@ def summary(report: Report) -> str:
     """One line with the files read and the number of findings."""
     fabric = report.reading.fabric
     errors = len(report.errors)
-    found = f"{errors} errors, {len(report.findings) - errors} warnings" if report.findings else "nothing wrong found"
-    read = f"{len(fabric.switches)} switches, {len(fabric.hosts)} hosts, {len(fabric.links)} links"
+    found = (
+        f"{counted(errors, 'error')}, {counted(len(report.findings) - errors, 'warning')}"
+        if report.findings
+        else "nothing wrong found"
+    )
+    counts = {"switch": len(fabric.switches), "host": len(fabric.hosts), "link": len(fabric.links)}
+    read = ", ".join(counted(count, kind) for kind, count in counts.items())
     return f"{read}: {found}"
 
 

@@ -13,6 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe._files import write_text
+from pauseframe._text import counted
 from pauseframe.devices.files import shown
 from pauseframe.imports.fabric import scenario as scenarios
 from pauseframe.imports.fabric import switches
@@ -192,7 +193,7 @@ def _deadlock(finding: Finding, folder: Path) -> Proof:
     proof = Proof(finding.code, shown(finding.place), "", folder=folder)
     stuck = summary["flows_total"] - summary["flows_finished"]
     if summary["deadlocks"]:
-        proof.why = f"{summary['deadlocks']} deadlock: {stuck} of {summary['flows_total']} flows never end"
+        proof.why = f"{counted(summary['deadlocks'], 'deadlock')}: {stuck} of {summary['flows_total']} flows never end"
     else:
         proof.why = "no deadlock with this load"
     return proof

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from pauseframe._causes import other_causes
 from pauseframe._percentiles import ENOUGH_BEYOND, SHARES
-from pauseframe._text import MISSING, format_bytes, format_count, format_duration, format_number, format_rate, format_us
-from pauseframe.report import data, figures
+from pauseframe._text import (
+    MISSING,
+    counted,
+    format_bytes,
+    format_count,
+    format_duration,
+    format_number,
+    format_rate,
+    format_us,
+    plural,
+)
+from pauseframe.report import data, figures, long_flows
 from pauseframe.report.page import Answer, Bar
 from pauseframe.report.summary import ratio
 
@@ -169,6 +179,10 @@ def _single(run: RunData, measure: Measure) -> str:
         queues = 0 if run.deadlocks is None else int(run.deadlocks.filter(deadlock=0).select(pl.len()).collect().item())
         return f"Deadlock: {format_count(queues)} queues wait for each other and can never send again. {_happened(run)}"
     value, times = measure.value(0), measure.times[0]
+    row = long_flows.row_of_all(run)
+    long = f"{_long(row)} within {format_duration(run.summary['sim_time_s'])}. " if row else ""
+    if value is None and long and not measure.left[0]:
+        return f"{long}{_happened(run)}"
     if value is None:
         rate = format_rate(data.mean_throughput(run))
         return f"No {measure.what} finished within {format_duration(run.summary['sim_time_s'])}. {_happened(run, rate)}"
@@ -177,7 +191,16 @@ def _single(run: RunData, measure: Measure) -> str:
     of_all = "" if count == every else f" of {format_count(every)}"
     name = "the p99 is" if measure.is_p99 else "the slowest took" if every > 1 else "it took"
     took = f"{name} {format_us(value)}"
-    return f"{done}{of_all} {_plural(measure.what, every)} finished; {took}. {_happened(run)}"
+    return f"{done}{of_all} {plural(measure.what, every)} finished; {took}. {long}{_happened(run)}"
+
+
+def _long(row: Mapping[str, Any]) -> str:
+    """What long flows received."""
+    count, rate = row["flows"], format_rate(row["goodput_bps"])
+    if count == 1:
+        return f"The long flow received {rate}"
+    fair = "" if row["fairness"] is None else f" with a fairness of {format_number(row['fairness'])} (Jain's index)"
+    return f"{format_count(count)} long flows together received {rate}{fair}"
 
 
 def _happened(run: RunData, rate: str = "") -> str:
@@ -195,13 +218,7 @@ def _happened(run: RunData, rate: str = "") -> str:
 
 def _number(count: int, what: str, be: bool = True) -> str:
     verb = (" was" if count == 1 else " were") if be else ""
-    return f"{format_count(count)} {_plural(what, count)}{verb}"
-
-
-def _plural(what: str, count: int) -> str:
-    if count == 1:
-        return what
-    return f"{what[:-1]}ies" if what.endswith("y") else f"{what}s"
+    return f"{counted(count, what)}{verb}"
 
 
 def _several(runs: Sequence[RunData], measure: Measure, values: Sequence[float | None]) -> str:
@@ -211,12 +228,15 @@ def _several(runs: Sequence[RunData], measure: Measure, values: Sequence[float |
     if not known:
         rates = sorted((data.mean_throughput(run), number) for number, run in enumerate(runs))
         (low, last), (high, first) = rates[0], rates[-1]
+        none = f"; no {measure.what} finished" if any(measure.left) else ""
+        if high < 1.01 * low:
+            return f"{_names(runs)} differ by less than 1 % in throughput, {format_rate(high)}{none}.{dead}"
         return (
             f"{runs[first].label} carries most, {format_rate(high)} of all flows together, {runs[last].label} least, "
-            f"{format_rate(low)}; no {measure.what} finished.{dead}"
+            f"{format_rate(low)}{none}.{dead}"
         )
     (best, first), (worst, last) = min(known), max(known)
-    what = f"p99 of {_plural(measure.what, 2)}" if measure.is_p99 else f"the {measure.name}"
+    what = f"p99 of {plural(measure.what)}" if measure.is_p99 else f"the {measure.name}"
     same = worst < 1.01 * best
     lead = (
         f"{_names(runs)} differ by less than 1 % in {what}, {format_us(best)}"
@@ -245,7 +265,7 @@ def _names(runs: Sequence[RunData]) -> str:
 
 
 def _none_or(count: int) -> str:
-    return "no packet" if not count else f"{format_count(count)} {_plural('packet', count)}"
+    return "no packet" if not count else counted(count, "packet")
 
 
 def _bars(runs: Sequence[RunData], values: Sequence[float | None], form: Callable[[float | None], str]) -> list[Bar]:
@@ -259,7 +279,7 @@ def _bars(runs: Sequence[RunData], values: Sequence[float | None], form: Callabl
 def _chart(run: RunData, measure: Measure) -> tuple[str, Figure] | None:
     """Of one run the distribution of its times, or where they say nothing its throughput."""
     if measure.times[0].n_unique() > 1:
-        title = ALL_FLOWS if measure.what == "flow" else f"times of all {_plural(measure.what, 2)}"
+        title = ALL_FLOWS if measure.what == "flow" else f"times of all {plural(measure.what)}"
         return title, figures.cdf_figure([(0, run.label, measure.times[0])])
     return next(iter(figures.throughput_figures([run])), None)
 
@@ -286,7 +306,7 @@ def _cells(
 
 
 def _note(runs: Sequence[RunData], measure: Measure) -> str:
-    parts = [f"Finished, median, {measure.name}: times of {_plural(measure.what, 2)}."]
+    parts = [f"Finished, median, {measure.name}: times of {plural(measure.what)}."]
     if len(runs) > 1:
         parts.append(f"× n: so many times the value of {runs[0].label}.")
     parts.append("Throughput: of all flows together, the mean until 99.5 % of all bytes had come.")

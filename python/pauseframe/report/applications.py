@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, cast
 import polars as pl
 
 from pauseframe import steps
-from pauseframe._text import MISSING, format_bytes, format_count, format_number, format_us
+from pauseframe._text import ACTIVITIES, activity_shares, format_bytes, format_count, format_number, format_us
 from pauseframe.report import figures
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pauseframe.report.figures import Axis, Figure, Layout, Trace
     from pauseframe.steps import Table
 
-ACTIVITIES = ("compute", "waiting", "sending")
 TIMES = ("job", "application", "ranks", "start", "took", "ideal", "slowdown", "alone", "interference")
 DEEDS = ("job", *ACTIVITIES, "messages", "bytes", "connections")
 COLUMNS = 400
@@ -217,8 +216,6 @@ def _tables(found: Sequence[Job]) -> list[JobTable]:
 def _cells(job: Job) -> dict[str, str]:
     """The cells of the tables of jobs, by column."""
     row = job.row
-    spent = {"compute": row["compute_us"], "waiting": row["waiting_us"], "sending": row["sending_us"]}
-    busy = sum(spent.values())
     return {
         "job": job.name,
         "application": row["application"],
@@ -229,7 +226,7 @@ def _cells(job: Job) -> dict[str, str]:
         "slowdown": format_number(row["slowdown"]),
         "alone": format_us(row["alone_us"]),
         "interference": format_number(row["interference"]),
-        **{name: f"{time / busy:.0%}" if busy else MISSING for name, time in spent.items()},
+        **dict(zip(ACTIVITIES, activity_shares(row, job.end_us), strict=True)),
         "messages": format_count(row["messages"]),
         "bytes": format_bytes(row["message_bytes"]),
         "connections": format_count(row["connections"]),

@@ -14,7 +14,7 @@ from pauseframe._causes import lossless_caution
 from pauseframe._files import write_text
 from pauseframe._percentiles import EXPLANATION, SHARES, TITLES, explanation, marked
 from pauseframe._text import MISSING, format_bytes, format_count, format_duration, format_us
-from pauseframe.report import answers, applications, data, figures, operations, pauses, summary
+from pauseframe.report import answers, applications, data, figures, long_flows, operations, pauses, summary
 from pauseframe.report.figures import Figures
 from pauseframe.report.html import render, script_json
 from pauseframe.report.page import GroupPage, Queries, RunHeader, SizeBin
@@ -118,7 +118,8 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
     heat = figures.heat_maps(runs)
     of_operations = operations.operations_table(runs)
     given, others = data.split_by_origin(runs) if len(runs) > 1 else ([], [])
-    summaries = summary.tables(runs) + ([of_operations] if of_operations else [])
+    of_long_flows = long_flows.long_flows_table(runs)
+    summaries = [*summary.tables(runs), *(table for table in (of_long_flows, of_operations) if table)]
     return GroupPage(
         id=f"g{number}",
         title=group.title,

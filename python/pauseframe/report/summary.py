@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe._causes import other_causes
 from pauseframe._percentiles import SHARES, marked
-from pauseframe._text import format_bytes, format_count, format_number, format_rate, format_us
+from pauseframe._text import format_bytes, format_count, format_number, format_rate, format_us, unfinished_flows
 from pauseframe.report import data
 
 if TYPE_CHECKING:
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
     Column = tuple[str, str, Callable[[RunData], float | None], Callable[[Any], str]]
     """Heading, name, function from a run to a number, and function from that number to a text."""
+    Row = tuple[str, list[str], list[tuple[str, str]]]
+    """Label, other causes of its difference, and (text, ratio to the first run) by column."""
 
 COLUMNS: tuple[Column, ...] = (
     ("flows", "finished", lambda run: run.summary["flows_finished"], format_count),
-    ("flows", "unfinished", lambda run: run.summary["flows_total"] - run.summary["flows_finished"], format_count),
+    ("flows", "unfinished", lambda run: unfinished_flows(run.summary), format_count),
     ("FCT", "mean", lambda run: run.summary["fct_us"]["mean"], format_us),
     ("FCT", "p50", lambda run: run.summary["fct_us"]["p50"], format_us),
     ("FCT", "p99", lambda run: run.summary["fct_us"]["p99"], format_us),
@@ -57,8 +59,10 @@ class SummaryTable:
     heads: list[tuple[str, int]]
     """Headings, and the number of columns of each."""
     columns: list[str]
-    rows: list[tuple[str, list[str], list[tuple[str, str]]]]
-    """Rows: label of the run, other causes of its difference, and (text, ratio to the first run) by column."""
+    rows: list[Row]
+    runs: list[int]
+    """The number of each row's run, which gives its colour."""
+    note: str = ""
 
 
 def tables(runs: Sequence[RunData]) -> list[SummaryTable]:
@@ -66,7 +70,7 @@ def tables(runs: Sequence[RunData]) -> list[SummaryTable]:
     columns = list(COLUMNS)
     if not any(run.summary["queries_total"] for run in runs):
         columns = [column for column in columns if column[0] != "queries"]
-    if all(run.summary["flows_finished"] == run.summary["flows_total"] for run in runs):
+    if not any(unfinished_flows(run.summary) for run in runs):
         columns = [column for column in columns if column[1] != "unfinished"]
     if not any(get(run) for head, _, get, _ in columns if head == "RoCE" for run in runs):
         columns = [column for column in columns if column[0] != "RoCE"]
@@ -87,7 +91,7 @@ def _table(runs: Sequence[RunData], columns: Sequence[Column]) -> SummaryTable:
         ]
         causes = other_causes(conditions[0], conditions[index]) if index and has_times else []
         rows.append((run.label, causes, cells))
-    return SummaryTable(list(heads.items()), [name for _, name, _, _ in columns], rows)
+    return SummaryTable(list(heads.items()), [name for _, name, _, _ in columns], rows, list(range(len(runs))))
 
 
 def _marked(text: str, run: RunData, head: str, name: str) -> str:

@@ -12,7 +12,7 @@ from pauseframe._text import format_count, is_number
 from pauseframe.report import figures
 from pauseframe.report.html import render
 from pauseframe.sweep import tables
-from pauseframe.sweep.compare import SOURCE
+from pauseframe.sweep.compare import LONG, SOURCE
 from pauseframe.sweep.results import MANIFEST, load_sweep
 from pauseframe.sweep.spec import label
 
@@ -31,7 +31,7 @@ FEW = 6
 LOG_FROM = 30
 """Ratio of the largest to the smallest value from which an axis is logarithmic."""
 
-DECISIVE = ("query_fct_us.p99", "fct_us.p99", "fct_us.mean", "slowdown.p99")
+DECISIVE = ("query_fct_us.p99", "fct_us.p99", "fct_us.mean", "slowdown.p99", "long_goodput_bps")
 """The metrics that answer, best first; without any, the first of the comparison does."""
 PAGES = 24
 """Settings whose runs get a page; beyond, a report would take minutes and hundreds of megabytes."""
@@ -274,10 +274,11 @@ def sentence(comparison: Comparison) -> str:
         if _equal(rows[0]):
             return f"{title} is {form(best.value.median)} with all variants."
         return f"{title} is {_beside(best, worst, form)}."
-    wins = Counter(min(cells, key=_median).variant for cells in rows if not _equal(cells))
+    best_of, extreme = (max, "highest") if metric.startswith(LONG) else (min, "lowest")
+    wins = Counter(best_of(cells, key=_median).variant for cells in rows if not _equal(cells))
     same = sum(map(_equal, rows))
     parts = [f"{variant} in {format_count(count)}" for variant, count in wins.most_common(3)]
-    lead = f"{title} is lowest with {', '.join(parts)} of {format_count(len(rows))} settings" if parts else title
+    lead = f"{title} is {extreme} with {', '.join(parts)} of {format_count(len(rows))} settings" if parts else title
     equal = f"; in {same} the variants are equal" if same else ""
     return f"{lead}{equal}. {_largest(comparison, metric, rows)}"
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe._files import write_bytes
 from pauseframe._percentiles import EXPLANATION, is_few
+from pauseframe._text import counted
 from pauseframe.report import figures
 from pauseframe.reproduce.points import number
 from pauseframe.sweep.statistics import estimate
@@ -58,9 +59,9 @@ def counts(plot: Plot, points: Sequence[Point]) -> str:
     if not mine:
         return ""
     seeds = len({point.seed for point in mine})
-    text = f"{seeds} seed{'s' if seeds > 1 else ''}"
+    text = counted(seeds, "seed")
     if plot.kind == "cdf":
-        return f"{text}, {len(mine)} samples"
+        return f"{text}, {counted(len(mine), 'sample')}"
     low, high = min(point.samples for point in mine), max(point.samples for point in mine)
     if high == 1:
         return text

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import polars as pl
 
 from pauseframe._reading import parse_toml
-from pauseframe._text import format_bytes, format_count, format_number, format_us
+from pauseframe._text import counted, format_bytes, format_count, format_number, format_us
 from pauseframe.steps.expected import longer_us, places_of
 from pauseframe.steps.links import servers_of
 from pauseframe.steps.path import Segment, critical_path
@@ -222,7 +222,7 @@ def _slow_receiver(seen: Evidence) -> str | None:
     row = slow.row(0, named=True)
     return (
         f"{row['peer']} paused {row['port']} for {format_us(row['paused_us'])} in "
-        f"{format_count(row['pauses_received'])} pauses; a port that leads to a host is paused by that host alone"
+        f"{counted(row['pauses_received'], 'pause')}; a port that leads to a host is paused by that host alone"
     )
 
 
@@ -275,7 +275,7 @@ def _collision(seen: Evidence) -> str | None:
     who = f"; marked: {marked}" if marked else ""
     return (
         f"{port} carries {format_bytes(size)}, {format_number(ratio, 2)} times the mean of the {count} uplinks of "
-        f"{switch}; its queue reached {format_bytes(backlog)}, with {format_count(marks)} marks{who}"
+        f"{switch}; its queue reached {format_bytes(backlog)}, with {counted(marks, 'mark')}{who}"
     )
 
 
@@ -306,8 +306,8 @@ def _marked(seen: Evidence) -> str | None:
     )
     beside = ", ".join(f"{name} from {source}" for name, source in others.unique(maintain_order=True).head(2).rows())
     return (
-        f"{row['src']} → {row['dst']}: {format_count(row['ce_packets'])} packets marked, "
-        f"{format_count(row['cnps_received'])} CNPs; {place['port']} marked "
+        f"{row['src']} → {row['dst']}: {counted(row['ce_packets'], 'packet')} marked, "
+        f"{counted(row['cnps_received'], 'CNP')}; {place['port']} marked "
         f"{format_count(place['ecn_marks'])}, its queue reached {format_bytes(place['backlog_max_bytes'])}"
         + (f"; it also carries {beside}" if beside else "")
     )
@@ -319,5 +319,5 @@ def _paused(seen: Evidence) -> str | None:
     if paused.is_empty():
         return None
     row = paused.row(0, named=True)
-    pauses = format_count(row["pauses_received"])
-    return f"{row['peer']} paused {row['port']} for {format_us(row['paused_us'])} ({pauses} pauses)"
+    pauses = counted(row["pauses_received"], "pause")
+    return f"{row['peer']} paused {row['port']} for {format_us(row['paused_us'])} ({pauses})"

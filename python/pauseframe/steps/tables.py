@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from pauseframe._text import MISSING, format_bytes, format_count, format_number, format_us
+from pauseframe._text import MISSING, OF_JOB, format_bytes, format_count, format_number, format_us
 from pauseframe.steps.links import hottest
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def iterations(jobs: pl.DataFrame) -> Table | None:
     if not rows:
         return None
     heads = ["job", "iteration", "compute", *(f"exposed {group.upper()}" for group in GROUPS), "bubble"]
-    note = "Exposed: a rank waits for a collective of this kind of group. Shares of the time of all ranks."
+    note = f"Exposed: a rank waits for a collective of this kind of group. Compute, exposed and bubble: {OF_JOB}."
     return Table("training steps", heads, rows, note)
 
 

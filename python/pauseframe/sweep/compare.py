@@ -14,7 +14,7 @@ from pauseframe._causes import Conditions, brief_causes, lossless_caution
 from pauseframe._core import InputError
 from pauseframe._percentiles import is_unsure, share_of
 from pauseframe._results_folder import FINISHED, ResultsFolder, open_results
-from pauseframe._text import none_of
+from pauseframe._text import none_of, unfinished_flows
 from pauseframe.sweep.results import MANIFEST, flat, load_sweep
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.statistics import Estimate, estimate
@@ -49,6 +49,8 @@ METRICS = {
     "query_fct_us.p50": "queries, p50",
     "query_fct_us.p99": "queries, p99",
     "query_fct_us.p999": "queries, p99.9",
+    "long_goodput_bps": "goodput of long flows",
+    "long_fairness": "fairness of long flows (Jain's index)",
     "jobs_unfinished": "jobs unfinished",
     "job_time_us": "time of a job, mean",
     "job_iteration_us": "training iteration, mean",
@@ -60,6 +62,8 @@ METRICS = {
     "pfc_pauses": "pause frames",
     "switch_held_max_bytes": "most that a switch held",
 }
+LONG = ("long_goodput_bps", "long_fairness")
+"""Metrics of long flows, which are also known by transport: `long_goodput_bps.TRANSPORT`. More is better."""
 JOB_TIMES = {
     "job_time_us": ("time_us",),
     "job_iteration_us": ("iteration_us",),
@@ -195,7 +199,8 @@ def compare(
     several = len({one.source for one in observations}) > 1
     by = by or (SOURCE if several or not axes else axes[0])
     if by not in (SOURCE, *axes):
-        raise InputError(f"--by {by} is no axis: {none_of(by, axes) if axes else 'there are none'}")
+        why = none_of(by, axes) if axes else "runs that are no sweep have none; leave --by out"
+        raise InputError(f"--by {by} is no axis: {why}")
     rest = [axis for axis in [*([SOURCE] if several else []), *axes] if axis != by]
     names = _metrics(observations, metrics)
     table = _table(observations, by, rest)
@@ -297,6 +302,8 @@ def _observation(
     samples = {"fct_us": finished, "slowdown": finished, "query_fct_us": summary["queries_finished"]}
     values = _values(summary) | {name: p99 for name, (p99, _) in by_size.items()}
     values |= {} if jobs is None else _of_jobs(jobs)
+    if flows is not None and summary.get("flows_long", 1):
+        values |= _of_long_flows(flows, summary["sim_time_s"] * 1e6)
     return Observation(
         str(source),
         axes,
@@ -315,7 +322,7 @@ def _values(summary: Summary) -> dict[str, float]:
         for key, value in flat(summary).items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }
-    return numbers | {"unfinished": summary["flows_total"] - summary["flows_finished"]}
+    return numbers | {"unfinished": unfinished_flows(summary)}
 
 
 def _of_jobs(jobs: pl.LazyFrame) -> dict[str, float]:
@@ -329,6 +336,16 @@ def _of_jobs(jobs: pl.LazyFrame) -> dict[str, float]:
             known = [mean for mean in means if isinstance(mean, float)]
             values |= {name: sum(known)} if known else {}
     return values
+
+
+def _of_long_flows(flows: pl.LazyFrame, end_us: float) -> dict[str, float]:
+    """Goodput and fairness of the long flows together and, if several transports have some, of each of these."""
+    from pauseframe._long_flows import long_flows
+
+    rows = long_flows(flows, end_us).to_dicts()
+    named = {"" if row is rows[-1] else f".{row['transport']}": row for row in rows}
+    values = {f"long_{name}{end}": row[name] for end, row in named.items() for name in ("goodput_bps", "fairness")}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _by_size(flows: pl.LazyFrame) -> tuple[dict[str, tuple[float, int]], int]:
@@ -366,7 +383,9 @@ def _named(observations: list[Observation], folders: Sequence[str | Path]) -> li
 def _metrics(observations: Iterable[Observation], wanted: Sequence[str] | None) -> list[str]:
     known = sorted({name for one in observations for name in one.values} - VOLATILE)
     if wanted is None:
-        return [name for name in METRICS if any(one.values.get(name) for one in observations)]
+        parts = [name for name in known if name not in METRICS and name.startswith(LONG)]
+        shown = [[name, *(part for part in parts if part.startswith(f"{name}."))] for name in METRICS]
+        return [name for names in shown for name in names if any(one.values.get(name) for one in observations)]
     for name in wanted:
         if name not in known:
             raise InputError(f"--metric {none_of(name, known)}")

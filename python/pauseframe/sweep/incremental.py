@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import InputError
 from pauseframe._files import write_text
+from pauseframe._text import counted
 from pauseframe.sweep.batch import BATCHES, Batches
 from pauseframe.sweep.local import Pool, core_count
 from pauseframe.sweep.results import MANIFEST, load_sweep, write_tables
@@ -120,7 +121,9 @@ class IncrementalSweep:
                     yield Outcome(waiting.pop(key), failure["message"])
             if waiting:
                 if time.monotonic() > end:
-                    sys.stderr.write(f"waiting for {len(waiting)} runs of the other shards: are all of them running?\n")
+                    sys.stderr.write(
+                        f"waiting for {counted(len(waiting), 'run')} of the other shards: are all of them running?\n"
+                    )
                     end = math.inf
                 time.sleep(LOOK_EVERY_S)
 

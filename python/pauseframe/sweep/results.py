@@ -13,6 +13,7 @@ from pauseframe._files import whole_file
 from pauseframe._plain import leaves
 from pauseframe._reading import read_text
 from pauseframe._results_folder import DamagedResultsError, open_results
+from pauseframe._text import counted
 from pauseframe.results import Run, has_deadlock, load
 from pauseframe.sweep.batch import BATCHES, Batches, Record
 from pauseframe.sweep.spec import label
@@ -276,8 +277,8 @@ class Sweep:
         axes = " × ".join(f"{axis} ({len(values)})" for axis, values in self.axes.items())
         failed = f", {len(self.failures)} failed" if self.failures else ""
         return (
-            f"<pauseframe.Sweep {self.name!r}: {axes or 'no axes'} × {len(self.seeds)} seeds, "
-            f"{len(self.finished)} of {len(self.planned)} runs finished{failed}>"
+            f"<pauseframe.Sweep {self.name!r}: {axes or 'no axes'} × {counted(len(self.seeds), 'seed')}, "
+            f"{len(self.finished)} of {counted(len(self.planned), 'run')} finished{failed}>"
         )
 
     def _repr_html_(self) -> str:

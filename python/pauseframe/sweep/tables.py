@@ -13,11 +13,12 @@ from pauseframe._text import (
     format_bytes,
     format_count,
     format_number,
+    format_rate,
     format_us,
     is_number,
     terminal_table,
 )
-from pauseframe.sweep.compare import METRICS, SIZES, long_table
+from pauseframe.sweep.compare import LONG, METRICS, SIZES, long_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +44,9 @@ LATEX_SPECIAL = {
 
 def title(metric: str) -> str:
     """The common name of a metric."""
+    if metric.startswith(LONG) and "." in metric:
+        name, _, transport = metric.partition(".")
+        return f"{METRICS[name]}, {transport}"
     return METRICS.get(metric, metric)
 
 
@@ -52,6 +56,8 @@ def format_value(metric: str) -> Callable[[float | None], str]:
         return format_us
     if metric.endswith("_bytes"):
         return format_bytes
+    if "_bps" in metric:
+        return format_rate
     return format_number if "slowdown" in metric else format_count
 
 
@@ -175,10 +181,13 @@ def effective(comparison: Comparison) -> list[str]:
     """
     lines: dict[str, list[str]] = {}
     for key, values in comparison.effective:
-        if "" in values:
-            lines.setdefault(key.rpartition(".")[0], ["off" if value == "" else "on" for value in values])
+        table = key.rpartition(".")[0]
+        if "" in values and "." in table:
+            lines.setdefault(table, ["off" if value == "" else "on" for value in values])
         else:
-            lines[key] = values
+            lines[key] = [value or "none" for value in values]
+    # A table that is off is `false` under its own name.
+    lines = {key: values for key, values in lines.items() if not set(values) <= {"none", "false"}}
     return [
         f"{key}: " + ", ".join(f"{value} ({name})" for name, value in zip(comparison.variants, values, strict=True))
         for key, values in lines.items()

@@ -15,7 +15,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, get_type_hints, is_typeddict
 
 from pauseframe import _core
-from pauseframe._text import format_bytes, format_count, format_number, format_rate, format_us, none_of
+from pauseframe._text import (
+    format_bytes,
+    format_count,
+    format_number,
+    format_rate,
+    format_us,
+    none_of,
+    unfinished_flows,
+)
 from pauseframe.sweep.results import flat
 
 if TYPE_CHECKING:
@@ -34,7 +42,16 @@ SPECIAL = {
     "unfinished": "flows and queries that had not finished when the run ended",
     "pause_frames_per_s_port": "pause frames per second that stopped a port, of the port with the most",
 }
-LEAVE_OUT = {"seed", "wall_s", "threads", "packet_hops_per_s", "peak_rss_bytes", "flows_total", "queries_total"}
+LEAVE_OUT = {
+    "seed",
+    "wall_s",
+    "threads",
+    "packet_hops_per_s",
+    "peak_rss_bytes",
+    "flows_total",
+    "flows_long",
+    "queries_total",
+}
 
 
 @dataclass(frozen=True)
@@ -162,7 +179,7 @@ def _read(metric: Metric, summary: Any, frame: Callable[[str], pl.DataFrame]) ->
     if metric.column == "goodput_bps":
         return Reading(float(frame("throughput")["received_bytes"].sum()) * 8 / summary["sim_time_s"])
     if metric.column == "unfinished":
-        left = summary["flows_total"] - summary["flows_finished"]
+        left = unfinished_flows(summary)
         return Reading(float(left + summary["queries_total"] - summary["queries_finished"]))
     if metric.column == "pause_frames_per_s_port":
         most = frame("ports")["pauses_received"].max()

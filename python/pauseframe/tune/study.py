@@ -18,6 +18,7 @@ from pauseframe._lock import locked
 from pauseframe._places import RESULTS, first_that
 from pauseframe._problems import failure
 from pauseframe._reading import parse_toml
+from pauseframe._text import counted
 from pauseframe.sweep.incremental import IncrementalSweep
 from pauseframe.sweep.plan import Source
 from pauseframe.sweep.spec import label
@@ -309,7 +310,8 @@ class Tuning:
         return self.answer.verdict
 
     def __repr__(self) -> str:
-        return f"<pauseframe.Tuning {self.study.name!r}: {len(self.answer.trials)} settings tried, {self.recommended}>"
+        tried = counted(len(self.answer.trials), "setting")
+        return f"<pauseframe.Tuning {self.study.name!r}: {tried} tried, {self.recommended}>"
 
 
 def carry_out(
@@ -362,7 +364,7 @@ def _carry_out(
         answer = search(study, lab, beside_random, display.trial_ended)
         runs.finish(study.name, lab.axes())
     except KeyboardInterrupt:
-        sys.stderr.write(f"interrupted; {len(runs.runs)} runs are kept in {folder}; the same command goes on\n")
+        sys.stderr.write(f"interrupted; runs kept in {folder}: {len(runs.runs)}; the same command goes on\n")
         raise
     finally:
         runs.close()
@@ -408,7 +410,7 @@ def search(
         spent[1] = trials * spec.seeds
         complete = [one for one in other.trials if one.state == "complete"]
         best = min(complete, key=lambda one: spec.objectives[0].sign * one.values[0], default=None)
-        source = f"the best of {trials} random settings, {spent[1]} runs; the search had {runs}"
+        source = f"the best of {counted(trials, 'random setting')}, {counted(spent[1], 'run')}; the search had {runs}"
         return None if best is None else (RANDOM, source, best.setting)
 
     named = [(one.name, one.source, lab.prepare(one.changes)) for one in spec.references]
@@ -489,7 +491,7 @@ class Display:
         every = 0.2 if self._live else SAY_EVERY_S
         if self._shown and time.monotonic() - self._said > every:
             self._said = time.monotonic()
-            line = f"{self._ended} of {max(self._trials, self._ended)} settings, {self._runs} runs"
+            line = f"{self._ended} of {max(self._trials, self._ended)} settings, {counted(self._runs, 'run')}"
             if self._live:
                 width = shutil.get_terminal_size().columns
                 sys.stderr.write(f"\r{line[: width - 1]:<{width - 1}}")

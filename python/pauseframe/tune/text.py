@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._text import MISSING, format_duration, format_number, terminal_table
+from pauseframe._text import MISSING, counted, format_duration, format_number, terminal_table
 from pauseframe.sweep.spec import label
 from pauseframe.tune.answer import KEEP_DEFAULT, NOTHING_KEEPS, NOTHING_MEASURED
 from pauseframe.tune.metrics import format_metric
@@ -75,10 +75,10 @@ def kept_text(one: dict[str, Any]) -> str:
     """States whether a setting meets the constraints, and in how many seeds."""
     if one["refused"]:
         return f"refused: {one['refused']}"
-    failed = [f"{one['failed']} runs failed"] if one["failed"] else []
+    failed = [f"{counted(one['failed'], 'run')} failed"] if one["failed"] else []
     broken = [f"{entry['constraint']}: broken in {entry['broken']}" for entry in one["constraints"] if entry["broken"]]
-    seeds = f" of {one['seeds']} seeds" if broken else ""
-    return "; ".join([*failed, *broken]) + seeds or f"kept in {one['seeds']} seeds"
+    seeds = f" of {counted(one['seeds'], 'seed')}" if broken else ""
+    return "; ".join([*failed, *broken]) + seeds or f"kept in {counted(one['seeds'], 'seed')}"
 
 
 def verdict_text(record: dict[str, Any]) -> str:
@@ -95,7 +95,7 @@ def verdict_text(record: dict[str, Any]) -> str:
             worst = [f"{one['constraint']}: {_plain(one['worst'])} at worst" for one in nearest["constraints"]]
             found += (
                 f" The nearest, {settings_text(nearest['settings'])}, keeps it in {kept * 100:.3g} % of "
-                f"{nearest['seeds']} seeds ({', '.join(worst)}). Widen the ranges or relax the constraint."
+                f"{counted(nearest['seeds'], 'seed')} ({', '.join(worst)}). Widen the ranges or relax the constraint."
             )
         return found
     if verdict == KEEP_DEFAULT:
@@ -146,9 +146,10 @@ def cost_text(record: dict[str, Any]) -> str:
     """A sentence about the cost of the search."""
     cost = record["cost"]
     states = [trial["state"] for trial in record["trials"]]
-    counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    by_state = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     return (
-        f"{len(states)} settings ({counted}), {cost['runs']:.0f} runs, {cost['computed']:.0f} of them computed now; "
+        f"{counted(len(states), 'setting')} ({by_state}), {counted(round(cost['runs']), 'run')}, "
+        f"{cost['computed']:.0f} of them computed now; "
         f"{format_duration(cost['wall_s'])}, of which {format_duration(cost['search_s'])} for the search itself"
     )
 

@@ -6,6 +6,7 @@ from collections import defaultdict
 from ipaddress import ip_interface
 from typing import TYPE_CHECKING, Any
 
+from pauseframe._text import counted
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import End, Fabric, Link, Place
 from pauseframe.devices.sonic import FLOODS
@@ -183,16 +184,20 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
             f"{shown(port)} has no known other end: where {shown(mac)} goes from here no file says",
         )
     report = checked.report
-    for kind, what, found in (
-        ("loops", "circle", report["loops"]),
-        ("black_holes", "end", report["black_holes"]),
-        ("unreachable", "have no route", report["unreachable"]),
+    for kind, what, of_one, found in (
+        ("loops", "circle", "circles", report["loops"]),
+        ("black_holes", "end", "ends", report["black_holes"]),
+        ("unreachable", "have no route", "has no route", report["unreachable"]),
     ):
         # If the senders are unknown, a route that ends is harmless if another VLAN connects the pair.
         if found["count"] and (kind != "black_holes" or set(senders) >= set(forwarding.rows)):
             examples = "; ".join(_example(forwarding, item, checked.vlan_of) for item in found["examples"][:2])
             place = _first_place(forwarding, found["examples"], everything)
-            yield Finding(place, f"{found['count']} routes {what}: {examples}", "routes of `pauseframe route plan`")
+            yield Finding(
+                place,
+                f"{counted(found['count'], 'route')} {what if found['count'] > 1 else of_one}: {examples}",
+                "routes of `pauseframe route plan`",
+            )
 
 
 def _not_members(fabric: Fabric) -> Iterator[Finding]:

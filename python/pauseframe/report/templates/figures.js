@@ -83,7 +83,8 @@ class Axis {
       return places.map((place, index) => [place, texts[index]]).filter(([place], index) => index % every === 0 && place >= low && place <= high);
     }
     if (this.isLog) return logTicks(low, high).map(([place, value]) => [place, withPrefix(value, unit)]);
-    const step = spec.dtick || niceStep((high - low) / Math.max(2, Math.floor(pixels / space))), result = [];
+    const wanted = (high - low) / Math.max(2, Math.floor(pixels / space)), wide = niceStep(wanted), result = [];
+    const step = spec.dtick || (wide > high - low ? niceStep(wanted / 2) : wide); // two ticks at least
     for (let place = Math.ceil(low / step - 1e-9) * step; place <= high + step * 1e-9; place += step) result.push(+place.toPrecision(12));
     const scale = this.timeUnit(low, high)[0];
     return result.map(place => [place, this.text(spec.time ? place * scale : place, unit)]);

@@ -28,7 +28,7 @@ pub(super) use format::recognise;
 use super::text::{ReadError, at_file};
 use super::{Source, rank_in_name};
 use crate::application::{Application, Communicator, Dependences, Program};
-use crate::check::first_in_cycle;
+use crate::check::circle;
 use format::{Node, decode};
 use operation::{collective, operation};
 use std::collections::BTreeMap;
@@ -119,7 +119,7 @@ fn chain_streams(nodes: &[Node], order: &mut Dependences, notes: &mut Notes) -> 
         let pairs = kernels.windows(2).map(|pair| (pair[0], pair[1]));
         let known: std::collections::BTreeSet<(u32, u32)> = order.after_end.iter().copied().collect();
         order.after_end.extend(pairs.filter(|pair| !known.contains(pair)));
-        if first_in_cycle(nodes.len(), order.after_end.iter()).is_some() {
+        if circle(nodes.len(), order.after_end.iter()).is_some() {
             order.after_end.truncate(before);
             notes.unchained += 1;
         } else {
@@ -173,7 +173,7 @@ fn program(
     }
     let data = order.after_end.len();
     order.after_end.extend(&control);
-    let in_cycle = |pairs: &[(u32, u32)]| first_in_cycle(nodes.len(), pairs.iter()).is_some();
+    let in_cycle = |pairs: &[(u32, u32)]| circle(nodes.len(), pairs.iter()).is_some();
     if in_cycle(&order.after_end) && !in_cycle(&order.after_end[..data]) {
         order.after_end.truncate(data);
         notes.callers += control.len() as u64;

@@ -284,7 +284,7 @@ fn damaged_files_name_file_and_node() {
         ),
         (
             &[&[sum(1, &[2]), sum(2, &[1])]],
-            "a.0.et: rank 0: node 1 of the file: depends on itself, through other steps",
+            "a.0.et: rank 0: node 1 of the file: depends on itself: node 1 needs node 2 needs node 1",
         ),
         (
             &[&[sum(1, &[]), sum(2, &[1])], &[sum(1, &[])]],
