@@ -87,9 +87,15 @@ def test_a_rotated_hash_uses_the_links_that_another_seed_leaves_idle() -> None:
 
 
 DUAL_HOMED = """
-topology = { kind = "leaf_spine", leaves = 4, spines = 2, hosts_per_leaf = 2, ports_per_host = 2, link.rate = "10 Gbps" }
 host = { port_choice = "active-backup", miimon = "2 ms" }
 routing.convergence = "100 us"
+[topology]
+kind = "leaf_spine"
+leaves = 4
+spines = 2
+hosts_per_leaf = 2
+ports_per_host = 2
+link = { rate = "10 Gbps" }
 """
 DOWN = [4_000 + 700 * leaf for leaf in range(4)]
 """When one port of each leaf fails, in microseconds."""
@@ -114,7 +120,7 @@ def test_failover_takes_up_to_one_look_at_the_carrier() -> None:
 def test_a_lossless_fabric_outlives_a_port_of_each_leaf() -> None:
     """Switches drop what was in flight to a dead port until routes have changed, nothing for want of room."""
     workload = 'transport.preset = "roce_dcqcn"\nworkload = { kind = "permutation", size = "10 MB" }\n'
-    run = pf.run('stop = "200 ms"\n' + DUAL_HOMED + workload + failures_in_turn(), progress=False)
+    run = pf.run('stop = "200 ms"\n' + workload + DUAL_HOMED + failures_in_turn(), progress=False)
     assert run.summary["flows_finished"] == run.summary["flows_total"] == 8
     lost = {row["port"]: row["drops_link_down"] for row in run.ports if row["drops_link_down"]}
     reasons = ("drops_buffer_full", "drops_headroom_exceeded", "drops_headroom_pool")

@@ -90,7 +90,9 @@ def test_devices_get_the_vlans_of_their_plane(plan: Path, tmp_path: Path, target
 
 
 def test_two_ports_of_a_host_in_one_plane_are_refused(tmp_path: Path) -> None:
-    fabric = pf.load_topology(FABRIC.replace("leaves=3", "leaves=4").replace("planes", "ports_per_host")).with_single_ports()
+    fabric = pf.load_topology(
+        FABRIC.replace("leaves=3", "leaves=4").replace("planes", "ports_per_host")
+    ).with_single_ports()
     pf.write_plan(pf.plan_routes(fabric, "up_down", vlans=3, first_vlan=100), fabric, tmp_path / "plan")
     with pytest.raises(DeployError, match=r"host0 and host0\.eth2 are NICs of host0: both have VLAN 100"):
         write_deployment(tmp_path / "plan", tmp_path / "out", Settings())

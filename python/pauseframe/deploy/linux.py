@@ -128,7 +128,9 @@ def expected(plan: Plan, switch: str, settings: Settings) -> dict[str, Json]:
     pfc: Json = [{"pfc_cap": 8, "prio_pfc": [n in settings.priorities for n in range(8)]}]
     files: dict[str, Json] = {
         "ip-link": [bridge, *slaves],
-        "bridge-vlan": [{"ifname": port, "vlans": [{"vlan": vlan} for vlan in plan.vlans_at(switch)]} for port in ports],
+        "bridge-vlan": [
+            {"ifname": port, "vlans": [{"vlan": vlan} for vlan in plan.vlans_at(switch)]} for port in ports
+        ],
         "bridge-fdb": [
             {"mac": macs[host], "ifname": port, "vlan": vlan, "master": BRIDGE, "state": "static", "flags": []}
             for vlan, host, port in plan.rows[switch]

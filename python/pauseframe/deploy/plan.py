@@ -417,7 +417,7 @@ def _machine_of(host: str, known: Container[str]) -> str:
 def _check_nics(plan: Plan, machines: Mapping[str, str]) -> None:
     """Refuses NICs of one host in the same VLANs: their scripts would make the same interfaces.
 
-    The plan has a host for each NIC. NICs in different planes have VLANs of their own.
+    The plan has a host for each NIC. NICs in different planes have different VLANs.
     """
     names = {host.name for host in plan.hosts}
     owner: dict[tuple[str, int], str] = {}
@@ -427,8 +427,8 @@ def _check_nics(plan: Plan, machines: Mapping[str, str]) -> None:
             first = owner.setdefault((machine, vlan), host.name)
             if first != host.name:
                 raise DeployError(
-                    f"{shown(first)} and {shown(host.name)} are NICs of {shown(machine)}: both have VLAN {vlan}, and one "
-                    "NIC of a host can be deployed in a plane; leave the host one link in each and plan again"
+                    f"{shown(first)} and {shown(host.name)} are NICs of {shown(machine)}: both have VLAN {vlan}, and "
+                    "one NIC of a host can be deployed in a plane; leave the host one link in each and plan again"
                 )
 
 

@@ -1,4 +1,4 @@
-//! Fabrics of several planes: each engine plans them in VLANs of their own, which the verifier judges plane by plane.
+//! Fabrics of several planes: each engine plans them in separate VLANs, and the verifier judges each plane.
 
 use crate::common::LINK;
 use pauseframe_routing::update::{Update, UpdateSettings};

@@ -187,7 +187,7 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
     ports = [plane["ports"] for plane in report["planes"]]
     if len(set(ports)) == 1 and unreachable["count"] == sum(ports) ** 2 - sum(count**2 for count in ports):
         fabric.notes.append(
-            f"{len(ports)} planes of {ports[0]} ports, without a link between them: each host needs a port in all of them"
+            f"{len(ports)} planes of {ports[0]} ports, without a link between them: each host needs a port in each"
         )
         unreachable = {"count": 0, "examples": []}
     for kind, what, found in (
