@@ -29,6 +29,8 @@ MECHANISMS = {
     "one way": 0.06,
 }
 """Probability of each optional mechanism."""
+ENGINES = ("up_down", "order_pair", "edst", "shortest_path", "dfsssp", "lash")
+"""Kinds of routing that plan forwarding tables."""
 CIRCLES = 0.04
 """Probability of a scenario with a cyclic buffer dependency; hardly any other scenario deadlocks."""
 
@@ -44,7 +46,7 @@ def draw(seed: int, attempt: int = 0) -> Table:
     place = _place(topology)
     chosen = {name for name, share in MECHANISMS.items() if rng.random() < share}
     if {"ports_per_host", "planes"} & topology.keys():
-        chosen = (chosen - {"qcn"}) | ({"planes"} if "planes" in topology else set())
+        chosen -= {"qcn"}
     scenario: Table = {
         "name": f"swarm-{seed}",
         "seed": rng.randrange(1 << 32),
@@ -474,8 +476,7 @@ def _failure(rng: random.Random, place: Place) -> Table:
 
 def _routing(rng: random.Random, chosen: set[str]) -> Table:
     hops = ["ecmp", "ecmp", "spray"]
-    engines = ["up_down", "order_pair", "edst", "shortest_path", "dfsssp", "lash"]
-    routing: Table = {"kind": rng.choice(hops if rng.random() < 0.55 or {"qcn", "planes"} & chosen else engines)}
+    routing: Table = {"kind": rng.choice(hops if rng.random() < 0.55 or "qcn" in chosen else ENGINES)}
     if routing["kind"] in hops:
         if "failure" in chosen:
             routing["convergence"] = rng.choice(["0 s", "30 us", "10 ms"])

@@ -84,3 +84,48 @@ def test_a_rotated_hash_uses_the_links_that_another_seed_leaves_idle() -> None:
         assert bool(polarized) == (offsets == "[]")
         used.append(sum(row["node"] == "s2_0" and row["peer"].startswith("s3") for row in run.ports if row["tx_bytes"]))
     assert used == [1, 4]
+
+
+DUAL_HOMED = """
+host = { port_choice = "active-backup", miimon = "2 ms" }
+routing.convergence = "100 us"
+[topology]
+kind = "leaf_spine"
+leaves = 4
+spines = 2
+hosts_per_leaf = 2
+ports_per_host = 2
+link = { rate = "10 Gbps" }
+"""
+DOWN = [4_000 + 700 * leaf for leaf in range(4)]
+"""When one port of each leaf fails, in microseconds."""
+
+
+def failures_in_turn() -> str:
+    """The active port of a host at each leaf fails."""
+    return "".join(f'[[failure]]\nport = "host{2 * leaf}:0"\ndown = "{at} us"\n' for leaf, at in enumerate(DOWN))
+
+
+def test_failover_takes_up_to_one_look_at_the_carrier() -> None:
+    """After the look a source sends by the other port, at its rate until the end."""
+    text = 'stop = "10 ms"\n' + DUAL_HOMED + '[[workload]]\nkind = "udp"\nrate = "5 Gbps"\n' + failures_in_turn()
+    run = pf.run(text, progress=False)
+    frames = {row["port"]: row["tx_bytes"] / 1518 for row in run.ports if row["port"].startswith("host")}
+    interval = 1538 * 8 / 5_000  # microseconds between datagrams
+    outages = [10_000 - frames[f"host{2 * leaf}:1"] * interval - at for leaf, at in enumerate(DOWN)]
+    assert all(0 <= outage <= 2_000 + 2 * interval for outage in outages), outages
+    assert len({round(outage) for outage in outages}) == 4, "each host looks at moments of its own"
+
+
+def test_a_lossless_fabric_outlives_a_port_of_each_leaf() -> None:
+    """Switches drop what was in flight to a dead port until routes have changed, nothing for want of room."""
+    workload = 'transport.preset = "roce_dcqcn"\nworkload = { kind = "permutation", size = "10 MB" }\n'
+    run = pf.run('stop = "200 ms"\n' + workload + DUAL_HOMED + failures_in_turn(), progress=False)
+    assert run.summary["flows_finished"] == run.summary["flows_total"] == 8
+    lost = {row["port"]: row["drops_link_down"] for row in run.ports if row["drops_link_down"]}
+    reasons = ("drops_buffer_full", "drops_headroom_exceeded", "drops_headroom_pool")
+    assert all(row[reason] == 0 for row in run.ports for reason in reasons)
+    # A frame on the wire at the host; at the leaf also what arrives until the routes have changed: 1.25 GB/s.
+    in_flight = 2 + 1.25e9 * 110e-6 / 1_000
+    assert lost
+    assert all(count <= (2 if port.startswith("host") else in_flight) for port, count in lost.items()), lost

@@ -389,6 +389,17 @@ class SeveralFailures(TypedDict):
     worst: tuple[str, int] | None
 
 
+class Plane(TypedDict):
+    """A plane of a fabric of several: counts of switches, ports of hosts, dependencies and cycles; its VLANs."""
+
+    first_switch: str
+    switches: int
+    ports: int
+    vlans: list[int]
+    dependencies: int
+    cyclic_components: int
+
+
 class RouteReport(TypedDict):
     """The verifier's report (docs/reference/routing.md); `text` is the readable form, not written to files."""
 
@@ -398,6 +409,7 @@ class RouteReport(TypedDict):
     links: int
     vlans: int
     lanes: int
+    planes: list[Plane]
     dependencies: int
     cyclic_components: list[int]
     shortest_cycle: list[CycleArc]

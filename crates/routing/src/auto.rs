@@ -24,16 +24,18 @@ pub struct Auto {
 }
 
 impl RoutingEngine for Auto {
-    fn plan_watched(
+    fn plan_part(
         &self,
         topology: &Topology,
         graph: &SwitchGraph,
+        parts: u32,
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
-        let fitted = Auto { orders: self.orders.fitted(graph) };
+        let orders = self.orders.of_parts(parts)?;
+        let fitted = Auto { orders: orders.fitted(graph) };
         let mut ledger = fitted.orders.ledger(graph, watch);
         let mut plan = fitted.choose(topology, graph, &mut ledger)?;
-        self.orders.sign(&mut plan, &ledger);
+        orders.sign(&mut plan, &ledger);
         Ok(plan)
     }
 }

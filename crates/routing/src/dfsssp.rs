@@ -19,10 +19,11 @@ pub struct Dfsssp {
 }
 
 impl RoutingEngine for Dfsssp {
-    fn plan_watched(
+    fn plan_part(
         &self,
         topology: &Topology,
         graph: &SwitchGraph,
+        _: u32,
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
         bound_parameter("lanes_max", self.lanes_max, 1..=256, "it must be 1 to 256")?;

@@ -114,6 +114,7 @@ fn order_pair(settings: &EngineSettings) -> OrderPair {
         effort: settings.effort.unwrap_or(usual.effort),
         budget: settings.budget,
         stop_at: settings.stop_at,
+        planes: usual.planes,
         seed: settings.seed,
     }
 }

@@ -45,10 +45,11 @@ struct Layer {
 }
 
 impl RoutingEngine for Lash {
-    fn plan_watched(
+    fn plan_part(
         &self,
         topology: &Topology,
         graph: &SwitchGraph,
+        _: u32,
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
         let (mut ledger, end) = (Ledger::unlimited(watch), u64::MAX);

@@ -20,6 +20,7 @@ mod layers;
 mod levels;
 mod order_pair;
 mod ordered_trees;
+mod planes;
 mod reach;
 mod shortest_path;
 mod spanning_trees;
@@ -76,6 +77,21 @@ pub trait RoutingEngine: Debug {
         topology: &Topology,
         graph: &SwitchGraph,
         watch: &mut dyn Watch,
+    ) -> Result<ForwardingTables, RoutingError> {
+        planes::plan(self, topology, graph, watch)
+    }
+
+    /// Computes tables for `part`, one of `parts` planes of a fabric ([`SwitchGraph::only_part`]), which share
+    /// the budget.
+    ///
+    /// # Errors
+    /// The errors of [`RoutingEngine::plan_watched`].
+    fn plan_part(
+        &self,
+        topology: &Topology,
+        part: &SwitchGraph,
+        parts: u32,
+        watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError>;
 }
 
@@ -84,7 +100,8 @@ pub trait RoutingEngine: Debug {
 pub enum RoutingError {
     /// No path joins two nodes with hosts.
     #[error(
-        "there is no path from {from:?} to {to:?}: join the parts of the topology, or plan for each by itself"
+        "there is no path from {from:?} to {to:?}: join the parts of the topology, plan for each by itself, or give \
+         each host a port in every part (planes)"
     )]
     Unreachable {
         /// The name of the source.

@@ -66,6 +66,8 @@ pub struct OrderPair {
     pub budget: Option<f64>,
     /// Number of steps after which the search ends with its current result.
     pub stop_at: Option<u64>,
+    /// Number of planes that share the budget.
+    pub planes: u32,
     /// Seed for orders, samples and ties.
     pub seed: u64,
 }
@@ -84,6 +86,7 @@ impl Default for OrderPair {
             effort: Effort::Normal,
             budget: None,
             stop_at: None,
+            planes: 1,
             seed: 1,
         }
     }
@@ -100,16 +103,18 @@ struct Orders {
 }
 
 impl RoutingEngine for OrderPair {
-    fn plan_watched(
+    fn plan_part(
         &self,
         topology: &Topology,
         graph: &SwitchGraph,
+        parts: u32,
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
-        let fitted = self.fitted(graph);
+        let orders = self.of_parts(parts)?;
+        let fitted = orders.fitted(graph);
         let mut ledger = fitted.ledger(graph, watch);
         let mut plan = fitted.plan_counted(topology, graph, &mut ledger)?;
-        self.sign(&mut plan, &ledger);
+        orders.sign(&mut plan, &ledger);
         Ok(plan)
     }
 }

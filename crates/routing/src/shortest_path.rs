@@ -19,10 +19,11 @@ pub struct ShortestPath {
 }
 
 impl RoutingEngine for ShortestPath {
-    fn plan_watched(
+    fn plan_part(
         &self,
         topology: &Topology,
         graph: &SwitchGraph,
+        _: u32,
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
         bound_parameter("vlans", self.vlans, 1..=4094, "it must be 1 to 4094")?;

@@ -25,10 +25,11 @@ pub struct SpanningTrees {
 }
 
 impl RoutingEngine for SpanningTrees {
-    fn plan_watched(
+    fn plan_part(
         &self,
         topology: &Topology,
         graph: &SwitchGraph,
+        _: u32,
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
         bound_parameter("lanes", self.lanes, 1..=8, "it must be 1 to 8")?;

@@ -42,6 +42,25 @@ impl ForwardingTables {
         Ok(ForwardingTables { tables, notes: Vec::new(), steps: None, was_cut: false })
     }
 
+    /// Joins the tables of the parts of `graph`, whose VLANs then count on from part to part.
+    pub(crate) fn of_planes(
+        graph: &SwitchGraph,
+        planes: &[ForwardingTables],
+    ) -> Result<ForwardingTables, RoutingError> {
+        let trees: usize = planes.iter().map(|plane| plane.tables.trees.len()).sum();
+        bound_rows(&[trees, graph.len()])?;
+        let (mut vlans, mut trees, mut notes) = (Vec::new(), Vec::new(), Vec::new());
+        for (number, plane) in planes.iter().enumerate() {
+            let tables = &plane.tables;
+            trees.extend(tables.trees.iter().map(|tree| tree.in_whole(&tables.graph, graph, vlans.len())));
+            vlans.extend(tables.vlans.iter().cloned());
+            notes.extend(plane.notes.iter().map(|note| format!("plane {number}: {note}")));
+        }
+        let was_cut = planes.iter().any(ForwardingTables::was_cut);
+        let tables = Tables::new(graph.clone(), vlans, trees);
+        Ok(ForwardingTables { tables, notes, steps: None, was_cut })
+    }
+
     /// The graph of the switches that the tables are for.
     pub fn graph(&self) -> &SwitchGraph {
         &self.tables.graph
@@ -87,9 +106,15 @@ impl ForwardingTables {
         self.tables.lanes()
     }
 
+    /// The tree of a VLAN to the hosts of an edge switch, which lies in the VLAN's plane.
     #[inline]
     fn place(&self, vlan: usize, row: u32) -> usize {
-        vlan * self.graph().attachments().len() + row as usize
+        let graph = self.graph();
+        if graph.part_count() < 2 {
+            return vlan * graph.attachments().len() + row as usize;
+        }
+        let host = graph.hosts(graph.attachments()[row as usize])[0];
+        self.tables.tree_of(vlan, host).expect("a VLAN has trees to all switches of its plane") as usize
     }
 
     /// The next hops of all switches for one VLAN and one destination, indexed by the dense numbers of the

@@ -29,15 +29,32 @@ pub struct UpDown {
 }
 
 impl RoutingEngine for UpDown {
-    fn plan_watched(
+    fn plan_part(
         &self,
         topology: &Topology,
         graph: &SwitchGraph,
+        parts: u32,
         watch: &mut dyn Watch,
     ) -> Result<ForwardingTables, RoutingError> {
         bound_parameter("vlans", self.vlans, 1..=4094, "it must be 1 to 4094")?;
         reachable_switches(topology, graph)?;
         let root = self.root.and_then(|node| graph.number(node));
+        let mut tables = self.plan_from(topology, graph, root, watch)?;
+        if let Some(node) = self.root.filter(|_| parts > 1 && root.is_none()) {
+            tables.note(format!("the root {} lies in another plane", topology.nodes()[node].name));
+        }
+        Ok(tables)
+    }
+}
+
+impl UpDown {
+    fn plan_from(
+        &self,
+        topology: &Topology,
+        graph: &SwitchGraph,
+        root: Option<u32>,
+        watch: &mut dyn Watch,
+    ) -> Result<ForwardingTables, RoutingError> {
         if root.is_none()
             && let Some(rank) = rank_by_level(topology, graph)
         {
@@ -49,9 +66,7 @@ impl RoutingEngine for UpDown {
         let root = root.unwrap_or_else(|| widest_switch(graph));
         self.plan_ranked(graph, &rank_from_root(graph, root), watch)
     }
-}
 
-impl UpDown {
     fn plan_ranked(
         &self,
         graph: &SwitchGraph,

@@ -82,6 +82,23 @@ impl Topology {
         Topology { nodes: nodes.collect(), ..Topology::default() }
     }
 
+    /// Makes a node a further port of a host, which precedes it.
+    ///
+    /// # Errors
+    /// If one of the nodes is a switch, or the host itself a port.
+    pub fn set_port_of(&mut self, node: NodeId, port: PortOfHost) -> Result<(), String> {
+        let [own, host] = [node, port.host].map(|node| &self.nodes[node]);
+        let are_hosts = [own, host].iter().all(|node| node.kind == NodeKind::Host);
+        if !are_hosts || host.port_of.is_some() || port.host >= node {
+            return Err(format!(
+                "{:?} is no port of {:?}: name a host that precedes it",
+                own.name, host.name
+            ));
+        }
+        self.nodes[node].port_of = Some(port);
+        Ok(())
+    }
+
     /// Adds a node for a further port of `host`.
     pub(crate) fn add_port_of_host(&mut self, name: String, host: NodeId, number: u32) -> NodeId {
         let node = self.add_node(name, NodeKind::Host, self.nodes[host].level);

@@ -39,6 +39,8 @@ pub struct SwitchGraph {
     uplink: IndexVec<NodeId, PortId>,
     attachment: IndexVec<NodeId, u32>,
     head: Vec<u32>,
+    parts: Vec<u32>,
+    part_count: u32,
 }
 
 /// A host has no working link, or more than one.
@@ -90,10 +92,13 @@ impl SwitchGraph {
             uplink,
             attachment: IndexVec::filled(NONE, topology.nodes().len()),
             head: vec![NONE; topology.port_count()],
+            parts: Vec::new(),
+            part_count: 0,
         };
         graph.number_switches(topology);
         graph.add_arcs(topology, &works);
         graph.add_hosts(topology);
+        graph.number_parts();
         Ok(graph)
     }
 
@@ -147,6 +152,80 @@ impl SwitchGraph {
             self.hosts.extend(hosts);
             self.first_host.push(self.hosts.len() as u32);
         }
+    }
+
+    /// The part that a switch belongs to; `None` for switches that no host reaches. A part is
+    /// connected by links between switches; hosts do not join parts, so the planes of hosts with several ports are
+    /// parts. They count from 0 in the order of their first edge switches.
+    pub fn part(&self, switch: u32) -> Option<u32> {
+        Some(self.parts[switch as usize]).filter(|part| *part != NONE)
+    }
+
+    /// Number of parts with hosts.
+    pub fn part_count(&self) -> u32 {
+        self.part_count
+    }
+
+    /// True if links between switches join these two edge switches, given by their indices.
+    pub fn joins(&self, rows: [u32; 2]) -> bool {
+        let [one, other] = rows.map(|row| self.parts[self.attachments[row as usize] as usize]);
+        one == other
+    }
+
+    fn number_parts(&mut self) {
+        self.parts = vec![NONE; self.len()];
+        self.part_count = 0;
+        let (mut distance, mut reached) = (vec![0; self.len()], Vec::new());
+        for row in 0..self.attachments.len() {
+            let start = self.attachments[row];
+            if self.parts[start as usize] == NONE {
+                self.distances(start, &mut distance, &mut reached);
+                for switch in &reached {
+                    self.parts[*switch as usize] = self.part_count;
+                }
+                self.part_count += 1;
+            }
+        }
+    }
+
+    /// The graph of one part: its switches with new numbers, their hosts and links. Ports keep their ids.
+    #[must_use]
+    pub fn only_part(&self, part: u32) -> SwitchGraph {
+        let switches: Vec<u32> = (0..self.len() as u32).filter(|old| self.part(*old) == Some(part)).collect();
+        let mut new_number = vec![NONE; self.len()];
+        for (new, old) in (0..).zip(&switches) {
+            new_number[*old as usize] = new;
+        }
+        let renumbered = |old: &u32| new_number.get(*old as usize).copied().unwrap_or(NONE);
+        let kept = |old: &&u32| renumbered(old) != NONE;
+        let mut graph = SwitchGraph {
+            switches: switches.iter().map(|old| self.node(*old)).collect(),
+            number: self.number.iter().map(renumbered).collect(),
+            first: vec![0],
+            arcs: Vec::new(),
+            edges: self.edges.iter().filter(|edge| kept(&&edge.ends[0])).copied().collect(),
+            attachments: self.attachments.iter().filter(kept).map(renumbered).collect(),
+            attachment_row: vec![NONE; switches.len()],
+            hosts: Vec::new(),
+            first_host: vec![0],
+            uplink: self.uplink.clone(),
+            attachment: self.attachment.iter().map(renumbered).collect(),
+            head: self.head.iter().map(renumbered).collect(),
+            parts: vec![0; switches.len()],
+            part_count: 1,
+        };
+        graph.edges.iter_mut().for_each(|edge| edge.ends = edge.ends.map(|end| renumbered(&end)));
+        for old in switches {
+            let arcs = self.arcs(old).iter();
+            graph.arcs.extend(arcs.map(|arc| Arc { to: renumbered(&arc.to), port: arc.port }));
+            graph.first.push(graph.arcs.len() as u32);
+            graph.hosts.extend(self.hosts(old));
+            graph.first_host.push(graph.hosts.len() as u32);
+        }
+        for (row, switch) in (0..).zip(&graph.attachments) {
+            graph.attachment_row[*switch as usize] = row;
+        }
+        graph
     }
 
     /// Number of switches.

@@ -6,7 +6,7 @@ ROCE = """\
 # DCQCN, and the traffic class (DSCP and ECN) of RoCE packets. The same registers stand in mlxconfig.txt.
 roce() {
   ecn=/sys/class/net/$nic/ecn
-  keep registers registers_of_nic
+  keep "registers.$nic" registers_of_nic
   for pair in $registers; do
     if [ -e "$ecn/${pair%%=*}" ]; then
       echo "${pair#*=}" > "$ecn/${pair%%=*}"
@@ -33,10 +33,10 @@ registers_of_nic() {
 }
 
 registers_back() {
-  if [ -s "$state/registers" ]; then
-    while read -r file value; do echo "$value" > "$file"; done < "$state/registers"
+  if [ -s "$state/registers.$nic" ]; then
+    while read -r file value; do echo "$value" > "$file"; done < "$state/registers.$nic"
   fi
-  rm -f "$state/registers"
+  rm -f "$state/registers.$nic"
 }
 """
 HEAD = """#!/bin/sh

@@ -157,7 +157,7 @@ def interface(vlan: int) -> str:
 
 def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
     """A shell script that sets up missing parts; `--receive` sets up no routes, and `--undo` reverts all changes."""
-    nic = quote(host.nic)
+    nic, vlans = quote(host.nic), plan.indexed_at(host.switch)
     out = [
         _HEAD.format(
             nic=nic,
@@ -171,7 +171,7 @@ def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
             keys=" ".join(v.name for v in sysctls(host, settings)),
             pfc=" ".join(f"{n}:{'on' if n in settings.priorities else 'off'}" for n in range(8)),
             mlnx=",".join("1" if n in settings.priorities else "0" for n in range(8)),
-            links=" ".join(interface(vlan) for vlan in sorted(plan.vlans)),
+            links=" ".join(interface(vlan) for _, vlan in vlans),
         )
     ]
     out.append("receive() {")
@@ -180,7 +180,8 @@ def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
     out.append("  pfc")
     if settings.hosts == ROCE_HOSTS:
         out.append("  roce")
-    for index, (vlan, lane) in enumerate(sorted(plan.vlans.items())):
+    for index, vlan in vlans:
+        lane = plan.vlans[vlan]
         name, priority = interface(vlan), settings.priorities[lane]
         out.append(f"  # lane {lane}: frames of VLAN {vlan} carry 802.1p {priority}")
         out.append(f"  have {name} || ip link add link {nic} name {name} type vlan id {vlan}")
@@ -190,7 +191,7 @@ def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
     out.append("  ip -batch - <<'NEIGHBOURS'")
     out += [
         f"neigh replace {other.address(index)} lladdr {other.mac} dev {interface(vlan)} nud permanent"
-        for index, vlan in enumerate(sorted(plan.vlans))
+        for index, vlan in vlans
         for other in plan.heard(vlan, host)
     ]
     out += ["NEIGHBOURS", "}", "", "send() {"]
@@ -201,7 +202,7 @@ def script(plan: Plan, host: PlannedHost, settings: Settings) -> str:
     attributes = route_attributes(host, settings)
     out += [f"  # {value.name}: {value.why}" for value in attributes]
     words = " ".join(f"{value.name} {value.value}" for value in attributes)
-    for index, vlan in enumerate(sorted(plan.vlans)):
+    for index, vlan in vlans:
         out.append(
             f"  ip route replace {network(index)} dev {interface(vlan)} src {host.address(index)} {words}".rstrip()
         )
@@ -231,10 +232,10 @@ roce_tos={tos}
 # Priority flow control: mlnx_qos where NVIDIA's tools are, else dcb (iproute2). Both show what they can set again.
 pfc() {{
   if command -v mlnx_qos >/dev/null 2>&1; then
-    keep pfc pfc_of_mlnx 2>/dev/null && mlnx_qos -i "$nic" --pfc {mlnx} >/dev/null ||
+    keep "pfc.$nic" pfc_of_mlnx 2>/dev/null && mlnx_qos -i "$nic" --pfc {mlnx} >/dev/null ||
       echo "setup.sh: $nic has no PFC" >&2
   else
-    keep pfc dcb pfc show dev "$nic" prio-pfc 2>/dev/null && dcb pfc set dev "$nic" prio-pfc {pfc} ||
+    keep "pfc.$nic" dcb pfc show dev "$nic" prio-pfc 2>/dev/null && dcb pfc set dev "$nic" prio-pfc {pfc} ||
       echo "setup.sh: $nic has no PFC" >&2
   fi
 }}
@@ -245,11 +246,11 @@ pfc_of_mlnx() {{
 }}
 
 pfc_back() {{
-  [ -s "$state/pfc" ] || return 0
+  [ -s "$state/pfc.$nic" ] || return 0
   if command -v mlnx_qos >/dev/null 2>&1; then
-    mlnx_qos -i "$nic" --pfc "$(cat "$state/pfc")" >/dev/null
+    mlnx_qos -i "$nic" --pfc "$(cat "$state/pfc.$nic")" >/dev/null
   else
-    dcb pfc set dev "$nic" $(cat "$state/pfc")
+    dcb pfc set dev "$nic" $(cat "$state/pfc.$nic")
   fi
 }}
 
@@ -261,7 +262,7 @@ undo() {{
   registers_back
   if [ -e "$state/sysctl" ]; then sysctl -q -p "$state/sysctl"; fi
   link_back "$nic"
-  rm -f "$state/sysctl" "$state/pfc"
+  rm -f "$state/sysctl" "$state/pfc.$nic"
 }}
 """
 _TAIL = """
@@ -283,13 +284,14 @@ def sysctl_file(host: PlannedHost, settings: Settings) -> str:
 def networkd(plan: Plan, host: PlannedHost, settings: Settings) -> dict[str, str]:
     """Files for /etc/systemd/network (systemd.netdev(5), systemd.network(5)), which cannot express `features ecn`."""
     files = {}
-    vlans = "".join(f"VLAN={interface(vlan)}\n" for vlan in sorted(plan.vlans))
+    own = plan.indexed_at(host.switch)
+    vlans = "".join(f"VLAN={interface(vlan)}\n" for _, vlan in own)
     files["40-pauseframe.network"] = (
         f"[Match]\nName={host.nic}\n\n[Link]\nMTUBytes={settings.mtu}\n\n[Network]\n{vlans}"
     )
     attributes = {value.name: value.value for value in route_attributes(host, settings)}
-    for index, (vlan, lane) in enumerate(sorted(plan.vlans.items())):
-        name, priority = interface(vlan), settings.priorities[lane]
+    for index, vlan in own:
+        name, priority = interface(vlan), settings.priorities[plan.vlans[vlan]]
         maps = " ".join(f"{n}-{priority}" for n in range(8))
         files[f"41-{name}.netdev"] = f"[NetDev]\nName={name}\nKind=vlan\n\n[VLAN]\nId={vlan}\nEgressQOSMaps={maps}\n"
         text = [f"[Match]\nName={name}\n\n[Address]\nAddress={host.address(index)}/16\nAddPrefixRoute=no\n"]
@@ -317,7 +319,7 @@ def networkd(plan: Plan, host: PlannedHost, settings: Settings) -> dict[str, str
 def netplan(plan: Plan, host: PlannedHost, settings: Settings) -> str:
     """The file for /etc/netplan: interfaces and addresses; setup.sh sets neighbours and TCP, which netplan cannot."""
     lines = ["network:", "  version: 2", "  ethernets:", f"    {host.nic}:", f"      mtu: {settings.mtu}", "  vlans:"]
-    for index, vlan in enumerate(sorted(plan.vlans)):
+    for index, vlan in plan.indexed_at(host.switch):
         lines += [
             f"    {interface(vlan)}:",
             f"      id: {vlan}",

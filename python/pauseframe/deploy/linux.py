@@ -43,7 +43,7 @@ def script(plan: Plan, switch: str, settings: Settings) -> str:
         lines.append(f"  bridge link set dev {port} learning off flood off mcast_flood off bcast_flood off")
         lines.append(f"  pfc {port}")
     lines.append("  bridge -batch - <<'ROWS'")
-    lines += [f"vlan add vid {vlan} dev {port}" for port in ports for vlan in sorted(plan.vlans)]
+    lines += [f"vlan add vid {vlan} dev {port}" for port in ports for vlan in plan.vlans_at(switch)]
     lines += [
         f"fdb replace {macs[host]} dev {port} vlan {vlan} master static" for vlan, host, port in plan.rows[switch]
     ]
@@ -128,7 +128,9 @@ def expected(plan: Plan, switch: str, settings: Settings) -> dict[str, Json]:
     pfc: Json = [{"pfc_cap": 8, "prio_pfc": [n in settings.priorities for n in range(8)]}]
     files: dict[str, Json] = {
         "ip-link": [bridge, *slaves],
-        "bridge-vlan": [{"ifname": port, "vlans": [{"vlan": vlan} for vlan in sorted(plan.vlans)]} for port in ports],
+        "bridge-vlan": [
+            {"ifname": port, "vlans": [{"vlan": vlan} for vlan in plan.vlans_at(switch)]} for port in ports
+        ],
         "bridge-fdb": [
             {"mac": macs[host], "ifname": port, "vlan": vlan, "master": BRIDGE, "state": "static", "flags": []}
             for vlan, host, port in plan.rows[switch]

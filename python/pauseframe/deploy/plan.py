@@ -113,6 +113,20 @@ class Plan:
     """SerDes lanes of switch ports, from the device's own PORT table."""
     port_names: dict[tuple[str, str], str] = field(default_factory=dict)
     """Name on the device of each switch port, by (switch, port in the topology)."""
+    planes: dict[str, int] = field(default_factory=dict)
+    """The plane of each switch: switches that links join have one number."""
+    planes_of: dict[int, set[int]] = field(default_factory=dict)
+    """The planes in which each VLAN has rows; a VLAN without an entry is in all."""
+
+    def vlans_at(self, switch: str) -> dict[int, int]:
+        """The VLANs of the plane of a switch, in order, with the lane of each."""
+        plane = self.planes.get(switch, 0)
+        return {vlan: lane for vlan, lane in sorted(self.vlans.items()) if plane in self.planes_of.get(vlan, {plane})}
+
+    def indexed_at(self, switch: str) -> list[tuple[int, int]]:
+        """The VLANs of the plane of a switch with their places among all VLANs, which addresses contain."""
+        own = self.vlans_at(switch)
+        return [(index, vlan) for index, vlan in enumerate(sorted(self.vlans)) if vlan in own]
 
     def uses(self, vlan: int, source: PlannedHost, target: PlannedHost) -> bool:
         """True if a host sends to another host in a VLAN."""
@@ -210,7 +224,9 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
     kinds = {node["id"]: node["kind"] for node in edges["nodes"]}
     plan.notes += moved
     plan.switches = [name for name, kind in kinds.items() if kind == "switch"]
-    names = wire(plan, kinds, edges["edges"], known, settings)
+    ports = {node["id"]: (node["port_of"], int(node.get("port", 1))) for node in edges["nodes"] if "port_of" in node}
+    names = wire(plan, kinds, edges["edges"], known, settings, ports=ports)
+    plan.planes = _planes(plan)
     for item in map(as_rows, as_list(value.get("lanes"))):
         plan.vlans[int(as_text(item["vlan"]))] = int(as_text(item["lane"]))
     _check_size(plan, settings)
@@ -223,6 +239,7 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
             "the plan changes lanes on the way (rewrites): switches keep the 802.1p priority; plan without"
         )
     check_macs(plan)
+    _check_nics(plan, {node: host for node, (host, _) in ports.items()})
     plan.index()
     if settings.target == "sonic":
         add_lanes(plan, known)
@@ -287,20 +304,29 @@ def _tables(folder: Path, topology: _core.Topology) -> Json:
 
 
 def wire(
-    plan: Plan, kinds: dict[str, str], edges: list[dict[str, str]], known: Inventory, settings: Settings
+    plan: Plan,
+    kinds: dict[str, str],
+    edges: list[dict[str, str]],
+    known: Inventory,
+    settings: Settings,
+    *,
+    ports: Mapping[str, tuple[str, int]] | None = None,
 ) -> dict[tuple[str, str], str]:
-    """Fills in hosts and links; returns a map from (switch, port in the plan) to the port name on the device."""
+    """Fills in hosts and links; returns a map from (switch, port in the plan) to the port name on the device.
+
+    `ports` has the host and the number of each node that is a further port of a host.
+    """
     count: dict[str, int] = defaultdict(int)
     names: dict[tuple[str, str], str] = {}
     taken: set[End] = set()
     wires = _Wires(known)
-    nics: dict[str, list[str]] = defaultdict(list)
+    further = ports or {}
     for edge in edges:
         ends, wire = [], wires.next(edge["source"], edge["target"])
         for side, wired in zip(("source", "target"), wire, strict=False):
             node = edge[side]
             count[node] += 1
-            port = str(edge.get(f"{side}_port") or f"eth{count[node]}")
+            port = str(edge.get(f"{side}_port") or f"eth{count[node] + further.get(node, ('', 0))[1]}")
             if kinds[node] == "host":
                 likely = (known.card(node, count[node] - 1, wired).name, wired, port)
                 own = next((name for name in likely if name and INTERFACE.fullmatch(name)), "eth0")
@@ -311,8 +337,6 @@ def wire(
             names[node, port] = own
             if kinds[node] == "switch":
                 plan.port_names[node, port] = own
-            if kinds[node] == "host":
-                nics[_machine_of(node, kinds)].append(node)
             end = End(node, own)
             if end in taken:
                 raise DeployError(f"{shown(str(end))} is the port of two links: name the ports in the inventory")
@@ -331,8 +355,24 @@ def wire(
             mac = "02:00:" + ":".join(f"{number + 1:08x}"[i : i + 2] for i in range(0, 8, 2))
         plan.hosts.append(PlannedHost(host.device, host.port, mac, switch.device, switch.port, speed, number))
     plan.notes += wires.notes()
-    _check_nics(nics)
     return names
+
+
+def _planes(plan: Plan) -> dict[str, int]:
+    """The plane of each switch: the number of the first switch that links join it with."""
+    joined: dict[str, set[str]] = defaultdict(set)
+    for a, b, _ in plan.links:
+        joined[a.device].add(b.device)
+        joined[b.device].add(a.device)
+    planes: dict[str, int] = {}
+    for number, start in enumerate(plan.switches):
+        waiting = [start]
+        while waiting:
+            at = waiting.pop()
+            if at not in planes:
+                planes[at] = number
+                waiting += joined[at]
+    return planes
 
 
 class _Wires:
@@ -375,14 +415,22 @@ def _machine_of(host: str, known: Container[str]) -> str:
     return machine if machine in known or _NIC_OF.fullmatch(host) else host
 
 
-def _check_nics(nics: dict[str, list[str]]) -> None:
-    """Refuses hosts with several NICs: the plan has a host for each NIC, and their scripts would conflict."""
-    for host, names in nics.items():
-        if len(own := sorted(set(names))) > 1:
-            raise DeployError(
-                f"{shown(own[0])} and {shown(own[1])} are NICs of {shown(host)}: one NIC of a host can be deployed; "
-                "leave the host one link in the topology and plan again"
-            )
+def _check_nics(plan: Plan, machines: Mapping[str, str]) -> None:
+    """Refuses NICs of one host in the same VLANs: their scripts would make the same interfaces.
+
+    The plan has a host for each NIC. NICs in different planes have different VLANs.
+    """
+    names = {host.name for host in plan.hosts}
+    owner: dict[tuple[str, int], str] = {}
+    for host in plan.hosts:
+        machine = machines.get(host.name) or _machine_of(host.name, names)
+        for vlan in plan.vlans_at(host.switch):
+            first = owner.setdefault((machine, vlan), host.name)
+            if first != host.name:
+                raise DeployError(
+                    f"{shown(first)} and {shown(host.name)} are NICs of {shown(machine)}: both have VLAN {vlan}, and "
+                    "one NIC of a host can be deployed in a plane; leave the host one link in each and plan again"
+                )
 
 
 def check_macs(plan: Plan) -> None:
@@ -425,8 +473,10 @@ def _rows(plan: Plan, rows: list[dict[str, object]], names: dict[tuple[str, str]
     for host in plan.hosts:
         at_switch[host.switch].append(host)
     found: dict[str, dict[tuple[int, str], str]] = {switch: {} for switch in plan.switches}
-    for vlan in plan.vlans:
-        for host in plan.hosts:
+    for row in rows:
+        plan.planes_of.setdefault(int(str(row["vlan"])), set()).add(plan.planes[str(row["switch"])])
+    for host in plan.hosts:
+        for vlan in plan.vlans_at(host.switch):
             found[host.switch][vlan, host.name] = host.port
     for row in rows:
         switch, to, vlan = str(row["switch"]), str(row["destination"]), int(str(row["vlan"]))

@@ -134,7 +134,8 @@ class _Verifier:
         for target in sorted(receiving):
             for switch, names in senders.items():
                 others = [name for name in names if name != target]
-                if others and (switch, target) not in self._served:
+                same_plane = self._plan.planes[switch] == self._plan.planes[self._home[target]]
+                if same_plane and others and (switch, target) not in self._served:
                     return f"has no route from {others[0]} to {target}"
         return None
 

@@ -53,7 +53,7 @@ def config_db(plan: Plan, switch: str, settings: Settings) -> Tables:
     watchdog = {"action": "drop", "detection_time": str(DETECTION_MS), "restoration_time": str(RESTORATION_MS)}
     tables["PFC_WD"] = {"GLOBAL": {"POLL_INTERVAL": str(POLL_MS)}} | {port: dict(watchdog) for port in ports}
     tables["VLAN"], tables["VLAN_MEMBER"] = {}, {}
-    for vlan, lane in sorted(plan.vlans.items()):
+    for vlan, lane in plan.vlans_at(switch).items():
         about = f"pauseframe lane {lane}, priority {settings.priorities[lane]}"
         tables["VLAN"][f"Vlan{vlan}"] = {"vlanid": str(vlan), "description": about}
         for port in ports:
@@ -185,7 +185,7 @@ def static_layer2(plan: Plan, switch: str) -> Tables:
     off = dict.fromkeys(("mac_learning", *FLOODS), "disabled")
     macs = {host.name: host.mac for host in plan.hosts}
     rows = {f"Vlan{vlan}|{macs[host]}": {"port": port} for vlan, host, port in plan.rows[switch]}
-    vlans = {f"Vlan{vlan}": dict(off) for vlan in sorted(plan.vlans)}
+    vlans = {f"Vlan{vlan}": dict(off) for vlan in plan.vlans_at(switch)}
     return {"VLAN": vlans, "FDB": rows}
 
 

@@ -1,10 +1,10 @@
 //! What a plan costs, in steps of the budget, and what the budget allows for.
 
 use super::{Effort, OrderPair, directed_links};
-use crate::ForwardingTables;
 use crate::budget::{Ledger, STEPS_A_SECOND};
 use crate::reach::steps_of_depths;
 use crate::watch::Watch;
+use crate::{ForwardingTables, RoutingError};
 use pauseframe_topology::SwitchGraph;
 
 /// The default budget in seconds.
@@ -33,7 +33,16 @@ impl OrderPair {
 
     /// The budget in steps, including the steps that verify and write the tables.
     fn steps_of_all(&self) -> u64 {
-        (self.budget.unwrap_or(usual_budget(self.effort)) * STEPS_A_SECOND) as u64
+        (self.budget.unwrap_or(usual_budget(self.effort)) / f64::from(self.planes) * STEPS_A_SECOND) as u64
+    }
+
+    /// The settings for one of several planes.
+    pub(crate) fn of_parts(&self, planes: u32) -> Result<OrderPair, RoutingError> {
+        if let Some(stop) = self.stop_at.filter(|_| planes > 1) {
+            let allowed = "the planes of a fabric are searched one after the other; leave it out";
+            return Err(RoutingError::Parameter { parameter: "steps", value: stop as usize, allowed });
+        }
+        Ok(OrderPair { planes, ..self.clone() })
     }
 
     /// These settings with as many VLANs as four fifths of the budget allow for, if fewer VLANs will do.
@@ -50,7 +59,9 @@ impl OrderPair {
     /// Adds notes on the steps of a plan under [`Self::fitted`] settings, and on VLANs that it lacks.
     pub(crate) fn sign(&self, plan: &mut ForwardingTables, ledger: &Ledger) {
         plan.set_steps(ledger.steps(), ledger.was_cut());
-        if ledger.was_cut() {
+        if ledger.was_cut() && self.planes > 1 {
+            plan.note("the search was ended early: no setting gives this plan again".to_owned());
+        } else if ledger.was_cut() {
             plan.note(format!(
                 "the search was ended early: the same settings with --steps {} give this plan again",
                 ledger.steps()

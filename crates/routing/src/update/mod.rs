@@ -82,12 +82,12 @@ impl Update {
     ) -> Result<Update, RoutingError> {
         super::plannable(new.0)?;
         let target = SwitchGraph::new(new.0)?;
-        super::reachable_switches(new.0, &target)?;
+        super::planes::check(new.0, &target)?;
         let union = Union::of(old, new)?;
         let graph = SwitchGraph::new(&union.topology)?;
         let mut before = repair::carried_over(tables, &union, &graph);
         let lost_before = if settings.failed { repair::cut_failed(&mut before, &union) } else { 0 };
-        let mut repair = Repair::new(&union, &graph, &before, settings.lanes)?;
+        let mut repair = Repair::new(&union, [&graph, &target], &before, settings.lanes)?;
         let after = repair.run(watch)?;
         let (notes, mut update) = (
             repair.into_notes(),

@@ -104,10 +104,24 @@ fn arriving(graph: &SwitchGraph, next: &[PortId], row: u32) -> Vec<bool> {
     links_to_go(graph, 0..graph.len() as u32, hop).iter().map(Option::is_some).collect()
 }
 
+/// By edge switch of the union: its part in the new topology.
+fn new_parts(union: &Union, graph: &SwitchGraph, new: &SwitchGraph) -> Vec<Option<u32>> {
+    let mut parts = vec![None; graph.attachments().len()];
+    for (node, here) in union.nodes[1].iter_enumerated() {
+        let row = graph.number(*here).and_then(|switch| graph.attachment_row(switch));
+        if let (Some(row), Some(switch)) = (row, new.number(node)) {
+            parts[row as usize] = new.part(switch);
+        }
+    }
+    parts
+}
+
 /// A plan under construction.
 pub(super) struct Repair<'a> {
     union: &'a Union,
     graph: &'a SwitchGraph,
+    /// By edge switch of `graph`: its part in the new topology.
+    new_parts: Vec<Option<u32>>,
     before: &'a Tables,
     turns: Vec<UsedTurns>,
     lanes_max: usize,
@@ -119,7 +133,7 @@ pub(super) struct Repair<'a> {
 impl<'a> Repair<'a> {
     pub(super) fn new(
         union: &'a Union,
-        graph: &'a SwitchGraph,
+        [graph, new]: [&'a SwitchGraph; 2],
         before: &'a Tables,
         lanes_max: usize,
     ) -> Result<Repair<'a>, RoutingError> {
@@ -145,7 +159,8 @@ impl<'a> Repair<'a> {
         for hosts in destinations.values_mut() {
             hosts.sort_unstable();
         }
-        Ok(Repair { union, graph, before, turns, lanes_max, destinations, notes: Vec::new() })
+        let new_parts = new_parts(union, graph, new);
+        Ok(Repair { union, graph, new_parts, before, turns, lanes_max, destinations, notes: Vec::new() })
     }
 
     pub(super) fn into_notes(self) -> Vec<String> {
@@ -160,10 +175,10 @@ impl<'a> Repair<'a> {
         let rows: Vec<u32> = self.destinations.keys().copied().collect();
         let mut missing: BTreeSet<(u32, u32)> =
             rows.iter().flat_map(|to| rows.iter().map(|from| (*to, *from))).collect();
-        missing.retain(|(to, from)| to != from);
+        missing.retain(|(to, from)| to != from && self.joins(*to, *from));
         for (position, vlan) in vlans.iter().enumerate() {
             watch.step("repairing trees", position as u64, vlans.len() as u64)?;
-            for row in &rows {
+            for row in rows.iter().filter(|row| self.is_in_plane_of(position, **row)).collect::<Vec<_>>() {
                 trees.push(self.mended(position, usize::from(vlan.lane), *row, &mut missing));
             }
         }
@@ -199,6 +214,17 @@ impl<'a> Repair<'a> {
         Ok(Tables::new(self.graph.clone(), vlans, trees))
     }
 
+    /// True if links of the new topology join two edge switches.
+    fn joins(&self, one: u32, other: u32) -> bool {
+        self.new_parts[one as usize] == self.new_parts[other as usize]
+    }
+
+    /// True if the old trees of a VLAN lie in the plane of edge switch `row`.
+    fn is_in_plane_of(&self, vlan: usize, row: u32) -> bool {
+        let mut old = self.before.trees.iter().filter(|tree| tree.vlan == vlan);
+        self.graph.part_count() < 2 || old.any(|tree| self.graph.joins([tree.row, row]))
+    }
+
     /// The tree of a VLAN to a destination: the remaining part of the old tree, with routes for the sources
     /// that it no longer serves.
     fn mended(&mut self, vlan: usize, lane: usize, row: u32, missing: &mut BTreeSet<(u32, u32)>) -> Tree {
@@ -216,7 +242,9 @@ impl<'a> Repair<'a> {
         // left.
         let restricted = old.and_then(|tree| tree.senders.clone());
         let mut senders: Vec<u32> = Vec::new();
-        for from in self.destinations.keys().copied().filter(|from| *from != row).collect::<Vec<_>>() {
+        let others: Vec<u32> =
+            self.destinations.keys().copied().filter(|from| *from != row && self.joins(row, *from)).collect();
+        for from in others.iter().copied() {
             let used = old.is_some_and(|tree| tree.allows(from)) || restricted.is_none();
             let needed = used || missing.contains(&(row, from));
             if needed && self.serve(lane, &mut next, from, to) {
@@ -232,7 +260,7 @@ impl<'a> Repair<'a> {
             }
             bits
         };
-        let all = senders.len() + 1 == self.destinations.len() && restricted.is_none();
+        let all = senders.len() == others.len() && restricted.is_none();
         let senders = (!all).then(|| bits(&senders));
         Tree { vlan, hosts, row, next, senders }
     }

@@ -7,7 +7,7 @@
 
 use crate::RoutingError;
 use pauseframe_topology::interchange::Labels;
-use pauseframe_topology::{NodeKind, Topology};
+use pauseframe_topology::{Node, NodeKind, PortOfHost, Topology};
 use pauseframe_units::{IndexVec, LinkId, NodeId, PortId};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -123,6 +123,7 @@ impl Union {
             let name = if moved { format!("{} (before)", node.name) } else { node.name.clone() };
             let here = self.topology.add_node(name, node.kind, node.level);
             self.nodes[0].push(here);
+            self.keep_port_of(here, node, 0);
         }
         for node in new.0.nodes() {
             let stays = before.get(&node.name).filter(|_| !self.moved.contains(&node.name));
@@ -131,8 +132,19 @@ impl Union {
                 None => self.topology.add_node(node.name.clone(), node.kind, node.level),
             };
             self.nodes[1].push(here);
+            if stays.is_none() {
+                self.keep_port_of(here, node, 1);
+            }
         }
         Ok(())
+    }
+
+    /// Makes `here` a port of the host that `node` is a port of in the old (0) or new (1) topology.
+    fn keep_port_of(&mut self, here: NodeId, node: &Node, which: usize) {
+        let Some(PortOfHost { host, number }) = node.port_of else { return };
+        let host = self.nodes[which][host];
+        // A host that is new in a graph may follow its ports, or be one of another host: then it stays a host.
+        let _ = self.topology.set_port_of(here, PortOfHost { host, number });
     }
 
     fn add_links(

@@ -18,13 +18,14 @@ mod what_if;
 pub use choice::{Demand, LinkLoad};
 pub use lengths::RouteLengths;
 pub use report::{
-    Buffer, CycleArc, Failure, Failures, Finding, LaneViolation, Pair, Report, Route, SwitchRows, TableSizes,
-    WhatIf,
+    Buffer, CycleArc, Failure, Failures, Finding, LaneViolation, Pair, Plane, Report, Route, SwitchRows,
+    TableSizes, WhatIf,
 };
 pub(super) use tables::{DELIVER, Tree};
 pub use tables::{Tables, Vlan};
 
 use super::cdg::Dependencies;
+use super::planes::HostGroups;
 use super::{BufferChannel, Dependency, DependencyGraph, RoutingError};
 use crate::watch::{Unwatched, Watch};
 use pauseframe_topology::interchange::Labels;
@@ -90,7 +91,8 @@ pub fn verify_watched(
     let ends = walk(tables, &mut dependencies, watch)?;
     watch.step("looking for cycles", 0, 0)?;
     let dependencies = dependencies.finish();
-    let mut components: Vec<_> = dependencies.cyclic_components().iter().map(Vec::len).collect();
+    let cyclic = dependencies.cyclic_components();
+    let mut components: Vec<_> = cyclic.iter().map(Vec::len).collect();
     components.sort_unstable_by(|a, b| b.cmp(a));
     let cycle = if components.is_empty() { None } else { dependencies.shortest_cycle() };
 
@@ -104,6 +106,7 @@ pub fn verify_watched(
         links: graph.edges().len(),
         vlans: tables.vlans.len(),
         lanes: tables.lanes(),
+        planes: planes(tables, &cyclic, &dependencies, &names),
         dependencies: dependencies.len(),
         cyclic_components: components,
         shortest_cycle: cycle.unwrap_or_default().iter().map(|arc| names.cycle_arc(arc)).collect(),
@@ -201,12 +204,52 @@ fn unreachable(
     let rows = tables.graph.attachments().len();
     let mut unreachable = Finding::default();
     for class in classes {
-        for from in (0..rows as u32).filter(|from| class.arriving(ends, rows, *from).next().is_none()) {
+        let joined = (0..rows as u32).filter(|from| tables.graph.joins([*from, class.row]));
+        for from in joined.filter(|from| class.arriving(ends, rows, *from).next().is_none()) {
             let pairs = class.pairs(&tables.graph, from);
             unreachable.add(pairs, examples, || names.pair(class.example(&tables.graph, from)));
         }
     }
+    for [some, others] in HostGroups::new(names.topology, &tables.graph).pairs_apart() {
+        for [from, to] in [[some, others], [others, some]] {
+            let pairs = from.len() as u64 * to.len() as u64;
+            unreachable.add(pairs, examples, || names.pair([from[0], to[0]]));
+        }
+    }
     unreachable
+}
+
+/// What the verifier found in each plane; empty if there is one.
+fn planes(
+    tables: &Tables,
+    cyclic: &[Vec<BufferChannel>],
+    dependencies: &DependencyGraph,
+    names: &Names<'_>,
+) -> Vec<Plane> {
+    let graph = &tables.graph;
+    let part_of_port = |port: PortId| graph.number(names.topology.owner(port)).and_then(|at| graph.part(at));
+    let plane = |number: u32| {
+        let is_in = |switch: &u32| graph.part(*switch) == Some(number);
+        let switches: Vec<u32> = (0..graph.len() as u32).filter(is_in).collect();
+        let trees = tables.trees.iter().filter(|tree| is_in(&graph.attachments()[tree.row as usize]));
+        let vlans: BTreeSet<u16> = trees.map(|tree| tables.vlans[tree.vlan].id).collect();
+        Plane {
+            first_switch: names.node(graph.node(switches[0])),
+            switches: switches.len(),
+            ports: switches.iter().map(|switch| graph.hosts(*switch).len()).sum(),
+            vlans: vlans.into_iter().collect(),
+            dependencies: count(dependencies.dependencies(), |one| {
+                part_of_port(one.from.port) == Some(number)
+            }),
+            cyclic_components: count(cyclic, |buffers| part_of_port(buffers[0].port) == Some(number)),
+        }
+    };
+    let several = graph.part_count() > 1;
+    (0..graph.part_count()).filter(|_| several).map(plane).collect()
+}
+
+fn count<T>(items: &[T], is_counted: impl Fn(&T) -> bool) -> usize {
+    items.iter().filter(|item| is_counted(item)).count()
 }
 
 fn lane_violations(tables: &Tables, names: &Names<'_>) -> Vec<LaneViolation> {

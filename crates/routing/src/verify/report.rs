@@ -138,6 +138,23 @@ pub struct WhatIf {
     pub switches: Failures,
 }
 
+/// A plane of a fabric: switches that links join, without those of other planes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Plane {
+    /// The name of the plane's first switch.
+    pub first_switch: String,
+    /// Number of switches.
+    pub switches: usize,
+    /// Number of ports of hosts in the plane.
+    pub ports: usize,
+    /// The VLANs with rows in the plane.
+    pub vlans: Vec<u16>,
+    /// Number of dependencies between buffers of the plane.
+    pub dependencies: usize,
+    /// Number of strongly connected components that contain a cycle.
+    pub cyclic_components: usize,
+}
+
 /// All findings of the verifier. Routes are counted as (VLAN, sending host, receiving host).
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
@@ -153,6 +170,8 @@ pub struct Report {
     pub vlans: usize,
     /// Number of lanes: the highest lane plus one.
     pub lanes: usize,
+    /// The planes of a fabric of several; empty otherwise.
+    pub planes: Vec<Plane>,
     /// Number of dependencies between buffers.
     pub dependencies: usize,
     /// The sizes of the strongly connected components that contain a cycle, largest first.
@@ -212,6 +231,26 @@ impl fmt::Display for CycleArc {
     }
 }
 
+impl fmt::Display for Plane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Plane { first_switch, switches, ports, vlans, dependencies, cyclic_components } = self;
+        let numbers = match vlans.as_slice() {
+            [] => "none".to_owned(),
+            [first, .., last] if usize::from(last - first) + 1 == vlans.len() => format!("{first} to {last}"),
+            vlans => vlans.iter().map(u16::to_string).collect::<Vec<_>>().join(", "),
+        };
+        let verdict = match cyclic_components {
+            0 => "cannot deadlock".to_owned(),
+            count => format!("CAN DEADLOCK, {count} cyclic components"),
+        };
+        write!(
+            f,
+            "{switches} switches from {first_switch} on, {ports} ports of hosts, VLANs {numbers}: {verdict}, \
+             {dependencies} dependencies"
+        )
+    }
+}
+
 impl fmt::Display for Report {
     /// Formats a summary of a few lines.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -226,6 +265,9 @@ impl fmt::Display for Report {
             }
         } else {
             writeln!(f, "cannot deadlock: {dependencies} dependencies, no cycle")?;
+        }
+        for (number, plane) in self.planes.iter().enumerate() {
+            writeln!(f, "plane {number}: {plane}")?;
         }
         let Report { delivered, loops, black_holes, unreachable, .. } = self;
         let counts = [loops.count, black_holes.count];

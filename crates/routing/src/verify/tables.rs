@@ -40,6 +40,25 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
+    /// This tree of one part of a graph as a tree of the whole graph; `vlans`: number of VLANs of the parts before.
+    pub(crate) fn in_whole(&self, part: &SwitchGraph, whole: &SwitchGraph, vlans: usize) -> Tree {
+        let number = |switch: u32| whole.number(part.node(switch)).expect("the part lies in the whole");
+        let row_of = |row: u32| whole.attachment_row(number(part.attachments()[row as usize]));
+        let row_of = |row: u32| row_of(row).expect("switches with hosts keep them");
+        let mut next = vec![PortId::NONE; whole.len()];
+        for (switch, port) in (0..).zip(&self.next) {
+            next[number(switch) as usize] = *port;
+        }
+        let senders = self.senders.as_ref().map(|_| {
+            let mut senders = vec![0_u64; whole.attachments().len().div_ceil(64)];
+            for row in (0..part.attachments().len() as u32).filter(|row| self.allows(*row)).map(row_of) {
+                senders[row as usize / 64] |= 1 << (row % 64);
+            }
+            senders
+        });
+        Tree { vlan: vlans + self.vlan, hosts: self.hosts.clone(), row: row_of(self.row), next, senders }
+    }
+
     pub(crate) fn allows(&self, from: u32) -> bool {
         let bit = |senders: &Vec<u64>| senders[from as usize / 64] >> (from % 64) & 1 == 1;
         from == self.row || self.senders.as_ref().is_none_or(bit)
@@ -159,7 +178,7 @@ impl Tables {
     }
 
     /// Number of ordered pairs of switches with hosts that no VLAN serves if the links in `failed` are down
-    /// and the tables are unchanged; and the number of all pairs.
+    /// and the tables are unchanged; and the number of all pairs, each within a plane.
     pub fn pairs_lost(&self, failed: &[LinkId]) -> (u64, u64) {
         let attachments = self.graph.attachments();
         let mut down = vec![false; self.graph.port_count() / 2];
@@ -183,7 +202,10 @@ impl Tables {
                 served[from * attachments.len() + tree.row as usize] |= fine;
             }
         }
-        let others = (0..served.len()).filter(|pair| pair / attachments.len() != pair % attachments.len());
+        let others = (0..served.len()).filter(|pair| {
+            let rows = [pair / attachments.len(), pair % attachments.len()];
+            rows[0] != rows[1] && self.graph.joins(rows.map(|row| row as u32))
+        });
         let (all, served) =
             others.fold((0, 0), |(all, fine), pair| (all + 1, fine + u64::from(served[pair])));
         (all - served, all)

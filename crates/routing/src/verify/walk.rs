@@ -16,7 +16,7 @@ pub(super) enum End {
     Arrives,
     BlackHole,
     Loop,
-    /// No source may send on this route.
+    /// No source may send on this route, or it lies in another plane.
     NotPlanned,
 }
 
@@ -39,7 +39,8 @@ pub(super) fn walk(
         let lane = &lanes[tree.vlan * graph.len()..][..graph.len()];
         for (from, switch) in sources.iter().enumerate() {
             let others = if from as u32 == tree.row { graph.hosts(*switch).len() > 1 } else { true };
-            if !others || !tree.allows(from as u32) {
+            let planned = tree.allows(from as u32) && graph.joins([from as u32, tree.row]);
+            if !others || !planned {
                 ends.push(End::NotPlanned);
                 continue;
             }

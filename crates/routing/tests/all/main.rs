@@ -7,6 +7,7 @@ mod ecmp;
 mod engines;
 mod fabric_tools;
 mod max_min;
+mod planes;
 mod strangers;
 mod tables_io;
 mod update;

@@ -1,7 +1,8 @@
 //! Reads and writes graphs whose nodes and edges carry named attributes (GraphML, node-link JSON), and
 //! defines the names of these attributes.
 //!
-//! Attributes of a node: `kind` ("host" or "switch") and `level`. Attributes of an edge: `rate` ("10 Gbps")
+//! Attributes of a node: `kind` ("host" or "switch") and `level`; for a further port of a host that is a node
+//! ([`crate::PortOfHost`]), `port_of`, the name of the host, and `port`, its number. Attributes of an edge: `rate` ("10 Gbps")
 //! and `delay` ("1 us"); `rate_back` and `delay_back` if the other direction differs; `source_port` and
 //! `target_port`; `frame_error`, the probability that a frame is damaged; `link`, the index of the link, because `NetworkX` reorders edges; `from`, because
 //! `NetworkX` swaps the ends of edges. The reader also accepts `type` or `role` for the kind and `LinkSpeedRaw` (bits
@@ -9,7 +10,7 @@
 
 use super::draft::{Draft, Partial, number};
 use super::{Defaults, Flaw, Import, Labels};
-use crate::{Link, Node, NodeKind, Topology};
+use crate::{Link, Node, NodeKind, PortOfHost, Topology};
 use pauseframe_units::{BitRate, LinkId, PortId, Span};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -53,7 +54,12 @@ impl RawGraph {
             let level = node.attributes.get("level").map(|level| number(level, "a level")).transpose();
             unknown += usize::from(kind.is_none());
             let kind = kind.unwrap_or(NodeKind::Switch);
-            draft.node(&node.name, kind, level.map_err(flaw)?).map_err(flaw)?;
+            match node.attributes.get("port_of") {
+                Some(host) => {
+                    draft.port_of_host(&node.name, host, node.attributes.get("port")).map_err(flaw)?;
+                }
+                None => draft.node(&node.name, kind, level.map_err(flaw)?).map(drop).map_err(flaw)?,
+            }
         }
         if unknown > 0 {
             draft.notes.push(format!(
@@ -211,9 +217,13 @@ pub(super) fn kind_name(kind: NodeKind) -> &'static str {
 }
 
 /// Returns the attributes that describe a node.
-pub(super) fn of_node(node: &Node) -> Vec<(&'static str, String)> {
+pub(super) fn of_node(topology: &Topology, node: &Node) -> Vec<(&'static str, String)> {
     let level = node.level.map(|level| ("level", level.to_string()));
-    [("kind", kind_name(node.kind).to_owned())].into_iter().chain(level).collect()
+    let port = node.port_of.map(|PortOfHost { host, number }| {
+        [("port_of", topology.nodes()[host].name.clone()), ("port", number.to_string())]
+    });
+    let kind = ("kind", kind_name(node.kind).to_owned());
+    [kind].into_iter().chain(level).chain(port.into_iter().flatten()).collect()
 }
 
 /// Returns the attributes for the rates and delays of a link.

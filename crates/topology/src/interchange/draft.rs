@@ -3,7 +3,7 @@
 
 use super::guard::check_name;
 use super::{Defaults, Flaw, Import, Labels};
-use crate::{Channel, NodeKind, Topology};
+use crate::{Channel, NodeKind, PortOfHost, Topology};
 use pauseframe_units::{BitRate, LinkId, NodeId, PortId, Span};
 use std::collections::BTreeMap;
 
@@ -53,6 +53,19 @@ impl Draft {
         let node = self.topology.add_node(name, kind, level);
         self.names.insert(name.to_owned(), node);
         Ok(node)
+    }
+
+    /// Adds a further port of a host that was added before.
+    pub(super) fn port_of_host(
+        &mut self,
+        name: &str,
+        host: &str,
+        number: Option<&String>,
+    ) -> Result<(), String> {
+        let node = self.node(name, NodeKind::Host, None)?;
+        let host = self.find(host)?;
+        let number = number.map_or(Ok(1), |text| self::number(text, "the number of a port"))?;
+        self.topology.set_port_of(node, PortOfHost { host, number })
     }
 
     /// Finds the node with this name, or returns a message that suggests the most similar name.

@@ -268,9 +268,11 @@ fn use_labels(graph: &mut RawGraph) {
 }
 
 /// Keys that the writer declares: the element, the name and the type.
-const KEYS: [(&str, &str, &str); 11] = [
+const KEYS: [(&str, &str, &str); 13] = [
     ("node", "kind", "string"),
     ("node", "level", "int"),
+    ("node", "port_of", "string"),
+    ("node", "port", "int"),
     ("edge", "rate", "string"),
     ("edge", "delay", "string"),
     ("edge", "rate_back", "string"),
@@ -308,7 +310,7 @@ fn write_document(writer: &mut Xml, topology: &Topology, labels: &Labels) -> std
             graph.write_inner_content(|writer| {
                 for node in topology.nodes() {
                     let element = writer.create_element("node").with_attribute(("id", node.name.as_str()));
-                    element.write_inner_content(|writer| write_data(writer, of_node(node)))?;
+                    element.write_inner_content(|writer| write_data(writer, of_node(topology, node)))?;
                 }
                 for (id, link) in topology.links().iter_enumerated() {
                     let ends = [("source", name(link.ends[0])), ("target", name(link.ends[1]))];

@@ -67,13 +67,16 @@ pub(super) fn write(topology: &Topology, labels: &Labels) -> String {
     let name = |node| &topology.nodes()[node].name;
     let object = |first: Vec<(&str, Value)>, rest: Vec<(&'static str, String)>| {
         let rest = rest.into_iter().map(|(key, text)| match (key, text.parse::<u64>()) {
-            ("level" | "link", Ok(number)) => (key, json!(number)),
+            ("level" | "link" | "port", Ok(number)) => (key, json!(number)),
             _ => (key, json!(text)),
         });
         Value::Object(first.into_iter().chain(rest).map(|(key, value)| (key.to_owned(), value)).collect())
     };
-    let nodes: Vec<_> =
-        topology.nodes().iter().map(|node| object(vec![("id", json!(node.name))], of_node(node))).collect();
+    let nodes: Vec<_> = topology
+        .nodes()
+        .iter()
+        .map(|node| object(vec![("id", json!(node.name))], of_node(topology, node)))
+        .collect();
     let mut parallel: BTreeMap<_, u32> = BTreeMap::new();
     let edges = topology.links().iter_enumerated().map(|(id, link)| {
         let [a, b] = link.ends;

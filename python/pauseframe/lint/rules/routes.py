@@ -184,10 +184,17 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
             f"{shown(port)} has no known other end: where {shown(mac)} goes from here no file says",
         )
     report = checked.report
+    unreachable = report["unreachable"]
+    ports = [plane["ports"] for plane in report["planes"]]
+    if len(set(ports)) == 1 and unreachable["count"] == sum(ports) ** 2 - sum(count**2 for count in ports):
+        fabric.notes.append(
+            f"{len(ports)} planes of {ports[0]} ports, without a link between them: each host needs a port in each"
+        )
+        unreachable = {"count": 0, "examples": []}
     for kind, what, of_one, found in (
         ("loops", "circle", "circles", report["loops"]),
         ("black_holes", "end", "ends", report["black_holes"]),
-        ("unreachable", "have no route", "has no route", report["unreachable"]),
+        ("unreachable", "have no route", "has no route", unreachable),
     ):
         # If the senders are unknown, a route that ends is harmless if another VLAN connects the pair.
         if found["count"] and (kind != "black_holes" or set(senders) >= set(forwarding.rows)):
