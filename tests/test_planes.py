@@ -38,7 +38,7 @@ def _plan(tmp_path: Path) -> Path:
 
 def test_a_plan_is_proved_for_each_plane_and_read_back(plan: Path) -> None:
     fabric = pf.load_topology(plan / "topology.graphml").with_single_ports()
-    report = pf.read_routes(plan, fabric).check()
+    report = pf.read_routes(str(plan), fabric).check()
     assert report["clean"]
     assert [plane["vlans"] for plane in report["planes"]] == [[100, 101, 102], [103, 104, 105]]
     assert [plane["ports"] for plane in report["planes"]] == [6, 6]
@@ -64,7 +64,7 @@ def test_flows_stay_in_the_vlans_of_their_plane(plan: Path, routing: str) -> Non
 def test_an_update_leaves_the_other_plane_alone(plan: Path) -> None:
     fabric = pf.load_topology(plan / "topology.graphml").with_single_ports()
     inner = [n for n, (a, b, *_) in enumerate(fabric.links()) if a.endswith("-p1") and b.endswith("-p1")]
-    update = update_routes(pf.read_routes(plan, fabric), fabric.without(inner[:1]), failed=True)
+    update = update_routes(pf.read_routes(str(plan), fabric), fabric.without(inner[:1]), failed=True)
     assert update["mixes"]
     assert update["kept"] == [100, 101, 102]
     assert update["routes"].check()["clean"]
