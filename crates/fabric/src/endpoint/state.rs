@@ -48,7 +48,7 @@ pub(crate) struct Endpoint {
     /// Message boundaries, if it carries messages.
     pub(super) messages: Option<Box<MessageBoundaries>>,
     pub(crate) protocol: Protocol,
-    /// When the `Timer` event fires that was pending before a deadline came forward; `Time::MAX`: there is none.
+    /// When the `Timer` event fires that was pending before a deadline came forward; `Time::MAX`: none.
     later_timer_at: Time,
     writes: u64,
     /// Size of the application's reply, and the time before it.
@@ -237,7 +237,7 @@ impl Endpoint {
     }
 
     /// Whether the `Timer` event that fires at `now` is the pending one; the one behind it is pending then. A retransmission timer stays while
-    /// nearer deadlines of pacing come and go, instead of being scheduled anew after each.
+    /// nearer deadlines of pacing come and go, instead of being scheduled again after each.
     pub(super) fn take_timer(&mut self, now: Time) -> bool {
         let is_pending = self.timer_at == now;
         if is_pending {
