@@ -45,7 +45,7 @@ MISTAKES = {
     "options": ("options xyzzy", "no key has 'xyzzy' in its path, meaning or condition"),
     "nearly options": ("options tranport", "did you mean transport"),
     "a metric": ("compare out --metric p9999", "did you mean fct_us.p999"),
-    "an axis": ("compare out --by seed", "--by seed is no axis: there are none"),
+    "an axis": ("compare out --by seed", "--by seed is no axis: runs that are no sweep have none"),
     "a folder that is taken": ("run incast.toml --seed 9 --out out", "--force"),
     "a folder of others": ("run incast.toml --out . --force", "no manifest of pauseframe"),
     "a report of nothing": ("report nothing", "not a results folder"),
