@@ -21,10 +21,10 @@ pub struct Pair {
 /// Reasons why a demand cannot be made.
 #[derive(Clone, PartialEq, Debug, Error)]
 pub enum DemandError {
-    /// The fabric has fewer hosts (or switches with hosts) than the demand needs.
-    #[error("this demand needs at least {needed} {what}; there are {given}")]
+    /// The fabric has fewer hosts (or switches with hosts) than the demand needs, or nobody sends.
+    #[error("this demand needs {needed} or more {what}; there are {given}")]
     TooFew {
-        /// The kind of nodes: hosts, or switches with hosts.
+        /// The kind of nodes: hosts, switches with hosts, or senders.
         what: &'static str,
         /// Number of nodes that the demand needs.
         needed: usize,
@@ -81,8 +81,9 @@ pub fn all_to_all(hosts: &[NodeId]) -> Result<Vec<Pair>, DemandError> {
 /// `senders` random hosts send to one other host (incast).
 ///
 /// # Errors
-/// If there are fewer than `senders` + 1 hosts.
+/// If there is no sender, or there are fewer than `senders` + 1 hosts.
 pub fn n_to_1(hosts: &[NodeId], senders: usize, seed: u64) -> Result<Vec<Pair>, DemandError> {
+    at_least("senders", senders, 1)?;
     at_least("hosts", hosts.len(), senders.saturating_add(1))?;
     let mut drawn = hosts.to_vec();
     let (drawn, _) = drawn.partial_shuffle(&mut Pcg64::seed_from_u64(seed), senders + 1);

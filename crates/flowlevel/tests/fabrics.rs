@@ -61,6 +61,8 @@ fn demands_are_what_they_say() {
     assert_eq!(demand::all_to_all(&all).unwrap().len(), 120 * 119);
     let too_few = DemandError::TooFew { what: "hosts", needed: 121, given: 120 };
     assert_eq!(demand::n_to_1(&all, 120, 1), Err(too_few));
+    let nobody = DemandError::TooFew { what: "senders", needed: 1, given: 0 };
+    assert_eq!(demand::n_to_1(&all, 0, 1), Err(nobody));
     assert!(demand::permutation(&all[..1], 1).is_err());
     assert!(matches!(demand::skewed(&all, f64::NAN, 1), Err(DemandError::Exponent(_))));
 }

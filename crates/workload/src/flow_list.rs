@@ -300,10 +300,11 @@ fn positions<'a>(names: impl Iterator<Item = &'a str>) -> Result<[usize; 4], Str
     let mut index = [0; 4];
     for (position, column) in index.iter_mut().zip(&COLUMNS[..REQUIRED]) {
         *position = names.iter().position(|name| name == column).ok_or_else(|| {
+            let found = names.join(", ");
             format!(
                 "there is no column {column}; expected {}, found {}",
                 COLUMNS[..REQUIRED].join(", "),
-                names.join(", ")
+                if found.is_empty() { "nothing" } else { &found }
             )
         })?;
     }

@@ -5,12 +5,12 @@ Two switches with one bond are a pair of MCLAG (SONiC), whose session runs betwe
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pauseframe.deploy import quantities
 from pauseframe.deploy.inventory import DeployError
+from pauseframe.deploy.plan import joined_switches
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import End
 
@@ -132,30 +132,13 @@ def pairs(design: Design) -> dict[str, str]:
                     f"{shown(one)} would be a pair of MCLAG with {shown(found[one])} and, for {shown(name)}, with "
                     f'{shown(other)}: wire hosts to pairs, or set host.port_choice = "rail"'
                 )
-    part = _parts(design) if found else {}
+    part = joined_switches(design.plan) if found else {}
     for one, other in found.items():
         if part[one] != part[other]:
             raise DeployError(
                 f"{shown(one)} and {shown(other)} have no path to each other, so they cannot be a pair of MCLAG: set "
                 'host.port_choice = "rail" for an address of each port'
             )
-    return found
-
-
-def _parts(design: Design) -> dict[str, int]:
-    """A number for each switch, which is that of all switches that it has a path to."""
-    near: dict[str, set[str]] = defaultdict(set)
-    for a, b, _ in design.plan.links:
-        near[a.device].add(b.device)
-        near[b.device].add(a.device)
-    found: dict[str, int] = {}
-    for number, start in enumerate(design.plan.switches):
-        todo = [start]
-        while todo:
-            name = todo.pop()
-            if name not in found:
-                found[name] = number
-                todo += near[name]
     return found
 
 

@@ -226,7 +226,7 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
     plan.switches = [name for name, kind in kinds.items() if kind == "switch"]
     ports = {node["id"]: (node["port_of"], int(node.get("port", 1))) for node in edges["nodes"] if "port_of" in node}
     names = wire(plan, kinds, edges["edges"], known, settings, ports=ports)
-    plan.planes = _planes(plan)
+    plan.planes = joined_switches(plan)
     for item in map(as_rows, as_list(value.get("lanes"))):
         plan.vlans[int(as_text(item["vlan"]))] = int(as_text(item["lane"]))
     _check_size(plan, settings)
@@ -358,8 +358,8 @@ def wire(
     return names
 
 
-def _planes(plan: Plan) -> dict[str, int]:
-    """The plane of each switch: the number of the first switch that links join it with."""
+def joined_switches(plan: Plan) -> dict[str, int]:
+    """For each switch, the number of the first switch that links join it with: the same in one plane."""
     joined: dict[str, set[str]] = defaultdict(set)
     for a, b, _ in plan.links:
         joined[a.device].add(b.device)

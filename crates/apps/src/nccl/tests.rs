@@ -97,7 +97,7 @@ fn counts(kind: Kind, bytes: u64, pattern: Pattern) -> Vec<(u32, u32)> {
 }
 
 #[test]
-fn trees_halve_messages_of_medium_vectors() {
+fn trees_halve_their_messages() {
     // Both trees of eight channels, with ten levels: below 80 messages of a vector they halve to 128 KiB, below 40 to 64 KiB, below 10 to 32 KiB.
     let mib = [1024, 512, 256, 64, 8, 1];
     for (mib, kib) in mib.into_iter().zip([512, 256, 128, 64, 32, 32]) {
@@ -124,7 +124,7 @@ fn received_by_nics(bytes: u64, pattern: Pattern) -> Vec<u64> {
 }
 
 #[test]
-fn double_trees_load_a_nic_no_more_than_twice_its_share() {
+fn double_trees_share_nics() {
     let bytes = 1 << 30;
     // An inner node of one tree (two children and a parent) is a leaf of the other.
     let most = |pattern| received_by_nics(bytes, pattern).into_iter().max().unwrap();
@@ -133,7 +133,7 @@ fn double_trees_load_a_nic_no_more_than_twice_its_share() {
 }
 
 #[test]
-fn sends_over_the_network_have_smaller_messages_than_those_within_a_server() {
+fn sends_depend_on_servers() {
     let counts = counts(Kind::Alltoall, 1 << 20, Pattern::SendRecv);
     assert_eq!(counts.iter().filter(|count| **count == (2, 8)).count(), 7);
     assert_eq!(counts.iter().filter(|count| **count == (8, 8)).count(), 56);
