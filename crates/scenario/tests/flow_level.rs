@@ -137,7 +137,9 @@ fn what_flows_can_not_have_is_refused() {
         error(LEAF_SPINE, FlowOptions { bound: Some(0.1), ..PLAIN }).to_string().contains("static demand")
     );
     let many = FlowOptions { demand: Some(Demand::NToOne(8)), ..PLAIN };
-    assert!(error(LEAF_SPINE, many).to_string().contains("at least 9 hosts"));
+    assert!(error(LEAF_SPINE, many).to_string().contains("9 or more hosts"));
+    let none = FlowOptions { demand: Some(Demand::NToOne(0)), ..PLAIN };
+    assert!(error(LEAF_SPINE, none).to_string().contains("1 or more senders"));
 }
 
 #[test]
