@@ -340,6 +340,32 @@ def test_a_pacing_rate_holds(tmp_path):
         assert pl.DataFrame(unpaced.flows)["fct_us"][0] < fct / 5
 
 
+def test_a_timer_acts_when_it_is_due(tmp_path):
+    """A window of one segment a round trip of 106 us, until a timer opens it after 1 ms: the rest goes at 10 Gb/s."""
+    body = """
+    armed: int = 0
+
+    def on_ack(self, window, ack):
+        if self.armed == 0:
+            self.armed = 1
+            window.timer = ack.now + 900 * pf.MICROSECOND
+
+    def on_timer(self, window, now):
+        window.cwnd = 100 * window.mss
+"""
+    closed = "\n    def increase(self, window, ack):\n        pass\n"
+    text = INCAST.replace("senders = 8", "senders = 1").replace("500 KB", "1 MB")
+    changes = {"transport.initial_window": "1 segment", "transport.delayed_ack_segments": 1, "host.rx_delay": "50 us"}
+    for options in ("", ", compile=False"):
+        file, name = plugin(tmp_path, body, increase=closed, options=options)
+        (fct,) = pl.DataFrame(run(file, name, text, set=changes).flows)["fct_us"]
+        assert fct == pytest.approx(1000 + 1e6 / 1460 * 1.23 + 106, rel=0.1)
+        file, name = plugin(
+            tmp_path, body.replace("armed: int = 0", "armed: int = 1"), increase=closed, options=options
+        )
+        assert pl.DataFrame(run(file, name, text, set=changes).flows)["fct_us"].to_list() == [None]
+
+
 # Plug-ins that load, and plug-ins that are refused
 
 
@@ -521,6 +547,7 @@ WRONG = {
     "rate": ("window.pacing_rate = -1", "set pacing_rate to -1; it must be from 0 (none) to 10^15 bit/s"),
     "large rate": ("window.pacing_rate = 10**16", "10^15 bit/s"),
     "exception": ("window.cwnd += 1 // (ack.acked * 0)", "ZeroDivisionError"),
+    "timer": ("window.timer = ack.now + 1", "set timer, but the algorithm has no function on_timer"),
 }
 
 
@@ -557,6 +584,11 @@ def test_a_wrong_answer_names_flow_time_and_seed(tmp_path, wrong, options):
         ("def probe_after(self):\n        return 0", "returned 0; it must be from 1 on"),
         ("def on_ack(self, window, ack):\n        window.cwnd += 1", "changed cwnd, which only increase"),
         ("def init(self):\n        self.x = 1 // self.x", "its function init reported an error"),
+        (
+            "def on_ack(self, window, ack):\n        window.timer = ack.now + 1000\n\n"
+            "    def on_timer(self, window, now):\n        window.timer = now",
+            "which is not after now",
+        ),
     ],
 )
 def test_wrong_answers_of_the_other_functions(tmp_path, function, message, options):

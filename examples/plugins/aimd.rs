@@ -33,6 +33,7 @@ pub struct Window {
     pacing_rate: i64,
     mss: i64,
     random: i64,
+    timer: i64,
 }
 
 #[repr(C)]
@@ -69,6 +70,7 @@ pub struct Algorithm {
     probe_after: Option<unsafe extern "C" fn(*const c_void) -> i64>,
     alpha: Option<unsafe extern "C" fn(*const c_void) -> f64>,
     on_delivery: Option<unsafe extern "C" fn(*mut c_void, *mut Window, *const c_void) -> c_int>,
+    on_timer: Option<unsafe extern "C" fn(*mut c_void, *mut Window, i64) -> c_int>,
 }
 
 struct Shared<T>(T);
@@ -131,7 +133,7 @@ static PARAMETERS: Shared<[Parameter; 2]> = Shared([
 ]);
 
 static AIMD: Shared<Algorithm> = Shared(Algorithm {
-    abi: 2,
+    abi: 3,
     flags: 0,
     name: c"aimd_rust".as_ptr(),
     doc: c"AIMD(a, b) (Yang and Lam 2000) in Rust".as_ptr(),
@@ -149,6 +151,7 @@ static AIMD: Shared<Algorithm> = Shared(Algorithm {
     probe_after: None,
     alpha: None,
     on_delivery: None,
+    on_timer: None,
 });
 
 /// The algorithm of that number, from 0 on.

@@ -5,7 +5,7 @@
 use std::ffi::{c_char, c_int, c_void};
 
 /// Version of the interface.
-pub const ABI: u32 = 2;
+pub const ABI: u32 = 3;
 
 /// `pauseframe_value`: eight bytes that hold a number (`f64`), or a count, a flag or a time in picoseconds (`i64`).
 #[derive(Clone, Copy)]
@@ -28,7 +28,7 @@ pub struct Parameter {
     pub high: RawValue,
 }
 
-/// `pauseframe_window`: bytes, and bits per second.
+/// `pauseframe_window`: bytes, bits per second and picoseconds.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[repr(C)]
 pub struct Window {
@@ -37,6 +37,7 @@ pub struct Window {
     pub pacing_rate: i64,
     pub mss: i64,
     pub random: i64,
+    pub timer: i64,
 }
 
 /// `pauseframe_ack`: bytes and picoseconds.
@@ -117,6 +118,7 @@ pub type Notice = unsafe extern "C" fn(*mut c_void) -> c_int;
 pub type OnRestart = unsafe extern "C" fn(*mut c_void, i64) -> c_int;
 pub type Count = unsafe extern "C" fn(*const c_void) -> i64;
 pub type Observe = unsafe extern "C" fn(*const c_void) -> f64;
+pub type OnWindowTimer = unsafe extern "C" fn(*mut c_void, *mut Window, i64) -> c_int;
 pub type OnPair = unsafe extern "C" fn(*mut c_void, *mut Pair) -> c_int;
 pub type OnPairAck = unsafe extern "C" fn(*mut c_void, *mut Pair, *const PairAck) -> c_int;
 pub type OnPairSent = unsafe extern "C" fn(*mut c_void, *mut Pair, i64) -> c_int;
@@ -150,6 +152,7 @@ pub struct WindowAlgorithm {
     pub probe_after: Option<Count>,
     pub alpha: Option<Observe>,
     pub on_delivery: Option<OnDelivery>,
+    pub on_timer: Option<OnWindowTimer>,
 }
 
 /// `pauseframe_rate_control`: an algorithm of queue pairs. Later versions of the interface may only append fields.

@@ -349,10 +349,12 @@ impl Connection {
         if self.config.ect_on_syn { self.ecn_codepoint_of_data() } else { EcnCodepoint::NotEct }
     }
 
-    /// When [`Self::on_timeout`] must be called: the earlier of the retransmission (or persist, or SYN) timer and the receiver's timer.
+    /// When [`Self::on_timeout`] must be called: the earliest of the retransmission (or persist, or SYN) timer, the receiver's timer and, while data
+    /// are left to send or to acknowledge, that of the congestion control.
     #[inline]
     pub fn next_timer_deadline(&self) -> Option<Time> {
-        let deadline = self.sender.rto_deadline.min(self.receiver.deadline);
+        let deadline =
+            self.sender.rto_deadline.min(self.receiver.deadline).min(self.sender.control_deadline());
         (deadline != Time::MAX).then_some(deadline)
     }
 
@@ -366,6 +368,7 @@ impl Connection {
         if now >= self.receiver.deadline {
             self.receiver.on_timeout(now, &self.config, &self.sender.rtt);
         }
+        self.sender.run_control_timer(now);
         if now < self.sender.rto_deadline {
             return;
         }

@@ -21,7 +21,7 @@ extern "C" {
 #endif
 
 /* Version of this interface. A library that was built for another version is refused. */
-#define PAUSEFRAME_CC_ABI 2u
+#define PAUSEFRAME_CC_ABI 3u
 
 /* What functions of type int return. */
 #define PAUSEFRAME_FAILED 0 /* ends the run with an error */
@@ -43,6 +43,7 @@ typedef struct pauseframe_window {
     int64_t pacing_rate; /* bits per second; 0: none, then pacing, if it is on, follows from cwnd and srtt */
     int64_t mss;         /* bytes of a full segment; changes to it have no effect */
     int64_t random;      /* 63 random bits, others in each call, decided by the seed of the run */
+    int64_t timer;       /* when on_timer is called, picoseconds since the start of the run; 0: never */
 } pauseframe_window;
 
 /* What an ACK tells. */
@@ -152,6 +153,9 @@ typedef struct pauseframe_cc {
      * too (Linux: cong_control). Nothing else then changes the window but a timeout, and increase and reduced must be
      * NULL. NULL: increase and reduced decide. */
     int (*on_delivery)(void *state, pauseframe_window *window, const pauseframe_delivery *delivery);
+    /* window->timer is due; it is 0 then, so set it again for the next time. May set the window. now: picoseconds since
+     * the start of the run. The timer stands still while nothing is left to send or to acknowledge. NULL: nothing. */
+    int (*on_timer)(void *state, pauseframe_window *window, int64_t now);
 } pauseframe_cc;
 
 /* A queue pair. */

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from pauseframe.plugins.records import Ack, Delivery, Pair, PairAck, Window
 
-ABI = 2
+ABI = 3
 OK, FAILED = 1, 0
 NEEDS_EXACT_ECN, PACES = 1, 2
 RATE_CONTROL, READS_TELEMETRY, SETS_WINDOW = 4, 8, 16
@@ -78,6 +78,7 @@ METHODS: dict[Kind, dict[str, Method]] = {
         "probe_after": Method((), "count"),
         "alpha": Method((), "number"),
         "on_delivery": Method((("window", Window), ("delivery", Delivery))),
+        "on_timer": Method((("window", Window), ("now", c_int64))),
     },
     "rate": {
         "on_start": Method((("pair", Pair),)),

@@ -147,7 +147,8 @@ def congestion_control(name: str | type, *, exact_ecn: bool = False, paces: bool
     those of the C interface, `pauseframe_cc.h`. Required are `increase(self, window, ack)` and
     `reduced(self, window, cause)`; optional are `init(self)`, `on_ack(self, window, ack)`,
     `loss_after_ecn(self, window)`, `forget_earned(self)`, `on_timeout(self)`, `on_restart(self, idle)`,
-    `probe_after(self)` and `alpha(self)`. A class with `on_delivery(self, window, delivery)` sets the window at every
+    `probe_after(self)`, `alpha(self)` and `on_timer(self, window, now)`, which is called at the time that a method has
+    put in `window.timer`. A class with `on_delivery(self, window, delivery)` sets the window at every
     ACK, in recovery and while the application leaves it unused too, and has neither `increase` nor `reduced`.
 
     `exact_ecn` requests the exact echo of marks (ecn = "dctcp"); `paces` enables pacing, for algorithms that set

@@ -43,7 +43,7 @@ def _integers(*names: str) -> tuple[tuple[str, Any], ...]:
 class Window(_Whole):
     """The congestion window of a connection (RFC 5681 §2); the C structure `pauseframe_window`."""
 
-    _fields_ = _integers("cwnd", "ssthresh", "pacing_rate", "mss", "random")
+    _fields_ = _integers("cwnd", "ssthresh", "pacing_rate", "mss", "random", "timer")
     if TYPE_CHECKING:
         cwnd: int
         """The window in bytes; less than a segment counts as one segment."""
@@ -55,6 +55,9 @@ class Window(_Whole):
         """Bytes of a full segment."""
         random: int
         """A random number of 63 bits, another one in each call, decided by the seed (`pauseframe.uniform`)."""
+        timer: int
+        """Picoseconds since the start of the run at which `on_timer` is called; 0: never. It stands still while the
+        connection has nothing to send or to acknowledge."""
 
 
 class Ack(Structure):

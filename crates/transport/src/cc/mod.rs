@@ -185,6 +185,14 @@ pub(crate) trait CongestionAlgorithm {
     /// The last reduction was needless.
     fn on_undo(&mut self, _window: &CongestionWindow, _sample: &DeliverySample) {}
 
+    /// When [`Self::on_timer`] is due; [`Time::MAX`]: never.
+    fn deadline(&self) -> Time {
+        Time::MAX
+    }
+
+    /// The timer of [`Self::deadline`] has expired. May change the window at any time.
+    fn on_timer(&mut self, _window: &mut CongestionWindow, _now: Time) {}
+
     /// Windows that the send buffer holds when it grows (`sndbuf_expand`).
     fn windows_in_send_buffer(&self) -> u64 {
         2
@@ -378,6 +386,16 @@ macro_rules! registry {
                 match self {
                     $(CongestionControl::$variant(algorithm) => algorithm.on_undo(window, sample),)+
                     CongestionControl::Plugin(algorithm) => algorithm.on_undo(window, sample),
+                }
+            }
+            #[inline]
+            fn deadline(&self) -> Time {
+                // No built-in algorithm has a timer.
+                if let CongestionControl::Plugin(algorithm) = self { algorithm.deadline() } else { Time::MAX }
+            }
+            fn on_timer(&mut self, window: &mut CongestionWindow, now: Time) {
+                if let CongestionControl::Plugin(algorithm) = self {
+                    algorithm.on_timer(window, now);
                 }
             }
             fn windows_in_send_buffer(&self) -> u64 {

@@ -10,7 +10,7 @@ use pauseframe_plugin::abi::{self, WindowAlgorithm};
 use pauseframe_plugin::{
     Instance, PluginConfig, PluginFunction, PluginFunctions, saturate_to_i64, show_value,
 };
-use pauseframe_units::Span;
+use pauseframe_units::{Span, Time};
 use std::ffi::{c_int, c_void};
 
 /// Largest window that a plug-in may set: 2^40 bytes.
@@ -24,6 +24,8 @@ pub(crate) struct Plugin {
     instance: Instance,
     /// Bit/s; 0: the plug-in sets none.
     pacing_rate: u64,
+    /// When its timer expires; [`Time::MAX`]: never.
+    timer: Time,
     /// Smallest round-trip time of its delivery samples.
     min_rtt: Span,
     /// Less than a segment is a failure ([`super::contract`]); else it counts as a segment.
@@ -33,7 +35,7 @@ pub(crate) struct Plugin {
 impl Plugin {
     pub(crate) fn new(config: &PluginConfig) -> Plugin {
         let instance = Instance::new(config, 0);
-        Plugin { instance, pacing_rate: 0, min_rtt: Span::ZERO, strict: false }
+        Plugin { instance, pacing_rate: 0, timer: Time::MAX, min_rtt: Span::ZERO, strict: false }
     }
 
     pub(super) fn enable_strict_checks(&mut self) {
@@ -66,6 +68,7 @@ impl Plugin {
             pacing_rate: saturate_to_i64(self.pacing_rate),
             mss: i64::from(window.mss),
             random: 0,
+            timer: if self.timer == Time::MAX { 0 } else { saturate_to_i64(self.timer.0) },
         }
     }
 
@@ -83,9 +86,15 @@ impl Plugin {
         (window as u64).max(u64::from(mss))
     }
 
-    /// Takes over what a plug-in did to `raw`.
+    /// Takes over what a plug-in did to `raw` at `now`.
     #[inline]
-    fn apply(&mut self, function: PluginFunction, window: &mut CongestionWindow, raw: &abi::Window) {
+    fn apply(
+        &mut self,
+        function: PluginFunction,
+        window: &mut CongestionWindow,
+        raw: &abi::Window,
+        now: Time,
+    ) {
         let before = saturate_to_i64(window.cwnd);
         if raw.cwnd != before {
             if function == PluginFunction::OnAck {
@@ -114,6 +123,23 @@ impl Plugin {
             }
             self.pacing_rate = raw.pacing_rate as u64;
         }
+        let armed = if self.timer == Time::MAX { 0 } else { saturate_to_i64(self.timer.0) };
+        if raw.timer != armed {
+            self.set_timer(function, raw.timer, now);
+        }
+    }
+
+    #[cold]
+    fn set_timer(&mut self, function: PluginFunction, timer: i64, now: Time) {
+        if self.functions().on_timer.is_none() {
+            self.instance.fail(function, "set timer, but the algorithm has no function on_timer");
+        }
+        if timer != 0 && timer <= saturate_to_i64(now.0) {
+            let message =
+                format!("set timer to {} ps, which is not after now ({} ps)", show_value(timer), now.0);
+            self.instance.fail(function, &message);
+        }
+        self.timer = if timer == 0 { Time::MAX } else { Time(timer as u64) };
     }
 
     #[inline]
@@ -127,7 +153,7 @@ impl Plugin {
         let (mut raw, raw_ack) = (self.raw_window(window), raw_ack(ack));
         // SAFETY: `register_plugin` was promised functions that keep to the interface.
         self.instance.notify(function, |state| unsafe { call(state, &raw mut raw, &raw const raw_ack) });
-        self.apply(function, window, &raw);
+        self.apply(function, window, &raw, ack.now);
     }
 
     fn window_after(
@@ -278,7 +304,22 @@ impl CongestionAlgorithm for Plugin {
         self.instance.notify(PluginFunction::OnDelivery, |state| unsafe {
             on_delivery(state, &raw mut raw, &raw const delivery)
         });
-        self.apply(PluginFunction::OnDelivery, window, &raw);
+        self.apply(PluginFunction::OnDelivery, window, &raw, sample.now);
         false
+    }
+
+    fn deadline(&self) -> Time {
+        self.timer
+    }
+
+    fn on_timer(&mut self, window: &mut CongestionWindow, now: Time) {
+        self.timer = Time::MAX;
+        let Some(on_timer) = self.functions().on_timer else { return };
+        let mut raw = self.raw_window(window);
+        // SAFETY: as in `call_with_ack`.
+        self.instance.notify(PluginFunction::OnTimer, |state| unsafe {
+            on_timer(state, &raw mut raw, saturate_to_i64(now.0))
+        });
+        self.apply(PluginFunction::OnTimer, window, &raw, now);
     }
 }

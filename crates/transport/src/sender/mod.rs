@@ -8,7 +8,7 @@ mod offload;
 mod transmission;
 mod writing;
 
-use crate::cc::{CongestionControl, CongestionWindow};
+use crate::cc::{CongestionAlgorithm, CongestionControl, CongestionWindow};
 use crate::config::TcpConfig;
 use crate::recovery::{RecoveryPhase, RecoveryRefinementState};
 use crate::rtt::RttEstimator;
@@ -105,6 +105,19 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
+    /// When the timer of the congestion control expires. It stands still while nothing is left to send or to acknowledge.
+    #[inline]
+    pub(crate) fn control_deadline(&self) -> Time {
+        if self.snd_una < self.snd_end { self.cc.deadline() } else { Time::MAX }
+    }
+
+    /// Runs that timer if it has expired.
+    pub(crate) fn run_control_timer(&mut self, now: Time) {
+        if self.control_deadline() <= now {
+            self.cc.on_timer(&mut self.window, now);
+        }
+    }
+
     pub(crate) fn new(config: &TcpConfig, iss: u32) -> Sender {
         let mss = config.mss.max(1);
         Sender {
