@@ -174,7 +174,16 @@ def _switches(tables: Tables) -> Iterator[str]:
     came: Counter[str] = Counter()
     left: Counter[str] = Counter()
     lost: Counter[str] = Counter()
-    reasons = ("buffer_full", "headroom_exceeded", "headroom_pool", "not_ect", "link_down", "watchdog", "corrupted")
+    reasons = (
+        "buffer_full",
+        "headroom_exceeded",
+        "headroom_pool",
+        "not_ect",
+        "codel",
+        "link_down",
+        "watchdog",
+        "corrupted",
+    )
     for port in tables.ports:
         came[port["peer"]] += port["tx_packets"]
         left[port["node"]] += port["tx_packets"]

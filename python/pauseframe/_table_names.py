@@ -14,6 +14,7 @@ __all__ = [
     "Background",
     "Burst",
     "Cdf",
+    "Codel",
     "Collectives",
     "Concurrency",
     "Corruption",

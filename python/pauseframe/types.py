@@ -38,6 +38,7 @@ class DropsByReason(TypedDict):
     headroom_exceeded: int
     not_ect: int
     headroom_pool: int
+    codel: int
     link_down: int
     corrupted: int
     watchdog: int

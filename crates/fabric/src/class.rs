@@ -2,7 +2,9 @@
 
 use crate::marker::{InspectedPackets, Marker};
 use crate::queue::QueueDiscipline;
-use crate::settings::{BufferPolicy, PerPortBuffer, Settings, SharedBuffer, TransportSettings};
+use crate::settings::{
+    BufferPolicy, CodelSettings, PerPortBuffer, Settings, SharedBuffer, TransportSettings,
+};
 use pauseframe_units::{Bytes, Priority};
 
 /// The complete settings of one class.
@@ -10,6 +12,8 @@ use pauseframe_units::{Bytes, Priority};
 pub(crate) struct ClassPolicy {
     pub(crate) marker: Marker,
     pub(crate) queue: QueueDiscipline,
+    /// Parameters of `queue`, if it has CoDel.
+    pub(crate) codel: Option<CodelSettings>,
     /// Priority in which the headers of trimmed packets go on, if packets are trimmed.
     pub(crate) trim_to: Option<Priority>,
     pub(crate) alpha: f64,
@@ -18,22 +22,29 @@ pub(crate) struct ClassPolicy {
     pub(crate) limit: u64,
     /// Packets of one egress queue of a lossy class.
     pub(crate) packets: u32,
+    /// Bytes of one egress queue, whatever the buffer (`switch.codel.memory_limit`).
+    pub(crate) memory: u64,
 }
 
 impl ClassPolicy {
     /// The policy that `settings` give `priority`.
     pub(crate) fn new(settings: &Settings, priority: Priority) -> ClassPolicy {
         let class = settings.classes.iter().find(|class| class.priorities.contains(&priority));
-        let marker = class.and_then(|class| class.marker.clone()).unwrap_or_else(|| settings.marker.clone());
         let (alpha, reserved, limit) = match settings.buffer {
             BufferPolicy::PerPort(PerPortBuffer { size }) => (0.0, Bytes::ZERO, size.0),
             BufferPolicy::Shared(SharedBuffer { alpha, reserved, .. }) => (alpha, reserved, u64::MAX),
             BufferPolicy::IdealOutputQueued(_) => (0.0, Bytes::ZERO, u64::MAX),
         };
-        let queue = class.and_then(|class| class.queue).unwrap_or(settings.queue);
+        let own = class.and_then(|class| class.queue.map(|queue| (queue, class.codel)));
+        let (queue, codel) = own.unwrap_or((settings.queue, settings.codel));
+        let codel = queue.has_codel().then(|| codel.unwrap_or_else(|| CodelSettings::of(queue)));
+        let marker = class.and_then(|class| class.marker.clone()).unwrap_or_else(|| settings.marker.clone());
+        let packets = settings.queue_packets.unwrap_or(u32::MAX);
         ClassPolicy {
-            marker,
+            // CoDel marks itself.
+            marker: if codel.is_some() { Marker::NONE } else { marker },
             queue,
+            codel,
             trim_to: queue
                 .trims_packets()
                 .then(|| priority_of_trimmed_headers(&settings.transports, priority))
@@ -41,7 +52,11 @@ impl ClassPolicy {
             alpha: class.and_then(|class| class.alpha).unwrap_or(alpha),
             reserved: class.and_then(|class| class.reserved).unwrap_or(reserved).0,
             limit,
-            packets: settings.queue_packets.unwrap_or(u32::MAX),
+            packets: codel.map_or(packets, |codel| packets.min(codel.limit)),
+            memory: match codel {
+                Some(codel) if queue == QueueDiscipline::FqCodel => codel.memory_limit.0,
+                _ => u64::MAX,
+            },
         }
     }
 

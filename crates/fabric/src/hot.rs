@@ -74,6 +74,8 @@ pub(crate) struct HotPathSettings {
     pub(crate) watched_departures: u8,
     /// Classes served by packet rank.
     pub(crate) ranked: u8,
+    /// Classes whose discipline has a state for each queue.
+    pub(crate) timed: u8,
     pub(crate) shared: bool,
     pub(crate) ets: bool,
     /// The next class is not always the highest eligible one.
@@ -184,6 +186,7 @@ impl HotPathSettings {
             watched_departures,
             plain_departure: !(accounted | watched_departures),
             ranked: set(&|policy| policy.queue.reorders_packets()),
+            timed: set(&|policy| policy.codel.is_some()),
             shared,
             ets,
             runs_scheduler: pipelined || ets,

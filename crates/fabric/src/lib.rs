@@ -79,8 +79,8 @@ pub use port_names::{all_ports_of_topology, matches_glob, ports_matching_globs};
 pub use queue::QueueDiscipline;
 pub use records::FlowRecords;
 pub use settings::{
-    ArsMode, ArsSettings, BufferPolicy, ClassSettings, ConnectionQueuePairs, Ets, EtsGroup, FrameOverhead,
-    HashPolicy, HeadroomPoolSettings, HopChoice, HostLinkJitterSettings, HostPortSettings,
+    ArsMode, ArsSettings, BufferPolicy, ClassSettings, CodelSettings, ConnectionQueuePairs, Ets, EtsGroup,
+    FrameOverhead, HashPolicy, HeadroomPoolSettings, HopChoice, HostLinkJitterSettings, HostPortSettings,
     IdealOutputQueuedBuffer, NicQueue, ObeyedPausePriorities, PauseStorm, PerPortBuffer, PfcPorts,
     PfcSettings, PfcWatchdogSettings, PortChoice, ProtocolSettings, QcnSettings, RdmaSettings,
     ScaleUpSettings, Scheduler, Settings, SharedBuffer, SlowReceiverSettings, StrictPriorityScheduler,

@@ -27,6 +27,8 @@ pub struct DropsByReason {
     pub not_ect: u64,
     /// Lossless packets that exceeded the headroom pool, which all (port, priority) of a switch share.
     pub headroom_pool: u64,
+    /// Packets that CoDel dropped, because those of their queue had waited too long.
+    pub codel: u64,
     /// Packets that were on, waited for, or were bound for a link that was down.
     pub link_down: u64,
     /// Frames that arrived damaged, pause frames included.
@@ -51,6 +53,7 @@ impl DropsByReason {
                 DropReason::HeadroomExceeded => &mut self.headroom_exceeded,
                 DropReason::NotEct => &mut self.not_ect,
                 DropReason::HeadroomPool => &mut self.headroom_pool,
+                DropReason::Codel => &mut self.codel,
             } += count;
         }
         for (reason, count) in LossReason::ALL.into_iter().zip(report.lost) {
@@ -68,6 +71,7 @@ impl DropsByReason {
             + self.headroom_exceeded
             + self.not_ect
             + self.headroom_pool
+            + self.codel
             + self.link_down
             + self.corrupted
             + self.watchdog
@@ -100,10 +104,12 @@ pub(super) fn idle_report(port: u32) -> PortPriorityReport {
         tx_packets: 0,
         tx_bytes: 0,
         busy: pauseframe_units::Span::ZERO,
-        drops: [0; 4],
+        drops: [0; 5],
         lost: [0; 3],
         ecn_marks: 0,
         trims: 0,
+        sojourn_max: pauseframe_units::Span::ZERO,
+        new_flows: 0,
         backlog_max: 0,
         backlog_mean: 0.0,
         ingress_max: 0,

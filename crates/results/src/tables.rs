@@ -185,6 +185,8 @@ pub fn ports(reports: &[PortPriorityReport], names: &Names, run: Span) -> Column
         drops_not_ect = drops(|drops| drops.not_ect);
         /// Lossless packets that arrived after XOFF without room in the headroom pool of the switch
         drops_headroom_pool = drops(|drops| drops.headroom_pool);
+        /// Packets that CoDel dropped, because those of their queue had waited too long (docs/models/codel.md)
+        drops_codel = drops(|drops| drops.codel);
         /// Packets on the wire, in the queue, or arriving for it, when the link failed or was down
         drops_link_down = drops(|drops| drops.link_down);
         /// Frames of this port that arrived damaged, including pause frames
@@ -195,6 +197,10 @@ pub fn ports(reports: &[PortPriorityReport], names: &Names, run: Span) -> Column
         ecn_marks = counts(|r| r.ecn_marks);
         /// Packets whose payload was cut off here for lack of room, and whose header went on (switch.queue = "trim")
         trims = counts(|r| r.trims);
+        /// Longest time that a packet waited which left by CoDel; packets that meet an idle port do not count
+        sojourn_max_us = f64s(reports.iter().map(|r| r.sojourn_max.as_us_f64()));
+        /// Flows that FQ-CoDel put before the others because they had nothing to send (new_flow_count of tc)
+        new_flows = counts(|r| r.new_flows);
         /// Largest egress backlog; packets that meet an idle port do not count
         backlog_max_bytes = counts(|r| r.backlog_max);
         /// Time-weighted mean egress backlog over the run
@@ -423,7 +429,7 @@ mod tests {
         let busy = PortPriorityReport {
             busy: Span::from_us(25),
             backlog_mean: 2000.0,
-            drops: [1, 2, 3, 4],
+            drops: [1, 2, 3, 4, 5],
             paused: Span::from_us(9),
             ..idle_report(2)
         };
@@ -435,10 +441,9 @@ mod tests {
         assert_eq!(floats(&batch, "utilisation")[0], Some(0.25));
         assert_eq!(floats(&batch, "backlog_mean_bytes")[0], Some(2000.0));
         assert_eq!(floats(&batch, "paused_us")[0], Some(9.0));
-        let first = |name| batch.column_by_name(name).unwrap().as_primitive::<UInt64Type>().value(0);
+        let first = |name: &str| batch.column_by_name(name).unwrap().as_primitive::<UInt64Type>().value(0);
         assert_eq!(first("rate_bps"), 10_000_000_000);
-        let drops = ["drops_buffer_full", "drops_headroom_exceeded", "drops_not_ect", "drops_headroom_pool"]
-            .map(first);
-        assert_eq!(drops, [1, 2, 3, 4]);
+        let reasons = ["buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "codel"];
+        assert_eq!(reasons.map(|reason| first(&format!("drops_{reason}"))), [1, 2, 3, 4, 5]);
     }
 }

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pauseframe._results_folder import ResultsFolder
     from pauseframe.counters.model import Kind
 
-DROPS = ("buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "link_down", "watchdog")
+DROPS = ("buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "codel", "link_down", "watchdog")
 
 
 @dataclass

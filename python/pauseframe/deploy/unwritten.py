@@ -61,7 +61,7 @@ _REASONS = {
     r"switch\.pfc\.(reaction|quanta)": "the reaction of ports and the quanta of pause frames are those of the chip",
     r"switch\.pfc\.ports.*": "SONiC pauses all ports alike",
     r"switch\.model": "it only gives defaults, which are written",
-    r"switch\.(latency|queue|queue_packets)|switch\.classes\.[^.]+\.queue": _CHIP,
+    r"switch\.(latency|queue|queue_packets|codel.*)|switch\.classes\.[^.]+\.(queue|codel.*)": _CHIP,
     r"switch.*\.marker\..*": "WRED of the chip judges where, and spaces marks as, it does",
     r"qcn.*": "SONiC has no QCN (802.1Qau); set switch.marker and a transport with ECN",
 }

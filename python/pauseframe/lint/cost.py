@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pauseframe.imports.fabric.scope import Scope
     from pauseframe.results import Run
 
-DROPS = ("buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "link_down", "watchdog")
+DROPS = ("buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "codel", "link_down", "watchdog")
 
 
 @dataclass(frozen=True)

@@ -226,6 +226,46 @@ class Burst(Part):
     """Mean of the exponential pause from the end of a burst to the start of the next (1 ps to 2400 h)"""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Codel(Part):
+    """CoDel (RFC 8289) or FQ-CoDel (RFC 8290), with the names and defaults of Linux."""
+
+    target: str | None = None
+    """Sojourn time of packets that is acceptable for good (1 us to 10 s); default "5 ms" (Linux: sch_codel,
+    sch_fq_codel)
+    """
+    interval: str | None = None
+    """CoDel acts once the sojourn time has exceeded target for so long: about the largest round trip (1 us to 10 s);
+    default "100 ms" (Linux: sch_codel, sch_fq_codel)
+    """
+    ecn: bool | None = None
+    """ECN-capable packets are marked CE instead of dropped (default: true with queue = "fq_codel", else false) (Linux:
+    sch_codel, sch_fq_codel)
+    """
+    ce_threshold: str | None = None
+    """ECN-capable packets that have waited longer are marked CE, whatever CoDel's state (1 us to 10 s) (default: none)
+    (Linux: sch_codel, sch_fq_codel)
+    """
+    limit: int | None = None
+    """Most packets of a queue. One more drops itself (codel), or packets of the flow with the most bytes (fq_codel) (1
+    to 10000000) (default: 10240 with queue = "fq_codel", else 1000) (Linux: sch_codel, sch_fq_codel)
+    """
+    flows: int | None = None
+    """Queues that flows are hashed to (fq_codel) (1 to 65536); default 1024 (Linux: sch_codel, sch_fq_codel)"""
+    quantum: str | None = None
+    """Bytes that a flow may send in a turn (fq_codel) (64 B to 1 MB) (default: a frame of the largest packet) (Linux:
+    sch_codel, sch_fq_codel)
+    """
+    memory_limit: str | None = None
+    """Most bytes of a queue, as with limit (fq_codel). Linux counts its buffers, here frames count (64 B to 4 GB);
+    default "33.554432 MB" (Linux: sch_codel, sch_fq_codel)
+    """
+    drop_batch: int | None = None
+    """Most packets that a full queue drops at once (fq_codel) (1 to 10000000); default 64 (Linux: sch_codel,
+    sch_fq_codel)
+    """
+
+
 @dataclass(frozen=True)
 class Corruption(Part):
     """Loss of what these ports send: a bit error ratio `ber`, a frame error ratio `fer`, or an `mtu` that is too
@@ -571,9 +611,10 @@ class Host(Part):
     dependent flows or messages use several threads only if this is at least the lookahead of the network
     (docs/models/applications.md) (0 s to 1 s); default "0 s".
     """
-    nic_queue: Literal["per_flow", "per_destination", "fifo"] | None = None
+    nic_queue: Literal["per_flow", "per_destination", "fifo", "codel", "fq_codel"] | None = None
     """Queues of the NIC in front of its ring: one for each flow, in turn by frames, with tso by super-packets; one for
-    each destination; or a single one (docs/models/host-queues.md) (default: "per_flow"; "per_destination" with qcn)
+    each destination; a single one; or CoDel or FQ-CoDel of Linux (docs/models/host-queues.md) (default: "per_flow";
+    "per_destination" with qcn)
     """
     nic_buffer: str | None = None
     """Bytes that the stack and the NIC hold before sockets wait for room. With queues for flows the largest share of a
@@ -1408,7 +1449,7 @@ class SwitchClass(Part):
 
     priorities: Sequence[int]
     """The priorities of the class (each 0 to 7)"""
-    queue: Literal["fifo", "pfabric", "trim"] | None = None
+    queue: Literal["fifo", "pfabric", "trim", "codel", "fq_codel"] | None = None
     """Order of service within a priority, and which packet a full queue drops (default: as for all priorities)"""
     alpha: float | None = None
     """Dynamic threshold: a queue may hold alpha times the free pool (above 0 to 1e6) (default: as for all priorities)
@@ -1416,6 +1457,8 @@ class SwitchClass(Part):
     """
     reserved: str | None = None
     """Bytes reserved for each (port, priority) besides the pool (0 B to 4 GB) (default: as for all priorities)"""
+    codel: Codel | None = None
+    """CoDel (RFC 8289) or FQ-CoDel (RFC 8290), with the names and defaults of Linux."""
     marker: NoMarker | Step | Red | Literal["none", "step", "red"] | None = None
 
 
@@ -1444,12 +1487,12 @@ class Switch(Part):
     """The real switch whose published figures are the defaults; default "none"."""
     latency: str | None = None
     """Time from the last bit in to the egress queue (0 s to 1 s); default "0 s"."""
+    queue: Literal["fifo", "pfabric", "trim", "codel", "fq_codel"] | None = None
+    """Order of service within a priority, and which packet a full queue drops; default "fifo"."""
     pfc: Pfc | bool | None = None
     """Priority flow control (IEEE 802.1Qbb), or false: no priority is lossless (default: a table with its defaults if
     a transport in use is lossless, else false)
     """
-    queue: Literal["fifo", "pfabric", "trim"] | None = None
-    """Order of service within a priority, and which packet a full queue drops; default "fifo"."""
     queue_packets: int | None = None
     """Maximum number of packets in a lossy queue, whatever their size (1 to 10000000) (default: none: bytes alone
     count) (Linux: pfifo limit)
@@ -1461,6 +1504,8 @@ class Switch(Part):
     override: Sequence[SwitchOverride] | None = None
     """Switches with other values (default: none)"""
     buffer: PerPort | Shared | IdealOutputQueued | str | None = None
+    codel: Codel | None = None
+    """CoDel (RFC 8289) or FQ-CoDel (RFC 8290), with the names and defaults of Linux."""
     marker: NoMarker | Step | Red | Literal["none", "step", "red"] | None = None
     scheduler: Strict | Ets | Literal["strict", "ets"] | None = None
 

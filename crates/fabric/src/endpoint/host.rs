@@ -6,6 +6,7 @@
 
 use super::limiter::LimiterIndex;
 use super::node::BorrowedHost;
+use super::qdisc::HostQdisc;
 use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{Cnm, FrameContent, PacketFifo, PacketId, PacketPool};
@@ -80,9 +81,9 @@ impl NicLimits {
         let bytes_in = |span: Span| rate.bytes_in(span).0;
         let frame = u64::from(overhead.frame_size_of_ip_packet(mtu, Priority::default()));
         let super_packet = transports.iter().map(TransportSettings::offload_bytes).max().unwrap_or(0);
-        let offloads = super_packet > 0 && nic_queue == NicQueue::PerFlow;
+        let offloads = super_packet > 0 && nic_queue.has_shares_of_flows();
         NicLimits {
-            per_flow: nic_queue == NicQueue::PerFlow,
+            per_flow: nic_queue.has_shares_of_flows(),
             always: (2 * frame.max(u64::from(super_packet))).min(nic_buffer),
             most: nic_buffer,
             in_stack: bytes_in(tx_delay.saturating_add(plan.settings.tx_jitter)),
@@ -124,11 +125,13 @@ impl HostQueue {
 
 /// The queues of a class in round-robin order, and the bytes in its ring if the NIC bounds those.
 #[derive(Debug, Default)]
-struct ClassTurns {
+pub(super) struct ClassTurns {
     /// Flows that had nothing to send for a round: they go first, once (`new_flows` of `fq_codel_dequeue`).
     new: VecDeque<NicQueueId>,
     queues: VecDeque<NicQueueId>,
     ring: u64,
+    /// CoDel in place of the turns, once a packet had to wait.
+    pub(super) qdisc: Option<Box<HostQdisc>>,
 }
 
 impl Host {
@@ -205,7 +208,9 @@ impl Host {
 
     /// The queues of flows or destinations: packets in the NIC behind the ring.
     pub(crate) fn nic_fifos(&self) -> impl Iterator<Item = PacketFifo> {
-        self.queues.iter().map(|queue| queue.packets)
+        let of_qdiscs =
+            self.turns.iter().filter_map(|turns| turns.qdisc.as_deref()).flat_map(HostQdisc::fifos);
+        self.queues.iter().map(|queue| queue.packets).chain(of_qdiscs)
     }
 
     /// Bytes that the queues of flows count as held; `None` if flows have none.
@@ -213,7 +218,7 @@ impl Host {
         self.limits.per_flow.then(|| self.queues.iter().map(|queue| queue.held).sum())
     }
 
-    fn class_turns(&mut self, class: u8) -> &mut ClassTurns {
+    pub(super) fn class_turns(&mut self, class: u8) -> &mut ClassTurns {
         let class = usize::from(class);
         if self.turns.len() <= class {
             self.turns.resize_with(class + 1, ClassTurns::default);
@@ -223,7 +228,7 @@ impl Host {
 
     /// Whether the ring of a class takes more; `is_empty`: whether it holds nothing.
     #[inline(always)]
-    fn has_ring_space(&self, class: u8, is_empty: bool) -> bool {
+    pub(super) fn has_ring_space(&self, class: u8, is_empty: bool) -> bool {
         is_empty
             || self.limits.ring > 0
                 && self.turns.get(usize::from(class)).is_some_and(|turns| turns.ring <= self.limits.ring)
@@ -231,7 +236,7 @@ impl Host {
 
     /// Counts a packet that enters the ring from its queue.
     #[inline(always)]
-    fn enter_ring(&mut self, queue: NicQueueId, class: u8, size: u32, ctx: &Context) {
+    pub(super) fn enter_ring(&mut self, queue: NicQueueId, class: u8, size: u32, ctx: &Context) {
         if self.limits.per_flow {
             self.leave_queue(queue, size, ctx);
             if self.limits.ring > 0 {
@@ -378,7 +383,7 @@ impl Host {
 
     /// The same, and that of its flow's queue, if flows have one.
     #[inline(always)]
-    fn leave_queue(&mut self, queue: NicQueueId, size: u32, ctx: &Context) {
+    pub(super) fn leave_queue(&mut self, queue: NicQueueId, size: u32, ctx: &Context) {
         self.release_nic_buffer(size, ctx);
         if self.limits.per_flow {
             let Some(held) = self.queues[queue].held.checked_sub(u64::from(size)) else {
@@ -390,7 +395,7 @@ impl Host {
 
     /// Packets have left a queue: its socket may send again, or it is over. Queues of destinations have neither.
     #[inline(always)]
-    fn wake_or_free(&mut self, queue: NicQueueId) {
+    pub(super) fn wake_or_free(&mut self, queue: NicQueueId) {
         let state = &mut self.queues[queue];
         if state.held < state.share
             && let Some(socket) = state.blocked.take()
@@ -482,6 +487,10 @@ impl BorrowedHost<'_> {
             }
             return;
         }
+        if ctx.settings.nic_queue.discipline().is_some() {
+            self.enqueue_in_qdisc(nic_queue, (class, slot), index, ctx);
+            return;
+        }
         ctx.packets[index].at = now;
         self.ports.egress_queue_mut(slot).add_to_backlog(u64::from(size), now);
         self.host_mut().enqueue_in_nic_queue(nic_queue, class, index, &mut ctx.packets);
@@ -490,6 +499,10 @@ impl BorrowedHost<'_> {
     /// Moves one turn after the other into the ring of `class` while it takes more.
     #[inline(always)]
     fn refill_ring(&mut self, class: u8, ctx: &mut Context) {
+        if ctx.settings.nic_queue.discipline().is_some() {
+            self.refill_ring_from_qdisc(class, ctx);
+            return;
+        }
         let port = self.port;
         let slot = port.egress_queue_token(class, &ctx.hot);
         while let Some(queue) = self.host_mut().first_turn(class) {

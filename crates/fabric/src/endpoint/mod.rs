@@ -9,6 +9,7 @@ mod messages;
 pub(crate) mod node;
 mod operations;
 mod orders;
+mod qdisc;
 mod queue_pair;
 mod reaction_point;
 pub(crate) mod receiver;

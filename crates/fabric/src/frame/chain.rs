@@ -94,6 +94,12 @@ impl PacketFifo {
         }
     }
 
+    /// Removes the last packet, `tail`; takes time linear in the FIFO.
+    pub(crate) fn remove_tail(&mut self, pool: &mut PacketPool, tail: PacketId) {
+        let before = self.iter(pool).take_while(|index| *index != tail).last().unwrap_or(PacketId::NONE);
+        self.unlink_packet_from_fifo(pool, before, tail);
+    }
+
     /// Drops the head; `next` is the packet behind it.
     #[inline(always)]
     pub(crate) fn remove_head_given_next(&mut self, next: PacketId) {

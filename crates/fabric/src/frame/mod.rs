@@ -183,6 +183,21 @@ impl Packet {
         }
     }
 
+    /// Sets CE if the packet is ECN-capable and has none; whether it did.
+    #[inline]
+    pub(crate) fn set_congestion_experienced(&mut self) -> bool {
+        if let FrameContent::Segment(CompactTcpSegment { ecn, .. })
+        | FrameContent::Datagram { ecn, .. }
+        | FrameContent::Foreign { ecn, .. }
+        | FrameContent::Rdma(RdmaFrame { ecn, .. }) = &mut self.content
+            && matches!(ecn, EcnCodepoint::Ect0 | EcnCodepoint::Ect1)
+        {
+            *ecn = EcnCodepoint::Ce;
+            return true;
+        }
+        false
+    }
+
     /// The endpoint key (flow * 2 + side) of its destination endpoint, if it has one.
     pub(crate) fn destination_endpoint_key(&self) -> Option<u32> {
         match self.content {

@@ -26,6 +26,9 @@ pub(super) fn check_packet_conservation(view: ObserverView<'_>, switch: NodeId) 
             let cnms = here.ports.counters.merged_counters_of_queue(slot).cnms_sent;
             came += PacketsAndBytes { packets: cnms, bytes: cnms * u64::from(CNM_FRAME_BYTES) };
             went += PacketsAndBytes::sum_of_packets(iter_fifo_packets(here, here.ports.slots[slot].queue));
+            for fifo in here.switching.fifos_of_timed_queue(slot) {
+                went += PacketsAndBytes::sum_of_packets(iter_fifo_packets(here, fifo));
+            }
         }
     }
     let PacketsAndBytes { packets, bytes } = went;

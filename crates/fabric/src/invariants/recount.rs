@@ -100,9 +100,18 @@ impl<'a> PartitionRecount<'a> {
         for class in 0..self.view.plan.priorities.len() as u8 {
             let slot = &partition.ports.slots[partition.ctx.hot.slot_of_class(port, class)];
             let mut owed = Vec::new();
-            let (count, bytes) = self.visit_and_count_fifo_packets(slot.queue, port, "a queue", |packet| {
-                owed.extend(at_switch.then(|| find_ingress_account_of_packet(partition, packet)).flatten());
-            });
+            let (mut count, mut bytes) = (0, 0);
+            let of_flows =
+                partition.switching.fifos_of_timed_queue(partition.ctx.hot.slot_of_class(port, class));
+            for fifo in std::iter::once(slot.queue).chain(of_flows) {
+                let (packets, their_bytes) =
+                    self.visit_and_count_fifo_packets(fifo, port, "a queue", |packet| {
+                        owed.extend(
+                            at_switch.then(|| find_ingress_account_of_packet(partition, packet)).flatten(),
+                        );
+                    });
+                (count, bytes) = (count + packets, bytes + their_bytes);
+            }
             self.add_bytes_to_recounted_accounts(owed);
             let ready = state.ready & 1 << class != 0;
             self.assert_counter_equals_recount("the ready bit", port, u64::from(ready), u64::from(count > 0));

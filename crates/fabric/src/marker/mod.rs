@@ -73,7 +73,7 @@ pub(crate) trait Marking: Clone {
 const PASSES: &str = "at is \"dequeue\", where every packet passes";
 
 /// Warns of a changed key that another one leaves without an effect.
-fn warn_of_idle_key(t: &mut Table, key: &str, is_changed: bool, why: &str) {
+pub(crate) fn warn_of_idle_key(t: &mut Table, key: &str, is_changed: bool, why: &str) {
     if is_changed {
         let path = t.at(key);
         t.ledger.warn(format!("{path}: it changes nothing: {why}"));
@@ -232,9 +232,15 @@ registry! {
 }
 
 impl Marker {
-    /// Reads the table of a marker. Switches mark by default, whatever the transports are: packets that are not ECN-capable pass.
-    pub fn read_marker_table(t: &mut Table) -> Marker {
-        let default = ("step", Origin::Default, "\"step\"");
+    /// Reads the table of a marker. Switches mark by default, whatever the transports are: packets that are not ECN-capable pass. A queue that
+    /// `has_codel` marks by itself.
+    pub fn read_marker_table(t: &mut Table, has_codel: bool) -> Marker {
+        let rule = "\"step\"; \"none\" where the queue has CoDel, which marks";
+        let default = if has_codel {
+            ("none", Origin::Computed("because CoDel marks".to_owned()), rule)
+        } else {
+            ("step", Origin::Default, rule)
+        };
         Marker::read(t, "kind", Some(default), "How packets are marked CE").unwrap_or(Marker::NONE)
     }
 

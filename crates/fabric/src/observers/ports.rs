@@ -27,6 +27,10 @@ pub struct PortPriorityReport {
     pub ecn_marks: u64,
     /// Packets that were to leave here and lost their payload to trimming.
     pub trims: u64,
+    /// Longest time that a packet waited which left by CoDel.
+    pub sojourn_max: Span,
+    /// Flows that FQ-CoDel put before the others because they had nothing to send.
+    pub new_flows: u64,
     /// Largest backlog, bytes.
     pub backlog_max: u64,
     /// Time-weighted mean backlog, bytes.
@@ -85,6 +89,8 @@ impl ObserverView<'_> {
             lost: counters.lost,
             ecn_marks: counters.ecn_marks,
             trims: counters.trims,
+            sojourn_max: counters.sojourn_max,
+            new_flows: counters.new_flows,
             backlog_max: slot.backlog_max.max(states.map_or(0, |log| log.backlog_max_before_interval(index))),
             backlog_mean: if now == Time::ZERO { 0.0 } else { backlog_time / now.0 as f64 },
             ingress_max: self.ingress_account_at_link_peer(port, index).most,

@@ -2,7 +2,11 @@
 //!
 //! Every queue is a chain of packets in the order of their arrival (`frame/chain.rs`); FIFO needs nothing else, and `wire/` implements it directly.
 //! Any other discipline decides which packet leaves next and which is evicted for a new one. Each discipline is a file here and a line of the
-//! registry (`docs/how-to/extend-the-core.md`); `switching/serving.rs` calls it.
+//! registry (`docs/how-to/extend-the-core.md`); `switching/serving.rs` calls it. Those with a state for each queue are in `timed.rs`.
+
+mod timed;
+
+pub(crate) use timed::{Departure, TimedDiscipline, TimedPacket, TimedQueue};
 
 use crate::frame::{Packet, PacketFifo as Chain, PacketId, PacketPool};
 
@@ -12,6 +16,8 @@ pub(crate) trait Discipline {
     const RANKED: bool;
     /// Whether a packet that finds no room may lose its payload instead of being dropped.
     const TRIMS: bool = false;
+    /// Whether it is a [`TimedDiscipline`], which is called instead.
+    const TIMED: bool = false;
 
     /// Moves the packet that leaves next to the front, among those that `may_go`.
     fn move_next_packet_to_front(
@@ -46,6 +52,11 @@ macro_rules! registry {
                 match self { $(QueueDiscipline::$kind => $file::$kind::TRIMS,)+ }
             }
 
+            /// Whether it has CoDel: a state for each queue, which drops or marks at departure.
+            pub fn has_codel(self) -> bool {
+                match self { $(QueueDiscipline::$kind => $file::$kind::TIMED,)+ }
+            }
+
             pub(crate) fn move_next_packet_to_front(
                 self,
                 queue: &mut Chain,
@@ -71,6 +82,8 @@ registry! {
     "fifo" => fifo::Fifo, "First in, first out; what finds no room is dropped";
     "pfabric" => pfabric::Pfabric, "The flow with the least left first; the packet with the most left is dropped (pFabric)";
     "trim" => trim::Trim, "First in, first out; what finds no room goes on as a header, in the priority of CNPs (NSCC), or is dropped";
+    "codel" => codel::Codel, "First in, first out; at departure CoDel drops or marks packets while all have waited too long (RFC 8289)";
+    "fq_codel" => fq_codel::FqCodel, "Flows take turns, those that had nothing to send first; each has CoDel (RFC 8290)";
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `[switch.classes.NAME]`: settings that differ between classes.
 
 use super::buffer::ALPHAS;
+use super::codel::CodelSettings;
 use crate::marker::{BUFFER_MAX, Marker};
 use crate::queue::QueueDiscipline;
 use pauseframe_schema::bounds::Each;
@@ -13,11 +14,13 @@ table! {
     pub struct ClassSettings as "SwitchClass" {
         /// The priorities of the class
         priorities: Vec<Priority> = by(read_required_priorities);
-        // Without its own table it has the common marker.
-        /// ECN marking
-        marker: Option<Marker> = by(read_marker_of_class);
         /// Order of service within a priority, and which packet a full queue drops
         queue: Option<QueueDiscipline> = optional("as for all priorities");
+        /// CoDel's parameters
+        codel: Option<CodelSettings> = by(CodelSettings::read_for, queue);
+        // Without its own table it has the common marker.
+        /// ECN marking
+        marker: Option<Marker> = by(read_marker_of_class, queue);
         /// Dynamic threshold: a queue may hold alpha times the free pool
         #[source = "Choudhury and Hahne 1998"]
         alpha: Option<f64> = optional_in(ALPHAS, "as for all priorities");
@@ -27,8 +30,15 @@ table! {
     pub fn read(t);
 }
 
-fn read_marker_of_class(t: &mut Table, key: &'static str, _: &str) -> Option<Marker> {
-    (t.has(key) || t.is_documenting()).then(|| t.section(key, |t| Marker::read_marker_table(t)))
+fn read_marker_of_class(
+    t: &mut Table,
+    key: &'static str,
+    _: &str,
+    queue: Option<QueueDiscipline>,
+) -> Option<Marker> {
+    let has_codel = queue.is_some_and(QueueDiscipline::has_codel);
+    let read = |t: &mut Table| t.section(key, |t| Marker::read_marker_table(t, has_codel));
+    (t.has(key) || t.is_documenting()).then(|| read(t))
 }
 
 fn read_required_priorities(t: &mut Table, key: &'static str, doc: &str) -> Vec<Priority> {

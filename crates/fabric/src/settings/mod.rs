@@ -2,6 +2,7 @@
 
 mod buffer;
 mod class;
+mod codel;
 mod hops;
 mod nic;
 mod pause;
@@ -18,6 +19,7 @@ use crate::path_hash::PathHashSettings;
 use crate::queue::QueueDiscipline;
 pub use buffer::{BufferPolicy, IdealOutputQueuedBuffer, PerPortBuffer, SharedBuffer};
 pub use class::ClassSettings;
+pub use codel::CodelSettings;
 pub use hops::{ArsMode, ArsSettings, HopChoice};
 pub use nic::{HashPolicy, HostPortSettings, NicQueue, PortChoice};
 pub use pause::PauseStorm;
@@ -79,9 +81,11 @@ pub struct Settings {
     pub marker: Marker,
     /// Order of service within a class, at switches.
     pub queue: QueueDiscipline,
+    /// Parameters of `queue`, if it has CoDel; `None`: its defaults.
+    pub codel: Option<CodelSettings>,
     /// Class scheduler, at switches and hosts.
     pub scheduler: Scheduler,
-    /// Per-priority replacements of `marker`, `queue` and the factors of `buffer`.
+    /// Per-priority replacements of `marker`, `queue`, `codel` and the factors of `buffer`.
     pub classes: Vec<ClassSettings>,
     /// Switches with other values.
     pub switch_overrides: Vec<SwitchOverride>,

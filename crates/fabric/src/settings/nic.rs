@@ -1,5 +1,6 @@
 //! Queues and ports of NICs.
 
+use crate::queue::QueueDiscipline;
 use pauseframe_schema::choices;
 use pauseframe_units::Span;
 
@@ -12,6 +13,26 @@ choices! {
         PerDestination = "per_destination",
         /// One queue
         Fifo = "fifo",
+        /// One queue with CoDel, with Linux's defaults; sockets have shares as with a queue for each flow
+        Codel = "codel",
+        /// FQ-CoDel, with Linux's defaults; sockets have shares as with a queue for each flow
+        FqCodel = "fq_codel",
+    }
+}
+
+impl NicQueue {
+    /// Whether each flow may hold its own share of the buffer; otherwise all flows share it.
+    pub fn has_shares_of_flows(self) -> bool {
+        matches!(self, NicQueue::PerFlow | NicQueue::Codel | NicQueue::FqCodel)
+    }
+
+    /// The discipline in front of the ring, if it has a state.
+    pub(crate) fn discipline(self) -> Option<QueueDiscipline> {
+        match self {
+            NicQueue::Codel => Some(QueueDiscipline::Codel),
+            NicQueue::FqCodel => Some(QueueDiscipline::FqCodel),
+            NicQueue::PerFlow | NicQueue::PerDestination | NicQueue::Fifo => None,
+        }
     }
 }
 

@@ -32,7 +32,9 @@ impl<'n> BorrowedSwitch<'n> {
         let lossless = ctx.hot.is_class_lossless(packet.class);
         let policy = self.policy_of_class(packet.class);
         let slot = self.ports.egress_queue(egress.egress_queue_token(packet.class, &ctx.hot));
-        if !lossless && slot.waiting >= policy.packets {
+        if !lossless
+            && (slot.waiting >= policy.packets || slot.backlog + u64::from(packet.size) > policy.memory)
+        {
             return Err(DropReason::BufferFull);
         }
         match ctx.settings.buffer {

@@ -3,7 +3,7 @@
 
 use super::node::BorrowedSwitch;
 use crate::context::Context;
-use crate::frame::{CompactTcpSegment, FrameContent, PacketId, RdmaFrame};
+use crate::frame::PacketId;
 use crate::ids::SlotId;
 use crate::marker::{Marker, MarkerRandomStreams, MarkerState, PacketArrival, PacketDeparture};
 use crate::plan::NetworkPlan;
@@ -92,17 +92,7 @@ impl<'n> BorrowedSwitch<'n> {
         slot: EgressQueueToken<'n>,
         ctx: &mut Context,
     ) {
-        if let FrameContent::Segment(CompactTcpSegment {
-            ecn: ecn @ (EcnCodepoint::Ect0 | EcnCodepoint::Ect1),
-            ..
-        })
-        | FrameContent::Datagram { ecn: ecn @ (EcnCodepoint::Ect0 | EcnCodepoint::Ect1), .. }
-        | FrameContent::Foreign { ecn: ecn @ (EcnCodepoint::Ect0 | EcnCodepoint::Ect1), .. }
-        | FrameContent::Rdma(RdmaFrame {
-            ecn: ecn @ (EcnCodepoint::Ect0 | EcnCodepoint::Ect1), ..
-        }) = &mut ctx.packets[index].content
-        {
-            *ecn = EcnCodepoint::Ce;
+        if ctx.packets[index].set_congestion_experienced() {
             self.ports.count_marked_packet(slot);
             if let Some(log) = &mut ctx.paths {
                 let (port, _) = ctx.plan.port_and_class_of_slot(slot.slot_id());

@@ -10,6 +10,7 @@ pub(crate) mod paths;
 pub(crate) mod pool;
 mod port_quality;
 mod serving;
+mod timed;
 mod transmit;
 #[cfg(any(trespass = "types", trespass = "borrows"))]
 #[path = "../../tests/trespass/switching.rs"]
@@ -24,6 +25,7 @@ use self::marking::{create_marker_states_by_queue, create_markers_by_queue};
 use self::node::BorrowedSwitch;
 use self::paths::PathTable;
 use self::pool::{SharedBufferPool, SharedHeadroom};
+use self::timed::create_timed_queues;
 use self::vlan::SwitchVlanTables;
 use crate::class::ClassPolicy;
 use crate::context::Context;
@@ -32,6 +34,7 @@ use crate::ids::{SlotId, SwitchId};
 use crate::marker::{Marker, MarkerState};
 use crate::path_hash::PathHash;
 use crate::plan::NetworkPlan;
+use crate::queue::TimedQueue;
 use crate::settings::HopChoice;
 use crate::wire::counters::{DropReason, LossReason};
 use crate::wire::own::{EgressQueueToken, PortToken};
@@ -50,6 +53,8 @@ pub(crate) struct PartitionSwitches {
     markers: IndexVec<SlotId, Marker>,
     /// Marker states by slot, if a marker inspects packets.
     memories: IndexVec<SlotId, MarkerState>,
+    /// The states of disciplines by slot, if a discipline has any.
+    pub(crate) timed: IndexVec<SlotId, TimedQueue>,
     pub(crate) points: Option<Box<CongestionPoints>>,
     vlans: Option<Box<SwitchVlanTables>>,
     /// The hash of packets, if they have entropy values.
@@ -95,6 +100,7 @@ impl PartitionSwitches {
             policies: plan.policies.clone(),
             markers: create_markers_by_queue(plan),
             memories: create_marker_states_by_queue(plan),
+            timed: create_timed_queues(plan),
             points: CongestionPoints::from_plan(plan).map(Box::new),
             vlans: SwitchVlanTables::from_plan(plan).map(Box::new),
             packet_hash: (settings.hop_choice == Some(HopChoice::PacketHash)).then(|| {

@@ -10,7 +10,9 @@ use crate::context::Context;
 use crate::ids::SwitchId;
 use crate::marker::{Marker, MarkerState};
 use crate::path_hash::PathHash;
+use crate::queue::TimedDiscipline;
 use crate::wire::own::{BorrowedNodePorts, EgressQueueToken};
+use crate::wire::slot::EgressQueue;
 use pauseframe_routing::NextHops;
 
 /// The borrow of one switch of a partition.
@@ -69,6 +71,18 @@ impl<'n> BorrowedSwitch<'n> {
         let PartitionSwitches { policies, markers, memories, .. } = &mut *self.all;
         let marker = markers.get(slot.slot_id()).unwrap_or(&policies[usize::from(class)].marker);
         (marker, &mut memories[slot.slot_id()])
+    }
+
+    /// A queue, with the state of its discipline if that has one.
+    pub(super) fn queue_and_discipline(
+        &mut self,
+        slot: EgressQueueToken,
+    ) -> Option<(&mut EgressQueue, &mut dyn TimedDiscipline)> {
+        if self.all.timed.is_empty() {
+            return None;
+        }
+        let discipline = self.all.timed[slot.slot_id()].discipline_mut()?;
+        Some((self.ports.egress_queue_mut(slot), discipline))
     }
 
     /// The congestion point of a queue.

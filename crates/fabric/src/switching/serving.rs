@@ -11,6 +11,10 @@ use crate::wire::own::PortToken;
 impl<'n> BorrowedSwitch<'n> {
     /// Moves the packet that `class` sends next to the front. Packets still in the forwarding pipeline are not eligible.
     pub(super) fn move_next_packet_to_front(&mut self, port: PortToken<'n>, class: u8, ctx: &mut Context) {
+        if ctx.hot.timed & 1 << class != 0 {
+            self.choose_by_timed_discipline(port, class, ctx);
+            return;
+        }
         let (slot, latency, now) =
             (port.egress_queue_token(class, &ctx.hot), ctx.hot.switch_latency, ctx.now());
         let through = |packet: &Packet| packet.at + latency <= now;
@@ -31,6 +35,9 @@ impl<'n> BorrowedSwitch<'n> {
         ctx: &mut Context,
     ) -> bool {
         let class = ctx.packets[index].class;
+        if ctx.hot.timed & 1 << class != 0 {
+            return self.evict_by_timed_discipline(port, class, ctx);
+        }
         let slot = port.egress_queue_token(class, &ctx.hot);
         let discipline = self.policy_of_class(class).queue;
         let victim = discipline.evict_packet_for_newcomer(
@@ -39,12 +46,24 @@ impl<'n> BorrowedSwitch<'n> {
             index,
         );
         let Some(victim) = victim else { return false };
-        self.ports.remove_packet_from_queue_middle(port, victim, ctx);
-        if ctx.hot.accounted & 1 << class != 0 {
-            self.release_buffer_of_packet(victim, port, ctx);
-        }
-        self.ports.drop_packet(victim, port, DropReason::BufferFull, ctx);
+        self.drop_queued_packet(victim, port, DropReason::BufferFull, ctx);
         true
+    }
+
+    /// Drops a packet that has been taken out of its queue.
+    pub(super) fn drop_queued_packet(
+        &mut self,
+        index: PacketId,
+        port: PortToken<'n>,
+        reason: DropReason,
+        ctx: &mut Context,
+    ) {
+        let class = ctx.packets[index].class;
+        self.ports.remove_packet_from_queue_middle(port, index, ctx);
+        if ctx.hot.accounted & 1 << class != 0 {
+            self.release_buffer_of_packet(index, port, ctx);
+        }
+        self.ports.drop_packet(index, port, reason, ctx);
     }
 
     /// Frames of several ports that arrive within one frame time compete for the last place in a full queue. `ties.rs` chooses among them, because

@@ -45,7 +45,8 @@ impl<'n> BorrowedSwitch<'n> {
     #[inline(never)]
     fn choose_class_to_transmit(&mut self, port: PortToken<'n>, ctx: &mut Context) -> Option<u8> {
         let startable = if ctx.hot.pipelined {
-            let through = self.ports.classes_past_pipeline_or_schedule_port(port, ctx);
+            let sorted = self.classes_with_sorted_packets(port, ctx);
+            let through = self.ports.classes_past_pipeline_or_schedule_port(port, sorted, ctx);
             (through != 0).then_some(through)?
         } else {
             self.ports.port_state(port).classes_eligible_to_send()
@@ -92,6 +93,9 @@ impl<'n> BorrowedSwitch<'n> {
         let found = (slot.backlog, slot.waiting);
         let index = self.ports.dequeue_first_packet_of_class(port, class, ctx);
         self.ports.decrement_waiting_packet_count(port, class, ctx);
+        if ctx.hot.timed & 1 << class != 0 {
+            self.finish_timed_departure(port, class, ctx);
+        }
         self.mark_at_departure_if_due(index, port, found, ctx);
         index
     }
@@ -111,6 +115,9 @@ impl<'n> BorrowedSwitch<'n> {
         reason: LossReason,
         ctx: &mut Context,
     ) {
+        if ctx.hot.timed & 1 << class != 0 {
+            self.reset_timed_queue(port, class, ctx);
+        }
         while self.ports.port_state(port).ready & 1 << class != 0 {
             let index = self.ports.dequeue_first_packet_of_class(port, class, ctx);
             let size = u32::from(ctx.packets[index].size);

@@ -16,12 +16,19 @@ pub enum DropReason {
     NotEct,
     /// A lossless packet came after XOFF and the headroom that all (port, priority) of the switch share was used up.
     HeadroomPool,
+    /// CoDel dropped it: packets of its queue had waited too long.
+    Codel,
 }
 
 impl DropReason {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [DropReason; 4] =
-        [DropReason::BufferFull, DropReason::HeadroomExceeded, DropReason::NotEct, DropReason::HeadroomPool];
+    pub const ALL: [DropReason; 5] = [
+        DropReason::BufferFull,
+        DropReason::HeadroomExceeded,
+        DropReason::NotEct,
+        DropReason::HeadroomPool,
+        DropReason::Codel,
+    ];
 }
 
 /// Why a frame was lost although no buffer was full.
@@ -49,6 +56,10 @@ pub(crate) struct QueueCounters {
     pub(crate) ecn_marks: u64,
     /// Packets whose payload was cut off here.
     pub(crate) trims: u64,
+    /// Longest time that a packet waited which left by CoDel.
+    pub(crate) sojourn_max: Span,
+    /// Flows that FQ-CoDel put before the others because they had nothing to send.
+    pub(crate) new_flows: u64,
     /// Transmission time cut off by link failures.
     pub(crate) cut_off: Span,
     /// CNMs sent by the congestion point here.
@@ -67,6 +78,8 @@ impl QueueCounters {
         self.lost.iter_mut().zip(&other.lost).for_each(|(sum, more)| add(sum, more));
         self.ecn_marks += other.ecn_marks;
         self.trims += other.trims;
+        self.sojourn_max = self.sojourn_max.max(other.sojourn_max);
+        self.new_flows += other.new_flows;
         self.cut_off += other.cut_off;
         self.cnms_sent += other.cnms_sent;
         self.cnms_received += other.cnms_received;

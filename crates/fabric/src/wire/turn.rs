@@ -24,17 +24,19 @@ impl BorrowedNodePorts<'_> {
         })
     }
 
-    /// The eligible classes whose first packet has left the forwarding pipeline. If there is none, schedules the port for the first one that leaves
-    /// it.
+    /// The eligible classes whose first packet has left the forwarding pipeline, and those of `sorted`. If there is none, schedules the port for the
+    /// first one that leaves it.
     pub(crate) fn classes_past_pipeline_or_schedule_port(
         &mut self,
         port: PortToken,
+        sorted: u8,
         ctx: &mut Context,
     ) -> u8 {
         let eligible = self.port_state(port).classes_eligible_to_send();
         let (now, mut through, mut first) = (ctx.now(), 0, Time::MAX);
         for class in (0..8u8).filter(|class| eligible & 1 << class != 0) {
             let head = self.egress_queue(port.egress_queue_token(class, &ctx.hot)).queue.head();
+            let head = head.filter(|_| sorted & 1 << class == 0);
             let out = head.map_or(now, |head| ctx.packets[head].at + ctx.hot.switch_latency);
             first = first.min(out);
             through |= u8::from(out <= now) << class;

@@ -123,6 +123,7 @@ pub(crate) fn settings(config: TcpConfig) -> Settings {
         queue_packets: None,
         marker: Marker::NONE,
         queue: QueueDiscipline::Fifo,
+        codel: None,
         scheduler: Scheduler::STRICT,
         classes: vec![],
         pfc: None,
@@ -264,11 +265,11 @@ pub(crate) fn report(network: &Network, ending: &RunEnding, port: PortId) -> Por
 }
 
 /// Drops of all ports, by reason.
-pub(crate) fn drops(network: &Network, ending: &RunEnding) -> [u64; 4] {
+pub(crate) fn drops(network: &Network, ending: &RunEnding) -> [u64; 5] {
     let reports = network.port_priority_reports(ending.now);
     reports
         .iter()
-        .fold([0; 4], |sum, report| std::array::from_fn(|reason| sum[reason] + report.drops[reason]))
+        .fold([0; 5], |sum, report| std::array::from_fn(|reason| sum[reason] + report.drops[reason]))
 }
 
 /// Goodput of each flow in Gb/s, in intervals of `every` up to `until`: `[interval][flow]`.

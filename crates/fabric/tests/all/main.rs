@@ -8,6 +8,7 @@ mod buffers;
 mod classes;
 mod clocks;
 mod closed_forms;
+mod codel;
 mod common;
 mod deadlock;
 mod determinism;

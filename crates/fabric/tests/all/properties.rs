@@ -7,8 +7,8 @@ use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::hash_index::{HashIndex, HashIndexSettings, HopWeights};
 use pauseframe_fabric::path_hash::{HashFunction, PathHashSettings};
 use pauseframe_fabric::{
-    ArsMode, ArsSettings, BufferPolicy, ClassSettings, ConnectionQueuePairs, Ets, EtsGroup, FlowSpec,
-    FlowStatus, FrameOverhead, HashPolicy, HeadroomPoolSettings, HopChoice, HostPortSettings,
+    ArsMode, ArsSettings, BufferPolicy, ClassSettings, CodelSettings, ConnectionQueuePairs, Ets, EtsGroup,
+    FlowSpec, FlowStatus, FrameOverhead, HashPolicy, HeadroomPoolSettings, HopChoice, HostPortSettings,
     IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker, Network, NicQueue, NotEctAction, PerPortBuffer,
     PfcPorts, PfcSettings, PortChoice, PortPriorityReport, ProtocolSettings, QueueDiscipline,
     QueueLengthThreshold, RdmaSettings, Red, Scheduler, Settings, SharedBuffer, StepMarker, SwitchOverride,
@@ -264,6 +264,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         queue_packets: None,
         marker: if coin(rng) { marker } else { Marker::NONE },
         queue: QueueDiscipline::Fifo,
+        codel: None,
         scheduler: Scheduler::STRICT,
         classes: Vec::new(),
         pfc: lossless.then(|| PfcSettings {
@@ -317,6 +318,7 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
         shared.egress_pool = Some(Bytes(150_000));
     }
     draw_differences(&mut random_stream(settings.seed, "swarm-differences", 0), settings);
+    draw_codel(&mut random_stream(settings.seed, "swarm-codel", 0), settings);
     let red = Red {
         min: ValueByPort::All(Bytes(1 + rng.uniform_below(20_000))),
         max: ValueByPort::All(Bytes(20_001 + rng.uniform_below(40_000))),
@@ -340,9 +342,29 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
             rng,
             &[None, Some(QueueDiscipline::Fifo), Some(QueueDiscipline::Pfabric), Some(QueueDiscipline::Trim)],
         ),
+        codel: None,
         alpha: one_of(rng, &[None, Some(0.125), Some(8.0)]),
         reserved: one_of(rng, &[None, Some(Bytes(1000))]),
     }];
+}
+
+/// In half of the lossy networks queues have CoDel.
+fn draw_codel(rng: &mut Rng, settings: &mut Settings) {
+    if settings.pfc.is_some() || coin(rng) {
+        return;
+    }
+    settings.queue = one_of(rng, &[QueueDiscipline::Codel, QueueDiscipline::FqCodel]);
+    settings.codel = Some(CodelSettings {
+        target: Span::from_us(1 + rng.uniform_below(50)),
+        interval: Span::from_us(100),
+        ecn: coin(rng),
+        ce_threshold: coin(rng).then_some(Span::from_us(20)),
+        limit: one_of(rng, &[5, 1000]),
+        flows: one_of(rng, &[1, 4, 1024]),
+        quantum: one_of(rng, &[None, Some(Bytes(300))]),
+        memory_limit: Bytes(one_of(rng, &[5_000, 1_000_000])),
+        drop_batch: one_of(rng, &[1, 64]),
+    });
 }
 
 /// In half of the networks some switches have a larger buffer, and some ports other thresholds.

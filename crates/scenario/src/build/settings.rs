@@ -52,6 +52,7 @@ pub(crate) fn settings(
         queue_packets: switch.queue_packets,
         marker: switch.marker.clone(),
         queue: switch.queue,
+        codel: switch.codel,
         scheduler: switch.scheduler.clone(),
         classes: switch.classes.iter().map(|(_, class)| class.clone()).collect(),
         switch_overrides: switch.overrides.clone(),

@@ -210,6 +210,7 @@ pub(crate) fn transports(
         }
         let marker = switch.marker_of(spec.priority);
         match (marker.marking_threshold_text(), spec.is_ecn_capable()) {
+            (None, true) if switch.codel_marks(spec.priority) => {}
             (None, true) => ledger.warn(format!(
                 "transport {name:?} has ECN, but nothing is marked: switch.marker is {:?}",
                 marker.name()
@@ -243,6 +244,7 @@ pub(crate) fn marks_of_datagrams(ledger: &mut Ledger, switch: &SwitchSpec, workl
         let Some(udp) = udp_source(workload.kind.as_ref()) else { continue };
         let marker = switch.marker_of(udp.priority);
         match marker.marking_threshold_text() {
+            None if udp.ecn && switch.codel_marks(udp.priority) => {}
             None if udp.ecn => ledger.warn(format!(
                 "workload {:?} has ecn = true, but nothing is marked: switch.marker is {:?}",
                 workload.name,

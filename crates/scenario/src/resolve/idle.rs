@@ -4,12 +4,13 @@
 use super::checks::Named;
 use crate::spec::host::{GRO_TIMEOUT, TSO_SIZE};
 use crate::spec::{
-    HostSpec, Marker, QueueDiscipline, RoutingSpec, SwitchSpec, TransportKindName, WorkloadKind,
+    ClassSettings, HostSpec, Marker, NicQueue, QueueDiscipline, RoutingSpec, SwitchSpec, TransportKindName,
+    WorkloadKind,
 };
 use TransportKindName::{Rdma, Tcp, Udp};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Choice;
-use pauseframe_units::Span;
+use pauseframe_units::{Priority, Span};
 use pauseframe_workload::Partial;
 
 /// The kinds of transport in use.
@@ -64,6 +65,8 @@ pub(super) fn check(
     refusing_and_silent(ledger, host, &kinds);
     queues(ledger, switch, transports, workloads);
     markers_of_lossless_classes(ledger, switch);
+    codel(ledger, switch);
+    codel_of_hosts(ledger, (host, switch), transports, workloads);
     let one_path = kinds.first(&[Rdma, Udp]).filter(|_| routing.picks_a_vlan_per_packet());
     if let Some(kind) = one_path {
         let message =
@@ -94,6 +97,59 @@ fn markers_of_lossless_classes(ledger: &mut Ledger, switch: &SwitchSpec) {
             ledger.warn(format!("{path}: it changes nothing: the priorities of this class are lossless"));
         }
     }
+}
+
+/// CoDel drops, so no lossless priority has it; and it takes the place of a marker.
+fn codel(ledger: &mut Ledger, switch: &SwitchSpec) {
+    let lossless = switch.pfc.as_ref().map_or(&[][..], |pfc| &pfc.priorities);
+    let of_classes = switch.classes.iter().map(|(name, class)| (format!("switch.classes.{name}"), class));
+    let of_classes: Vec<_> = of_classes.filter(|(_, class)| class.queue.is_some()).collect();
+    let path = |priority: &Priority| {
+        let own = of_classes.iter().find(|(_, class)| class.priorities.contains(priority));
+        own.map_or("switch", |(path, _)| path)
+    };
+    if let Some(priority) = lossless.iter().find(|priority| switch.queue_of(**priority).has_codel()) {
+        let message = format!("CoDel drops packets, and priority {priority} is lossless");
+        let hint = "write queue = \"fifo\" in a class of switch.classes with the lossless priorities";
+        ledger.problem(&format!("{}.queue", path(priority)), message, hint);
+    }
+    let own = (switch.queue.has_codel() && switch.marker != Marker::NONE).then(|| "switch".to_owned());
+    let marked = |(_, class): &&(String, &ClassSettings)| {
+        let is_on = class.marker.as_ref().is_some_and(|marker| *marker != Marker::NONE);
+        class.queue.is_some_and(QueueDiscipline::has_codel) && is_on
+    };
+    for path in own.into_iter().chain(of_classes.iter().filter(marked).map(|(path, _)| path.clone())) {
+        let message = "the queue has CoDel, which marks in its place";
+        ledger.problem(&format!("{path}.marker"), message, "remove it, or write marker = \"none\"");
+    }
+}
+
+/// CoDel of hosts is for what sockets send over lossy Ethernet.
+fn codel_of_hosts(
+    ledger: &mut Ledger,
+    (host, switch): (&HostSpec, &SwitchSpec),
+    transports: &[Named],
+    workloads: &[Partial],
+) {
+    if !matches!(host.nic_queue, NicQueue::Codel | NicQueue::FqCodel) || ledger.failed("host.nic_queue") {
+        return;
+    }
+    let name = host.nic_queue.name();
+    let lossless = switch.pfc.as_ref().map_or(&[][..], |pfc| &pfc.priorities);
+    let is_lossless = |priority: Priority| lossless.contains(&priority);
+    let used = || transports.iter().filter(|named| named.is_used);
+    let of_sources = workloads.iter().any(|workload| match &workload.kind {
+        Some(WorkloadKind::Udp(udp)) => is_lossless(udp.priority),
+        _ => false,
+    });
+    let why = if used().any(|named| named.spec.kind == Rdma) {
+        "packets of queue pairs pass no queueing discipline"
+    } else if of_sources || used().any(|named| is_lossless(named.spec.priority)) {
+        "it drops packets, and hosts send in a lossless priority"
+    } else {
+        return;
+    };
+    ledger.problem("host.nic_queue", format!("{name:?}, but {why}"), "use \"per_flow\"");
 }
 
 /// A queue that serves by what a sender has left needs TCP, whose packets tell it.

@@ -55,7 +55,7 @@ table! {
         /// (docs/models/applications.md)
         reaction: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
         /// Queues of the NIC in front of its ring: one for each flow, in turn by frames, with tso by super-packets; one for each
-        /// destination; or a single one (docs/models/host-queues.md)
+        /// destination; a single one; or CoDel or FQ-CoDel of Linux (docs/models/host-queues.md)
         nic_queue: NicQueue = by(nic_queue, qcn);
         /// Bytes that the stack and the NIC hold before sockets wait for room. With queues for flows the largest share of a flow
         /// (a TCP flow holds a millisecond of its rate, at least two frames or super-packets); otherwise of all flows together
@@ -112,7 +112,7 @@ fn nic_queue(t: &mut Table, key: &'static str, doc: &str, qcn: bool) -> NicQueue
 }
 
 fn nic_buffer(t: &mut Table, key: &'static str, doc: &str, queue: NicQueue) -> Bytes {
-    let default = if queue == NicQueue::PerFlow {
+    let default = if queue.has_shares_of_flows() {
         (FLOW_SHARE, Origin::Default)
     } else {
         (Bytes::kb(512), Origin::Computed("because all flows share the NIC's buffer".to_owned()))

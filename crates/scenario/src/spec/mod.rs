@@ -26,10 +26,11 @@ pub use faults::{CorruptionSpec, FailureSpec, PauseStormSpec};
 pub(crate) use host::{FLOW_SHARE, INTERRUPT_DELAY};
 pub use host::{HostSpec, HostStack, LacpRate, SlowReceiver, WireJitterSpec, WireOverhead};
 pub use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, Ets, EtsGroup, HeadroomPoolSettings, IdealOutputQueuedBuffer, MarkAt,
-    MarkSpacing, Marker, NicQueue, NoMarker, NotEctAction, ObeyedPausePriorities, PerPortBuffer, PfcPorts,
-    PfcSettings, PfcWatchdogSettings, PortSelector, QcnSettings, QueueDiscipline, QueueLengthThreshold, Red,
-    Scheduler, SharedBuffer, StepMarker, StrictPriorityScheduler, ValueByPort, WatchdogAction,
+    BufferPolicy, ClassSettings, CodelSettings, Ets, EtsGroup, HeadroomPoolSettings, IdealOutputQueuedBuffer,
+    MarkAt, MarkSpacing, Marker, NicQueue, NoMarker, NotEctAction, ObeyedPausePriorities, PerPortBuffer,
+    PfcPorts, PfcSettings, PfcWatchdogSettings, PortSelector, QcnSettings, QueueDiscipline,
+    QueueLengthThreshold, Red, Scheduler, SharedBuffer, StepMarker, StrictPriorityScheduler, ValueByPort,
+    WatchdogAction,
 };
 pub use pauseframe_rdma::QueuePairSettings;
 pub use pauseframe_rdma::cc::dcqcn::DcqcnChanges;

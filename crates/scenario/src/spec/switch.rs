@@ -2,8 +2,8 @@
 
 use crate::switch_models::MODELS;
 use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, Marker, PfcPorts, PfcSettings, QueueDiscipline, Scheduler, SwitchOverride,
-    ports_matching_globs,
+    BufferPolicy, ClassSettings, CodelSettings, Marker, PfcPorts, PfcSettings, QueueDiscipline, Scheduler,
+    SwitchOverride, ports_matching_globs,
 };
 use pauseframe_schema::ledger::{Ledger, Origin};
 use pauseframe_schema::nested::Absent;
@@ -29,12 +29,14 @@ table! {
         latency: Span = or_in(Span::ZERO, Span::ZERO..=Span::from_secs(1));
         /// Buffer policy and size
         buffer: BufferPolicy = section(BufferPolicy::read_buffer_policy_table);
-        /// ECN marking
-        marker: Marker = section(Marker::read_marker_table);
-        /// Priority flow control (IEEE 802.1Qbb), or false: no priority is lossless
-        pfc: Option<PfcSettings> = by(pfc_or_none, demands);
         /// Order of service within a priority, and which packet a full queue drops
         queue: QueueDiscipline = or(QueueDiscipline::Fifo);
+        /// CoDel's parameters
+        codel: Option<CodelSettings> = by(CodelSettings::read_for, Some(queue));
+        /// ECN marking
+        marker: Marker = by(marker, queue);
+        /// Priority flow control (IEEE 802.1Qbb), or false: no priority is lossless
+        pfc: Option<PfcSettings> = by(pfc_or_none, demands);
         /// Maximum number of packets in a lossy queue, whatever their size
         #[source = "Linux: pfifo limit"]
         queue_packets: Option<u32> = optional_in(1..=10_000_000, "none: bytes alone count");
@@ -49,6 +51,10 @@ table! {
         overrides as "override": Vec<SwitchOverride> = rows("none", SwitchOverride::read);
     }
     pub fn read(t, demands: &Demands);
+}
+
+fn marker(t: &mut Table, key: &'static str, _: &str, queue: QueueDiscipline) -> Marker {
+    t.section(key, |t| Marker::read_marker_table(t, queue.has_codel()))
 }
 
 fn classes(t: &mut Table, key: &'static str, doc: &str) -> Vec<(String, ClassSettings)> {
@@ -157,6 +163,19 @@ impl SwitchSpec {
     /// The queue discipline of a priority.
     pub(crate) fn queue_of(&self, priority: Priority) -> QueueDiscipline {
         self.class_of(priority).and_then(|class| class.queue).unwrap_or(self.queue)
+    }
+
+    /// CoDel's parameters in a priority, if it has CoDel.
+    pub(crate) fn codel_of(&self, priority: Priority) -> Option<CodelSettings> {
+        match self.class_of(priority) {
+            Some(class) if class.queue.is_some() => class.codel,
+            _ => self.codel,
+        }
+    }
+
+    /// Whether CoDel marks packets of a priority.
+    pub(crate) fn codel_marks(&self, priority: Priority) -> bool {
+        self.codel_of(priority).is_some_and(|codel| codel.marks())
     }
 
     /// All markers, with their paths.

@@ -161,7 +161,7 @@ fn mistakes_are_named() {
         errors(text),
         "s.toml:11: switch.model: \"g8265\" is not one of none, g8264, triumph, scorpion, cat4948, trident2, s6100, \
          arista_7050cx3, msn2700; did you mean \"g8264\"?\n\
-         s.toml:12: switch.queue: \"lifo\" is not one of fifo, pfabric, trim; did you mean \"fifo\"?\n\
+         s.toml:12: switch.queue: \"lifo\" is not one of fifo, pfabric, trim, codel, fq_codel; did you mean \"fifo\"?\n\
          s.toml:13: switch.priority_of_dscp: [64, 1]: a DSCP is 0 to 63, a priority 0 to 7\n\
          s.toml:14: switch.scheduler.groups: the shares make 90 % together, not 100\n\
          s.toml:17: switch.marker.min: 80 KB is above max (76.8 KB)\n\

@@ -8,7 +8,7 @@ use crate::endpoint::node::{BorrowedHost, EndpointToken};
 use crate::endpoint::state::Reliable;
 use crate::frame::{FrameContent, Packet, PacketId, RdmaFrame, TelemetryId};
 use crate::ids::NicQueueId;
-use crate::settings::{NicQueue, RdmaSettings};
+use crate::settings::RdmaSettings;
 use pauseframe_rdma::{Opcode, Packet as RdmaPacket, QueuePair};
 use pauseframe_transport::EcnCodepoint;
 use pauseframe_units::Priority;
@@ -172,9 +172,9 @@ impl SendReliable for QueuePairEnd {
 
     /// Sends one packet. With a queue for each flow it sends all that has room and leaves the round robin.
     fn send_turn<'n>(host: &mut BorrowedHost<'n>, end: EndpointToken<'n>, ctx: &mut Context) -> bool {
-        let stays = ctx.settings.nic_queue != NicQueue::PerFlow && host.send_one_data_packet(end, ctx);
+        let stays = !ctx.settings.nic_queue.has_shares_of_flows() && host.send_one_data_packet(end, ctx);
         host.endpoint_mut(end).blocked = stays;
-        if ctx.settings.nic_queue == NicQueue::PerFlow {
+        if ctx.settings.nic_queue.has_shares_of_flows() {
             QueuePairEnd::send_available(host, end, ctx);
         }
         let state = host.endpoint_mut(end);

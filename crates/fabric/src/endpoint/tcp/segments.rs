@@ -8,7 +8,6 @@ use crate::endpoint::node::{BorrowedHost, EndpointToken};
 use crate::endpoint::state::{Protocol, Reliable, plugin_seed};
 use crate::frame::{CompactTcpSegment, FrameContent, Packet, PacketId};
 use crate::order::EndpointOpeningParameters;
-use crate::settings::NicQueue;
 use pauseframe_engine::mix_bits;
 use pauseframe_transport::{CachePolicy, Connection, EcnCodepoint, Segment, TcpFlags};
 use pauseframe_units::{NodeId, Priority};
@@ -205,7 +204,7 @@ impl SendReliable for TcpEnd {
 
     /// Sends one segment or super-packet. With a queue for each flow it sends all that has room and leaves the round robin.
     fn send_turn<'n>(host: &mut BorrowedHost<'n>, end: EndpointToken<'n>, ctx: &mut Context) -> bool {
-        let stays = if ctx.settings.nic_queue == NicQueue::PerFlow {
+        let stays = if ctx.settings.nic_queue.has_shares_of_flows() {
             host.endpoint_mut(end).blocked = false;
             TcpEnd::send_available(host, end, ctx);
             false
