@@ -4,6 +4,7 @@
 //! knows no links, switches or event queues.
 
 pub mod cc;
+mod invariants;
 mod packet;
 mod queue_pair;
 mod receiver;

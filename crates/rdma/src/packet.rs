@@ -212,6 +212,9 @@ impl Packet {
     }
 }
 
+/// Packets in flight at most: beyond, a PSN could be that of an old packet or of a new one.
+pub(crate) const HALF_OF_PSNS: u64 = 1 << (PSN_BITS - 1);
+
 /// The low 24 bits of a packet's number.
 pub(crate) fn psn(number: u64) -> u32 {
     (number & ((1 << PSN_BITS) - 1)) as u32

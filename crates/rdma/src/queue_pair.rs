@@ -394,6 +394,19 @@ impl QueuePair {
         port: &mut CnpLimiter,
         now: Time,
     ) {
+        self.process_packet(packet, telemetry, is_marked, port, now);
+        self.check_in_debug_build();
+    }
+
+    #[inline]
+    fn process_packet(
+        &mut self,
+        packet: &Packet,
+        telemetry: &Telemetry,
+        is_marked: bool,
+        port: &mut CnpLimiter,
+        now: Time,
+    ) {
         self.control.on_timeout(now);
         match packet.opcode {
             Opcode::Acknowledge if self.settings.unordered => {
@@ -457,7 +470,9 @@ impl QueuePair {
         let is_due = now >= self.sender.pace_at()
             && (self.sender.has_work(&self.settings) || self.receiver.is_responding());
         if is_due {
-            return self.poll_due_data(now);
+            let packet = self.poll_due_data(now);
+            self.check_in_debug_build();
+            return packet;
         }
         self.has_responded = false;
         None
@@ -504,6 +519,20 @@ impl QueuePair {
     pub fn on_timeout(&mut self, now: Time) {
         self.control.on_timeout(now);
         self.sender.on_timeout(&mut self.control, &self.settings, &mut self.stats, now);
+        self.check_in_debug_build();
+    }
+
+    /// Up to which packet the peer has acknowledged what this end sent, and up to which this end has all that the peer sent.
+    pub fn acknowledged_and_received(&self) -> [u64; 2] {
+        [self.sender.unacknowledged(), self.receiver.expected()]
+    }
+
+    pub(crate) fn sender_contradiction(&self) -> Option<String> {
+        self.sender.contradiction(&self.settings)
+    }
+
+    pub(crate) fn receiver_contradiction(&self) -> Option<String> {
+        self.receiver.contradiction()
     }
 
     /// Bytes delivered in order: of messages of the peer, and of READs.
@@ -549,6 +578,12 @@ impl QueuePair {
     #[inline]
     pub fn failure(&self) -> Option<Failure> {
         self.sender.failure
+    }
+
+    /// The requester alone, for tests.
+    #[cfg(test)]
+    pub(crate) fn into_sender(self) -> Sender {
+        self.sender
     }
 
     /// Its counters.

@@ -1,6 +1,7 @@
 //! The responder of a queue pair: in-order delivery, acknowledgements, NAKs, responses to READs, and DCQCN's notification point.
 
-use crate::packet::{NamedPsn, Opcode, Packet, Syndrome, psn, unwrap_psn};
+use crate::invariants::first_broken;
+use crate::packet::{HALF_OF_PSNS, NamedPsn, Opcode, Packet, Syndrome, psn, unwrap_psn};
 use crate::queue_pair::{CnpScope, NotificationPoint, QueuePairSettings, Stats};
 use pauseframe_units::{Span, Time};
 use std::cmp::Ordering;
@@ -94,6 +95,25 @@ fn response_packets(bytes: u32, mtu: u32) -> u64 {
 impl Receiver {
     pub(crate) fn new(settings: &QueuePairSettings) -> Receiver {
         Receiver { receives: settings.receives, ..Receiver::default() }
+    }
+
+    /// The first packet that has not arrived.
+    pub(crate) fn expected(&self) -> u64 {
+        self.expected
+    }
+
+    /// What contradicts itself here (`invariants.rs`).
+    pub(crate) fn contradiction(&self) -> Option<String> {
+        let [first, last] = [self.early.first_key_value(), self.early.last_key_value()];
+        let is_near = |number: u64| number.saturating_sub(self.expected) <= HALF_OF_PSNS;
+        first_broken(&[
+            (first.is_none_or(|(first, _)| *first > self.expected), "it keeps packets that it has delivered"),
+            (
+                last.is_none_or(|(last, _)| is_near(*last)),
+                "it keeps a packet that PSNs cannot tell from an old one",
+            ),
+            (self.responded <= self.expected, "it has responded to what was not requested"),
+        ])
     }
 
     #[inline]
@@ -373,5 +393,31 @@ impl Receiver {
         let Some(Reply::Answer(answer)) = self.replies.front().copied() else { return None };
         self.replies.pop_front();
         Some(answer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Falsify = fn(&mut Receiver);
+
+    #[test]
+    fn each_rule_finds_its_contradiction() {
+        let break_it: [(&str, Falsify); 3] = [
+            ("that it has delivered", |receiver| receiver.expected = 7),
+            ("cannot tell from an old one", |receiver| {
+                receiver.early.insert(6 + HALF_OF_PSNS, Early::Read(1));
+            }),
+            ("was not requested", |receiver| receiver.responded = 6),
+        ];
+        for (rule, falsify) in break_it {
+            let mut receiver = Receiver { expected: 5, responded: 5, ..Receiver::default() };
+            receiver.early.insert(7, Early::Data(1000, [false; 2]));
+            assert_eq!(receiver.contradiction(), None);
+            falsify(&mut receiver);
+            let found = receiver.contradiction().expect(rule);
+            assert!(found.contains(rule), "{rule}: {found}");
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The requester of a queue pair: cuts messages into packets; go-back-N or selective repeat, timer and retry counts.
 
 mod entropy;
+mod invariants;
 mod reads;
 mod unordered;
 

@@ -292,7 +292,8 @@ mod tests {
         let mut long = flow(40, FlowStatus::Running);
         long.spec.size = u64::MAX;
         let flows: FlowRecords = flows.into_iter().chain([long]).collect();
-        let port = PortPriorityReport { drops: [1, 2, 4, 0, 0], ecn_marks: 5, pauses_sent: 3, ..idle_report(0) };
+        let port =
+            PortPriorityReport { drops: [1, 2, 4, 0, 0], ecn_marks: 5, pauses_sent: 3, ..idle_report(0) };
         let summary = Summary::new(facts(), &flows, &[], &[port, port]);
         assert_eq!((summary.flows_total, summary.flows_finished, summary.flows_failed), (4, 2, 1));
         assert_eq!(summary.flows_long, 1);

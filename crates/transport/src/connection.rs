@@ -133,6 +133,7 @@ impl Connection {
         } else {
             self.process_segment(segment, codepoint, now);
         }
+        self.check_in_debug_build();
     }
 
     /// Merges frames of a NIC poll before processing (GRO).
@@ -227,6 +228,13 @@ impl Connection {
     /// The next segment to put on the wire at `now` and its ECN field, or `None` when nothing may be sent.
     #[inline]
     pub fn poll_transmit(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
+        let next = self.next_segment(now);
+        self.check_in_debug_build();
+        next
+    }
+
+    #[inline]
+    fn next_segment(&mut self, now: Time) -> Option<(Segment, EcnCodepoint)> {
         if self.state != ConnectionState::Established {
             return if self.state == ConnectionState::Closing {
                 self.next_segment_while_closing(now)
@@ -360,6 +368,12 @@ impl Connection {
 
     /// Handles the timers due at `now`; a call before the deadline has no effect.
     pub fn on_timeout(&mut self, now: Time) {
+        self.process_timers(now);
+        self.check_in_debug_build();
+    }
+
+    #[inline]
+    fn process_timers(&mut self, now: Time) {
         if now >= self.receiver.deadline
             && let Some(merged) = self.receiver.end_gro_poll(now)
         {

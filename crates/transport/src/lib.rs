@@ -10,6 +10,7 @@ mod config;
 mod connection;
 mod handshake;
 mod info;
+mod invariants;
 mod mechanisms;
 mod receiver;
 mod recovery;

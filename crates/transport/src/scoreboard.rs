@@ -592,7 +592,13 @@ impl Scoreboard {
             + self.seen.as_ref().map_or(0, |_| size_of::<SackBlocks>())
     }
 
-    /// Whether the sums agree with the records, for tests; takes time linear in the flight.
+    /// Makes a sum wrong, for tests of the recount.
+    #[cfg(test)]
+    pub(crate) fn corrupt_sacked_bytes(&mut self) {
+        self.sacked += 1;
+    }
+
+    /// Whether the sums agree with the records, and these with the data in flight; takes time linear in the flight.
     pub(crate) fn is_consistent(&self, una: u64, nxt: u64) -> bool {
         let mut start = una;
         let (mut sacked, mut lost, mut doubled, mut resent) = (0, 0, 0, 0);

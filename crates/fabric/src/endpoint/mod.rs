@@ -135,6 +135,17 @@ impl PartitionHosts {
         (!end.is_free()).then_some(end)
     }
 
+    /// The open endpoints of this partition.
+    pub(crate) fn open_endpoints(&self) -> impl Iterator<Item = &Endpoint> {
+        self.ends.iter().filter(|end| !end.is_free())
+    }
+
+    /// All places of endpoints, for tests that make one wrong.
+    #[cfg(test)]
+    pub(crate) fn endpoints_mut(&mut self) -> impl Iterator<Item = &mut Endpoint> {
+        self.ends.iter_mut()
+    }
+
     /// Maximum number of simultaneously open endpoints.
     pub(crate) fn max_simultaneous_endpoints(&self) -> usize {
         self.ends.len()

@@ -28,7 +28,7 @@ pub(crate) struct Endpoint {
     pub(super) expects: u64,
     /// Number of sent bytes at which the application is notified.
     pub(super) tells: u64,
-    pub(super) host: HostId,
+    pub(crate) host: HostId,
     /// Address (flow * 2 + side) of the peer endpoint, with the flow that opened the connection.
     pub(super) peer: u32,
     pub(super) nic_queue: NicQueueId,
@@ -181,8 +181,26 @@ impl Endpoint {
         matches!(self.protocol, Protocol::Free)
     }
 
+    /// What contradicts itself in the state of its protocol; `None`: nothing.
+    pub(crate) fn contradiction(&self) -> Option<String> {
+        match &self.protocol {
+            Protocol::Tcp(tcp) => tcp.connection.contradiction(),
+            Protocol::Rdma(end) => end.pair.contradiction(),
+            Protocol::Free | Protocol::DatagramSource(_) | Protocol::DatagramSink(_) => None,
+        }
+    }
+
+    /// Up to where the peer has acknowledged what it sent, and up to where it has all that the peer sent: bytes, or packets of a queue pair.
+    pub(crate) fn acknowledged_and_received(&self) -> Option<[u64; 2]> {
+        match &self.protocol {
+            Protocol::Tcp(tcp) => Some(tcp.connection.acknowledged_and_received()),
+            Protocol::Rdma(end) => Some(end.pair.acknowledged_and_received()),
+            Protocol::Free | Protocol::DatagramSource(_) | Protocol::DatagramSink(_) => None,
+        }
+    }
+
     /// Its own endpoint key (flow * 2 + side).
-    pub(super) fn key(&self) -> u32 {
+    pub(crate) fn key(&self) -> u32 {
         self.peer ^ 1
     }
 

@@ -1,6 +1,7 @@
 //! Invariants checked during a run, in release builds too: incremental counters are compared with a recount.
 //!
-//! Every packet is in exactly one place, and backlogs, accounts and pools equal the sums over waiting packets (`recount.rs`, per partition). Switches
+//! Every packet is in exactly one place, and backlogs, accounts and pools equal the sums over waiting packets (`recount.rs`, per partition). Connections
+//! and queue pairs do not contradict themselves or their peers (`invariants.rs` of `transport` and `rdma`, which debug builds check at every call). Switches
 //! conserve packets to the byte, and both ends of a link agree on pauses (`across_nodes.rs`). A recount visits all state, so it runs too rarely to
 //! cost measurable time (docs/performance.md), and once at the end of the run. It changes nothing.
 
@@ -8,12 +9,14 @@ mod across_nodes;
 mod recount;
 
 use crate::observers::view::ObserverView;
+use crate::partition::Partition;
 use crate::plan::NetworkPlan;
+use crate::worker::PartitionWorker;
 use across_nodes::{check_packet_conservation, check_pause_agreement_of_link_ends};
 use pauseframe_units::NodeId;
 use recount::PartitionRecount;
 
-/// Events between two recounts, per slot and packet index. Tests check more often.
+/// Events between two recounts, per slot, packet index and endpoint. Tests check more often.
 const CHECK_INTERVAL: u64 = if cfg!(debug_assertions) { 8 } else { 128 };
 
 /// Factor on the interval in large networks, where cache misses make recounts more expensive.
@@ -37,8 +40,11 @@ impl InvariantCheckSchedule {
 
     /// Schedules the next check after one at `events` events.
     pub(crate) fn schedule_next_invariant_check(&mut self, view: ObserverView<'_>, events: u64) {
-        let places: usize =
-            view.workers.iter().map(|worker| worker.partition.ctx.packets.pool_entry_count()).sum();
+        let places = |worker: &PartitionWorker| {
+            let Partition { ctx, endpoints, .. } = &worker.partition;
+            ctx.packets.pool_entry_count() + endpoints.max_simultaneous_endpoints()
+        };
+        let places: usize = view.workers.iter().map(|worker| places(worker)).sum();
         self.due = events
             + events_between_invariant_checks(
                 view.plan,

@@ -1,5 +1,6 @@
 //! Recount of one partition: finds all packets and compares them with queues, accounts and pools.
 
+use crate::endpoint::Endpoint;
 use crate::frame::{Packet, PacketFifo, PacketId};
 use crate::ids::{HostId, SlotId, SwitchId};
 use crate::observers::view::ObserverView;
@@ -55,6 +56,7 @@ impl<'a> PartitionRecount<'a> {
             self.check_switch_backlog_and_pools(switch);
         }
         self.check_ingress_accounts();
+        self.check_endpoints();
         let lost = self.seen.iter().filter(|seen| !**seen).count();
         assert!(lost == 0, "{lost} packets are in no queue, on no wire and in no stack");
     }
@@ -230,6 +232,29 @@ impl<'a> PartitionRecount<'a> {
                     used == found,
                     "a pool of {} counts {used} bytes, and its queues have {found} of it",
                     node.name
+                );
+            }
+        }
+    }
+
+    /// Checks connections and queue pairs: each against itself, and what is acknowledged against what the other end has, if that is in this partition.
+    fn check_endpoints(&self) {
+        let endpoints = &self.partition.endpoints;
+        for end in endpoints.open_endpoints() {
+            if let Some(why) = end.contradiction() {
+                panic!(
+                    "flow {}, at {}: {why}",
+                    end.key() / 2,
+                    self.port_name(endpoints.hosts[end.host].port)
+                );
+            }
+            let peer =
+                endpoints.find_open_endpoint(end.key() ^ 1).and_then(Endpoint::acknowledged_and_received);
+            if let (Some([acknowledged, _]), Some([_, received])) = (end.acknowledged_and_received(), peer) {
+                let flow = end.key() / 2;
+                assert!(
+                    acknowledged <= received,
+                    "flow {flow}: all up to {acknowledged} is acknowledged, and the other end has {received}"
                 );
             }
         }

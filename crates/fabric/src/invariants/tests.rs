@@ -1,6 +1,7 @@
 //! Corrupts each counter once in the middle of a run; the check must name it.
 
 use crate::common::*;
+use crate::endpoint::state::Protocol;
 use crate::frame::{FrameContent, Packet, PacketId};
 use crate::ids::{HostId, SlotId, SwitchId};
 use crate::network::Network;
@@ -8,6 +9,7 @@ use crate::partition::Partition;
 use crate::settings::{BufferPolicy, SharedBuffer};
 use crate::{ErrorModel, FailedElement, ScheduledFailure};
 use pauseframe_topology::Topology;
+use pauseframe_transport::Connection;
 use pauseframe_units::{Bytes, PortId, Span, Time};
 
 const HALF: Time = Time(300_000_000);
@@ -82,6 +84,19 @@ fn what_a_link_sends_as_it_is_back_is_in_one_place() {
     };
     network.schedule_link_and_node_failures(vec![failure], Span::from_us(10));
     proceed(&mut network, HALF);
+}
+
+/// A receiver that has forgotten what it acknowledged.
+#[test]
+fn nothing_is_acknowledged_that_has_not_come() {
+    let said = complaint(false, |partition, _| {
+        let config = std::sync::Arc::new(config());
+        let receiver =
+            partition.endpoints.endpoints_mut().find(|end| end.key() & 1 == 1).expect("a receiver");
+        let Protocol::Tcp(tcp) = &mut receiver.protocol else { panic!("it is one of TCP") };
+        tcp.connection = Connection::accept(config, 1, 1);
+    });
+    assert!(said.contains("is acknowledged, and the other end has 0"), "{said}");
 }
 
 fn first_of(partition: &Partition, port: PortId) -> PacketId {

@@ -39,6 +39,11 @@ pub(super) struct Reads {
 impl Reads {
     pub(super) const TOUCHED_BY_EACH_PACKET: usize = offset_of!(Reads, holes);
 
+    /// Whether a READ has been posted that is not complete, or responses have come.
+    pub(super) fn has_been_used(&self) -> bool {
+        self.posted > 0 || self.delivered > 0
+    }
+
     /// Adds a missing packet to the holes.
     pub(super) fn add_hole(&mut self, number: u64, is_first_of_message: bool) {
         match self.holes.back_mut() {

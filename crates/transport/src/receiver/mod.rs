@@ -85,6 +85,22 @@ impl Receiver {
         }
     }
 
+    /// End of the data that came in order.
+    pub(crate) fn rcv_nxt(&self) -> u64 {
+        self.rcv_nxt
+    }
+
+    /// Offset of the last ACK sent.
+    pub(crate) fn acked_offset(&self) -> u64 {
+        self.acked
+    }
+
+    /// Acknowledges more than came, for tests of the recount.
+    #[cfg(test)]
+    pub(crate) fn corrupt_acked_offset(&mut self) {
+        self.acked = self.rcv_nxt + 1;
+    }
+
     /// In-order bytes that the application has read so far.
     #[inline]
     pub(crate) fn delivered_bytes(&self) -> u64 {

@@ -95,6 +95,18 @@ impl Receiver {
         self.ranges.drain(first + 1..last);
     }
 
+    /// Whether the ranges are in order, disjoint and above `rcv_nxt`.
+    pub(crate) fn has_ordered_ranges(&self) -> bool {
+        let before = std::iter::once(self.rcv_nxt).chain(self.ranges.iter().map(|range| range.end));
+        before.zip(&self.ranges).all(|(before, range)| before < range.start && range.start < range.end)
+    }
+
+    /// Moves the first range below `rcv_nxt`, for tests of the recount.
+    #[cfg(test)]
+    pub(crate) fn corrupt_first_range(&mut self) {
+        self.ranges[0].start = self.rcv_nxt;
+    }
+
     /// The blocks of a SACK option: a duplicate first (RFC 2883), then ranges, most recently changed first (RFC 2018 §4).
     pub(crate) fn build_sack_blocks(&mut self, limit: usize) -> SackBlocks {
         let mut blocks = SackBlocks::default();
