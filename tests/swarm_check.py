@@ -145,7 +145,7 @@ def _ports(tables: Tables, resolved: Row) -> Iterator[str]:
     end = tables.summary["sim_time_s"]
     utilisation: defaultdict[str, float] = defaultdict(float)
     buffer = resolved["switch"]["buffer"]
-    counted = resolved["switch"].get("classes") or "queue_packets" in resolved["switch"]
+    counted = any(resolved["switch"].get(key) for key in ("classes", "queue_packets", "codel"))
     fixed = buffer["policy"] == "per_port" and not counted
     for port in tables.ports:
         name = f"{port['port']}/p{port['priority']}"

@@ -76,6 +76,7 @@ def draw(seed: int, attempt: int = 0) -> Table:
     if "pfc" in scenario["switch"] and rng.random() < 0.2:
         scenario["record"] = {"deadlock_after": f"{rng.choice([1, 20, 100])} us"}
     _choices_of_ports(of_ports, scenario)
+    _give_codel(random.Random(f"{seed}/{attempt}/codel"), scenario)
     _give_servers(random.Random(f"{seed}/{attempt}/servers"), scenario, place)
     return scenario | _faults(rng, chosen, place)
 
@@ -89,6 +90,24 @@ def _give_ports(rng: random.Random, topology: Table) -> None:
         topology["ports_per_host"] = 2
     else:
         topology["planes"] = rng.choice([2, 3])
+
+
+def _give_codel(rng: random.Random, scenario: Table) -> None:
+    """Gives some lossy queues CoDel, with a target that is often exceeded."""
+    switch, host = scenario["switch"], scenario["host"]
+    codel = {"target": rng.choice(["5 us", "50 us"]), "interval": rng.choice(["100 us", "1 ms"])}
+    codel |= rng.choice([{}, {"ecn": True}, {"ecn": False}, {"ce_threshold": "20 us"}, {"limit": 20}])
+    own: Table = {"queue": rng.choice(["codel", "fq_codel"]), "codel": codel}
+    if own["queue"] == "fq_codel":
+        codel |= rng.choice([{}, {"flows": 2}, {"quantum": "300 B"}, {"memory_limit": "20 KB", "drop_batch": 3}])
+    if rng.random() < 0.1 and "queue" not in switch:
+        if "pfc" in switch:
+            switch["classes"] = {"lossy": {"priorities": [0], **own}}
+        else:
+            switch.pop("marker", None)
+            switch |= own
+    if rng.random() < 0.05 and "pfc" not in switch:
+        host["nic_queue"] = rng.choice(["codel", "fq_codel"])
 
 
 def _give_servers(rng: random.Random, scenario: Table, place: Place) -> None:

@@ -18,12 +18,12 @@ KINDS = {
     "clocks": "real ideal",
     "host": (
         "stack_delay jitter wire_jitter unequal_jitter mtu_576 mtu_9000 nic_fifo "
-        "nic_per_destination small_nic tso gro refusing silent slow_receiver"
+        "nic_per_destination nic_codel nic_fq_codel small_nic tso gro refusing silent slow_receiver"
     ),
     "buffer": "per_port shared ideal_output_queued egress_pool reserved",
     "marker": "none step red dequeue packets by_port geometric",
-    "switch": "latency pfabric_queue trim_queue queue_packets ets pfc whole_link quanta watchdog_drop watchdog_forward "
-    "watchdog_alert watchdog_poll headroom_pool one_way qcn",
+    "switch": "latency pfabric_queue trim_queue codel fq_codel class_codel queue_packets ets pfc whole_link quanta "
+    "watchdog_drop watchdog_forward watchdog_alert watchdog_poll headroom_pool one_way qcn",
     "work": "permutation n_to_1 incast background scatter_gather hotspot long_flows requests flows udp storage "
     "application training",
     "traffic": "kept_connections new_connections closed_loop flow_graph circle collective trace udp_bursts udp_sized "
@@ -132,6 +132,8 @@ def _host(host: Table) -> Iterator[str]:
         mtu_9000=host["mtu"] == "9 KB",
         nic_fifo=host["nic_queue"] == "fifo",
         nic_per_destination=host["nic_queue"] == "per_destination",
+        nic_codel=host["nic_queue"] == "codel",
+        nic_fq_codel=host["nic_queue"] == "fq_codel",
         small_nic=host["nic_buffer"] == "3 KB",
         tso=host["tso"],
         gro=host["gro"],
@@ -163,6 +165,9 @@ def _switch(resolved: Table) -> Iterator[str]:
         latency=switch["latency"] != "0 s",
         pfabric_queue=switch["queue"] == "pfabric",
         trim_queue=switch["queue"] == "trim",
+        codel=switch["queue"] == "codel",
+        fq_codel=switch["queue"] == "fq_codel",
+        class_codel="codel" in str(switch.get("classes")),
         queue_packets="queue_packets" in switch,
         ets=switch["scheduler"]["kind"] == "ets",
         pfc=pfc,
