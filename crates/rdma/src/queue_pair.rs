@@ -408,6 +408,10 @@ impl QueuePair {
         now: Time,
     ) {
         self.control.on_timeout(now);
+        if packet.is_trimmed && (!self.settings.unordered || packet.opcode.is_response()) {
+            // A card that does not know trimming finds a wrong ICRC and discards the packet.
+            return;
+        }
         match packet.opcode {
             Opcode::Acknowledge if self.settings.unordered => {
                 let Self { sender, control, settings, stats, .. } = self;

@@ -225,8 +225,12 @@ fn nscc() -> QueuePairSettings {
 }
 
 /// Runs both ends; each data packet takes 1 us and a random delay, so that packets overtake each other.
-fn run_spread(bytes: u64, mut fate: impl FnMut(u64) -> (Fate, Span)) -> [QueuePair; 2] {
-    let mut ends = [QueuePair::new(nscc()), QueuePair::new(nscc())];
+fn run_spread(
+    settings: QueuePairSettings,
+    bytes: u64,
+    mut fate: impl FnMut(u64) -> (Fate, Span),
+) -> [QueuePair; 2] {
+    let mut ends = [QueuePair::new(settings), QueuePair::new(settings)];
     ends[0].send(bytes);
     let mut under_way: Vec<(Time, usize, Packet, bool)> = Vec::new();
     let (mut now, mut turn) = (Time::ZERO, 0);
@@ -268,7 +272,7 @@ fn spread(turn: u64) -> Span {
 
 #[test]
 fn packets_that_overtake_each_other_are_not_sent_again() {
-    let [source, sink] = run_spread(1_000_000, |turn| (Fate::Arrives, spread(turn)));
+    let [source, sink] = run_spread(nscc(), 1_000_000, |turn| (Fate::Arrives, spread(turn)));
     assert_eq!((sink.delivered(), source.acked()), (1_000_000, 1_000_000));
     assert_eq!((source.stats().retransmits, sink.stats().naks_sent), (0, 0));
     assert!(source.is_quiescent() && sink.is_quiescent());
@@ -278,7 +282,7 @@ fn packets_that_overtake_each_other_are_not_sent_again() {
 fn what_is_trimmed_is_sent_again_without_a_timeout() {
     let trims = |turn: u64| turn % 10 == 3;
     let mut trimmed = 0;
-    let [source, sink] = run_spread(1_000_000, |turn| {
+    let [source, sink] = run_spread(nscc(), 1_000_000, |turn| {
         trimmed += u64::from(trims(turn));
         (if trims(turn) { Fate::Trimmed } else { Fate::Arrives }, spread(turn))
     });
@@ -286,11 +290,24 @@ fn what_is_trimmed_is_sent_again_without_a_timeout() {
     assert_eq!((source.stats().retransmits_by_nak, source.stats().timeouts), (trimmed, 0));
 }
 
+/// Only NSCC knows trimming.
+#[test]
+fn what_is_trimmed_is_lost_to_queue_pairs_that_keep_order() {
+    for selective_repeat in [false, true] {
+        let settings = QueuePairSettings { selective_repeat, ..settings() };
+        let [source, sink] = run_spread(settings, 100 * 1024, |turn| {
+            (if turn % 10 == 3 { Fate::Trimmed } else { Fate::Arrives }, Span::ZERO)
+        });
+        assert_eq!((sink.delivered(), source.acked()), (100 * 1024, 100 * 1024));
+        assert!(source.stats().retransmits >= 10);
+    }
+}
+
 #[test]
 fn unordered_delivery_is_whole_whatever_happens_to_packets() {
     let fates = [Fate::Arrives, Fate::Lost, Fate::Trimmed, Fate::Marked];
     for seed in 0..20u64 {
-        let [source, sink] = run_spread(300_000, |turn| {
+        let [source, sink] = run_spread(nscc(), 300_000, |turn| {
             let draw = (turn + seed * 7919).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
             let fate = if draw.is_multiple_of(8) { fates[(draw / 8 % 4) as usize] } else { Fate::Arrives };
             (fate, spread(draw))
