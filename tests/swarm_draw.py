@@ -160,10 +160,14 @@ def _choices_of_ports(rng: random.Random, scenario: Table) -> None:
     if rng.random() < 0.2:
         scenario.setdefault("record", {})["paths"] = True
     if {"ports_per_host", "planes"} & scenario["topology"].keys():
-        choice = rng.choice(["802.3ad", "xor", "active-backup", "queue_affinity", "least_loaded", "rail"])
+        choices = ["802.3ad", "xor", "active-backup", "queue_affinity", "least_loaded", "rail"]
+        by_packet = scenario["host"].get("nic_queue", "per_flow") == "per_flow" and routing["kind"] not in ENGINES
+        choice = rng.choice([*choices, "balance-rr"] if by_packet else choices)
         scenario["host"] |= {"port_choice": choice, "miimon": rng.choice(["0 s", "20 us", "100 ms"])}
         if choice in {"802.3ad", "xor", "queue_affinity"}:
             scenario["host"]["hash_policy"] = rng.choice(["layer2", "layer2+3", "layer3+4"])
+        elif choice == "balance-rr":
+            scenario["host"]["packets_per_slave"] = rng.choice([1, 4])
 
 
 ONE_WAY = {"permutation", "n_to_1", "incast", "background", "long_flows", "flows", "application"}

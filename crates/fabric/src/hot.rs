@@ -4,7 +4,7 @@ use crate::class::ClassPolicy;
 use crate::ids::SlotId;
 use crate::marker::InspectedPackets;
 use crate::plan::NetworkPlan;
-use crate::settings::BufferPolicy;
+use crate::settings::{BufferPolicy, PortChoice};
 use pauseframe_units::{PortId, Priority, Span};
 
 /// Cache lines of state from which short prefetching pays off, and ports from which long prefetching does (docs/performance.md). A port has four
@@ -94,6 +94,8 @@ pub(crate) struct HotPathSettings {
     pub(crate) slow_receivers: bool,
     /// Some hosts have several ports.
     pub(crate) several_ports: bool,
+    /// Each packet of a host with several ports takes the next one.
+    pub(crate) port_per_packet: bool,
     /// Mask applied to a class for ingress accounts: 0 with link pause, which has one account per link.
     pub(crate) account_mask: u8,
     /// Frames on some link are captured or damaged.
@@ -197,6 +199,8 @@ impl HotPathSettings {
             qcn: settings.qcn.is_some(),
             slow_receivers: !settings.receivers.is_empty(),
             several_ports: plan.has_several_ports(),
+            port_per_packet: plan.has_several_ports()
+                && plan.settings.host_ports.choice == PortChoice::RoundRobin,
             account_mask: if settings.pfc.as_ref().is_some_and(|pfc| pfc.whole_link) { 0 } else { u8::MAX },
             slow_paths: false,
             can_refuse: false,

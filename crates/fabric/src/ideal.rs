@@ -4,11 +4,12 @@
 //! (n - 1) slowest serialisation times (of links up to i) after the first; a shorter last packet follows. A handshake adds its round trip. If
 //! shortest paths differ in rate or delay, each link is the best at its distance from the source, so no real path is faster. With VLANs the path is
 //! the shortest route in the tables, or, if links differ, the best of all candidate routes link by link. If each packet takes its own path, packets
-//! share only the links of the two hosts and may overtake each other; the time is then a lower bound by these two links. Times beyond the clock's
-//! range (213 days) are [`Span::MAX`].
+//! share only the links of the two hosts and may overtake each other; the time is then a lower bound by these two links. So it is if packets take the
+//! ports of their hosts in turn (`balance-rr`): the links of all ports together carry them. Times beyond the clock's range (213 days) are
+//! [`Span::MAX`].
 
 use crate::flow::{FlowSpec, StorageOperation};
-use crate::settings::{FrameOverhead, Settings};
+use crate::settings::{FrameOverhead, PortChoice, Settings};
 use pauseframe_rdma::{Opcode, Packet};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
@@ -51,12 +52,21 @@ impl PathHop {
     }
 }
 
+/// A path, and how many links like its first and its last one carry the packets of a flow at once: 1 each, unless packets take ports in turn.
+struct IdealPath {
+    hops: Vec<PathHop>,
+    at_once: [u64; 2],
+}
+
 /// A lower bound of two routes between the same hosts: as many links as the shorter, each the better of both.
 fn lower_bound_of_two_routes(one: Vec<PathHop>, other: Vec<PathHop>) -> Vec<PathHop> {
     let (mut best, longer) = if one.len() <= other.len() { (one, other) } else { (other, one) };
-    // The last link of both is the host's.
-    let between = best.len().saturating_sub(1);
-    best[..between].iter_mut().zip(longer).for_each(|(hop, other)| *hop = hop.elementwise_better_hop(other));
+    let Some(((last, between), (last_of_longer, before))) = best.split_last_mut().zip(longer.split_last())
+    else {
+        return best;
+    };
+    between.iter_mut().zip(before).for_each(|(hop, other)| *hop = hop.elementwise_better_hop(*other));
+    *last = last.elementwise_better_hop(*last_of_longer);
     best
 }
 
@@ -90,8 +100,8 @@ impl IdealFctCalculator {
         if let Some(time) = self.ideal_time_within_server(spec) {
             return time;
         }
-        let there = self.ideal_path_hops(spec.source, spec.destination);
-        let back = self.ideal_path_hops(spec.destination, spec.source);
+        let there = self.ideal_path(spec.source, spec.destination);
+        let back = self.ideal_path(spec.destination, spec.source);
         if let Some(time) = self.ideal_queue_pair_operation_time(spec, &there, &back) {
             return time;
         }
@@ -130,13 +140,14 @@ impl IdealFctCalculator {
         if sizes.contains(&u64::MAX) {
             return Span::ZERO;
         }
-        let path = self.ideal_path_hops(spec.source, spec.destination);
+        let IdealPath { hops: path, at_once } = self.ideal_path(spec.source, spec.destination);
         let mut train: Vec<(u64, u32)> =
             sizes.iter().flat_map(|bytes| self.build_packet_train(spec, *bytes)).collect();
         // Whichever order packets leave in, those of this size or above take this long, and the last of them has to cross.
         train.sort_unstable_by_key(|(_, size)| std::cmp::Reverse(*size));
         let smallest = train.last().map_or(0, |(_, size)| *size);
         let wire = match path.last() {
+            _ if at_once != [1, 1] => transfer_time_by_ports(&path, &train, at_once),
             Some(last) if path.len() > 1 => {
                 let load = |(count, size): &(u64, u32)| last.rate.serialise(*size).saturating_mul(*count);
                 let loads = train.iter().map(load).fold(Span::ZERO, Span::saturating_add);
@@ -169,8 +180,8 @@ impl IdealFctCalculator {
         let mss = self.full_segment_bytes(transport);
         let spec = FlowSpec { transport, ..FlowSpec::new(from, to, mss) };
         let ack = self.wire_size_of_segment(&spec, &Segment::default());
-        let there = self.ideal_transfer_time(&spec, spec.size, &self.ideal_path_hops(from, to));
-        there.saturating_add(self.one_way_time_of_train(&self.ideal_path_hops(to, from), &[(1, ack)]))
+        let there = self.ideal_transfer_time(&spec, spec.size, &self.ideal_path(from, to));
+        there.saturating_add(self.one_way_time_of_train(&self.ideal_path(to, from), &[(1, ack)]))
     }
 
     /// The number of links between two hosts.
@@ -181,6 +192,28 @@ impl IdealFctCalculator {
     /// Latency of links and switches between two hosts, without stacks and serialisation.
     pub fn link_and_switch_latency(&self, from: NodeId, to: NodeId) -> Span {
         self.ideal_path_hops(from, to).iter().fold(Span::ZERO, |sum, hop| sum + hop.delay)
+    }
+
+    /// The path of a flow's packets, or a lower bound of all paths between two hosts if packets take their ports in turn.
+    fn ideal_path(&self, from: NodeId, to: NodeId) -> IdealPath {
+        let [own, reached] = [from, to].map(|node| self.ports_in_turn(node));
+        let joined = |(from, to): &(NodeId, NodeId)| self.routes.distance(*from, *to) < u32::MAX;
+        let pairs = own.iter().flat_map(|from| reached.iter().map(move |to| (*from, *to))).filter(joined);
+        let hops = pairs.map(|(from, to)| self.ideal_path_hops(from, to)).reduce(lower_bound_of_two_routes);
+        let hops = hops.unwrap_or_else(|| self.ideal_path_hops(from, to));
+        let at_once = |ports: &[NodeId], like: Option<&PathHop>| {
+            let rate = |port: &NodeId| self.topology.channel(self.topology.nodes()[*port].ports[0]).rate.0;
+            like.map_or(1, |hop| ports.iter().map(rate).sum::<u64>().div_ceil(hop.rate.rate().0)).max(1)
+        };
+        let at_once = [at_once(&own, hops.first()), at_once(&reached, hops.last())];
+        IdealPath { hops, at_once }
+    }
+
+    /// The ports of a host that packets take in turn, or `node` alone.
+    fn ports_in_turn(&self, node: NodeId) -> Vec<NodeId> {
+        let all = || self.ports_of_hosts.get(&self.topology.host_of(node)).cloned();
+        let in_turn = self.settings.host_ports.choice == PortChoice::RoundRobin;
+        in_turn.then(all).flatten().unwrap_or_else(|| vec![node])
     }
 
     fn ideal_path_hops(&self, from: NodeId, to: NodeId) -> Vec<PathHop> {
@@ -266,7 +299,7 @@ impl IdealFctCalculator {
     }
 
     /// SYN and SYN-ACK, unless the connection is open already; data go with the ACK that completes it.
-    fn ideal_handshake_time(&self, spec: &FlowSpec, there: &[PathHop], back: &[PathHop]) -> Span {
+    fn ideal_handshake_time(&self, spec: &FlowSpec, there: &IdealPath, back: &IdealPath) -> Span {
         let Some(config) = self.settings.transports[usize::from(spec.transport)].tcp() else {
             return Span::ZERO;
         };
@@ -289,8 +322,8 @@ impl IdealFctCalculator {
     fn ideal_queue_pair_operation_time(
         &self,
         spec: &FlowSpec,
-        there: &[PathHop],
-        back: &[PathHop],
+        there: &IdealPath,
+        back: &IdealPath,
     ) -> Option<Span> {
         let transport = &self.settings.transports[usize::from(spec.transport)];
         let (rdma, operation) = (transport.rdma()?, spec.operation?);
@@ -316,7 +349,7 @@ impl IdealFctCalculator {
     }
 
     /// `bytes` of data, cut into full segments and a shorter last one.
-    fn ideal_transfer_time(&self, spec: &FlowSpec, bytes: u64, path: &[PathHop]) -> Span {
+    fn ideal_transfer_time(&self, spec: &FlowSpec, bytes: u64, path: &IdealPath) -> Span {
         self.one_way_time_of_train(path, &self.build_packet_train(spec, bytes))
     }
 
@@ -349,9 +382,13 @@ impl IdealFctCalculator {
     }
 
     /// Time from socket to socket of a packet train with at most two sizes, ready at the start.
-    fn one_way_time_of_train(&self, path: &[PathHop], train: &[(u64, u32)]) -> Span {
-        let wire =
-            if self.spread { sprayed_transfer_time(path, train) } else { train_transfer_time(path, train) };
+    fn one_way_time_of_train(&self, path: &IdealPath, train: &[(u64, u32)]) -> Span {
+        let IdealPath { hops, at_once } = path;
+        let wire = match at_once {
+            [1, 1] if self.spread => sprayed_transfer_time(hops, train),
+            [1, 1] => train_transfer_time(hops, train),
+            _ => transfer_time_by_ports(hops, train, *at_once),
+        };
         self.settings.tx_delay.saturating_add(wire).saturating_add(self.settings.rx_delay)
     }
 
@@ -361,18 +398,19 @@ impl IdealFctCalculator {
         let train = self.build_packet_train(spec, bytes);
         let whole = self.ideal_flow_completion_time(spec);
         let inbound = self.ideal_transfer_time(spec, bytes, &path);
-        let first = if self.spread {
-            earliest_train_arrival_time_at_last_link(&path, &train)
-        } else {
-            unloaded_arrival_time_at_last_link(&path, train[0].1)
+        let IdealPath { hops, at_once } = path;
+        let first = match at_once {
+            [1, 1] if self.spread => earliest_train_arrival_time_at_last_link(&hops, &train),
+            [1, 1] => unloaded_arrival_time_at_last_link(&hops, train[0].1),
+            _ => least_unloaded_arrival_time(&hops, &train),
         };
         // If both sums saturate the difference is too small, but the total saturates anyway.
         (whole - inbound).saturating_add(self.settings.tx_delay).saturating_add(first)
     }
 
     fn last_link_transmission_time(&self, spec: &FlowSpec) -> Span {
-        let (path, bytes) = self.path_and_bytes_to_query_aggregator(spec);
-        let rate = path[path.len() - 1].rate;
+        let (IdealPath { hops, .. }, bytes) = self.path_and_bytes_to_query_aggregator(spec);
+        let rate = hops[hops.len() - 1].rate;
         let train = self.build_packet_train(spec, bytes);
         let each = |(count, size): &(u64, u32)| rate.serialise(*size).saturating_mul(*count);
         let whole = train.iter().map(each).fold(Span::ZERO, Span::saturating_add);
@@ -389,16 +427,16 @@ impl IdealFctCalculator {
     }
 
     fn host_delay_after_last_link(&self, spec: &FlowSpec) -> Span {
-        let (path, _) = self.path_and_bytes_to_query_aggregator(spec);
-        path[path.len() - 1].delay.saturating_add(self.settings.rx_delay)
+        let (IdealPath { hops, .. }, _) = self.path_and_bytes_to_query_aggregator(spec);
+        hops[hops.len() - 1].delay.saturating_add(self.settings.rx_delay)
     }
 
     /// The path to the aggregator, and the bytes on it.
-    fn path_and_bytes_to_query_aggregator(&self, spec: &FlowSpec) -> (Vec<PathHop>, u64) {
+    fn path_and_bytes_to_query_aggregator(&self, spec: &FlowSpec) -> (IdealPath, u64) {
         if spec.reply > 0 {
-            (self.ideal_path_hops(spec.destination, spec.source), spec.reply)
+            (self.ideal_path(spec.destination, spec.source), spec.reply)
         } else {
-            (self.ideal_path_hops(spec.source, spec.destination), spec.size)
+            (self.ideal_path(spec.source, spec.destination), spec.size)
         }
     }
 }
@@ -463,4 +501,26 @@ fn latest_arrival_of_train(path: &[PathHop], train: &[(u64, u32)]) -> Span {
         sent = last_leaves.saturating_add(each);
     }
     latest
+}
+
+/// Lower bound for packets that take the ports of their hosts in turn, in whatever order: the links of all ports together must send everything, before
+/// and after the rest of the way of some packet, and each packet must cross.
+fn transfer_time_by_ports(path: &[PathHop], train: &[(u64, u32)], [own, reached]: [u64; 2]) -> Span {
+    let [Some(first), Some(last)] = [path.first(), path.last()] else { return Span::ZERO };
+    let load = |hop: &PathHop, links: u64| {
+        let load = |(count, size): &(u64, u32)| hop.rate.serialise(*size).saturating_mul(*count);
+        Span(train.iter().map(load).fold(Span::ZERO, Span::saturating_add).0 / links)
+    };
+    let crossing =
+        |size: u32| unloaded_arrival_time_at_last_link(path, size).saturating_add(last.rate.serialise(size));
+    let alone = train.iter().map(|(_, size)| crossing(*size)).max().unwrap_or_default();
+    let rest = train.iter().map(|(_, size)| crossing(*size) - first.rate.serialise(*size)).min();
+    let after_first = load(first, own).saturating_add(rest.unwrap_or_default());
+    let before_last = least_unloaded_arrival_time(path, train).saturating_add(load(last, reached));
+    alone.max(after_first).max(before_last).saturating_add(last.delay)
+}
+
+/// When some packet of a train can be ready for the last link at the earliest.
+fn least_unloaded_arrival_time(path: &[PathHop], train: &[(u64, u32)]) -> Span {
+    train.iter().map(|(_, size)| unloaded_arrival_time_at_last_link(path, *size)).min().unwrap_or_default()
 }

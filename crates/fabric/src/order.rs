@@ -39,6 +39,8 @@ pub(crate) struct EndpointOpeningParameters {
     pub(crate) ports: [NodeId; 2],
     pub(crate) route: u32,
     pub(crate) picked: PickedVlanAndClass,
+    /// The ways that its packets take in turn; empty if all take the one above.
+    pub(crate) ways: Vec<PacketWay>,
     pub(crate) exchange: EndpointExchange,
     /// Links on a shortest path, for a control whose target delay follows from it; otherwise 0.
     pub(crate) links: u32,
@@ -53,6 +55,14 @@ pub(crate) struct TimedEndpointOrder {
     pub(crate) order: EndpointOrder,
 }
 
+/// One of the ways that packets of an endpoint take in turn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PacketWay {
+    /// The nodes of the ports that a packet leaves and reaches.
+    pub(crate) ports: [NodeId; 2],
+    pub(crate) route: u32,
+}
+
 /// New ports and a new path of an endpoint.
 #[derive(Debug)]
 pub(crate) struct EndpointReroute {
@@ -62,6 +72,8 @@ pub(crate) struct EndpointReroute {
     /// The nodes of the ports that its packets leave and reach from now on.
     pub(crate) ports: [NodeId; 2],
     pub(crate) route: u32,
+    /// The ways that its packets take in turn; empty if all take the one above.
+    pub(crate) ways: Vec<PacketWay>,
     /// Its VLAN, if that changes.
     pub(crate) picked: Option<PickedVlanAndClass>,
 }

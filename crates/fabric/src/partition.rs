@@ -155,11 +155,18 @@ impl Partition {
 
     /// Gives an endpoint another path, and if need be another port of its host.
     pub(crate) fn reroute_endpoint(&mut self, reroute: &EndpointReroute) {
-        self.endpoints.set_endpoint_path(reroute);
         let [holder, next] =
             [reroute.holder, reroute.ports[0]].map(|node| self.ctx.plan.host_id_of_node(node));
-        if holder != next {
-            self.borrow_host(holder).0.release_endpoint(reroute.endpoint_key);
+        // An endpoint whose packets take ports in turn belongs to the one at which it last had to wait.
+        let owner = self.endpoints.find_local_host_of_endpoint_key(reroute.endpoint_key);
+        let holder = owner.filter(|_| !reroute.ways.is_empty()).unwrap_or(holder);
+        let moves = holder != next || !reroute.ways.is_empty();
+        if moves {
+            let (mut host, ctx) = self.borrow_host(holder);
+            host.release_endpoint(reroute.endpoint_key, ctx);
+        }
+        self.endpoints.set_endpoint_path(reroute);
+        if moves {
             let (mut host, ctx) = self.borrow_host(next);
             host.adopt_endpoint(reroute, ctx);
         }

@@ -622,7 +622,9 @@ class Host(Part):
     together (1 B to 4 GB) (default: "1 MiB" with queues for flows, otherwise "512 KB") (Linux:
     tcp_limit_output_bytes; cee Table I: 512 KB a NIC)
     """
-    port_choice: Literal["802.3ad", "xor", "active-backup", "queue_affinity", "least_loaded", "rail"] | None = None
+    port_choice: (
+        Literal["802.3ad", "xor", "active-backup", "queue_affinity", "least_loaded", "rail", "balance-rr"] | None
+    ) = None
     """How a host with several ports (topology.ports_per_host, planes, or several links in a file) chooses one for a
     flow (docs/models/host-ports.md); default "802.3ad" (Linux: drivers/net/bonding; mlx5: set_tx_affinity)
     """
@@ -633,6 +635,10 @@ class Host(Part):
     miimon: str | None = None
     """Interval at which a host looks at the carrier of its ports; a dead port is noticed at the next look. 0 s: never
     (0 s to 10 s); default "100 ms" (Linux: miimon; 802.3ad sets 100 ms)
+    """
+    packets_per_slave: int | None = None
+    """Packets that go to a port in turn, with port_choice = "balance-rr" (1 to 65535); default 1 (Linux:
+    packets_per_slave)
     """
     lacp_rate: Literal["slow", "fast"] | None = None
     """How often LACPDUs are sent with 802.3ad: a port on which none arrives is dead after three; default "slow" (IEEE

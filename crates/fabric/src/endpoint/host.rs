@@ -7,6 +7,7 @@
 use super::limiter::LimiterIndex;
 use super::node::BorrowedHost;
 use super::qdisc::HostQdisc;
+use super::several_ports::WayOut;
 use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{Cnm, FrameContent, PacketFifo, PacketId, PacketPool};
@@ -308,6 +309,20 @@ impl Host {
         self.last_through
     }
 
+    /// Puts a packet into the send side of the stack; returns when the side is done with it, if it was empty.
+    pub(super) fn enter_stack(
+        &mut self,
+        nic_queue: NicQueueId,
+        index: PacketId,
+        (earliest, jitter): (Time, Span),
+        pool: &mut PacketPool,
+    ) -> Option<Time> {
+        let through = self.assign_stack_exit_time(earliest, jitter);
+        pool[index].at = through;
+        self.bound_for.push_back(nic_queue);
+        self.sending.push_back(pool, index).then_some(through)
+    }
+
     /// Appends a socket that found no room to the round robin, or to its own queue.
     pub(super) fn append_blocked_socket(&mut self, queue: NicQueueId, socket: BlockedSocket) {
         if self.limits.per_flow {
@@ -412,7 +427,12 @@ impl Host {
 impl BorrowedHost<'_> {
     /// Sends a segment from its socket through the stack to the NIC.
     #[inline(always)]
-    pub(super) fn send_through_stack(&mut self, nic_queue: NicQueueId, index: PacketId, ctx: &mut Context) {
+    pub(super) fn send_through_stack(&mut self, way: WayOut, index: PacketId, ctx: &mut Context) {
+        if way.host != self.own_host_id() {
+            self.send_by_other_port(way, index, ctx);
+            return;
+        }
+        let nic_queue = way.nic_queue;
         let packet = &ctx.packets[index];
         let (class, size) = (packet.class, packet.size);
         if ctx.hot.stackless && !ctx.hot.qcn && self.ports.port_state(self.port).is_idle(ctx.now()) {
@@ -425,11 +445,9 @@ impl BorrowedHost<'_> {
             return;
         }
         let earliest = ctx.now() + ctx.settings.tx_delay;
-        let (id, state) = (self.own_host_id(), self.host_mut());
-        let through = state.assign_stack_exit_time(earliest, ctx.settings.tx_jitter);
-        ctx.packets[index].at = through;
-        state.bound_for.push_back(nic_queue);
-        if state.sending.push_back(&mut ctx.packets, index) {
+        let (id, jitter) = (self.own_host_id(), ctx.settings.tx_jitter);
+        let entered = self.host_mut().enter_stack(nic_queue, index, (earliest, jitter), &mut ctx.packets);
+        if let Some(through) = entered {
             ctx.schedule_event(through, Event::HostSend(id));
         }
     }

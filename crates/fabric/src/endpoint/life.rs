@@ -68,11 +68,12 @@ impl<'n> BorrowedHost<'n> {
         endpoint_key: u32,
         opening: EndpointOpeningParameters,
     ) -> Endpoint {
-        let EndpointOpeningParameters { spec, ports, route, picked, .. } = opening;
+        let EndpointOpeningParameters { spec, ports, route, picked, ways, .. } = opening;
         let nic_queue = self.host_mut().nic_queue_of_flow(endpoint_key, ports[1], picked.class);
         let mut end = Endpoint::new(protocol, endpoint_key, self.own_host_id(), ports, nic_queue);
         (end.transport, end.workload, end.route) = (spec.transport, spec.workload, route);
         (end.vlan, end.class, end.vlans) = (picked.vlan, picked.class, picked.among);
+        end.ways = ways;
         end
     }
 
@@ -230,13 +231,14 @@ impl<'n> BorrowedHost<'n> {
         self.report_counters(end, ctx);
         let flow = self.endpoint_mut(end).flow;
         self.forget_flow(end, flow);
-        let Endpoint { protocol, peer, blocked, .. } = self.remove_endpoint(end);
+        let Endpoint { protocol, peer, blocked, ways, .. } = self.remove_endpoint(end);
         let endpoint_key = peer ^ 1;
         if let Protocol::Rdma(pair) = protocol {
             ctx.packets.free_telemetry_of_frame(pair.telemetry);
         }
         self.unregister_endpoint_key(endpoint_key);
         self.host_mut().close_queues_of_flow(endpoint_key);
+        self.close_queues_at_ways(&ways, endpoint_key, ctx);
         // The round robin of blocked sockets still holds this index, so the index is freed only when its turn has come.
         if !blocked {
             self.release_endpoint_index(end.index());

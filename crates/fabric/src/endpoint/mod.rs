@@ -50,6 +50,8 @@ pub(crate) struct PartitionHosts {
     /// Ports of hosts; a host with several is several of these.
     pub(crate) hosts: IndexVec<HostId, Host>,
     first_ports: IndexVec<HostId, HostId>,
+    /// By first port of a host: packets that it has spread over its ports.
+    spread_packets: BTreeMap<HostId, u32>,
     /// Slow receivers; empty if no host drains slowly.
     pub(crate) receivers: IndexVec<HostId, Option<Box<SlowReceiver>>>,
     ends: IndexVec<EndpointId, Endpoint>,
@@ -82,6 +84,7 @@ impl PartitionHosts {
         PartitionHosts {
             hosts: plan.hosts.iter().map(host).collect(),
             first_ports: several_ports::first_ports(plan),
+            spread_packets: BTreeMap::new(),
             receivers: SlowReceiver::create_slow_receivers_by_host(plan),
             ends: IndexVec::new(),
             free_ends: Vec::new(),

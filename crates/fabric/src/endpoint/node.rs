@@ -9,6 +9,7 @@ use super::host::Host;
 use super::limiter::QcnRateLimiter;
 use super::queue_pair::RdmaCards;
 use super::receiver::SlowReceiver;
+use super::several_ports::WayOut;
 use super::state::{Endpoint, Protocol, Reliable};
 use super::tcp::TcpEnd;
 use super::{PartitionHosts, vlan::PerPacketVlanPicker};
@@ -70,6 +71,23 @@ impl<'n> BorrowedHost<'n> {
         &mut self.all.hosts[self.id]
     }
 
+    /// Another port of the same host.
+    ///
+    /// # Panics
+    /// If it is one of another host.
+    #[inline]
+    pub(super) fn sibling_mut(&mut self, port: HostId) -> &mut Host {
+        let is_sibling = self.all.first_port_of(port) == self.all.first_port_of(self.id);
+        assert!(is_sibling, "a host was led to a port of another");
+        &mut self.all.hosts[port]
+    }
+
+    /// Packets that the host has spread over its ports.
+    pub(super) fn spread_packets_mut(&mut self) -> &mut u32 {
+        let first = self.all.first_port_of(self.id);
+        self.all.spread_packets.entry(first).or_default()
+    }
+
     /// The receive buffer, if the host drains slowly.
     pub(super) fn slow_receiver_mut(&mut self) -> Option<&mut SlowReceiver> {
         let id = self.receiver_id();
@@ -129,6 +147,16 @@ impl<'n> BorrowedHost<'n> {
     #[inline(always)]
     pub(super) fn endpoint_and_host_mut(&mut self, end: EndpointToken<'n>) -> (&mut Endpoint, &mut Host) {
         (&mut self.all.ends[end.0], &mut self.all.hosts[self.id])
+    }
+
+    /// An endpoint, and the port that its next packet takes.
+    #[inline(always)]
+    pub(super) fn endpoint_and_port_mut(
+        &mut self,
+        end: EndpointToken<'n>,
+        way: WayOut,
+    ) -> (&mut Endpoint, &mut Host) {
+        (&mut self.all.ends[end.0], &mut self.all.hosts[way.host])
     }
 
     /// Adds an endpoint and registers its endpoint key.

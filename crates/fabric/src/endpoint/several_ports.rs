@@ -9,9 +9,10 @@ use super::queue_pair::QueuePairEnd;
 use super::state::Protocol;
 use super::tcp::TcpEnd;
 use crate::context::Context;
+use crate::event::Event;
 use crate::frame::{PacketId, PacketPool};
-use crate::ids::HostId;
-use crate::order::EndpointReroute;
+use crate::ids::{HostId, NicQueueId};
+use crate::order::{EndpointReroute, PacketWay};
 use crate::plan::NetworkPlan;
 use crate::vlan::PickedVlanAndClass;
 use pauseframe_units::{IndexVec, NodeId};
@@ -21,6 +22,15 @@ pub(super) fn first_ports(plan: &NetworkPlan) -> IndexVec<HostId, HostId> {
     let topology = &plan.topology;
     let first = |node: &NodeId| plan.host_id_of_node(topology.host_of(*node));
     if plan.has_several_ports() { plan.hosts.iter().map(first).collect() } else { IndexVec::new() }
+}
+
+/// How a packet leaves its host.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WayOut {
+    /// The port.
+    pub(super) host: HostId,
+    pub(super) nic_queue: NicQueueId,
+    pub(super) route: u32,
 }
 
 impl PartitionHosts {
@@ -40,6 +50,7 @@ impl PartitionHosts {
         let end = &mut self.ends[place];
         if !end.is_free() && end.key() == endpoint_key {
             (end.route, end.nodes) = (route, ports);
+            end.ways.clone_from(&reroute.ways);
             if let Some(PickedVlanAndClass { vlan, class, among }) = picked {
                 (end.vlan, end.class, end.vlans) = (*vlan, *class, among.clone());
             }
@@ -60,6 +71,66 @@ impl PartitionHosts {
 }
 
 impl<'n> BorrowedHost<'n> {
+    /// The way of an endpoint's next packet.
+    #[inline(always)]
+    pub(super) fn way_out(&mut self, end: EndpointToken<'n>, ctx: &Context) -> WayOut {
+        let host = self.own_host_id();
+        let state = self.endpoint_mut(end);
+        if ctx.hot.port_per_packet && !state.ways.is_empty() {
+            let class = state.class;
+            return self.way_in_turn(end, class, ctx);
+        }
+        WayOut { host, nic_queue: state.nic_queue, route: state.route }
+    }
+
+    /// The same where each packet takes the next port (Linux: `bond_xmit_roundrobin`), in `class`.
+    #[cold]
+    pub(super) fn way_in_turn(&mut self, end: EndpointToken<'n>, class: u8, ctx: &Context) -> WayOut {
+        let per_port = ctx.settings.host_ports.packets_per_slave;
+        let turn = *self.spread_packets_mut() / per_port;
+        let state = self.endpoint_mut(end);
+        let PacketWay { ports, route } = state.ways[turn as usize % state.ways.len()];
+        let (key, host) = (state.key(), ctx.plan.host_id_of_node(ports[0]));
+        WayOut { host, nic_queue: self.sibling_mut(host).nic_queue_of_flow(key, ports[1], class), route }
+    }
+
+    /// Counts a packet, or a super-packet, that has taken its turn.
+    #[inline(always)]
+    pub(super) fn count_turn(&mut self, ctx: &Context) {
+        if ctx.hot.port_per_packet {
+            let spread = self.spread_packets_mut();
+            *spread = spread.wrapping_add(1);
+        }
+    }
+
+    /// An endpoint waits for room at the port of its next packet: it belongs to that port until it sends again.
+    #[inline(always)]
+    pub(super) fn block_endpoint(&mut self, end: EndpointToken<'n>, way: WayOut) {
+        let (state, port) = self.endpoint_and_port_mut(end, way);
+        (state.blocked, state.host) = (true, way.host);
+        port.append_blocked_socket(way.nic_queue, BlockedSocket::Endpoint(end.index()));
+    }
+
+    /// A packet passes the stack to another port of its host.
+    #[cold]
+    pub(super) fn send_by_other_port(&mut self, way: WayOut, index: PacketId, ctx: &mut Context) {
+        let (size, earliest) = (ctx.packets[index].size, ctx.now() + ctx.settings.tx_delay);
+        let jitter = ctx.settings.tx_jitter;
+        let port = self.sibling_mut(way.host);
+        port.hold(way.nic_queue, size);
+        if let Some(through) = port.enter_stack(way.nic_queue, index, (earliest, jitter), &mut ctx.packets) {
+            ctx.schedule_event(through, Event::HostSend(way.host));
+        }
+    }
+
+    /// Gives back the queues of an endpoint at all ports that its packets took in turn.
+    pub(super) fn close_queues_at_ways(&mut self, ways: &[PacketWay], endpoint_key: u32, ctx: &Context) {
+        for way in ways {
+            let port = ctx.plan.host_id_of_node(way.ports[0]);
+            self.sibling_mut(port).close_queues_of_flow(endpoint_key);
+        }
+    }
+
     /// Whether a packet is for an endpoint that sends by another port of this host.
     #[cold]
     pub(super) fn is_for_other_port(&self, index: PacketId, ctx: &Context) -> bool {
@@ -68,9 +139,11 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// The endpoint leaves this port: nothing of it waits here for its turn. Packets in the NIC stay, as those of a dead port do.
-    pub(crate) fn release_endpoint(&mut self, endpoint_key: u32) {
+    pub(crate) fn release_endpoint(&mut self, endpoint_key: u32, ctx: &Context) {
         let Some(end) = self.find_endpoint_by_key(endpoint_key) else { return };
         let place = end.index();
+        let ways = std::mem::take(&mut self.endpoint_mut(end).ways);
+        self.close_queues_at_ways(&ways, endpoint_key, ctx);
         self.host_mut()
             .forget_socket(|socket| matches!(socket, BlockedSocket::Endpoint(own) if *own == place));
         self.host_mut().close_queues_of_flow(endpoint_key);

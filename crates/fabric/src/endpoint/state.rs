@@ -9,7 +9,7 @@ use crate::context::Context;
 use crate::event::Event;
 use crate::flow::StorageOperation;
 use crate::ids::{HostId, NicQueueId};
-use crate::order::{EndpointCounters, EndpointEvent, EndpointExchange};
+use crate::order::{EndpointCounters, EndpointEvent, EndpointExchange, PacketWay};
 use pauseframe_engine::mix_bits;
 use pauseframe_rdma::QueuePair;
 use pauseframe_transport::{Connection, ConnectionFailure};
@@ -60,6 +60,8 @@ pub(crate) struct Endpoint {
     told: u64,
     /// The nodes of the ports that its packets leave and reach.
     pub(super) nodes: [NodeId; 2],
+    /// The ways that its packets take in turn; empty if all leave by one port.
+    pub(super) ways: Vec<PacketWay>,
     /// The VLANs to choose from for each packet; empty if the flow keeps one VLAN.
     pub(super) vlans: Box<[u16]>,
 }
@@ -173,6 +175,7 @@ impl Endpoint {
             flow: None,
             told: 0,
             nodes,
+            ways: Vec::new(),
             vlans: Box::default(),
         }
     }

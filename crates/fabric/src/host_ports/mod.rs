@@ -109,9 +109,11 @@ impl HostPorts {
             }
             PortChoice::Rail => [self.next_turn(hosts[0]); 2],
             PortChoice::LeastLoaded => hosts.map(|host| self.least_loaded(host)),
-            PortChoice::Lacp | PortChoice::Xor | PortChoice::QueueAffinity | PortChoice::ActiveBackup => {
-                [0; 2]
-            }
+            PortChoice::Lacp
+            | PortChoice::Xor
+            | PortChoice::QueueAffinity
+            | PortChoice::ActiveBackup
+            | PortChoice::RoundRobin => [0; 2],
         }
     }
 
@@ -137,8 +139,29 @@ impl HostPorts {
 
     /// The ports that packets of this side leave and reach: nodes of the graph.
     pub fn choose(&mut self, ends: &FlowEnds, turn: u32, routes: &NextHops) -> [NodeId; 2] {
-        let [own, reached] =
-            ends.hosts.map(|host| self.ports.get(&host).cloned().unwrap_or_else(|| vec![host]));
+        let [own, reached] = ends.hosts.map(|host| self.ports_of(host));
+        let usable = self.usable_ways([&own, &reached], routes);
+        let from = self.sending_port(ends, turn, &own, &first_ports(&usable));
+        self.way_from(from, ends, [&own, &reached], &usable, routes)
+    }
+
+    /// The ports that packets of this side leave and reach in turn; empty unless each packet takes the next port.
+    pub fn ways_of_packets(&self, ends: &FlowEnds, routes: &NextHops) -> Vec<[NodeId; 2]> {
+        if self.settings.choice != PortChoice::RoundRobin || !self.ports.contains_key(&ends.hosts[0]) {
+            return Vec::new();
+        }
+        let [own, reached] = ends.hosts.map(|host| self.ports_of(host));
+        let usable = self.usable_ways([&own, &reached], routes);
+        let way = |from| self.way_from(from, ends, [&own, &reached], &usable, routes);
+        first_ports(&usable).into_iter().map(way).collect()
+    }
+
+    fn ports_of(&self, host: NodeId) -> Vec<NodeId> {
+        self.ports.get(&host).cloned().unwrap_or_else(|| vec![host])
+    }
+
+    /// Pairs of ports that work, by the first; without any, those that a flow can only wait for.
+    fn usable_ways(&self, [own, reached]: [&[NodeId]; 2], routes: &NextHops) -> Vec<[NodeId; 2]> {
         let has_way = |from: NodeId, to: NodeId| routes.distance(from, to) < u32::MAX;
         // Ports in planes without a link between them lead nowhere.
         let ways: Vec<[NodeId; 2]> = own
@@ -152,11 +175,19 @@ impl HostPorts {
         let working = [ways.iter().filter(works).collect::<Vec<_>>(), ways.iter().filter(known).collect()];
         let usable =
             working.into_iter().find(|ways| !ways.is_empty()).unwrap_or_else(|| ways.iter().collect());
-        let mut up: Vec<NodeId> = usable.iter().map(|way| way[0]).collect();
-        up.dedup();
-        let from = self.sending_port(ends, turn, &own, &up);
-        let to = usable.iter().filter(|way| way[0] == from).map(|way| way[1]);
-        [from, self.receiving_port(ends, (from, &own), (&to.collect::<Vec<_>>(), &reached), routes)]
+        usable.into_iter().copied().collect()
+    }
+
+    fn way_from(
+        &self,
+        from: NodeId,
+        ends: &FlowEnds,
+        [own, reached]: [&[NodeId]; 2],
+        usable: &[[NodeId; 2]],
+        routes: &NextHops,
+    ) -> [NodeId; 2] {
+        let to: Vec<NodeId> = usable.iter().filter(|way| way[0] == from).map(|way| way[1]).collect();
+        [from, self.receiving_port(ends, (from, own), (&to, reached), routes)]
     }
 
     /// Counts a flow at the port that it uses now, or no longer.
@@ -182,6 +213,7 @@ impl HostPorts {
             PortChoice::QueueAffinity if ends.kind == FlowKind::QueuePair => by_turn(),
             PortChoice::Lacp | PortChoice::Xor | PortChoice::QueueAffinity => by_hash(),
             PortChoice::Rail | PortChoice::LeastLoaded => by_turn(),
+            PortChoice::RoundRobin => up[0],
             PortChoice::ActiveBackup => {
                 let active = self.active.entry(ends.hosts[0]).or_insert(up[0]);
                 if self.given_up.contains(active) {
@@ -222,6 +254,13 @@ impl HostPorts {
     pub fn set_unreachable(&mut self, port: NodeId, dead: bool) {
         set(&mut self.unreachable, port, dead);
     }
+}
+
+/// The ports by which ways leave, each once.
+fn first_ports(ways: &[[NodeId; 2]]) -> Vec<NodeId> {
+    let mut ports: Vec<NodeId> = ways.iter().map(|way| way[0]).collect();
+    ports.dedup();
+    ports
 }
 
 fn set(ports: &mut BTreeSet<NodeId>, port: NodeId, is_in: bool) {

@@ -51,6 +51,8 @@ choices! {
         LeastLoaded = "least_loaded",
         /// Flows take turns, and reach the port of the same number: each port has its own address
         Rail = "rail",
+        /// Packets take turns, whatever their flow (mode 0): they arrive out of order
+        RoundRobin = "balance-rr",
     }
 }
 
@@ -77,6 +79,8 @@ pub struct HostPortSettings {
     pub carrier: Span,
     /// Interval of LACPDUs; zero: none are sent.
     pub lacp: Span,
+    /// Packets that go to a port in turn, with [`PortChoice::RoundRobin`].
+    pub packets_per_slave: u32,
 }
 
 impl HostPortSettings {
@@ -86,5 +90,6 @@ impl HostPortSettings {
         hash: HashPolicy::Layer34,
         carrier: Span::from_ms(100),
         lacp: Span::from_secs(30),
+        packets_per_slave: 1,
     };
 }

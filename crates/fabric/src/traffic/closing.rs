@@ -93,7 +93,8 @@ impl Traffic {
             loaded.for_each(|([from, _], _)| host_ports.count_open(*from, false));
         }
         if self.rows.packets_carry_paths() {
-            for route in open.routes.into_iter().filter(|route| *route != u32::MAX) {
+            let further = open.ways.iter().flatten().map(|way| way.route);
+            for route in open.routes.into_iter().filter(|route| *route != u32::MAX).chain(further) {
                 self.rows.schedule_path_row_retirement(route, now);
             }
         }

@@ -18,7 +18,8 @@ use crate::host_ports::HostPorts;
 use crate::host_ports::bond::FlowKind;
 use crate::ideal::IdealFctCalculator;
 use crate::order::{
-    EndpointCounters, EndpointEvent, EndpointOrder, EndpointReport, PartitionUpdate, TimedEndpointOrder,
+    EndpointCounters, EndpointEvent, EndpointOrder, EndpointReport, PacketWay, PartitionUpdate,
+    TimedEndpointOrder,
 };
 use crate::path_hash::PathHash;
 use crate::plan::NetworkPlan;
@@ -50,6 +51,8 @@ struct OpenConnection {
     loads: [bool; 2],
     /// By side: its path, or the destination node if switches look up next hops.
     routes: [u32; 2],
+    /// By side: the ways that its packets take in turn; empty if all take the same.
+    ways: [Vec<PacketWay>; 2],
     /// By side: its VLAN; `None` once its load has been removed.
     vlans: [Option<u16>; 2],
     /// By side: whether nothing is in flight.

@@ -133,6 +133,7 @@ impl Traffic {
             turns: ports.turns,
             loads: ports.loads,
             routes: [0; 2],
+            ways: [Vec::new(), Vec::new()],
             vlans: [None; 2],
             quiet: [false; 2],
             over: None,
@@ -149,6 +150,8 @@ impl Traffic {
             let silent = sends_datagrams && side == 1;
             let way = FlowEnds { hosts: hosts_of_side(&spec, side as usize), flow, forward: side == 0, kind };
             let route = if silent { u32::MAX } else { self.find_ecmp_path_and_add_row(ends, &way) };
+            let ways = if silent { Vec::new() } else { self.add_ways_of_packets(&way) };
+            open.ways[side as usize].clone_from(&ways);
             let sends_data = side == 0 || spec.reply > 0;
             let picked = match &mut self.vlans {
                 Some(vlans) if !silent => vlans.pick_vlan_for_endpoint(ends, class, sends_data),
@@ -157,8 +160,15 @@ impl Traffic {
             open.routes[side as usize] = route;
             open.vlans[side as usize] =
                 (self.vlans.is_some() && sends_data && !silent).then_some(picked.vlan);
-            let opening =
-                Box::new(EndpointOpeningParameters { spec, ports: ends, route, picked, exchange, links });
+            let opening = Box::new(EndpointOpeningParameters {
+                spec,
+                ports: ends,
+                route,
+                picked,
+                ways,
+                exchange,
+                links,
+            });
             orders.push(EndpointOrder::Open(opening));
         }
         self.open.insert(flow, open);

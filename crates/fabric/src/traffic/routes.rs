@@ -4,7 +4,7 @@ use super::{OpenConnection, Traffic, hosts_of_side};
 use crate::flow::FlowSpec;
 use crate::host_ports::bond::{FlowAddresses, FlowKind};
 use crate::host_ports::{FlowEnds, HostPorts};
-use crate::order::EndpointReroute;
+use crate::order::{EndpointReroute, PacketWay};
 use crate::vlan::PickedVlanAndClass;
 use pauseframe_routing::NextHops;
 use pauseframe_units::{NodeId, PortId, Time};
@@ -19,6 +19,14 @@ impl Traffic {
         }
         let path = self.find_ecmp_path(ports, ends);
         self.rows.add_path_row(path)
+    }
+
+    /// The ways that packets of one side take in turn, with rows for their paths; empty if all take the same.
+    pub(super) fn add_ways_of_packets(&mut self, ends: &FlowEnds) -> Vec<PacketWay> {
+        let Some(host_ports) = &self.host_ports else { return Vec::new() };
+        let ways = host_ports.ways_of_packets(ends, &self.routes);
+        let way = |ports| PacketWay { ports, route: self.find_ecmp_path_and_add_row(ports, ends) };
+        ways.into_iter().map(way).collect()
     }
 
     /// The same for frames of programs in a kernel; `choice` stands for the number of a flow.
@@ -146,6 +154,9 @@ impl Traffic {
         let ends = self.ends_of_side(flow, side);
         let choose = |host_ports: &mut HostPorts| host_ports.choose(&ends, state.turns[side], &self.routes);
         let ports = self.host_ports.as_mut().map_or(before, choose);
+        if !state.ways[side].is_empty() {
+            return Some(self.reroute_packets(&ends, side, state, ports, now));
+        }
         if self.rows.packets_carry_paths() {
             let path = self.find_ecmp_path(ports, &ends);
             if ports == before && self.rows.path_row_equals(state.routes[side], &path) {
@@ -167,7 +178,27 @@ impl Traffic {
         state.ports[side] = ports;
         let picked = (ports != before).then(|| self.pick_vlan_again(&spec, side, state, before)).flatten();
         let (endpoint_key, route) = (flow * 2 + side as u32, state.routes[side]);
-        Some(EndpointReroute { holder: before[0], endpoint_key, ports, route, picked })
+        Some(EndpointReroute { holder: before[0], endpoint_key, ports, route, ways: Vec::new(), picked })
+    }
+
+    /// New ways for an endpoint whose packets take ports in turn.
+    fn reroute_packets(
+        &mut self,
+        ends: &FlowEnds,
+        side: usize,
+        state: &mut OpenConnection,
+        ports: [NodeId; 2],
+        now: Time,
+    ) -> EndpointReroute {
+        let holder = state.ports[side][0];
+        let before = std::mem::take(&mut state.ways[side]);
+        let stale = before.iter().map(|way| way.route).chain([state.routes[side]]);
+        self.retire_path_rows_without_sender(stale, now);
+        let (route, ways) = (self.find_ecmp_path_and_add_row(ports, ends), self.add_ways_of_packets(ends));
+        (state.routes[side], state.ports[side]) = (route, ports);
+        state.ways[side].clone_from(&ways);
+        let endpoint_key = ends.flow * 2 + side as u32;
+        EndpointReroute { holder, endpoint_key, ports, route, ways, picked: None }
     }
 
     /// A VLAN for the new ports of a side, if there are VLANs.

@@ -64,6 +64,32 @@ fn queue_affinity_spreads_queue_pairs_exactly() {
     }
 }
 
+/// Packets take turns at ports (bonding mode 0): both carry the same, within the packets of a turn.
+#[test]
+fn round_robin_spreads_the_packets_of_a_flow() {
+    let topology = planes(2, 2);
+    let tcp = TransportSettings::of_tcp(impatient().into(), priority(LOSSLESS));
+    for transport in [tcp, rdma(NO_CONTROL)] {
+        for packets_per_slave in [1, 8] {
+            let host_ports = HostPortSettings {
+                choice: PortChoice::RoundRobin,
+                packets_per_slave,
+                ..HostPortSettings::DEFAULT
+            };
+            let settings = Settings { transports: vec![transport.clone()], host_ports, ..roce(NO_CONTROL) };
+            let flows = [flow(&topology, "host0", "host1", 1 << 20)];
+            let (mut network, ending) = run(&topology, &settings, &flows);
+            let records = network.flow_records(ending.now);
+            assert_eq!(records[0].status, FlowStatus::Finished);
+            for host in ["host0", "host1"] {
+                let sent = sent_by_ports(&network, &topology, host, ending.now);
+                let turn = u64::from(packets_per_slave) * 2_000;
+                assert!(sent[0].abs_diff(sent[1]) <= turn && sent[0] > 0, "{host}: {sent:?}");
+            }
+        }
+    }
+}
+
 /// Two ports carry two queue pairs at once: as fast as each alone, to the picosecond.
 #[test]
 fn two_ports_carry_two_flows_at_once() {
@@ -172,6 +198,7 @@ fn flows_move_away_from_a_dead_port_and_back() {
             PortChoice::QueueAffinity,
             PortChoice::LeastLoaded,
             PortChoice::Rail,
+            PortChoice::RoundRobin,
         ] {
             let host_ports = HostPortSettings { choice, carrier, ..HostPortSettings::DEFAULT };
             let settings = Settings { transports: vec![transport.clone()], host_ports, ..roce(NO_CONTROL) };
@@ -185,7 +212,8 @@ fn flows_move_away_from_a_dead_port_and_back() {
                 // 12.5 MB pass in the millisecond before, and 6.5 more if nobody notices for half of one.
                 assert!(up.is_some() || sent[0] < 19_000_000, "{choice:?}: by the dead port: {sent:?}");
                 // Without a primary port the backup stays the active one.
-                let returns = up.is_some() && choice != PortChoice::ActiveBackup;
+                let returns =
+                    up.is_some() && !matches!(choice, PortChoice::ActiveBackup | PortChoice::RoundRobin);
                 assert!(!returns || sent[0] > 19_000_000, "{choice:?}: back on the port: {sent:?}");
                 assert_eq!(drops(&network, &ending), [0; 5], "a switch dropped for want of room");
             }

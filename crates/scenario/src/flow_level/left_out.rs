@@ -3,6 +3,7 @@
 
 use crate::resolve::{Entry, Origin, Resolved, options};
 use crate::spec::{Scenario, WorkloadSpec};
+use pauseframe_fabric::PortChoice;
 use pauseframe_results::RunError;
 use pauseframe_topology::Topology;
 use std::collections::BTreeSet;
@@ -48,6 +49,7 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
         ("pause_storm", !scenario.pause_storm.is_empty()),
         ("host.refusing", !host.refusing.is_empty()),
         ("host.silent", !host.silent.is_empty()),
+        ("host.port_choice = \"balance-rr\"", host.port_choice == PortChoice::RoundRobin),
         ("host.slow_receivers.stop", host.slow_receivers.iter().any(|receiver| receiver.stop.is_some())),
     ];
     keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()

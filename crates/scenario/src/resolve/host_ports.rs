@@ -1,8 +1,9 @@
 //! Hosts with several ports: keys that then act, and what is not simulated with them.
 
+use super::checks::Named;
 use super::draft::Draft;
-use crate::spec::{HostSpec, HostStack, LacpRate};
-use pauseframe_fabric::{HostPortSettings, PortChoice};
+use crate::spec::{HostSpec, HostStack, LacpRate, Protocol};
+use pauseframe_fabric::{HostPortSettings, NicQueue, PortChoice};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Choice;
 use pauseframe_units::Span;
@@ -29,6 +30,14 @@ pub(super) fn check(ledger: &mut Ledger, draft: &Draft) {
         ledger.problem(path, format!("{message}, and {name} has {}", ports.len()), *cure);
     }
     let choice = host.port_choice;
+    if choice == PortChoice::RoundRobin {
+        check_packets(ledger, draft);
+    } else if host.packets_per_slave != HostPortSettings::DEFAULT.packets_per_slave {
+        ledger.warn(format!(
+            "host.packets_per_slave: port_choice = \"{}\" keeps a flow on its port: it changes nothing; use \"balance-rr\"",
+            choice.name()
+        ));
+    }
     let hashes = matches!(choice, PortChoice::Lacp | PortChoice::Xor | PortChoice::QueueAffinity);
     if host.hash_policy != HostPortSettings::DEFAULT.hash && !hashes {
         ledger.warn(format!(
@@ -49,12 +58,37 @@ pub(super) fn check(ledger: &mut Ledger, draft: &Draft) {
     }
 }
 
+/// Checks what a host that spreads packets over its ports can do.
+fn check_packets(ledger: &mut Ledger, draft: &Draft) {
+    if draft.host.nic_queue != NicQueue::PerFlow {
+        let message =
+            format!("{}: packets that take ports in turn wait by flow", draft.host.nic_queue.name());
+        ledger.problem("host.nic_queue", message, "use per_flow, or another host.port_choice");
+    }
+    if draft.routing.vlans.is_some() {
+        let message = "\"balance-rr\": a flow keeps the VLANs of one port";
+        ledger.problem("host.port_choice", message.to_owned(), "use another one, or routing.kind = \"ecmp\"");
+    }
+    let goes_back = |transport: &&Named| match &transport.spec.protocol {
+        Protocol::Rdma(pairs) => !pairs.pair.selective_repeat && !pairs.control.is_unordered(),
+        Protocol::Tcp(_) | Protocol::Udp(_) => false,
+    };
+    if let Some(transport) = draft.transports.iter().filter(|one| one.is_used).find(goes_back) {
+        ledger.warn(format!(
+            "host.port_choice: \"balance-rr\" delivers packets out of order, and queue pairs of {} then send all from the \
+             first gap on again (go-back-N): set rdma_selective_repeat, or choose ports by flow as cards do",
+            transport.path
+        ));
+    }
+}
+
 /// The keys, and whether they differ from their defaults.
-fn changed(host: &HostSpec) -> [(&'static str, bool); 4] {
+fn changed(host: &HostSpec) -> [(&'static str, bool); 5] {
     let default = HostPortSettings::DEFAULT;
     [
         ("host.port_choice", host.port_choice != default.choice),
         ("host.hash_policy", host.hash_policy != default.hash),
+        ("host.packets_per_slave", host.packets_per_slave != default.packets_per_slave),
         ("host.miimon", host.miimon != default.carrier),
         ("host.lacp_rate", host.lacp_rate != LacpRate::Slow),
     ]

@@ -70,6 +70,9 @@ table! {
         /// Interval at which a host looks at the carrier of its ports; a dead port is noticed at the next look. 0 s: never
         #[source = "Linux: miimon; 802.3ad sets 100 ms"]
         miimon: Span = or_in(HostPortSettings::DEFAULT.carrier, Span::ZERO..=Span::from_secs(10));
+        /// Packets that go to a port in turn, with port_choice = "balance-rr"
+        #[source = "Linux: packets_per_slave"]
+        packets_per_slave: u32 = or_in(HostPortSettings::DEFAULT.packets_per_slave, 1..=65_535);
         /// How often LACPDUs are sent with 802.3ad: a port on which none arrives is dead after three
         #[source = "IEEE 802.1AX; Linux: lacp_rate"]
         lacp_rate: LacpRate = or(LacpRate::Slow);
@@ -184,7 +187,13 @@ impl HostSpec {
     /// How hosts with several ports use them.
     pub(crate) fn ports(&self) -> HostPortSettings {
         let lacp = if self.lacp_rate == LacpRate::Fast { Span::from_secs(1) } else { Span::from_secs(30) };
-        HostPortSettings { choice: self.port_choice, hash: self.hash_policy, carrier: self.miimon, lacp }
+        HostPortSettings {
+            choice: self.port_choice,
+            hash: self.hash_policy,
+            carrier: self.miimon,
+            lacp,
+            packets_per_slave: self.packets_per_slave,
+        }
     }
 
     /// What a packet costs on the wire beyond its IP size; in VLANs each has an 802.1Q tag.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pauseframe.imports.fabric.scope import Scope
 
 CHOICES = {
+    "balance-rr": "balance-rr",
     "802.3ad": "802.3ad",
     "balance-xor": "xor",
     "active-backup": "active-backup",

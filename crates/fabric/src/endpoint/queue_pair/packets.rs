@@ -2,23 +2,14 @@
 
 use super::QueuePairEnd;
 use crate::context::Context;
-use crate::endpoint::host::BlockedSocket;
 use crate::endpoint::life::SendReliable;
 use crate::endpoint::node::{BorrowedHost, EndpointToken};
+use crate::endpoint::several_ports::WayOut;
 use crate::endpoint::state::Reliable;
 use crate::frame::{FrameContent, Packet, PacketId, RdmaFrame, TelemetryId};
-use crate::ids::NicQueueId;
 use crate::settings::RdmaSettings;
 use pauseframe_rdma::{Opcode, Packet as RdmaPacket, QueuePair};
 use pauseframe_transport::EcnCodepoint;
-use pauseframe_units::Priority;
-
-/// How a packet leaves: NIC queue, class and priority.
-struct WayOut {
-    nic_queue: NicQueueId,
-    class: u8,
-    priority: Priority,
-}
 
 impl<'n> BorrowedHost<'n> {
     /// A packet has come through the stack.
@@ -93,16 +84,16 @@ impl<'n> BorrowedHost<'n> {
     /// The next packet for the host: replies always, data while it has room.
     #[inline(always)]
     fn poll_rdma_packet(&mut self, end: EndpointToken<'n>, ctx: &Context) -> Option<RdmaPacket> {
-        let (state, host) = self.endpoint_and_host_mut(end);
+        let way = self.way_out(end, ctx);
+        let (state, port) = self.endpoint_and_port_mut(end, way);
         let pair = &mut QueuePairEnd::of_mut(&mut state.protocol).pair;
         let reply = pair.poll_reply(ctx.now());
         if reply.is_some() || state.blocked {
             return reply;
         }
         // A card takes packets from a queue pair when it is its turn: two frames keep its queue filled.
-        if !host.has_room(state.nic_queue, ctx, || 0) {
-            state.blocked = true;
-            host.append_blocked_socket(state.nic_queue, BlockedSocket::Endpoint(end.index()));
+        if !port.has_room(way.nic_queue, ctx, || 0) {
+            self.block_endpoint(end, way);
             return None;
         }
         pair.poll_data(ctx.now())
@@ -123,21 +114,18 @@ impl<'n> BorrowedHost<'n> {
         if packet.opcode == Opcode::Cnp {
             self.count_cnp(end, 0);
         }
-        let state = self.endpoint_mut(end);
-        let settings = &ctx.settings.transports[usize::from(state.transport)];
+        let settings = &ctx.settings.transports[usize::from(self.endpoint_mut(end).transport)];
         let Some(rdma) = settings.rdma() else { return };
-        let (route, vlan, to) = (state.route, state.vlan, state.peer);
-        let (nic_queue, class) = (state.nic_queue, state.class);
+        let is_control = goes_as_control(&packet, rdma);
+        let way = if is_control { self.control_way(end, ctx) } else { self.way_out(end, ctx) };
+        let state = self.endpoint_mut(end);
+        let (vlan, to, class) = (state.vlan, state.peer, state.class);
         let qp = QueuePairEnd::of_mut(&mut state.protocol);
-        let way = if goes_as_control(&packet, rdma) {
-            let (nic_queue, class) = (qp.control_queue, qp.control_class);
-            WayOut { nic_queue, class, priority: rdma.cnp_priority }
-        } else {
-            WayOut { nic_queue, class, priority: settings.priority }
-        };
+        let (class, priority) =
+            if is_control { (qp.control_class, rdma.cnp_priority) } else { (class, settings.priority) };
         let ecn = if rdma.ecn && packet.opcode.is_data() { EcnCodepoint::Ect0 } else { EcnCodepoint::NotEct };
         let ip = rdma.pair.ip_size(&packet);
-        let size = ctx.settings.overhead.frame_size_of_ip_packet(ip, way.priority) as u16;
+        let size = ctx.settings.overhead.frame_size_of_ip_packet(ip, priority) as u16;
         let telemetry = if rdma.pair.telemetry_bytes == 0 || packet.opcode == Opcode::Cnp {
             TelemetryId::NONE
         } else if packet.opcode.is_data() {
@@ -146,9 +134,21 @@ impl<'n> BorrowedHost<'n> {
             std::mem::replace(&mut qp.telemetry, TelemetryId::NONE)
         };
         let content = FrameContent::Rdma(RdmaFrame { to, packet, telemetry, ecn });
-        let frame = Packet { at: ctx.now(), route, vlan, ..Packet::new(content, size, way.class) };
+        let frame = Packet { at: ctx.now(), route: way.route, vlan, ..Packet::new(content, size, class) };
         let index = ctx.packets.insert_packet(frame);
-        self.send_through_stack(way.nic_queue, index, ctx);
+        self.send_through_stack(way, index, ctx);
+        self.count_turn(ctx);
+    }
+
+    /// The way of a packet in the class of CNPs.
+    fn control_way(&mut self, end: EndpointToken<'n>, ctx: &Context) -> WayOut {
+        let host = self.own_host_id();
+        let state = self.endpoint_mut(end);
+        let QueuePairEnd { control_queue, control_class, .. } = *QueuePairEnd::of(&state.protocol);
+        if state.ways.is_empty() {
+            return WayOut { host, nic_queue: control_queue, route: state.route };
+        }
+        self.way_in_turn(end, control_class, ctx)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use super::{LifetimeCounters, TcpEnd};
 use crate::context::Context;
-use crate::endpoint::host::BlockedSocket;
 use crate::endpoint::life::SendReliable;
 use crate::endpoint::node::{BorrowedHost, EndpointToken};
 use crate::endpoint::state::{Protocol, Reliable, plugin_seed};
@@ -10,7 +9,7 @@ use crate::frame::{CompactTcpSegment, FrameContent, Packet, PacketId};
 use crate::order::EndpointOpeningParameters;
 use pauseframe_engine::mix_bits;
 use pauseframe_transport::{CachePolicy, Connection, EcnCodepoint, Segment, TcpFlags};
-use pauseframe_units::{NodeId, Priority};
+use pauseframe_units::{NodeId, Priority, Span};
 
 /// IPv4 header, bytes.
 const IPV4_HEADER_BYTES: u32 = 20;
@@ -36,8 +35,9 @@ impl<'n> BorrowedHost<'n> {
         connection.identify_plugin(endpoint_key / 2, seed);
         let frame = ctx.settings.overhead.frame_size_of_ip_packet(ctx.settings.mtu, Priority::default())
             + ctx.hot.gap;
-        connection
-            .set_transmission_time_of_full_segment(self.ports.port_state(self.port).rate.serialise(frame));
+        let time = self.ports.port_state(self.port).rate.serialise(frame);
+        // Ports that packets take in turn send at once.
+        connection.set_transmission_time_of_full_segment(Span(time.0 / opening.ways.len().max(1) as u64));
         if endpoint_key & 1 == 0
             && let Some(metrics) = self.find_cached_tcp_metrics(opening.ports[1], spec.transport, ctx)
         {
@@ -144,11 +144,12 @@ impl<'n> BorrowedHost<'n> {
         if ctx.hot.vlan_per_packet {
             self.pick_vlan_of_next_packet(end, ctx);
         }
+        let way = self.way_out(end, ctx);
         let state = self.endpoint_mut(end);
         let connection = &TcpEnd::of(&state.protocol).connection;
+        let is_last_of_turn = !connection.is_super_packet_partly_sent();
         let priority = ctx.settings.transports[usize::from(state.transport)].priority;
         let ip = IPV4_HEADER_BYTES + segment.tcp_header_len(connection.has_timestamps()) + segment.len;
-        let nic_queue = state.nic_queue;
         // A packet without data (SYN, ACK) has rank 0 and precedes all others.
         let ranked = ctx.hot.ranked != 0 && segment.len > 0;
         let carried = CompactTcpSegment {
@@ -166,12 +167,15 @@ impl<'n> BorrowedHost<'n> {
         let size = ctx.settings.overhead.frame_size_of_ip_packet(ip, priority) as u16;
         let packet = Packet {
             at: ctx.now(),
-            route: state.route,
+            route: way.route,
             vlan: state.vlan,
             ..Packet::new(FrameContent::Segment(carried), size, state.class)
         };
         let index = ctx.packets.insert_packet(packet);
-        self.send_through_stack(nic_queue, index, ctx);
+        self.send_through_stack(way, index, ctx);
+        if is_last_of_turn {
+            self.count_turn(ctx);
+        }
     }
 
     #[inline(always)]
@@ -187,13 +191,13 @@ impl SendReliable for TcpEnd {
             return;
         }
         loop {
-            let (state, nic) = host.endpoint_and_host_mut(end);
+            let way = host.way_out(end, ctx);
+            let (state, nic) = host.endpoint_and_port_mut(end, way);
             let connection = &TcpEnd::of(&state.protocol).connection;
-            if !nic.has_room(state.nic_queue, ctx, || connection.small_queue_share())
+            if !nic.has_room(way.nic_queue, ctx, || connection.small_queue_share())
                 && !connection.is_super_packet_partly_sent()
             {
-                state.blocked = true;
-                nic.append_blocked_socket(state.nic_queue, BlockedSocket::Endpoint(end.index()));
+                host.block_endpoint(end, way);
                 return;
             }
             // Passed by reference to avoid a copy.

@@ -2,7 +2,6 @@
 
 use super::{DatagramSink, DatagramSource};
 use crate::context::Context;
-use crate::endpoint::host::BlockedSocket;
 use crate::endpoint::node::{BorrowedHost, EndpointToken};
 use crate::endpoint::state::{Endpoint, Protocol};
 use crate::flow::DatagramCounts;
@@ -103,8 +102,9 @@ impl<'n> BorrowedHost<'n> {
 
     /// The application sends a datagram: it goes to the NIC, waits for buffer space, or is dropped here.
     fn send_or_drop_datagram(&mut self, end: EndpointToken<'n>, len: u32, ctx: &mut Context) {
-        let (state, host) = self.endpoint_and_host_mut(end);
-        let (class, nic_queue, is_blocked) = (state.class, state.nic_queue, state.blocked);
+        let way = self.way_out(end, ctx);
+        let (state, port) = self.endpoint_and_port_mut(end, way);
+        let (class, is_blocked) = (state.class, state.blocked);
         let source = state.datagram_source_mut();
         if is_blocked {
             source.counted.count_lost_datagram(len);
@@ -113,12 +113,11 @@ impl<'n> BorrowedHost<'n> {
             return;
         }
         source.left += 1;
-        if host.has_room(nic_queue, ctx, || SEND_BUFFER) {
+        if port.has_room(way.nic_queue, ctx, || SEND_BUFFER) {
             self.send_datagram(end, len, ctx);
         } else {
             source.waiting = len;
-            state.blocked = true;
-            host.append_blocked_socket(nic_queue, BlockedSocket::Endpoint(end.index()));
+            self.block_endpoint(end, way);
         }
     }
 
@@ -136,17 +135,19 @@ impl<'n> BorrowedHost<'n> {
     }
 
     fn send_datagram(&mut self, end: EndpointToken<'n>, len: u32, ctx: &mut Context) {
+        let way = self.way_out(end, ctx);
         let state = self.endpoint_mut(end);
         let priority = ctx.settings.transports[usize::from(state.transport)].priority;
         let is_capable = state.datagram_source_mut().settings.ecn;
         let ecn = if is_capable { EcnCodepoint::Ect0 } else { EcnCodepoint::NotEct };
-        let (route, vlan, nic_queue) = (state.route, state.vlan, state.nic_queue);
         let size =
             ctx.settings.overhead.frame_size_of_ip_packet(len + IPV4_UDP_HEADER_BYTES, priority) as u16;
         let content = FrameContent::Datagram { to: state.peer, len: len as u16, ecn };
+        let (route, vlan) = (way.route, state.vlan);
         let packet = Packet { at: ctx.now(), route, vlan, ..Packet::new(content, size, state.class) };
         let index = ctx.packets.insert_packet(packet);
-        self.send_through_stack(nic_queue, index, ctx);
+        self.send_through_stack(way, index, ctx);
+        self.count_turn(ctx);
     }
 
     /// Delivers a datagram of `len` bytes from the stack to the sink at an endpoint key.
