@@ -22,19 +22,19 @@ impl HostPortSettings {
     /// When `host` notices a change of the carrier at `at` (Linux: `bond_miimon_inspect`); `None`: never.
     pub fn notices_carrier(&self, host: NodeId, at: Time, seed: u64) -> Option<Time> {
         let tick = (self.carrier > Span::ZERO).then_some(self.carrier)?;
-        Some(previous_tick(host, at, tick, seed) + tick)
+        Some(next_tick(host, at, tick, seed))
     }
 
     /// When `host` notices that no LACPDU has arrived since `at`; `None`: never.
     pub fn notices_silence(&self, host: NodeId, at: Time, seed: u64) -> Option<Time> {
         let tick = self.lacp_interval()?;
-        Some(previous_tick(host, at, tick, seed) + Span(tick.0 * LACP_TRIES))
+        Some(next_tick(host, at, tick, seed) + Span(tick.0 * (LACP_TRIES - 1)))
     }
 
     /// When the first LACPDU after `at` arrives; `None` without LACP.
     pub fn notices_first_lacpdu(&self, host: NodeId, at: Time, seed: u64) -> Option<Time> {
         let tick = self.lacp_interval()?;
-        Some(previous_tick(host, at, tick, seed) + tick)
+        Some(next_tick(host, at, tick, seed))
     }
 
     fn lacp_interval(&self) -> Option<Span> {
@@ -42,10 +42,10 @@ impl HostPortSettings {
     }
 }
 
-/// The last tick of the host's own clock at or before `at`; before the first one, `at`.
-fn previous_tick(host: NodeId, at: Time, tick: Span, seed: u64) -> Time {
+/// The first tick of the host's own clock after `at`.
+fn next_tick(host: NodeId, at: Time, tick: Span, seed: u64) -> Time {
     let phase = random_stream(seed, "port monitoring", u64::from(host.0)).uniform_below(tick.0);
-    at.0.checked_sub(phase).map_or(at, |since| Time(phase + since / tick.0 * tick.0))
+    at.0.checked_sub(phase).map_or(Time(phase), |since| Time(phase + (since / tick.0 + 1) * tick.0))
 }
 
 /// A flow that needs ports, seen from one side.

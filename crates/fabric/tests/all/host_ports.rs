@@ -241,19 +241,21 @@ fn without_monitoring_nothing_moves() {
 #[test]
 fn dead_ports_are_noticed_at_the_next_look() {
     let settings = HostPortSettings::DEFAULT;
-    let at = Time::ZERO + Span::from_secs(500);
-    let delays: Vec<f64> = (0..2_000)
-        .map(|host| (settings.notices_carrier(NodeId(host), at, 1).unwrap() - at).as_secs_f64())
-        .collect();
-    assert!(delays.iter().all(|delay| (0.0..=0.1).contains(delay)));
-    let mean = delays.iter().sum::<f64>() / delays.len() as f64;
-    assert!((mean - 0.05).abs() < 0.002, "{mean}");
-    for (lacp, range) in [(Span::from_secs(1), 2.0..=3.0), (Span::from_secs(30), 60.0..=90.0)] {
-        let settings = HostPortSettings { lacp, ..settings };
-        let delays =
-            (0..500).map(|host| (settings.notices_silence(NodeId(host), at, 1).unwrap() - at).as_secs_f64());
-        assert!(delays.into_iter().all(|delay| range.contains(&delay)));
+    let from = |at: Time, noticed: Option<Time>| (noticed.unwrap() - at).as_secs_f64();
+    // From the first instant on, at which no host has looked yet.
+    for at in [Span::ZERO, Span::from_ms(1), Span::from_secs(500)].map(|since| Time::ZERO + since) {
+        let delays: Vec<f64> =
+            (0..2_000).map(|host| from(at, settings.notices_carrier(NodeId(host), at, 1))).collect();
+        assert!(delays.iter().all(|delay| (0.0..=0.1).contains(delay)));
+        let mean = delays.iter().sum::<f64>() / delays.len() as f64;
+        assert!((mean - 0.05).abs() < 0.002, "{mean}");
+        for (lacp, range) in [(Span::from_secs(1), 2.0..=3.0), (Span::from_secs(30), 60.0..=90.0)] {
+            let settings = HostPortSettings { lacp, ..settings };
+            let mut delays = (0..500).map(|host| from(at, settings.notices_silence(NodeId(host), at, 1)));
+            assert!(delays.all(|delay| range.contains(&delay)));
+        }
     }
+    let at = Time::ZERO + Span::from_secs(500);
     assert_eq!(HostPortSettings { carrier: Span::ZERO, ..settings }.notices_carrier(NodeId(0), at, 1), None);
     assert_eq!(
         HostPortSettings { choice: PortChoice::Xor, ..settings }.notices_silence(NodeId(0), at, 1),
