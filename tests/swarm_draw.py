@@ -95,7 +95,7 @@ def _give_ports(rng: random.Random, topology: Table) -> None:
 def _give_codel(rng: random.Random, scenario: Table) -> None:
     """Gives some lossy queues CoDel, with a target that is often exceeded."""
     switch, host = scenario["switch"], scenario["host"]
-    codel = {"target": rng.choice(["5 us", "50 us"]), "interval": rng.choice(["100 us", "1 ms"])}
+    codel: Table = {"target": rng.choice(["5 us", "50 us"]), "interval": rng.choice(["100 us", "1 ms"])}
     codel |= rng.choice([{}, {"ecn": True}, {"ecn": False}, {"ce_threshold": "20 us"}, {"limit": 20}])
     own: Table = {"queue": rng.choice(["codel", "fq_codel"]), "codel": codel}
     if own["queue"] == "fq_codel":

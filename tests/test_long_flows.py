@@ -1,9 +1,11 @@
 """Goodput and fairness of flows without a size, in the summary, `run`, `report` and `compare`."""
 
+import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe._long_flows import ALL, long_flows
 from pauseframe.cli import app
+from pauseframe.flow import summary_rows
 from pauseframe.report import from_folder
 from pauseframe.report.build import Group, render_report
 from pauseframe.sweep.compare import compare
@@ -100,3 +102,20 @@ def test_a_report_has_the_table_with_the_colours_of_its_runs(folder):
     assert html.count("shared: all together") == 0, "two runs have distinct labels"
     assert "#2: all together" in html
     assert "Jain's index" in html or "Jain&#39;s index" in html
+
+
+def test_flow_level_counts_long_flows_by_themselves():
+    summary = pf.run_flows(TWO_TRANSPORTS, progress=False).summary
+    assert (summary["flows_total"], summary["flows_finished"], summary["flows_long"]) == (4, 1, 3)
+    rows = dict(summary_rows(summary))
+    assert (rows["flows finished"], rows["long flows"]) == ("1 of 1", "3")
+
+
+@pytest.mark.parametrize(("finished", "deadlocked"), [(5, False), (4, True)])
+def test_a_deadlock_that_the_watchdog_broke_counts_by_flows_with_a_size(finished, deadlocked):
+    run = pf.run(TWO_TRANSPORTS, progress=False)
+    run.summary.update({"flows_total": 8, "flows_finished": finished, "flows_long": 3})
+    run.summary.update({"deadlocks": 1, "watchdog_storms": 2})
+    assert run.deadlocked == deadlocked
+    run.summary["watchdog_storms"] = 0
+    assert run.deadlocked

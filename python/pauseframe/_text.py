@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from pauseframe import _core
     from pauseframe.results import Run
-    from pauseframe.types import CompletionTimes, HeadroomRow, Slowdowns, Summary
+    from pauseframe.types import CompletionTimes, FlowSummary, HeadroomRow, Slowdowns, Summary
 
 MISSING = "–"
 
@@ -209,7 +209,7 @@ def summary_rows(summary: Summary, completed: int | None = None) -> list[tuple[s
     ]
 
 
-def unfinished_flows(summary: Summary) -> int:
+def unfinished_flows(summary: Summary | FlowSummary) -> int:
     """The number of flows with a size that have not finished; long flows have none and never finish."""
     return summary["flows_total"] - summary["flows_finished"] - summary.get("flows_long", 0)
 

@@ -24,6 +24,7 @@ from pauseframe._text import (
     format_number,
     format_rate,
     two_columns,
+    unfinished_flows,
 )
 from pauseframe.run import resolve
 
@@ -95,12 +96,13 @@ def summary_rows(summary: FlowSummary) -> list[tuple[str, str]]:
     rates, use, bound = summary["rate_bps"], summary["fabric_utilisation"], summary["bound"]
     rows = [("flows", format_count(summary["flows_total"]))]
     if summary["demand"] == "workloads":
-        done, left = summary["flows_finished"], summary["flows_total"] - summary["flows_finished"]
-        rows = [
-            ("flows finished", f"{format_count(done)} of {format_count(summary['flows_total'])}"),
-            *completion_rows(summary["fct_us"], summary["slowdown"], done, left),
-            ("simulated time", format_duration(summary["sim_time_s"])),
-        ]
+        done, left, long = summary["flows_finished"], unfinished_flows(summary), summary["flows_long"]
+        rows = []
+        if done or left or not long:
+            rows.append(("flows finished", f"{format_count(done)} of {format_count(done + left)}"))
+            rows += completion_rows(summary["fct_us"], summary["slowdown"], done, left)
+        rows += [("long flows", format_count(long))] if long else []
+        rows.append(("simulated time", format_duration(summary["sim_time_s"])))
     rows += [
         ("throughput a host", format_rate(summary["throughput_bps"])),
         ("rate of a flow, mean", format_rate(rates["mean"])),

@@ -186,7 +186,9 @@ class Run:
 
 def has_deadlock(summary: Summary) -> bool:
     """True if a run has a deadlock, unless a PFC watchdog broke the deadlock and every flow finished."""
-    broken = summary["watchdog_storms"] and summary["flows_finished"] == summary["flows_total"]
+    from pauseframe._text import unfinished_flows
+
+    broken = summary["watchdog_storms"] and not unfinished_flows(summary)
     return bool(summary["deadlocks"]) and not broken
 
 

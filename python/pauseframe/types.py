@@ -197,6 +197,7 @@ class FlowSummary(TypedDict):
     demand: str
     flows_total: int
     flows_finished: int
+    flows_long: int
     throughput_bps: float
     rate_bps: RateStatistics
     fct_us: CompletionTimes

@@ -207,10 +207,10 @@ def _end(result: Run, folder: Path) -> None:
         raise typer.Exit(_interrupt.EXIT_CODE)
     if not result.deadlocked:
         return
-    from pauseframe._text import counted
+    from pauseframe._text import counted, unfinished_flows
 
     summary = result.summary
-    count, left = summary["deadlocks"], summary["flows_total"] - summary["flows_finished"]
+    count, left = summary["deadlocks"], unfinished_flows(summary)
     ended = "the run ended there" if summary["status"] == "deadlock" else "the run went on after it"
     say(
         f"DEADLOCK: {counted(count, 'cycle of queues')} that wait for each other; {ended}, at "

@@ -66,6 +66,7 @@ pub struct FlowSummary {
     pub demand: String,
     pub flows_total: u64,
     pub flows_finished: u64,
+    pub flows_long: u64,
     /// Delivered bits per second, divided by the number of hosts.
     pub throughput_bps: f64,
     pub rate_bps: RateStatistics,
@@ -92,6 +93,7 @@ impl FlowSummary {
             demand,
             flows_total: flows as u64,
             flows_finished: 0,
+            flows_long: 0,
             throughput_bps: 0.0,
             rate_bps: RateStatistics::default(),
             fct_us: CompletionTimes::default(),
@@ -132,7 +134,10 @@ impl FlowSummary {
         outcome: &Outcome,
         topology: &Topology,
     ) -> FlowSummary {
-        let finished = || records.iter().filter(|record| record.status == FlowStatus::Finished);
+        let is_long = |record: &&Record| record.spec.size == u64::MAX;
+        let finished = || {
+            records.iter().filter(|record| record.status == FlowStatus::Finished && !is_long(record))
+        };
         let mut times: Vec<f64> = finished().map(|record| record.time() * 1e6).collect();
         let mut slowdowns: Vec<f64> = finished().filter_map(Record::slowdown).collect();
         times.sort_unstable_by(f64::total_cmp);
@@ -146,6 +151,7 @@ impl FlowSummary {
         let status = if outcome.stopped { RunStatus::Interrupted } else { RunStatus::Complete };
         FlowSummary {
             flows_finished: finished().count() as u64,
+            flows_long: records.iter().filter(is_long).count() as u64,
             throughput_bps: if outcome.end > 0.0 { delivered * 8.0 / outcome.end / hosts } else { 0.0 },
             rate_bps: RateStatistics::of(&rates),
             fct_us: CompletionTimes { mean: mean(&times), p50, p99, p999 },
