@@ -39,6 +39,7 @@ WRITTEN_WITH = {
     "ports": "record.ports = true",
     "states": "record.states = true",
     "paths": "record.paths = true",
+    "equal_links": "record.paths = true",
     "timeline": "timeline = true at an application",
     "kernel_sockets": "record.kernel = true",
     "kernel_counters": "record.kernel = true",

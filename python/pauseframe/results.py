@@ -25,6 +25,7 @@ TableName = Literal[
     "pause_tree",
     "states",
     "paths",
+    "equal_links",
     "deadlocks",
     "jobs",
     "collectives",
@@ -45,9 +46,9 @@ class _TableOf(cached_property[Table]):
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `paths`, `deadlocks`, `jobs`,
-    `collectives`, `ranks`, `timeline`, `kernel_sockets` and `kernel_counters` are Arrow tables: polars, pandas, pyarrow
-    and DuckDB read them without copying. docs/reference/results.md describes their columns and the entries of
+    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `paths`, `equal_links`, `deadlocks`,
+    `jobs`, `collectives`, `ranks`, `timeline`, `kernel_sockets` and `kernel_counters` are Arrow tables: polars, pandas,
+    pyarrow and DuckDB read them without copying. docs/reference/results.md describes their columns and the entries of
     `summary`.
     """
 
@@ -102,6 +103,8 @@ class Run:
     """The log for `pauseframe view`, one row per change (`record.states`)."""
     paths = _TableOf()
     """What flows sent through the ports of switches, one row per flow, queue pair and port (`record.paths`)."""
+    equal_links = _TableOf()
+    """How many flows took each of equal links (`record.paths`); empty if switches choose for each packet."""
     deadlocks = _TableOf()
     """The table of deadlocks, one row per queue of a deadlock."""
     jobs = _TableOf()

@@ -5,13 +5,14 @@ use super::column::{ColumnDoc, Columns};
 use super::jobs::{jobs, ranks, timeline};
 use super::kernel::{counters, sockets};
 use super::lossless::{deadlocks, pause_tree};
-use super::paths::paths;
+use super::paths::{equal_links, paths};
 use super::states::states;
 use super::tables::{flows, ports, queries, throughput};
 use super::{Names, Series};
 use pauseframe_fabric::FlowRecords;
 use pauseframe_topology::Topology;
 use pauseframe_units::{Span, Time};
+use std::collections::BTreeMap;
 
 /// The tables of a run by name, with the columns of each.
 pub fn reference() -> Vec<(&'static str, Vec<ColumnDoc>)> {
@@ -35,6 +36,7 @@ fn empty_tables() -> Vec<(&'static str, Columns)> {
         ("pause_tree", pause_tree(&[], &names)),
         ("states", states(&[], &names)),
         ("paths", paths(&[], &names)),
+        ("equal_links", equal_links(&BTreeMap::new(), &names)),
         ("deadlocks", deadlocks(&[], &names)),
         ("jobs", jobs(&[], &names)),
         ("collectives", collectives(&[], &names)),

@@ -18,6 +18,7 @@ use pauseframe_results::{
 use pauseframe_schema::value::Choice;
 use pauseframe_units::Time;
 use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// The folder of the results, with the resolved scenario in it and a manifest that says that the run goes on.
@@ -112,6 +113,8 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     let timeline = tables_of_jobs::timeline(&jobs.timelines, &names).batch();
     let jobs = jobs.results;
     let states = states::states(network.state_log_rows(), &names).batch();
+    let shared = if scenario.record.paths { network.flows_by_equal_next_hop() } else { BTreeMap::new() };
+    let equal_links = paths::equal_links(&shared, &names).batch();
     let paths = paths::paths(&network.path_rows(), &names).batch();
     let received = network.throughput_series();
     let (record, end) = (&scenario.record, ending.now);
@@ -138,6 +141,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
         pause_tree,
         states,
         paths,
+        equal_links,
         deadlocks,
         jobs: tables_of_jobs::jobs(&jobs, &names).batch(),
         collectives: collectives::collectives(&jobs, &names).batch(),
@@ -163,6 +167,7 @@ fn write(
         ("pause_tree.parquet", &results.pause_tree, true),
         ("states.parquet", &results.states, record.states.is_some()),
         ("paths.parquet", &results.paths, record.paths),
+        ("equal_links.parquet", &results.equal_links, record.paths),
         ("deadlocks.parquet", &results.deadlocks, true),
         ("jobs.parquet", &results.jobs, true),
         ("collectives.parquet", &results.collectives, results.collectives.num_rows() > 0),

@@ -85,6 +85,8 @@ pub struct RunResults {
     pub states: RecordBatch,
     /// The `paths` table.
     pub paths: RecordBatch,
+    /// The `equal_links` table.
+    pub equal_links: RecordBatch,
     /// The `deadlocks` table.
     pub deadlocks: RecordBatch,
     /// The `jobs` table.
@@ -103,7 +105,7 @@ pub struct RunResults {
 
 impl RunResults {
     /// All tables with their names.
-    pub fn tables(&self) -> [(&'static str, RecordBatch); 15] {
+    pub fn tables(&self) -> [(&'static str, RecordBatch); 16] {
         [
             ("flows", self.flows.batch()),
             ("queries", self.queries.clone()),
@@ -113,6 +115,7 @@ impl RunResults {
             ("pause_tree", self.pause_tree.clone()),
             ("states", self.states.clone()),
             ("paths", self.paths.clone()),
+            ("equal_links", self.equal_links.clone()),
             ("deadlocks", self.deadlocks.clone()),
             ("jobs", self.jobs.clone()),
             ("collectives", self.collectives.clone()),
