@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pauseframe as pf
 import pytest
+from pauseframe.report import Group, build_report, from_folder, paths
 
 FABRIC = """
 transport = { preset = "roce_dcqcn", rdma_control = "none" }
@@ -117,3 +118,23 @@ def test_sprayed_packets_come_late() -> None:
     late = [row for row in rows if row["late_packets"]]
     assert late
     assert all(row["reorder_depth"] > 0 for row in late)
+
+
+def test_a_report_shows_paths_and_shares_of_equal_links(tmp_path: Path) -> None:
+    run = pf.run(PERMUTATION, set={"record.paths": True}, out=tmp_path / "run", progress=False)
+    groups: dict[int, list[int]] = {}
+    for row in run.equal_links:
+        groups.setdefault(row["group"], []).append(row["flows"])
+    crossing = sum((int(row["src"][4:]) < 4) != (int(row["dst"][4:]) < 4) for row in run.flows)
+    assert all(len(flows) == 4 for flows in groups.values())
+    assert sum(map(sum, groups.values())) == crossing
+    page = build_report([Group("", [from_folder(tmp_path / "run")])], tmp_path / "report.html").read_text()
+    assert "flows over equal links" in page
+    assert "Most uneven" in page
+
+
+def test_the_binomial_of_a_report_is_one() -> None:
+    assert sum(paths.binomial(count, 8, 20) for count in range(21)) == pytest.approx(1)
+    assert sum(count * paths.binomial(count, 8, 20) for count in range(21)) == pytest.approx(20 / 8)
+    # As many flows as links use 1 - 1/e of many links.
+    assert paths.used_links(1000, 1000) / 1000 == pytest.approx(0.632, abs=0.001)

@@ -14,7 +14,17 @@ from pauseframe._causes import lossless_caution
 from pauseframe._files import write_text
 from pauseframe._percentiles import EXPLANATION, SHARES, TITLES, explanation, marked
 from pauseframe._text import MISSING, format_bytes, format_count, format_duration, format_us
-from pauseframe.report import answers, applications, data, figures, long_flows, operations, pauses, summary
+from pauseframe.report import (
+    answers,
+    applications,
+    data,
+    figures,
+    long_flows,
+    operations,
+    paths,
+    pauses,
+    summary,
+)
 from pauseframe.report.figures import Figures
 from pauseframe.report.html import render, script_json
 from pauseframe.report.page import GroupPage, Queries, RunHeader, SizeBin
@@ -148,6 +158,7 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
             for one in figures.line_figures(runs, lines)
         ],
         pauses=_pauses(runs, page),
+        paths=[found for run in runs if (found := paths.of_run(run, page.add))],
         drops=_counts(runs, page, "packets dropped", lambda run: dict[str, int](**run.summary["drops_by_reason"])),
         timeouts=_counts(runs, page, "timeouts", lambda run: {"timeouts": run.summary["timeouts"]}),
         heat=None if heat is None else script_json(heat),

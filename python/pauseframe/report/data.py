@@ -65,6 +65,8 @@ class RunData:
     ranks: pl.LazyFrame | None = None
     timeline: pl.LazyFrame | None = None
     collectives: pl.LazyFrame | None = None
+    paths: pl.LazyFrame | None = None
+    equal_links: pl.LazyFrame | None = None
     """These tables are None if the folder does not have them."""
     given: list[str] | None = None
     """Keys that the scenario file or `--set` gave; None if they are not known."""
@@ -76,7 +78,17 @@ class RunData:
 
 
 TABLES = ("flows", "queries", "ports", "series")
-LATER_TABLES = ("throughput", "pause_tree", "deadlocks", "jobs", "ranks", "timeline", "collectives")
+LATER_TABLES = (
+    "throughput",
+    "pause_tree",
+    "deadlocks",
+    "jobs",
+    "ranks",
+    "timeline",
+    "collectives",
+    "paths",
+    "equal_links",
+)
 
 
 def from_folder(folder: Path) -> RunData:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from markupsafe import Markup
 
     from pauseframe.report.applications import Section
+    from pauseframe.report.paths import PathsOfRun
     from pauseframe.report.summary import SummaryTable
 
     Named = list[tuple[str, int]]
@@ -135,6 +136,7 @@ class GroupPage:
     """Title and note of a sampled metric, and its figures."""
     pauses: list[tuple[str, int, int]]
     """For each run: figures of the depth of pauses over time and of the tree of pauses."""
+    paths: list[PathsOfRun]
     drops: int | None
     timeouts: int | None
     heat: Markup | None
