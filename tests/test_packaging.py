@@ -1,7 +1,9 @@
 """What others see of the package: its description, keywords and links, and whether a wheel keeps its name's promise."""
 
+import ast
 import re
 import runpy
+import sys
 import tomllib
 import zipfile
 from pathlib import Path
@@ -36,6 +38,31 @@ def test_links_of_readme_lead_somewhere():
 def test_classifiers_name_the_versions_that_it_needs():
     versions = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
     assert f">={versions[0]}" == PROJECT["requires-python"]
+
+
+IMPORT = {"pyyaml": "yaml", "tomli-w": "tomli_w"}
+"""Packages that are imported under another name than they are installed."""
+BELOW = {"markupsafe", "pydantic_core", "typing_extensions", "IPython"}
+"""Packages that a dependency installs; IPython: progress of a notebook, which runs in it."""
+
+
+def imported(file):
+    """The top-level packages that a module imports, also inside of functions."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name.partition(".")[0] for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            yield node.module.partition(".")[0]
+
+
+def test_only_packages_that_an_installation_has_are_imported():
+    """A checkout has all of `dev`, so only this test sees an import that fails after `pip install pauseframe`."""
+    extras = [names for extra, names in PROJECT["optional-dependencies"].items() if extra != "dev"]
+    packages = [re.split(r"[>=\[]", given)[0] for given in sum(extras, PROJECT["dependencies"])]
+    allowed = {*sys.stdlib_module_names, "pauseframe", *BELOW, *(IMPORT.get(name, name) for name in packages)}
+    files = [*(ROOT / "python" / "pauseframe").rglob("*.py")]
+    found = {f"{file.relative_to(ROOT)}: {name}" for file in files for name in imported(file) if name not in allowed}
+    assert found == set()
 
 
 def fake_wheel(folder, tag):

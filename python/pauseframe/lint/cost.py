@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import polars as pl
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -59,10 +61,7 @@ def _lost(reasons: Mapping[str, object]) -> str:
 
 
 def _columns(table: object, *names: str) -> list[tuple[object, ...]]:
-    import pyarrow as pa
-
-    whole = pa.table(table)
-    return list(zip(*(whole.column(name).to_pylist() for name in names), strict=True))
+    return pl.DataFrame(table).select(names).rows()
 
 
 def _bytes_lost(run: Run) -> Measure:
