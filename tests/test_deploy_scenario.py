@@ -55,7 +55,9 @@ def test_there_and_back(tmp_path, name):
     """The imported scenario has the values of the deployed one; lint finds nothing."""
     text = ROCE_STORAGE if name == "storage by RoCE" else text_of(name)
     deployed(text, tmp_path / "out")
-    assert [(f.code, str(f.place), f.message) for f in lint([tmp_path / "out"], release="202605").findings] == []
+    report = lint([tmp_path / "out"], release="202605")
+    assert [(f.code, str(f.place), f.message) for f in report.findings] == []
+    assert not [note for note in report.reading.fabric.notes if note.startswith("no rule reads")]
     wanted = tomllib.loads(pf.Scenario.from_toml(text).resolve().toml)
     found = import_fabric(read_fabric([tmp_path / "out"]))
     assert found.scope.account.odd == []

@@ -117,6 +117,13 @@ def test_networkx_both_ways():
     assert (again.nodes(), again.links()) == (fabric.nodes(), fabric.links())
 
 
+def test_without_networkx_the_error_names_its_extra(monkeypatch):
+    monkeypatch.setitem(sys.modules, "networkx", None)
+    fabric = pf.load_topology("line:switches=2,hosts_per_switch=1")
+    with pytest.raises(pf.FabricError, match=r"needs NetworkX: pip install 'pauseframe\[networkx\]'"):
+        pf.to_networkx(fabric)
+
+
 def test_names_and_ports_survive_every_format(tmp_path):
     source = tmp_path / "lab.graphml"
     source.write_text(pf.Topology.family("xgft:m=3x2,w=1x2,rate=10 Gbps,fabric_rate=40 Gbps").write("graphml"))

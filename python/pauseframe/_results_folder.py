@@ -175,7 +175,9 @@ def open_results(folder: Path) -> ResultsFolder:
 
     value = _manifest(folder)
     if value.get("kind") == FLOW_LEVEL:
-        raise _core.InputError(f"{folder} holds a run at flow level, which has no packets: read its tables as they are")
+        raise _core.InputError(
+            f"{folder} is a run at flow level, without packets: pauseframe export csv {folder} writes its tables"
+        )
     return ResultsFolder(folder, cast("Manifest", _checked_manifest(folder, value, Manifest)))
 
 

@@ -16,6 +16,7 @@ from xml.etree import ElementTree as ET
 
 from pauseframe import _core
 from pauseframe._files import write_text
+from pauseframe.topology import networkx
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -196,10 +197,7 @@ def _polar(angle: float, radius: float) -> tuple[float, float]:
 
 
 def _spring(kinds: dict[str, str], links: list[tuple[str, str, str]]) -> dict[str, tuple[float, float]]:
-    try:
-        import networkx as nx
-    except ImportError as error:
-        raise _core.FabricError("the layout spring needs NetworkX: pip install networkx numpy scipy") from error
+    nx = networkx("the layout spring")
     graph = nx.Graph()
     graph.add_nodes_from(kinds)
     graph.add_edges_from((a, b) for a, b, _ in links)

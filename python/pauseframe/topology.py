@@ -58,14 +58,22 @@ def load_topology(
     raise FileNotFoundError(f"{source}: there is no such file, and no family of this name")
 
 
+def networkx(purpose: str) -> Any:
+    """The module `networkx`, which `purpose` needs and a plain installation lacks."""
+    try:
+        import networkx as nx
+    except ImportError as error:
+        raise _core.FabricError(f"{purpose} needs NetworkX: pip install 'pauseframe[networkx]'") from error
+    return nx
+
+
 def from_networkx(graph: Any, *, rate: str = "10 Gbps", delay: str = "1 us") -> _core.Topology:
     """Makes a topology from a NetworkX graph.
 
     Nodes have the attribute `kind`, "host" or "switch" (default); edges may have `rate` and `delay`, such as "25 Gbps"
     and "500 ns". Parallel edges are parallel links.
     """
-    import networkx as nx
-
+    nx = networkx("a graph of NetworkX")
     text = json.dumps(nx.node_link_data(graph, edges="edges"), default=str)
     return _core.Topology.parse(text, "node-link", rate=rate, delay=delay)
 
@@ -79,8 +87,7 @@ def topology_of(switches: Iterable[str], hosts: Iterable[str], edges: Iterable[d
 
 def to_networkx(topology: _core.Topology) -> Any:
     """The topology as a `networkx.MultiGraph` with names, kinds, rates, delays and ports as attributes."""
-    import networkx as nx
-
+    nx = networkx("a graph of NetworkX")
     return nx.node_link_graph(json.loads(topology.write("node-link")), edges="edges")
 
 

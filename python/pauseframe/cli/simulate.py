@@ -287,7 +287,7 @@ def flow(
         print_json(summary)
     elif not quiet:
         print(summary_text(summary, verbose))
-        print(f"\nresults in {folder}")
+        print(f"\nresults in {folder}; next: pauseframe export csv {folder}")
     # JSON has them.
     for warning in () if as_json else summary["warnings"]:
         say(f"warning: {warning}")

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 MOST_FILES = 20_000
 SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy.json", "fdb-undo.json",
-           "flooding-undo.json"}  # fmt: skip
-"""Files that this program writes and that belong to no device."""
+           "flooding-undo.json", "check.sh"}  # fmt: skip
+"""Files that this program writes and that configure no device."""
 INVENTORY = "device,mac,"
 """Begin of the inventory that `pauseframe deploy` writes and reads."""
 READ = {".json", ".xml", ".ini", ".network", ".netdev", ".csv", ".yaml", ".yml", ".cfg", ".conf", ".eos"}
