@@ -10,6 +10,7 @@ import polars as pl
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pauseframe._table import Table
     from pauseframe.imports.fabric.scope import Scope
     from pauseframe.results import Run
 
@@ -60,7 +61,7 @@ def _lost(reasons: Mapping[str, object]) -> str:
     return listed or "0"
 
 
-def _columns(table: object, *names: str) -> list[tuple[object, ...]]:
+def _columns(table: Table, *names: str) -> list[tuple[object, ...]]:
     return pl.DataFrame(table).select(names).rows()
 
 
