@@ -8,7 +8,8 @@ import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe.report import Group, answers, build_report, from_run
-from pauseframe.report.sweep import build_sweep_report, multiples, sentence
+from pauseframe.report.figures import counts_figure
+from pauseframe.report.sweep import _winners, build_sweep_report, multiples, sentence
 from pauseframe.sweep.compare import compare
 from test_view_browser import RING
 
@@ -125,6 +126,28 @@ def test_the_sentence_of_a_sweep_counts_the_best_variant(swept):
         assert f"{variant} in {lowest.count(variant)}" in text
     assert "They differ" in text
     assert sentence(compare([swept], metrics=["drops"])).startswith("drops")
+
+
+def test_the_sentence_of_a_sweep_names_all_winners_and_the_axis_of_a_number(swept, tmp_path):
+    (tmp_path / "tie.toml").write_text(
+        BURST + '[sweep]\ntransport.preset = ["newreno", "tcp_bolt"]\nstop.time = ["1 s", "2 s"]\nseeds = [1]\n',
+        encoding="utf-8",
+    )
+    pf.sweep(tmp_path / "tie.toml", out=tmp_path / "tie", progress=False)
+    # A later end changes no flow, so both ends win or lose together.
+    text = sentence(compare([tmp_path / "tie"], by="stop.time"))
+    assert "in 2 the variants are equal" in text
+    comparison = compare([swept], by="workload.size")
+    cells = [cell for cell in comparison.cells if cell.metric == "fct_us.p99"][:2]
+    tied = [replace(cells[0], variant="1"), replace(cells[0], variant="b"), replace(cells[1], variant="c")]
+    assert _winners(comparison, tied, cells[0].value.median) == "workload.size = 1 and b"
+
+
+def test_a_single_reason_of_drops_is_named_on_the_axis(lossy):
+    figure = counts_figure([lossy], {"buffer_full": [3]}, "packets dropped")
+    assert figure["layout"]["xaxis"]["title"] == "packets dropped: buffer full (number)"
+    figure = counts_figure([lossy], {"buffer_full": [3], "link_down": [1]}, "packets dropped")
+    assert figure["layout"]["xaxis"]["title"] == "packets dropped (number)"
 
 
 def test_one_setting_is_bars_and_one_sentence(swept, tmp_path):

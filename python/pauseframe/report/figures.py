@@ -363,7 +363,9 @@ def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]], kind: st
     ]
     y_axis: Axis = {"autorange": "reversed", "automargin": True, "type": "category"}
     layout: Layout = {"barmode": "stack", "showlegend": True}
-    return plot(traces, {"rangemode": "tozero", "title": f"{kind} (number)"}, y_axis, layout, 130 + 34 * len(runs))
+    # A legend needs two entries: the axis names a single kind.
+    title = f"{kind}: {traces[0]['name']}" if len(traces) == 1 else kind
+    return plot(traces, {"rangemode": "tozero", "title": f"{title} (number)"}, y_axis, layout, 130 + 34 * len(runs))
 
 
 def line_figures(

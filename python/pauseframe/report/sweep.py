@@ -270,12 +270,11 @@ def sentence(comparison: Comparison) -> str:
         (low, least), (high, most) = min(values, key=_first), max(values, key=_first)
         return f"{title}: {form(low)}{_where(comparison, least)} to {form(high)}{_where(comparison, most)}."
     if len(rows) == 1:
-        best, worst = min(rows[0], key=_median), max(rows[0], key=_median)
         if _equal(rows[0]):
-            return f"{title} is {form(best.value.median)} with all variants."
-        return f"{title} is {_beside(best, worst, form)}."
+            return f"{title} is {form(_median(rows[0][0]))} with all variants."
+        return f"{title} is {_beside(comparison, rows[0])}."
     best_of, extreme = (max, "highest") if metric.startswith(LONG) else (min, "lowest")
-    wins = Counter(best_of(cells, key=_median).variant for cells in rows if not _equal(cells))
+    wins = Counter(_winners(comparison, cells, best_of(map(_median, cells))) for cells in rows if not _equal(cells))
     same = sum(map(_equal, rows))
     parts = [f"{variant} in {format_count(count)}" for variant, count in wins.most_common(3)]
     lead = f"{title} is {extreme} with {', '.join(parts)} of {format_count(len(rows))} settings" if parts else title
@@ -283,15 +282,29 @@ def sentence(comparison: Comparison) -> str:
     return f"{lead}{equal}. {_largest(comparison, metric, rows)}"
 
 
-def _beside(best: Cell, worst: Cell, form: Callable[[float | None], str]) -> str:
-    """The medians of two variants, and whether seeds tell them apart."""
+def _beside(comparison: Comparison, cells: list[Cell]) -> str:
+    """The lowest and highest median, their variants, and whether seeds tell them apart."""
+    form = tables.format_value(cells[0].metric)
+    best, worst = min(cells, key=_median), max(cells, key=_median)
     sure = "" if _apart(best, worst) else ", and their intervals overlap"
-    return f"{form(best.value.median)} with {best.variant}, {form(worst.value.median)} with {worst.variant}{sure}"
+    low, high = (f"{form(_median(one))} with {_named(comparison, one)}" for one in (best, worst))
+    return f"{low}, {high}{sure}"
+
+
+def _named(comparison: Comparison, cell: Cell) -> str:
+    """The variant of a cell; a bare number has the name of its axis."""
+    return f"{comparison.by} = {cell.variant}" if is_number(cell.variant) else cell.variant
 
 
 def _row(comparison: Comparison, metric: str, setting: Setting) -> list[Cell]:
     cells = [comparison.cell(metric, setting, variant) for variant in comparison.variants]
     return [cell for cell in cells if cell is not None]
+
+
+def _winners(comparison: Comparison, cells: list[Cell], best: float) -> str:
+    """The variants that have the best median."""
+    *others, last = [_named(comparison, cell) for cell in cells if _median(cell) == best]
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _median(cell: Cell) -> float:
@@ -318,11 +331,10 @@ def _largest(comparison: Comparison, metric: str, rows: list[list[Cell]]) -> str
         low, high = min(map(_median, cells)), max(map(_median, cells))
         return high / low if low > 0 else (float("inf") if high else 1.0)
 
-    form, cells = tables.format_value(metric), max(rows, key=factor)
-    best, worst = min(cells, key=_median), max(cells, key=_median)
+    cells = max(rows, key=factor)
     if _equal(cells):
-        return f"All variants have {form(best.value.median)}."
-    return f"They differ most{_where(comparison, best)}: {_beside(best, worst, form)}."
+        return f"All variants have {tables.format_value(metric)(_median(cells[0]))}."
+    return f"They differ most{_where(comparison, cells[0])}: {_beside(comparison, cells)}."
 
 
 def _apart(best: Cell, worst: Cell) -> bool:
