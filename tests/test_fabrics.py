@@ -513,7 +513,7 @@ def test_graphs_without_hosts_and_hosts_with_two_links(tmp_path):
     dual.write_text(json.dumps({"nodes": nodes, "edges": [*edges, {"source": "s0", "target": "s1"}]}))
     done = cli("route", "plan", dual, "-o", tmp_path / "b", "--json")
     assert (done.returncode, json.loads(done.stdout)["report"]["hosts"]) == (0, 2)
-    assert "2 hosts have several ports" in done.stderr.replace("\n", " ")
+    assert "2 hosts with several ports" in done.stderr.replace("\n", " ")
 
 
 def test_failures_of_groups_and_pairs(tmp_path):

@@ -148,7 +148,7 @@ def test_in_a_notebook(folders):
     (row,) = run.flows
     assert row == run.flows[0] == run.flows[-1] == run.flows.rows()[0]
     assert row["status"] == "finished"
-    with pytest.raises(IndexError, match="1 rows"):
+    with pytest.raises(IndexError, match="1 row"):
         run.flows[1]
     assert "<table" in run.flows._repr_html_()
     shown = run.report()._repr_html_()

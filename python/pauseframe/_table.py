@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pauseframe._text import counted
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -49,7 +51,7 @@ class Table:
 
     def __getitem__(self, number: int) -> dict[str, Any]:
         if not -len(self) <= number < len(self):
-            raise IndexError(f"the table has {len(self)} rows, so none of number {number}")
+            raise IndexError(f"the table has {counted(len(self), 'row')}, so none of number {number}")
         return self.to_polars().row(number, named=True)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:

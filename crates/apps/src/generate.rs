@@ -2,7 +2,7 @@
 
 use crate::algorithm::{Algorithm, Kind};
 use crate::application::{Application, Call, Op, Program};
-use pauseframe_units::Span;
+use pauseframe_units::{Span, counted};
 
 /// A communication pattern.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -77,7 +77,11 @@ pub fn generate(pattern: &Pattern, shape: Shape) -> Result<Application, String> 
         Pattern::Stencil(extents) => {
             let places = extents.iter().fold(1_u64, |all, &extent| all.saturating_mul(u64::from(extent)));
             if places != u64::from(shape.ranks) {
-                return Err(format!("a grid of {extents:?} has {places} places for {} ranks", shape.ranks));
+                return Err(format!(
+                    "a grid of {extents:?} has {} for {}",
+                    counted(places, "place"),
+                    counted(shape.ranks, "rank")
+                ));
             }
             ("stencil", Box::new(move |rank| stencil(rank, extents, shape)))
         }

@@ -1,5 +1,7 @@
 //! Places ranks on hosts.
 
+use pauseframe_units::counted;
+
 /// A rule that places the ranks of jobs on hosts. Jobs are placed one after the other and share no slot of a
 /// host.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -44,7 +46,7 @@ impl Rooms {
     ) -> Result<Vec<u32>, String> {
         if let Placement::Hosts(hosts) = rule {
             if hosts.len() != ranks as usize {
-                return Err(format!("names {} hosts for {ranks} ranks", hosts.len()));
+                return Err(format!("names {} for {}", counted(hosts.len(), "host"), counted(ranks, "rank")));
             }
             self.take(hosts, per_host);
             return Ok(hosts.clone());

@@ -9,7 +9,7 @@ use crate::ids::SlotId;
 use crate::plan::NetworkPlan;
 use crate::settings::{BufferPolicy, FrameOverhead, HeadroomPoolSettings, PfcSettings, SwitchOverride};
 use pauseframe_topology::Channel;
-use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, PortId, Priority, Span};
+use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, PortId, Priority, Span, counted};
 
 /// The terms of the headroom of one link for one class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -248,12 +248,12 @@ impl BufferReservations {
         let SwitchHeadroomPool { switch, size, needed, groups, suffices_for } = **worst;
         self.warnings.push(format!(
             "switch.pfc.headroom_pool: {} shares {} among {groups} (port, priority) that need {} ({:.3} times as much): it \
-             suffices for {suffices_for} at once, and what comes beyond is dropped ({} switches like this)",
+             suffices for {suffices_for} at once, and what comes beyond is dropped ({} like this)",
             plan.topology.nodes()[switch].name,
             Bytes(size),
             Bytes(needed),
             needed as f64 / size.max(1) as f64,
-            short.len()
+            counted(short.len(), "switch")
         ));
     }
 
@@ -282,11 +282,11 @@ impl BufferReservations {
         let Some((port, headroom, needed)) = short.first() else { return };
         self.covers = false;
         self.warnings.push(format!(
-            "switch.pfc: the headroom for {} is {}, its link needs {needed} ({} ports like this): lossless packets can \
+            "switch.pfc: the headroom for {} is {}, its link needs {needed} ({} like this): lossless packets can \
              be dropped",
             plan.topology.port_name(*port),
             Bytes(*headroom),
-            short.len()
+            counted(short.len(), "port")
         ));
     }
 
@@ -295,11 +295,11 @@ impl BufferReservations {
         self.covers = false;
         self.warnings.push(format!(
             "switch.pfc.quanta: a pause of {} lasts {} and is renewed at half of that, but the frame that renews it can \
-             come {renewal} late, behind others on the way back ({} ports like this): the pause can run out and lossless \
+             come {renewal} late, behind others on the way back ({} like this): the pause can run out and lossless \
              packets can be dropped; ask for more quanta",
             plan.topology.port_name(*port),
             plan.pause_duration_unless_renewed(*port),
-            late.len()
+            counted(late.len(), "port")
         ));
     }
 }

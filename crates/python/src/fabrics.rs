@@ -7,7 +7,7 @@ use pauseframe_routing::watch::Watch;
 use pauseframe_scenario::printable;
 use pauseframe_topology::interchange::{self, Defaults, Format, Import, Labels};
 use pauseframe_topology::{Channel, NodeKind, Statistics, Topology as Graph, generate};
-use pauseframe_units::{BitRate, Id, LinkId, NodeId, PortId, Span};
+use pauseframe_units::{BitRate, Id, LinkId, NodeId, PortId, Span, counted};
 use pyo3::create_exception;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -159,8 +159,9 @@ impl Topology {
         let several = graph.ports_of_hosts().len();
         if several > 0 {
             notes.push(format!(
-                "{several} hosts have several ports: the first keeps the name, each further one is a destination of its own \
-                 (\"NAME.PORT\")"
+                "{} with several ports: the first port keeps the name, each further one is a destination of its own \
+                 (\"NAME.PORT\")",
+                counted(several, "host")
             ));
         }
         Ok(Topology { graph: Arc::new(graph), labels: Arc::new(labels), notes })
@@ -193,7 +194,8 @@ impl Topology {
 
     fn __repr__(&self) -> String {
         let [hosts, switches] = [self.graph.hosts().count(), self.graph.switches().count()];
-        format!("Topology({hosts} hosts, {switches} switches, {} links)", self.graph.links().len())
+        let links = counted(self.graph.links().len(), "link");
+        format!("Topology({}, {}, {links})", counted(hosts, "host"), counted(switches, "switch"))
     }
 }
 

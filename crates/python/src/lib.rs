@@ -22,6 +22,7 @@ use pauseframe_scenario::{
     Input, Problem, RunOptions, RunProgress, resolve as resolve_scenario, run as run_scenario,
 };
 use pauseframe_scenario::{RunCallbackDecision, presets as preset_table, printable};
+use pauseframe_units::counted;
 use pauseframe_units::limits::Limit;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyError, PyKeyboardInterrupt, PyRuntimeError, PyValueError};
@@ -87,7 +88,7 @@ impl Table {
     }
 
     fn __repr__(&self) -> String {
-        format!("Table({} rows: {})", self.batch.num_rows(), self.column_names().join(", "))
+        format!("Table({}: {})", counted(self.batch.num_rows(), "row"), self.column_names().join(", "))
     }
 }
 

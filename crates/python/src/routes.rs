@@ -12,7 +12,7 @@ use pauseframe_routing::{
 use pauseframe_topology::Topology as Graph;
 use pauseframe_topology::interchange::{self, Labels};
 use pauseframe_topology::{NodeKind, SwitchGraph};
-use pauseframe_units::{Id, LinkId};
+use pauseframe_units::{Id, LinkId, counted};
 use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -145,7 +145,7 @@ impl Routes {
 
     fn __repr__(&self) -> String {
         let [vlans, lanes] = [self.tables.vlans().len(), self.tables.lanes()];
-        format!("Routes({vlans} VLANs in {lanes} lanes)")
+        format!("Routes({} in {})", counted(vlans, "VLAN"), counted(lanes, "lane"))
     }
 }
 

@@ -7,7 +7,7 @@ use crate::columns;
 use arrow_array::ArrayRef;
 use arrow_array::builder::{ListBuilder, UInt32Builder};
 use pauseframe_fabric::{Deadlock, DeadlockedQueue, PauseInterval};
-use pauseframe_units::Time;
+use pauseframe_units::{Time, counted};
 use std::sync::Arc;
 
 /// The `pause_tree` table, with one row for each pause; a pause's number is its index in `intervals`.
@@ -90,13 +90,14 @@ pub fn describe(deadlock: &Deadlock, names: &Names, ends_run: bool) -> String {
     let shown: Vec<String> = flows.iter().take(8).map(ToString::to_string).collect();
     let more = if flows.len() > shown.len() { ", ..." } else { "" };
     format!(
-        "deadlock since {}, found at {}: {} can never send again; {packets} packets of flows {}{more} hold it, \
-         {} further queues wait for it{}",
+        "deadlock since {}, found at {}: {} can never send again; {} of flows {}{more} in it, \
+         {} behind it{}",
         deadlock.cycle_closed_at(),
         deadlock.found,
         around.join(" -> "),
+        counted(packets, "packet"),
         shown.join(", "),
-        deadlock.victims,
+        counted(deadlock.victims, "further queue"),
         if ends_run { ". The run ends here (stop.on_deadlock)" } else { "" }
     )
 }
@@ -136,7 +137,7 @@ mod tests {
         assert_eq!(
             describe(&deadlock, &names, true),
             "deadlock since 90 us, found at 1.5 ms: s:0/p3 -> t:0/p3 -> s:0/p3 can never send again; 8 packets of \
-             flows 1, 7 hold it, 2 further queues wait for it. The run ends here (stop.on_deadlock)"
+             flows 1, 7 in it, 2 further queues behind it. The run ends here (stop.on_deadlock)"
         );
         assert_eq!(deadlocks(&[deadlock], &names).batch().num_rows(), 2);
     }

@@ -11,6 +11,7 @@ use super::levels::rank_by_level;
 use super::{ForwardingTables, Lash, OrderPair, RoutingEngine, RoutingError};
 use crate::watch::Watch;
 use pauseframe_topology::{SwitchGraph, Topology};
+use pauseframe_units::counted;
 
 /// Largest product of switches and directed links for which the engine tries LASH: 700 switches with 32 links
 /// each take seconds.
@@ -88,14 +89,15 @@ impl Auto {
             }
             Ok(Some(mut lash)) => {
                 lash.note(format!(
-                    "auto chose lash: {orders}; lash needs {} lanes for shortest routes, one a pair and without backups",
-                    lash.lanes()
+                    "auto chose lash: {orders}; lash needs {} for shortest routes, one a pair and without backups",
+                    counted(lash.lanes(), "lane")
                 ));
                 Ok(lash)
             }
             Err(RoutingError::Lanes { allowed, .. }) => {
                 plan.note(format!(
-                    "auto chose order_pair: {orders}, and lash would need more than {allowed} lanes"
+                    "auto chose order_pair: {orders}, and lash would need more than {}",
+                    counted(allowed, "lane")
                 ));
                 Ok(plan)
             }

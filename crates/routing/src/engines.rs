@@ -8,7 +8,7 @@ use super::{
 };
 use pauseframe_topology::Topology;
 use pauseframe_topology::interchange::{did_you_mean, hint};
-use pauseframe_units::NodeId;
+use pauseframe_units::{NodeId, counted};
 
 /// The names of the engines, each with a line of help.
 pub const ENGINES: [(&str, &str); 8] = [
@@ -174,7 +174,7 @@ impl TableUse {
         let mut advice = Vec::new();
         let vlans = (budget as f64 / needed as f64 * self.vlans as f64) as usize;
         if vlans > 0 {
-            advice.push(format!("{vlans} VLANs instead of {}", self.vlans));
+            advice.push(format!("{} instead of {}", counted(vlans, "VLAN"), self.vlans));
         }
         if !by_switch && self.rows_by_switch <= budget {
             let rows = self.rows_by_switch;

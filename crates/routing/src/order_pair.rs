@@ -27,7 +27,7 @@ use super::{bound_parameter, reachable_switches, unreachable};
 use crate::watch::Watch;
 use costs::STEPS_TO_GROW;
 use pauseframe_topology::{SwitchGraph, Topology};
-use pauseframe_units::{Id, PortId};
+use pauseframe_units::{Id, PortId, counted};
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64;
@@ -313,12 +313,12 @@ impl OrderPair {
         ledger.spend(self.to_prove(graph));
         let has_exceptions = !left.is_empty();
         if has_exceptions {
-            let pairs = left.len();
+            let pairs = counted(left.len(), "pair");
             let end = ledger.part(10);
             add_missing(&mut tables, &left, 0..usual, ledger, end)?;
             left = tables.unserved();
             tables.note(format!(
-                "{pairs} pairs of switches have no way that the orders allow: they got routes of their own"
+                "{pairs} of switches without a way that the orders allow got routes of their own"
             ));
         }
         if let Some((from, to)) = left.first() {

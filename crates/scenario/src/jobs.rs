@@ -12,7 +12,7 @@ use pauseframe_results::{JobResult, JobTimeline, RankResult};
 use pauseframe_schema::error::Problem;
 use pauseframe_schema::panics::shield;
 use pauseframe_topology::Topology;
-use pauseframe_units::{NodeId, Span, Time};
+use pauseframe_units::{NodeId, Span, Time, counted};
 use pauseframe_workload::application::{ApplicationWorkload, options};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -158,7 +158,7 @@ fn refusal(scenario: &Scenario, index: usize, application: &Application, error: 
     let faults = error.faults();
     let mut told: Vec<String> = faults.iter().take(TOLD).map(|fault| application.describe(fault)).collect();
     if faults.len() > TOLD {
-        told.push(format!("and {} ranks more", faults.len() - TOLD));
+        told.push(format!("and {} more", counted(faults.len() - TOLD, "rank")));
     }
     let said = match error {
         ReplayError::Stuck { stuck, ranks, .. } => {
@@ -209,7 +209,7 @@ fn warnings(scenario: &Scenario, network: &Network) -> Vec<String> {
         let name = &scenario.workload[index].name;
         let faults: Vec<&Fault> = job.replay().faults().collect();
         if let Some(fault) = faults.first() {
-            warnings.push(format!("workload {name}: {fault} ({} such faults)", faults.len()));
+            warnings.push(format!("workload {name}: {fault} ({})", counted(faults.len(), "such fault")));
         }
         let stuck = job.replay().stuck();
         if let Some(fault) = stuck.first() {

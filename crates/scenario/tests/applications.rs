@@ -470,14 +470,14 @@ fn mistakes_say_what_to_do() {
     assert!(
         wrong(&format!("{pattern}algorithms = [\"alltoal = ring\"]")).contains("did you mean \"alltoall\"")
     );
-    assert!(wrong(&format!("{pattern}hosts = [\"host0\"]")).contains("names 1 hosts for 4 ranks"));
+    assert!(wrong(&format!("{pattern}hosts = [\"host0\"]")).contains("names 1 host for 4 ranks"));
     assert!(
         wrong("pattern = \"stencil\"\nranks = 4\nsize = \"1 KB\"\ngrid = [3, 2]")
             .contains("6 places for 4 ranks")
     );
     assert!(
         wrong("pattern = \"pipeline\"\nranks = 5\nsize = \"1 KB\"")
-            .contains("5 ranks have no room on hosts for 4")
+            .contains("no room for 5 ranks: the hosts take 4")
     );
     assert!(
         wrong("program = \"rank 0 of 1\\n0 send 3 8 1\\nend 0\"").contains("program:2: rank 0: names rank 3")

@@ -19,6 +19,25 @@ pub struct Language {
     found: RwLock<Option<&'static Documentation>>,
 }
 
+/// What a document has where its key is unknown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// A value, so a key of this name may be meant.
+    Key,
+    /// A table, so only a table of this name can be meant.
+    Table,
+}
+
+impl Wanted {
+    /// The path of an option, or of the table around it.
+    fn path_of(self, option: &OptionDoc) -> &str {
+        match self {
+            Wanted::Key => &option.path,
+            Wanted::Table => parent(&option.path),
+        }
+    }
+}
+
 impl Language {
     /// A language that has not been explored yet.
     pub const fn new(
@@ -56,12 +75,12 @@ impl Language {
     }
 
     /// The choices under which the table at `path` has a key that it lacks, as a hint, or "".
-    pub fn kinds_with(&'static self, path: &str, key: &str) -> String {
+    pub fn kinds_with(&'static self, path: &str, key: &str, wanted: Wanted) -> String {
         let here = format!("{path}.{key}");
         let mut choices: Vec<&str> = self
             .options()
             .iter()
-            .filter(|option| is_place(&option.path, &here))
+            .filter(|option| is_place(wanted.path_of(option), &here))
             .filter_map(|option| option.when.rsplit(" and ").next()?.rsplit('.').next())
             .filter(|choice| !choice.is_empty())
             .collect();
@@ -73,10 +92,10 @@ impl Language {
     }
 
     /// The one of the tables `known` inside the table at `path` that has a key, as a hint, or "".
-    pub fn inner_table_with(&'static self, path: &str, known: &[&str], key: &str) -> String {
+    pub fn inner_table_with(&'static self, path: &str, known: &[&str], key: &str, wanted: Wanted) -> String {
         let has = |inner: &&&str| {
             let place = format!("{path}.{inner}.{key}");
-            self.options().iter().any(|option| is_place(&option.path, &place))
+            self.options().iter().any(|option| is_place(wanted.path_of(option), &place))
         };
         let shown: Vec<&str> =
             path.split('.').filter(|part| !part.bytes().all(|byte| byte.is_ascii_digit())).collect();
@@ -87,12 +106,13 @@ impl Language {
     }
 
     /// The place of a key that is unknown here, as a hint, or "".
-    pub fn home_of(&'static self, key: &str) -> String {
+    pub fn home_of(&'static self, key: &str, wanted: Wanted) -> String {
         let mut homes: Vec<&str> = self
             .options()
             .iter()
-            .filter(|option| last_segment(&option.path) == key && !option.path.contains(".NAME."))
-            .map(|o| parent(&o.path))
+            .map(|option| wanted.path_of(option))
+            .filter(|path| last_segment(path) == key && !path.contains(".NAME."))
+            .map(parent)
             .collect();
         homes.dedup();
         // A table that stands once is more likely to be meant than rows of a list.
@@ -101,6 +121,7 @@ impl Language {
         }
         match homes[..] {
             // A table with its own seed is not what was meant.
+            ["", ..] if wanted == Wanted::Table => format!("the table is [{key}]"),
             ["", ..] => format!("{key} stands above the first table"),
             [home] if !home.contains('[') => format!("it belongs in [{home}]"),
             [one, other] if !one.contains('[') => format!("it belongs in [{one}] or [{other}]"),

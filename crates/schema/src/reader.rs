@@ -4,7 +4,7 @@
 use crate::bounds::Bounds;
 use crate::docs::{OptionDoc, TableDoc, Variants};
 use crate::document::{Item, Place, Value, parse_word};
-use crate::language::Language;
+use crate::language::{Language, Wanted};
 use crate::ledger::{Ledger, Origin};
 use crate::row::Row;
 use crate::shape::Shape;
@@ -545,23 +545,24 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
-    /// Similar names for an unknown key.
-    fn suggestion(&self, key: &str) -> String {
+    /// Similar names for an unknown key with the value `item`.
+    fn suggestion(&self, key: &str, item: &Item) -> String {
         if !self.selector.is_empty() && SELECTORS.contains(&key) {
             return format!("did you mean {:?}?", self.selector);
         }
         let language = self.ledger.language;
-        let of_inner_table = language.inner_table_with(&self.path, &self.known, key);
+        let wanted = if matches!(item.value, Value::Table(_)) { Wanted::Table } else { Wanted::Key };
+        let of_inner_table = language.inner_table_with(&self.path, &self.known, key, wanted);
         if !self.path.is_empty() && !of_inner_table.is_empty() {
             return of_inner_table;
         }
-        let of_other_kinds = language.kinds_with(&self.path, key);
+        let of_other_kinds = language.kinds_with(&self.path, key, wanted);
         if !of_other_kinds.is_empty() {
             return of_other_kinds;
         }
         let term = terms::key_hint(key, &self.known);
         let near = if term.is_empty() { misspelt(key, self.known.iter().copied()) } else { term };
-        if near.is_empty() { language.home_of(key) } else { near }
+        if near.is_empty() { language.home_of(key, wanted) } else { near }
     }
 
     /// Reports every unread key as a mistake.
@@ -570,10 +571,21 @@ impl<'a, 'd> Table<'a, 'd> {
             return;
         }
         for (key, item) in self.unknown_keys() {
-            let hint = if self.ledger.is_full() { String::new() } else { self.suggestion(key) };
-            let path = self.at(key);
-            self.ledger.problem_with(item, &path, "unknown key".to_owned(), hint);
+            let hint = if self.ledger.is_full() { String::new() } else { self.suggestion(key, item) };
+            for (path, item) in as_written(self.at(key), item) {
+                self.ledger.problem_with(item, &path, "unknown key".to_owned(), hint.clone());
+            }
         }
+    }
+}
+
+/// The keys that a person wrote: `--set a.b=1` makes a table `a`, which nobody wrote.
+fn as_written(path: String, item: &Item) -> Vec<(String, &Item)> {
+    match &item.value {
+        Value::Table(pairs) if item.place == Place::Set && !pairs.is_empty() => {
+            pairs.iter().flat_map(|(key, item)| as_written(format!("{path}.{key}"), item)).collect()
+        }
+        _ => vec![(path, item)],
     }
 }
 

@@ -12,7 +12,7 @@ use pauseframe_schema::value::Setting;
 use pauseframe_schema::{choices, table};
 use pauseframe_topology::Topology;
 use pauseframe_units::limits::Limit;
-use pauseframe_units::{Bytes, NodeId, Span, Time, files};
+use pauseframe_units::{Bytes, NodeId, Span, Time, files, counted};
 use std::any::Any;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -149,11 +149,11 @@ pub(crate) fn check_places(
     t.check(listed || hosts.is_none(), "placement", || "hosts are listed".to_owned(), "remove one of them");
     let Some(ranks) = ranks else { return };
     if let Some(names) = hosts {
-        let message = || format!("names {} hosts for {ranks} ranks", names.len());
+        let message = || format!("names {} for {}", counted(names.len(), "host"), counted(ranks, "rank"));
         t.check(names.len() == ranks as usize, "hosts", message, "");
     }
     let room = context.hosts.map_or(u64::MAX, |hosts| hosts.count() as u64 * u64::from(ranks_per_host));
-    let message = || format!("{ranks} ranks have no room on hosts for {room}");
+    let message = || format!("no room for {}: the hosts take {room}", counted(ranks, "rank"));
     t.check(listed || u64::from(ranks) <= room, "ranks_per_host", message, "enlarge the topology");
 }
 

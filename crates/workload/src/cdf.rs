@@ -8,7 +8,7 @@
 //! Columns are separated by blanks or commas; `#` begins a comment; a first line of words is a header.
 
 use super::distributions::{DATA_MINING, FACEBOOK_KEY_VALUE, WEB_SEARCH};
-use pauseframe_units::files;
+use pauseframe_units::{counted, files};
 use std::path::Path;
 
 /// Bytes per packet in pFabric's files.
@@ -55,7 +55,7 @@ fn parse_cdf(text: &str) -> Result<Vec<(f64, f64)>, String> {
         }
         rows.push(parse_row(line_number, &fields)?);
         if rows.len() > 1 && fields.len() != width {
-            return Err(format!("line {line_number}: {} columns, {width} before", fields.len()));
+            return Err(format!("line {line_number}: {}, {width} before", counted(fields.len(), "column")));
         }
         width = fields.len();
     }

@@ -14,7 +14,7 @@ use parquet::schema::types::Type;
 use pauseframe_schema::panics::caught;
 use pauseframe_schema::table;
 use pauseframe_units::limits::Limit;
-use pauseframe_units::{Bytes, NodeId, Span, files};
+use pauseframe_units::{Bytes, NodeId, Span, counted, files};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -137,19 +137,25 @@ fn read_hpcc(path: &Path) -> Result<FlowList, String> {
             _ => {
                 let (columns, of_file) = (HPCC_COLUMNS.join(", "), if form == 5 { 5 } else { 6 });
                 let without = if form == 5 { ", without port" } else { "" };
-                let message = format!("{} values; expected {of_file}: {columns}{without}", words.len());
+                let message =
+                    format!("{}; expected {of_file}: {columns}{without}", counted(words.len(), "value"));
                 list.mistakes.push((number, message));
             }
         }
     }
     if read < count {
-        return Err(format!("the first line says {count} flows, and there are {read}: it is cut short"));
+        return Err(format!(
+            "the first line says {}, the file has {read}: it is cut short",
+            counted(count, "flow")
+        ));
     }
     // The HPCC simulator ignores what follows.
     let left = lines.count();
     if left > 0 {
         list.notes.push(format!(
-            "{left} lines behind the {count} flows that the first line announces were left out"
+            "left out: {} behind the {} that the first line announces",
+            counted(left, "line"),
+            counted(count, "flow")
         ));
     }
     if !list.flows.is_empty() {
@@ -189,7 +195,7 @@ fn read_csv(path: &Path) -> Result<FlowList, String> {
                 entry.and_then(|entry| with_order(entry, optional.map(|column| column.map(text)))),
             );
         } else {
-            let message = format!("{} columns; the header has {}", record.len(), headers.len());
+            let message = format!("{}; the header has {}", counted(record.len(), "column"), headers.len());
             list.mistakes.push((line, message));
         }
     }
@@ -488,7 +494,7 @@ mod tests {
         ];
         assert_eq!(list.flows, expected);
         assert_eq!(list.show("flow.txt", list.place(1)), "flow.txt, line 3");
-        assert!(list.notes[0].starts_with("1 lines behind the 2 flows"), "{:?}", list.notes);
+        assert!(list.notes[0].starts_with("left out: 1 line behind the 2 flows"), "{:?}", list.notes);
         assert!(list.notes[1].contains("transport.priority"), "{:?}", list.notes);
         let list = read("2\n2 1 3 100 much 2\n3 1 3 100\n").unwrap();
         assert_eq!(
@@ -501,7 +507,7 @@ mod tests {
         assert_eq!(list.flows, expected);
         let list = read("2\n2 1 3 100 200000000 2\n3 1 3 100 5000\n").unwrap();
         assert_eq!((list.flows.len(), list.mistakes.len()), (1, 1));
-        assert!(read("5\n2 1 3 100 1 2\n").unwrap_err().contains("says 5 flows, and there are 1"));
+        assert!(read("5\n2 1 3 100 1 2\n").unwrap_err().contains("says 5 flows, the file has 1"));
         assert!(read("src,dst\n").unwrap_err().contains("no flow file of the HPCC simulator"));
     }
 

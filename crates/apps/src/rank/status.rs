@@ -2,7 +2,7 @@
 
 use super::{Activity, Cursor, Early, Owner, Rank, Request, World};
 use crate::replay::Fault;
-use pauseframe_units::Time;
+use pauseframe_units::{Time, counted};
 
 /// Maximum number of open requests that a message lists individually.
 const TOLD: usize = 4;
@@ -72,7 +72,7 @@ impl Rank {
         told.extend(self.lane_runs.iter().map(|run| {
             let call = &program.calls[run.of.call as usize];
             let name = format!("{} {} on communicator {}", call.kind, run.of.number, call.comm);
-            (run.of.step, format!("waits in {name} for data on {} connections", run.open))
+            (run.of.step, format!("waits in {name} for data on {}", counted(run.open, "connection")))
         }));
         let open = told.len();
         let step = match &self.cursor {

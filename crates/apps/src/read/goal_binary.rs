@@ -7,8 +7,8 @@
 use super::Source;
 use super::text::{RANKS_MAX, ReadError, at_file};
 use crate::application::{Application, Dependences, Op, Program};
-use pauseframe_units::Span;
 use pauseframe_units::limits::Limit;
+use pauseframe_units::{Span, counted};
 
 const COOKIE: u64 = 4223;
 /// The cookie of a file whose writer has not finished.
@@ -116,7 +116,11 @@ fn program(part: &[u8]) -> Result<Program, String> {
     }
     let free = needs.iter().filter(|needs| **needs == 0).count();
     if free != roots as usize {
-        return Err(format!("has {roots} roots, and {free} nodes without dependences"));
+        return Err(format!(
+            "has {}, and {} without dependences",
+            counted(roots, "root"),
+            counted(free, "node")
+        ));
     }
     program.order = Some(order);
     Ok(program)

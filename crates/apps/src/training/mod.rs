@@ -15,7 +15,7 @@ pub use program::{Plan, application};
 pub use schedule::Schedule;
 
 use crate::algorithm::Kind;
-use pauseframe_units::Span;
+use pauseframe_units::{Span, counted};
 use std::ops::Range;
 
 /// A kind of groups of ranks.
@@ -181,7 +181,7 @@ impl Parallelism {
     pub fn check(&self) -> Result<(), (&'static str, String)> {
         let Parallelism { ranks, tensor, pipeline, expert } = *self;
         if tensor == 0 || !ranks.is_multiple_of(tensor) {
-            return Err(("tp", format!("{tensor} does not divide {ranks} GPUs")));
+            return Err(("tp", format!("{tensor} does not divide {}", counted(ranks, "GPU"))));
         }
         if pipeline == 0 || !(ranks / tensor).is_multiple_of(pipeline) {
             return Err(("pp", format!("{pipeline} does not divide {ranks} GPUs / tp = {}", ranks / tensor)));

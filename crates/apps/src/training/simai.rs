@@ -7,7 +7,7 @@ use super::{Collective, Group, Layer, Pass, Step};
 use crate::algorithm::Kind;
 use crate::read::ReadError;
 use crate::read::text::Line;
-use pauseframe_units::Span;
+use pauseframe_units::{Span, counted};
 
 /// Policies whose loop is that of training steps.
 const TRANSFORMERS: [&str; 2] = ["HYBRID_TRANSFORMER_FWD_IN_BCKWD", "HYBRID_TRANSFORMER"];
@@ -88,11 +88,11 @@ pub fn read(file: &str, text: &str, as_simai: bool) -> Result<Workload, ReadErro
     };
     let mut workload = Workload::default();
     header(&mut line("the policy")?, &mut workload)?;
-    let mut counted = line("the number of layers")?;
-    let count: u32 = counted.number("the number of layers")?;
-    counted.end()?;
+    let mut layers = line("the number of layers")?;
+    let count: u32 = layers.number("the number of layers")?;
+    layers.end()?;
     if count == 0 {
-        return Err(counted.error("has no layers"));
+        return Err(layers.error("has no layers"));
     }
     let mut notes = Notes::default();
     for index in 0..count {
@@ -101,7 +101,7 @@ pub fn read(file: &str, text: &str, as_simai: bool) -> Result<Workload, ReadErro
         workload.step.layers.push(layer);
     }
     if let Some((number, _)) = lines.find(|(_, content)| !content.trim().is_empty()) {
-        let note = format!("{file}:{number}: not read: line 2 says that {count} layers come");
+        let note = format!("{file}:{number}: not read: line 2 announces {}", counted(count, "layer"));
         workload.notes.push(note);
     }
     workload.notes.extend(notes.texts(file));

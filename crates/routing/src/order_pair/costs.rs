@@ -6,6 +6,7 @@ use crate::reach::steps_of_depths;
 use crate::watch::Watch;
 use crate::{ForwardingTables, RoutingError};
 use pauseframe_topology::SwitchGraph;
+use pauseframe_units::counted;
 
 /// The default budget in seconds.
 fn usual_budget(effort: Effort) -> f64 {
@@ -71,7 +72,8 @@ impl OrderPair {
         let (seconds, fitted) = (needed as f64 / STEPS_A_SECOND, self.fitted(plan.graph()).vlans);
         if fitted < self.vlans && plan.vlans() == fitted {
             plan.note(format!(
-                "{fitted} VLANs instead of {}, which would take {seconds:.0} s and more: --vlans {0} --budget {:.0} plans them",
+                "{} instead of {}, which would take {seconds:.0} s and more: --vlans {1} --budget {:.0} plans them",
+                counted(fitted, "VLAN"),
                 self.vlans,
                 (2.0 * seconds).ceil(),
             ));

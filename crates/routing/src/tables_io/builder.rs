@@ -4,7 +4,7 @@ use super::lookup::{Column, Columns, PortNames};
 use crate::verify::{DELIVER, Tables, Tree, Vlan};
 use pauseframe_topology::interchange::{Address, Flaw, Labels, did_you_mean};
 use pauseframe_topology::{NodeKind, SwitchGraph, Topology};
-use pauseframe_units::{NodeId, PortId};
+use pauseframe_units::{NodeId, PortId, counted};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -164,8 +164,8 @@ impl<'a> Builder<'a> {
             let known = self.labels.ports_by_name(self.topology, switch);
             let known: Vec<_> = known.keys().map(String::as_str).filter(|name| !name.contains(':')).collect();
             format!(
-                "{node:?} has no port {name:?}; its {} ports are called {}",
-                self.topology.nodes()[switch].ports.len(),
+                "{node:?} has no port {name:?}; it has {}: {}",
+                counted(self.topology.nodes()[switch].ports.len(), "port"),
                 few(&known)
             )
         })
@@ -195,7 +195,10 @@ impl<'a> Builder<'a> {
             None if labelled => self.port(switch, &number.to_string()),
             None => {
                 let (name, ports) = (&self.topology.nodes()[switch].name, ports.len());
-                Err(format!("{name:?} has no port {number}: its {ports} ports are numbered from 1"))
+                Err(format!(
+                    "{name:?} has no port {number}: it has {}, numbered from 1",
+                    counted(ports, "port")
+                ))
             }
         }
     }

@@ -11,7 +11,7 @@ use super::builder::Builder;
 use super::service_levels::ServiceLevels;
 use pauseframe_topology::NodeKind;
 use pauseframe_topology::interchange::{Address, Flaw};
-use pauseframe_units::NodeId;
+use pauseframe_units::{NodeId, counted};
 use std::collections::BTreeSet;
 
 pub(super) fn read(
@@ -53,7 +53,7 @@ pub(super) fn read(
     }
     sections.check(builder)?;
     if to_switches > 0 {
-        builder.notes.push(format!("{to_switches} rows for the LIDs of switches were left out"));
+        builder.notes.push(format!("left out: {} for the LIDs of switches", counted(to_switches, "row")));
     }
     if let Some(levels) = levels {
         return levels.add_to(builder);

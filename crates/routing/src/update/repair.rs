@@ -8,7 +8,7 @@ use crate::verify::{DELIVER, Tables, Tree, Vlan, dependency_graph};
 use crate::walks::{Hop, links_to_go};
 use crate::watch::Watch;
 use pauseframe_topology::{SwitchGraph, Topology};
-use pauseframe_units::{NodeId, PortId};
+use pauseframe_units::{NodeId, PortId, counted};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Converts tables of the old topology to tables of the union.
@@ -190,9 +190,9 @@ impl<'a> Repair<'a> {
                     return Err(self.no_room(&missing));
                 }
                 self.turns.extend(UsedTurns::of(self.graph.port_count(), std::iter::empty()));
-                let pairs = missing.len();
+                let pairs = counted(missing.len(), "pair");
                 self.notes.push(format!(
-                    "lane {lane} is new: {pairs} pairs of switches fit in no lane of the old tables"
+                    "lane {lane} is new, for {pairs} of switches without room in the lanes of the old tables"
                 ));
             }
             let position = vlans.len();

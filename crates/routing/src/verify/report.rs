@@ -1,5 +1,6 @@
 //! The report of the verifier, with names: as JSON, and as a summary for people.
 
+use pauseframe_units::counted;
 use serde::Serialize;
 use std::fmt;
 
@@ -241,12 +242,14 @@ impl fmt::Display for Plane {
         };
         let verdict = match cyclic_components {
             0 => "cannot deadlock".to_owned(),
-            count => format!("CAN DEADLOCK, {count} cyclic components"),
+            count => format!("CAN DEADLOCK, {}", counted(*count, "cyclic component")),
         };
         write!(
             f,
-            "{switches} switches from {first_switch} on, {ports} ports of hosts, VLANs {numbers}: {verdict}, \
-             {dependencies} dependencies"
+            "{} from {first_switch} on, {} of hosts, VLANs {numbers}: {verdict}, {}",
+            counted(*switches, "switch"),
+            counted(*ports, "port"),
+            counted(*dependencies, "dependency")
         )
     }
 }
@@ -255,16 +258,24 @@ impl fmt::Display for Report {
     /// Formats a summary of a few lines.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Report { switches, hosts, links, vlans, lanes, dependencies, .. } = self;
-        writeln!(f, "{switches} switches, {hosts} hosts, {links} links, {vlans} VLANs, {lanes} lanes")?;
+        let parts = [
+            counted(*switches, "switch"),
+            counted(*hosts, "host"),
+            counted(*links, "link"),
+            counted(*vlans, "VLAN"),
+            counted(*lanes, "lane"),
+        ];
+        writeln!(f, "{}", parts.join(", "))?;
+        let dependencies = counted(*dependencies, "dependency");
         if self.can_deadlock {
-            let components = self.cyclic_components.len();
-            writeln!(f, "CAN DEADLOCK: {dependencies} dependencies, {components} cyclic components")?;
-            writeln!(f, "a shortest cycle, {} buffers:", self.shortest_cycle.len())?;
+            let components = counted(self.cyclic_components.len(), "cyclic component");
+            writeln!(f, "CAN DEADLOCK: {dependencies}, {components}")?;
+            writeln!(f, "a shortest cycle, {}:", counted(self.shortest_cycle.len(), "buffer"))?;
             for arc in &self.shortest_cycle {
                 writeln!(f, "  {arc}")?;
             }
         } else {
-            writeln!(f, "cannot deadlock: {dependencies} dependencies, no cycle")?;
+            writeln!(f, "cannot deadlock: {dependencies}, no cycle")?;
         }
         for (number, plane) in self.planes.iter().enumerate() {
             writeln!(f, "plane {number}: {plane}")?;
@@ -291,7 +302,7 @@ impl fmt::Display for Report {
                 self.tables.rows_mean
             )?;
             let budget = self.tables.budget.map(|budget| {
-                format!("; {budget} fit, {} switches need more", self.tables.over_budget.count)
+                format!("; {budget} fit, too few for {}", counted(self.tables.over_budget.count, "switch"))
             });
             writeln!(f, "{}", budget.unwrap_or_default())?;
         }
@@ -300,7 +311,7 @@ impl fmt::Display for Report {
             let Failures { tried, harmless, .. } = failures;
             writeln!(f, "one {what} down: {harmless} of {tried} cost no pair its last route")?;
             for Failure { what, pairs_lost, .. } in failures.worst.iter().take(1) {
-                writeln!(f, "  worst: {what}, {pairs_lost} pairs")?;
+                writeln!(f, "  worst: {what}, {}", counted(*pairs_lost, "pair"))?;
             }
         }
         Ok(())

@@ -66,7 +66,7 @@ fn budgets_of_rows_name_what_would_do() {
     assert_eq!(all.fit(&topology, 40, true), Ok(()));
     let error = all.fit(&topology, 119, false).unwrap_err().to_string();
     for part in
-        ["\"s0\" needs 120 rows and can hold 119", "1 VLANs instead of 2", "(40 rows)", "tables of 120 rows"]
+        ["\"s0\" needs 120 rows and can hold 119", "1 VLAN instead of 2", "(40 rows)", "tables of 120 rows"]
     {
         assert!(error.contains(part), "{error}");
     }

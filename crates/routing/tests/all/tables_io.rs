@@ -135,7 +135,7 @@ fn mistakes_name_file_line_and_remedy() {
         ("host0,1,host1,0", "plan.csv, line 2: \"host0\" is a host: rows belong to switches"),
         (
             "leaf0,1,host3,4",
-            "plan.csv, line 2: \"leaf0\" has no port \"4\"; its 4 ports are called \"0\", \"1\", \"2\", \"3\", \"eth1\", \"eth2\", ...",
+            "plan.csv, line 2: \"leaf0\" has no port \"4\"; it has 4 ports: \"0\", \"1\", \"2\", \"3\", \"eth1\", \"eth2\", ...",
         ),
         (
             "leaf0,1,host3,2\nleaf0,1,host3,3",
@@ -182,7 +182,7 @@ fn infiniband_tables() {
     let Import { topology, labels, .. } = infiniband();
     let import = read_path(&data("pair.lft"), None, &topology, &labels).unwrap();
     assert_eq!(import.notes.len(), 2);
-    assert_eq!(import.notes[0], "2 rows for the LIDs of switches were left out");
+    assert_eq!(import.notes[0], "left out: 2 rows for the LIDs of switches");
     let hosts: Vec<_> = topology.hosts().collect();
     // The leaf of node1 does not know the second LID of node2, and the leaf of node2 does not know that of
     // node1.
@@ -191,7 +191,7 @@ fn infiniband_tables() {
     assert_eq!(import.tables.route(0, hosts[0], hosts[1]).len(), 4);
     let bad = "Unicast lids [0x0-0xd] of switch Lid 1 guid 0x0000000000000021 (spine):\n0x0008 009 : ()\n";
     let error = read("x.lft", bad, TableFormat::OpenSm, &topology, &labels).unwrap_err().to_string();
-    assert_eq!(error, "x.lft, line 2: \"spine\" has no port \"9\"; its 2 ports are called \"1\", \"4\"");
+    assert_eq!(error, "x.lft, line 2: \"spine\" has no port \"9\"; it has 2 ports: \"1\", \"4\"");
     let bad = bad.replace("0x0008", "0x0077");
     let error = read("x.lft", &bad, TableFormat::OpenSm, &topology, &labels).unwrap_err().to_string();
     assert!(
@@ -261,7 +261,7 @@ fn linux_bridges() {
     outputs.insert("spine0".to_owned(), bridge(&[("0a", "swp7")]));
     let error = read_bridges(&outputs, &topology, &labels).unwrap_err().to_string();
     assert!(
-        error.starts_with("spine0.json, entry 2: \"spine0\" has no port \"swp7\"; its 2 ports"),
+        error.starts_with("spine0.json, entry 2: \"spine0\" has no port \"swp7\"; it has 2 ports"),
         "{error}"
     );
     outputs.insert("spine9".to_owned(), bridge(&[]));

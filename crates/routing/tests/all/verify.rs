@@ -234,7 +234,7 @@ fn a_ring_is_caught_and_a_rewrite_at_one_switch_does_not_mend_it() {
     assert_eq!((report.can_deadlock(), report.shortest_cycle.len()), (true, 4));
     assert_eq!((report.cyclic_components.as_slice(), report.delivered), (&[4][..], 12));
     assert_is_real(&topology, &tables, &report);
-    assert!(report.to_string().contains("CAN DEADLOCK: 4 dependencies, 1 cyclic components"), "{report}");
+    assert!(report.to_string().contains("CAN DEADLOCK: 4 dependencies, 1 cyclic component"), "{report}");
     let what_if = report.what_if.as_ref().unwrap();
     // A link carries the routes of 1 + 2 + 3 pairs, and a switch is an inner switch for 1 + 2 pairs.
     assert_eq!((what_if.links.pairs_lost, what_if.switches.pairs_lost), (4 * 6, 4 * 3));

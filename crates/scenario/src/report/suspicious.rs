@@ -13,7 +13,7 @@ use pauseframe_rdma::cc::ControlName;
 use pauseframe_rdma::cc::swift::SwiftSettings;
 use pauseframe_results::Names;
 use pauseframe_schema::value::Choice;
-use pauseframe_units::{Span, Time};
+use pauseframe_units::{Span, Time, counted};
 
 /// A flow is starved if it got less than this fraction of its max-min share.
 const PART: f64 = 0.1;
@@ -297,10 +297,10 @@ pub(super) fn tiny_windows(
     let (packets, flow) = small.iter().copied().min_by(|a, b| a.0.total_cmp(&b.0))?;
     let spec = &records[flow].spec;
     Some(format!(
-        "transport.rdma_control: the mean window of {} flows was below two packets (least: {packets:.2}, flow {flow} from {} to \
+        "transport.rdma_control: the mean window of {} was below two packets (least: {packets:.2}, flow {flow} from {} to \
          {}): single packets in a queue then decide about shares; use fewer flows for each link, a smaller rdma_mtu, or \
          longer or faster links",
-        small.len(),
+        counted(small.len(), "flow"),
         names.node(spec.source),
         names.node(spec.destination),
     ))

@@ -6,7 +6,7 @@ use pauseframe_fabric::path_hash::HashFunction;
 use pauseframe_fabric::{FlowRecord, FlowStatus, Network, PortPriorityReport, ports_matching_globs};
 use pauseframe_results::{Names, Series};
 use pauseframe_topology::Topology;
-use pauseframe_units::{LinkId, PortId, Time};
+use pauseframe_units::{LinkId, PortId, Time, counted};
 
 /// Warns of links that stay down to the end although flows have not finished. Queues that wait for a link
 /// that is down are not deadlocked, but look deadlocked in the tables.
@@ -25,9 +25,10 @@ pub(super) fn dead_links(network: &mut Network, names: &Names, now: Time) -> Opt
         String::new()
     };
     Some(format!(
-        "failure: the links of {}{more} are down at the end of the run, and {waiting} flows have not finished: those whose way \
-         is cut off cannot, which is no deadlock",
-        some.join(", ")
+        "failure: the links of {}{more} are down at the end of the run, with {}: without a way they cannot finish, which \
+         is no deadlock",
+        some.join(", "),
+        counted(waiting, "unfinished flow")
     ))
 }
 
@@ -143,7 +144,8 @@ pub(super) fn cut_short(network: &Network, of_jobs: Vec<String>, series: &Series
     let mut warnings = Vec::new();
     let count = network.unrecorded_pause_count();
     if count > 0 {
-        warnings.push(format!("record.pause_tree.limit: {count} pauses came after it and are not recorded"));
+        let pauses = counted(count, "pause");
+        warnings.push(format!("record.pause_tree.limit: {pauses} came after it, and the tree lacks them"));
     }
     warnings.extend(of_jobs);
     if let Some(time) = network.state_log_full_at() {

@@ -14,7 +14,7 @@ use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::{Choice, Setting};
 use pauseframe_topology::{Link, NodeKind, Topology};
-use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span};
+use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span, counted};
 use pauseframe_workload::hosts::Hosts;
 use pauseframe_workload::{ANSWER, COMMAND};
 use pauseframe_workload::{Partial, application};
@@ -109,7 +109,8 @@ pub(crate) fn end(ledger: &mut Ledger, stop: &Stop, workloads: &[Partial]) {
         let late =
             kind.as_ref().map_or(0, |kind| kind.starts().iter().filter(|start| **start >= end).count());
         if late > 0 {
-            ledger.warn(format!("workload {name}: {late} flows start after the end of the run ({end})"));
+            let flows = counted(late, "flow");
+            ledger.warn(format!("workload {name}: the run ends ({end}) before the start of {flows}"));
         }
     }
 }

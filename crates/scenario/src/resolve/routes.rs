@@ -14,6 +14,7 @@ use pauseframe_routing::{DependencyGraph, NextHops};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_topology::interchange::Labels;
 use pauseframe_topology::{NodeKind, SwitchGraph, Topology};
+use pauseframe_units::counted;
 
 /// ECMP is not checked for deadlocks if the check would take noticeably long.
 const ECMP_TURNS_MAX: u64 = 50_000_000;
@@ -92,8 +93,10 @@ fn check_merged_lanes(ledger: &mut Ledger, graph: &Topology, tables: &Tables, op
 fn report_on(ledger: &mut Ledger, report: &Report, lossless: bool) {
     if let Some(pair) = report.unreachable.examples.first() {
         let message = format!(
-            "no VLAN leads from {:?} to {:?} ({} pairs of hosts without a route)",
-            pair.from, pair.to, report.unreachable.count
+            "no VLAN leads from {:?} to {:?} ({} of hosts without a route)",
+            pair.from,
+            pair.to,
+            counted(report.unreachable.count, "pair")
         );
         ledger.problem("routing", message, "add rows or senders for them, or plan again for this topology");
     }
@@ -114,7 +117,7 @@ fn check_lanes(ledger: &mut Ledger, routing: &RoutingSpec, switch: &SwitchSpec, 
     let (lanes, Some(pfc)) = (routing.lanes(), &switch.pfc) else { return };
     let has = pfc.priorities.len();
     if lanes > has && !ledger.failed("switch.pfc.priorities") {
-        let message = format!("{has} lossless priorities for {lanes} lanes of the routes");
+        let message = format!("{} for {lanes} lanes of the routes", counted(has, "lossless priority"));
         let hint = format!("name {lanes}, or lower routing.lanes to {has}; up_down needs one lane");
         ledger.problem("switch.pfc.priorities", message, hint);
     }

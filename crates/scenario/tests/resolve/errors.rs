@@ -297,6 +297,24 @@ fn overrides_are_judged_like_the_file() {
          if 1 is in bytes, write \"1 B\"; units are B, KB, MB, GB, TB, KiB, MiB, GiB\n\
          --set: switch.bufer: unknown key; did you mean \"buffer\"?"
     );
+    let unknown = [
+        ("a.b", "1"),
+        ("transprt.preset", "dctcp"),
+        ("topology.a.b", "1"),
+        ("pfc.xoff", "9 KB"),
+        ("pfc.xon", "8 KB"),
+        ("host.seed.x", "1"),
+    ];
+    assert_eq!(
+        errors("", &unknown),
+        "--set: topology.a.b: unknown key\n\
+         --set: host.seed.x: unknown key\n\
+         --set: a.b: unknown key\n\
+         --set: transprt.preset: unknown key; did you mean \"transport\"?\n\
+         --set: pfc.xoff: unknown key; it belongs in [switch]\n\
+         --set: pfc.xon: unknown key; it belongs in [switch]",
+        "a table that --set makes is no key, and fits no key of its name"
+    );
     let two = "[[workload]]\nkind = \"permutation\"\nsize = \"1 KB\"\n";
     assert_eq!(
         errors(two, &[("workload.size", "2 KB"), ("seed", "first")]),

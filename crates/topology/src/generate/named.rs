@@ -15,7 +15,7 @@ use pauseframe_schema::language::Language;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::shape::Shape;
-use pauseframe_units::{BitRate, Span};
+use pauseframe_units::{BitRate, Span, counted};
 use std::collections::BTreeMap;
 use std::str::FromStr;
 use thiserror::Error;
@@ -192,7 +192,7 @@ fn count_network_ports(given: &mut BTreeMap<&str, String>) -> Result<(), NamedEr
     let hosts = given.get("hosts_per_switch").map_or("0", String::as_str);
     let (ports, hosts) = (whole("ports", &ports)?, whole("hosts_per_switch", hosts)?);
     let Some(left) = ports.checked_sub(hosts) else {
-        return wrong(format!("{hosts} hosts do not fit on {ports} ports"));
+        return wrong(format!("they do not fit: {} on {}", counted(hosts, "host"), counted(ports, "port")));
     };
     given.insert("network_ports", left.to_string());
     Ok(())

@@ -13,7 +13,7 @@ use super::draft::{Draft, number};
 use super::guard::{DEPTH_MAX, check_name};
 use super::{Defaults, Flaw, Import, Labels};
 use crate::{NodeKind, Topology};
-use pauseframe_units::PortId;
+use pauseframe_units::{PortId, counted};
 use saphyr::{MarkedYaml, YamlData, YamlLoader};
 use saphyr_parser::{Event, Parser};
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
         add_link(&mut draft, link).map_err(Flaw::on(link.line))?;
     }
     if left_out > 0 {
-        draft.notes.push(format!("{left_out} links lead out of the lab or nowhere: they were left out"));
+        draft.notes.push(format!("left out: {} out of the lab or to nowhere", counted(left_out, "link")));
     }
     Ok(draft.finish())
 }
@@ -248,9 +248,10 @@ fn add_nodes(
         draft.node(name, kind, level.map_err(&flaw)?).map_err(flaw)?;
     }
     if routers > 0 {
-        draft
-            .notes
-            .push(format!("{routers} nodes of kind linux have several links: they were taken for switches"));
+        draft.notes.push(format!(
+            "taken for switches: {} of kind linux with several links",
+            counted(routers, "node")
+        ));
     }
     Ok(())
 }

@@ -15,7 +15,7 @@
 use super::draft::{Draft, Partial, number};
 use super::{Defaults, Flaw, Import, Labels};
 use crate::{Link, NodeKind, Topology};
-use pauseframe_units::{BitRate, NodeId, Span};
+use pauseframe_units::{BitRate, NodeId, Span, counted};
 use std::fmt::Write;
 
 /// Comments after the last link begin with this text: `# node 3 level 1 "leaf0"`; an unknown level is
@@ -113,7 +113,7 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     if nodes.max(links) > text.len() {
         return Err(Flaw::line(
             line,
-            format!("{nodes} nodes and {links} links cannot be in so short a file"),
+            format!("{} and {} cannot be in so short a file", counted(nodes, "node"), counted(links, "link")),
         ));
     }
     let mut kinds = vec![NodeKind::Host; nodes];
@@ -141,16 +141,17 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
     for read in 0..links {
         // Headers of PowerTCP and SimAI that people adapt by hand often count wrongly.
         if words.next == words.words.len() && counts.is_of_fork && read > 0 {
-            draft.notes.push(format!("the first line says {links} links, and the file has {read}"));
+            draft
+                .notes
+                .push(format!("the first line says {}, and the file has {read}", counted(links, "link")));
             break;
         }
         read_link(&mut words, nodes, &mut draft)?;
     }
     // The HPCC simulator never reads what follows.
     if let Some((line, _)) = words.words.get(words.next) {
-        draft
-            .notes
-            .push(format!("line {line} and all behind it were left out: the first line says {links} links"));
+        let links = counted(links, "link");
+        draft.notes.push(format!("line {line} and all behind it were left out: the first line says {links}"));
     }
     if nvswitches > 0 {
         draft.notes.push(format!("{nvswitches} NVSwitches are shown as switches; they cannot be simulated"));
@@ -159,7 +160,8 @@ pub(super) fn read(text: &str, defaults: Defaults) -> Result<Import, Flaw> {
 }
 
 fn out_of_range(line: usize, id: usize, nodes: usize) -> Flaw {
-    Flaw::line(line, format!("there is no node {id}: the first line says {nodes} nodes, counted from 0"))
+    let nodes = counted(nodes, "node");
+    Flaw::line(line, format!("there is no node {id}: the first line says {nodes}, counted from 0"))
 }
 
 /// Adds the next link.

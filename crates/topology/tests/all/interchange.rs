@@ -244,8 +244,8 @@ fn containerlab_lab() {
     assert_eq!(
         notes,
         [
-            "1 nodes of kind linux have several links: they were taken for switches",
-            "2 links lead out of the lab or nowhere: they were left out",
+            "taken for switches: 1 node of kind linux with several links",
+            "left out: 2 links out of the lab or to nowhere",
             "4 of 5 links have no rate: 3 Gbps was taken",
             "4 of 5 links have no delay: 70 ns was taken"
         ]
@@ -347,7 +347,7 @@ fn the_export_of_containerlab_is_read() {
         assert_eq!((names(&topology), kinds(&topology)), (vec!["leaf1", "client1"], "sh".to_owned()));
         assert_eq!((labels.port(PortId(0)), labels.port(PortId(1))), (Some("e1-1"), Some("eth1")));
         assert_eq!(labels.address("aa:c1:ab:00:00:02").unwrap().node, NodeId(1));
-        assert_eq!(notes[0], "2 links lead out of the lab or nowhere: they were left out");
+        assert_eq!(notes[0], "left out: 2 links out of the lab or to nowhere");
     }
 }
 
