@@ -196,7 +196,7 @@ def test_command(tmp_path):
     folder, proofs = lint_fabrics.write(devices, tmp_path / "fabric"), tmp_path / "proofs"
     done = cli("lint", folder, "--prove", "--proofs", proofs)
     assert done.returncode == 1
-    assert "proof: PF010 leaf0" in done.stdout
+    assert ": PF010 leaf0" in done.stdout
     assert "as it is" in done.stdout
     (row,) = json.loads((proofs / "proofs.json").read_text())
     lost = row["differences"]["packets lost"]
@@ -205,3 +205,17 @@ def test_command(tmp_path):
     assert json.loads(run.stdout)["drops"] == lost["as_is"]
     as_json = cli("lint", folder, "--prove", "--proofs", proofs, "--json")
     assert json.loads(as_json.stdout)["errors"] == 1
+    assert "proof 1 of 1: PF010 leaf0" in as_json.stderr
+
+
+def test_an_interrupt_keeps_the_proofs_so_far(tmp_path):
+    devices = lint_fabrics.clos(3, 2, 2)
+    for name in ("leaf0", "leaf1"):
+        profiles = devices[name]["BUFFER_PROFILE"]
+        profiles[next(p for p in profiles if p.startswith("pg_lossless"))]["xoff"] = "1000"
+    report = lint([lint_fabrics.write(devices, tmp_path / "fabric")])
+    assert len(report.findings) > 1
+    proofs = prove(report, tmp_path / "proofs")
+    first = next(proofs)
+    proofs.close()  # as an exception in the caller does
+    assert [row["place"] for row in json.loads((tmp_path / "proofs/proofs.json").read_text())] == [first.place]

@@ -5,6 +5,7 @@ Exit codes of `lint` follow ruff: 0 for no finding, 1 for findings, 2 for input 
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -203,18 +204,25 @@ def _fix(report: Any, paths: list[Path], folder: Path | None) -> None:
 
 def _prove(report: Any, folder: Path, *, as_text: bool) -> None:
     from pauseframe._text import counted, terminal_table
-    from pauseframe.lint.prove import AS_IS, MOST, prove
+    from pauseframe.lint.prove import AS_IS, MOST, PROOFS, prove
 
-    proofs = prove(report, folder)
-    for proof in proofs if as_text else ():
+    count = min(len(report.findings), MOST)
+    done = 0
+    for done, proof in enumerate(prove(report, folder), 1):
+        if not as_text:
+            say(f"proof {done} of {count}: {proof.code} {proof.place}")
+            continue
         runs = f": pauseframe run {proof.folder / AS_IS}" if proof.folder else ""
-        print(f"proof: {proof.code} {proof.place}: {proof.why or 'as it is, and ' + proof.change}{runs}")
+        print(
+            f"proof {done} of {count}: {proof.code} {proof.place}: {proof.why or 'as it is, and ' + proof.change}{runs}"
+        )
         if proof.rows:
             rows = [(here.name, here.text, there.text) for here, there in proof.rows]
             print_table(terminal_table("", "as it is", "mended", rows=rows))
+        sys.stdout.flush()
     if len(report.findings) > MOST:
         say(f"note: findings that were not simulated: {len(report.findings) - MOST}; choose some with --select")
-    say(f"proofs: {counted(len(proofs), 'finding')} in {folder / 'proofs.json'}")
+    say(f"proofs: {counted(done, 'finding')} in {folder / PROOFS}")
 
 
 def _validate(models: Path, report: Any) -> bool:

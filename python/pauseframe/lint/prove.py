@@ -65,6 +65,8 @@ NO_KEY = "the scenarios with and without it are equal: the simulator has no key 
 HIDDEN = "no fewer packets are lost with the patch: other findings at this place hide its effect, mend them first"
 NOTHING = "no difference measured"
 AS_IS, MENDED = "as-is.toml", "mended.toml"
+PROOFS = "proofs.json"
+"""The file with the numbers of all proofs."""
 
 
 @dataclass
@@ -115,17 +117,20 @@ Runs = dict[tuple[str, ...], tuple[list[dict[str, Measure]], str]]
 """The measures of each pair of scenarios: several findings often have one."""
 
 
-def prove(report: Report, folder: Path) -> list[Proof]:
-    """Simulates the first findings, at most `MOST`, and keeps the scenarios and proofs.json in `folder`."""
+def prove(report: Report, folder: Path) -> Iterator[Proof]:
+    """Simulates the first findings, at most `MOST`, and keeps the scenarios and proofs.json in `folder`.
+
+    After each proof proofs.json is complete, so that an interrupt loses nothing.
+    """
     runs: Runs = {}
-    proofs = [proof_of(report, finding, folder / f"{finding.code}-{i}", runs) for i, finding in _numbered(report)]
-    rows = [_row(proof) for proof in proofs]
-    write_text(folder / "proofs.json", json.dumps(rows, indent=1) + "\n")
-    return proofs
-
-
-def _numbered(report: Report) -> Iterator[tuple[int, Finding]]:
-    yield from enumerate(report.findings[:MOST], 1)
+    rows: list[ProofRow] = []
+    for number, finding in enumerate(report.findings[:MOST], 1):
+        proof = proof_of(report, finding, folder / f"{finding.code}-{number}", runs)
+        rows.append(_row(proof))
+        write_text(folder / PROOFS, json.dumps(rows, indent=1) + "\n")
+        yield proof
+    if not report.findings:
+        write_text(folder / PROOFS, "[]\n")
 
 
 def _row(proof: Proof) -> ProofRow:
