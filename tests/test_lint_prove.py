@@ -210,12 +210,11 @@ def test_command(tmp_path):
 
 def test_an_interrupt_keeps_the_proofs_so_far(tmp_path):
     devices = lint_fabrics.clos(3, 2, 2)
-    for name in ("leaf0", "leaf1"):
-        profiles = devices[name]["BUFFER_PROFILE"]
-        profiles[next(p for p in profiles if p.startswith("pg_lossless"))]["xoff"] = "1000"
+    draw = random.Random(1)
+    small_headroom(devices, draw)
+    wred_off(devices, draw)
     report = lint([lint_fabrics.write(devices, tmp_path / "fabric")])
     assert len(report.findings) > 1
     proofs = prove(report, tmp_path / "proofs")
-    first = next(proofs)
-    proofs.close()  # as an exception in the caller does
+    first = next(proofs)  # and an interrupt here
     assert [row["place"] for row in json.loads((tmp_path / "proofs/proofs.json").read_text())] == [first.place]

@@ -89,6 +89,24 @@ def test_devices_get_the_vlans_of_their_plane(plan: Path, tmp_path: Path, target
     }
 
 
+def test_a_detached_part_of_equal_size_is_no_plane(plan: Path, tmp_path: Path) -> None:
+    """The hosts of planes have a port in each; with other hosts in each part, lint names the parts."""
+    out = tmp_path / "out"
+    write_deployment(plan, out, Settings())
+    report = lint([out])
+    assert report.findings == []
+    assert "2 planes of 6 ports, without a link between them" in report.reading.fabric.notes
+    for file in [path for path in out.rglob("*") if path.is_file()]:
+        file.write_text(re.sub(r"host(\d)\.eth2", r"other\1", file.read_text()))
+    for folder in (out / "hosts").glob("*.eth2"):
+        folder.rename(folder.with_name(f"other{folder.name[4]}"))
+    messages = [finding.message for finding in lint([out]).findings if finding.code == "PF061"]
+    assert messages == [
+        "2 parts without a link between them: 5 switches from leaf0-p0 on with 6 ports of hosts; "
+        "5 switches from leaf0-p1 on with 6 ports of hosts"
+    ]
+
+
 def test_two_ports_of_a_host_in_one_plane_are_refused(tmp_path: Path) -> None:
     fabric = pf.load_topology(
         FABRIC.replace("leaves=3", "leaves=4").replace("planes", "ports_per_host")

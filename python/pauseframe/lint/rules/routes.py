@@ -186,10 +186,20 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
     report = checked.report
     unreachable = report["unreachable"]
     ports = [plane["ports"] for plane in report["planes"]]
-    if len(set(ports)) == 1 and unreachable["count"] == sum(ports) ** 2 - sum(count**2 for count in ports):
-        fabric.notes.append(
-            f"{len(ports)} planes of {ports[0]} ports, without a link between them: each host needs a port in each"
-        )
+    if len(ports) > 1 and unreachable["count"] == sum(ports) ** 2 - sum(count**2 for count in ports):
+        if _are_planes(fabric):
+            fabric.notes.append(f"{len(ports)} planes of {ports[0]} ports, without a link between them")
+        else:
+            parts = (
+                f"{counted(part['switches'], 'switch')} from {shown(forwarding.who(part['first_switch']))} on with "
+                f"{counted(part['ports'], 'port')} of hosts"
+                for part in report["planes"]
+            )
+            yield Finding(
+                everything,
+                f"{len(ports)} parts without a link between them: {'; '.join(parts)}",
+                "a link between them; of planes, each host has a port in each",
+            )
         unreachable = {"count": 0, "examples": []}
     for kind, what, of_one, found in (
         ("loops", "circle", "circles", report["loops"]),
@@ -205,6 +215,29 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
                 f"{counted(found['count'], 'route')} {what if found['count'] > 1 else of_one}: {examples}",
                 "routes of `pauseframe route plan`",
             )
+
+
+def _are_planes(fabric: Fabric) -> bool:
+    """True if the same hosts have ports in each part of the fabric. A further port is a host "NAME.PORT" in plans."""
+    part_of = {name: name for name in fabric.switches}
+
+    def part(name: str) -> str:
+        while part_of[name] != name:
+            name = part_of[name]
+        return name
+
+    for link in fabric.links:
+        if link.a.device in part_of and link.b.device in part_of:
+            part_of[part(link.a.device)] = part(link.b.device)
+    hosts: dict[str, set[str]] = {part(name): set() for name in part_of}
+    outside = {end.device for link in fabric.links for end, _ in link.ends()} - part_of.keys()
+    for link in fabric.links:
+        for end, far in link.ends():
+            if far.device in part_of and end.device not in part_of:
+                name, _, port = end.device.rpartition(".")
+                hosts[part(far.device)].add(name if port and name in outside else end.device)
+    first, *others = hosts.values()
+    return bool(first) and all(other == first for other in others)
 
 
 def _not_members(fabric: Fabric) -> Iterator[Finding]:
