@@ -554,6 +554,44 @@ def test_a_patch_bundles_a_link_as_its_other_end(tmp_path):
     }
 
 
+@pytest.mark.parametrize("speed", ["half", "none"])
+def test_the_speed_of_most_links_mends_the_odd_end(tmp_path, speed):
+    devices = lint_fabrics.clos(4, 3, 1)
+    row = devices["leaf1"]["PORT"]["Ethernet8"]
+    right = row.pop("speed")
+    row |= {"speed": str(int(right) // 2)} if speed == "half" else {}
+    report = lint([lint_fabrics.write(devices, tmp_path)], select=["PF050"])
+    (finding,) = report.findings
+    assert finding.severity == ("error" if speed == "half" else "warning")
+    op = "replace" if speed == "half" else "add"
+    assert fix(report).patches == {"leaf1": [{"op": op, "path": "/PORT/Ethernet8/speed", "value": right}]}
+
+
+def test_two_links_tell_no_majority_of_speeds(tmp_path):
+    devices = lint_fabrics.clos(1, 1, 1)
+    devices["leaf0"]["PORT"]["Ethernet4"]["speed"] = "1000"
+    report = lint([lint_fabrics.write(devices, tmp_path)], select=["PF050"])
+    assert [(finding.patch, "no majority" in finding.instead) for finding in report.findings] == [((), True)]
+
+
+def test_the_row_that_all_others_contradict_is_mended(tmp_path):
+    """leaf0's first uplink names the port of leaf1's, which agrees with its spine; spine0 still names leaf0."""
+    devices = lint_fabrics.clos(2, 2, 1)
+    rows = devices["leaf0"]["DEVICE_NEIGHBOR"]
+    right, rows["Ethernet4"] = (
+        rows["Ethernet4"],
+        dict(devices["leaf0"]["DEVICE_NEIGHBOR"]["Ethernet8"], port="Ethernet4"),
+    )
+    assert devices["spine1"]["DEVICE_NEIGHBOR"]["Ethernet4"]["name"] == "leaf1"
+    report = lint([lint_fabrics.write(devices, tmp_path)], select=["PF055"])
+    assert [finding.place.device for finding in report.findings] == ["leaf0", "spine0"]
+    fixed = fix(report)
+    assert fixed.after.findings == []
+    (steps,) = fixed.patches.values()
+    assert {step["path"].rpartition("/")[2]: step["value"] for step in steps}.items() <= right.items()
+    assert list(fixed.patches) == ["leaf0"]
+
+
 def test_a_patch_that_causes_a_finding_is_left_out(tmp_path):
     """800 km of cable at one port: the profile that all ports share must not grow, a new one for this port fits."""
     devices = lint_fabrics.clos(3, 2, 2)

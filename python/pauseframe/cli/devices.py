@@ -35,6 +35,8 @@ commands = PlainTyper()
 
 Output = Literal["text", "json", "sarif", "github"]
 """Output formats of findings."""
+MOST_NAMED = 20
+"""Maximum number of findings without a patch that `--fix` names one by one."""
 Target = Literal["sonic", "linux"]
 Vendor = Literal["general", "mellanox"]
 """Vendors whose headroom formula is available."""
@@ -200,6 +202,9 @@ def _fix(report: Any, paths: list[Path], folder: Path | None) -> None:
     if fixed.after.findings:
         codes = ", ".join(sorted({finding.code for finding in fixed.after.findings}))
         say(f"note: findings without a patch: {len(fixed.after.findings)} of {len(report.findings)}: {codes}")
+        for finding in fixed.after.findings[:MOST_NAMED]:
+            what = finding.instead or finding.message
+            say(f"note: yours to decide: {finding.code} at {shown(finding.place)}: {what}")
 
 
 def _prove(report: Any, folder: Path, *, as_text: bool) -> None:

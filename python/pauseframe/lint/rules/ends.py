@@ -6,13 +6,25 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
-from pauseframe.devices.model import DEFAULT_MTU, PRIORITIES, QOS_MAPS, End, Host, Link, Nic, Place, Port, Switch
+from pauseframe.devices.model import (
+    DEFAULT_MTU,
+    PRIORITIES,
+    QOS_MAPS,
+    End,
+    Fabric,
+    Host,
+    Link,
+    Nic,
+    Place,
+    Port,
+    Switch,
+)
 from pauseframe.devices.wiring import resolve_end
 from pauseframe.lint.finding import EVERY, Finding, PatchOperation, Severity, rule
 from pauseframe.lint.subject import lossless_code_points
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pauseframe.devices.read import Reading
 
@@ -38,14 +50,32 @@ def _places(link: Link, table: str, field: str = "") -> tuple[Place, Place]:
 def check_speeds(reading: Reading) -> Iterator[Finding]:
     """The two ends of a link have different speeds: it stays down, or negotiates another speed than planned.
 
+    A *warning* if one end of two SONiC switches has no speed: it then has the default of its platform.
+
     No incident is known.
     """
     for link, _, a, _, b in _both(reading):
         if a.speed and b.speed and a.speed != b.speed:
             place, other = _places(link, "PORT", "speed")
+            patch = _usual_speed(reading, link, a.speed, b.speed)
             yield Finding(
-                place, f"{a.speed} Mb/s here, {b.speed} Mb/s at {shown(str(link.b))}", "one speed at both ends", other
+                place,
+                f"{a.speed} Mb/s here, {b.speed} Mb/s at {shown(str(link.b))}",
+                "one speed at both ends"
+                + ("" if patch else ": that of the optics and cable, which no majority of such links tells"),
+                other,
+                patch=patch,
             )
+        for end, far, own, known in ((link.a, link.b, a.speed, b.speed), (link.b, link.a, b.speed, a.speed)):
+            if own is None and known and end.port in _rows(reading, end):
+                yield Finding(
+                    Place(end.device, "PORT", end.port, "speed"),
+                    f"no speed here, {known} Mb/s at {shown(str(far))}",
+                    f'"{known}"',
+                    Place(far.device, "PORT", far.port, "speed"),
+                    severity=Severity.warning,
+                    patch=(PatchOperation("PORT", end.port, "speed", str(known)),),
+                )
     for link, nic, port, end in _nics(reading):
         if nic.speed and port.speed and nic.speed != port.speed:
             yield Finding(
@@ -53,6 +83,29 @@ def check_speeds(reading: Reading) -> Iterator[Finding]:
                 f"{nic.speed} Mb/s here, {port.speed} at the switch",
                 other=_other(link, end, "PORT"),
             )
+
+
+def _rows(reading: Reading, end: End) -> Mapping[str, Mapping[str, str]]:
+    """The rows of PORT of a SONiC switch; none of other devices, whose ports need no speed."""
+    own = reading.databases.get(end.device)
+    return {} if own is None else own.rows("PORT")
+
+
+def _usual_speed(reading: Reading, link: Link, here: int, there: int) -> tuple[PatchOperation, ...]:
+    """The speed of the other end, where most links between switches with as many lanes have it at this device."""
+    fits = []
+    for end, far, speed in ((link.a, link.b, there), (link.b, link.a, here)):
+        rows = _rows(reading, end)
+        lanes = {port: row.get("lanes", "").count(",") for port, row in rows.items()}
+        alike = [
+            port.speed
+            for _, switch, a, other, b in _both(reading)
+            for port, owner in ((a, switch), (b, other))
+            if owner.name == end.device and port.name != end.port and lanes.get(port.name) == lanes.get(end.port)
+        ]
+        if alike.count(speed) * 2 > len(alike):
+            fits.append((end, far, speed))
+    return tuple(PatchOperation("PORT", end.port, "speed", str(v), end.device) for end, _, v in fits * (len(fits) == 1))
 
 
 def _nics(reading: Reading) -> Iterator[tuple[Link, Nic, Port, End]]:
@@ -277,9 +330,47 @@ def check_wiring(reading: Reading) -> Iterator[Finding]:
                 yield Finding(
                     Place(device.name, "DEVICE_NEIGHBOR", port),
                     f"to {shown(str(end))}, which says it is connected to {shown(':'.join(back))}",
-                    "what LLDP shows at both",
+                    _claim(rows)
+                    if (rows := _outvoted(fabric, End(device.name, port), end))
+                    else "what LLDP shows at both",
                     Place(other, "DEVICE_NEIGHBOR", end.port),
+                    patch=rows,
                 )
+
+
+def _outvoted(fabric: Fabric, here: End, there: End) -> tuple[PatchOperation, ...]:
+    """The row that stands alone: its other end agrees with a third port, and one port says that it leads here.
+
+    `here` names `there`, which names another port.
+    """
+    back = _named(fabric, there)
+    if back is None:
+        return ()
+    # Of the three ports of a contradiction, one is named by a port that nobody contradicts.
+    for alone, taken in ((here, there), (there, back)):
+        claims = [end for end in _all_ends(fabric) if _named(fabric, end) == alone and end != taken]
+        agreed = _named(fabric, taken)
+        if agreed not in (None, alone) and _named(fabric, agreed) == taken and len(claims) == 1:
+            values = (("name", claims[0].device), ("port", claims[0].port))
+            return tuple(PatchOperation("DEVICE_NEIGHBOR", alone.port, f, v, alone.device) for f, v in values)
+    return ()
+
+
+def _all_ends(fabric: Fabric) -> Iterator[End]:
+    for switch in fabric.switches.values():
+        yield from (End(switch.name, port) for port in switch.neighbours)
+
+
+def _named(fabric: Fabric, end: End | None) -> End | None:
+    """The end that the file of this one names."""
+    switch = fabric.switches.get(end.device) if end is not None else None
+    found = switch.neighbours.get(end.port) if switch is not None and end is not None else None
+    return resolve_end(fabric, *found) if found is not None else None
+
+
+def _claim(rows: tuple[PatchOperation, ...]) -> str:
+    """What an outvoted row should name."""
+    return f"{shown(rows[0].device)} {shown(rows[0].key)}: {shown(rows[0].value)} {shown(rows[1].value)}"
 
 
 @rule("PF056", "fec-differs", "IEEE 802.3 clauses 73, 74, 91, 108", devices=EVERY)
