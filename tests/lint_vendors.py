@@ -195,6 +195,12 @@ _HEADROOM = """platform trident mmu queue profile roce
 platform trident mmu queue profile roce apply
 """
 _LAST = "interface Ethernet11\n"
+
+
+def _without_port(mixed: Mixed) -> None:
+    del mixed.set("cumulus0")["interface"]["swp11"]
+
+
 FAULTS: dict[str, tuple[Callable[[Mixed], None], str]] = {
     "cumulus mtu": (_interface("swp11", "link", "mtu", value=1500), "PF051"),
     "cumulus speed": (_interface("swp11", "link", "speed", value="40G"), "PF050"),
@@ -220,6 +226,8 @@ FAULTS: dict[str, tuple[Callable[[Mixed], None], str]] = {
     ),
     "cumulus strict data": (
         _qos("egress-scheduler", "default-global", "traffic-class", value={"3": {"mode": "strict"}}), "PF027"),
+    "cumulus port": (_without_port, "PF055"),
+    "arista port": (_text(_LAST, "interface Ethernet13\n"), "PF055"),
     "arista mtu": (_text(_LAST + f"   mtu {MTU}", _LAST + "   mtu 1500"), "PF051"),
     "arista speed": (
         _text(f"{_LAST}   mtu {MTU}\n   speed {UP}g-4", f"{_LAST}   mtu {MTU}\n   speed forced 40gfull"), "PF050"),

@@ -24,6 +24,7 @@ from lint_faults import (
 )
 from pauseframe.lint import lint
 from pauseframe.lint.prove import prove
+from test_deploy_scenario import deployed, text_of
 from test_fabrics import cli
 
 
@@ -218,3 +219,19 @@ def test_an_interrupt_keeps_the_proofs_so_far(tmp_path):
     proofs = prove(report, tmp_path / "proofs")
     first = next(proofs)  # and an interrupt here
     assert [row["place"] for row in json.loads((tmp_path / "proofs/proofs.json").read_text())] == [first.place]
+
+
+def test_the_patch_of_a_switch_mends_its_hosts_too(tmp_path):
+    deployed(text_of("roce"), tmp_path / "out")
+    file = tmp_path / "out" / "switches" / "leaf0" / "config_db.json"
+    tables = json.loads(file.read_text())
+    tables["DSCP_TO_TC_MAP"]["PAUSEFRAME"]["26"] = "0"
+    file.write_text(json.dumps(tables))
+    report = lint([tmp_path / "out"])
+    index = next(i for i, finding in enumerate(report.findings) if finding.code == "PF022")
+    assert report.findings[index].instead == "another map at the switch"
+    report.findings.insert(0, report.findings.pop(index))
+    proof = next(prove(report, tmp_path / "proofs"))
+    assert proof.change == "with the patches of leaf0"
+    lost = next((here, there) for here, there in proof.rows if here.name == "packets lost")
+    assert lost[0].value > lost[1].value == 0

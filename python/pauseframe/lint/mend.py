@@ -39,10 +39,14 @@ def mended(report: Report, finding: Finding) -> tuple[Reading, str] | None:
         return reading, "with the patch"
     reading = report.reading
     if finding.place.device in reading.fabric.hosts:
-        return _host(reading, finding)
+        return _host(reading, finding) or _patched_switch(report, finding)
     if {finding.place.device, *([finding.other.device] if finding.other else [])} - reading.databases.keys():
         return None
-    for operations in (_by_rule(reading, finding), _usual(reading, finding.place), _of_device(report, finding)):
+    for operations in (
+        _by_rule(reading, finding),
+        _usual(reading, finding.place),
+        _of_device(report, finding.place.device),
+    ):
         if operations and (after := patched(report, replace(finding, patch=operations))) is not reading:
             listed = [f"{o.device} {o.table} {o.key} {o.field} = {o.value}" for o in operations]
             more = [f"{len(listed) - 1} more changes"] if len(listed) > MOST_LISTED else listed[1:]
@@ -50,9 +54,16 @@ def mended(report: Report, finding: Finding) -> tuple[Reading, str] | None:
     return None
 
 
-def _of_device(report: Report, finding: Finding) -> tuple[PatchOperation, ...]:
+def _patched_switch(report: Report, finding: Finding) -> tuple[Reading, str] | None:
+    """The reading with all patches of the switch of a host: its fault is often the host's finding too."""
+    device = finding.other.device if finding.other is not None else ""
+    operations = _of_device(report, device)
+    after = patched(report, replace(finding, patch=operations)) if operations else report.reading
+    return None if after is report.reading else (after, f"with the patches of {device}")
+
+
+def _of_device(report: Report, device: str) -> tuple[PatchOperation, ...]:
     """The patches of all findings about the device: one fault often has two findings, and one of them the patch."""
-    device = finding.place.device
     every = [replace(o, device=o.device or f.place.device) for f in report.findings for o in f.patch]
     return tuple(operation for operation in every if operation.device == device)
 

@@ -315,7 +315,13 @@ def check_wiring(reading: Reading) -> Iterator[Finding]:
                 continue
             end = resolve_end(fabric, other, far)
             back = peer.neighbours.get(end.port)
-            if back is None and len(peer.neighbours) > 1 and isinstance(peer, Switch):
+            if isinstance(peer, Switch) and _lacks(peer, end.port):
+                yield Finding(
+                    Place(device.name, "DEVICE_NEIGHBOR", port),
+                    f"to {shown(str(end))}, a port that the files of {shown(peer.name)} do not have",
+                    "what LLDP shows, or the missing port",
+                )
+            elif back is None and len(peer.neighbours) > 1 and isinstance(peer, Switch):
                 yield Finding(
                     Place(other, "DEVICE_NEIGHBOR", end.port),
                     f"{shown(device.name)}:{shown(port)} says it is connected to this port, which names no neighbour",
@@ -336,6 +342,11 @@ def check_wiring(reading: Reading) -> Iterator[Finding]:
                     Place(other, "DEVICE_NEIGHBOR", end.port),
                     patch=rows,
                 )
+
+
+def _lacks(switch: Switch, port: str) -> bool:
+    """True if a whole configuration has ports and not this one; Linux bridges have names that LLDP does not know."""
+    return switch.whole and switch.kind != "linux" and bool(switch.ports) and port not in switch.ports
 
 
 def _outvoted(fabric: Fabric, here: End, there: End) -> tuple[PatchOperation, ...]:

@@ -192,10 +192,11 @@ def check_hosts(reading: Reading) -> Iterator[Finding]:
         sent = {dscp for dscp, priority in nic.dscp_to_priority.items() if priority in nic.pfc}
         if safe is not None and nic.trust == "dscp" and sent - safe:
             listed = ", ".join(map(str, sorted(sent - safe)[:8]))
+            lossless = f"one of DSCP {', '.join(map(str, sorted(safe)[:8]))}, or " if safe else ""
             yield Finding(
                 place,
                 f"DSCP {listed}: lossless at the host, lossy at {shown(str(b))}",
-                f"one of DSCP {', '.join(map(str, sorted(safe)[:8])) or 'none'}, or another map at the switch",
+                f"{lossless}another map at the switch",
                 other,
             )
         tagged = lossless_code_points(switch, port, "dot1p_to_tc")
