@@ -284,7 +284,8 @@ impl BufferReservations {
         self.warnings.push(format!(
             "switch.pfc: the headroom for {} is {}, its link needs {needed} ({} like this): lossless packets can \
              be dropped",
-            plan.topology.port_name(*port),
+            // The headroom is in the switch at the other end, where operators look for it.
+            plan.topology.port_name(port.reverse()),
             Bytes(*headroom),
             counted(short.len(), "port")
         ));
