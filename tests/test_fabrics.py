@@ -245,7 +245,7 @@ def test_budgets_that_can_not_be_met(tmp_path):
     rows = cli("route", "plan", fabric, "--rows", 100, "-o", tmp_path / "plan")
     assert rows.returncode == 2
     assert "can hold 100" in rows.stderr
-    assert "VLANs instead of 16" in rows.stderr
+    assert "1 VLAN instead of 16" in rows.stderr
     lanes = cli("route", "plan", fabric, "--engine", "lash", "--lanes", 1, "-o", tmp_path / "plan")
     assert lanes.returncode == 2
     assert "only 1 are allowed: the route from" in lanes.stderr
