@@ -114,7 +114,7 @@ fn budgets_that_do_not_suffice_say_what_would_do() {
     let error = refused(&ring("kind = \"order_pair\"", "pfc = { priorities = [3] }"), &[]);
     assert!(
         error.contains(
-            "switch.pfc.priorities: 1 lossless priorities for 2 lanes of the routes; name 2, or lower"
+            "switch.pfc.priorities: 1 lossless priority for 2 lanes of the routes; name 2, or lower"
         ),
         "{error}"
     );
