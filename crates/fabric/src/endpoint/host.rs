@@ -102,7 +102,7 @@ struct HostQueue {
     limiter: Option<LimiterIndex>,
     /// Of a flow: its bytes in the stack and here.
     held: u64,
-    /// Of a flow: its share when it was last used up.
+    /// Of a flow: its share when a packet last asked for room beyond two frames.
     share: u64,
     /// The socket of the flow, if it waits for room here.
     blocked: Option<BlockedSocket>,
@@ -366,9 +366,10 @@ impl Host {
         }
         let NicLimits { always, most, in_stack, .. } = self.limits;
         let state = &mut self.queues[queue];
-        if state.held >= state.share {
-            state.share = share().max(always).min(most).saturating_add(in_stack);
+        if state.held < always {
+            return true;
         }
+        state.share = share().max(always).min(most).saturating_add(in_stack);
         state.held < state.share
     }
 
