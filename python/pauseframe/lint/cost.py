@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
+from pauseframe._text import unfinished_flows
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -42,7 +44,9 @@ def measures(run: Run, scope: Scope) -> dict[str, Measure]:
         _count("links down", sum(bool(cable.down) for cable in scope.cables)),
         _busiest(run, scope),
         Measure(
-            "flows finished", f"{summary['flows_finished']} of {summary['flows_total']}", summary["flows_finished"]
+            "flows finished",
+            f"{summary['flows_finished']} of {summary['flows_finished'] + unfinished_flows(summary)}",
+            summary["flows_finished"],
         ),
         _waits(run, scope),
         _slowest(run, "slowest flow", ""),

@@ -13,7 +13,7 @@ from itertools import product
 from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe._files import write_text
-from pauseframe._text import counted
+from pauseframe._text import counted, unfinished_flows
 from pauseframe.devices.files import shown
 from pauseframe.imports.fabric import scenario as scenarios
 from pauseframe.imports.fabric import switches
@@ -196,9 +196,10 @@ def _deadlock(finding: Finding, folder: Path) -> Proof:
     write_text(folder / TABLES, finding.circle.tables)
     summary = run(write_text(folder / AS_IS, finding.circle.scenario), progress=False).summary
     proof = Proof(finding.code, shown(finding.place), "", folder=folder)
-    stuck = summary["flows_total"] - summary["flows_finished"]
+    stuck = unfinished_flows(summary)
     if summary["deadlocks"]:
-        proof.why = f"{counted(summary['deadlocks'], 'deadlock')}: {stuck} of {summary['flows_total']} flows never end"
+        count = summary["flows_finished"] + stuck
+        proof.why = f"{counted(summary['deadlocks'], 'deadlock')}: {stuck} of {count} flows never end"
     else:
         proof.why = "no deadlock with this load"
     return proof
