@@ -106,7 +106,7 @@ def _give_codel(rng: random.Random, scenario: Table) -> None:
         else:
             switch.pop("marker", None)
             switch |= own
-    if rng.random() < 0.05 and "pfc" not in switch:
+    if rng.random() < 0.15 and "pfc" not in switch:
         host["nic_queue"] = rng.choice(["codel", "fq_codel"])
 
 

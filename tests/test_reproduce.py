@@ -525,7 +525,7 @@ DECIDES_NOTHING = re.compile(
     r"|workload\.(name|transport|client|server|servers|receiver|aggregators|hosts|sources|packed|timeline|trace|digest)"
     r"|workload\.(count|start|stop)|workload\.flows\..*|routing\.(digest|text|path|format|seed)"
     r"|host\.(stack|kernel_hosts|sysctl|qdisc|route|interrupt_delay)"
-    r"|topology\.(ports_per_host|planes)|host\.(port_choice|hash_policy|miimon|lacp_rate)"
+    r"|topology\.(ports_per_host|planes)|host\.(port_choice|hash_policy|miimon|lacp_rate|packets_per_slave)"
 )
 """Keys for names and recording, and keys that an experiment describes itself: senders, receivers, sizes, duration.
 

@@ -3,14 +3,10 @@
 //! Debug builds recount after every call, and all builds with the other invariants of a network (`fabric/src/invariants`).
 
 use crate::queue_pair::QueuePair;
+use pauseframe_units::first_broken;
 
 /// Packets up to which debug builds recount after every call.
 const YOUNG: u64 = 4096;
-
-/// The first rule of a list that does not hold.
-pub(crate) fn first_broken(rules: &[(bool, &str)]) -> Option<String> {
-    rules.iter().find(|(holds, _)| !holds).map(|(_, rule)| (*rule).to_owned())
-}
 
 impl QueuePair {
     /// What contradicts itself in the state of the queue pair; `None`: nothing.

@@ -1,9 +1,8 @@
 //! The responder of a queue pair: in-order delivery, acknowledgements, NAKs, responses to READs, and DCQCN's notification point.
 
-use crate::invariants::first_broken;
 use crate::packet::{HALF_OF_PSNS, NamedPsn, Opcode, Packet, Syndrome, psn, unwrap_psn};
 use crate::queue_pair::{CnpScope, NotificationPoint, QueuePairSettings, Stats};
-use pauseframe_units::{Span, Time};
+use pauseframe_units::{Span, Time, first_broken};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 

@@ -5,15 +5,10 @@
 use crate::connection::{Connection, ConnectionState};
 use crate::receiver::Receiver;
 use crate::sender::Sender;
-use pauseframe_units::Time;
+use pauseframe_units::{Time, first_broken};
 
 /// Segments of a flight. A recount is linear in it, so a longer one is left to the recounts of the network.
 const LONG_FLIGHT: usize = 128;
-
-/// The first rule of a list that does not hold.
-fn first_broken(rules: &[(bool, &str)]) -> Option<String> {
-    rules.iter().find(|(holds, _)| !holds).map(|(_, rule)| (*rule).to_owned())
-}
 
 impl Connection {
     /// What contradicts itself in the state of the connection; `None`: nothing. Linear in the flight.

@@ -7,11 +7,13 @@
 mod counted;
 pub mod files;
 mod id;
+mod invariants;
 pub mod limits;
 pub mod parse;
 mod quantity;
 
 pub use counted::counted;
 pub use id::{Id, IndexVec, LinkId, NodeId, PortId};
+pub use invariants::first_broken;
 pub use parse::ParseError;
 pub use quantity::{BitRate, Bytes, LineRate, Priority, Span, Time};

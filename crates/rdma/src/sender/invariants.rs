@@ -1,10 +1,9 @@
 //! The rules of the requester that a recount checks (`crate::invariants`).
 
 use super::Sender;
-use crate::invariants::first_broken;
 use crate::packet::HALF_OF_PSNS;
 use crate::queue_pair::QueuePairSettings;
-use pauseframe_units::Time;
+use pauseframe_units::{Time, first_broken};
 
 impl Sender {
     /// The first packet that is not acknowledged.

@@ -135,9 +135,8 @@ impl FlowSummary {
         topology: &Topology,
     ) -> FlowSummary {
         let is_long = |record: &&Record| record.spec.size == u64::MAX;
-        let finished = || {
-            records.iter().filter(|record| record.status == FlowStatus::Finished && !is_long(record))
-        };
+        let finished =
+            || records.iter().filter(|record| record.status == FlowStatus::Finished && !is_long(record));
         let mut times: Vec<f64> = finished().map(|record| record.time() * 1e6).collect();
         let mut slowdowns: Vec<f64> = finished().filter_map(Record::slowdown).collect();
         times.sort_unstable_by(f64::total_cmp);

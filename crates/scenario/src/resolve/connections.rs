@@ -8,6 +8,9 @@ use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Choice;
 use pauseframe_workload::Partial;
 
+/// What helps queue pairs whose packets overtake each other.
+pub(super) const REPEAT_LOST: &str = "use rdma_control = \"nscc\", or rdma_selective_repeat = true";
+
 /// How a workload uses the queue pairs of a connection.
 enum Use {
     /// Messages, one after another in either direction.
@@ -84,7 +87,7 @@ pub(super) fn entropy(ledger: &mut Ledger, transports: &[Named], routing: &Routi
             (
                 !is_nscc && !pairs.pair.selective_repeat,
                 "packets overtake each other, and go-back-N takes each for a loss",
-                "use rdma_control = \"nscc\", or rdma_selective_repeat = true",
+                REPEAT_LOST,
             ),
             (
                 !is_nscc && choice != EntropyChoice::Oblivious,

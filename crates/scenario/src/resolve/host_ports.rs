@@ -1,6 +1,7 @@
 //! Hosts with several ports: keys that then act, and what is not simulated with them.
 
 use super::checks::Named;
+use super::connections::REPEAT_LOST;
 use super::draft::Draft;
 use crate::spec::{HostSpec, HostStack, LacpRate, Protocol};
 use pauseframe_fabric::{HostPortSettings, NicQueue, PortChoice};
@@ -76,7 +77,7 @@ fn check_packets(ledger: &mut Ledger, draft: &Draft) {
     if let Some(transport) = draft.transports.iter().filter(|one| one.is_used).find(goes_back) {
         ledger.warn(format!(
             "host.port_choice: \"balance-rr\" delivers packets out of order, and queue pairs of {} then send all from the \
-             first gap on again (go-back-N): set rdma_selective_repeat, or choose ports by flow as cards do",
+             first gap on again (go-back-N): {REPEAT_LOST}, or choose ports by flow as cards do",
             transport.path
         ));
     }
