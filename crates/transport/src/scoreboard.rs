@@ -603,7 +603,8 @@ impl Scoreboard {
         let mut start = una;
         let (mut sacked, mut lost, mut doubled, mut resent) = (0, 0, 0, 0);
         for segment in &self.queue {
-            let len = self.window_space_of_segment(segment.end - start);
+            let Some(bytes) = segment.end.checked_sub(start) else { return false };
+            let len = self.window_space_of_segment(bytes);
             match segment.state & (SACKED | LOST | RETRANSMITTED) {
                 LOST => lost += len as u32,
                 RETRANSMITTED => doubled += len as u32,

@@ -11,6 +11,9 @@ use crate::small_queue::PACING_SHIFT;
 use crate::stats::ConnectionStats;
 use pauseframe_units::{BitRate, Bytes, Span, Time};
 
+/// A hundredth of the time of a share, in ps: 2^-10 of a second.
+const PERCENT_OF_SHARE: u64 = (1_000_000_000_000 / 100) >> PACING_SHIFT;
+
 impl Sender {
     /// The next segment with refinements on: a probe, or a segment that the pacer admits, with their accounting.
     #[cold]
@@ -165,9 +168,17 @@ impl Sender {
         Some((u128::from(window) * percent * second / 100 / u128::from(srtt.0)) as u64)
     }
 
-    /// A millisecond of the rate that pacing would have.
+    /// A millisecond of the rate that pacing would have: that of [`Self::pacing_rate`], with one division.
     pub(crate) fn small_queue_share(&self, config: &TcpConfig) -> u64 {
-        self.pacing_rate(config).map_or(u64::MAX, |rate| rate >> PACING_SHIFT)
+        if let Some(rate) = self.cc.pacing_rate() {
+            return (rate / 8) >> PACING_SHIFT;
+        }
+        let Some(srtt) = self.rtt.srtt().filter(|srtt| *srtt > Span::ZERO) else { return u64::MAX };
+        let window = self.window.cwnd.max(self.scoreboard.window_space_of_flight(self.flight_size()));
+        let percent = u64::from(config.recovery.pacing.pacing_percent(&self.window));
+        let share = window.saturating_mul(percent * PERCENT_OF_SHARE) / srtt.0;
+        debug_assert_eq!(Some(share), self.pacing_rate(config).map(|rate| rate >> PACING_SHIFT));
+        share
     }
 
     /// Whether the pacer delays the next segment; sets its timer.
@@ -246,7 +257,7 @@ impl Sender {
 
     #[cold]
     fn set_small_queue_timer(&mut self, len: u64, now: Time, config: &TcpConfig) -> bool {
-        let rate = self.pacing_rate(config).map_or(u64::MAX, |rate| rate >> PACING_SHIFT);
+        let rate = self.small_queue_share(config);
         let mss = u64::from(self.window.mss);
         let room = self
             .refined
