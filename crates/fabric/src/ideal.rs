@@ -201,11 +201,13 @@ impl IdealFctCalculator {
         let pairs = own.iter().flat_map(|from| reached.iter().map(move |to| (*from, *to))).filter(joined);
         let hops = pairs.map(|(from, to)| self.ideal_path_hops(from, to)).reduce(lower_bound_of_two_routes);
         let hops = hops.unwrap_or_else(|| self.ideal_path_hops(from, to));
-        let at_once = |ports: &[NodeId], like: Option<&PathHop>| {
-            let rate = |port: &NodeId| self.topology.channel(self.topology.nodes()[*port].ports[0]).rate.0;
-            like.map_or(1, |hop| ports.iter().map(rate).sum::<u64>().div_ceil(hop.rate.rate().0)).max(1)
-        };
-        let at_once = [at_once(&own, hops.first()), at_once(&reached, hops.last())];
+        let rate = |port: PortId| self.topology.channel(port).rate.0;
+        let of_node = |node: &NodeId| self.topology.nodes()[*node].ports[0];
+        let like =
+            |hop: Option<&PathHop>, all: u64| hop.map_or(1, |hop| all.div_ceil(hop.rate.rate().0).max(1));
+        let sent = own.iter().map(|node| rate(of_node(node))).sum();
+        let received = reached.iter().map(|node| rate(of_node(node).reverse())).sum();
+        let at_once = [like(hops.first(), sent), like(hops.last(), received)];
         IdealPath { hops, at_once }
     }
 

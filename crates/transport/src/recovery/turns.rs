@@ -176,9 +176,9 @@ impl Sender {
         let Some(srtt) = self.rtt.srtt().filter(|srtt| *srtt > Span::ZERO) else { return u64::MAX };
         let window = self.window.cwnd.max(self.scoreboard.window_space_of_flight(self.flight_size()));
         let percent = u64::from(config.recovery.pacing.pacing_percent(&self.window));
-        let share = window.saturating_mul(percent * PERCENT_OF_SHARE) / srtt.0;
-        debug_assert_eq!(Some(share), self.pacing_rate(config).map(|rate| rate >> PACING_SHIFT));
-        share
+        let share = window.checked_mul(percent * PERCENT_OF_SHARE).map(|share| share / srtt.0);
+        debug_assert!(share.is_none() || share == self.pacing_rate(config).map(|rate| rate >> PACING_SHIFT));
+        share.unwrap_or(u64::MAX)
     }
 
     /// Whether the pacer delays the next segment; sets its timer.
