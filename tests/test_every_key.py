@@ -753,18 +753,18 @@ def shows(row: Row, kind: str, level: str, folder: str) -> bool:
 def unseen(level: str, part: str, folder: str) -> list[str]:
     """Keys whose change nobody shows. Of a key that several routing engines have, one engine shows it."""
     here = [row for row in rows_of_schema() if row["path"].split(".")[0].split("[")[0] in PARTS[part]]
-    found = {
-        (row["path"], row["when"], kind): shows(row, kind, level, folder)
-        for row in here
-        if row["path"] not in EXCEPTIONS
-        for kind in kinds_for(row)
-    }
-    shown = {(path, kind) for (path, _, kind), is_shown in found.items() if is_shown and path.startswith("routing.")}
-    return [
-        f"{path} ({when}) with {kind}"
-        for (path, when, kind), is_shown in found.items()
-        if not is_shown and (path, kind) not in shown
-    ]
+    shown: set[tuple[str, str]] = set()
+    left = []
+    for row in (row for row in here if row["path"] not in EXCEPTIONS):
+        for kind in kinds_for(row):
+            if row["path"].startswith("routing.") and (row["path"], kind) in shown:
+                continue
+            if shows(row, kind, level, folder):
+                shown.add((row["path"], kind))
+            else:
+                left.append((row["path"], row["when"], kind))
+    others = {one for one in shown if one[0].startswith("routing.")}
+    return [f"{path} ({when}) with {kind}" for path, when, kind in left if (path, kind) not in others]
 
 
 PARTS = {

@@ -133,9 +133,14 @@ proptest! {
 /// Sets every key to every value, in the example with the most tables.
 #[test]
 fn every_key_with_every_value() {
-    for path in paths() {
-        for value in VALUES {
-            survives(EXAMPLES[1].1, &[(&path, value)]);
+    let paths = paths();
+    let try_every_second = |first: usize| {
+        for path in paths.iter().skip(first).step_by(2) {
+            VALUES.iter().for_each(|value| survives(EXAMPLES[1].1, &[(path, value)]));
         }
-    }
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| try_every_second(0));
+        try_every_second(1);
+    });
 }
