@@ -63,6 +63,12 @@ def test_a_class_has_its_own_codel() -> None:
         ({"queue": "codel", "marker": "step"}, {}, "switch.marker", "CoDel, which marks"),
         ({"queue": "codel"}, {"transport": "tcp_bolt"}, "switch.queue", "priority 3 is lossless"),
         (
+            {"classes": {"lossy": {"priorities": [0], "queue": "codel"}}, "pfc": {"whole_link": True}},
+            {"transport": "tcp_bolt"},
+            "switch.classes.lossy.queue",
+            "priority 0 is lossless",
+        ),
+        (
             {"classes": {"data": {"priorities": [3], "queue": "fq_codel"}}},
             {"transport": "tcp_bolt"},
             "switch.classes.data.queue",

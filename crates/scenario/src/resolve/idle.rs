@@ -99,9 +99,18 @@ fn markers_of_lossless_classes(ledger: &mut Ledger, switch: &SwitchSpec) {
     }
 }
 
+/// The lossless priorities: with PAUSE of whole links, all.
+fn lossless_priorities(switch: &SwitchSpec) -> Vec<Priority> {
+    match &switch.pfc {
+        Some(pfc) if pfc.whole_link => (0..8).filter_map(Priority::new).collect(),
+        Some(pfc) => pfc.priorities.clone(),
+        None => Vec::new(),
+    }
+}
+
 /// CoDel drops, so no lossless priority has it; and it takes the place of a marker.
 fn codel(ledger: &mut Ledger, switch: &SwitchSpec) {
-    let lossless = switch.pfc.as_ref().map_or(&[][..], |pfc| &pfc.priorities);
+    let lossless = lossless_priorities(switch);
     let of_classes = switch.classes.iter().map(|(name, class)| (format!("switch.classes.{name}"), class));
     let of_classes: Vec<_> = of_classes.filter(|(_, class)| class.queue.is_some()).collect();
     let path = |priority: &Priority| {
@@ -135,7 +144,7 @@ fn codel_of_hosts(
         return;
     }
     let name = host.nic_queue.name();
-    let lossless = switch.pfc.as_ref().map_or(&[][..], |pfc| &pfc.priorities);
+    let lossless = lossless_priorities(switch);
     let is_lossless = |priority: Priority| lossless.contains(&priority);
     let used = || transports.iter().filter(|named| named.is_used);
     let of_sources = workloads.iter().any(|workload| match &workload.kind {
