@@ -5,6 +5,7 @@
 //! are full, sockets send one segment each in round robin, as under a qdisc with back-pressure.
 
 use super::limiter::LimiterIndex;
+use super::nic_limits::NicLimits;
 use super::node::BorrowedHost;
 use super::qdisc::HostQdisc;
 use super::several_ports::WayOut;
@@ -12,16 +13,12 @@ use crate::context::Context;
 use crate::event::Event;
 use crate::frame::{Cnm, FrameContent, PacketFifo, PacketId, PacketPool};
 use crate::ids::{EndpointId, NicQueueId};
-use crate::plan::NetworkPlan;
-use crate::settings::{NicQueue, Settings, TransportSettings};
+use crate::settings::NicQueue;
 use crate::wire::counters::DropReason;
 use pauseframe_engine::Rng;
 use pauseframe_rdma::CnpLimiter;
-use pauseframe_units::{IndexVec, NodeId, PortId, Priority, Span, Time};
+use pauseframe_units::{IndexVec, NodeId, PortId, Span, Time};
 use std::collections::{BTreeMap, VecDeque};
-
-/// How long a card with segmentation offload collects completions, which its ring has to bridge (Linux: mlx5 tx-usecs).
-const COMPLETION_DELAY: Span = Span::from_us(16);
 
 /// A host.
 #[derive(Debug)]
@@ -56,42 +53,6 @@ pub(super) enum BlockedSocket {
     Endpoint(EndpointId),
     /// All sockets of a stack outside of the simulator.
     External,
-}
-
-/// Bytes that a host's NIC allows.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct NicLimits {
-    per_flow: bool,
-    /// Two frames, or two super-packets: a flow's queue always takes them.
-    always: u64,
-    /// Largest share of a flow.
-    most: u64,
-    /// What passes the stack meanwhile: it comes on top of the share.
-    in_stack: u64,
-    /// Bytes of one turn: a super-packet; 1 for a frame.
-    turn: u64,
-    /// The ring takes the next turn when it holds at most so much.
-    ring: u64,
-}
-
-impl NicLimits {
-    pub(super) fn new(port: PortId, plan: &NetworkPlan) -> NicLimits {
-        let Settings { overhead, mtu, nic_queue, nic_buffer, tx_delay, .. } = *plan.settings;
-        let transports = &plan.settings.transports;
-        let rate = plan.link_rate_of_port(port);
-        let bytes_in = |span: Span| rate.bytes_in(span).0;
-        let frame = u64::from(overhead.frame_size_of_ip_packet(mtu, Priority::default()));
-        let super_packet = transports.iter().map(TransportSettings::offload_bytes).max().unwrap_or(0);
-        let offloads = super_packet > 0 && nic_queue.has_shares_of_flows();
-        NicLimits {
-            per_flow: nic_queue.has_shares_of_flows(),
-            always: (2 * frame.max(u64::from(super_packet))).min(nic_buffer),
-            most: nic_buffer,
-            in_stack: bytes_in(tx_delay.saturating_add(plan.settings.tx_jitter)),
-            turn: if offloads { u64::from(super_packet) } else { 1 },
-            ring: if offloads { bytes_in(COMPLETION_DELAY) } else { 0 },
-        }
-    }
 }
 
 /// Packets in a NIC of one flow or for one destination, and of one class.

@@ -6,6 +6,7 @@ mod host;
 mod life;
 mod limiter;
 mod messages;
+mod nic_limits;
 pub(crate) mod node;
 mod operations;
 mod orders;
@@ -26,8 +27,9 @@ mod vlan;
 pub(crate) use self::external::{ExternalStackState, HostPairPaths};
 pub(crate) use self::state::Endpoint;
 
-use self::host::{BlockedSocket, Host, NicLimits};
+use self::host::{BlockedSocket, Host};
 use self::limiter::QcnRateLimiters;
+use self::nic_limits::NicLimits;
 use self::queue_pair::RdmaCards;
 use self::receiver::SlowReceiver;
 use self::state::Protocol;

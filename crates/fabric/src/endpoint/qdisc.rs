@@ -8,7 +8,7 @@ use super::node::BorrowedHost;
 use crate::context::Context;
 use crate::frame::{PacketFifo, PacketId};
 use crate::ids::NicQueueId;
-use crate::queue::{Departure, TimedDiscipline, TimedQueue};
+use crate::queue::{Decision, Departure, TimedDiscipline, TimedQueue};
 use crate::settings::CodelSettings;
 use crate::wire::counters::DropReason;
 use crate::wire::own::EgressQueueToken;
@@ -54,15 +54,6 @@ impl HostQdisc {
     }
 }
 
-/// What a discipline has done.
-struct Asked {
-    dropped: Vec<PacketId>,
-    chosen: Option<PacketId>,
-    mark: bool,
-    sojourn: Span,
-    new_flows: u64,
-}
-
 impl BorrowedHost<'_> {
     /// A packet that finds the ring full joins the discipline; if that is full, it is dropped or displaces others.
     pub(super) fn enqueue_in_qdisc(
@@ -98,14 +89,14 @@ impl BorrowedHost<'_> {
         newest: PacketId,
         ctx: &mut Context,
     ) {
-        let asked = self.ask_qdisc(class, ctx, |discipline, leaving| {
+        let decided = self.ask_qdisc(class, ctx, |discipline, leaving| {
             discipline.evict(leaving);
-            if leaving.dropped.is_empty() {
+            if leaving.decision.dropped.is_empty() {
                 leaving.queue.remove_tail(leaving.packets, newest);
-                leaving.dropped.push(newest);
+                leaving.decision.dropped.push(newest);
             }
         });
-        if let Some(Asked { dropped, new_flows, .. }) = asked {
+        if let Some(Decision { dropped, new_flows, .. }) = decided {
             self.ports.rare_event_counters_mut(slot).new_flows += new_flows;
             self.drop_from_qdisc(dropped, (class, slot), DropReason::BufferFull, ctx);
         }
@@ -119,13 +110,13 @@ impl BorrowedHost<'_> {
             if !self.host_mut().has_ring_space(class, is_empty) {
                 return;
             }
-            let Some(asked) = self.ask_qdisc(class, ctx, |discipline, leaving| {
+            let Some(decision) = self.ask_qdisc(class, ctx, |discipline, leaving| {
                 discipline.choose_next(leaving);
                 discipline.on_departure();
             }) else {
                 return;
             };
-            let Asked { dropped, chosen, mark, sojourn, new_flows } = asked;
+            let Decision { dropped, chosen, mark, sojourn, new_flows } = decision;
             let counters = self.ports.rare_event_counters_mut(slot);
             counters.sojourn_max = counters.sojourn_max.max(sojourn);
             counters.new_flows += new_flows;
@@ -149,7 +140,7 @@ impl BorrowedHost<'_> {
         class: u8,
         ctx: &mut Context,
         ask: impl FnOnce(&mut dyn TimedDiscipline, &mut Departure),
-    ) -> Option<Asked> {
+    ) -> Option<Decision> {
         let now = ctx.now();
         let qdisc = self.host_mut().class_turns(class).qdisc.as_deref_mut()?;
         let mut leaving = Departure {
@@ -158,18 +149,14 @@ impl BorrowedHost<'_> {
             backlog: qdisc.bytes,
             now,
             latency: Span::ZERO,
-            dropped: Vec::new(),
-            chosen: None,
-            mark: false,
-            sojourn: Span::ZERO,
-            new_flows: 0,
+            decision: Decision::default(),
         };
         ask(qdisc.discipline.discipline_mut()?, &mut leaving);
-        let Departure { dropped, chosen, mark, sojourn, new_flows, .. } = leaving;
-        if chosen.is_some() {
+        let decision = leaving.decision;
+        if decision.chosen.is_some() {
             qdisc.queue.pop_front(&ctx.packets);
         }
-        Some(Asked { dropped, chosen, mark, sojourn, new_flows })
+        Some(decision)
     }
 
     fn drop_from_qdisc(

@@ -166,7 +166,7 @@ impl TimedDiscipline for CodelQueue {
         if self.chosen.is_some() {
             return;
         }
-        let Departure { queue, packets, dropped, .. } = leaving;
+        let Departure { queue, packets, decision, .. } = leaving;
         let (now, latency, mut backlog) = (leaving.now, leaving.latency, leaving.backlog);
         let take = || {
             let index = queue.head().filter(|head| packets[*head].at + latency <= now)?;
@@ -176,10 +176,9 @@ impl TimedDiscipline for CodelQueue {
             let next_waits = queue.head().is_some_and(|next| packets[next].at + latency <= now);
             Some(Judged { index, size, sojourn, is_ect, behind: if next_waits { backlog } else { 0 } })
         };
-        let chosen = self.law.next_packet(&self.settings, (self.mtu, now), take, |index| dropped.push(index));
+        let chosen = self.law.next_packet(&self.settings, (self.mtu, now), take, |index| decision.dropped.push(index));
         if let Some((packet, mark)) = chosen {
-            leaving.queue.push_front(leaving.packets, packet.index);
-            (leaving.chosen, leaving.mark, leaving.sojourn) = (Some(packet.index), mark, packet.sojourn);
+            leaving.choose(packet.index, packet.sojourn, mark);
         }
         self.chosen = chosen.map(|(packet, _)| packet.index);
     }

@@ -90,7 +90,7 @@ impl FqCodelQueue {
             if !std::mem::replace(&mut flow.in_line, true) {
                 flow.deficit = quantum;
                 self.new.push_back(number);
-                leaving.new_flows += 1;
+                leaving.decision.new_flows += 1;
             }
         }
         if let Some(index) = chosen {
@@ -106,7 +106,7 @@ impl FqCodelQueue {
 
     /// The next packet of a flow, and whether it gets CE; drops those before it that are due.
     fn take_from(&mut self, number: u32, leaving: &mut Departure) -> Option<(Judged, bool)> {
-        let Departure { packets, dropped, .. } = leaving;
+        let Departure { packets, decision, .. } = leaving;
         let (now, latency) = (leaving.now, leaving.latency);
         let (flow, all) = (&mut self.flows[number as usize], &mut self.bytes);
         let mut law = flow.law;
@@ -116,7 +116,7 @@ impl FqCodelQueue {
             *all -= u64::from(size);
             Some(Judged { index, size, sojourn, is_ect, behind: *all })
         };
-        let next = law.next_packet(&self.settings, (self.mtu, now), take, |index| dropped.push(index));
+        let next = law.next_packet(&self.settings, (self.mtu, now), take, |index| decision.dropped.push(index));
         self.flows[number as usize].law = law;
         next
     }
@@ -140,8 +140,7 @@ impl TimedDiscipline for FqCodelQueue {
             }
             if let Some((packet, mark)) = self.take_from(number, leaving) {
                 self.flows[number as usize].deficit -= i64::from(packet.size);
-                leaving.queue.push_front(leaving.packets, packet.index);
-                (leaving.chosen, leaving.mark, leaving.sojourn) = (Some(packet.index), mark, packet.sojourn);
+                leaving.choose(packet.index, packet.sojourn, mark);
                 self.chosen = Some(packet.index);
                 return;
             }
@@ -164,16 +163,16 @@ impl TimedDiscipline for FqCodelQueue {
         self.sort_arrivals(leaving);
         // The first of equal ones.
         let Some(longest) = self.flows.iter_mut().rev().max_by_key(|flow| flow.bytes) else { return };
-        let (half, before) = (longest.bytes / 2, leaving.dropped.len());
+        let (half, before) = (longest.bytes / 2, leaving.decision.dropped.len());
         let mut freed = 0;
-        while leaving.dropped.len() - before < self.settings.drop_batch as usize
+        while leaving.decision.dropped.len() - before < self.settings.drop_batch as usize
             && (freed < half || freed == 0)
             && let Some(index) = longest.pop(leaving.packets)
         {
             freed += u64::from(leaving.packets[index].size);
-            leaving.dropped.push(index);
+            leaving.decision.dropped.push(index);
         }
-        longest.law.count_forced_drops((leaving.dropped.len() - before) as u32);
+        longest.law.count_forced_drops((leaving.decision.dropped.len() - before) as u32);
         self.bytes -= freed;
     }
 
@@ -199,7 +198,7 @@ impl TimedDiscipline for FqCodelQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::queue::QueueDiscipline;
+    use crate::queue::{Decision, QueueDiscipline};
     use crate::queue::contract::segment;
     use pauseframe_units::{Span, Time};
 
@@ -233,14 +232,10 @@ mod tests {
                 backlog: 0,
                 now,
                 latency: Span::ZERO,
-                dropped: Vec::new(),
-                chosen: None,
-                mark: false,
-                sojourn: Span::ZERO,
-                new_flows: 0,
+                decision: Decision::default(),
             };
             ask(&mut self.flows, &mut leaving);
-            let dropped = leaving.dropped;
+            let dropped = leaving.decision.dropped;
             dropped.iter().map(|index| self.packets[*index].destination_endpoint_key().unwrap()).collect()
         }
 

@@ -6,7 +6,7 @@
 
 mod timed;
 
-pub(crate) use timed::{Departure, TimedDiscipline, TimedPacket, TimedQueue};
+pub(crate) use timed::{Decision, Departure, TimedDiscipline, TimedPacket, TimedQueue};
 
 use crate::frame::{Packet, PacketFifo as Chain, PacketId, PacketPool};
 

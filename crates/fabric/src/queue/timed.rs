@@ -31,7 +31,7 @@ pub(crate) trait TimedDiscipline: Debug {
     fn reset(&mut self, queue: &mut PacketFifo, packets: &mut PacketPool);
 }
 
-/// A queue from which packets leave, and what a discipline decides about them.
+/// A queue from which packets leave, and what is decided about them.
 pub(crate) struct Departure<'a> {
     /// The queue of the port; arrivals are appended to it.
     pub(crate) queue: &'a mut PacketFifo,
@@ -41,7 +41,13 @@ pub(crate) struct Departure<'a> {
     pub(crate) now: Time,
     /// Time that packets spend in the forwarding pipeline, before they count as queued.
     pub(crate) latency: Span,
-    /// Packets taken out to be dropped; they still count in `backlog`.
+    pub(crate) decision: Decision,
+}
+
+/// What a discipline has decided.
+#[derive(Default)]
+pub(crate) struct Decision {
+    /// Packets taken out to be dropped; they still count in [`Departure::backlog`].
     pub(crate) dropped: Vec<PacketId>,
     /// The packet chosen now, at the front of the queue; `None`: none waits, or it had been chosen before.
     pub(crate) chosen: Option<PacketId>,
@@ -51,6 +57,14 @@ pub(crate) struct Departure<'a> {
     pub(crate) sojourn: Span,
     /// Flows that joined the new ones.
     pub(crate) new_flows: u64,
+}
+
+impl Departure<'_> {
+    /// Chooses a packet that has waited for `sojourn`, and puts it at the front of the queue.
+    pub(crate) fn choose(&mut self, index: PacketId, sojourn: Span, mark: bool) {
+        self.queue.push_front(self.packets, index);
+        (self.decision.chosen, self.decision.sojourn, self.decision.mark) = (Some(index), sojourn, mark);
+    }
 }
 
 /// What a discipline has to know of a packet.

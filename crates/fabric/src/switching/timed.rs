@@ -6,11 +6,11 @@ use crate::context::Context;
 use crate::frame::{PacketFifo, PacketId};
 use crate::ids::SlotId;
 use crate::plan::NetworkPlan;
-use crate::queue::{Departure, TimedDiscipline, TimedQueue};
+use crate::queue::{Decision, Departure, TimedDiscipline, TimedQueue};
 use crate::wire::counters::DropReason;
 use crate::wire::own::PortToken;
 use pauseframe_engine::mix_bits;
-use pauseframe_units::{IndexVec, Span};
+use pauseframe_units::IndexVec;
 
 /// The state of every slot if any discipline has one, else empty.
 pub(super) fn create_timed_queues(plan: &NetworkPlan) -> IndexVec<SlotId, TimedQueue> {
@@ -46,7 +46,7 @@ impl<'n> BorrowedSwitch<'n> {
         let decided = self.ask_timed_discipline(port, class, ctx, |discipline, leaving| {
             discipline.choose_next(leaving);
         });
-        let Some(Decision { dropped, mark, sojourn, new_flows }) = decided else { return };
+        let Some(Decision { dropped, mark, sojourn, new_flows, .. }) = decided else { return };
         let slot = port.egress_queue_token(class, &ctx.hot);
         let counters = self.ports.rare_event_counters_mut(slot);
         counters.sojourn_max = counters.sojourn_max.max(sojourn);
@@ -91,15 +91,10 @@ impl<'n> BorrowedSwitch<'n> {
             packets: &mut ctx.packets,
             now,
             latency,
-            dropped: Vec::new(),
-            chosen: None,
-            mark: false,
-            sojourn: Span::ZERO,
-            new_flows: 0,
+            decision: Decision::default(),
         };
         ask(discipline, &mut leaving);
-        let Departure { dropped, mark, sojourn, new_flows, .. } = leaving;
-        Some(Decision { dropped, mark, sojourn, new_flows })
+        Some(leaving.decision)
     }
 
     fn drop_taken_out(
@@ -150,12 +145,4 @@ impl<'n> BorrowedSwitch<'n> {
             discipline.reset(&mut queue.queue, &mut ctx.packets);
         }
     }
-}
-
-/// What a discipline has decided ([`Departure`]).
-struct Decision {
-    dropped: Vec<PacketId>,
-    mark: bool,
-    sojourn: Span,
-    new_flows: u64,
 }

@@ -89,7 +89,7 @@ fn refusing_and_silent(ledger: &mut Ledger, host: &HostSpec, kinds: &Kinds) {
 
 /// Nothing lossless is dropped for want of ECN.
 fn markers_of_lossless_classes(ledger: &mut Ledger, switch: &SwitchSpec) {
-    let lossless = switch.pfc.as_ref().map_or(&[][..], |pfc| &pfc.priorities);
+    let lossless = lossless_priorities(switch);
     for (name, class) in &switch.classes {
         let is_lossless = class.priorities.iter().all(|priority| lossless.contains(priority));
         if is_lossless && class.marker.as_ref().is_some_and(Marker::has_changed_not_ect) {
