@@ -1,5 +1,5 @@
 //! Mechanisms of Linux's TCP. Each can be switched off to see its effect, and a test shows that the conformance scripts of a mechanism fail without
-//! it (`tests/conformance.rs`).
+//! it (`tests/all/conformance.rs`).
 
 macro_rules! mechanisms {
     ($($variant:ident = $name:literal, $doc:literal;)+) => {

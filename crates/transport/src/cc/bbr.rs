@@ -256,7 +256,8 @@ impl Model {
             self.conserves_packets = false;
         }
         self.watch_policer(sample, mss);
-        let rate = (sample.delivered - sample.prior_delivered) / mss * BW_UNIT / interval;
+        // The kernel counts packets: a segment that is partly filled is one.
+        let rate = (sample.delivered - sample.prior_delivered).div_ceil(mss) * BW_UNIT / interval;
         // A rate that the application has limited says nothing, unless it is the largest.
         if !sample.is_app_limited || rate >= self.rates.get() {
             self.rates.add(RATE_ROUNDS, self.rounds, rate);
@@ -279,7 +280,7 @@ impl Model {
     /// `bbr_update_ack_aggregation`
     fn update_aggregation(&mut self, window: &CongestionWindow, sample: &DeliverySample) {
         let mss = u64::from(window.mss);
-        let newly = sample.newly_delivered / mss;
+        let newly = sample.newly_delivered.div_ceil(mss);
         if newly == 0 || sample.interval.is_none() {
             return;
         }

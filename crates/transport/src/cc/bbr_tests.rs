@@ -271,3 +271,32 @@ fn losses_do_not_slow_it_down() {
     // 8 s, of whose segments 99 % arrive at first.
     assert!(bits > 800_000_000 / 100 * 95, "{bits}");
 }
+
+/// The kernel counts packets: a flow of messages shorter than a segment has a rate too.
+#[test]
+fn a_partly_filled_segment_is_a_packet() {
+    for (delivered, packets) in [(1, 1), (MSS, 1), (MSS + 1, 2)] {
+        let sample = DeliverySample {
+            now: Time::ZERO,
+            ticks: Time::ZERO,
+            delivered,
+            lost: 0,
+            delivered_at: Time::ZERO,
+            prior_delivered: 0,
+            interval: Some(1000),
+            is_app_limited: true,
+            newly_delivered: delivered,
+            newly_lost: 0,
+            prior_in_flight: delivered,
+            in_flight: 0,
+            rtt: None,
+            srtt: None,
+            is_ack_delayed: false,
+            departure: Time::ZERO,
+            phase: RecoveryPhase::Open,
+        };
+        let mut model = Model::default();
+        model.update_rate(&sample, MSS);
+        assert_eq!(model.rate(), packets * BW_UNIT / 1000);
+    }
+}

@@ -208,6 +208,8 @@ impl Sender {
         let is_early = (paced.is_none() || self.is_window_owned())
             && self.snd_nxt <= UNPACED_SEGMENTS * u64::from(self.window.mss);
         let span = match paced {
+            // As `tcp_update_skb_after_send`: no rate, no pacing.
+            Some(0) => return,
             Some(rate) if !is_early => BitRate(rate).serialise(Bytes(len.into())).0,
             _ if is_early => return,
             _ => {
