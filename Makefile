@@ -60,6 +60,7 @@ night: $(STAMP)/dev
 	$(BIN)/python tests/test_damaged_results.py 10000
 	mkdir -p results && $(BIN)/python tests/faults.py --seed $$(date +%Y%m%d) --record results/faults.json
 	$(BIN)/python tests/code_mutants.py 100 $$(date +%Y%m%d)
+	$(BIN)/python tests/core_mutants.py 300 $$(date +%Y%m%d)
 	$(BIN)/python tools/tested.py results/faults.json
 	if command -v cargo-deny; then cargo deny check licenses sources; else echo "no cargo-deny here"; fi
 
