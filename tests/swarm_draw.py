@@ -8,6 +8,7 @@ from typing import Any
 
 import tomli_w
 from pauseframe import _core
+from swarm_keys import give_keys
 from swarm_work import Place, udp, workload
 
 Table = dict[str, Any]
@@ -31,7 +32,7 @@ MECHANISMS = {
 """Probability of each optional mechanism."""
 ENGINES = ("up_down", "order_pair", "edst", "shortest_path", "dfsssp", "lash")
 """Kinds of routing that plan forwarding tables."""
-CIRCLES = 0.04
+CIRCLES = 0.2
 """Probability of a scenario with a cyclic buffer dependency; hardly any other scenario deadlocks."""
 
 
@@ -78,7 +79,9 @@ def draw(seed: int, attempt: int = 0) -> Table:
     _choices_of_ports(of_ports, scenario)
     _give_codel(random.Random(f"{seed}/{attempt}/codel"), scenario)
     _give_servers(random.Random(f"{seed}/{attempt}/servers"), scenario, place)
-    return scenario | _faults(rng, chosen, place)
+    scenario |= _faults(rng, chosen, place)
+    of_keys = random.Random(f"{seed}/{attempt}/keys")
+    return give_keys(of_keys, scenario, of_keys.choice([0, 0, 1, 2, 4]))
 
 
 def _give_ports(rng: random.Random, topology: Table) -> None:
