@@ -23,8 +23,8 @@ import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe import cli
-from pauseframe._results_folder import DamagedResultsError, open_results
 from pauseframe.flow import run_flows
+from pauseframe.results.folder import DamagedResultsError, open_results
 from pauseframe.run import resolve
 
 SCENARIO = """

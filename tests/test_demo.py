@@ -6,7 +6,6 @@ import re
 import pauseframe as pf
 import polars as pl
 import pytest
-from pauseframe._causes import Conditions
 from pauseframe.demo import FABRICS, SEEDS, VARIANTS, as_claim, experiments, run_demo
 from pauseframe.demo.answer import Pooled, _sentence
 from pauseframe.reproduce.judge import judge
@@ -14,6 +13,7 @@ from pauseframe.reproduce.parts import variants_named
 from pauseframe.reproduce.points import Point
 from pauseframe.reproduce.run import plan
 from pauseframe.reproduce.spec import find_experiments
+from pauseframe.results.causes import Conditions
 from test_cli import cli
 from test_view_browser import CHROMIUM, FLAGS
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pauseframe as pf
 import pytest
 from conftest import SCENARIO
-from pauseframe._text import nearest
+from pauseframe.terminal.text import nearest
 from test_cli import cli
 from test_sweep import SWEEP, TINY
 

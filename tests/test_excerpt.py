@@ -4,8 +4,8 @@ import re
 
 import pytest
 from pauseframe import _core
-from pauseframe._reading import parse_toml
 from pauseframe.cli._excerpt import excerpt
+from pauseframe.files.reading import parse_toml
 from pauseframe.sweep.spec import axis_values, split_values
 from test_cli import cli
 

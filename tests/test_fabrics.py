@@ -18,7 +18,7 @@ import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe.cli import main
-from pauseframe.draw import arrange, draw, to_html
+from pauseframe.fabric.draw import arrange, draw, to_html
 from pauseframe.reproduce.fig14 import jellyfish, throughput
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def test_a_plan_is_written_whole_and_checks(tmp_path):
 
 def test_a_plan_of_many_rows_is_parquet(tmp_path, monkeypatch):
     fabric = "jellyfish:switches=12,ports=8,hosts_per_switch=3"
-    monkeypatch.setattr("pauseframe.routing.ROWS_CSV", 12 * 12 * 4 - 1)
+    monkeypatch.setattr("pauseframe.fabric.routing.ROWS_CSV", 12 * 12 * 4 - 1)
     for folder, more in (("large", ()), ("csv", ("--tables", "csv"))):
         done = cli("route", "plan", fabric, "--vlans", 4, "--effort", "fast", *more, "-q", "-o", tmp_path / folder)
         assert (done.returncode, done.stderr) == (0, "")
@@ -321,7 +321,7 @@ class PressesCtrlC:
 
 
 def test_interrupting_a_plan_leaves_nothing(tmp_path, monkeypatch):
-    monkeypatch.setattr("pauseframe.progress.stage_display", lambda name: PressesCtrlC())
+    monkeypatch.setattr("pauseframe.terminal.progress.stage_display", lambda name: PressesCtrlC())
     fabric = "jellyfish:switches=600,ports=48,hosts_per_switch=16"
     done = cli("route", "plan", fabric, "--vlans", 64, "-o", tmp_path / "plan")
     assert (done.returncode, done.stdout) == (130, "")
@@ -338,7 +338,7 @@ def test_interrupting_a_search_once_writes_its_plan(tmp_path, monkeypatch):
             for number in once:
                 signal.raise_signal(number)
 
-    monkeypatch.setattr("pauseframe.progress.stage_display", lambda name: PressesOnce())
+    monkeypatch.setattr("pauseframe.terminal.progress.stage_display", lambda name: PressesOnce())
     fabric = "jellyfish:switches=100,network_ports=3,hosts_per_switch=1"
     options = ("--effort", "best", "--budget", 600)
     done = cli("route", "plan", fabric, *options, "-o", tmp_path / "plan")

@@ -5,7 +5,7 @@ import random
 
 import pauseframe as pf
 import pytest
-from pauseframe.routing import what_ifs
+from pauseframe.fabric.routing import what_ifs
 
 FABRIC = "jellyfish:switches=14,network_ports=6,hosts_per_switch=1"
 

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from pauseframe._files import write_text
+from pauseframe.files.atomic import write_text
 from pauseframe.report import Group, build_report, from_folder
 
 

@@ -7,8 +7,8 @@ from importlib.resources import files
 from xml.etree import ElementTree as ET
 
 import pytest
-from pauseframe import calculator
-from pauseframe.headroom import QUANTA, annex_o, mellanox
+from pauseframe.fabric import calculator
+from pauseframe.fabric.headroom import QUANTA, annex_o, mellanox
 from test_fabrics import cli
 
 SPEEDS = [1_000, 10_000, 25_000, 40_000, 50_000, 100_000, 200_000, 400_000, 800_000]
@@ -106,7 +106,7 @@ def test_annex_o_is_the_sum_of_its_terms(speed):
 
 
 def test_shipped_values():
-    text = files("pauseframe").joinpath(calculator.SHIPPED).read_text()
+    text = files("pauseframe.fabric").joinpath(calculator.SHIPPED).read_text()
     rows = [row for row in csv.DictReader(text.splitlines()) if (row["speed_mbps"], row["cable"]) == ("100000", "40m")]
     shipped = calculator.shipped_for(100_000, 40.0)
     assert shipped is not None

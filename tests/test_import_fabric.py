@@ -208,6 +208,6 @@ def test_ports_and_switches_have_their_own_values(tmp_path):
 
 def scenario_of(tables):
     """The text of a scenario that was read."""
-    from pauseframe._plain import toml_value
+    from pauseframe.scenario.plain import toml_value
 
     return "\n".join(f"{key} = {toml_value(value)}" for key, value in tables.items())

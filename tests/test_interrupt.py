@@ -8,10 +8,9 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from pauseframe import _interrupt
+from pauseframe.terminal.interrupt import __file__ as guard
 from test_cli import cli
 
 HOOK = """
@@ -159,7 +158,7 @@ def test_the_guard_loads_nothing_from_files():
     code = (
         "import sys; sys.argv[0] = 'pauseframe'\n"
         "from pathlib import Path; before = set(sys.modules)\n"
-        f"exec(Path({str(Path(_interrupt.__file__))!r}).read_text())\n"
+        f"exec(Path({guard!r}).read_text())\n"
         "assert set(sys.modules) - before <= {'_signal'}, set(sys.modules) - before"
     )
     subprocess.run([sys.executable, "-S", "-c", code], check=True)

@@ -9,7 +9,6 @@ from pathlib import Path
 import lint_fabrics
 import pytest
 from pauseframe._core import limit
-from pauseframe._text import shows_colours
 from pauseframe.devices.files import SHARE
 from pauseframe.devices.read import DeviceFileError, read_fabric
 from pauseframe.lint import lint, output
@@ -19,6 +18,7 @@ from pauseframe.lint.finding import rule
 from pauseframe.lint.output import explain
 from pauseframe.lint.patch import fix
 from pauseframe.lint.yang import validate
+from pauseframe.terminal.text import shows_colours
 from test_fabrics import cli
 
 DOCS = Path(__file__).parent.parent / "docs" / "rules"

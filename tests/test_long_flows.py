@@ -3,11 +3,11 @@
 import pauseframe as pf
 import polars as pl
 import pytest
-from pauseframe._long_flows import ALL, long_flows
 from pauseframe.cli import app
 from pauseframe.flow import summary_rows
 from pauseframe.report import from_folder
 from pauseframe.report.build import Group, render_report
+from pauseframe.results.long_flows import ALL, long_flows
 from pauseframe.sweep.compare import compare
 from pauseframe.sweep.tables import format_value, title
 from typer.testing import CliRunner

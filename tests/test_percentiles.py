@@ -4,11 +4,11 @@ import re
 
 import pauseframe as pf
 import pytest
-from pauseframe import _percentiles
 from pauseframe.report import Group, build_report, from_folder
 from pauseframe.reproduce import plots
 from pauseframe.reproduce.points import Point
 from pauseframe.reproduce.spec import Plot
+from pauseframe.results import percentiles
 from pauseframe.sweep import tables
 from pauseframe.sweep.compare import compare
 from test_cli import cli
@@ -49,7 +49,7 @@ def test_the_terminal_marks_and_counts(tmp_path):
     (tmp_path / "few.toml").write_text(scenario("tcp_bolt", "1 s"))
     done = cli("run", tmp_path / "few.toml", "--out", tmp_path / "few")
     assert re.search(r"p50 / p99 / p99\.9 .* \? / .* \? / .* \?", done.stdout)
-    assert _percentiles.EXPLANATION in done.stdout
+    assert percentiles.EXPLANATION in done.stdout
     (tmp_path / "cut.toml").write_text(scenario("dctcp", "1 ms"))
     cut = cli("run", tmp_path / "cut.toml", "--out", tmp_path / "cut")
     assert re.search(r"p50 / p99 / p99\.9 .* \? \(1 unfinished\)", cut.stdout)
@@ -70,8 +70,8 @@ def test_compare_marks_and_says_what_else_decides(runs):
     assert row[1].endswith(" ?"), "four samples"
     assert row[2].endswith("% (flows unfinished, memory differs)")
     assert not any("?" in cell or "memory" in cell for cell in drops), "a count is no percentile, and no time"
-    assert _percentiles.EXPLANATION in tables.note(comparison)
-    assert _percentiles.EXPLANATION not in tables.note(compare(runs, metrics=["drops"]))
+    assert percentiles.EXPLANATION in tables.note(comparison)
+    assert percentiles.EXPLANATION not in tables.note(compare(runs, metrics=["drops"]))
 
 
 def test_plots_of_experiments_show_few_samples_pale():
@@ -80,5 +80,5 @@ def test_plots_of_experiments_show_few_samples_pale():
         Point("a", seed, "m", 5.0, {"size": size}, {}, 10 * n, n) for seed in (1, 2) for size, n in ((1, 3), (2, 9))
     ]
     assert plots._trace(0, "a", plot, points)["marker"]["opacity"] == [0.35, 1.0]
-    assert _percentiles.EXPLANATION in plots.counts(plot, points)
-    assert _percentiles.EXPLANATION not in plots.counts(plot, [one for one in points if one.keys["size"] == 2])
+    assert percentiles.EXPLANATION in plots.counts(plot, points)
+    assert percentiles.EXPLANATION not in plots.counts(plot, [one for one in points if one.keys["size"] == 2])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pauseframe as pf
 import pytest
-from pauseframe._places import LABEL_LENGTH, label
+from pauseframe.results.places import LABEL_LENGTH, label
 
 SCENARIO = """name = "two"
 topology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }

@@ -7,8 +7,8 @@ from pathlib import Path
 import pauseframe as pf
 import pytest
 from pauseframe.deploy import DeployError, Settings, write_deployment
+from pauseframe.fabric.routing import update_routes
 from pauseframe.lint import lint
-from pauseframe.routing import update_routes
 
 FABRIC = "leaf_spine:leaves=3,spines=2,hosts_per_leaf=2,planes=2"
 RUN = """

@@ -7,8 +7,8 @@ from typing import Any
 import pauseframe as pf
 import pytest
 from conftest import SCENARIO
-from pauseframe.progress import NotebookDisplay, TerminalDisplay, describe, time_left
 from pauseframe.run import automatic_display
+from pauseframe.terminal.progress import NotebookDisplay, TerminalDisplay, describe, time_left
 from pauseframe.types import RunProgress
 
 INFO: RunProgress = {

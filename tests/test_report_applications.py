@@ -8,9 +8,9 @@ from typing import cast
 import pauseframe as pf
 import polars as pl
 import pytest
-from pauseframe._text import ACTIVITIES
 from pauseframe.report import applications, from_run
 from pauseframe.report.applications import COLUMNS, Job, JobRow, occupied
+from pauseframe.terminal.text import ACTIVITIES
 from test_cli import cli
 from test_report import report
 

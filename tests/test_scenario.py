@@ -12,7 +12,7 @@ import tomli_w
 from conftest import SCENARIO
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pauseframe._plain import Part, part_from_plain, to_plain, toml_value
+from pauseframe.scenario.plain import Part, part_from_plain, to_plain, toml_value
 from test_cli import cli
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pauseframe._places import EXPERIMENTS
 from pauseframe.reproduce import search, turned
 from pauseframe.reproduce.spec import find_experiments
+from pauseframe.results.places import EXPERIMENTS
 from test_cli import cli
 from test_reproduce import point, verdict
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import pauseframe as pf
 import polars as pl
 import pytest
-from pauseframe._operations import operations
 from pauseframe.report import data
 from pauseframe.report.operations import operations_table
+from pauseframe.results.operations import operations
 from pauseframe.sweep.plan import Source
 
 EXAMPLES = Path(__file__).parents[1] / "python/pauseframe/examples/storage"

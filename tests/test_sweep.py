@@ -17,6 +17,7 @@ import pandas as pd
 import pauseframe as pf
 import polars as pl
 import pytest
+from pauseframe.files.atomic import is_disk_full
 from pauseframe.sweep import local
 from pauseframe.sweep import results as sweep_results
 from pauseframe.sweep import store as storing
@@ -433,9 +434,9 @@ def test_a_run_that_kills_its_workers_fails_alone(tmp_path, monkeypatch):
 
 
 def test_a_full_disk_is_not_a_failed_run():
-    assert storing.is_disk_full(OSError(28, "No space left on device"))
-    assert storing.is_disk_full("RunError: x/flows.parquet: No space left on device (os error 28)")
-    assert not storing.is_disk_full("RunError: os error 2")
+    assert is_disk_full(OSError(28, "No space left on device"))
+    assert is_disk_full("RunError: x/flows.parquet: No space left on device (os error 28)")
+    assert not is_disk_full("RunError: os error 2")
 
 
 def flip_a_byte(path):

@@ -10,11 +10,11 @@ from typing import Any
 
 import pauseframe as pf
 import pytest
-from pauseframe._text import is_number
 from pauseframe.report.sweep import multiples
 from pauseframe.sweep import tables
 from pauseframe.sweep.compare import Cell, compare
 from pauseframe.sweep.statistics import estimate
+from pauseframe.terminal.text import is_number
 from test_cli import cli
 
 SCENARIO = """

@@ -20,8 +20,8 @@ from typing import Any
 import pauseframe as pf
 import polars as pl
 import pytest
-from pauseframe._lock import locked
-from pauseframe.headroom import annex_o
+from pauseframe.fabric.headroom import annex_o
+from pauseframe.files.lock import locked
 from pauseframe.lint import lint
 from pauseframe.sweep import incremental
 from pauseframe.sweep.batch import Batches

@@ -7,9 +7,9 @@ import pauseframe as pf
 import pytest
 from conftest import SCENARIO
 from pauseframe import _core, types
-from pauseframe._results_folder import open_results
-from pauseframe._typed import flaws
-from pauseframe.routing import update_routes, what_ifs, write_plan, write_update
+from pauseframe.fabric.routing import update_routes, what_ifs, write_plan, write_update
+from pauseframe.results.folder import open_results
+from pauseframe.results.typed import flaws
 
 RING = "ring:switches=4,hosts_per_switch=1"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import networkx as nx
 import pauseframe as pf
 import pytest
-from pauseframe.routing import update_routes, write_plan, write_update
+from pauseframe.fabric.routing import update_routes, write_plan, write_update
 
 FABRICS = (
     "jellyfish:switches=12,network_ports=3,hosts_per_switch=1",

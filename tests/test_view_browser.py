@@ -9,8 +9,8 @@ import shutil
 import pauseframe as pf
 import polars as pl
 import pytest
-from pauseframe import calculator
-from pauseframe.draw import draw
+from pauseframe.fabric import calculator
+from pauseframe.fabric.draw import draw
 from pauseframe.view import build_view, from_folder
 from test_rdma import INCAST
 from test_view import storm_text

@@ -18,7 +18,7 @@ import mutants
 import pytest
 import test_import_mlxconfig
 import test_import_simai
-from pauseframe._files import added_files, whole_folder, write_bytes, write_text
+from pauseframe.files.atomic import added_files, whole_folder, write_bytes, write_text
 from test_damaged_results import SCENARIO, call, write_run
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pauseframe as pf
 import pytest
-from pauseframe._kinds import CONTENTS, FOLDERS, SUFFIXES, TABLES, kind_of
 from pauseframe.cli import app
 from pauseframe.examples import write_example
+from pauseframe.files.kinds import CONTENTS, FOLDERS, SUFFIXES, TABLES, kind_of
 from typer.testing import CliRunner
 
 TEXTS = {

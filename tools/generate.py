@@ -17,7 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CLASSES = ROOT / "python/pauseframe/scenario/tables.py"
-NAMES = ROOT / "python/pauseframe/_table_names.py"
+NAMES = ROOT / "python/pauseframe/scenario/table_names.py"
 REFERENCE = ROOT / "docs/reference/scenario.md"
 SCHEMA = ROOT / "docs/reference/scenario.schema.json"
 # Pages whose column tables follow marks of the form <!-- columns: TABLE -->.
@@ -105,7 +105,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from pauseframe._plain import Part
+from pauseframe.scenario.plain import Part
 from pauseframe.scenario.more import {", ".join(sorted(BASES.values()))}
 '''
     ordered = sorted_by_use(classes)

@@ -11,12 +11,12 @@ from functools import cache
 from pathlib import Path
 
 import switches
-from pauseframe._places import EXPERIMENTS
-from pauseframe._text import format_number
 from pauseframe.reproduce import expected, search, why
 from pauseframe.reproduce.expected import Known
 from pauseframe.reproduce.search import Searched
 from pauseframe.reproduce.spec import Claim, Experiment
+from pauseframe.results.places import EXPERIMENTS
+from pauseframe.terminal.text import format_number
 
 CHANGES = Path(__file__).parent / "changes.toml"
 STATED, UNSTATED, SHOWN, NOT_SHOWN, NOT_JUDGED = GROUPS = (

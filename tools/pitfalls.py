@@ -8,10 +8,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pauseframe import _places
 from pauseframe.reproduce import expected, plots, why
 from pauseframe.reproduce.run import Outcome, reproduce
 from pauseframe.reproduce.spec import find_experiments, select
+from pauseframe.results import places
 
 DOCS = Path(__file__).parents[1] / "docs"
 EXPERIMENTS = ("bolt/queueing", "bolt/fig02", "bolt/fig02_three", "bolt/fig04", "bolt/fig07")
@@ -21,7 +21,7 @@ SEEDS = 1
 
 def text() -> str:
     """The text of the page with its numbers."""
-    known = expected.read(_places.EXPERIMENTS)
+    known = expected.read(places.EXPERIMENTS)
     return why.Numbers({}, known, "quick", []).fill((DOCS / "pitfalls" / "page.md.in").read_text(encoding="utf-8"))
 
 

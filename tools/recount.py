@@ -15,15 +15,15 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from pauseframe._percentiles import ENOUGH_BEYOND
-from pauseframe._places import EXPERIMENTS
-from pauseframe._text import format_number
 from pauseframe.reproduce import expected, scan
 from pauseframe.reproduce.expected import Known
 from pauseframe.reproduce.judge import VERDICTS, Verdict
 from pauseframe.reproduce.parts import Part
 from pauseframe.reproduce.report import scan_state
 from pauseframe.reproduce.spec import Claim, Experiment, find_experiments
+from pauseframe.results.percentiles import ENOUGH_BEYOND
+from pauseframe.results.places import EXPERIMENTS
+from pauseframe.terminal.text import format_number
 
 sys.path.insert(0, str(Path(__file__).parent))
 import groups

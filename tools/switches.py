@@ -15,14 +15,14 @@ from pathlib import Path
 from statistics import median
 from typing import TypedDict
 
-from pauseframe._places import EXPERIMENTS
-from pauseframe._text import format_number
 from pauseframe.reproduce import expected
 from pauseframe.reproduce.expected import Verdicts
 from pauseframe.reproduce.judge import verdict_of
 from pauseframe.reproduce.parts import Part
 from pauseframe.reproduce.run import reproduce
 from pauseframe.reproduce.spec import Experiment, Settings, find_experiments, select
+from pauseframe.results.places import EXPERIMENTS
+from pauseframe.terminal.text import format_number
 
 LIST = Path(__file__).with_suffix(".toml")
 KEPT = Path(__file__).with_suffix(".json")

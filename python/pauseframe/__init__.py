@@ -15,8 +15,9 @@ Tables such as `run.flows` are in Arrow's memory layout: `polars.DataFrame(run.f
 """
 
 # ruff: noqa: F405 (_later.py declares all of these names in its __all__)
-from pauseframe import _interrupt as _interrupt  # must be first: handles Ctrl-C while the command loads
-from pauseframe import _table_names
+from pauseframe.terminal import interrupt as interrupt  # must be first: handles Ctrl-C while the command loads
+
+# isort: split
 from pauseframe._core import (
     FabricError,
     FlowRun,
@@ -34,9 +35,10 @@ from pauseframe._core import (
     presets,
     read_routes,
 )
-from pauseframe._results_folder import DamagedResultsError
 from pauseframe.results import Run, load
+from pauseframe.results.folder import DamagedResultsError
 from pauseframe.run import run
+from pauseframe.scenario import table_names
 from pauseframe.sweep import sweep
 from pauseframe.tune import tune
 
@@ -110,7 +112,7 @@ __all__ = [
     "uniform",
     "write_plan",
 ]
-__all__ += _table_names.__all__
+__all__ += table_names.__all__
 
 OF_PLUGINS = {
     "ECN",

@@ -420,7 +420,7 @@ def update_routes(
     failed: bool = False,
     progress: Callable[[StageProgress], None] | None = None,
 ) -> PlannedUpdate:
-    """Plans tables for another topology close to the tables in use, for `pauseframe.routing.write_update`.
+    """Plans tables for another topology close to the tables in use, for `pauseframe.fabric.routing.write_update`.
 
     The result has topology (with the names of its ports), routes (the new tables), kept and renumbered (VLANs; pairs of
     old and new), changes (switch, destination, (VLAN, port) before and after), mixes (whether old and new routes

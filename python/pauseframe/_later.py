@@ -1,13 +1,13 @@
 """Public names that load on first use, because seventy scenario classes take longer to import than a small run."""
 
-from pauseframe import _table_names
+from pauseframe.fabric.routing import write_plan
+from pauseframe.fabric.topology import from_networkx, load_topology, to_networkx
 from pauseframe.flow import run_flows
 from pauseframe.program import Program, programs
-from pauseframe.routing import write_plan
-from pauseframe.scenario import Scenario
+from pauseframe.scenario import table_names
+from pauseframe.scenario.document import Scenario
 from pauseframe.scenario.tables import *  # noqa: F403
 from pauseframe.sweep.results import Sweep, load_sweep
-from pauseframe.topology import from_networkx, load_topology, to_networkx
 
 __all__ = [
     "Program",
@@ -21,4 +21,4 @@ __all__ = [
     "to_networkx",
     "write_plan",
 ]
-__all__ += _table_names.__all__
+__all__ += table_names.__all__

@@ -15,8 +15,9 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
-from pauseframe._files import refuse_file
-from pauseframe._text import (
+from pauseframe.files.atomic import refuse_file
+from pauseframe.run import resolve
+from pauseframe.terminal.text import (
     completion_rows,
     format_bytes,
     format_count,
@@ -26,14 +27,13 @@ from pauseframe._text import (
     two_columns,
     unfinished_flows,
 )
-from pauseframe.run import resolve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from pauseframe.run import Plugins
-    from pauseframe.scenario import Scenario
+    from pauseframe.scenario.document import Scenario
     from pauseframe.types import FlowSummary, StageProgress
 
 
@@ -66,7 +66,7 @@ def run_flows(
         refuse_file(out)
     display = None
     if progress is None or progress is True:
-        from pauseframe.progress import stage_display
+        from pauseframe.terminal.progress import stage_display
 
         display = stage_display(resolved.name)
     try:

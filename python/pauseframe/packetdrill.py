@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 from pauseframe._core import InputError, packetdrill
-from pauseframe._kinds import refuse_other_kinds
+from pauseframe.files.kinds import refuse_other_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pauseframe import _core
-from pauseframe._files import refuse_file
-from pauseframe._places import is_whole, keep_inputs, may_replace, touched
-from pauseframe._run_key import run_key
-from pauseframe._scenario_text import overrides, resolve_text, source_of
+from pauseframe.files.atomic import refuse_file
 from pauseframe.results import Run, from_core, given_keys, load
+from pauseframe.results.places import is_whole, keep_inputs, may_replace, touched
+from pauseframe.results.run_key import run_key
+from pauseframe.scenario.text import overrides, resolve_text, source_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from pauseframe.progress import Display
-    from pauseframe.scenario import Scenario
+    from pauseframe.scenario.document import Scenario
+    from pauseframe.terminal.progress import Display
     from pauseframe.types import RunProgress
 
 Progress: TypeAlias = "Callable[[RunProgress], None]"
@@ -179,11 +179,11 @@ def automatic_display(scenario: _core.Resolved) -> Display | None:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
     if shell is not None and hasattr(shell, "kernel"):
-        from pauseframe.progress import NotebookDisplay
+        from pauseframe.terminal.progress import NotebookDisplay
 
         return NotebookDisplay(scenario.name)
     if sys.stderr.isatty():
-        from pauseframe.progress import LateDisplay
+        from pauseframe.terminal.progress import LateDisplay
 
         return LateDisplay(scenario.name)
     return None

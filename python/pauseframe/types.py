@@ -479,7 +479,7 @@ class PlannedUpdate(TypedDict):
 
 
 class Update(PlannedUpdate):
-    """Tables for a changed topology close to those in use (`pauseframe.routing.update_routes`)."""
+    """Tables for a changed topology close to those in use (`pauseframe.fabric.routing.update_routes`)."""
 
     old: Routes
     """The tables before the update."""

@@ -125,7 +125,7 @@ impl Topology {
     }
 
     fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        slf.py().import("pauseframe.draw")?.call_method1("picture", (slf,))
+        slf.py().import("pauseframe.fabric.draw")?.call_method1("picture", (slf,))
     }
 
     fn statistics<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from pauseframe._core import InputError, ScenarioError
-from pauseframe._problems import failure, placed, problem
-from pauseframe._reading import parse_toml
-from pauseframe._scenario_text import read_scenario_file
-from pauseframe._text import counted
+from pauseframe.files.reading import parse_toml
+from pauseframe.scenario.text import read_scenario_file
+from pauseframe.terminal.problems import failure, placed, problem
+from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -111,7 +111,7 @@ class Bench:
         """The scenario of one size."""
         import tomli_w
 
-        from pauseframe._scenario_text import resolve_text
+        from pauseframe.scenario.text import resolve_text
 
         workload: dict[str, object] = {"kind": "application", "name": JOB, **self.kept}
         workload["program"] = program(COLLECTIVES[name].call, block, self.gpus, iterations)

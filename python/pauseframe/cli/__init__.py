@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pauseframe import _interrupt
 from pauseframe._core import InputError, __version__, limit
-from pauseframe._reading import VARIABLE
 from pauseframe.cli import _complete
 from pauseframe.cli._common import say
 from pauseframe.cli._errors import ERRORS, complain, exit_code_of
 from pauseframe.cli._options import PlainGroup
+from pauseframe.files.reading import VARIABLE
+from pauseframe.terminal import interrupt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -110,7 +110,7 @@ def _meant_by_option(given: list[str], option: str) -> str:
 def _command_for(word: str, known: list[str]) -> str:
     from pathlib import Path
 
-    from pauseframe._text import nearest
+    from pauseframe.terminal.text import nearest
 
     path = Path(word)
     if path.suffix == ".toml":
@@ -149,7 +149,7 @@ def pauseframe(
     ] = None,
 ) -> None:
     """Options that come before the subcommand, such as --version."""
-    _interrupt.allow()
+    interrupt.allow()
     _limits(limits)
 
 
@@ -191,15 +191,15 @@ def main() -> None:
     """The entry point: runs a command and turns errors and Ctrl-C into exit codes."""
     try:
         code = _complete.complete_in_bash(_exit_code) if "COMP_WORDS" in os.environ else _exit_code()
-        _interrupt.ignore()
-        code = _interrupt.EXIT_CODE if _interrupt.arrived and code == 1 else code
+        interrupt.ignore()
+        code = interrupt.EXIT_CODE if interrupt.arrived and code == 1 else code
     except BaseException as error:
         # A library that is being loaded may turn the interrupt into another error.
-        if not (_interrupt.arrived or isinstance(error, KeyboardInterrupt)):
+        if not (interrupt.arrived or isinstance(error, KeyboardInterrupt)):
             raise
-        _interrupt.ignore()
+        interrupt.ignore()
         say("interrupted")
-        code = _interrupt.EXIT_CODE
+        code = interrupt.EXIT_CODE
     sys.exit(code)
 
 

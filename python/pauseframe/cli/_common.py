@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from pauseframe._core import Resolved
-    from pauseframe._plain import Settings
+    from pauseframe.scenario.plain import Settings
 
 
 def _whole_seed(text: str) -> int:
@@ -97,7 +97,7 @@ def out_option(help: str) -> Any:
 
 def say(text: str) -> None:
     """Prints a line to stderr. Escapes control characters, because the text may quote a file."""
-    from pauseframe._text import printable
+    from pauseframe.terminal.text import printable
 
     print(printable(text), file=sys.stderr)
 
@@ -109,7 +109,7 @@ def print_json(value: Any) -> None:
 
 def print_table(table: Table) -> None:
     """Prints a table. Output to a pipe or a file is not limited to 80 columns."""
-    from pauseframe._text import wide_console
+    from pauseframe.terminal.text import wide_console
 
     wide_console().print(table)
 
@@ -127,7 +127,7 @@ def print_wrapped(*paragraphs: str) -> None:
 
 def print_pairs(rows: list[tuple[str, str]], title: str) -> None:
     """Prints names and values in two columns."""
-    from pauseframe._text import terminal_table
+    from pauseframe.terminal.text import terminal_table
 
     columns: list[dict[str, Any]] = [{"style": "dim", "no_wrap": True}, {"overflow": "fold"}]
     print_table(terminal_table(*columns, title=title or None, show_header=False, rows=rows))
@@ -172,7 +172,7 @@ def named_or_last(
         raise typer.BadParameter("name folders, or take the last ones, not both", param_hint="--last")
     if folders:
         return folders
-    from pauseframe._places import last
+    from pauseframe.results.places import last
 
     found = last(count or default, sweeps=sweeps)
     say(f"taking {', '.join(map(str, found))}")
@@ -203,7 +203,7 @@ def resolve_file(
     allow_plugins: bool = False,
 ) -> Resolved:
     """Resolves a scenario file with the changes given on the command line."""
-    from pauseframe._scenario_text import read_scenario_file, resolve_text
+    from pauseframe.scenario.text import read_scenario_file, resolve_text
 
     text, base_dir, name = read_scenario_file(file)
     load_plugins(plugins, allow_plugins, text, base_dir)
@@ -243,8 +243,8 @@ def _refuse_range(path: str, text: str) -> None:
     """Refuses a range where a key has one value."""
     if not text.startswith("{") or "from" not in text:
         return
-    from pauseframe._problems import failure, problem
     from pauseframe.sweep.spec import axis_values, is_range
+    from pauseframe.terminal.problems import failure, problem
 
     if is_range(axis_values(text)):
         hint = f"a range is for pauseframe sweep: --set '{path}={text}'"

@@ -35,7 +35,7 @@ def examples(incomplete: str) -> list[str]:
 
 def experiments(incomplete: str) -> list[str]:
     """Papers, and their experiments as PAPER/NAME."""
-    from pauseframe._places import EXPERIMENTS
+    from pauseframe.results.places import EXPERIMENTS
 
     files = [
         path for path in EXPERIMENTS.glob("*/*.toml") if path.stem != "paper" and not path.stem.endswith(".scenario")
@@ -63,7 +63,7 @@ def results(incomplete: str) -> list[str]:
 
 
 def _results(incomplete: str, *, sweeps: bool) -> list[str]:
-    from pauseframe._places import results
+    from pauseframe.results.places import results
 
     return _that_begin((str(folder) for _, folder in results(sweeps)), incomplete)
 

@@ -37,7 +37,7 @@ Arranged = Annotated[
 
 
 def load(source: str, format: str | None, rate: str, delay: str) -> Topology:
-    from pauseframe.topology import load_topology
+    from pauseframe.fabric.topology import load_topology
 
     topology = load_topology(source, format=format, rate=rate, delay=delay)
     for note in topology.notes:
@@ -47,7 +47,7 @@ def load(source: str, format: str | None, rate: str, delay: str) -> Topology:
 
 def prepared(source: str, format: str | None, rate: str, delay: str, hosts_per_switch: int) -> Topology:
     """Reads a topology for route planning: every host must have one port, and no link may join a switch to itself."""
-    from pauseframe.topology import load_topology, loops
+    from pauseframe.fabric.topology import load_topology, loops
 
     topology = load_topology(source, format=format, rate=rate, delay=delay)
     notes = topology.notes
@@ -64,7 +64,7 @@ class Display:
     """A progress bar for a long computation; shows nothing if stderr is not a terminal."""
 
     def __init__(self, name: str, quiet: bool) -> None:
-        from pauseframe.progress import stage_display
+        from pauseframe.terminal.progress import stage_display
 
         self._display = None if quiet else stage_display(name)
 

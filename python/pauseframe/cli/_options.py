@@ -41,7 +41,7 @@ class SubGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """As Click does, with the names of the commands and what was meant."""
         if args and self.get_command(ctx, args[0]) is None and not args[0].startswith("-"):
-            from pauseframe._text import none_of
+            from pauseframe.terminal.text import none_of
 
             known = self.list_commands(ctx)
             is_path = os.path.exists(args[0])  # noqa: PTH110 (quicker)

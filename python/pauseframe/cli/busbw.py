@@ -172,7 +172,7 @@ def _write(out: Path, records: Sequence[dict[str, Any]]) -> None:
 
     import polars as pl
 
-    from pauseframe._files import write_bytes
+    from pauseframe.files.atomic import write_bytes
 
     frame = pl.DataFrame(records)
     if out.suffix == ".csv":

@@ -80,8 +80,8 @@ def counters(
     else:
         _print(verdict, expected)
     if out is not None:
-        from pauseframe._files import write_text
         from pauseframe.counters.page import page
+        from pauseframe.files.atomic import write_text
 
         write_text(out, page(verdict, counted, expected, ", ".join(map(str, files))))
         if not as_json:
@@ -104,8 +104,8 @@ def _expected(run: Path | None, configs: Path | None) -> Expected:
 
 
 def _print(verdict: Verdict, expected: Expected) -> None:
-    from pauseframe._text import terminal_table
     from pauseframe.counters.page import remark_rows, spread_rows
+    from pauseframe.terminal.text import terminal_table
 
     if verdict.remarks:
         heads = ("", "device", "ports", "counter", {"header": "counted", "justify": "right"}, "in the run", "meaning")
@@ -135,9 +135,9 @@ def _print_json(verdict: Verdict, expected: Expected) -> None:
 
 
 def _print_run(files: list[Path], form: Literal["sonic", "ethtool"], out: Path | None) -> None:
-    from pauseframe._files import write_text
     from pauseframe.counters.of_run import read_run
     from pauseframe.counters.show import commands_of, file_name, transcript
+    from pauseframe.files.atomic import write_text
 
     if len(files) > 1:
         raise typer.BadParameter("--as prints one run: name one results folder", param_hint="FILE")

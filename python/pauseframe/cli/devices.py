@@ -157,9 +157,9 @@ def _codes(text: str) -> list[str]:
 
 
 def _show(report: Any, form: Output, quiet: bool) -> None:
-    from pauseframe._text import shows_colours
     from pauseframe.devices.files import shown
     from pauseframe.lint import output
+    from pauseframe.terminal.text import shows_colours
 
     if form == "json":
         print(output.dump(output.as_json(report)))
@@ -178,8 +178,8 @@ def _show(report: Any, form: Output, quiet: bool) -> None:
 
 
 def _export(report: Any, folder: Path) -> None:
-    from pauseframe._text import counted
     from pauseframe.lint.export import export
+    from pauseframe.terminal.text import counted
 
     rows = counted(export(report.reading, folder), "row")
     say(f"{rows}; next: pauseframe route check {folder}/topology.graphml {folder}/tables.json")
@@ -208,8 +208,8 @@ def _fix(report: Any, paths: list[Path], folder: Path | None) -> None:
 
 
 def _prove(report: Any, folder: Path, *, as_text: bool) -> None:
-    from pauseframe._text import counted, terminal_table
     from pauseframe.lint.prove import AS_IS, MOST, PROOFS, prove
+    from pauseframe.terminal.text import counted, terminal_table
 
     count = min(len(report.findings), MOST)
     done = 0
@@ -281,7 +281,7 @@ def headroom(
     Prints each term, and the rank of the result among the values that platforms ship; for a scenario, prints the
     headroom of each kind of link.
     """
-    from pauseframe import calculator
+    from pauseframe.fabric import calculator
 
     if file is not None:
         if any(option is not None for option in (rate, cable, plot)):
@@ -308,7 +308,7 @@ def _show_headroom(file: Path, rows: list[HeadroomRow], as_json: bool) -> None:
     if as_json:
         print_json(rows)
     elif rows:
-        from pauseframe._text import headroom_table
+        from pauseframe.terminal.text import headroom_table
 
         print_table(headroom_table(rows))
     else:
@@ -359,8 +359,8 @@ def deploy(
     Of a scenario, the classes of traffic decide the design, and each key without a counterpart on devices is listed.
     A plan becomes VLANs with static rows. Both have an order of roll-out with checks, and the way back.
     """
-    from pauseframe._kinds import kind_of
     from pauseframe.deploy.plan import NEWEST_RELEASE, SONIC_RELEASES, Settings
+    from pauseframe.files.kinds import kind_of
 
     with wrong_values():
         release = NEWEST_RELEASE if sonic_release is None else sonic_release
@@ -389,9 +389,9 @@ def deploy(
 def _deploy_scenario(
     resolved: Any, out: Path, settings: Settings, cable: str | None, inventory: list[Path], force: bool, as_json: bool
 ) -> None:
-    from pauseframe._text import counted
-    from pauseframe.calculator import parse_length
     from pauseframe.deploy.scenario import deploy_scenario
+    from pauseframe.fabric.calculator import parse_length
+    from pauseframe.terminal.text import counted
 
     metres = None if cable is None else parse_length(cable)
     summary = deploy_scenario(resolved, out, settings, cable=metres, inventory=inventory, force=force)
@@ -423,9 +423,9 @@ def _deploy_plan(
 ) -> None:
     from dataclasses import replace
 
-    from pauseframe._text import counted
-    from pauseframe.calculator import parse_length, parse_size
     from pauseframe.deploy import write_deployment
+    from pauseframe.fabric.calculator import parse_length, parse_size
+    from pauseframe.terminal.text import counted
 
     own: dict[str, Any] = {name.removeprefix("--"): value for name, value in given.items() if value is not None}
     if "priorities" in own:

@@ -182,8 +182,8 @@ def fabric(
     A table shows each field of the files as used, mapped, or not held by the simulator; below it, each port whose
     value the scenario does not have.
     """
-    from pauseframe._files import write_text
     from pauseframe.devices import read_fabric
+    from pauseframe.files.atomic import write_text
     from pauseframe.imports.fabric import import_fabric
 
     target = out if out.suffix == ".toml" else out / "scenario.toml"
@@ -211,7 +211,7 @@ def fabric(
 
 
 def _show_account(imported: ImportedFabric, target: Path) -> None:
-    from pauseframe._text import terminal_table
+    from pauseframe.terminal.text import terminal_table
 
     rows = [(row["key"], row["state"], f"{row['values']:,}", row["how"]) for row in imported.rows]
     columns = [{"header": "field"}, {"header": "state"}, {"header": "values", "justify": "right"}, {"header": "as"}]
@@ -263,7 +263,7 @@ def pcap(
 
 def _write(imported: Imported, target: Path, *, force: bool, as_json: bool) -> None:
     refuse_existing(target, force)
-    from pauseframe._files import write_text
+    from pauseframe.files.atomic import write_text
 
     write_text(target, imported.toml, replace=force)
     for note in imported.notes:
@@ -275,8 +275,8 @@ def _write_folder(imported: ImportedFolder, target: Path, *, force: bool, as_jso
     """Writes the files of an import, and shows the table of its keys."""
     from shutil import copyfile
 
-    from pauseframe._files import added_files
-    from pauseframe._text import printable, terminal_table
+    from pauseframe.files.atomic import added_files
+    from pauseframe.terminal.text import printable, terminal_table
 
     for name in (*imported.files, *imported.copies):
         refuse_existing(target / name, force)

@@ -49,7 +49,7 @@ def _record(result: Result) -> dict[str, object]:
 
 
 def _show(results: list[Result]) -> None:
-    from pauseframe._text import terminal_table
+    from pauseframe.terminal.text import terminal_table
 
     parts = [result.file.parent for result in results]
     base = os.path.commonpath([part.absolute() for part in parts])

@@ -102,8 +102,8 @@ def _show(checked: Checked, quiet: bool) -> None:
 
 
 def _show_runs(checked: Checked) -> None:
-    from pauseframe._text import terminal_table
     from pauseframe.plugins.check import key_figures
+    from pauseframe.terminal.text import terminal_table
 
     for scenario, runs in checked.runs.items():
         figures = {label: key_figures(run) for label, run in runs.items()}

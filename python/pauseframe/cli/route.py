@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 import typer
 
-from pauseframe import _interrupt
 from pauseframe._core import InputError
 from pauseframe.cli._common import (
     AsJson,
@@ -36,6 +35,7 @@ from pauseframe.cli._fabric import (
     prepared,
 )
 from pauseframe.cli._options import PlainTyper
+from pauseframe.terminal import interrupt
 
 commands = PlainTyper()
 route = commands.group("route", "Plan and check deadlock-free routes.")
@@ -106,7 +106,7 @@ def plan(
 
     Verifies the routes before writing them. Ctrl-C ends the search and keeps the best plan so far.
     """
-    from pauseframe.routing import plan_routes, read_groups, write_plan
+    from pauseframe.fabric.routing import plan_routes, read_groups, write_plan
     from pauseframe.types import PlanOrder
 
     topology = prepared(source, from_, rate, delay, hosts_per_switch)
@@ -139,7 +139,7 @@ def plan(
             print(note)
         print(f"\ntables in {out}; next: pauseframe route check {source} {out} --what-if")
     if routes.interrupted and steps is None:
-        raise typer.Exit(_interrupt.EXIT_CODE)
+        raise typer.Exit(interrupt.EXIT_CODE)
 
 
 @route.command(epilog="Examples: pauseframe route check fat_tree:k=8 plan/ --what-if | "
@@ -183,8 +183,8 @@ def check(
 
     The exit code is 1 if the tables can deadlock or are invalid.
     """
-    from pauseframe.draw import draw as draw_topology
-    from pauseframe.routing import read_routes, what_ifs
+    from pauseframe.fabric.draw import draw as draw_topology
+    from pauseframe.fabric.routing import read_routes, what_ifs
 
     if (tables / "manifest.json").is_file():
         raise InputError(f"{tables} holds the results of a run: name the forwarding tables that route plan wrote")
@@ -244,8 +244,8 @@ def update(
 
     Also plans the steps from the old to the new tables, in which no packet is lost or blocked.
     """
-    from pauseframe.routing import read_routes, update_routes, write_update
-    from pauseframe.topology import load_topology
+    from pauseframe.fabric.routing import read_routes, update_routes, write_update
+    from pauseframe.fabric.topology import load_topology
 
     topology = prepared(source, from_, rate, delay, hosts_per_switch)
     before = read_routes(str(old), load_topology(old / "topology.graphml"))
@@ -285,8 +285,8 @@ def draw_tree(
     as_json: AsJson = False,
 ) -> None:
     """Draw the routes to one host in one VLAN."""
-    from pauseframe.draw import draw as draw_topology
-    from pauseframe.routing import read_routes, tree_ports
+    from pauseframe.fabric.draw import draw as draw_topology
+    from pauseframe.fabric.routing import read_routes, tree_ports
 
     topology = prepared(source, from_, rate, delay, 0)
     routes = read_routes(str(tables), topology)

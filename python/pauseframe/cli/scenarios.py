@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from pauseframe._core import InputError, ScenarioError
-from pauseframe._text import none_of
 from pauseframe.cli import _complete
 from pauseframe.cli._common import (
     AllowPlugins,
@@ -35,9 +34,10 @@ from pauseframe.cli._common import (
 )
 from pauseframe.cli._errors import WRONG_INPUT, complain, list_problems
 from pauseframe.cli._options import PlainTyper
+from pauseframe.terminal.text import none_of
 
 if TYPE_CHECKING:
-    from pauseframe._evidence import Evidence
+    from pauseframe.cli._evidence import Evidence
     from pauseframe.types import Problem
 
 commands = PlainTyper()
@@ -62,7 +62,7 @@ def show(
     elif as_toml:
         print(scenario.toml, end="")
     else:
-        from pauseframe._text import explain_table
+        from pauseframe.terminal.text import explain_table
 
         print_table(explain_table(scenario))
         for warning in scenario.warnings:
@@ -142,7 +142,7 @@ def _check(file: Path, force_large: bool, allow_plugins: bool) -> _Checked:
             plan = source.plan()
             return _Checked(file, len(plan.runs), plan.warnings)
         if source.tune:
-            from pauseframe._problems import placed
+            from pauseframe.terminal.problems import placed
             from pauseframe.tune.spec import spec_from_table
             from pauseframe.tune.study import prepare
 
@@ -199,7 +199,7 @@ def _own_stack(row: dict[str, str]) -> str:
 
 def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
     from pauseframe._core import preset_docs
-    from pauseframe._evidence import evidence_for
+    from pauseframe.cli._evidence import evidence_for
 
     docs = preset_docs()
     stacks = {name: _own_stack(row) for name, row in rows.items()}
@@ -215,7 +215,7 @@ def _show_presets(rows: dict[str, dict[str, str]], as_json: bool) -> None:
         return
     from rich.console import Console
 
-    from pauseframe._text import terminal_table
+    from pauseframe.terminal.text import terminal_table
 
     columns = [{"header": head, "no_wrap": True} for head in ("preset", "stack", "as a real kernel")]
     lines = [(name, stacks[name], _figures(vouching[name]), docs[name]) for name in rows]
@@ -237,7 +237,7 @@ def _figures(evidence: Evidence | None) -> str:
 
 def _show_sources(name: str, stack: str, as_json: bool) -> None:
     from pauseframe import _core
-    from pauseframe._evidence import evidence_for
+    from pauseframe.cli._evidence import evidence_for
 
     rows = _core.explain_transport(name, stack)
     if as_json:
@@ -310,14 +310,14 @@ def schema(
         print(text)
         return
     refuse_existing(out, force)
-    from pauseframe._files import write_text
+    from pauseframe.files.atomic import write_text
 
     name_file(write_text(out, text + "\n", replace=force), as_json)
 
 
 def _no_such_option(wanted: str) -> NoReturn:
     import pauseframe as pf
-    from pauseframe._text import nearest
+    from pauseframe.terminal.text import nearest
 
     rows = pf.options()
     texts = [" ".join(row[part] for part in SEARCHED).lower() for row in rows]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from pauseframe import _interrupt
 from pauseframe.cli._common import (
     AllowPlugins,
     AsJson,
@@ -32,6 +31,7 @@ from pauseframe.cli._common import (
 )
 from pauseframe.cli._errors import DEADLOCK
 from pauseframe.cli._options import PlainTyper
+from pauseframe.terminal import interrupt
 
 if TYPE_CHECKING:
     from pauseframe import Run
@@ -80,7 +80,7 @@ def run(
     Prints what happened in the network.
     """
     import pauseframe as pf
-    from pauseframe._places import is_whole, place
+    from pauseframe.results.places import is_whole, place
     from pauseframe.run import kernel_for, key_of
 
     scenario = resolve_file(file, set_, seed, plugin, allow_plugins)
@@ -121,7 +121,7 @@ def run(
 
 def _show(result: Run, scenario: Resolved, verbose: bool) -> None:
     """Prints what happened in the network and, with `verbose`, how the simulator did."""
-    from pauseframe._text import format_duration, simulator_rows, summary_rows, two_columns
+    from pauseframe.terminal.text import format_duration, simulator_rows, summary_rows, two_columns
 
     summary = result.summary
     # Only runs with applications count the flows' completion times, because connections of applications have none.
@@ -141,9 +141,9 @@ def _show(result: Run, scenario: Resolved, verbose: bool) -> None:
 
 
 def _show_jobs(result: Run) -> None:
-    from pauseframe._text import ACTIVITIES, OF_JOB, jobs_table, terminal_table
     from pauseframe.report.data import from_run
     from pauseframe.steps import explain, tables
+    from pauseframe.terminal.text import ACTIVITIES, OF_JOB, jobs_table, terminal_table
 
     print()
     print_table(jobs_table(result))
@@ -164,8 +164,8 @@ def _show_jobs(result: Run) -> None:
 
 
 def _show_long_flows(result: Run) -> None:
-    from pauseframe._long_flows import COLUMNS, NOTE, cells, long_flows
-    from pauseframe._text import terminal_table
+    from pauseframe.results.long_flows import COLUMNS, NOTE, cells, long_flows
+    from pauseframe.terminal.text import terminal_table
 
     found = long_flows(result.flows.to_polars().lazy(), result.summary["sim_time_s"] * 1e6).to_dicts()
     rows = [(row["transport"], *cells(row)) for row in found]
@@ -176,8 +176,8 @@ def _show_long_flows(result: Run) -> None:
 
 
 def _show_operations(result: Run) -> None:
-    from pauseframe._operations import COLUMNS, cells, operations
-    from pauseframe._text import terminal_table
+    from pauseframe.results.operations import COLUMNS, cells, operations
+    from pauseframe.terminal.text import terminal_table
 
     found = operations(result.flows.to_polars().lazy()).to_dicts()
     rows = [(f"{row['workload']}, {row['operation']}", *cells(row)) for row in found]
@@ -204,10 +204,10 @@ def _end(result: Run, folder: Path) -> None:
     """Exits with the exit code of an interrupted run or of a run with a deadlock."""
     if result.interrupted:
         say(f"interrupted; what was recorded is kept in {folder}")
-        raise typer.Exit(_interrupt.EXIT_CODE)
+        raise typer.Exit(interrupt.EXIT_CODE)
     if not result.deadlocked:
         return
-    from pauseframe._text import counted, unfinished_flows
+    from pauseframe.terminal.text import counted, unfinished_flows
 
     summary = result.summary
     count, left = summary["deadlocks"], unfinished_flows(summary)
@@ -256,11 +256,11 @@ def flow(
     Active flows share the links max-min fairly.
     """
     import pauseframe as pf
-    from pauseframe._places import is_whole, keep_inputs, may_replace, place, summary_of
-    from pauseframe._results_folder import FLOW_LEVEL
-    from pauseframe._run_key import run_key
+    from pauseframe.files.kinds import FLOW_LEVEL
     from pauseframe.flow import run_flows, summary_text
     from pauseframe.results import given_keys
+    from pauseframe.results.places import is_whole, keep_inputs, may_replace, place, summary_of
+    from pauseframe.results.run_key import run_key
 
     if bound and demand is None:
         raise typer.BadParameter("a bound needs a static demand: add --demand", param_hint="--bound")
@@ -292,7 +292,7 @@ def flow(
     for warning in () if as_json else summary["warnings"]:
         say(f"warning: {warning}")
     if interrupted:
-        raise typer.Exit(_interrupt.EXIT_CODE)
+        raise typer.Exit(interrupt.EXIT_CODE)
 
 
 @commands.command(epilog="Example: pauseframe demo --quick --out results/quick")

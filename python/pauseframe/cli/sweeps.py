@@ -83,7 +83,7 @@ def sweep(
     quiet: Quiet = False,
 ) -> None:
     """Run a scenario for every combination of values and seeds."""
-    from pauseframe._places import RESULTS
+    from pauseframe.results.places import RESULTS
     from pauseframe.sweep.run import carry_out
 
     plan = _plan(file, set_ or [], seeds, (plugin, allow_plugins))
@@ -141,7 +141,7 @@ def compare(
 
     Differences are computed seed by seed, which removes the variation that the variants share.
     """
-    from pauseframe._files import write_text
+    from pauseframe.files.atomic import write_text
     from pauseframe.sweep import tables
     from pauseframe.sweep.compare import compare as compare_folders
 
@@ -162,7 +162,7 @@ def compare(
 
 def _last_compared(count: int | None) -> list[Path]:
     """The last results to compare: the last sweep alone, or a run with the one before it."""
-    from pauseframe._places import SWEEP, last
+    from pauseframe.results.places import SWEEP, last
 
     is_sweep = count is None and (last(1)[0] / SWEEP).is_file()
     return named_or_last(None, count, default=1 if is_sweep else 2)
@@ -203,8 +203,8 @@ def _plan(
 
 def _vary(source: Source, item: str) -> None:
     """`--set PATH=V1,V2` makes an axis, `--set PATH=VALUE` changes a key for all runs."""
-    from pauseframe._problems import failure, problem
     from pauseframe.sweep.spec import axis_values, is_range
+    from pauseframe.terminal.problems import failure, problem
 
     path, equals, text = (part.strip() for part in item.partition("="))
     values = axis_values(text)
@@ -224,7 +224,7 @@ def _vary(source: Source, item: str) -> None:
 
 
 def _seeds(text: str) -> int | list[int]:
-    from pauseframe._problems import failure, problem
+    from pauseframe.terminal.problems import failure, problem
 
     try:
         numbers = [int(part) for part in text.split(",")]
@@ -237,7 +237,7 @@ def _seeds(text: str) -> int | list[int]:
 
 
 def _shard(text: str | None) -> tuple[int, int] | None:
-    from pauseframe._problems import failure, problem
+    from pauseframe.terminal.problems import failure, problem
 
     if text is None:
         return None

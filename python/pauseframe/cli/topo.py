@@ -35,7 +35,7 @@ def show(
 
     The exit code is 1 if the topology has a problem.
     """
-    from pauseframe.topology import statistics_lines
+    from pauseframe.fabric.topology import statistics_lines
 
     topology = load(source, from_, rate, delay)
     statistics = topology.statistics()
@@ -60,7 +60,7 @@ def draw(
     as_json: AsJson = False,
 ) -> None:
     """Draw a topology."""
-    from pauseframe.draw import draw as draw_topology
+    from pauseframe.fabric.draw import draw as draw_topology
 
     draw_topology(load(source, from_, rate, delay), out, layout=layout, title=source)
     name_file(out, as_json)
@@ -82,8 +82,8 @@ def export(
 
     Keeps names, rates, delays and ports if the format supports them.
     """
-    from pauseframe._files import write_text
-    from pauseframe.topology import format_of
+    from pauseframe.fabric.topology import format_of
+    from pauseframe.files.atomic import write_text
 
     text = load(source, from_, rate, delay).write(format or format_of(out))
     refuse_existing(out, force)

@@ -109,8 +109,8 @@ def tune(
     The answer is a setting, or to keep the default (exit code 0); no setting that keeps the constraints, or nothing
     that could be measured (1).
     """
-    from pauseframe._places import RESULTS
     from pauseframe.cli.sweeps import _shard
+    from pauseframe.results.places import RESULTS
     from pauseframe.sweep.plan import Source
     from pauseframe.tune.export import TARGETS, export_answer
     from pauseframe.tune.study import carry_out, writes_answer
@@ -162,7 +162,7 @@ def _study(
     given: Mapping[str, int | float | None],
 ) -> Study:
     """The search of a file, with the changes of the command line."""
-    from pauseframe._problems import placed
+    from pauseframe.terminal.problems import placed
     from pauseframe.tune.parameters import parse_parameter
     from pauseframe.tune.spec import add_constraints, add_objective, add_parameters, parse_constraint, spec_from_table
     from pauseframe.tune.study import prepare

@@ -6,15 +6,15 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._reading import parse_toml
-from pauseframe._results_folder import SCENARIO
 from pauseframe.counters.model import Counted, Key
+from pauseframe.files.reading import parse_toml
+from pauseframe.results.folder import SCENARIO
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pauseframe._results_folder import ResultsFolder
     from pauseframe.counters.model import Kind
+    from pauseframe.results.folder import ResultsFolder
 
 DROPS = ("buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "codel", "link_down", "watchdog")
 
@@ -40,7 +40,7 @@ class Simulated:
 
 def read_run(folder: Path) -> Simulated:
     """Reads a results folder. Raises InputError if it is none, or if it is damaged."""
-    from pauseframe._results_folder import open_results
+    from pauseframe.results.folder import open_results
 
     results = open_results(folder)
     hosts, links = _wiring(results)
@@ -55,7 +55,7 @@ def read_run(folder: Path) -> Simulated:
 def _wiring(results: ResultsFolder) -> tuple[set[str], list[tuple[tuple[str, str], tuple[str, str]]]]:
     """The hosts of a run, and the ports at both ends of its links."""
     from pauseframe._core import ScenarioError, Topology
-    from pauseframe._scenario_text import resolve_text, without_plugins
+    from pauseframe.scenario.text import resolve_text, without_plugins
 
     file = str(results.path / SCENARIO)
     try:

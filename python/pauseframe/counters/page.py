@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._text import counted
 from pauseframe.counters.model import KINDS, PEAKS
 from pauseframe.report.data import natural
 from pauseframe.report.html import render
+from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pauseframe._kinds import kind_of
 from pauseframe.counters import hosts, sonic
 from pauseframe.counters.model import Counted
 from pauseframe.devices.files import DeviceFileError, parse_json, read_text, shown
+from pauseframe.files.kinds import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

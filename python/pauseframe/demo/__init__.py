@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError, RunError
-from pauseframe._lock import locked
 from pauseframe.demo.answer import answer
+from pauseframe.files.lock import locked
 from pauseframe.report import Claim, Group, Player, build_report, from_folder
 from pauseframe.reproduce.command import measured
 from pauseframe.reproduce.parts import variants_named
@@ -25,11 +25,11 @@ from pauseframe.view import from_folder as playback_of
 from pauseframe.view import view_page
 
 if TYPE_CHECKING:
-    from pauseframe._plain import Settings
     from pauseframe.report import Answer, RunData
     from pauseframe.reproduce.judge import Judgement
     from pauseframe.reproduce.run import Cell, Outcome, Record
     from pauseframe.reproduce.spec import Claim as ClaimOfPaper
+    from pauseframe.scenario.plain import Settings
 
 VARIANTS = ("tcp", "dctcp", "tcp_dcb", "tcp_bolt", "tcp_bolt_spray")
 """The demo's five of the ten transports of figure 12."""

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from pauseframe._causes import Conditions, other_causes
-from pauseframe._percentiles import SHARES, TITLES, explanation, highest_sure, marked
-from pauseframe._text import MISSING, format_count, format_number, format_us, plural
 from pauseframe.report import Answer, Bar
 from pauseframe.report.data import conditions_of
+from pauseframe.results.causes import Conditions, other_causes
+from pauseframe.results.percentiles import SHARES, TITLES, explanation, highest_sure, marked
+from pauseframe.terminal.text import MISSING, format_count, format_number, format_us, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

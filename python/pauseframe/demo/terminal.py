@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pauseframe._text import terminal_table, wide_console
 from pauseframe.reproduce.command import COLOURS, measured
+from pauseframe.terminal.text import terminal_table, wide_console
 
 if TYPE_CHECKING:
     from rich.table import Table

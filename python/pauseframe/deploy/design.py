@@ -14,7 +14,7 @@ from pauseframe.deploy.plan import Plan, Settings, add_lanes, check_macs, wire
 from pauseframe.deploy.traffic import CONTROL, TrafficClass
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import PRIORITIES, End
-from pauseframe.headroom import LIGHT
+from pauseframe.fabric.headroom import LIGHT
 from pauseframe.tune.formulas import facts_of
 
 if TYPE_CHECKING:

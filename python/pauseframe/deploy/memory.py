@@ -15,7 +15,7 @@ from pauseframe.deploy import quantities
 from pauseframe.deploy.inventory import DeployError
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import PRIORITIES
-from pauseframe.headroom import FRAME, annex_o
+from pauseframe.fabric.headroom import FRAME, annex_o
 
 if TYPE_CHECKING:
     from pauseframe.deploy.design import Design

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pauseframe import _core
-from pauseframe._kinds import kind_of
-from pauseframe._text import counted
 from pauseframe.deploy.inventory import INTERFACE, DeployError, Inventory
 from pauseframe.deploy.traffic import CONTROL
 from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, parse_json, shown
 from pauseframe.devices.model import End
+from pauseframe.files.kinds import kind_of
+from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
@@ -209,7 +209,7 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
 
     Raises DeployError for a plan that cannot be deployed, DeviceFileError for an unreadable file.
     """
-    from pauseframe.topology import load_topology
+    from pauseframe.fabric.topology import load_topology
 
     kind = kind_of(folder)
     if kind is not None and kind.key != "plan":
@@ -448,7 +448,7 @@ def check_macs(plan: Plan) -> None:
 
 
 def _speed(rate: str) -> int:
-    from pauseframe.calculator import parse_rate
+    from pauseframe.fabric.calculator import parse_rate
 
     return parse_rate(rate)
 

@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Mapping
 from typing import Any
 
-from pauseframe.headroom import FRAME
+from pauseframe.fabric.headroom import FRAME
 from pauseframe.sweep.spec import split_unit
 from pauseframe.tune.parameters import UNITS
 

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pauseframe._files import write_text
 from pauseframe.deploy.commands import LINUX, RECEIVE, Commands, of_sonic, section
 from pauseframe.deploy.plan import DeployError, Plan
-from pauseframe.topology import topology_of
+from pauseframe.fabric.topology import topology_of
+from pauseframe.files.atomic import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

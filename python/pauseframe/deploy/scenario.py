@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pauseframe._files import whole_folder
 from pauseframe.deploy import bonds, dcqcn, patches, rollout_routed, routed, routed_hosts, underlay
 from pauseframe.deploy.design import Design, read_design
 from pauseframe.deploy.inventory import DeployError, read_inventory
 from pauseframe.deploy.plan import Settings, folder_names
 from pauseframe.deploy.unwritten import unwritten
 from pauseframe.deploy.write import MARK, check_empty, inventory_text, write_change, write_json, write_script
+from pauseframe.files.atomic import whole_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -15,7 +15,7 @@ from pauseframe.deploy.plan import DeployError, Plan, Settings
 from pauseframe.deploy.traffic import CONTROL
 from pauseframe.devices.model import End
 from pauseframe.devices.sonic import FLOODS, MISSES
-from pauseframe.headroom import FRAME, annex_o
+from pauseframe.fabric.headroom import FRAME, annex_o
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -8,11 +8,11 @@ import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from pauseframe._files import whole_folder
 from pauseframe.deploy import checks, dcqcn, hosts, linux, patches, rollout, sonic
 from pauseframe.deploy.inventory import read_inventory
 from pauseframe.deploy.plan import DeployError, Plan, Settings, folder_names, read_plan
 from pauseframe.devices.model import End
+from pauseframe.files.atomic import whole_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

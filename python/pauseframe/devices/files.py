@@ -8,8 +8,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, TypeAlias
 
 from pauseframe._core import InputError
-from pauseframe._reading import read_bytes
-from pauseframe._text import printable
+from pauseframe.files.reading import read_bytes
+from pauseframe.terminal.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

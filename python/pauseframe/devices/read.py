@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pauseframe._kinds import kind_of
 from pauseframe.devices import eos, linux, minigraph, netbox, nvue, sonic, wiring
 from pauseframe.devices.files import DeviceFileError, parse_json, read_text, shown
 from pauseframe.devices.model import Fabric, FdbRow, LookupRow, Switch
 from pauseframe.devices.sonic_db import ConfigDb, documents, looks_like_config_db
 from pauseframe.devices.sonic_schema import TABLES
+from pauseframe.files.kinds import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

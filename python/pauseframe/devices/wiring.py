@@ -134,7 +134,7 @@ def of_topology(path: Path) -> list[Wire]:
     """Cables of a topology file that names the ports of both ends."""
     import json
 
-    from pauseframe.topology import load_topology
+    from pauseframe.fabric.topology import load_topology
 
     edges = json.loads(load_topology(path).write("node-link"))["edges"]
     named = [edge for edge in edges if "source_port" in edge and "target_port" in edge]

@@ -11,9 +11,9 @@ import tempfile
 from pathlib import Path
 
 from pauseframe._core import InputError
-from pauseframe._files import whole_folder
-from pauseframe._text import none_of
 from pauseframe.examples import generated, training_files
+from pauseframe.files.atomic import whole_folder
+from pauseframe.terminal.text import none_of
 
 HOME = Path(__file__).parent
 README = "README.txt"

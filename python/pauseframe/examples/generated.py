@@ -59,7 +59,7 @@ def sonic(folder: Path) -> None:
     """Configurations of a fabric of four SONiC switches with a fault in each, and the MAC addresses of its hosts."""
     import pauseframe as pf
     from pauseframe.deploy import Settings, write_deployment
-    from pauseframe.routing import write_plan
+    from pauseframe.fabric.routing import write_plan
 
     fabric = leaf_spine(2, 2)
     _write_topology(fabric, folder / "fabric.graphml")

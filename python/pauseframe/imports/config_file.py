@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
-from pauseframe._reading import read_bytes
+from pauseframe.files.reading import read_bytes
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from pauseframe import _core
 from pauseframe._core import InputError
-from pauseframe._reading import read_bytes
+from pauseframe.files.reading import read_bytes
 from pauseframe.imports.config_file import Config, read_entries
 from pauseframe.imports.ns3_fabric import Fabric, faults, hosts, routing, switches
 from pauseframe.imports.ns3_run import SILENT, judge_rest, opening

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
-from pauseframe._reading import read_text
+from pauseframe.files.reading import read_text
 from pauseframe.imports.hpcc import Imported
 
 if TYPE_CHECKING:

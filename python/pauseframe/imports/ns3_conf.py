@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
-from pauseframe._reading import read_bytes
+from pauseframe.files.reading import read_bytes
 from pauseframe.imports.config_file import Config, Entry, read_entries
 from pauseframe.imports.fates import Fate
 from pauseframe.imports.ns3_fabric import faults, hosts, routing, switches

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from pauseframe._core import InputError
-from pauseframe._files import write_text
-from pauseframe._text import counted, format_bytes
+from pauseframe.files.atomic import write_text
 from pauseframe.imports.capture_file import frames
 from pauseframe.imports.tcp_flows import Assembly
 from pauseframe.report import figures, html
+from pauseframe.terminal.text import counted, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

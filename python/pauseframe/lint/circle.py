@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pauseframe.scenario import Scenario
+from pauseframe.scenario.document import Scenario
 from pauseframe.scenario.tables import Custom, Flow, Flows, Link, NoMarker, Pfc, Routing, Switch, Transport
 
 if TYPE_CHECKING:

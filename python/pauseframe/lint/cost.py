@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from pauseframe._text import unfinished_flows
+from pauseframe.terminal.text import unfinished_flows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pauseframe._table import Table
     from pauseframe.imports.fabric.scope import Scope
     from pauseframe.results import Run
+    from pauseframe.results.table import Table
 
 DROPS = ("buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "codel", "link_down", "watchdog")
 

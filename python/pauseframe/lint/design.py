@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._files import read_object
 from pauseframe.devices.files import DeviceFileError, shown
 from pauseframe.devices.read import Reading, read_fabric
+from pauseframe.files.atomic import read_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,8 +71,8 @@ def _deploy(source: Path, out: Path, settings: Settings, about: dict[str, Any], 
     if source.is_dir():
         write_deployment(source, out, settings, inventory=inventory)
         return
-    from pauseframe._scenario_text import read_scenario_file, resolve_text
     from pauseframe.deploy.scenario import deploy_scenario
+    from pauseframe.scenario.text import read_scenario_file, resolve_text
 
     text, base_dir, name = read_scenario_file(source)
     resolved = resolve_text(text, base_dir=base_dir, file_name=name, overrides=[], seed=None)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from pauseframe._files import has_text, whole_folder
 from pauseframe.devices.model import End
+from pauseframe.fabric.topology import topology_of
+from pauseframe.files.atomic import has_text, whole_folder
 from pauseframe.lint.forwarding import Forwarding, coupled, edge, lanes_of, senders_of
-from pauseframe.topology import topology_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pauseframe._files import write_text
 from pauseframe.devices.model import End, Fabric, Switch
+from pauseframe.fabric.topology import topology_of
+from pauseframe.files.atomic import write_text
 from pauseframe.lint.subject import group_of
-from pauseframe.topology import topology_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pauseframe.devices.model import End
 from pauseframe.devices.read import reread
-from pauseframe.headroom import FRAME, annex_o
+from pauseframe.fabric.headroom import FRAME, annex_o
 from pauseframe.lint.finding import PatchOperation
 from pauseframe.lint.patch import patched
 

@@ -10,17 +10,17 @@ from urllib.parse import quote
 import typer
 
 from pauseframe._core import __version__
-from pauseframe._text import counted
 from pauseframe.devices.files import shown
 from pauseframe.lint.engine import Report, rules
 from pauseframe.lint.finding import KINDS, Finding, Severity
 from pauseframe.lint.locate import Location, Locator
+from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pauseframe._plain import Value
     from pauseframe.devices.model import Place
+    from pauseframe.scenario.plain import Value
 
 LIMIT = 200
 """Maximum number of findings per rule and device in the text output; JSON and SARIF have all."""

@@ -15,10 +15,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
-from pauseframe._files import whole_folder, write_text
 from pauseframe.devices.files import pointer, shown
 from pauseframe.devices.read import reread
 from pauseframe.devices.sonic_schema import TABLES
+from pauseframe.files.atomic import whole_folder, write_text
 from pauseframe.lint.engine import Report, judge
 
 if TYPE_CHECKING:

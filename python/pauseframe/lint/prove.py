@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, TypedDict
 
-from pauseframe._files import write_text
-from pauseframe._text import counted, unfinished_flows
 from pauseframe.devices.files import shown
+from pauseframe.files.atomic import write_text
 from pauseframe.imports.fabric import scenario as scenarios
 from pauseframe.imports.fabric import switches
 from pauseframe.imports.fabric.scope import scope_of
@@ -24,6 +23,7 @@ from pauseframe.lint.circle import TABLES
 from pauseframe.lint.cost import Measure, measures
 from pauseframe.lint.mend import mended
 from pauseframe.lint.place import ends_of
+from pauseframe.terminal.text import counted, unfinished_flows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -171,7 +171,7 @@ def _about(scenario: str) -> str:
 
 def key_figures(run: pf.Run) -> dict[str, str]:
     """The figures of a run that the terminal shows."""
-    from pauseframe._text import format_count, format_us
+    from pauseframe.terminal.text import format_count, format_us
 
     summary = run.summary
     percentiles = summary["fct_us"]
@@ -191,7 +191,7 @@ def _goodput(run: pf.Run) -> str:
     """Application bytes that arrived, divided by the duration of the run."""
     import polars as pl
 
-    from pauseframe._text import format_rate
+    from pauseframe.terminal.text import format_rate
 
     table = pl.DataFrame(run.flows)
     received = int(table["delivered_bytes"].sum())
@@ -202,7 +202,7 @@ def _goodput(run: pf.Run) -> str:
 def _largest_queue(run: pf.Run) -> str:
     import polars as pl
 
-    from pauseframe._text import format_bytes
+    from pauseframe.terminal.text import format_bytes
 
     table = pl.DataFrame(run.ports).filter(pl.col("tier").cast(pl.String) != "host")
     return format_bytes(int(table["backlog_max_bytes"].cast(pl.Int64).sort().to_list()[-1])) if len(table) else ""

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from pauseframe._core import InputError
-from pauseframe._text import nearest
 from pauseframe.plugins.abi import (
     COUNT,
     FLAG,
@@ -29,6 +28,7 @@ from pauseframe.plugins.abi import (
     Kind,
 )
 from pauseframe.plugins.source import check_source
+from pauseframe.terminal.text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,6 +113,10 @@ class Description:
     def size(self) -> int:
         """Size of the state block in bytes."""
         return 8 * sum(self.length(name) or 1 for name in self.fields)
+
+
+registered: dict[str, Description] = {}
+"""Classes by the names of their algorithms in scenarios; shared libraries are not among them."""
 
 
 def constant(default: Any, doc: str, *, range: tuple[Any, Any] | None = None) -> Any:

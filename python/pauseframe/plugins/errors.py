@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from pauseframe._core import RunError
+from pauseframe.plugins.classes import registered
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -64,10 +65,8 @@ def _last_frame(trace: TracebackType | None) -> str:
 
 def _place_of_method(message: str) -> str:
     """File and line of the method that the core's message names."""
-    from pauseframe.plugins.load import described
-
     found = re.search(r'congestion control "([^"]+)".*?its function (\w+)', message)
-    description = described(found[1]) if found else None
+    description = registered.get(found[1]) if found else None
     if found is None or description is None or found[2] not in description.functions:
         return ""
     return f" ({description.place(found[2])}; compile=False names the line)"

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe._core import InputError
-from pauseframe._kinds import refuse_other_kinds
-from pauseframe._reading import parse_toml, read_bytes
+from pauseframe.files.kinds import refuse_other_kinds
+from pauseframe.files.reading import parse_toml, read_bytes
 from pauseframe.plugins import abi
-from pauseframe.plugins.classes import MARK, Description
+from pauseframe.plugins.classes import MARK, Description, registered
 from pauseframe.plugins.library import algorithms_of
 
 if TYPE_CHECKING:
@@ -27,8 +27,6 @@ NOTEBOOK = "notebook"
 
 _loaded: dict[str, LoadedFile] = {}
 """Loaded plug-ins by digest of their content and name, so that nothing is compiled twice."""
-_described_by_name: dict[str, Description] = {}
-"""Classes by the names of their algorithms in scenarios."""
 _alive: list[Any] = []
 """Descriptions and functions that the core uses until the process ends."""
 
@@ -100,7 +98,7 @@ def _keep(file: LoadedFile) -> LoadedFile:
 
 
 def _beside(path: Path) -> str:
-    from pauseframe._text import nearest
+    from pauseframe.terminal.text import nearest
 
     folder = path.parent
     known = [one.name for one in folder.iterdir() if one.suffix in (".py", ".so")] if folder.is_dir() else []
@@ -195,18 +193,13 @@ def _register(description: Description, module: str, file: str, digest: str, tex
         )
     except InputError as error:
         raise InputError(f"{file}: {error}") from None
-    _described_by_name[name] = description
+    registered[name] = description
     return name
-
-
-def described(name: str) -> Description | None:
-    """The class of a loaded algorithm; None for a shared library."""
-    return _described_by_name.get(name)
 
 
 def interpreted_twin(name: str) -> str | None:
     """The same algorithm in the interpreter, by its name there; None if it is not compiled."""
-    description = described(name)
+    description = registered.get(name)
     file = next((one for one in _loaded.values() if name in one.names), None)
     if description is None or file is None or not description.compile:
         return None

@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import InputError
-from pauseframe._text import nearest
+from pauseframe.terminal.text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

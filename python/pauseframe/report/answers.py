@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from pauseframe._causes import other_causes
-from pauseframe._percentiles import ENOUGH_BEYOND, SHARES
-from pauseframe._text import (
+from pauseframe.report import data, figures, long_flows
+from pauseframe.report.page import Answer, Bar
+from pauseframe.report.summary import ratio
+from pauseframe.results.causes import other_causes
+from pauseframe.results.percentiles import ENOUGH_BEYOND, SHARES
+from pauseframe.terminal.text import (
     MISSING,
     counted,
     format_bytes,
@@ -20,9 +23,6 @@ from pauseframe._text import (
     format_us,
     plural,
 )
-from pauseframe.report import data, figures, long_flows
-from pauseframe.report.page import Answer, Bar
-from pauseframe.report.summary import ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Literal, TypedDict, cast
 import polars as pl
 
 from pauseframe import steps
-from pauseframe._text import ACTIVITIES, activity_shares, format_bytes, format_count, format_number, format_us
 from pauseframe.report import figures
+from pauseframe.terminal.text import ACTIVITIES, activity_shares, format_bytes, format_count, format_number, format_us
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

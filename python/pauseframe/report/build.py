@@ -10,10 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import quote
 
-from pauseframe._causes import lossless_caution
-from pauseframe._files import write_text
-from pauseframe._percentiles import EXPLANATION, SHARES, TITLES, explanation, marked
-from pauseframe._text import MISSING, format_bytes, format_count, format_duration, format_us
+from pauseframe.files.atomic import write_text
 from pauseframe.report import (
     answers,
     applications,
@@ -28,6 +25,9 @@ from pauseframe.report import (
 from pauseframe.report.figures import Figures
 from pauseframe.report.html import render, script_json
 from pauseframe.report.page import GroupPage, Queries, RunHeader, SizeBin
+from pauseframe.results.causes import lossless_caution
+from pauseframe.results.percentiles import EXPLANATION, SHARES, TITLES, explanation, marked
+from pauseframe.terminal.text import MISSING, format_bytes, format_count, format_duration, format_us
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence, Sized

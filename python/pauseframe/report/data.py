@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import polars as pl
 
-from pauseframe._causes import Conditions
 from pauseframe._core import RunError
-from pauseframe._percentiles import SHARES
-from pauseframe._reading import parse_toml
-from pauseframe._results_folder import open_results
+from pauseframe.files.reading import parse_toml
+from pauseframe.results.causes import Conditions
+from pauseframe.results.folder import open_results
+from pauseframe.results.percentiles import SHARES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,9 +14,9 @@ from array import array
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
-from pauseframe._percentiles import SHARES, is_unsure
-from pauseframe._text import format_bytes, format_duration
 from pauseframe.report import data
+from pauseframe.results.percentiles import SHARES, is_unsure
+from pauseframe.terminal.text import format_bytes, format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
-from pauseframe._text import none_of
 from pauseframe.report import figures
 from pauseframe.report.html import page
+from pauseframe.terminal.text import none_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ class InlinePage:
         """Writes the page to a file and returns its path."""
         from pathlib import Path
 
-        from pauseframe._files import write_text
+        from pauseframe.files.atomic import write_text
 
         return write_text(Path(path), self.html)
 

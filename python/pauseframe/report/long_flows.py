@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._long_flows import COLUMNS, NOTE, cells, long_flows
 from pauseframe.report.summary import SummaryTable
+from pauseframe.results.long_flows import COLUMNS, NOTE, cells, long_flows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pauseframe._operations import COLUMNS, cells, operations
 from pauseframe.report.summary import SummaryTable
+from pauseframe.results.operations import COLUMNS, cells, operations
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

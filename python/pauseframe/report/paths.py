@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
-from pauseframe._text import format_bytes, format_count
 from pauseframe.report import figures
+from pauseframe.terminal.text import format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -6,10 +6,10 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._causes import other_causes
-from pauseframe._percentiles import SHARES, marked
-from pauseframe._text import format_bytes, format_count, format_number, format_rate, format_us, unfinished_flows
 from pauseframe.report import data
+from pauseframe.results.causes import other_causes
+from pauseframe.results.percentiles import SHARES, marked
+from pauseframe.terminal.text import format_bytes, format_count, format_number, format_rate, format_us, unfinished_flows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

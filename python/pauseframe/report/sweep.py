@@ -7,14 +7,14 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from pauseframe._files import write_text
-from pauseframe._text import format_count, is_number
+from pauseframe.files.atomic import write_text
 from pauseframe.report import figures
 from pauseframe.report.html import render
 from pauseframe.sweep import tables
 from pauseframe.sweep.compare import LONG, SOURCE
 from pauseframe.sweep.results import MANIFEST, load_sweep
 from pauseframe.sweep.spec import label
+from pauseframe.terminal.text import format_count, is_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._files import write_text
+from pauseframe.files.atomic import write_text
 from pauseframe.report import figures
 from pauseframe.report.html import render
 from pauseframe.report.sweep import LOG_FROM, _unit

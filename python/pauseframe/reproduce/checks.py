@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pauseframe._problems import problem
-from pauseframe._text import nearest
 from pauseframe.reproduce import why
 from pauseframe.reproduce.parts import variants_named
+from pauseframe.terminal.problems import problem
+from pauseframe.terminal.text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

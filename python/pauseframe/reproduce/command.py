@@ -7,15 +7,15 @@ import sys
 from typing import TYPE_CHECKING, Any, get_args
 
 from pauseframe._core import InputError
-from pauseframe._files import write_text
-from pauseframe._lock import locked
-from pauseframe._places import EXPERIMENTS
-from pauseframe._text import format_number, terminal_table, wide_console
+from pauseframe.files.atomic import write_text
+from pauseframe.files.lock import locked
 from pauseframe.reproduce import expected, scan, search, turned
 from pauseframe.reproduce.judge import VERDICTS
 from pauseframe.reproduce.report import build_pages, save_plots
 from pauseframe.reproduce.run import refuse_foreign, reproduce
 from pauseframe.reproduce.spec import Size, find_experiments, select
+from pauseframe.results.places import EXPERIMENTS
+from pauseframe.terminal.text import format_number, terminal_table, wide_console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,9 +10,9 @@ import statistics
 from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe._core import RunError
-from pauseframe._files import write_text
-from pauseframe._text import format_number
+from pauseframe.files.atomic import write_text
 from pauseframe.reproduce.judge import verdict_of
+from pauseframe.terminal.text import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence, Set

@@ -22,10 +22,10 @@ from threading import Thread
 from typing import TYPE_CHECKING, get_args
 
 from pauseframe._core import RunError
-from pauseframe._files import write_text
-from pauseframe._run_key import core_build
+from pauseframe.files.atomic import write_text
 from pauseframe.reproduce.points import Point
 from pauseframe.reproduce.spec import Size
+from pauseframe.results.run_key import core_build
 from pauseframe.sweep.local import core_count
 from pauseframe.sweep.progress import SweepDisplay
 

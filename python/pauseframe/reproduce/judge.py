@@ -15,8 +15,8 @@ import statistics
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from pauseframe._percentiles import is_few, too_few
 from pauseframe.reproduce.points import tails
+from pauseframe.results.percentiles import is_few, too_few
 from pauseframe.sweep.statistics import estimate
 
 if TYPE_CHECKING:

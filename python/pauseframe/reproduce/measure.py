@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 
 from pauseframe._core import RunError
-from pauseframe._percentiles import beyond
 from pauseframe.results import load
+from pauseframe.results.percentiles import beyond
 from pauseframe.sweep.results import flat
 
 if TYPE_CHECKING:

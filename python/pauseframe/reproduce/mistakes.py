@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from pauseframe._problems import problem
-from pauseframe._text import nearest
+from pauseframe.terminal.problems import problem
+from pauseframe.terminal.text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

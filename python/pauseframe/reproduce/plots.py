@@ -14,12 +14,12 @@ from dataclasses import replace
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._files import write_bytes
-from pauseframe._percentiles import EXPLANATION, is_few
-from pauseframe._text import counted
+from pauseframe.files.atomic import write_bytes
 from pauseframe.report import figures
 from pauseframe.reproduce.points import number
+from pauseframe.results.percentiles import EXPLANATION, is_few
 from pauseframe.sweep.statistics import estimate
+from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -10,13 +10,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import RunError
-from pauseframe._files import write_text
-from pauseframe._text import format_number
+from pauseframe.files.atomic import write_text
 from pauseframe.report.figures import Figures
 from pauseframe.report.html import render
 from pauseframe.reproduce import expected, plots, scan
 from pauseframe.reproduce.judge import VERDICTS
 from pauseframe.reproduce.spec import flat_settings
+from pauseframe.terminal.text import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

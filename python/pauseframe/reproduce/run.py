@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe import _core
 from pauseframe._core import InputError, RunError, ScenarioError
-from pauseframe._lock import LOCK
-from pauseframe._reading import parse_toml
+from pauseframe.files.lock import LOCK
+from pauseframe.files.reading import parse_toml
 from pauseframe.reproduce import expected, functions, scan, why
 from pauseframe.reproduce.judge import Judgement, judge
 from pauseframe.reproduce.measure import measure

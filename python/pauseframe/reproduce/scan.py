@@ -14,7 +14,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from pauseframe._files import write_text
+from pauseframe.files.atomic import write_text
 from pauseframe.reproduce.judge import VERDICTS, judge, verdict_of
 
 if TYPE_CHECKING:

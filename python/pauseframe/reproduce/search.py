@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypedDict
 
 from pauseframe._core import InputError
-from pauseframe._files import write_text
+from pauseframe.files.atomic import write_text
 from pauseframe.reproduce import run
 from pauseframe.reproduce.judge import judge
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, ValidationError
 
 from pauseframe._core import InputError
-from pauseframe._places import EXPERIMENTS
-from pauseframe._problems import failure, problem
-from pauseframe._reading import parse_toml, read_text
-from pauseframe._text import nearest
+from pauseframe.files.reading import parse_toml, read_text
 from pauseframe.reproduce import checks, scan
 from pauseframe.reproduce.mistakes import problems_of
 from pauseframe.reproduce.parts import Part
 from pauseframe.reproduce.points import Model
+from pauseframe.results.places import EXPERIMENTS
+from pauseframe.terminal.problems import failure, problem
+from pauseframe.terminal.text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -17,7 +17,7 @@ import statistics
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pauseframe._text import format_number
+from pauseframe.terminal.text import format_number
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Self
 
 from pauseframe import _core
-from pauseframe._plain import Part
+from pauseframe.scenario.plain import Part
 
 if TYPE_CHECKING:
     from pauseframe.scenario.tables import Link

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from pauseframe._reading import parse_toml
-from pauseframe._text import counted, format_bytes, format_count, format_number, format_us
+from pauseframe.files.reading import parse_toml
 from pauseframe.steps.expected import longer_us, places_of
 from pauseframe.steps.links import servers_of
 from pauseframe.steps.path import Segment, critical_path
 from pauseframe.steps.tables import frame_of
+from pauseframe.terminal.text import counted, format_bytes, format_count, format_number, format_us
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from pauseframe._reading import parse_toml
+from pauseframe.files.reading import parse_toml
 from pauseframe.steps.links import parallelism
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from pauseframe._reading import parse_toml
+from pauseframe.files.reading import parse_toml
 from pauseframe.report.data import ports_by_number
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def servers_of(run: RunData) -> dict[str, int]:
     if "[topology.scale_up]" not in run.scenario_toml:
         return {}
     from pauseframe._core import FabricError, InputError, ScenarioError, Topology
-    from pauseframe._scenario_text import resolve_text, without_plugins
+    from pauseframe.scenario.text import resolve_text, without_plugins
 
     size = int(parse_toml(run.scenario_toml)["topology"]["scale_up"]["gpus_per_server"])
     try:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import polars as pl
 
-from pauseframe._text import MISSING, OF_JOB, format_bytes, format_count, format_number, format_us
 from pauseframe.steps.links import hottest
+from pauseframe.terminal.text import MISSING, OF_JOB, format_bytes, format_count, format_number, format_us
 
 if TYPE_CHECKING:
     from pauseframe.report.data import RunData

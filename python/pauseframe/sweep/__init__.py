@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pauseframe._core import Resolved
     from pauseframe.run import Plugins
-    from pauseframe.scenario import Scenario
+    from pauseframe.scenario.document import Scenario
     from pauseframe.sweep.results import Sweep
     from pauseframe.sweep.spec import Values
 

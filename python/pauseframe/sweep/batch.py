@@ -20,8 +20,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, cast
 
-from pauseframe._files import HOST
-from pauseframe._results_folder import DamagedResultsError
+from pauseframe.files.atomic import HOST, link_file
+from pauseframe.results.folder import DamagedResultsError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -251,8 +251,6 @@ def finished_in(folder: Path, process: int) -> set[str]:
 
 def link_batches(source: Path, target: Path, names: Sequence[str]) -> None:
     """Adds batches of one folder to another by hard links, or by copies if the file system has none."""
-    from pauseframe.sweep.store import link_file
-
     target.mkdir(parents=True, exist_ok=True)
     for name in names:
         link_file(source / name, target / name)

@@ -10,21 +10,21 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._causes import Conditions, brief_causes, lossless_caution
 from pauseframe._core import InputError
-from pauseframe._percentiles import is_unsure, share_of
-from pauseframe._results_folder import FINISHED, ResultsFolder, open_results
-from pauseframe._text import none_of, unfinished_flows
+from pauseframe.results.causes import Conditions, brief_causes, lossless_caution
+from pauseframe.results.folder import FINISHED, ResultsFolder, open_results
+from pauseframe.results.percentiles import is_unsure, share_of
 from pauseframe.sweep.results import MANIFEST, flat, load_sweep
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.statistics import Estimate, estimate
+from pauseframe.terminal.text import none_of, unfinished_flows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     import polars as pl
 
-    from pauseframe._plain import Settings
+    from pauseframe.scenario.plain import Settings
     from pauseframe.sweep.plan import PlannedRow
     from pauseframe.sweep.results import Sweep
     from pauseframe.types import Summary
@@ -340,7 +340,7 @@ def _of_jobs(jobs: pl.LazyFrame) -> dict[str, float]:
 
 def _of_long_flows(flows: pl.LazyFrame, end_us: float) -> dict[str, float]:
     """Goodput and fairness of the long flows together and, if several transports have some, of each of these."""
-    from pauseframe._long_flows import long_flows
+    from pauseframe.results.long_flows import long_flows
 
     rows = long_flows(flows, end_us).to_dicts()
     named = {"" if row is rows[-1] else f".{row['transport']}": row for row in rows}

@@ -13,12 +13,12 @@ import sys
 from contextlib import suppress
 from typing import NoReturn
 
-from pauseframe import _interrupt
+from pauseframe.terminal import interrupt
 
 
 def can_fork() -> bool:
     """True if this process is the command line and has a single thread (proc(5))."""
-    if not _interrupt.IS_COMMAND:
+    if not interrupt.IS_COMMAND:
         return False
     try:
         return len(os.listdir("/proc/self/task")) == 1  # noqa: PTH208 (names only)

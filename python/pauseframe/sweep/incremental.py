@@ -13,22 +13,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import InputError
-from pauseframe._files import write_text
-from pauseframe._text import counted
+from pauseframe.files.atomic import write_text
 from pauseframe.sweep.batch import BATCHES, Batches
 from pauseframe.sweep.local import Pool, core_count
 from pauseframe.sweep.results import MANIFEST, load_sweep, write_tables
 from pauseframe.sweep.run import CAPTURE, reuse_batches, settle, share
 from pauseframe.sweep.store import STORE_NAME, Store, read_failure
 from pauseframe.sweep.task import Outcome, Target
+from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from distributed import Client
 
-    from pauseframe._plain import Value
     from pauseframe.plugins.load import LoadedFile
+    from pauseframe.scenario.plain import Value
     from pauseframe.sweep.plan import PlannedRun
     from pauseframe.sweep.results import Sweep
 

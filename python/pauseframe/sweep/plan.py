@@ -14,18 +14,18 @@ from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import quote
 
 from pauseframe import _core
-from pauseframe._plain import Settings, Value, toml_value
-from pauseframe._problems import failure, placed
-from pauseframe._run_key import run_key
-from pauseframe._scenario_text import resolve_text, source_of
+from pauseframe.results.run_key import run_key
+from pauseframe.scenario.plain import Settings, Value, toml_value
+from pauseframe.scenario.text import resolve_text, source_of
 from pauseframe.sweep.spec import Spec, label, set_rule, spec_from_table, split_file
+from pauseframe.terminal.problems import failure, placed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from pauseframe.plugins.load import LoadedFile
-    from pauseframe.scenario import Scenario
+    from pauseframe.scenario.document import Scenario
     from pauseframe.sweep.spec import Values
     from pauseframe.types import Problem
 

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from pauseframe._text import format_duration
+from pauseframe.terminal.text import format_duration
 
 EVERY_S = 10.0
 """Seconds between two progress lines if stderr is not a terminal."""

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pauseframe._core import InputError, ParquetWriter, RunError, table_of, unpack_tables
-from pauseframe._files import whole_file
-from pauseframe._plain import leaves
-from pauseframe._reading import read_text
-from pauseframe._results_folder import DamagedResultsError, open_results
-from pauseframe._text import counted
+from pauseframe.files.atomic import whole_file
+from pauseframe.files.reading import read_text
 from pauseframe.results import Run, has_deadlock, load
+from pauseframe.results.folder import DamagedResultsError, open_results
+from pauseframe.scenario.plain import leaves
 from pauseframe.sweep.batch import BATCHES, Batches, Record
 from pauseframe.sweep.spec import label
 from pauseframe.sweep.store import FailureEntry, file_flaw, is_whole, read_failure, sealed_files
+from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from pauseframe import _core
-    from pauseframe._plain import Settings, Value
     from pauseframe.report.inline import InlinePage
     from pauseframe.results import TableName
+    from pauseframe.scenario.plain import Settings, Value
     from pauseframe.sweep.plan import PlannedRow, SweepManifest
     from pauseframe.types import Manifest
 

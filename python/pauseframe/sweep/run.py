@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError, RunError
-from pauseframe._files import read_object, write_text
-from pauseframe._lock import locked
-from pauseframe._places import RESULTS, first_that
+from pauseframe.files.atomic import is_disk_full, read_object, write_text
+from pauseframe.files.lock import locked
+from pauseframe.results.places import RESULTS, first_that
 from pauseframe.sweep.batch import BATCHES, Batches, batch_files, link_batches, remove_runs
 from pauseframe.sweep.progress import SweepDisplay
 from pauseframe.sweep.results import MANIFEST, TABLES, Sweep, load_sweep, write_tables
@@ -20,7 +20,6 @@ from pauseframe.sweep.store import (
     Store,
     flaw,
     forget_failure,
-    is_disk_full,
     record_failure,
 )
 from pauseframe.sweep.store import MANIFEST as RUN_MANIFEST

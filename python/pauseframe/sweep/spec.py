@@ -15,10 +15,10 @@ from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
-from pauseframe._plain import Settings, Value, leaves, to_plain, toml_value
-from pauseframe._problems import failure, problem
-from pauseframe._reading import parse_toml
-from pauseframe._text import is_number, nearest
+from pauseframe.files.reading import parse_toml
+from pauseframe.scenario.plain import Settings, Value, leaves, to_plain, toml_value
+from pauseframe.terminal.problems import failure, problem
+from pauseframe.terminal.text import is_number, nearest
 
 if TYPE_CHECKING:
     from pauseframe.types import Problem

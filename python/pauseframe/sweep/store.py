@@ -21,15 +21,15 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TypedDict, cast
 
 from pauseframe import _core
-from pauseframe._files import HOST, is_alive, read_object, whole_file, write_text
-from pauseframe._results_folder import FINISHED, digest_of
+from pauseframe.files.atomic import HOST, is_alive, link_file, read_object, write_text
+from pauseframe.results.folder import FINISHED, digest_of
 from pauseframe.sweep.batch import BATCHES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from pauseframe._plain import Settings
+    from pauseframe.scenario.plain import Settings
     from pauseframe.sweep.plan import PlannedRun
     from pauseframe.types import Manifest, SealedFile
 
@@ -190,14 +190,6 @@ def sealed_files(folder: Path) -> dict[str, SealedFile]:
     return {} if manifest is None else cast("Manifest", manifest).get("files", {})
 
 
-def is_disk_full(error: BaseException | str) -> bool:
-    """True if the disk (or the user's quota) is full, so that no run can succeed."""
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return True
-    numbers = (errno.ENOSPC, errno.EDQUOT)
-    return any(text in str(error) for number in numbers for text in (f"os error {number})", f"[Errno {number}]"))
-
-
 def _seal(folder: Path, key: str) -> None:
     manifest = read_object(folder / MANIFEST)
     if manifest is None or manifest.get("status") not in FINISHED:
@@ -214,20 +206,3 @@ def _digest_of_manifest(manifest: Mapping[str, object]) -> str:
     """A digest of the manifest's values without the seal, independent of their order and layout in the file."""
     text = json.dumps({name: value for name, value in manifest.items() if name != "seal"}, sort_keys=True)
     return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
-
-
-def link_file(source: Path, target: Path) -> None:
-    """Makes `target` a hard link to a file, or a copy if the file system has no links."""
-    if target.exists():
-        if target.samefile(source):
-            return
-        target.unlink()
-    try:
-        target.hardlink_to(source)
-    except FileExistsError:  # another process was quicker
-        return
-    except OSError as error:
-        if is_disk_full(error):
-            raise
-        with whole_file(target) as partial:
-            shutil.copyfile(source, partial)

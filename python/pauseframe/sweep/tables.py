@@ -6,9 +6,10 @@ import csv
 import io
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._causes import lossless_caution
-from pauseframe._percentiles import explanation, marked, share_of
-from pauseframe._text import (
+from pauseframe.results.causes import lossless_caution
+from pauseframe.results.percentiles import explanation, marked, share_of
+from pauseframe.sweep.compare import LONG, METRICS, SIZES, long_table
+from pauseframe.terminal.text import (
     MISSING,
     format_bytes,
     format_count,
@@ -18,7 +19,6 @@ from pauseframe._text import (
     is_number,
     terminal_table,
 )
-from pauseframe.sweep.compare import LONG, METRICS, SIZES, long_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable

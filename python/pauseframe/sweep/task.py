@@ -174,7 +174,7 @@ class Computer:
         return answer
 
     def _into_store(self, task: Task) -> Answer:
-        from pauseframe._results_folder import open_results
+        from pauseframe.results.folder import open_results
         from pauseframe.sweep.store import Store
 
         store, key = Store(Path(task["store"])), task["key"]

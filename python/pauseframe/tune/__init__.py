@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from pauseframe._core import Resolved
-    from pauseframe.scenario import Scenario
+    from pauseframe.scenario.document import Scenario
     from pauseframe.tune.study import Tuning
 
 

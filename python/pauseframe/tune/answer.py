@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from math import comb
 from typing import TYPE_CHECKING
 
-from pauseframe._percentiles import ENOUGH_BEYOND
+from pauseframe.results.percentiles import ENOUGH_BEYOND
 from pauseframe.sweep.statistics import Estimate, estimate
 from pauseframe.tune.trials import broken_seeds, per_seed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pauseframe._plain import Settings, Value
+    from pauseframe.scenario.plain import Settings, Value
     from pauseframe.tune.search import Trial
     from pauseframe.tune.spec import Objective, Spec
     from pauseframe.tune.trials import Scale, Setting

@@ -17,12 +17,12 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe._core import InputError
-from pauseframe._text import format_number
 from pauseframe.deploy.design import ROUTED
 from pauseframe.deploy.plan import Settings, Tuned, folder_names
 from pauseframe.devices.files import pointer
-from pauseframe.headroom import FRAME, LIGHT
+from pauseframe.fabric.headroom import FRAME, LIGHT
 from pauseframe.sweep.spec import split_unit
+from pauseframe.terminal.text import format_number
 from pauseframe.tune.formulas import Facts, facts_of
 from pauseframe.tune.parameters import UNITS
 
@@ -52,7 +52,7 @@ def export_answer(tuning: Tuning, target: str, out: str | Path, inventory: Seque
     if the deployment fails.
     """
     from pauseframe.deploy.write import write_deployment
-    from pauseframe.routing import plan_routes, write_plan
+    from pauseframe.fabric.routing import plan_routes, write_plan
 
     if target not in TARGETS:
         raise InputError(f"--export {target}: write sonic or linux, then a folder")

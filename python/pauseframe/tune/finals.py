@@ -31,7 +31,7 @@ from pauseframe.tune.trials import broken_seeds, per_seed, seed_violations
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pauseframe._plain import Settings, Value
+    from pauseframe.scenario.plain import Settings, Value
     from pauseframe.tune.answer import Slack
     from pauseframe.tune.parameters import Parameter
     from pauseframe.tune.search import Search

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pauseframe import _core
-from pauseframe.headroom import annex_o
+from pauseframe.fabric.headroom import annex_o
 from pauseframe.tune.parameters import quantity
 
 if TYPE_CHECKING:

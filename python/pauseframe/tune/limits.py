@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pauseframe import _core
-from pauseframe._text import format_bytes
-from pauseframe.headroom import FRAME, annex_o
+from pauseframe.fabric.headroom import FRAME, annex_o
+from pauseframe.terminal.text import format_bytes
 from pauseframe.tune.formulas import most_ports
 from pauseframe.tune.parameters import quantity
 
@@ -53,7 +53,7 @@ def _deadlock(resolved: _core.Resolved, rows: list[HeadroomRow], spec: Spec) -> 
 
 def _short_for_cable(resolved: _core.Resolved, rows: list[HeadroomRow], spec: Spec) -> str:
     """The fault that the headroom is too small for longer cables than those of the scenario."""
-    from pauseframe.calculator import parse_length
+    from pauseframe.fabric.calculator import parse_length
 
     if not spec.cable:
         return ""
@@ -72,7 +72,7 @@ def _short_for_cable(resolved: _core.Resolved, rows: list[HeadroomRow], spec: Sp
 
 def _too_large(resolved: _core.Resolved, rows: list[HeadroomRow], spec: Spec) -> str:
     """The fault that the buffers exceed the packet memory of the switches."""
-    from pauseframe.calculator import parse_size
+    from pauseframe.fabric.calculator import parse_size
 
     if not spec.buffer:
         return ""

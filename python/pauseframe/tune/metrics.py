@@ -15,7 +15,8 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, get_type_hints, is_typeddict
 
 from pauseframe import _core
-from pauseframe._text import (
+from pauseframe.sweep.results import flat
+from pauseframe.terminal.text import (
     format_bytes,
     format_count,
     format_number,
@@ -24,7 +25,6 @@ from pauseframe._text import (
     none_of,
     unfinished_flows,
 )
-from pauseframe.sweep.results import flat
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -10,7 +10,7 @@ from pauseframe.tune.answer import Point, Slack
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pauseframe._plain import Value
+    from pauseframe.scenario.plain import Value
     from pauseframe.tune.parameters import Parameter
 
 OFFSETS = (0.03, 0.08, 0.2, 0.4)

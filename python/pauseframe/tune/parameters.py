@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._plain import to_plain
+from pauseframe.scenario.plain import to_plain
 from pauseframe.sweep.spec import axis_values, label, number_and_unit, split_unit, split_values
 
 if TYPE_CHECKING:
-    from pauseframe._plain import Settings, Value
+    from pauseframe.scenario.plain import Settings, Value
 
 RANGE_KEYS = ("from", "to", "step", "scale")
 DIGITS = 3

@@ -21,7 +21,7 @@ from pauseframe.tune.trials import Scale, Setting, broken_seeds, per_seed, scale
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pauseframe._plain import Settings
+    from pauseframe.scenario.plain import Settings
     from pauseframe.tune.beliefs import Beliefs
     from pauseframe.tune.parameters import Parameter
     from pauseframe.tune.spec import Spec

@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._plain import leaves, to_plain
-from pauseframe._problems import problem
-from pauseframe._text import is_number, nearest
+from pauseframe.scenario.plain import leaves, to_plain
+from pauseframe.terminal.problems import problem
+from pauseframe.terminal.text import is_number, nearest
 from pauseframe.tune.metrics import Metric, parse_metric
 from pauseframe.tune.parameters import Parameter, read_parameter
 
 if TYPE_CHECKING:
-    from pauseframe._plain import Settings
+    from pauseframe.scenario.plain import Settings
     from pauseframe.types import Problem
 
 COUNTS = {
@@ -252,7 +252,7 @@ def parse_constraint(text: str) -> dict[str, Any]:
 
 
 def _add_static(spec: Spec, name: str, value: Any) -> None:
-    from pauseframe.calculator import parse_length, parse_size
+    from pauseframe.fabric.calculator import parse_length, parse_size
 
     try:
         (parse_size if name == "buffer" else parse_length)(str(value).replace(" m", "m"))

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe._core import InputError
-from pauseframe._files import read_object, refuse_file, write_text
-from pauseframe._lock import locked
-from pauseframe._places import RESULTS, first_that
-from pauseframe._problems import failure
-from pauseframe._reading import parse_toml
-from pauseframe._text import counted
+from pauseframe.files.atomic import read_object, refuse_file, write_text
+from pauseframe.files.lock import locked
+from pauseframe.files.reading import parse_toml
+from pauseframe.results.places import RESULTS, first_that
 from pauseframe.sweep.incremental import IncrementalSweep
 from pauseframe.sweep.plan import Source
 from pauseframe.sweep.spec import label
+from pauseframe.terminal.problems import failure
+from pauseframe.terminal.text import counted
 from pauseframe.tune.finals import Finals
 from pauseframe.tune.formulas import Facts, Suggestion, facts_of, suggestions
 from pauseframe.tune.limits import refusal
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
     from distributed import Client
 
-    from pauseframe._plain import Settings
     from pauseframe.run import Plugins
-    from pauseframe.scenario import Scenario
+    from pauseframe.scenario.document import Scenario
+    from pauseframe.scenario.plain import Settings
     from pauseframe.sweep.task import Outcome as RunOutcome
     from pauseframe.tune.answer import Answer
     from pauseframe.tune.finals import Named
@@ -117,7 +117,7 @@ def _seeds(spec: Spec, first: int) -> dict[str, list[int]]:
 
 
 def _suggestions(facts: Facts, path: str, spec: Spec) -> list[Suggestion]:
-    from pauseframe.calculator import parse_length
+    from pauseframe.fabric.calculator import parse_length
 
     return suggestions(facts, path, parse_length(spec.cable.replace(" m", "m")) if spec.cable else None)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._text import MISSING, counted, format_duration, format_number, terminal_table
 from pauseframe.sweep.spec import label
+from pauseframe.terminal.text import MISSING, counted, format_duration, format_number, terminal_table
 from pauseframe.tune.answer import KEEP_DEFAULT, NOTHING_KEEPS, NOTHING_MEASURED
 from pauseframe.tune.metrics import format_metric
 

@@ -14,18 +14,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pauseframe import _core
-from pauseframe._run_key import run_key
-from pauseframe._text import printable
+from pauseframe.results.run_key import run_key
 from pauseframe.sweep.batch import BATCHES, Batches
 from pauseframe.sweep.plan import PlannedRun, run_folder
 from pauseframe.sweep.spec import label
+from pauseframe.terminal.text import printable
 from pauseframe.tune.limits import refusal
 from pauseframe.tune.metrics import Reading, read_metrics
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pauseframe._plain import Settings, Value
+    from pauseframe.scenario.plain import Settings, Value
     from pauseframe.sweep.incremental import IncrementalSweep
     from pauseframe.sweep.plan import Source
     from pauseframe.tune.spec import Objective, Situation, Spec

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import polars as pl
 
 from pauseframe._core import InputError, __version__
-from pauseframe._files import write_text
+from pauseframe.files.atomic import write_text
 from pauseframe.report.html import UPLOT, asset
 from pauseframe.view.layout import Graph, arrange
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypedDict
 import polars as pl
 
 from pauseframe._core import InputError
-from pauseframe._reading import parse_toml
-from pauseframe._results_folder import SCENARIO, ResultsFolder, open_results
+from pauseframe.files.reading import parse_toml
+from pauseframe.results.folder import SCENARIO, ResultsFolder, open_results
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -134,7 +134,7 @@ def has_log(folder: Path) -> bool:
 
 def _fabric(results: ResultsFolder) -> Fabric:
     from pauseframe._core import ScenarioError, Topology
-    from pauseframe._scenario_text import resolve_text, without_plugins
+    from pauseframe.scenario.text import resolve_text, without_plugins
 
     file = str(results.path / SCENARIO)
     try:

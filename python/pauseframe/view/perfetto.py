@@ -14,8 +14,8 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import RunError
-from pauseframe._files import write_bytes
-from pauseframe._results_folder import ResultsFolder, open_results
+from pauseframe.files.atomic import write_bytes
+from pauseframe.results.folder import ResultsFolder, open_results
 from pauseframe.view.data import KINDS, flows_of, from_folder
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from pauseframe._plain import Value
+    from pauseframe.scenario.plain import Value
     from pauseframe.view.data import Playback
 
 SEQUENCE = 1

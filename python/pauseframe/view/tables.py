@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING, Literal
 
 from pauseframe._core import InputError
-from pauseframe._files import added_files, read_object
-from pauseframe._results_folder import open_tables
-from pauseframe._text import none_of
+from pauseframe.files.atomic import added_files, read_object
+from pauseframe.results.folder import open_tables
+from pauseframe.terminal.text import none_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from pauseframe._core import InputError
-from pauseframe._reading import read_bytes
+from pauseframe.files.reading import read_bytes
 from pauseframe.imports.config_file import Config, read_entries
 from pauseframe.imports.fates import Fate
 from pauseframe.imports.hpcc import fabric_of, topology_file

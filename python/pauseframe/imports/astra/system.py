@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import InputError
-from pauseframe._reading import read_bytes
+from pauseframe.files.reading import read_bytes
 from pauseframe.imports.fates import Fate
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from pauseframe.headroom import FRAME, annex_o
+from pauseframe.fabric.headroom import FRAME, annex_o
 from pauseframe.imports.fabric import switches
 
 if TYPE_CHECKING:

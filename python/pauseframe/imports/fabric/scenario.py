@@ -6,15 +6,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._plain import toml_value
-from pauseframe._table_names import SCHEMA_URL
 from pauseframe.devices.files import shown
-from pauseframe.headroom import LIGHT
+from pauseframe.fabric.headroom import LIGHT
 from pauseframe.imports.fabric import hashing, loads, marks, own, ports, switches
 from pauseframe.imports.fabric.account import rows_of
 from pauseframe.imports.fabric.scope import Scope, scope_of
 from pauseframe.imports.fabric.traffic import lossless_code_points, treatment
 from pauseframe.lint.subject import lossless_queues
+from pauseframe.scenario.plain import toml_value
+from pauseframe.scenario.table_names import SCHEMA_URL
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

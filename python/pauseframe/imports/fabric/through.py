@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from pauseframe.headroom import annex_o
+from pauseframe.fabric.headroom import annex_o
 from pauseframe.imports.fabric import loads, switches, transports
 from pauseframe.imports.fabric.loads import Flow, Load
 

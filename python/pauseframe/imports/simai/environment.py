@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
-from pauseframe._text import none_of
 from pauseframe.imports.fates import Fate
+from pauseframe.terminal.text import none_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

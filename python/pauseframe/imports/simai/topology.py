@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from pauseframe import _core
 from pauseframe._core import InputError
-from pauseframe._reading import read_bytes
+from pauseframe.files.reading import read_bytes
 from pauseframe.imports.fates import Fate
 from pauseframe.imports.ns3_fabric import Fabric
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
-from pauseframe._reading import read_bytes
-from pauseframe._text import none_of
+from pauseframe.files.reading import read_bytes
 from pauseframe.imports.fates import Fate
+from pauseframe.terminal.text import none_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import DEFAULT_MTU, BufferProfile, Fabric, Place, Port, Switch
-from pauseframe.headroom import FRAME, AnnexO, annex_o
+from pauseframe.fabric.headroom import FRAME, AnnexO, annex_o
 from pauseframe.lint.finding import SONIC, VENDORS, Finding, PatchOperation, Severity, rule
 from pauseframe.lint.subject import group_of, lossless_code_points, lossless_mtus, lossless_queues
 

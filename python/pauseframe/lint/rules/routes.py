@@ -6,13 +6,13 @@ from collections import defaultdict
 from ipaddress import ip_interface
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._text import counted
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import End, Fabric, Link, Place
 from pauseframe.devices.sonic import FLOODS
 from pauseframe.lint.circle import circle
 from pauseframe.lint.finding import BRIDGES, SWITCHES, Finding, PatchOperation, Severity, rule
 from pauseframe.lint.forwarding import Forwarding, coupled, lanes_of, senders_of
+from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -259,7 +259,7 @@ def percentiles_text(texts: Mapping[str, str], samples: int, unfinished: int) ->
     >>> percentiles_text({"p50": "592 us", "p99": "6.3 ms"}, 216, 3)
     '592 us / 6.3 ms ? (3 unfinished)'
     """
-    from pauseframe._percentiles import SHARES, marked
+    from pauseframe.results.percentiles import SHARES, marked
 
     line = " / ".join(marked(text, samples, SHARES[name]) for name, text in texts.items())
     return f"{line} ({format_count(unfinished)} unfinished)" if unfinished else line
@@ -306,7 +306,7 @@ def two_columns(rows: Iterable[tuple[str, str]], title: str) -> str:
     drops           0
     wall time  1.2 ms
     """
-    from pauseframe._percentiles import explanation
+    from pauseframe.results.percentiles import explanation
 
     pairs = list(rows)
     left = max(len(name) for name, _ in pairs)

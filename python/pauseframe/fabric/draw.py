@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Literal
 from xml.etree import ElementTree as ET
 
 from pauseframe import _core
-from pauseframe._files import write_text
-from pauseframe.topology import networkx
+from pauseframe.fabric.topology import networkx
+from pauseframe.files.atomic import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -124,7 +124,7 @@ def picture(topology: _core.Topology) -> str:
 
 def arrange(topology: _core.Topology, layout: Layout, mark: Iterable[str] | Mapping[str, str] = ()) -> Drawing:
     """Chooses the drawn nodes and their positions."""
-    from pauseframe._text import format_rate
+    from pauseframe.terminal.text import format_rate
 
     nodes = topology.nodes()
     kinds = {name: kind for name, kind, _ in nodes}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING, Protocol
 
-from pauseframe._text import format_count, format_duration
+from pauseframe.terminal.text import format_count, format_duration
 
 if TYPE_CHECKING:
     from pauseframe.types import RunProgress, StageProgress

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pauseframe._text import buffers, counted, format_bytes, format_count, unfinished_flows
+from pauseframe.terminal.text import buffers, counted, format_bytes, format_count, unfinished_flows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

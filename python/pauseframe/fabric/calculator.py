@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from pauseframe._files import write_text
-from pauseframe._text import counted
-from pauseframe.headroom import FRAME, Term, annex_o, mellanox
+from pauseframe.fabric.headroom import FRAME, Term, annex_o, mellanox
+from pauseframe.files.atomic import write_text
+from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -116,7 +116,7 @@ def calculate(
 def shipped_for(speed: int, cable: float) -> Shipped | None:
     """Values that platforms ship for this speed and the nearest cable length (by ratio)."""
     by_length: dict[float, list[int]] = {}
-    text = files("pauseframe").joinpath(SHIPPED).read_text(encoding="ascii")
+    text = files("pauseframe.fabric").joinpath(SHIPPED).read_text(encoding="ascii")
     for row in csv.DictReader(text.splitlines()):
         if int(row["speed_mbps"]) == speed:
             by_length.setdefault(float(row["cable"].removesuffix("m")), []).append(int(row["xoff_b"]))

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pauseframe import _core
-from pauseframe._text import printable
+from pauseframe.terminal.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

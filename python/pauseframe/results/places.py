@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import InputError
-from pauseframe._files import read_object, write_text
-from pauseframe._results_folder import FINISHED, FLOW_LEVEL, MANIFEST, PROGRAM
+from pauseframe.files.atomic import read_object, write_text
+from pauseframe.files.kinds import FLOW_LEVEL, MANIFEST
+from pauseframe.results.folder import FINISHED, PROGRAM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 RESULTS = Path("results")
-EXPERIMENTS = Path(__file__).parent / "experiments"
+EXPERIMENTS = Path(__file__).parent.parent / "experiments"
 """Folder of the experiments that the package ships."""
 SWEEP = "sweep.json"
 LABEL_LENGTH = 80
@@ -98,7 +99,7 @@ def keep_inputs(folder: Path, key: str, given: list[str], summary: Mapping[str, 
     """Writes the key and the given keys of a run into its manifest, unless another process has replaced the run."""
     import json
 
-    from pauseframe._lock import LOCK, locked
+    from pauseframe.files.lock import LOCK, locked
 
     with suppress(InputError), locked(folder):
         manifest = read_object(folder / MANIFEST) or {}

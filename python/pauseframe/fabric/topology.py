@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
-from pauseframe._kinds import refuse_other_kinds
+from pauseframe.files.kinds import refuse_other_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -44,7 +44,7 @@ def load_topology(
     if path.exists() and format is None:
         refuse_other_kinds(path, "a topology", "scenario", "topology")
     if path.suffix == ".toml":
-        from pauseframe._scenario_text import read_scenario_file, resolve_text, without_plugins
+        from pauseframe.scenario.text import read_scenario_file, resolve_text, without_plugins
 
         text, base_dir, name = read_scenario_file(path)
         return _core.Topology.of_scenario(resolve_text(without_plugins(text), base_dir=base_dir, file_name=name))
@@ -108,7 +108,7 @@ def format_of(path: Path) -> str:
 
 def statistics_lines(statistics: TopologyStatistics) -> list[tuple[str, str]]:
     """Lines of text about the most important statistics of a topology."""
-    from pauseframe._text import format_number, format_rate
+    from pauseframe.terminal.text import format_number, format_rate
 
     def span(values: tuple[int, int] | None) -> str:
         if values is None:

@@ -1,6 +1,6 @@
 """The text of a scenario: read from a file, changed by command-line options, resolved by the core.
 
-This module is separate from `pauseframe.scenario`, because the seventy classes there take longer to create than a small
+This module is separate from `document`, because the seventy classes there take longer to create than a small
 run takes.
 """
 
@@ -14,19 +14,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
-from pauseframe._plain import toml_value
-from pauseframe._problems import failure, problem
-from pauseframe._reading import parse_toml, read_bytes, read_stream
+from pauseframe.files.reading import parse_toml, read_bytes, read_stream
+from pauseframe.scenario.plain import toml_value
+from pauseframe.terminal.problems import failure, problem
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
 
-    from pauseframe.scenario import Scenario
+    from pauseframe.scenario.document import Scenario
 
 
 def is_scenario(value: object) -> TypeIs[Scenario]:
     """True for a `Scenario`, without loading that class if no scenario object exists."""
-    module = sys.modules.get("pauseframe.scenario")
+    module = sys.modules.get("pauseframe.scenario.document")
     return module is not None and isinstance(value, module.Scenario)
 
 
@@ -108,7 +108,7 @@ def read_scenario_file(path: str | PathLike[str]) -> tuple[str, str, str]:
         raise TypeError(message)
     path = Path(path)
     if path.suffix != ".toml" and path.exists():
-        from pauseframe._kinds import refuse_other_kinds
+        from pauseframe.files.kinds import refuse_other_kinds
 
         refuse_other_kinds(path, "a scenario file (TOML)", "run", "scenario")
     try:
@@ -140,7 +140,7 @@ def _is_whole(number: Any) -> bool:
 
 def _neighbours(path: Path) -> str:
     """A hint such as '; did you mean incast.toml?', from the scenario files in the folder."""
-    from pauseframe._text import nearest
+    from pauseframe.terminal.text import nearest
 
     folder = path.parent
     stems = sorted(file.stem for file in folder.glob("*.toml")) if folder.is_dir() else []

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
-from pauseframe._files import read_object
-from pauseframe._results_folder import FLOW_LEVEL, MANIFEST
+from pauseframe.files.atomic import read_object
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+MANIFEST = "manifest.json"
+FLOW_LEVEL = "flow_level"
+"""Kind of the manifest of a run without packets, whose tables have other columns."""
 HEAD = 4096
 """Number of first bytes that decide about a file."""
 TOML = 1 << 20

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
-from pauseframe._files import HOST
+from pauseframe.files.atomic import HOST
 
 try:
     import fcntl

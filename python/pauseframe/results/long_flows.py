@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from pauseframe._text import format_count, format_number, format_rate
+from pauseframe.terminal.text import format_count, format_number, format_rate
 
 COLUMNS = ("flows", "goodput", "per flow, mean", "slowest", "fastest", "fairness")
 """Headings of `cells`."""

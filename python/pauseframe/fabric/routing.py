@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
 from pauseframe._core import Routes, plan_routes, read_routes
-from pauseframe._files import whole_folder
-from pauseframe._reading import read_text
-from pauseframe.draw import draw
+from pauseframe.fabric.draw import draw
+from pauseframe.files.atomic import whole_folder
+from pauseframe.files.reading import read_text
 from pauseframe.types import PlanSummary
 
 if TYPE_CHECKING:

@@ -283,3 +283,30 @@ def is_alive(process: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+def is_disk_full(error: BaseException | str) -> bool:
+    """True if the disk (or the user's quota) is full, so that no run can succeed."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return True
+    numbers = (errno.ENOSPC, errno.EDQUOT)
+    return any(text in str(error) for number in numbers for text in (f"os error {number})", f"[Errno {number}]"))
+
+
+def link_file(source: Path, target: Path) -> None:
+    """Makes `target` a hard link to a file, or a copy if the file system has no links."""
+    if target.exists():
+        if target.samefile(source):
+            return
+        target.unlink()
+    try:
+        target.hardlink_to(source)
+    except FileExistsError:  # another process was quicker
+        return
+    except OSError as error:
+        if is_disk_full(error):
+            raise
+        import shutil
+
+        with whole_file(target) as partial:
+            shutil.copyfile(source, partial)

@@ -16,7 +16,8 @@ from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from pauseframe import _core
-from pauseframe._reading import parse_toml, read_text
+from pauseframe.files.kinds import FLOW_LEVEL, MANIFEST, kind_of
+from pauseframe.files.reading import parse_toml, read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,10 +28,7 @@ if TYPE_CHECKING:
 
 FINISHED = ("complete", "deadlock")
 """Statuses of runs that ended without an interruption."""
-MANIFEST = "manifest.json"
 PROGRAM = "pauseframe"
-FLOW_LEVEL = "flow_level"
-"""Kind of the manifest of a run without packets, whose tables have other columns."""
 SCENARIO = "scenario.resolved.toml"
 LARGEST_NUMBER = 2.0**64
 """Largest number in a manifest: counters have 64 bits, and times in seconds or microseconds are far smaller."""
@@ -210,7 +208,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 
 def _checked_manifest(folder: Path, value: dict[str, Any], kind: type) -> dict[str, Any]:
-    from pauseframe._typed import flaws
+    from pauseframe.results.typed import flaws
 
     if found := flaws(value, kind, closed=False) or _unlikely_numbers(value, ""):
         version = f" (pauseframe {value['version']} wrote it)" if isinstance(value.get("version"), str) else ""
@@ -222,8 +220,6 @@ def _not_results(path: Path) -> str:
     """A message that describes a path which is not a results folder, and the remedy."""
     if path.is_file() and (path.parent / MANIFEST).is_file() and path.suffix != ".toml":
         return f"{path} is a file, not a results folder: did you mean its folder {path.parent}?"
-    from pauseframe._kinds import kind_of
-
     if kind := kind_of(path):
         return kind.message(path, "a results folder")
     if path.is_file():
@@ -235,7 +231,7 @@ def _not_results(path: Path) -> str:
 
 def _runs_near(folder: Path, like: str = "") -> str:
     """A hint such as '; did you mean results/incast-1?', from the results folders in `folder`."""
-    from pauseframe._text import nearest
+    from pauseframe.terminal.text import nearest
 
     found = sorted(path.parent.name for path in folder.glob(f"*/{MANIFEST}")) if folder.is_dir() else []
     meant = nearest(like, found) if like else found[:3]

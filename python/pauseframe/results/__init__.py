@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
 from pauseframe import _core
-from pauseframe._results_folder import FINISHED, open_results
-from pauseframe._table import Table
+from pauseframe.results.folder import FINISHED, open_results
+from pauseframe.results.table import Table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -172,8 +172,8 @@ class Run:
     def _repr_html_(self) -> str:
         from html import escape
 
-        from pauseframe._percentiles import explanation
-        from pauseframe._text import summary_rows
+        from pauseframe.results.percentiles import explanation
+        from pauseframe.terminal.text import summary_rows
 
         pairs = summary_rows(self.summary)
         rows = "".join(
@@ -189,7 +189,7 @@ class Run:
 
 def has_deadlock(summary: Summary) -> bool:
     """True if a run has a deadlock, unless a PFC watchdog broke the deadlock and every flow finished."""
-    from pauseframe._text import unfinished_flows
+    from pauseframe.terminal.text import unfinished_flows
 
     broken = summary["watchdog_storms"] and not unfinished_flows(summary)
     return bool(summary["deadlocks"]) and not broken

@@ -55,7 +55,7 @@ def evidence_for(preset: str, stack: str) -> Evidence | None:
 
 @cache
 def _calibration() -> dict[str, Any]:
-    path = Path(__file__).with_name("calibration.json")
+    path = Path(__file__).parent.parent / "calibration.json"
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return found
 

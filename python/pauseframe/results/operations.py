@@ -6,8 +6,8 @@ from typing import Any
 
 import polars as pl
 
-from pauseframe._percentiles import SHARES, TITLES, marked
-from pauseframe._text import format_count, format_rate, format_us
+from pauseframe.results.percentiles import SHARES, TITLES, marked
+from pauseframe.terminal.text import format_count, format_rate, format_us
 
 QUANTILES = ("p50", "p99", "p999")
 COLUMNS = ("finished", "per second", "throughput", "mean", *(TITLES[name] for name in QUANTILES))

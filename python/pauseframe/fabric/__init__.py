@@ -1,0 +1,1 @@
+"""Topologies, routes and headroom."""

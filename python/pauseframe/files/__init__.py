@@ -1,0 +1,1 @@
+"""Files as every command writes and reads them."""

@@ -1,0 +1,1 @@
+"""What a person sees on a terminal: numbers, progress, errors."""
