@@ -57,6 +57,7 @@ def build_sweep_report(comparison: Comparison, out: Path) -> Path:
         sentence=sentence(comparison),
         main=next((one for one in metrics if one["name"] == main), None),
         heads=tables.heads(comparison),
+        together=None if comparison.axes else tables.rows_by_metric(comparison),
         note=tables.note(comparison),
         caution=tables.caution(comparison),
         metrics=metrics,
