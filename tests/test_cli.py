@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -32,6 +33,12 @@ def cli(*arguments, cwd=None, timeout=120):
         timeout=timeout,
         check=False,
     )
+
+
+def test_proposed_commands_can_be_pasted_into_a_shell(scenario_file, tmp_path):
+    done = cli("run", scenario_file, "--out", tmp_path / "my run (1)")
+    (line,) = [line for line in done.stdout.splitlines() if "next: " in line]
+    assert shlex.split(line.partition("next: ")[2]) == ["pauseframe", "report", str(tmp_path / "my run (1)")]
 
 
 def test_run_writes_results_and_a_table(scenario_file, tmp_path):
