@@ -247,19 +247,22 @@ def test_a_shared_buffer_of_one_size_is_the_same_memory(done):
 
 def test_one_table_for_all_metrics(tmp_path):
     """Metrics are rows and runs are columns, in the terminal, in LaTeX and on the page."""
-    for preset in ("dctcp", "cubic"):
+    for preset in ("dctcp", "tcp_bolt"):
         pf.run(SCENARIO, set={"transport.preset": preset}, seed=1, out=tmp_path / preset)
     shown = cli(
-        "compare", tmp_path / "dctcp", tmp_path / "cubic", "--latex", "t.tex", "--report", "t.html", cwd=tmp_path
+        "compare", tmp_path / "dctcp", tmp_path / "tcp_bolt", "--latex", "t.tex", "--report", "t.html", cwd=tmp_path
     )
     table, _, _ = shown.stdout.partition("\n\n")
     head, *rows = table.splitlines()
-    assert head.split() == ["dctcp", "cubic", "Δ", "to", "dctcp"]
-    names = [tables.title(name) for name in compare([tmp_path / "dctcp", tmp_path / "cubic"]).metrics]
+    assert head.split() == ["dctcp", "tcp_bolt", "Δ", "to", "dctcp", "†"]
+    names = [tables.title(name) for name in compare([tmp_path / "dctcp", tmp_path / "tcp_bolt"]).metrics]
     assert len(names) >= 8
     assert [row.strip().startswith(name) for row, name in zip(rows, names, strict=True)] == [True] * len(names)
     assert (tmp_path / "t.tex").read_text().count(r"\begin{tabular}") == 1
-    assert (tmp_path / "t.html").read_text().count('<table class="numbers">') == 1
+    page = (tmp_path / "t.html").read_text()
+    assert page.count('<table class="numbers">') == 1
+    sentence = page.partition('class="sentence">')[2].partition("<")[0]
+    assert sentence.endswith("with one seed, which shows no interval.")
 
 
 def test_large_differences_are_factors():
