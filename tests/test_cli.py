@@ -4,6 +4,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -32,6 +33,21 @@ def cli(*arguments, cwd=None, timeout=120):
         timeout=timeout,
         check=False,
     )
+
+
+def test_wrong_options_get_no_far_fetched_advice():
+    unlike = cli("busbw", "x.toml", "--op", "allreduce").stderr
+    assert "No such option: --op (Possible options: --out)" in " ".join(unlike.split())
+    assert "(Possible options: --seed, --set)" in " ".join(cli("run", "x.toml", "--sed", "3").stderr.split())
+    wrong = cli("reproduce", "bolt/ping", "--stack", "kernl").stderr
+    assert "'kernl' is not one of" in wrong
+    assert "Value error" not in wrong
+
+
+def test_proposed_commands_can_be_pasted_into_a_shell(scenario_file, tmp_path):
+    done = cli("run", scenario_file, "--out", tmp_path / "my run (1)")
+    (line,) = [line for line in done.stdout.splitlines() if "next: " in line]
+    assert shlex.split(line.partition("next: ")[2]) == ["pauseframe", "report", str(tmp_path / "my run (1)")]
 
 
 def test_run_writes_results_and_a_table(scenario_file, tmp_path):

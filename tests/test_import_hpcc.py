@@ -182,11 +182,21 @@ def test_irn_has_both_of_its_timeouts(folder: Path) -> None:
     assert (transport["rdma_timer"], transport["rdma_selective_repeat"]) == ("ibta", True)
 
 
+@pytest.mark.parametrize(("mode", "kind"), [(0, "ecmp"), (2, "drill"), (6, "letflow")])
+def test_load_balancers_are_followed(folder: Path, mode: int, kind: str) -> None:
+    imported = _read(folder, _config(more=f"LB_MODE {mode}\n"))
+    (folder / "config.toml").write_text(imported.toml)
+    routing = tomllib.loads(resolve(folder / "config.toml").toml)["routing"]
+    assert routing["kind"] == kind
+    if kind == "letflow":
+        assert routing["flowlet_gap"] == "100 us"  # as in the simulator
+
+
 @pytest.mark.parametrize(
     ("more", "mode", "message"),
     [
         ("LB_MODE 9\n", "1", "LB_MODE 9: ConWeave is not simulated"),
-        ("LB_MODE 2\n", "1", "LB_MODE 2: DRILL is not simulated"),
+        ("LB_MODE 3\n", "1", "LB_MODE 3: CONGA is not simulated"),
         ("L2_BACK_TO_ZERO 1\n", "1", "L2_BACK_TO_ZERO 1: lost packets are sent again from the gap on"),
         ("ACK_HIGH_PRIO 1\n", "8", "ACK_HIGH_PRIO 1: TCP's acknowledgements have its own priority"),
         ("RATE_BOUND 0\n", "7", "RATE_BOUND 0: rates always bound the sender"),

@@ -170,6 +170,7 @@ def test_a_problem_of_some_combinations_says_of_which(tmp_path):
         ({"axes": {"a.b": [1, 1]}}, "twice"),
         ({"axes": {"a.b": 3}}, "list of values"),
         ({"axes": {"seed": [1, 2]}}, "seeds"),
+        ({"axes": {"axes.host.mtu": ["9 KB"]}}, 'write "host.mtu" = [...] there'),
         ({"axes": {"transport": [{"preset": "dctcp"}]}}, "transport.preset"),
         ({"axes": AXES, "zip": [["transport.preset", "nothing"]]}, "nothing"),
         ({"axes": AXES | {"host.mtu": ["9 KB"]}, "zip": [["transport.preset", "host.mtu"]]}, "equally many"),

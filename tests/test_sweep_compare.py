@@ -218,7 +218,7 @@ def test_p99_by_flow_size(done):
     sweep = pf.sweep(mixed, axes={"transport.preset": ["dctcp", "tcp_bolt"]}, seeds=1, out=done.folder.parent / "sizes")
     lines = cli("compare", sweep.folder).stdout.splitlines()
     begin = lines.index(next(line for line in lines if line.startswith("FCT, p99, by flow size")))
-    assert [line.split("  ")[0].strip() for line in lines[begin + 2 : begin + 5]] == [
+    assert [line.strip().split("  ")[0] for line in lines[begin + 1 : begin + 4]] == [
         "< 10 KB",
         "10–100 KB",
         "0.1–1 MB",
@@ -243,6 +243,33 @@ def test_a_shared_buffer_of_one_size_is_the_same_memory(done):
     comparison = compare([shared.folder], metrics=["fct_us.p99"])
     assert tables.caution(comparison) == ""
     assert "†" not in "".join(tables.heads(comparison))
+
+
+def test_one_table_for_all_metrics(tmp_path):
+    """Metrics are rows and runs are columns, in the terminal, in LaTeX and on the page."""
+    for preset in ("dctcp", "tcp_bolt"):
+        pf.run(SCENARIO, set={"transport.preset": preset}, seed=1, out=tmp_path / preset)
+    shown = cli(
+        "compare", tmp_path / "dctcp", tmp_path / "tcp_bolt", "--latex", "t.tex", "--report", "t.html", cwd=tmp_path
+    )
+    table, _, _ = shown.stdout.partition("\n\n")
+    head, *rows = table.splitlines()
+    assert head.split() == ["dctcp", "tcp_bolt", "Δ", "to", "dctcp", "†"]
+    names = [tables.title(name) for name in compare([tmp_path / "dctcp", tmp_path / "tcp_bolt"]).metrics]
+    assert len(names) >= 8
+    assert [row.strip().startswith(name) for row, name in zip(rows, names, strict=True)] == [True] * len(names)
+    assert (tmp_path / "t.tex").read_text().count(r"\begin{tabular}") == 1
+    page = (tmp_path / "t.html").read_text()
+    assert page.count('<table class="numbers">') == 1
+    sentence = page.partition('class="sentence">')[2].partition("<")[0]
+    assert sentence.endswith("with one seed, which shows no interval.")
+
+
+def test_large_differences_are_factors():
+    one = estimate([30.0])
+    cell = Cell("fct_us.p99", (), "b", one, one, estimate([18.54]))
+    assert tables.format_difference(cell) == "× 18.5"
+    assert tables.format_difference(replace(cell, ratio=estimate([9.5]))) == "+850 %"
 
 
 def test_differences_in_words():

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import re
+import shlex
 import signal
 import statistics
 import subprocess
@@ -517,6 +518,8 @@ def test_on_a_cluster(tmp_path):
 
 
 def test_answer_and_page(tmp_path):
+    tmp_path /= "a folder (mine)"
+    tmp_path.mkdir()
     file = tmp_path / "small.toml"
     file.write_text(SMALL)
     done = cli("tune", file, "--out", tmp_path / "out", "--beside-random", cwd=tmp_path)
@@ -536,6 +539,7 @@ def test_answer_and_page(tmp_path):
     assert objective["samples"][0] > 0
     for one in record["decisive"]:
         assert (Path(one["folder"]) / "states.parquet").is_file()
+        assert shlex.split(one["command"]) == ["pauseframe", "view", one["folder"], "--open"]
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Sensitivity" in page
     main = page.partition("<main>")[2]

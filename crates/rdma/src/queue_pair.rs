@@ -3,7 +3,7 @@
 use crate::cc::hpcc::Telemetry;
 use crate::cc::{ControlChanges, ControlName, ControlParameters, Controller, RdmaControl};
 use crate::packet::{Opcode, Packet, WIRE_OVERHEAD};
-use crate::receiver::{CnpLimiter, Receiver};
+use crate::receiver::{ACK_INTERVAL, CnpLimiter, Receiver};
 use crate::sender::{Entropy, EntropyChoice, Failure, Sender, Verb};
 use pauseframe_schema::bounds::Above;
 use pauseframe_schema::ledger::Origin;
@@ -256,6 +256,13 @@ impl QueuePairSettings {
     /// Bytes of a full packet on the wire.
     pub fn full_packet(&self) -> u64 {
         u64::from(WIRE_OVERHEAD + self.telemetry_bytes + self.mtu + self.link_overhead)
+    }
+
+    /// Whether the packet behind the next one comes too late for a coalesced acknowledgement: at a rate that was just cut,
+    /// the timer would expire first.
+    #[inline]
+    pub(crate) fn is_slower_than_acks(&self, rate: u64) -> bool {
+        rate < self.full_packet() * 8 * (Span::from_secs(1).0 / ACK_INTERVAL.0)
     }
 
     /// The packets of a message of this size in sending order: their number, and the bytes of each IP packet.

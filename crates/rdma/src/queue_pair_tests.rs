@@ -684,6 +684,41 @@ fn slow_senders_get_acknowledgements_by_time() {
 }
 
 #[test]
+fn a_sender_that_was_cut_to_its_floor_waits_for_no_timer() {
+    for mtu in [1024, 4096] {
+        let notification = Some(NotificationPoint {
+            interval: Span::from_us(4),
+            scope: CnpScope::QueuePair,
+            delay: Span::from_us(200),
+        });
+        let pair = QueuePairSettings {
+            mtu,
+            ack_every: 16,
+            timeout: Span::from_ms(67),
+            line: 10_000_000_000,
+            notification,
+            control: ControlName::DcqcnConnectx.into(),
+            ..settings()
+        };
+        let mut slowest = Span::ZERO;
+        let mut before = Time::ZERO;
+        let [source, sink] = exchange(
+            pair,
+            |source| source.send(600 * u64::from(mtu)),
+            |packet, now| {
+                if packet.opcode.is_data() {
+                    slowest = slowest.max(now - before);
+                    before = now;
+                }
+                (false, true)
+            },
+        );
+        assert!(slowest > Span::from_us(500), "{slowest}");
+        assert_eq!((sink.delivered(), source.stats().timeouts), (600 * u64::from(mtu), 0));
+    }
+}
+
+#[test]
 fn a_stopped_message_is_acknowledged_without_a_timeout() {
     let mut ends = [0; 2].map(|_| QueuePair::new(QueuePairSettings { ack_every: 16, ..settings() }));
     ends[0].send(u64::MAX);

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 const UNORDERED_ACK_BYTES: u32 = 16_384;
 
 /// A slow sender gets its acknowledgements this often, so that coalescing never lets its timer expire: an eighth of the first one.
-const ACK_INTERVAL: Span = Span::from_us(250);
+pub(crate) const ACK_INTERVAL: Span = Span::from_us(250);
 
 /// A packet that has arrived beyond a gap.
 #[derive(Clone, Copy, Debug)]

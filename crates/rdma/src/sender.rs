@@ -249,7 +249,8 @@ impl Sender {
         // one, unless unordered delivery answers by bytes.
         let asks = cc.window(settings).is_some()
             && (!settings.unordered || !is_new || self.fills_window(cc, settings))
-            || settings.tx_window.is_some_and(|window| self.asks_for_quarter(number, window, settings));
+            || settings.tx_window.is_some_and(|window| self.asks_for_quarter(number, window, settings))
+            || settings.is_slower_than_acks(cc.rate());
         let (is_first, is_last) = (number == message.first, number + 1 == message.end);
         let of = if message.verb == Verb::Send { Opcode::of_send } else { Opcode::of_write };
         let length = u32::try_from(message.bytes).unwrap_or(u32::MAX);

@@ -79,6 +79,11 @@ class Commands(PlainGroup):
         try:
             return super().invoke(ctx)
         except UsageError as error:
+            error.message = error.message.removeprefix("Value error, ")
+            if similar := getattr(error, "possibilities", None):
+                from difflib import get_close_matches
+
+                error.possibilities = get_close_matches(str(getattr(error, "option_name", "")), similar, cutoff=0.65)
             if error.message.startswith("Got unexpected extra argument"):
                 error.message += _meant_by_extra(sys.argv[1:], error.message)
             elif error.message.startswith("No such option"):

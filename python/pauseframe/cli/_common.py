@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -31,6 +32,11 @@ def _thread_count(text: str) -> int | None:
     if not text.isdecimal() or int(text) < 1:
         raise typer.BadParameter(f"{text!r} must be a whole number from 1 on, or auto")
     return int(text)
+
+
+def in_shell(word: object) -> str:
+    """A path or other word as a shell reads it, for commands that a message proposes."""
+    return shlex.quote(str(word))
 
 
 ScenarioFile = Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file (TOML); - for standard input.")]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from pauseframe.cli import _complete
-from pauseframe.cli._common import AsJson, Open, name_file, print_json, print_table, say
+from pauseframe.cli._common import AsJson, Open, in_shell, name_file, print_json, print_table, say
 from pauseframe.cli._errors import NOT_DONE, wrong_values
 from pauseframe.cli._options import PlainTyper
 
@@ -151,4 +151,4 @@ def _print_run(files: list[Path], form: Literal["sonic", "ethtool"], out: Path |
     for name, command, lines in commands_of(run, form):
         write_text(out / name / file_name(command), "\n".join(lines) + "\n")
         count += 1
-    print(f"{count} files in {out}; next: pauseframe counters {out} --run {files[0]}")
+    print(f"{count} files in {out}; next: pauseframe counters {in_shell(out)} --run {in_shell(files[0])}")

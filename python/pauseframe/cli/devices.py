@@ -17,6 +17,7 @@ from pauseframe.cli._common import (
     AsJson,
     PluginFiles,
     Set,
+    in_shell,
     out_option,
     print_json,
     print_table,
@@ -182,7 +183,8 @@ def _export(report: Any, folder: Path) -> None:
     from pauseframe.terminal.text import counted
 
     rows = counted(export(report.reading, folder), "row")
-    say(f"{rows}; next: pauseframe route check {folder}/topology.graphml {folder}/tables.json")
+    graph, tables = in_shell(folder / "topology.graphml"), in_shell(folder / "tables.json")
+    say(f"{rows}; next: pauseframe route check {graph} {tables}")
 
 
 def _fix(report: Any, paths: list[Path], folder: Path | None) -> None:
@@ -196,7 +198,7 @@ def _fix(report: Any, paths: list[Path], folder: Path | None) -> None:
     if folder is not None:
         for line in write_fixed(fixed, paths, folder):
             say(f"note: {line}")
-        say(f"patched copy in {folder}; next: pauseframe lint {folder}")
+        say(f"patched copy in {folder}; next: pauseframe lint {in_shell(folder)}")
     for finding in fixed.new:
         say(f"note: the patch causes {finding.code} at {shown(finding.place)}: {finding.message}")
     if fixed.after.findings:
@@ -408,7 +410,7 @@ def _deploy_scenario(
         marks = "ECN-capable" if one["ecn"] else "without ECN"
         print(f"class: {one['transport']}: DSCP {one['dscp']}, priority {one['priority']}, {kind}, {marks}")
     print(f"{counted(summary['switches'], 'switch')}, {counted(summary['hosts'], 'host')} in {out}")
-    print(f"next: pauseframe lint {out}; then read {out}/ROLLOUT.md")
+    print(f"next: pauseframe lint {in_shell(out)}; then read {out}/ROLLOUT.md")
 
 
 def _deploy_plan(
@@ -442,7 +444,7 @@ def _deploy_plan(
         say(f"note: {note}")
     devices = f"{counted(summary['switches'], 'switch')}, {counted(summary['hosts'], 'host')}"
     print(f"{devices}, {counted(summary['steps'], 'step of roll-out')} in {out}")
-    print(f"next: pauseframe lint {out}; then read {out}/ROLLOUT.md")
+    print(f"next: pauseframe lint {in_shell(out)}; then read {out}/ROLLOUT.md")
 
 
 def _priority(text: str) -> int:

@@ -10,6 +10,7 @@ import typer
 from pauseframe.cli._common import (
     AsJson,
     Force,
+    in_shell,
     name_file,
     out_option,
     print_json,
@@ -207,7 +208,7 @@ def fabric(
     for note in reading.fabric.notes:
         say(f"note: {note}")
     _show_account(imported, target)
-    print(f"{target}; next: pauseframe run {target}")
+    print(f"{target}; next: pauseframe run {in_shell(target)}")
 
 
 def _show_account(imported: ImportedFabric, target: Path) -> None:
@@ -295,7 +296,7 @@ def _write_folder(imported: ImportedFolder, target: Path, *, force: bool, as_jso
     cells = [(one.file, one.key, _short(one.value), one.state, one.how) for one in imported.fates]
     rows = [tuple(map(printable, row)) for row in cells]
     print_table(terminal_table("file", "key", "value", "state", "how", rows=rows))
-    print(f"{target / 'scenario.toml'}; next: pauseframe run {target / 'scenario.toml'}")
+    print(f"{target / 'scenario.toml'}; next: pauseframe run {in_shell(target / 'scenario.toml')}")
 
 
 def _short(text: str) -> str:

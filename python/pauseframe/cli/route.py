@@ -15,6 +15,7 @@ from pauseframe.cli._common import (
     AsJson,
     Force,
     Quiet,
+    in_shell,
     name_file,
     out_option,
     print_json,
@@ -137,7 +138,7 @@ def plan(
         print_pairs(lines, f"{engine} on {source}")
         for note in routes.notes:
             print(note)
-        print(f"\ntables in {out}; next: pauseframe route check {source} {out} --what-if")
+        print(f"\ntables in {out}; next: pauseframe route check {in_shell(source)} {in_shell(out)} --what-if")
     if routes.interrupted and steps is None:
         raise typer.Exit(interrupt.EXIT_CODE)
 

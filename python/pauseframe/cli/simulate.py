@@ -21,6 +21,7 @@ from pauseframe.cli._common import (
     Set,
     Threads,
     Verbose,
+    in_shell,
     out_option,
     print_json,
     print_table,
@@ -112,7 +113,7 @@ def run(
         # A user who recorded states probably wants to view them; the report only counts them.
         next_step = "view" if (folder / "states.parquet").is_file() else "report"
         there = " (they were there already)" if is_there else ""
-        print(f"\nresults in {folder}{there}; next: pauseframe {next_step} {folder}")
+        print(f"\nresults in {folder}{there}; next: pauseframe {next_step} {in_shell(folder)}")
     for warning in result.summary["warnings"]:
         if warning not in scenario.warnings:
             say(f"warning: {warning}")
@@ -287,7 +288,7 @@ def flow(
         print_json(summary)
     elif not quiet:
         print(summary_text(summary, verbose))
-        print(f"\nresults in {folder}; next: pauseframe export csv {folder}")
+        print(f"\nresults in {folder}; next: pauseframe export csv {in_shell(folder)}")
     # JSON has them.
     for warning in () if as_json else summary["warnings"]:
         say(f"warning: {warning}")

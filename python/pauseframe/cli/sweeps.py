@@ -19,6 +19,7 @@ from pauseframe.cli._common import (
     Quiet,
     RunThreads,
     ScenarioFile,
+    in_shell,
     load_plugins,
     named_or_last,
     out_option,
@@ -103,7 +104,7 @@ def sweep(
     if as_json:
         print_json({"out": str(result.folder), "planned": planned, "finished": done, "failures": result.failures})
     elif not quiet:
-        print(f"{done} of {planned} runs in {result.folder}; next: pauseframe report {result.folder}")
+        print(f"{done} of {planned} runs in {result.folder}; next: pauseframe report {in_shell(result.folder)}")
     if dead := result.deadlocked:
         say(f"DEADLOCK: {len(dead)} of {done} runs have one, such as {result.folder / dead[0]}")
     if failed:

@@ -19,6 +19,7 @@ from pauseframe.cli._common import (
     ScenarioFile,
     Set,
     changes_of,
+    in_shell,
     load_plugins,
     out_option,
     print_json,
@@ -148,7 +149,7 @@ def tune(
         for note in (exported or {}).get("notes", []):
             say(f"note: {note}")
         if exported:
-            print(f"exported to {exported['out']}; next: pauseframe lint {exported['out']}")
+            print(f"exported to {exported['out']}; next: pauseframe lint {in_shell(exported['out'])}")
     if result.recommended is None:
         raise typer.Exit(NOT_DONE)
 

@@ -16,8 +16,13 @@ if TYPE_CHECKING:
     from pauseframe import _core
     from pauseframe.imports.config_file import Config
 
-BALANCERS = {"2": "DRILL", "3": "CONGA", "6": "LetFlow", "9": "ConWeave"}
-"""Load balancers of ConWeave that are not simulated, by LB_MODE."""
+BALANCERS = {
+    "0": ("ecmp", "ECMP by a hash of the flow"),
+    "2": ("drill", "DRILL: the least loaded of two random ports and the last one, for each packet"),
+    "6": ("letflow", "LetFlow: a random port after a gap of 100 us"),
+}
+"""Routing and its description by LB_MODE of ConWeave's simulator."""
+NOT_SIMULATED = {"3": "CONGA", "9": "ConWeave"}
 
 
 @dataclass(frozen=True)
@@ -57,16 +62,18 @@ def hosts(config: Config, fabric: Fabric) -> list[str]:
 def routing(config: Config) -> list[str]:
     """The table [routing]."""
     mode = config.one("LB_MODE", "0")
+    kind, about = BALANCERS.get(mode, BALANCERS["0"])
     if "LB_MODE" in config.entries:
-        if mode == "0":
-            config.used("LB_MODE", "ECMP by a hash of the flow")
+        if mode in BALANCERS:
+            config.used("LB_MODE", about)
         else:
-            name = BALANCERS.get(mode, "this load balancer")
-            config.refuse("LB_MODE", f"{mode}: {name} is not simulated; 0 is ECMP by a hash of the flow")
+            name = NOT_SIMULATED.get(mode, "this load balancer")
+            known = ", ".join(f"{number} ({kind})" for number, (kind, _) in BALANCERS.items())
+            config.refuse("LB_MODE", f"{mode}: {name} is not simulated; supported are {known}")
     for key in config.entries:
         if key.startswith("CONWEAVE_"):
             config.idle(key, "a key of ConWeave (LB_MODE 9)")
-    return ["", "[routing]", 'kind = "ecmp"', 'convergence = "0 s" # the simulator changes its routes at once']
+    return ["", "[routing]", f'kind = "{kind}"', 'convergence = "0 s" # the simulator changes its routes at once']
 
 
 def switches(config: Config, fabric: Fabric) -> list[str]:

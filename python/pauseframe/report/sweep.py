@@ -57,6 +57,7 @@ def build_sweep_report(comparison: Comparison, out: Path) -> Path:
         sentence=sentence(comparison),
         main=next((one for one in metrics if one["name"] == main), None),
         heads=tables.heads(comparison),
+        together=None if comparison.axes else tables.rows_by_metric(comparison),
         note=tables.note(comparison),
         caution=tables.caution(comparison),
         metrics=metrics,
@@ -286,7 +287,10 @@ def _beside(comparison: Comparison, cells: list[Cell]) -> str:
     """The lowest and highest median, their variants, and whether seeds tell them apart."""
     form = tables.format_value(cells[0].metric)
     best, worst = min(cells, key=_median), max(cells, key=_median)
-    sure = "" if _apart(best, worst) else ", and their intervals overlap"
+    if best.value.low is None or worst.value.low is None:
+        sure = "" if best.seedless and worst.seedless else ", with one seed, which shows no interval"
+    else:
+        sure = "" if _apart(best, worst) else ", and their intervals overlap"
     low, high = (f"{form(_median(one))} with {_named(comparison, one)}" for one in (best, worst))
     return f"{low}, {high}{sure}"
 

@@ -50,6 +50,9 @@ class Spec:
         """Adds or replaces an axis, and records mistakes in it."""
         if path in TAKEN:
             return self.complain(path, "", "cannot be an axis", TAKEN[path])
+        if path.startswith("axes."):
+            hint = f'axes stand in [sweep] itself: write "{path.removeprefix("axes.")}" = [...] there'
+            return self.complain(path, "", "unknown key", hint)
         try:
             listed = to_plain(_expand(values))
             labels = [label(value) for value in listed]

@@ -71,9 +71,16 @@ def format_estimate(one: Estimate | None, form: Callable[[float | None], str]) -
 def format_difference(cell: Cell) -> str:
     """The difference from the first variant: relative ('-12.3 % [-14 %, -9.8 %]'), or absolute if the first is zero."""
     if cell.ratio is not None:
-        return format_estimate(cell.ratio, lambda ratio: MISSING if ratio is None else f"{(ratio - 1) * 100:+.3g} %")
+        return format_estimate(cell.ratio, _percent)
     form = format_value(cell.metric)
     return format_estimate(cell.difference, lambda value: MISSING if value is None else _signed(value, form))
+
+
+def _percent(ratio: float | None) -> str:
+    """A ratio as a difference: '-12.3 %', and from a tenfold value on as a factor: '× 18.6'."""
+    if ratio is None:
+        return MISSING
+    return f"× {format_number(ratio)}" if ratio >= 10 else f"{(ratio - 1) * 100:+.3g} %"
 
 
 def _signed(value: float, form: Callable[[float | None], str]) -> str:
@@ -89,7 +96,9 @@ def heads(comparison: Comparison) -> list[str]:
 
 
 def blocks(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Title, headings and rows of each table: one table per metric, and one for all flow sizes."""
+    """Title, headings and rows of tables: one in all; with other axes, one per metric and one for all flow sizes."""
+    if not comparison.axes:
+        return [("", ["", *heads(comparison)], rows_by_metric(comparison))]
     result = []
     sizes = [metric for metric in comparison.metrics if metric in SIZES]
     for metric in comparison.metrics:
@@ -98,6 +107,18 @@ def blocks(comparison: Comparison) -> list[tuple[str, list[str], list[list[str]]
         elif metric == sizes[0]:
             by_size = [[SIZES[one], *row] for one in sizes for row in rows(comparison, one)]
             result.append(("FCT, p99, by flow size", ["flow size", *heads(comparison)], by_size))
+    return result
+
+
+def rows_by_metric(comparison: Comparison) -> list[list[str]]:
+    """One row per metric of a comparison without other axes; the p99 of flow sizes have a common heading."""
+    result = []
+    sizes = [metric for metric in comparison.metrics if metric in SIZES]
+    for metric in comparison.metrics:
+        is_size = len(sizes) > 1 and metric in sizes
+        if is_size and metric == sizes[0]:
+            result.append(["FCT, p99, by flow size", *[""] * len(heads(comparison))])
+        result += [[f"  {SIZES[metric]}" if is_size else title(metric), *row] for row in rows(comparison, metric)]
     return result
 
 
@@ -195,13 +216,13 @@ def effective(comparison: Comparison) -> list[str]:
 
 
 def terminal_tables(comparison: Comparison) -> list[Any]:
-    """One table per metric, and one for the p99 of all flow sizes."""
+    """The tables of `blocks`."""
     tables = []
     for name, columns, lines in blocks(comparison):
         left = len(columns) - len(heads(comparison)) + len(comparison.axes)
         justified = zip(columns, ["left"] * left + ["right"] * (len(columns) - left), strict=True)
         described = [{"header": head, "justify": side, "overflow": "fold"} for head, side in justified]
-        tables.append(terminal_table(*described, title=name, rows=lines))
+        tables.append(terminal_table(*described, title=name or None, rows=lines))
     return tables
 
 
@@ -231,14 +252,14 @@ def as_text(value: Any) -> Any:
 
 
 def latex_text(comparison: Comparison) -> str:
-    """A table per metric; the document needs the package booktabs."""
+    """The tables of `blocks`; the document needs the package booktabs."""
     right = len(heads(comparison)) - len(comparison.axes)
     remarks = f"{note(comparison)}\n{caution(comparison)}".strip()
     parts = [f"% {line}" for line in remarks.splitlines()]
     for name, names, cells in blocks(comparison):
         parts += [
             rf"\begin{{tabular}}{{{'l' * (len(names) - right)}{'r' * right}}}",
-            rf"\multicolumn{{{len(names)}}}{{l}}{{{_latex(name)}}} \\",
+            *([rf"\multicolumn{{{len(names)}}}{{l}}{{{_latex(name)}}} \\"] if name else []),
             r"\toprule",
             " & ".join(map(_latex, names)) + r" \\",
             r"\midrule",

@@ -51,6 +51,8 @@ CHALLENGES = 3
 """Number of better finalists, which the model thinks too close to a bound, that held-out seeds test."""
 LIKELY = 0.5
 """Probability to keep the constraints, by the model, from which a setting is a candidate."""
+KEPT = " (keep it)"
+"""What follows the name of the default where it is the answer."""
 Named = tuple[str, str, "Setting"]
 """Name, source and setting."""
 
@@ -327,7 +329,7 @@ class Finals:
         answer.verdict = KEEP_DEFAULT if keep else RECOMMENDED
         best = default if keep else chosen
         judging = self._judging.get(best.name, held)
-        title = "default (keep it)" if keep else "recommended"
+        title = f"default{KEPT}" if keep else "recommended"
         answer.recommended = self._judge(title, "the scenario as it stands" if keep else "", best, None)
         others: list[Named] = []
         if not keep:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import statistics
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from pauseframe.tune.finals import KEPT
 from pauseframe.tune.trials import per_seed
 
 if TYPE_CHECKING:
@@ -50,7 +52,8 @@ def _record(study: Study, one: Judged, why: str, seed: int, folder: Path) -> dic
 
     situation = study.spec.situations[0]
     changes = one.setting.changes | situation.changes
-    target = folder / FOLDER / one.name
+    name = one.name.removesuffix(KEPT)
+    target = folder / FOLDER / name
     shutil.rmtree(target, ignore_errors=True)
     every_us = max(1, round(one.setting.sim_time_s * 1e6 / STEPS))
     resolved = study.source.resolve_with(changes | {"record.states": {"every": f"{every_us} us"}}, seed=seed)
@@ -59,5 +62,5 @@ def _record(study: Study, one: Judged, why: str, seed: int, folder: Path) -> dic
     if page.stat().st_size > LARGEST:
         page.unlink()
     entry = {"name": one.name, "why": why, "scenario": situation.name, "seed": seed, "folder": str(target)}
-    link = quote(f"{FOLDER}/{one.name}/view.html") if page.exists() else ""
-    return entry | {"command": f"pauseframe view {target} --open", "page": link}
+    link = quote(f"{FOLDER}/{name}/view.html") if page.exists() else ""
+    return entry | {"command": f"pauseframe view {shlex.quote(str(target))} --open", "page": link}

@@ -260,7 +260,9 @@ def _point(one: dict[str, Any]) -> str:
     if not one["kept"] or len(ratios) < len(one["ratios"]) or not ratios:
         why = "refused" if not one["ratios"] else one["why"] or "no value"
         return f"{label(one['value'])} ({why})"
-    return f"{label(one['value'])} ({(max(ratios) - 1) * 100:+.2g} %)"
+    worst = (max(ratios) - 1) * 100
+    change = f"{worst:+.0f}" if abs(worst) >= 10 else f"{worst:+.2g}"
+    return f"{label(one['value'])} ({change} %)"
 
 
 def _front(record: dict[str, Any]) -> Table:

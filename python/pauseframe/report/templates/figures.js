@@ -93,7 +93,7 @@ class Axis {
   text(value, unit) {
     const { tickformat } = this.spec;
     if (tickformat) return formatted(value, tickformat).replace(" ", "");
-    return unit ? withPrefix(value, unit, 4) : Math.abs(value) < 1e5 ? String(+value.toPrecision(6)) : grouped(value);
+    return unit ? withPrefix(value, unit, 4) : Math.abs(value) < 1e3 ? String(+value.toPrecision(6)) : grouped(value, 6);
   }
 
   timeUnit(low, high) {
