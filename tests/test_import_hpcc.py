@@ -185,8 +185,8 @@ def test_irn_has_both_of_its_timeouts(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("more", "mode", "message"),
     [
-        ("LB_MODE 9\n", "1", "LB_MODE 9: ConWeave is not simulated"),
-        ("LB_MODE 2\n", "1", "LB_MODE 2: DRILL is not simulated"),
+        ("LB_MODE 3\n", "1", "LB_MODE 3: CONGA is not followed"),
+        ("LB_MODE 2\n", "1", "LB_MODE 2: DRILL is not followed"),
         ("L2_BACK_TO_ZERO 1\n", "1", "L2_BACK_TO_ZERO 1: lost packets are sent again from the gap on"),
         ("ACK_HIGH_PRIO 1\n", "8", "ACK_HIGH_PRIO 1: TCP's acknowledgements have its own priority"),
         ("RATE_BOUND 0\n", "7", "RATE_BOUND 0: rates always bound the sender"),

@@ -16,8 +16,17 @@ if TYPE_CHECKING:
     from pauseframe import _core
     from pauseframe.imports.config_file import Config
 
-BALANCERS = {"2": "DRILL", "3": "CONGA", "6": "LetFlow", "9": "ConWeave"}
-"""Load balancers of ConWeave that are not simulated, by LB_MODE."""
+BALANCERS = {"2": "DRILL", "3": "CONGA", "6": "LetFlow"}
+"""Load balancers of ConWeave's simulator that are not followed, by LB_MODE."""
+
+CONWEAVE = {
+    "CONWEAVE_REPLY_TIMEOUT_EXTRA": ("reply_slack", "4"),
+    "CONWEAVE_PATH_PAUSE_TIME": ("path_busy", "8"),
+    "CONWEAVE_TX_EXPIRY_TIME": ("epoch_idle", "300"),
+    "CONWEAVE_EXTRA_VOQ_FLUSH_TIME": ("tail_slack", "8"),
+    "CONWEAVE_DEFAULT_VOQ_WAITING_TIME": ("blind_wait", "200"),
+}
+"""Times of ConWeave in microseconds: the key of [routing], and the default of conweave-routing.cc."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +66,29 @@ def hosts(config: Config, fabric: Fabric) -> list[str]:
 def routing(config: Config) -> list[str]:
     """The table [routing]."""
     mode = config.one("LB_MODE", "0")
+    at_once = 'convergence = "0 s" # the simulator changes its routes at once'
+    if mode == "9":
+        config.used("LB_MODE", "ConWeave")
+        return ["", "[routing]", 'kind = "conweave"', at_once, *_conweave(config)]
     if "LB_MODE" in config.entries:
         if mode == "0":
             config.used("LB_MODE", "ECMP by a hash of the flow")
         else:
             name = BALANCERS.get(mode, "this load balancer")
-            config.refuse("LB_MODE", f"{mode}: {name} is not simulated; 0 is ECMP by a hash of the flow")
+            config.refuse("LB_MODE", f"{mode}: {name} is not followed; 0 is ECMP by a hash of the flow, 9 is ConWeave")
     for key in config.entries:
         if key.startswith("CONWEAVE_"):
             config.idle(key, "a key of ConWeave (LB_MODE 9)")
-    return ["", "[routing]", 'kind = "ecmp"', 'convergence = "0 s" # the simulator changes its routes at once']
+    return ["", "[routing]", 'kind = "ecmp"', at_once]
+
+
+def _conweave(config: Config) -> Iterator[str]:
+    """The times of ConWeave."""
+    for key, (name, default) in CONWEAVE.items():
+        time = config.whole(key, default)
+        if key in config.entries:
+            config.used(key, f"routing.{name} = {time} us")
+        yield f'{name} = "{time} us"'
 
 
 def switches(config: Config, fabric: Fabric) -> list[str]:
