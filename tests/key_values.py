@@ -33,6 +33,7 @@ VALUES: dict[str, list[Any]] = {
     "routing.root": ["leaf1"],
     "routing.hash_offsets": [[3]],
     "routing.flow_states": [1],
+    "routing.hold_queues": [0],
     "routing.low_load": [79],
     "topology.links.ports": [["e0", "e1"]],
     "routing.demand": [[{"src": "host1", "dst": "host0", "rate": "1 Gbps"}]],

@@ -27,6 +27,7 @@ TABLES = (
     "throughput",
     "pause_tree",
     "states",
+    "conweave",
     "deadlocks",
     "jobs",
     "ranks",
@@ -191,9 +192,9 @@ def _switches(tables: Tables) -> Iterator[str]:
         left[port["node"]] += port["tx_packets"]
         lost[port["node"]] += sum(port[f"drops_{reason}"] for reason in reasons)
     nodes = {port["node"] for port in tables.ports if port["tier"] != "host"}
-    cnms = sum(port["cnms_sent"] for port in tables.ports)
+    made = sum(port["cnms_sent"] for port in tables.ports) + tables.frames["conweave"]["control_frames"].sum()
     for node in sorted(nodes):
-        if left[node] > came[node] + cnms:
+        if left[node] > came[node] + made:
             yield f"{node} sent {left[node]} packets of {came[node]} that came in"
     packets = tables.summary["packet_hops"]
     sent = sum(left.values())

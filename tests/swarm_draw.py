@@ -77,6 +77,7 @@ def draw(seed: int, attempt: int = 0) -> Table:
     if "pfc" in scenario["switch"] and rng.random() < 0.2:
         scenario["record"] = {"deadlock_after": f"{rng.choice([1, 20, 100])} us"}
     _choices_of_ports(of_ports, scenario)
+    _give_conweave(random.Random(f"{seed}/{attempt}/conweave"), scenario)
     _give_codel(random.Random(f"{seed}/{attempt}/codel"), scenario)
     _give_servers(random.Random(f"{seed}/{attempt}/servers"), scenario, place)
     scenario |= _faults(rng, chosen, place)
@@ -141,6 +142,25 @@ def _training(rng: random.Random, gpus: int) -> Table:
     library |= {"in_flight": rng.choice([1, 4]), "channels": rng.choice([0, 2]), "pxn": rng.random() < 0.5}
     library["message_cost"] = rng.choice(["0 s", "2 us"])
     return steps | {"collectives": library, "placement": rng.choice(["packed", "random"])}
+
+
+def _give_conweave(rng: random.Random, scenario: Table) -> None:
+    """Gives some fabrics with several paths between leaf switches ConWeave."""
+    topology, kind = scenario["topology"], scenario["routing"]["kind"]
+    fits = topology["kind"] == "fat_tree" or (topology["kind"] == "leaf_spine" and topology["spines"] > 1)
+    spreads = scenario["host"].get("port_choice") == "balance-rr"
+    transports = [scenario["transport"], *scenario.get("transports", {}).values()]
+    spreads |= any("rdma_entropy" in transport for transport in transports)
+    if not fits or kind in ENGINES or spreads or rng.random() < 0.4:
+        return
+    routing = {
+        "kind": "conweave",
+        "reply_slack": rng.choice(["1 us", "4 us"]),
+        "path_busy": rng.choice(["0 s", "16 us"]),
+    }
+    routing |= {"epoch_idle": rng.choice(["20 us", "300 us"]), "tail_slack": rng.choice(["0 s", "16 us", "160 us"])}
+    routing |= {"blind_wait": rng.choice(["20 us", "200 us"]), "hold_queues": rng.choice([0, 1, 65_535])}
+    scenario["routing"] = routing | {"control_priority": rng.choice([0, 6, 7])}
 
 
 def _choices_of_ports(rng: random.Random, scenario: Table) -> None:

@@ -8,7 +8,7 @@ Table = dict[str, Any]
 KINDS = {
     "topology": "star dumbbell line leaf_spine fat_tree xgft ring torus dragonfly jellyfish custom scale_up",
     "links": "asymmetric",
-    "routing": "ecmp spray letflow drill adaptive ars threshold resilient capacity up_down order_pair edst "
+    "routing": "ecmp spray letflow drill adaptive ars conweave threshold resilient capacity up_down order_pair edst "
     "shortest_path dfsssp lash best_of_two least_loaded per_packet lanes",
     "control": "newreno dctcp cubic vegas pfabric aimd bbr",
     "stack": "linux freebsd9 ns3",

@@ -187,6 +187,13 @@ SCENARIOS: dict[str, Tables] = {
         "transport": {"preset": "newreno", "fast_retransmit": True},
         "workload": [{"kind": "permutation", "size": "2 MB"}],
     },
+    "woven": {
+        "topology": {**FABRIC, "fabric_link": {"rate": "4 Gbps", "delay": "1 us"}},
+        "switch": {"buffer": {"size": "200 KB"}, "marker": {"kind": "step", "k": "20 KB"}},
+        "routing": {"kind": "conweave"},
+        "transport": LOSSY,
+        "workload": [{"kind": "permutation", "size": "400 KB"}, INCAST],
+    },
     "hasty": {
         "stop": {"time": "100 ms"},
         "topology": STAR,
@@ -365,6 +372,8 @@ BESIDE: dict[str, Tables] = {
     **{f"switch.classes.NAME.codel.{key}": with_codel_in_class(FULL_CODEL) for key in ("limit", "drop_batch")},
     "workload.grid": {"workload.pattern": "stencil"},
     "routing.low_load": {"routing.mode": "packet_quality"},
+    # Marks need senders that are ECN-capable and behind another leaf switch than the receiver.
+    "routing.path_busy": {"workload": [{**UDP, "sources": ["host2", "host3"], "ecn": True}]},
     # Two flows of datagrams share a state, with shorter gaps than each alone.
     "routing.flow_states": {"routing.idle_time": "1 us"},
     "workload.expert_parameters": {"workload.tp": 1},

@@ -195,7 +195,6 @@ def test_load_balancers_are_followed(folder: Path, mode: int, kind: str) -> None
 @pytest.mark.parametrize(
     ("more", "mode", "message"),
     [
-        ("LB_MODE 9\n", "1", "LB_MODE 9: ConWeave is not simulated"),
         ("LB_MODE 3\n", "1", "LB_MODE 3: CONGA is not simulated"),
         ("L2_BACK_TO_ZERO 1\n", "1", "L2_BACK_TO_ZERO 1: lost packets are sent again from the gap on"),
         ("ACK_HIGH_PRIO 1\n", "8", "ACK_HIGH_PRIO 1: TCP's acknowledgements have its own priority"),

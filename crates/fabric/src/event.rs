@@ -5,7 +5,7 @@
 //! (`ties.rs`). (Failures precede all events of their instant, and samples follow them, between two windows: `network.rs`.) An event is pending at
 //! most once, so the order is total and does not depend on insertion order.
 
-use crate::ids::{HostId, NicQueueId, SlotId};
+use crate::ids::{HostId, NicQueueId, SlotId, SwitchId};
 use pauseframe_units::PortId;
 
 /// One event.
@@ -39,6 +39,8 @@ pub(crate) enum Event {
     Watchdog(SlotId),
     /// The next frames of this storm of pause frames are due.
     PauseStorm(u32),
+    /// Packets that a leaf holds for an earlier one on another path may be due.
+    HoldTimer(HeldFlowId),
     /// A stack outside of the simulator acts.
     External,
 }
@@ -74,6 +76,15 @@ impl QcnRateLimiterId {
     }
 }
 
+/// Identifies a flow whose packets a leaf may hold.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct HeldFlowId {
+    /// The leaf; below 2^24.
+    pub(crate) switch: SwitchId,
+    /// The end (flow * 2 + side) that the packets go to.
+    pub(crate) to: u32,
+}
+
 /// The kind occupies the bits above an index of up to 56 bits.
 const EVENT_KIND_SHIFT: u32 = 56;
 
@@ -96,6 +107,10 @@ impl Event {
             Event::RateTimer(limiter) => return 35 << EVENT_KIND_SHIFT | limiter.pack_limiter_id(),
             Event::Watchdog(slot) => (36, slot.0),
             Event::PauseStorm(number) => (37, number),
+            Event::HoldTimer(HeldFlowId { switch, to }) => {
+                debug_assert!(switch.0 < 1 << 24, "a network has sixteen million switches at most");
+                return 38 << EVENT_KIND_SHIFT | u64::from(switch.0) << 32 | u64::from(to);
+            }
             Event::External => (39, 0),
         };
         kind << EVENT_KIND_SHIFT | u64::from(index)
@@ -153,6 +168,9 @@ impl Event {
             35 => Event::RateTimer(QcnRateLimiterId::unpack_limiter_id(code & ((1 << EVENT_KIND_SHIFT) - 1))),
             36 => Event::Watchdog(SlotId(index)),
             37 => Event::PauseStorm(index),
+            38 => {
+                Event::HoldTimer(HeldFlowId { switch: SwitchId((code >> 32) as u32 & 0xff_ffff), to: index })
+            }
             _ => Event::External,
         }
     }
@@ -179,6 +197,7 @@ mod tests {
             Event::RateTimer(QcnRateLimiterId { host: HostId(0), nic_queue: NicQueueId((1 << 24) - 1) }),
             Event::Watchdog(SlotId(8)),
             Event::PauseStorm(1),
+            Event::HoldTimer(HeldFlowId { switch: SwitchId((1 << 24) - 1), to: u32::MAX }),
             Event::External,
         ];
         for event in all {

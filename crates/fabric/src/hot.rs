@@ -4,7 +4,7 @@ use crate::class::ClassPolicy;
 use crate::ids::SlotId;
 use crate::marker::InspectedPackets;
 use crate::plan::NetworkPlan;
-use crate::settings::{BufferPolicy, PortChoice};
+use crate::settings::{BufferPolicy, HopChoice, PortChoice};
 use pauseframe_units::{PortId, Priority, Span};
 
 /// Cache lines of state from which short prefetching pays off, and ports from which long prefetching does (docs/performance.md). A port has four
@@ -84,6 +84,8 @@ pub(crate) struct HotPathSettings {
     pub(crate) look_up: bool,
     /// The same, or what goes where is recorded.
     pub(crate) slow_next_hop: bool,
+    /// Leaves measure their paths and restore the order of packets.
+    pub(crate) conweave: bool,
     /// Each packet picks its VLAN.
     pub(crate) vlan_per_packet: bool,
     /// Segments go from sockets to the NIC without delay.
@@ -194,6 +196,7 @@ impl HotPathSettings {
             runs_scheduler: pipelined || ets,
             look_up: settings.hop_choice.is_some() || settings.vlans.is_some(),
             slow_next_hop: settings.hop_choice.is_some() || settings.vlans.is_some(),
+            conweave: matches!(settings.hop_choice, Some(HopChoice::ConWeave(_))),
             vlan_per_packet: settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet),
             stackless: settings.tx_delay == Span::ZERO && settings.tx_jitter == Span::ZERO,
             qcn: settings.qcn.is_some(),

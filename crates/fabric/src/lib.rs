@@ -79,13 +79,14 @@ pub use port_names::{all_ports_of_topology, matches_glob, ports_matching_globs};
 pub use queue::QueueDiscipline;
 pub use records::FlowRecords;
 pub use settings::{
-    ArsMode, ArsSettings, BufferPolicy, ClassSettings, CodelSettings, ConnectionQueuePairs, Ets, EtsGroup,
-    FrameOverhead, HashPolicy, HeadroomPoolSettings, HopChoice, HostLinkJitterSettings, HostPortSettings,
-    IdealOutputQueuedBuffer, NicQueue, ObeyedPausePriorities, PauseStorm, PerPortBuffer, PfcPorts,
-    PfcSettings, PfcWatchdogSettings, PortChoice, ProtocolSettings, QcnSettings, RdmaSettings,
+    ArsMode, ArsSettings, BufferPolicy, ClassSettings, CodelSettings, ConWeaveSettings, ConnectionQueuePairs,
+    Ets, EtsGroup, FrameOverhead, HashPolicy, HeadroomPoolSettings, HopChoice, HostLinkJitterSettings,
+    HostPortSettings, IdealOutputQueuedBuffer, NicQueue, ObeyedPausePriorities, PauseStorm, PerPortBuffer,
+    PfcPorts, PfcSettings, PfcWatchdogSettings, PortChoice, ProtocolSettings, QcnSettings, RdmaSettings,
     ScaleUpSettings, Scheduler, Settings, SharedBuffer, SlowReceiverSettings, StrictPriorityScheduler,
     SwitchOverride, TransportSettings, UdpSettings, VlanChoice, VlanRoutes, WatchdogAction,
 };
+pub use switching::conweave::ConWeaveCounts;
 pub use thread_pool::CatchPanic;
 pub use throughput::ThroughputSeries;
 pub use wire::capture::{CapturedFlowHeaders, CapturedFrame, CapturedFrameContent};

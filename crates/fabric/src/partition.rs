@@ -8,7 +8,7 @@
 use crate::context::Context;
 use crate::endpoint::node::BorrowedHost;
 use crate::endpoint::{ExternalStackState, PartitionHosts};
-use crate::event::{Event, QcnRateLimiterId};
+use crate::event::{Event, HeldFlowId, QcnRateLimiterId};
 use crate::external::ExternalStack;
 use crate::frame::{FrameContent, PacketId};
 use crate::hot::PrefetchDistance;
@@ -194,6 +194,10 @@ impl Partition {
                     }
                 }
             }
+            FrameContent::PathControl(_) => {
+                ctx.packet_hops += 1;
+                BorrowedSwitch::new(node, switching).on_path_control(port, index, ctx);
+            }
             _ => node.on_arrival_time_of_lost_frame(port, index, ctx),
         }
     }
@@ -233,6 +237,13 @@ impl Partition {
         let storm = &storms[number as usize];
         let (mut node, port) = BorrowedNodePorts::borrow_sender_of_port(&mut self.ports, storm.port);
         node.send_pause_storm_frames(number, storm, port, &mut self.ctx);
+    }
+
+    fn on_hold_timer(&mut self, held: HeldFlowId) {
+        let Partition { ports, switching, ctx, .. } = self;
+        let leaf = &ctx.plan.topology.nodes()[switching.switches[held.switch].node];
+        let (node, _) = BorrowedNodePorts::borrow_sender_of_port(ports, leaf.ports[0]);
+        BorrowedSwitch::new(node, switching).on_hold_timer(held, ctx);
     }
 
     /// Borrows a host and the context.
@@ -332,6 +343,7 @@ impl Partition {
             Event::Order(endpoint_key) => self.on_endpoint_order_due(endpoint_key),
             Event::Watchdog(slot) => self.on_pfc_watchdog_check(slot),
             Event::PauseStorm(number) => self.send_pause_storm_frames(number),
+            Event::HoldTimer(held) => self.on_hold_timer(held),
             Event::External => self.on_external_stack_event(),
             Event::TxDone(_) | Event::Arrive(_) => unreachable!("the run loop handles it itself"),
         }

@@ -6,7 +6,7 @@ use crate::headroom::BufferReservations;
 use crate::ids::{HostId, PackedNodeId, SlotId, SwitchId, SwitchOrHost};
 use crate::port_names::ports_matching_globs;
 use crate::settings::{
-    FrameOverhead, ObeyedPausePriorities, PfcPorts, Settings, SlowReceiverSettings, SwitchOverride,
+    FrameOverhead, HopChoice, ObeyedPausePriorities, PfcPorts, Settings, SlowReceiverSettings, SwitchOverride,
 };
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{BitRate, Bytes, IndexVec, LineRate, NodeId, PortId, Priority, Span};
@@ -322,6 +322,7 @@ fn priorities_in_use(settings: &Settings) -> Vec<Priority> {
     priorities.extend(settings.vlans.iter().flat_map(|vlans| &vlans.lanes));
     priorities.extend(settings.transports.iter().filter_map(|t| Some(t.rdma()?.cnp_priority)));
     priorities.extend(settings.qcn.iter().map(|qcn| qcn.cnm_priority));
+    priorities.extend(settings.hop_choice.and_then(HopChoice::control_priority));
     priorities.sort_unstable();
     priorities.dedup();
     priorities

@@ -2,6 +2,7 @@
 
 pub mod collectives;
 pub mod column;
+pub mod conweave;
 mod error;
 mod flow_table;
 mod folder;

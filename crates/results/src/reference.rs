@@ -2,6 +2,7 @@
 
 use super::collectives::collectives;
 use super::column::{ColumnDoc, Columns};
+use super::conweave::conweave;
 use super::jobs::{jobs, ranks, timeline};
 use super::kernel::{counters, sockets};
 use super::lossless::{deadlocks, pause_tree};
@@ -37,6 +38,7 @@ fn empty_tables() -> Vec<(&'static str, Columns)> {
         ("states", states(&[], &names)),
         ("paths", paths(&[], &names)),
         ("equal_links", equal_links(&BTreeMap::new(), &names)),
+        ("conweave", conweave(&BTreeMap::new(), &names)),
         ("deadlocks", deadlocks(&[], &names)),
         ("jobs", jobs(&[], &names)),
         ("collectives", collectives(&[], &names)),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pauseframe.deploy.inventory import Inventory
     from pauseframe.deploy.plan import PlannedHost
 
-ROUTED = ("ecmp", "spray", "letflow", "drill", "adaptive", "ars")
+ROUTED = ("ecmp", "spray", "letflow", "drill", "adaptive", "ars", "conweave")
 """Kinds of routing whose switches know all shortest paths, as routers with BGP do; the others are plans of VLANs."""
 SHARES = {0: 16, 1: 16, 2: 16, 3: 18, 4: 18, 5: 16}
 """The simulator's default bandwidth groups; priorities 6 and 7 are strict (docs/reference/scenario.md)."""

@@ -22,7 +22,16 @@ BALANCERS = {
     "6": ("letflow", "LetFlow: a random port after a gap of 100 us"),
 }
 """Routing and its description by LB_MODE of ConWeave's simulator."""
-NOT_SIMULATED = {"3": "CONGA", "9": "ConWeave"}
+NOT_SIMULATED = {"3": "CONGA"}
+
+CONWEAVE = {
+    "CONWEAVE_REPLY_TIMEOUT_EXTRA": ("reply_slack", "4"),
+    "CONWEAVE_PATH_PAUSE_TIME": ("path_busy", "8"),
+    "CONWEAVE_TX_EXPIRY_TIME": ("epoch_idle", "300"),
+    "CONWEAVE_EXTRA_VOQ_FLUSH_TIME": ("tail_slack", "8"),
+    "CONWEAVE_DEFAULT_VOQ_WAITING_TIME": ("blind_wait", "200"),
+}
+"""Times of ConWeave in microseconds: the key of [routing], and the default of conweave-routing.cc."""
 
 
 @dataclass(frozen=True)
@@ -62,18 +71,31 @@ def hosts(config: Config, fabric: Fabric) -> list[str]:
 def routing(config: Config) -> list[str]:
     """The table [routing]."""
     mode = config.one("LB_MODE", "0")
+    at_once = 'convergence = "0 s" # the simulator changes its routes at once'
+    if mode == "9":
+        config.used("LB_MODE", "ConWeave")
+        return ["", "[routing]", 'kind = "conweave"', at_once, *_conweave(config)]
     kind, about = BALANCERS.get(mode, BALANCERS["0"])
     if "LB_MODE" in config.entries:
         if mode in BALANCERS:
             config.used("LB_MODE", about)
         else:
             name = NOT_SIMULATED.get(mode, "this load balancer")
-            known = ", ".join(f"{number} ({kind})" for number, (kind, _) in BALANCERS.items())
+            known = ", ".join(f"{number} ({kind})" for number, (kind, _) in BALANCERS.items()) + ", 9 (conweave)"
             config.refuse("LB_MODE", f"{mode}: {name} is not simulated; supported are {known}")
     for key in config.entries:
         if key.startswith("CONWEAVE_"):
             config.idle(key, "a key of ConWeave (LB_MODE 9)")
-    return ["", "[routing]", f'kind = "{kind}"', 'convergence = "0 s" # the simulator changes its routes at once']
+    return ["", "[routing]", f'kind = "{kind}"', at_once]
+
+
+def _conweave(config: Config) -> Iterator[str]:
+    """The times of ConWeave."""
+    for key, (name, default) in CONWEAVE.items():
+        time = config.whole(key, default)
+        if key in config.entries:
+            config.used(key, f"routing.{name} = {time} us")
+        yield f'{name} = "{time} us"'
 
 
 def switches(config: Config, fabric: Fabric) -> list[str]:

@@ -26,6 +26,7 @@ TableName = Literal[
     "states",
     "paths",
     "equal_links",
+    "conweave",
     "deadlocks",
     "jobs",
     "collectives",
@@ -46,10 +47,10 @@ class _TableOf(cached_property[Table]):
 class Run:
     """The tables and the summary of a run.
 
-    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `paths`, `equal_links`, `deadlocks`,
-    `jobs`, `collectives`, `ranks`, `timeline`, `kernel_sockets` and `kernel_counters` are Arrow tables: polars, pandas,
-    pyarrow and DuckDB read them without copying. docs/reference/results.md describes their columns and the entries of
-    `summary`.
+    `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `paths`, `equal_links`, `conweave`,
+    `deadlocks`, `jobs`, `collectives`, `ranks`, `timeline`, `kernel_sockets` and `kernel_counters` are Arrow tables:
+    polars, pandas, pyarrow and DuckDB read them without copying. docs/reference/results.md describes their columns and
+    the entries of `summary`.
     """
 
     def __init__(
@@ -105,6 +106,8 @@ class Run:
     """What flows sent through the ports of switches, one row per flow, queue pair and port (`record.paths`)."""
     equal_links = _TableOf()
     """How many flows took each of equal links (`record.paths`); empty if switches choose for each packet."""
+    conweave = _TableOf()
+    """What leaf switches did with `routing.kind = "conweave"`, one row per leaf switch."""
     deadlocks = _TableOf()
     """The table of deadlocks, one row per queue of a deadlock."""
     jobs = _TableOf()

@@ -38,6 +38,7 @@ WRITTEN_WITH = {
     "states": "record.states = true",
     "paths": "record.paths = true",
     "equal_links": "record.paths = true",
+    "conweave": 'routing.kind = "conweave"',
     "timeline": "timeline = true at an application",
     "kernel_sockets": "record.kernel = true",
     "kernel_counters": "record.kernel = true",

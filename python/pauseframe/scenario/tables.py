@@ -1205,6 +1205,7 @@ class Routing(Part):
             "adaptive",
             "ars",
             "auto",
+            "conweave",
             "dfsssp",
             "drill",
             "edst",
@@ -1219,8 +1220,9 @@ class Routing(Part):
         | None
     ) = None
     """Shortest paths, chosen by a hash of the flow (ecmp), at random for every packet (spray) or flowlet (letflow), or
-    for every packet by the shortest queue of some (drill) or all next hops (adaptive), or by port quality (ars); or
-    VLANs with forwarding tables from an engine or a file (plan)
+    for every packet by the shortest queue of some (drill) or all next hops (adaptive), by port quality (ars), or by
+    measured round trips without reordering (conweave); or VLANs with forwarding tables from an engine or a file
+    (plan)
     """
     convergence: str | None = field(default=None, kw_only=True)
     """Time from a failure or repair until all switches have new routes (0 s to 1 h); default "10 ms"."""
@@ -1298,6 +1300,34 @@ class Routing(Part):
     """
     demand: Sequence[Demand] | None = field(default=None, kw_only=True)
     """Expected traffic: src, dst, rate; default []."""
+    reply_slack: str | None = field(default=None, kw_only=True)
+    """Time after the unloaded round trip between the leaf switches at which a reply is late, so that the flow is
+    rerouted (1 ps to 1 s); default "4 us" (ConWeave's simulator: 4 us (50 KB at 100 Gb/s))
+    """
+    path_busy: str | None = field(default=None, kw_only=True)
+    """Time for which no flow is rerouted to a path after a notice that a packet was marked on it (0 s to 1 s); default
+    "16 us" (ConWeave's simulator: run.py 16 us, its code 8 us)
+    """
+    epoch_idle: str | None = field(default=None, kw_only=True)
+    """A longer gap between two packets of a flow begins an epoch, on any path (1 ps to 1 s); default "300 us"
+    (ConWeave's simulator: two tiers 300 us, three 1 ms)
+    """
+    tail_slack: str | None = field(default=None, kw_only=True)
+    """Time that rerouted packets are held beyond the expected arrival of the last packet on the old path (0 s to 1 s);
+    default "16 us" (ConWeave's simulator: 16 us; three tiers with PFC 64 us)
+    """
+    blind_wait: str | None = field(default=None, kw_only=True)
+    """Time that rerouted packets are held if no packet of their epoch has come on the old path (0 s to 1 s); default
+    "200 us" (ConWeave's simulator: two tiers 200 us; three 300 us, with PFC 600 us)
+    """
+    hold_queues: int | None = field(default=None, kw_only=True)
+    """Flows whose packets a port can hold at once; packets of further flows are passed on out of order (0 to 65535);
+    default 65535 (ConWeave's simulator: no limit)
+    """
+    control_priority: int | None = field(default=None, kw_only=True)
+    """Priority of replies and notices between leaf switches (0 to 7); default 7 (ConWeave's simulator: the highest, as
+    of acknowledgements)
+    """
     samples: int | None = field(default=None, kw_only=True)
     """Random next hops whose queues are compared, besides the last choice for the destination (1 to 64); default 2
     (DRILL (SIGCOMM 2017): d = 2, m = 1)

@@ -1,6 +1,7 @@
 //! A frame in one cache line: common fields, and content by kind.
 
 mod chain;
+pub(crate) mod path_tag;
 mod pool;
 pub(crate) mod telemetry;
 
@@ -8,6 +9,7 @@ pub(crate) use chain::PacketFifo;
 pub(crate) use pool::PacketPool;
 
 pub(crate) use crate::ids::PacketId;
+use pauseframe_rdma::Opcode;
 use pauseframe_transport::{EcnCodepoint, TcpFlags, Timestamps};
 use pauseframe_units::{PortId, Time};
 
@@ -55,6 +57,8 @@ pub(crate) enum FrameContent {
     Pause { classes: u8, quanta: u16 },
     /// A congestion notification message.
     Cnm(Cnm),
+    /// A reply or notice from leaf to leaf about a path; its tag says which.
+    PathControl(PathControl),
     /// A frame that was damaged on the wire: discarded where it arrives.
     Damaged { was_pause: bool },
     /// A frame whose link went down: it never arrives, but keeps its place on the link.
@@ -118,6 +122,25 @@ pub(crate) struct Cnm {
     pub(crate) fb: u8,
     /// The class of the sampled frame.
     pub(crate) sampled_class: u8,
+}
+
+/// A control frame of `ConWeave`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PathControl {
+    /// The end (flow * 2 + side) that the packets go to whose path this is about.
+    pub(crate) about: u32,
+    pub(crate) kind: PathControlKind,
+}
+
+/// What a control frame of `ConWeave` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PathControlKind {
+    /// The packet that asked for a reply has arrived.
+    Reply,
+    /// Packets of the old path no longer hold up those of the new one.
+    Clear,
+    /// A packet on the path was marked.
+    Busy,
 }
 
 /// Index of a segment's variable options.
@@ -206,7 +229,24 @@ impl Packet {
             | FrameContent::Foreign { to, .. }
             | FrameContent::Rdma(RdmaFrame { to, .. })
             | FrameContent::Cnm(Cnm { to, .. }) => Some(to),
-            FrameContent::Pause { .. } | FrameContent::Damaged { .. } | FrameContent::Lost => None,
+            FrameContent::PathControl(_)
+            | FrameContent::Pause { .. }
+            | FrameContent::Damaged { .. }
+            | FrameContent::Lost => None,
+        }
+    }
+
+    /// Whether it is more than an acknowledgement or a congestion notification.
+    pub(crate) fn carries_data_or_requests(&self) -> bool {
+        match &self.content {
+            FrameContent::Segment(CompactTcpSegment { len, flags, .. }) => {
+                *len > 0 || flags.contains_flags(TcpFlags::SYN) || flags.contains_flags(TcpFlags::FIN)
+            }
+            FrameContent::Rdma(RdmaFrame { packet, .. }) => {
+                !matches!(packet.opcode, Opcode::Acknowledge | Opcode::Cnp)
+            }
+            FrameContent::Datagram { .. } | FrameContent::Foreign { .. } => true,
+            _ => false,
         }
     }
 

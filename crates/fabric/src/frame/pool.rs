@@ -1,5 +1,6 @@
 //! The pool of all packets of a partition. It allocates only while it grows to the maximum number of packets in flight.
 
+use super::path_tag::PathTag;
 use super::telemetry::PacketTelemetryPool;
 use super::{CompactTcpSegment, FrameBytes, FrameBytesId, FrameContent, Packet, PacketId, TcpOptionsId};
 use pauseframe_engine::memory::{prefetch_first_cache_line, push_to_huge_page_vec};
@@ -17,6 +18,8 @@ pub(crate) struct PacketPool {
     free_options: Vec<TcpOptionsId>,
     pub(super) telemetries: PacketTelemetryPool,
     bytes: Vec<FrameBytes>,
+    /// By index of a packet, if leaves measure their paths.
+    pub(super) path_tags: Vec<PathTag>,
     free_bytes: Vec<FrameBytesId>,
 }
 
@@ -30,6 +33,7 @@ impl PacketPool {
             free_options: Vec::new(),
             telemetries: PacketTelemetryPool::default(),
             bytes: Vec::new(),
+            path_tags: Vec::new(),
             free_bytes: Vec::new(),
         }
     }

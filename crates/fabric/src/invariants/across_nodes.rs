@@ -5,6 +5,7 @@ use crate::ids::SlotId;
 use crate::observers::view::ObserverView;
 use crate::partition::Partition;
 use crate::switching::cnm::CNM_FRAME_BYTES;
+use crate::switching::conweave::PATH_CONTROL_BYTES;
 use crate::switching::pool::IngressOccupancy;
 use crate::wire::counters::PacketsAndBytes;
 use pauseframe_units::{NodeId, PortId};
@@ -29,6 +30,15 @@ pub(super) fn check_packet_conservation(view: ObserverView<'_>, switch: NodeId) 
             for fifo in here.switching.fifos_of_timed_queue(slot) {
                 went += PacketsAndBytes::sum_of_packets(iter_fifo_packets(here, fifo));
             }
+        }
+    }
+    let here = view.partition_of_node(switch);
+    if let Some(state) = &here.switching.switches[number].conweave {
+        let frames = |packets| PacketsAndBytes { packets, bytes: packets * u64::from(PATH_CONTROL_BYTES) };
+        came += frames(state.counts.control_frames);
+        went += frames(state.control_frames_received);
+        for (_, fifo) in state.held_fifos() {
+            went += PacketsAndBytes::sum_of_packets(iter_fifo_packets(here, fifo));
         }
     }
     let PacketsAndBytes { packets, bytes } = went;

@@ -7,6 +7,7 @@ use crate::observers::view::ObserverView;
 use crate::partition::Partition;
 use crate::settings::BufferPolicy;
 use pauseframe_units::{IndexVec, PortId};
+use std::collections::BTreeMap;
 
 /// A recount of a partition, packet by packet.
 pub(super) struct PartitionRecount<'a> {
@@ -53,6 +54,7 @@ impl<'a> PartitionRecount<'a> {
             self.check_host_buffers(host);
         }
         for switch in self.partition.switching.switches.ids() {
+            self.visit_held_packets(switch);
             self.check_switch_backlog_and_pools(switch);
         }
         self.check_ingress_accounts();
@@ -189,6 +191,38 @@ impl<'a> PartitionRecount<'a> {
         }
     }
 
+    /// Visits the packets that a leaf holds for earlier ones.
+    fn visit_held_packets(&mut self, number: SwitchId) {
+        let partition = self.partition;
+        let Some(state) = &partition.switching.switches[number].conweave else { return };
+        let (mut held, mut lossy, mut owed) = (0, BTreeMap::<SlotId, u64>::new(), Vec::new());
+        for (port, fifo) in state.held_fifos() {
+            held += self
+                .visit_and_count_fifo_packets(fifo, port, "packets held", |packet| {
+                    if let Some(account) = find_ingress_account_of_packet(partition, packet) {
+                        owed.push(account);
+                    } else {
+                        let slot = partition.ctx.hot.slot_of_class(port, packet.class);
+                        *lossy.entry(slot).or_default() += u64::from(packet.size);
+                    }
+                })
+                .1;
+        }
+        self.add_bytes_to_recounted_accounts(owed);
+        for (slot, bytes) in state.held_lossy_bytes() {
+            let port = partition.ctx.hot.port_and_class_of_slot(slot).0;
+            let found = lossy.get(&slot).copied().unwrap_or_default();
+            self.assert_counter_equals_recount("the held bytes", port, bytes, found);
+        }
+        let node = &self.view.plan.topology.nodes()[partition.switching.switches[number].node];
+        assert!(
+            state.held_bytes() == held,
+            "{} counts {} held bytes of {held}",
+            node.name,
+            state.held_bytes()
+        );
+    }
+
     /// Checks the total backlog of a switch and its pools.
     fn check_switch_backlog_and_pools(&self, number: SwitchId) {
         let (partition, switch) = (self.partition, &self.partition.switching.switches[number]);
@@ -216,6 +250,13 @@ impl<'a> PartitionRecount<'a> {
             headroom += account.in_headroom;
             pools[partition.ctx.hot.buffer_pool_index_of_class(class)] +=
                 shared.saturating_sub(partition.switching.policies[usize::from(class)].reserved);
+        }
+        if let Some(state) = &switch.conweave {
+            held += state.held_bytes();
+            for (slot, bytes) in state.held_lossy_bytes() {
+                let class = partition.ctx.hot.port_and_class_of_slot(slot).1;
+                pools[partition.ctx.hot.buffer_pool_index_of_class(class)] += bytes;
+            }
         }
         let counted = partition.ports.by_switch[number].bytes;
         assert!(counted == held, "{} counts {counted} bytes in all its queues, which hold {held}", node.name);

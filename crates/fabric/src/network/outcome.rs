@@ -14,6 +14,7 @@ use crate::observers::states::StateLogRow;
 use crate::observers::view::ObserverView;
 use crate::plan::NetworkPlan;
 use crate::records::FlowRecords;
+use crate::switching::conweave::ConWeaveCounts;
 use crate::throughput::ThroughputSeries;
 use crate::wire::capture::CapturedFrame;
 use pauseframe_units::{LinkId, NodeId, PortId, Time};
@@ -164,6 +165,12 @@ impl Network {
     pub fn flowlet_moves(&self) -> u64 {
         let switches = self.workers.iter().flat_map(|worker| worker.partition.switching.switches.iter());
         switches.map(|switch| switch.hops.moves).sum()
+    }
+
+    /// What each switch has done for `ConWeave`, by its node.
+    pub fn conweave_counts(&self) -> BTreeMap<NodeId, ConWeaveCounts> {
+        let switches = self.workers.iter().flat_map(|worker| worker.partition.switching.switches.iter());
+        switches.filter_map(|switch| Some((switch.node, switch.conweave.as_ref()?.counts))).collect()
     }
 
     /// What each queue pair, connection and datagram flow sent through each port of switches, if that was recorded; by flow.

@@ -1,7 +1,7 @@
 //! Choices of next hops by switches.
 
 use pauseframe_schema::choices;
-use pauseframe_units::Span;
+use pauseframe_units::{Priority, Span};
 
 /// How switches choose among equal next hops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,8 +22,17 @@ pub enum HopChoice {
     Adaptive,
     /// By port quality (SAI ARS, Broadcom DLB).
     Ars(ArsSettings),
+    /// By the delay that the leaf of the sender measures; the leaf of the receiver restores the order (`ConWeave`, SIGCOMM 2023).
+    ConWeave(ConWeaveSettings),
     /// By a hash of the flow and the entropy value that the sender gave the packet.
     PacketHash,
+}
+
+impl HopChoice {
+    /// The priority of frames that switches send to each other.
+    pub fn control_priority(self) -> Option<Priority> {
+        if let HopChoice::ConWeave(conweave) = self { Some(conweave.control_priority) } else { None }
+    }
 }
 
 choices! {
@@ -67,4 +76,23 @@ pub struct ArsSettings {
     pub low: u32,
     /// The latter.
     pub high: u32,
+}
+
+/// `ConWeave` (Song et al., SIGCOMM 2023), with the constants of its simulator.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ConWeaveSettings {
+    /// Time after the unloaded round trip at which a reply is late.
+    pub reply_slack: Span,
+    /// Time for which a path is not chosen after a notice of a marked packet.
+    pub path_busy: Span,
+    /// A longer gap between two packets of a flow begins an epoch, on any path.
+    pub idle: Span,
+    /// Time that held packets wait beyond the expected arrival of the last packet of the old path.
+    pub tail_slack: Span,
+    /// Time that held packets wait if no packet of the old path says when to expect the last one.
+    pub blind_wait: Span,
+    /// Flows whose packets a port of a leaf can hold at once.
+    pub hold_queues: u32,
+    /// Priority of replies and notices.
+    pub control_priority: Priority,
 }

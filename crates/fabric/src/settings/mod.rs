@@ -20,7 +20,7 @@ use crate::queue::QueueDiscipline;
 pub use buffer::{BufferPolicy, IdealOutputQueuedBuffer, PerPortBuffer, SharedBuffer};
 pub use class::ClassSettings;
 pub use codel::CodelSettings;
-pub use hops::{ArsMode, ArsSettings, HopChoice};
+pub use hops::{ArsMode, ArsSettings, ConWeaveSettings, HopChoice};
 pub use nic::{HashPolicy, HostPortSettings, NicQueue, PortChoice};
 pub use pause::PauseStorm;
 pub use pfc::{HeadroomPoolSettings, ObeyedPausePriorities, PfcPorts, PfcSettings};

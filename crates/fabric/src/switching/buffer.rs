@@ -143,13 +143,18 @@ impl<'n> BorrowedSwitch<'n> {
         } else {
             return; // A CNM of this switch: it came by no port and is in no account.
         };
-        let pool = self.shared_pool_mut(packet.class, ctx);
-        let Some(used) = pool.used.checked_sub(given_back) else {
-            ctx.plan.panic_account_underflow("shared pool", egress.port_id())
+        self.give_back_to_pool(given_back, egress.port_id(), packet.class, ctx);
+    }
+
+    /// Returns bytes of a class to its shared pool.
+    pub(super) fn give_back_to_pool(&mut self, bytes: u64, egress: PortId, class: u8, ctx: &mut Context) {
+        let pool = self.shared_pool_mut(class, ctx);
+        let Some(used) = pool.used.checked_sub(bytes) else {
+            ctx.plan.panic_account_underflow("shared pool", egress)
         };
         pool.used = used;
         if pool.free_bytes_of_pool() >= pool.min_free_bytes_to_resume {
-            self.resume_paused_ingresses(packet.class, ctx);
+            self.resume_paused_ingresses(class, ctx);
         }
     }
 

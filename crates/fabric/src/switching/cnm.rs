@@ -102,8 +102,14 @@ impl<'n> BorrowedSwitch<'n> {
             ..Packet::new(FrameContent::Cnm(cnm), CNM_FRAME_BYTES, class)
         };
         let index = ctx.packets.insert_packet(packet);
-        // It has no ingress, so a lossless CNM has no account at this switch ([`BorrowedSwitch::release_buffer_of_packet`]).
-        if !ctx.hot.is_class_lossless(class) && !self.reserve_lossy_buffer_for_cnm(index, egress, ctx) {
+        self.send_own_frame(index, egress, ctx);
+    }
+
+    /// Queues a frame that this switch has made.
+    pub(super) fn send_own_frame(&mut self, index: PacketId, egress: PortToken<'n>, ctx: &mut Context) {
+        let class = ctx.packets[index].class;
+        // It has no ingress, so a lossless one has no account at this switch ([`BorrowedSwitch::release_buffer_of_packet`]).
+        if !ctx.hot.is_class_lossless(class) && !self.reserve_lossy_buffer_for_own_frame(index, egress, ctx) {
             self.ports.drop_packet(index, egress, DropReason::BufferFull, ctx);
             return;
         }
@@ -114,7 +120,7 @@ impl<'n> BorrowedSwitch<'n> {
     }
 
     /// Reserves space in the egress queue for a lossy packet that this switch created; false if it does not fit.
-    fn reserve_lossy_buffer_for_cnm(
+    fn reserve_lossy_buffer_for_own_frame(
         &mut self,
         index: PacketId,
         egress: PortToken<'n>,

@@ -37,7 +37,7 @@ impl HopChoiceState {
         }
     }
 
-    fn any(&mut self, among: &[PortId]) -> PortId {
+    pub(super) fn any(&mut self, among: &[PortId]) -> PortId {
         among[self.rng.uniform_below(among.len() as u64) as usize]
     }
 
@@ -69,7 +69,8 @@ impl BorrowedSwitch<'_> {
         }
         let (state, now) = (&mut switch.hops, ctx.now());
         match ctx.settings.hop_choice {
-            None | Some(HopChoice::Spray) => state.any(among),
+            // With ConWeave only congestion notification messages come here.
+            None | Some(HopChoice::Spray | HopChoice::ConWeave(_)) => state.any(among),
             Some(HopChoice::LetFlow { gap }) => {
                 let key = (PortId::NONE, packet.destination_endpoint_key().unwrap_or(packet.route));
                 let port = state.port_of_flowlet(key, gap, among, now).unwrap_or_else(|| state.any(among));

@@ -3,6 +3,7 @@
 pub(crate) mod buffer;
 pub(crate) mod cnm;
 mod congestion_point;
+pub(crate) mod conweave;
 pub(crate) mod hop_choice;
 mod marking;
 pub(crate) mod node;
@@ -20,6 +21,7 @@ mod vlan;
 mod watchdog;
 
 use self::cnm::CongestionPoints;
+use self::conweave::ConWeaveState;
 use self::hop_choice::HopChoiceState;
 use self::marking::{create_marker_states_by_queue, create_markers_by_queue};
 use self::node::BorrowedSwitch;
@@ -74,6 +76,8 @@ pub(crate) struct Switch {
     pub(crate) headroom: SharedHeadroom,
     /// Choices of next hops for packets without a path.
     pub(crate) hops: HopChoiceState,
+    /// What it does as a leaf that measures paths.
+    pub(crate) conweave: Option<Box<ConWeaveState>>,
     /// Chooses which packet is trimmed.
     trims: Rng,
 }
@@ -87,6 +91,7 @@ impl PartitionSwitches {
             pools: pools.map(SharedBufferPool::new),
             headroom: SharedHeadroom { size: *headroom, used: 0 },
             hops: HopChoiceState::new(random_stream(settings.seed, "spray", u64::from(id.0))),
+            conweave: None,
             trims: random_stream(settings.seed, "trim", u64::from(id.0)),
         };
         PartitionSwitches {
@@ -120,6 +125,10 @@ impl<'n> BorrowedSwitch<'n> {
         let packet = &mut ctx.packets[index];
         let mut class = packet.class;
         let egress = if ctx.hot.slow_next_hop {
+            if ctx.hot.conweave {
+                self.reborrow().forward_by_conweave(ingress, index, ctx);
+                return;
+            }
             let (egress, sent_in) = self.reborrow().look_up_next_hop(index, ctx);
             class = sent_in;
             egress
@@ -257,6 +266,15 @@ impl<'n> BorrowedSwitch<'n> {
         (self.choose_next_hop(index, ctx), class)
     }
 
+    /// Why `egress` takes no packets of a class: its link is down or its queue is in a storm.
+    fn refusal(&mut self, egress: PortToken<'n>, class: u8, ctx: &Context) -> Option<LossReason> {
+        if self.ports.port_state(egress).is_link_down() {
+            return Some(LossReason::LinkDown);
+        }
+        let slot = egress.egress_queue_token(class, &ctx.hot);
+        self.ports.drops_packets_in_storm(slot).then_some(LossReason::Watchdog)
+    }
+
     /// Drops a packet if the link of `egress` is down or its queue is in a storm; false otherwise.
     #[cold]
     #[inline(never)]
@@ -267,13 +285,7 @@ impl<'n> BorrowedSwitch<'n> {
         ctx: &mut Context,
     ) -> bool {
         let class = ctx.packets[index].class;
-        let reason = if self.ports.port_state(egress).is_link_down() {
-            LossReason::LinkDown
-        } else if self.ports.drops_packets_in_storm(egress.egress_queue_token(class, &ctx.hot)) {
-            LossReason::Watchdog
-        } else {
-            return false;
-        };
+        let Some(reason) = self.refusal(egress, class, ctx) else { return false };
         self.ports.count_loss_at_egress(egress, class, reason, ctx);
         self.ports.count_packet_discarded_by_switch(index, ctx);
         ctx.report_datagram_loss(index);

@@ -96,6 +96,7 @@ impl<'n> BorrowedSwitch<'n> {
         }
         ctx.packets[tail] = Packet { at: now, next: last.next, ..newcomer };
         ctx.packets[index] = last;
+        ctx.packets.swap_path_tags(tail, index);
         Some(tail)
     }
 }

@@ -67,6 +67,7 @@ impl<'n> BorrowedSwitch<'n> {
         }
         ctx.packets[tail] = Packet { at: now, next: newest.next, ..newcomer };
         ctx.packets[index] = newest;
+        ctx.packets.swap_path_tags(tail, index);
     }
 }
 

@@ -5,6 +5,7 @@
 //! inside a partition pay nothing for this.
 
 use crate::frame::Packet;
+use crate::frame::path_tag::PathTag;
 use pauseframe_engine::memory::prefetch_destination_of_push;
 use pauseframe_rdma::cc::hpcc::Telemetry;
 use pauseframe_transport::TcpOptions;
@@ -22,6 +23,8 @@ pub(crate) struct CrossPartitionFrameBuffer {
     pub(super) options: Vec<TcpOptions>,
     /// Their telemetry; packets refer to it by index.
     pub(super) telemetries: Vec<Telemetry>,
+    /// If leaves measure their paths: the tag of each.
+    pub(super) path_tags: Vec<PathTag>,
     /// With captures: whether each frame has been captured already.
     pub(super) written: Vec<bool>,
 }
@@ -46,11 +49,12 @@ impl CrossPartitionFrameBuffer {
     }
 
     pub(super) fn clear_cross_partition_frames(&mut self) {
-        let CrossPartitionFrameBuffer { ports, packets, options, telemetries, written } = self;
+        let CrossPartitionFrameBuffer { ports, packets, options, telemetries, path_tags, written } = self;
         ports.clear();
         packets.clear();
         options.clear();
         telemetries.clear();
+        path_tags.clear();
         written.clear();
     }
 }

@@ -143,7 +143,8 @@ impl FrameCapture {
 
     /// Captures a frame that goes on the wire of `port`, if that port is captured.
     pub(super) fn capture_frame(&mut self, port: PortId, at_host: bool, index: PacketId, ctx: &Context) {
-        if !self.is_frame_capture_enabled() || self.left == 0 {
+        let is_control = matches!(ctx.packets[index].content, FrameContent::PathControl(_));
+        if !self.is_frame_capture_enabled() || self.left == 0 || is_control {
             return;
         }
         let first = self.check_and_record_first_captured_hop(port, at_host, index, ctx);
@@ -250,7 +251,7 @@ impl RawCapturedFrame {
             FrameContent::Segment(CompactTcpSegment { to, ecn, .. }) => {
                 CapturedFrameContent::Segment(headers(to, ecn), self.segment)
             }
-            FrameContent::Damaged { .. } | FrameContent::Lost => {
+            FrameContent::PathControl(_) | FrameContent::Damaged { .. } | FrameContent::Lost => {
                 unreachable!("a frame is captured as it goes on the wire, whole")
             }
         }

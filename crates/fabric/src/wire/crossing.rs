@@ -32,6 +32,9 @@ impl PartitionPorts {
             ctx.packets.prefetch_free_pool_entry(INBOX_PREFETCH_DISTANCES[1]);
             let (port, packet) = (inbox.ports[turn], inbox.packets[turn]);
             let index = ctx.packets.import_packet(packet, &inbox.options, &inbox.telemetries);
+            if let Some(tag) = inbox.path_tags.get(turn) {
+                ctx.packets.set_path_tag(index, *tag);
+            }
             self.capture.set_packet_captured(index, inbox.written.get(turn).copied().unwrap_or(false));
             self.ports[port].append_frame_to_wire(port, index, packet.at, ctx);
         }

@@ -76,7 +76,8 @@ impl BorrowedNodePorts<'_> {
                 | FrameContent::Datagram { .. }
                 | FrameContent::Rdma(_)
                 | FrameContent::Foreign { .. }
-                | FrameContent::Cnm(_) => {
+                | FrameContent::Cnm(_)
+                | FrameContent::PathControl(_) => {
                     self.count_loss_on_wire(port, &packet, LossReason::LinkDown, ctx);
                 }
                 FrameContent::Damaged { .. } => {

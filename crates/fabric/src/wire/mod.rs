@@ -349,6 +349,20 @@ impl BorrowedNodePorts<'_> {
         }
     }
 
+    /// Counts a packet that this switch holds outside of its queues.
+    pub(crate) fn count_held_packet(&mut self, size: u64) {
+        if let Some(switch) = self.switch_counters_mut() {
+            switch.add_queued_packet(size);
+        }
+    }
+
+    /// Such a packet leaves.
+    pub(crate) fn uncount_held_packet(&mut self, size: u64) {
+        if let Some(switch) = self.switch_counters_mut() {
+            switch.remove_queued_packet(size);
+        }
+    }
+
     /// Counts a packet whose payload of `cut` bytes was cut off instead of waiting in a queue.
     pub(crate) fn count_trimmed_packet(&mut self, slot: EgressQueueToken, cut: u16) {
         self.rare_event_counters_mut(slot).trims += 1;

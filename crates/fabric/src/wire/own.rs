@@ -313,6 +313,9 @@ impl BorrowedNodePorts<'_> {
         let outbox = boundary.outbox_for_frame_arrival(to, ctx.packets[index].at);
         let packet = ctx.packets.export_packet(index, &mut outbox.options, &mut outbox.telemetries);
         outbox.push_cross_partition_frame(port.0, packet);
+        if ctx.hot.conweave {
+            outbox.path_tags.push(ctx.packets.path_tag(index));
+        }
         if capture.is_frame_capture_enabled() {
             outbox.written.push(capture.was_packet_captured(index));
         }

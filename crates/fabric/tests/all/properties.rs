@@ -2,15 +2,16 @@
 //! every byte once, account for every packet, and be no faster than light.
 
 use crate::common::*;
+use crate::conweave::CONWEAVE;
 use crate::rdma::pair;
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::hash_index::{HashIndex, HashIndexSettings, HopWeights};
 use pauseframe_fabric::path_hash::{HashFunction, PathHashSettings};
 use pauseframe_fabric::{
-    ArsMode, ArsSettings, BufferPolicy, ClassSettings, CodelSettings, ConnectionQueuePairs, Ets, EtsGroup,
-    FlowSpec, FlowStatus, FrameOverhead, HashPolicy, HeadroomPoolSettings, HopChoice, HostPortSettings,
-    IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker, Network, NicQueue, NotEctAction, PerPortBuffer,
-    PfcPorts, PfcSettings, PortChoice, PortPriorityReport, ProtocolSettings, QueueDiscipline,
+    ArsMode, ArsSettings, BufferPolicy, ClassSettings, CodelSettings, ConWeaveSettings, ConnectionQueuePairs,
+    Ets, EtsGroup, FlowSpec, FlowStatus, FrameOverhead, HashPolicy, HeadroomPoolSettings, HopChoice,
+    HostPortSettings, IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker, Network, NicQueue, NotEctAction,
+    PerPortBuffer, PfcPorts, PfcSettings, PortChoice, PortPriorityReport, ProtocolSettings, QueueDiscipline,
     QueueLengthThreshold, RdmaSettings, Red, Scheduler, Settings, SharedBuffer, StepMarker, SwitchOverride,
     TransportSettings, ValueByPort,
 };
@@ -67,6 +68,7 @@ fn draw_hop_choice(rng: &mut Rng) -> HopChoice {
         [ArsMode::FlowletQuality, ArsMode::FlowletRandom, ArsMode::PacketQuality, ArsMode::PacketRandom];
     let sampling = Span::from_us(1 + rng.uniform_below(20));
     let flow_states = one_of(rng, &[1, 3, 512]);
+    let hold_queues = one_of(rng, &[0, 1, 65_535]);
     let ars = ArsSettings { mode: one_of(rng, &modes), idle: gap, flow_states, sampling, low: 20, high: 80 };
     one_of(
         rng,
@@ -76,6 +78,7 @@ fn draw_hop_choice(rng: &mut Rng) -> HopChoice {
             HopChoice::Drill { samples: 2 },
             HopChoice::Adaptive,
             HopChoice::Ars(ars),
+            HopChoice::ConWeave(ConWeaveSettings { hold_queues, ..CONWEAVE }),
         ],
     )
 }

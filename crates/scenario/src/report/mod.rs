@@ -12,8 +12,8 @@ use crate::spec::Scenario;
 use pauseframe_fabric::FlowRecords;
 use pauseframe_results::jobs as tables_of_jobs;
 use pauseframe_results::{
-    FlowTable, Manifest, Names, ResultsFolder, RunError, RunFacts, RunStatus, Summary, collectives, kernel,
-    lossless, paths, states, tables,
+    FlowTable, Manifest, Names, ResultsFolder, RunError, RunFacts, RunStatus, Summary, collectives, conweave,
+    kernel, lossless, paths, states, tables,
 };
 use pauseframe_schema::value::Choice;
 use pauseframe_units::Time;
@@ -116,6 +116,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     let shared = if scenario.record.paths { network.flows_by_equal_next_hop() } else { BTreeMap::new() };
     let equal_links = paths::equal_links(&shared, &names).batch();
     let paths = paths::paths(&network.path_rows(), &names).batch();
+    let conweave = conweave::conweave(&network.conweave_counts(), &names).batch();
     let received = network.throughput_series();
     let (record, end) = (&scenario.record, ending.now);
     let queries = network.query_records();
@@ -142,6 +143,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
         states,
         paths,
         equal_links,
+        conweave,
         deadlocks,
         jobs: tables_of_jobs::jobs(&jobs, &names).batch(),
         collectives: collectives::collectives(&jobs, &names).batch(),
@@ -168,6 +170,7 @@ fn write(
         ("states.parquet", &results.states, record.states.is_some()),
         ("paths.parquet", &results.paths, record.paths),
         ("equal_links.parquet", &results.equal_links, record.paths),
+        ("conweave.parquet", &results.conweave, scenario.routing.conweave().is_some()),
         ("deadlocks.parquet", &results.deadlocks, true),
         ("jobs.parquet", &results.jobs, true),
         ("collectives.parquet", &results.collectives, results.collectives.num_rows() > 0),

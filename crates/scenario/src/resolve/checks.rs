@@ -164,7 +164,8 @@ pub(crate) fn carried(
     let pairs = used().filter_map(TransportSpec::rdma);
     let of_sources = workloads.iter().filter_map(|workload| udp_source(workload.kind.as_ref()));
     let all = used().map(|spec| spec.priority).chain(pairs.map(|pairs| pairs.cnp_priority));
-    Some(all.chain(of_sources.map(|udp| udp.priority)).chain(qcn.map(|qcn| qcn.cnm_priority)).collect())
+    let of_switches = qcn.map(|qcn| qcn.cnm_priority).into_iter().chain(routing.priority_between_switches());
+    Some(all.chain(of_sources.map(|udp| udp.priority)).chain(of_switches).collect())
 }
 
 /// Checks that every buffer and queue has room for at least one frame.
@@ -495,10 +496,19 @@ pub(crate) fn qcn(
         let message = format!("{}, but QCN limits the queue of one destination", host.nic_queue.name());
         ledger.problem("host.nic_queue", message, "use per_destination, or qcn = false");
     }
-    let lossless =
-        switch.pfc.as_ref().is_some_and(|pfc| !pfc.whole_link && pfc.priorities.contains(&qcn.cnm_priority));
-    if lossless && !ledger.failed("qcn.cnm_priority") {
-        let message = format!("{} is lossless (switch.pfc.priorities)", qcn.cnm_priority);
-        ledger.problem("qcn.cnm_priority", message, "a CNM must not wait behind a pause: take another");
+    lossless_control(ledger, "qcn.cnm_priority", qcn.cnm_priority, switch.pfc.as_ref());
+}
+
+/// Checks that control frames between switches are lossy.
+pub(crate) fn lossless_control(
+    ledger: &mut Ledger,
+    path: &str,
+    priority: Priority,
+    pfc: Option<&PfcSettings>,
+) {
+    if pfc.is_some_and(|pfc| !pfc.whole_link && pfc.priorities.contains(&priority)) && !ledger.failed(path) {
+        let message = format!("{priority} is lossless (switch.pfc.priorities)");
+        let what = if path.starts_with("qcn") { "a CNM" } else { "a reply" };
+        ledger.problem(path, message, format!("{what} must not wait behind a pause: take another"));
     }
 }

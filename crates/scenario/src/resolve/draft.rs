@@ -3,7 +3,7 @@
 //! Switches depend on the transports in use, and the transports in use on the workloads.
 
 use super::checks::{self, Named};
-use super::{by_rate, connections, host_ports, idle, kernel, routes, thresholds, transports};
+use super::{by_rate, connections, conweave, host_ports, idle, kernel, routes, thresholds, transports};
 use crate::presets;
 use crate::spec::switch::Demands;
 use crate::spec::{
@@ -47,7 +47,7 @@ pub(super) struct Draft {
     pub(super) host: HostSpec,
     pub(super) transports: Vec<Named>,
     pub(super) workloads: Vec<Partial>,
-    switch: SwitchSpec,
+    pub(super) switch: SwitchSpec,
     pub(super) qcn: Option<QcnSettings>,
     pub(super) record: RecordSpec,
     failure: Vec<FailureSpec>,
@@ -141,6 +141,7 @@ impl Draft {
         checks::qcn(ledger, self.qcn.as_ref(), host, switch, routing);
         connections::check(ledger, transports, workloads);
         connections::entropy(ledger, transports, routing, switch);
+        conweave::check(ledger, self);
         host_ports::check(ledger, self);
         kernel::check(ledger, self);
     }

@@ -8,6 +8,7 @@
 mod by_rate;
 mod checks;
 mod connections;
+mod conweave;
 mod draft;
 mod explain;
 mod host_ports;
@@ -223,6 +224,7 @@ fn too_large(scenario: &Scenario, topology: &Topology, file_name: &str) -> Optio
     let transports = scenario.transport_specs().map(|spec| spec.priority);
     let transports = transports.chain(scenario.transport_specs().filter_map(of_cnps));
     let cnm = scenario.qcn.as_ref().map(|qcn| qcn.cnm_priority);
+    let transports = transports.chain(scenario.routing.priority_between_switches());
     let priorities = volume::priorities(transports, &scenario.workload, lanes, cnm);
     let asked = Asked {
         record: &scenario.record,

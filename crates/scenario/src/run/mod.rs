@@ -87,6 +87,8 @@ pub struct RunResults {
     pub paths: RecordBatch,
     /// The `equal_links` table.
     pub equal_links: RecordBatch,
+    /// The `conweave` table.
+    pub conweave: RecordBatch,
     /// The `deadlocks` table.
     pub deadlocks: RecordBatch,
     /// The `jobs` table.
@@ -105,7 +107,7 @@ pub struct RunResults {
 
 impl RunResults {
     /// All tables with their names.
-    pub fn tables(&self) -> [(&'static str, RecordBatch); 16] {
+    pub fn tables(&self) -> [(&'static str, RecordBatch); 17] {
         [
             ("flows", self.flows.batch()),
             ("queries", self.queries.clone()),
@@ -116,6 +118,7 @@ impl RunResults {
             ("states", self.states.clone()),
             ("paths", self.paths.clone()),
             ("equal_links", self.equal_links.clone()),
+            ("conweave", self.conweave.clone()),
             ("deadlocks", self.deadlocks.clone()),
             ("jobs", self.jobs.clone()),
             ("collectives", self.collectives.clone()),

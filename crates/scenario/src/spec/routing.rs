@@ -4,12 +4,12 @@ use super::engines::{ENGINES, Engine};
 use super::planned::{Fabric, known_host};
 use pauseframe_fabric::hash_index::{HashIndex, HashIndexSettings, HopWeights};
 use pauseframe_fabric::path_hash::{HashFields, HashFunction, HashSeeds, PathHashSettings};
-use pauseframe_fabric::{ArsMode, ArsSettings, HopChoice};
+use pauseframe_fabric::{ArsMode, ArsSettings, ConWeaveSettings, HopChoice};
 use pauseframe_routing::verify::Tables;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
-use pauseframe_units::{BitRate, Span};
+use pauseframe_units::{BitRate, Priority, Span};
 use std::sync::Arc;
 
 /// `[routing]`.
@@ -164,6 +164,52 @@ table! {
     pub fn read(t);
 }
 
+const CONTROL_PRIORITY: Priority = Priority::new(7).expect("below 8");
+
+table! {
+    /// How packets find their way: leaf switches measure round trips, leave slow paths, and restore the order of packets
+    pub struct ConWeave as "Routing" {
+        /// Time from a failure or repair until all switches have new routes
+        convergence: Span = or_in(Span::from_ms(10), Span::ZERO..=Span::from_secs(3600));
+        /// Time after the unloaded round trip between the leaf switches at which a reply is late, so that the flow is rerouted
+        #[source = "ConWeave's simulator: 4 us (50 KB at 100 Gb/s)"]
+        reply_slack: Span = or_in(Span::from_us(4), Span(1)..=Span::from_secs(1));
+        /// Time for which no flow is rerouted to a path after a notice that a packet was marked on it
+        #[source = "ConWeave's simulator: run.py 16 us, its code 8 us"]
+        path_busy: Span = or_in(Span::from_us(16), Span::ZERO..=Span::from_secs(1));
+        /// A longer gap between two packets of a flow begins an epoch, on any path
+        #[source = "ConWeave's simulator: two tiers 300 us, three 1 ms"]
+        epoch_idle: Span = or_in(Span::from_us(300), Span(1)..=Span::from_secs(1));
+        /// Time that rerouted packets are held beyond the expected arrival of the last packet on the old path
+        #[source = "ConWeave's simulator: 16 us; three tiers with PFC 64 us"]
+        tail_slack: Span = or_in(Span::from_us(16), Span::ZERO..=Span::from_secs(1));
+        /// Time that rerouted packets are held if no packet of their epoch has come on the old path
+        #[source = "ConWeave's simulator: two tiers 200 us; three 300 us, with PFC 600 us"]
+        blind_wait: Span = or_in(Span::from_us(200), Span::ZERO..=Span::from_secs(1));
+        /// Flows whose packets a port can hold at once; packets of further flows are passed on out of order
+        #[source = "ConWeave's simulator: no limit"]
+        hold_queues: u32 = or_in(65_535, 0..=65_535);
+        /// Priority of replies and notices between leaf switches
+        #[source = "ConWeave's simulator: the highest, as of acknowledgements"]
+        control_priority: Priority = or_in(CONTROL_PRIORITY, Priority::ALL);
+    }
+    pub fn read(t);
+}
+
+impl ConWeave {
+    fn choice(&self) -> HopChoice {
+        HopChoice::ConWeave(ConWeaveSettings {
+            reply_slack: self.reply_slack,
+            path_busy: self.path_busy,
+            idle: self.epoch_idle,
+            tail_slack: self.tail_slack,
+            blind_wait: self.blind_wait,
+            hold_queues: self.hold_queues,
+            control_priority: self.control_priority,
+        })
+    }
+}
+
 impl Ars {
     fn choice(&self) -> HopChoice {
         let &Ars { mode, idle_time: idle, flow_states, sampling_interval: sampling, .. } = self;
@@ -281,6 +327,16 @@ impl RoutingSpec {
         self.vlans.as_ref().is_some_and(|vlans| vlans.use_of.per == Per::Packet)
     }
 
+    /// The priority of frames that switches send to each other.
+    pub(crate) fn priority_between_switches(&self) -> Option<Priority> {
+        if let RoutingKind::Hops(choice) = self.kind { choice.control_priority() } else { None }
+    }
+
+    /// The settings of `ConWeave`, if it chooses next hops.
+    pub(crate) fn conweave(&self) -> Option<&ConWeaveSettings> {
+        if let RoutingKind::Hops(HopChoice::ConWeave(settings)) = &self.kind { Some(settings) } else { None }
+    }
+
     /// Virtual lanes of the tables, each a lossless priority; 0 without tables.
     pub fn lanes(&self) -> usize {
         self.vlans.as_ref().map_or(0, |vlans| vlans.tables.0.lanes())
@@ -294,6 +350,7 @@ enum Kind {
     Drill,
     Adaptive,
     Ars,
+    ConWeave,
     Tables(Engine),
 }
 
@@ -306,6 +363,7 @@ fn kinds() -> Vec<(&'static str, Kind)> {
         ("drill", Kind::Drill),
         ("adaptive", Kind::Adaptive),
         ("ars", Kind::Ars),
+        ("conweave", Kind::ConWeave),
     ];
     on_the_spot
         .into_iter()
@@ -316,7 +374,7 @@ fn kinds() -> Vec<(&'static str, Kind)> {
 pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
     t.about("Routing", "How packets find their way");
     let doc = "Shortest paths, chosen by a hash of the flow (ecmp), at random for every packet (spray) or flowlet (letflow), or for every \
-               packet by the shortest queue of some (drill) or all next hops (adaptive), or by port quality (ars); or VLANs with forwarding tables from an engine or a file (plan)";
+               packet by the shortest queue of some (drill) or all next hops (adaptive), by port quality (ars), or by measured round trips without reordering (conweave); or VLANs with forwarding tables from an engine or a file (plan)";
     let default = Some(("ecmp", Origin::Default, "\"ecmp\""));
     match t.variant("kind", default, &kinds(), doc) {
         Some(Kind::OnTheSpot(kind)) => {
@@ -349,6 +407,10 @@ pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
         Some(Kind::Ars) => {
             let ars = Ars::read(t);
             RoutingSpec::of_hops(ars.choice(), ars.convergence)
+        }
+        Some(Kind::ConWeave) => {
+            let conweave = ConWeave::read(t);
+            RoutingSpec::of_hops(conweave.choice(), conweave.convergence)
         }
         None => RoutingSpec {
             kind: RoutingKind::Ecmp,

@@ -1,0 +1,244 @@
+//! `ConWeave` (Song et al., SIGCOMM 2023): the leaf of the sender measures the round trip of each flow and leaves a slow path; the leaf of the
+//! receiver holds what overtakes on the new path. Written after the description in the paper and the behaviour of its simulator.
+//!
+//! An epoch begins with a packet that asks for a reply. If the reply is late, the next packet is the tail of the old path and all later ones take the
+//! new path. The last leaf holds them until the tail has come or should have come, and tells the first leaf, whose next packet begins an epoch.
+
+pub(crate) use self::control::PATH_CONTROL_BYTES;
+mod control;
+mod holding;
+mod sink;
+mod source;
+
+use self::sink::SinkFlow;
+use self::source::SourceFlow;
+use super::node::BorrowedSwitch;
+use crate::context::Context;
+use crate::frame::path_tag::{LeafPath, PATH_PORTS_MAX, PathMark};
+use crate::frame::{PacketFifo, PacketId};
+use crate::ids::SlotId;
+use crate::settings::{ConWeaveSettings, HopChoice};
+use crate::wire::own::PortToken;
+use pauseframe_engine::mix_bits;
+use pauseframe_routing::ecmp_index;
+use pauseframe_topology::NodeKind;
+use pauseframe_units::{NodeId, PortId, Span, Time};
+use std::collections::BTreeMap;
+
+/// Flows that a leaf remembers before it forgets idle ones.
+const FLOWS_MAX: usize = 4_096;
+
+/// Idle time after which a leaf may forget a flow, as in `ConWeave`'s simulator.
+const AGING: Span = Span::from_ms(2);
+
+/// What a switch has done for `ConWeave`.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct ConWeaveCounts {
+    /// Packets that asked for a reply.
+    pub probes: u64,
+    /// Flows that left a path after a late reply.
+    pub reroutes: u64,
+    /// Flows that took another path after a gap, or because theirs was gone.
+    pub moves: u64,
+    /// Control frames sent.
+    pub control_frames: u64,
+    /// Packets held.
+    pub held_packets: u64,
+    /// The most bytes held at once.
+    pub held_bytes_max: u64,
+    /// The most packets of one flow held at once.
+    pub hold_packets_max: u64,
+    /// The most flows with held packets at once at one port.
+    pub hold_queues_max: u64,
+    /// The longest time that packets of a flow were held.
+    pub hold_time_max: Span,
+    /// Releases because the tail came.
+    pub releases_by_tail: u64,
+    /// Releases because the tail did not come in time.
+    pub releases_by_timer: u64,
+    /// Releases because a packet of the next epoch came.
+    pub releases_by_epoch: u64,
+    /// Packets that could not be held because the port already held those of as many flows as it can.
+    pub overflows: u64,
+    /// Packets passed on to the receiver after one that left the first leaf later.
+    pub late_packets: u64,
+}
+
+/// State of a switch as a leaf.
+#[derive(Debug, Default)]
+pub(crate) struct ConWeaveState {
+    /// By endpoint key of the receiver.
+    sources: BTreeMap<u32, SourceFlow>,
+    sinks: BTreeMap<u32, SinkFlow>,
+    /// Until when a path is not chosen.
+    busy: BTreeMap<LeafPath, Time>,
+    /// Bytes of lossy classes that are held, by the queue that they will join.
+    held_lossy: BTreeMap<SlotId, u64>,
+    held_bytes: u64,
+    /// By port: flows with held packets.
+    hold_queues: BTreeMap<PortId, u32>,
+    /// Control frames that ended at this switch.
+    pub(crate) control_frames_received: u64,
+    pub(crate) counts: ConWeaveCounts,
+}
+
+impl ConWeaveState {
+    /// The packets that are held, with the port that they will leave by.
+    pub(crate) fn held_fifos(&self) -> impl Iterator<Item = (PortId, PacketFifo)> {
+        self.sinks.values().filter(|sink| sink.holds_packets()).map(|sink| (sink.held.port, sink.held.fifo))
+    }
+
+    /// Bytes of lossy classes that are held, by the queue that they will join.
+    pub(crate) fn held_lossy_bytes(&self) -> impl Iterator<Item = (SlotId, u64)> {
+        self.held_lossy.iter().map(|(slot, bytes)| (*slot, *bytes))
+    }
+
+    /// All held bytes.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.held_bytes
+    }
+
+    /// Forgets flows that have been idle, once it remembers many.
+    fn forget_idle_flows(&mut self, now: Time) {
+        if self.sources.len() >= FLOWS_MAX {
+            self.sources.retain(|_, flow| flow.last + AGING >= now);
+        }
+        if self.sinks.len() >= FLOWS_MAX {
+            self.sinks.retain(|_, flow| flow.last + AGING >= now || flow.holds_packets());
+        }
+    }
+}
+
+/// The settings in use.
+fn settings_of(ctx: &Context) -> ConWeaveSettings {
+    match ctx.settings.hop_choice {
+        Some(HopChoice::ConWeave(settings)) => settings,
+        _ => unreachable!("only called with ConWeave"),
+    }
+}
+
+impl<'n> BorrowedSwitch<'n> {
+    /// Forwards a packet that arrived by `ingress`.
+    #[inline(never)]
+    pub(super) fn forward_by_conweave(&mut self, ingress: PortToken<'n>, index: PacketId, ctx: &mut Context) {
+        let (here, packet) = (self.switch_state().node, &ctx.packets[index]);
+        let (to, topology) = (NodeId(packet.route), &ctx.plan.topology);
+        let first = self.current_routes().ports(here, to)[0];
+        let sender = topology.owner(ingress.peer_port_id());
+        let from_host = topology.nodes()[sender].kind != NodeKind::Switch;
+        let to_host = topology.peer(first) == to;
+        let port = match (packet.carries_data_or_requests(), from_host, to_host) {
+            (true, true, false) => self.tag_at_source(index, sender, ctx),
+            (true, false, true) => {
+                self.arrive_at_sink(ingress, index, first, ctx);
+                return;
+            }
+            (true, false, false) => self.next_hop_on_path(index, to, ctx),
+            (_, _, true) => first,
+            (false, _, false) => self.hashed_next_hop(packet.destination_endpoint_key(), to, ctx),
+        };
+        self.send_to_port(ingress, index, port, ctx);
+    }
+
+    /// Sends, queues or drops a packet at `port`.
+    fn send_to_port(&mut self, ingress: PortToken<'n>, index: PacketId, port: PortId, ctx: &mut Context) {
+        self.log_path_of_packet(index, port, ctx);
+        let class = ctx.packets[index].class;
+        let egress = self.ports.port_token(port, ctx);
+        self.send_queue_or_drop_at_egress(ingress, index, (egress, class), ctx);
+    }
+
+    fn log_path_of_packet(&self, index: PacketId, port: PortId, ctx: &mut Context) {
+        if let Some(log) = &mut ctx.paths {
+            log.count_packet(&ctx.packets[index], self.switch_state().node, port);
+        }
+    }
+
+    /// The port of a tagged packet between leaves; if its path is gone, another.
+    fn next_hop_on_path(&self, index: PacketId, to: NodeId, ctx: &Context) -> PortId {
+        let among = self.current_routes().ports(self.switch_state().node, to);
+        let own = ctx.packets.path_tag(index).path.into_iter().find(|port| among.contains(port));
+        own.unwrap_or_else(|| self.hashed_next_hop(ctx.packets[index].destination_endpoint_key(), to, ctx))
+    }
+
+    /// The next hop of what has no path: by a hash of its flow.
+    fn hashed_next_hop(&self, key: Option<u32>, to: NodeId, ctx: &Context) -> PortId {
+        let here = self.switch_state().node;
+        let among = self.current_routes().ports(here, to);
+        let salt = mix_bits(ctx.settings.seed ^ mix_bits(u64::from(here.0)));
+        among[ecmp_index(mix_bits(u64::from(key.unwrap_or(to.0))), salt, among.len())]
+    }
+
+    /// Tags a packet at the leaf of its sender, and returns the port that it takes.
+    fn tag_at_source(&mut self, index: PacketId, sender: NodeId, ctx: &mut Context) -> PortId {
+        let (now, settings, to) = (ctx.now(), settings_of(ctx), NodeId(ctx.packets[index].route));
+        let key = ctx.packets[index].destination_endpoint_key().unwrap_or(to.0);
+        self.conweave_mut().forget_idle_flows(now);
+        let known = self.conweave_mut().sources.remove(&key);
+        let (mut flow, moved) = self.flow_at_source(known, to, &settings, ctx);
+        let reply_time =
+            |path: &LeafPath| control::round_trip_time(&ctx.plan, path).saturating_add(settings.reply_slack);
+        let (tag, rerouted) = flow.tag_packet(now, sender, || self.draw_good_path(to, ctx), reply_time);
+        let state = self.conweave_mut();
+        state.counts.probes += u64::from(tag.mark == PathMark::Request);
+        state.counts.moves += u64::from(moved);
+        state.counts.reroutes += u64::from(rerouted);
+        state.sources.insert(key, flow);
+        ctx.packets.set_path_tag(index, tag);
+        self.next_hop_on_path(index, to, ctx)
+    }
+
+    /// The flow of a packet at the leaf of its sender, and whether it has moved: after a gap, or because its path is gone.
+    fn flow_at_source(
+        &mut self,
+        known: Option<SourceFlow>,
+        to: NodeId,
+        settings: &ConWeaveSettings,
+        ctx: &Context,
+    ) -> (SourceFlow, bool) {
+        let Some(mut flow) = known else {
+            let path = self.draw_good_path(to, ctx).unwrap_or_else(|| self.draw_path(to, ctx));
+            return (SourceFlow::new(path), false);
+        };
+        let routes = self.current_routes();
+        let exists = |port: &PortId| routes.ports(ctx.plan.topology.owner(*port), to).contains(port);
+        let is_gone = !flow.path().iter().filter(|port| **port != PortId::NONE).all(exists);
+        if !is_gone && !flow.is_idle(ctx.now(), settings.idle) {
+            return (flow, false);
+        }
+        let path = match self.draw_good_path(to, ctx) {
+            Some(path) => path,
+            None if is_gone => self.draw_path(to, ctx),
+            None => *flow.path(),
+        };
+        let moved = flow.move_to(path);
+        (flow, moved)
+    }
+
+    /// The first of two random paths of which no notice says that it is busy.
+    fn draw_good_path(&mut self, to: NodeId, ctx: &Context) -> Option<LeafPath> {
+        let drawn = [self.draw_path(to, ctx), self.draw_path(to, ctx)];
+        let busy = &self.conweave_mut().busy;
+        drawn.into_iter().find(|path| busy.get(path).is_none_or(|until| *until <= ctx.now()))
+    }
+
+    /// A random shortest path from this leaf to that of `to`.
+    fn draw_path(&mut self, to: NodeId, ctx: &Context) -> LeafPath {
+        let topology = &ctx.plan.topology;
+        let (routes, switch) = self.routes_and_switch_mut();
+        let (mut path, mut at) = ([PortId::NONE; PATH_PORTS_MAX], switch.node);
+        for place in &mut path {
+            let among = routes.ports(at, to);
+            if topology.peer(among[0]) == to {
+                break;
+            }
+            *place = switch.hops.any(among);
+            at = topology.peer(*place);
+        }
+        path
+    }
+
+    fn conweave_mut(&mut self) -> &mut ConWeaveState {
+        self.routes_and_switch_mut().1.conweave.get_or_insert_default()
+    }
+}

@@ -1,0 +1,261 @@
+//! `ConWeave`: flows leave slow paths, and their packets keep their order.
+
+use crate::common::*;
+use crate::rdma::{NO_CONTROL, rdma, roce};
+use pauseframe_engine::random_stream;
+use pauseframe_fabric::{
+    ConWeaveCounts, ConWeaveSettings, FailedElement, FlowSpec, FlowStatus, HopChoice, Network,
+    ProtocolSettings, ScheduledFailure, Settings, TransportSettings,
+};
+use pauseframe_rdma::QueuePairSettings;
+use pauseframe_topology::generate::{fat_tree, leaf_spine};
+use pauseframe_topology::{NodeKind, Topology};
+use pauseframe_units::{Bytes, Span, Time};
+
+/// The values of its simulator for leaves and spines.
+pub(crate) const CONWEAVE: ConWeaveSettings = ConWeaveSettings {
+    reply_slack: Span::from_us(4),
+    path_busy: Span::from_us(16),
+    idle: Span::from_us(300),
+    tail_slack: Span::from_us(16),
+    blind_wait: Span::from_us(200),
+    hold_queues: 65_535,
+    control_priority: pauseframe_units::Priority::new(7).expect("below 8"),
+};
+
+fn weaving(settings: Settings, conweave: ConWeaveSettings) -> Settings {
+    Settings { hop_choice: Some(HopChoice::ConWeave(conweave)), ..settings }
+}
+
+/// All counts, and those of maxima.
+fn total(network: &Network) -> ConWeaveCounts {
+    let mut sum = ConWeaveCounts::default();
+    for counts in network.conweave_counts().values() {
+        sum.probes += counts.probes;
+        sum.reroutes += counts.reroutes;
+        sum.moves += counts.moves;
+        sum.held_packets += counts.held_packets;
+        sum.releases_by_tail += counts.releases_by_tail;
+        sum.releases_by_timer += counts.releases_by_timer;
+        sum.releases_by_epoch += counts.releases_by_epoch;
+        sum.overflows += counts.overflows;
+        sum.late_packets += counts.late_packets;
+        sum.hold_queues_max = sum.hold_queues_max.max(counts.hold_queues_max);
+        sum.hold_time_max = sum.hold_time_max.max(counts.hold_time_max);
+    }
+    sum
+}
+
+/// Lossless, with buffers that drain in less time than a blind wait.
+fn shallow() -> Settings {
+    Settings { buffer: per_port(100_000), ..roce(NO_CONTROL) }
+}
+
+/// Two leaves with a host each, a spine behind which all links have 100 Gb/s, and one with a link of 20 Gb/s to the second leaf.
+fn slow_and_fast() -> Topology {
+    let mut topology = Topology::new();
+    let [a, b] = ["a", "b"].map(|name| topology.add_node(name, NodeKind::Host, None));
+    let [left, right, slow, fast] =
+        ["left", "right", "slow", "fast"].map(|name| topology.add_node(name, NodeKind::Switch, None));
+    let wire = |gbps| link(gbps, Span::from_us(1));
+    for (from, to, gbps) in [
+        (a, left, 100),
+        (b, right, 100),
+        (left, slow, 100),
+        (left, fast, 100),
+        (slow, right, 20),
+        (fast, right, 100),
+    ] {
+        topology.add_link(from, to, wire(gbps));
+    }
+    topology
+}
+
+/// A flow of line rate that begins on a path of a fifth of it leaves that; the receiver, which goes back to the first gap, sees none.
+#[test]
+fn a_flow_leaves_a_slow_path_in_order() {
+    let topology = slow_and_fast();
+    let mut held = 0;
+    for seed in 1..=12 {
+        let settings = Settings { seed, ..weaving(shallow(), CONWEAVE) };
+        let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "a", "b", 10_000_000)]);
+        let record = network.flow_records(ending.now)[0];
+        let counts = total(&network);
+        assert_eq!(record.status, FlowStatus::Finished);
+        assert_eq!((record.retransmits, drops(&network, &ending)), (0, [0; 5]), "seed {seed}: {counts:?}");
+        assert_eq!(
+            counts.late_packets + counts.releases_by_epoch + counts.moves,
+            0,
+            "seed {seed}: {counts:?}"
+        );
+        let reports = network.port_priority_reports(ending.now);
+        let [slow, fast] = ["slow", "fast"].map(|spine| {
+            let to = port(&topology, "left", spine);
+            reports.iter().filter(|row| row.port == to).map(|row| row.tx_bytes).sum::<u64>()
+        });
+        assert!(fast > slow, "seed {seed}: {slow} bytes by the slow path, {fast} by the fast one");
+        held += counts.held_packets;
+    }
+    assert!(held > 0);
+}
+
+/// Without queues for held packets they overtake, and are counted.
+#[test]
+fn what_finds_no_queue_overtakes() {
+    let topology = slow_and_fast();
+    let mut late = 0;
+    for seed in 1..=6 {
+        let conweave = ConWeaveSettings { hold_queues: 0, ..CONWEAVE };
+        let mut transport = rdma(NO_CONTROL);
+        if let ProtocolSettings::Rdma(rdma) = &mut transport.protocol {
+            rdma.pair = QueuePairSettings { selective_repeat: true, unordered: true, ..rdma.pair };
+        }
+        let settings = Settings { seed, transports: vec![transport], ..weaving(roce(NO_CONTROL), conweave) };
+        let (network, _) = run(&topology, &settings, &[flow(&topology, "a", "b", 3_000_000)]);
+        let counts = total(&network);
+        assert_eq!((counts.held_packets, counts.hold_queues_max), (0, 0));
+        assert_eq!(counts.overflows > 0, counts.reroutes > 0, "{counts:?}");
+        assert!(counts.late_packets == 0 || counts.overflows > 0, "{counts:?}");
+        late += counts.late_packets;
+    }
+    assert!(late > 0);
+}
+
+/// A tail that is lost is waited for until the timer, and no longer: flows end, and no buffer keeps a byte (the invariants look).
+#[test]
+fn a_lost_tail_is_not_waited_for_for_ever() {
+    let topology = slow_and_fast();
+    let mut by_timer = 0;
+    for seed in 1..=12 {
+        let settings = Settings { seed, ..weaving(shallow(), CONWEAVE) };
+        let flows = [flow(&topology, "a", "b", 2_000_000)];
+        let mut network = build(&topology, &settings, &flows);
+        let what = FailedElement::Link(port(&topology, "slow", "right").link());
+        let down = Time::ZERO + Span::from_us(15);
+        let failure = ScheduledFailure { is_silent: false, what, down, up: None };
+        network.schedule_link_and_node_failures(vec![failure], Span::from_us(50));
+        let ending = proceed(&mut network, Time::ZERO + Span::from_ms(500));
+        assert_eq!(network.flow_records(ending.now)[0].status, FlowStatus::Finished, "seed {seed}");
+        let counts = total(&network);
+        assert!(counts.hold_time_max <= Span::from_us(300), "{counts:?}");
+        by_timer += counts.releases_by_timer;
+    }
+    assert!(by_timer > 0);
+}
+
+/// A permutation between leaves: flows that share an uplink at first part. The same seeds with ECMP are the comparison.
+#[test]
+fn flows_that_meet_part_and_keep_their_order() {
+    let wire = link(100, Span::from_us(1));
+    let topology = leaf_spine(2, 4, 4, wire, wire).unwrap();
+    let flows: Vec<FlowSpec> = (0..4)
+        .map(|host| flow(&topology, &format!("host{host}"), &format!("host{}", 4 + host), 10_000_000))
+        .collect();
+    let slowest = |settings: &Settings| {
+        let (mut network, ending) = run(&topology, settings, &flows);
+        let records = network.flow_records(ending.now);
+        assert!(
+            records.iter().all(|record| record.status == FlowStatus::Finished && record.retransmits == 0)
+        );
+        assert_eq!(drops(&network, &ending), [0; 5]);
+        let slowdown =
+            |record: &pauseframe_fabric::FlowRecord| fct(record).as_secs_f64() / record.ideal.as_secs_f64();
+        (records.iter().map(slowdown).fold(0.0, f64::max), total(&network))
+    };
+    let (mut weave, mut hash) = (0.0, 0.0);
+    for seed in 1..=8 {
+        let (slowdown, counts) = slowest(&Settings { seed, ..weaving(roce(NO_CONTROL), CONWEAVE) });
+        if counts.releases_by_timer + counts.releases_by_epoch + counts.moves == 0 {
+            assert_eq!(counts.late_packets, 0, "seed {seed}: {counts:?}");
+        }
+        weave += slowdown;
+        hash += slowest(&Settings { seed, ..roce(NO_CONTROL) }).0;
+        println!("seed {seed}: {slowdown:.3}, {counts:?}");
+    }
+    assert!(weave < hash, "{weave} against {hash}");
+}
+
+/// A transport for half of the drawn networks each: lossless queue pairs that go back, selective repeat over lossy Ethernet, TCP.
+fn drawn(seed: u64) -> Settings {
+    let buffers = [per_port(100_000), shared_buffer(1_000_000, 1.0, 2_000)];
+    let buffer = buffers[(seed / 3) as usize % 2];
+    match seed % 3 {
+        0 => Settings { buffer, ..roce(NO_CONTROL) },
+        1 => {
+            let mut transport = rdma(NO_CONTROL);
+            if let ProtocolSettings::Rdma(rdma) = &mut transport.protocol {
+                rdma.pair = QueuePairSettings { selective_repeat: true, ..rdma.pair };
+            }
+            let transports: Vec<TransportSettings> = vec![transport];
+            Settings { buffer, pfc: None, transports, ..roce(NO_CONTROL) }
+        }
+        _ => Settings { buffer, marker: step(60_000), ..settings(dctcp(20 * MSS)) },
+    }
+}
+
+/// Whatever the transport, buffer and fabric: as long as each tail came in time, no packet is passed on after a later one, and nothing lossless is lost.
+#[test]
+fn packets_keep_their_order_unless_a_timer_ends_the_wait() {
+    let (mut held, mut judged) = (0, 0);
+    for seed in 0..36 {
+        let mut rng = random_stream(seed, "conweave", 0);
+        let wire = link([10, 25, 100][rng.uniform_below(3) as usize], Span::from_us(1));
+        let topology = if rng.uniform_below(2) == 0 {
+            leaf_spine(3, 3, 4, wire, wire).unwrap()
+        } else {
+            fat_tree(4, wire, wire).unwrap()
+        };
+        let hosts = topology.hosts().count() as u64;
+        let mut flows: Vec<FlowSpec> = (0..2 * hosts)
+            .map(|_| {
+                let from = rng.uniform_below(hosts);
+                let to = (from + 1 + rng.uniform_below(hosts - 1)) % hosts;
+                let start = Time::ZERO + Span::from_us(rng.uniform_below(100));
+                let size = 20_000 + rng.uniform_below(400_000);
+                FlowSpec { start, ..flow(&topology, &format!("host{from}"), &format!("host{to}"), size) }
+            })
+            .collect();
+        flows.sort_by_key(|flow| flow.start);
+        let settings = Settings { seed, ..weaving(drawn(seed), CONWEAVE) };
+        let (mut network, ending) = run(&topology, &settings, &flows);
+        let counts = total(&network);
+        held += counts.held_packets;
+        let records = network.flow_records(ending.now);
+        assert!(records.iter().all(|record| record.status == FlowStatus::Finished), "seed {seed}");
+        if seed % 3 == 0 {
+            assert_eq!(drops(&network, &ending), [0; 5], "seed {seed}: lossless");
+        }
+        if counts.releases_by_timer + counts.releases_by_epoch + counts.moves == 0 {
+            judged += 1;
+            assert_eq!(counts.late_packets, 0, "seed {seed}: {counts:?}");
+            if seed % 3 == 0 {
+                assert!(records.iter().all(|record| record.retransmits == 0), "seed {seed}");
+            }
+        }
+        println!("seed {seed}: {counts:?}");
+    }
+    println!("{held} packets held, {judged} runs judged");
+    assert!(held > 1_000 && judged > 9, "{held} held, {judged} judged");
+}
+
+/// Held lossless packets are in their ingress account: a link that brings many of them is paused, and nothing is dropped.
+#[test]
+fn held_packets_pause_the_link_that_brings_them() {
+    let topology = slow_and_fast();
+    let mut pauses = 0;
+    for seed in 1..=12 {
+        let mut settings = Settings { seed, ..weaving(shallow(), CONWEAVE) };
+        if let Some(pfc) = &mut settings.pfc {
+            pfc.xoff = Some(Bytes(20_000));
+        }
+        let (network, ending) = run(&topology, &settings, &[flow(&topology, "a", "b", 2_000_000)]);
+        assert_eq!(drops(&network, &ending), [0; 5]);
+        // Nothing else can fill this account: the link to the host is as fast as that from the spine.
+        let of_link = port(&topology, "fast", "right");
+        let reports = network.port_priority_reports(ending.now);
+        let sent: u64 = reports.iter().filter(|row| row.port == of_link).map(|row| row.pauses_received).sum();
+        assert!(sent == 0 || total(&network).held_packets > 0);
+        pauses += sent;
+    }
+    assert!(pauses > 0);
+}
