@@ -22,7 +22,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "python" / "pauseframe"
 MODULES = {
     "sweep/statistics.py": ["test_sweep_compare.py", "test_percentiles.py"],
-    "_percentiles.py": ["test_percentiles.py"],
+    "results/percentiles.py": ["test_percentiles.py"],
     "tune/chance.py": ["test_tune.py"],
     "reproduce/judge.py": ["test_reproduce.py"],
     **{

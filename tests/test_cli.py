@@ -218,7 +218,7 @@ def test_a_run_on_storage_shows_its_operations(tmp_path):
 
 
 def test_numbers_have_one_form_in_all_sources():
-    """No thin spaces between thousands, no micro sign for times, no small k of bytes and rates (`_text.py`)."""
+    """No thin spaces between thousands, no micro sign for times, no small k of bytes and rates (`terminal.text`)."""
     sources = [
         path for kind in ("py", "js", "j2") for path in PACKAGE.rglob(f"*.{kind}") if path.parent.name != "assets"
     ]
