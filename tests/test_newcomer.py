@@ -130,6 +130,13 @@ SCENARIOS = {
         'there is no host "hots0"',
         'did you mean "host0"?',
     ),
+    "a host behind the last": Case(
+        'kind = "n_to_1"\nsenders = 3\nreceiver = "host99"\nsize = "1 KB"\n\n',
+        WORKLOAD,
+        "workload.0.receiver",
+        'there is no host "host99"',
+        "(host0 to host",
+    ),
     "too many senders": Case(
         'kind = "n_to_1"\nsenders = 10\nsize = "1 KB"\n\n',
         WORKLOAD,
@@ -376,7 +383,7 @@ def test_a_flow_list_of_another_fabric_is_answered_in_a_handful_of_lines(desk):
     lines = mistakes(answer("validate", "flows.toml"))
     assert len(lines) <= 6, lines
     assert "flows.csv, line 2" in lines[0]
-    assert '(the first is "host0")' in lines[0]
+    assert "(host0 to host" in lines[0]
     assert lines[-1].endswith("295 further mistakes are not listed")
 
 

@@ -64,6 +64,20 @@ def test_a_run_warns_of_queue_pairs_that_wait_for_timers_or_send_most_packets_ag
     assert not warned(**{"switch.buffer.size": "10 MB"})
 
 
+def test_warnings_name_a_cause_that_the_run_has() -> None:
+    """Packets to a silent host fill no queue, and the advice is never the control that is in use."""
+
+    def said(**changes: str | bool | list[str]) -> list[str]:
+        found = run(TWO_TO_ONE, **changes).summary["warnings"]  # type: ignore[arg-type]
+        return [text for text in found if text.startswith("transport.rdma_control")]
+
+    assert "use one of DCQCN" in " ".join(said())
+    assert said(**{"host.silent": ["host0"]}) == []
+    with_reaction = " ".join(said(**{"transport.rdma_control": "dcqcn_connectx", "transport.rdma_slow_restart": False}))
+    assert "packets again" in with_reaction
+    assert "DCQCN" not in with_reaction
+
+
 def test_acknowledgements_leave_the_link_to_data() -> None:
     both = LONG + '[[workload]]\nname = "back"\nkind = "long_flows"\nflows = [ { src = "host1", dst = "host0" } ]\n'
     assert min(goodput(run(both), 1e-3)) > 91.0

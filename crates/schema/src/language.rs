@@ -105,8 +105,11 @@ impl Language {
             .map_or_else(String::new, |inner| format!("it belongs in [{}.{inner}]", shown.join(".")))
     }
 
-    /// The place of a key that is unknown here, as a hint, or "".
+    /// The place of a key that is unknown here, as a hint, or "". A time (`at`) can be meant everywhere.
     pub fn home_of(&'static self, key: &str, wanted: Wanted) -> String {
+        if key == "at" {
+            return String::new();
+        }
         let mut homes: Vec<&str> = self
             .options()
             .iter()

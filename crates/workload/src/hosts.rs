@@ -45,14 +45,32 @@ impl Hosts {
     /// The reason why `name` is not a host.
     pub fn complaint(&self, name: &str) -> String {
         let first = self.first().unwrap_or("");
-        match self.kinds.get(name) {
-            Some(NodeKind::Switch) => format!("{name:?} is a switch; expected a host"),
+        match (self.kinds.get(name), self.numbered()) {
+            (Some(NodeKind::Switch), _) => format!("{name:?} is a switch; expected a host"),
+            (_, Some((prefix, start))) => {
+                let last = start + self.count - 1;
+                format!("there is no host {name:?} among the {} ({first} to {prefix}{last})", self.count)
+            }
             _ => format!("there is no host {name:?} among the {} (the first is {first:?})", self.count),
         }
     }
 
-    /// Suggests the most similar name as a question, or "".
+    /// Suggests the most similar name as a question, or "": of numbered hosts, another number is no better a guess.
     pub fn suggestion(&self, name: &str) -> String {
+        let is_number = |rest: &str| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit());
+        let prefix = self.numbered().map(|(prefix, _)| prefix);
+        if prefix.and_then(|prefix| name.strip_prefix(prefix)).is_some_and(is_number) {
+            return String::new();
+        }
         did_you_mean(name, self.names())
+    }
+
+    /// The common prefix and the first number of hosts that are numbered without a gap.
+    fn numbered(&self) -> Option<(&str, usize)> {
+        let first = self.first().filter(|_| self.count > 1)?;
+        let prefix = first.trim_end_matches(|letter: char| letter.is_ascii_digit());
+        let start: usize = first[prefix.len()..].parse().ok()?;
+        let has = |number: usize| self.contains(&format!("{prefix}{number}"));
+        (start..start.checked_add(self.count)?).all(has).then_some((prefix, start))
     }
 }

@@ -52,9 +52,9 @@ pub(super) fn needless_timeouts(
     ports: &[PortPriorityReport],
     now: Time,
 ) -> Option<String> {
-    let is_mute = !scenario.host.silent.is_empty() || !scenario.host.refusing.is_empty();
+    let has_mutes = !scenario.host.silent.is_empty() || !scenario.host.refusing.is_empty();
     let losses: u64 = ports.iter().flat_map(|port| port.drops.iter().chain(&port.lost)).sum();
-    if is_mute || losses > 0 {
+    if has_mutes || losses > 0 {
         return None;
     }
     let count: u64 = network.packed_flow_records(now).iter().map(|record| u64::from(record.timeouts)).sum();
@@ -71,6 +71,11 @@ pub(super) fn needless_timeouts(
     })
 }
 
+/// Whether a host answers nothing, or refuses what comes.
+fn is_mute(scenario: &Scenario, host: &str) -> bool {
+    scenario.host.silent.iter().chain(&scenario.host.refusing).any(|name| name == host)
+}
+
 /// Warns if queue pairs sent more packets again than they delivered, or spent much of their time without progress until a
 /// retransmission timer expired.
 pub(super) fn waits_for_timers(
@@ -83,17 +88,25 @@ pub(super) fn waits_for_timers(
         return None;
     }
     let (mut waited, mut lived, mut longest) = (Span::ZERO, Span::ZERO, None::<(f64, usize, FlowRecord)>);
-    let (mut repeated, mut delivered, mut mtu) = (0, 0, 0);
+    let (mut repeated, mut delivered, mut mtu, mut reacts) = (0, 0, 0, true);
     for (flow, record) in network.flow_records(now).into_iter().enumerate() {
         let Some(pairs) = transport(scenario, &record).rdma().filter(|_| record.failure.is_none()) else {
             continue;
         };
+        // What a mute host leaves unanswered says nothing about the network.
+        if [record.spec.source, record.spec.destination]
+            .iter()
+            .any(|host| is_mute(scenario, &names.node(*host)))
+        {
+            continue;
+        }
         // Each queue pair of a message has its own timer.
         let count = if pairs.split_data_on_qps { u64::from(pairs.qps_per_connection) } else { 1 };
         let life = Span(record.end.saturating_since(record.spec.start).0.saturating_mul(count));
         (waited, lived) = (waited.saturating_add(record.rdma.waited), lived.saturating_add(life));
         (repeated, delivered) = (repeated + u64::from(record.retransmits), delivered + record.delivered);
         mtu = mtu.max(pairs.mtu.of(scenario.host.mtu, 0).0);
+        reacts &= pairs.control.reacts_to_cnps();
         let share = record.rdma.waited.0 as f64 / life.0.max(1) as f64;
         if longest.as_ref().is_none_or(|(most, ..)| share > *most) {
             longest = Some((share, flow, record));
@@ -101,10 +114,14 @@ pub(super) fn waits_for_timers(
     }
     let (share, flow, record) = longest?;
     if repeated * mtu > delivered && repeated > REPEATED_LEAST {
+        let advice = if reacts {
+            "each loss sends much again; use lossless = true, a larger switch.buffer, rdma_selective_repeat or rdma_tx_window"
+        } else {
+            "go-back-N without a reaction to losses fills queues with packets that receivers drop; use one of DCQCN, \
+             lossless = true, rdma_selective_repeat or rdma_tx_window"
+        };
         return Some(format!(
-            "transport.rdma_control: queue pairs sent {repeated} packets again, more than they delivered: go-back-N without a \
-             reaction to losses fills queues with packets that receivers drop; use one of DCQCN, lossless = true, \
-             rdma_selective_repeat or rdma_tx_window"
+            "transport.rdma_control: queue pairs sent {repeated} packets again, more than they delivered: {advice}"
         ));
     }
     let of_all = waited.0 as f64 / lived.0.max(1) as f64;

@@ -200,7 +200,7 @@ kind = "long_flow"
         errors(text, &[]),
         "s.toml:13: workload.1.transport: there is no transport \"dctcp\"; there are default; \
          for the preset add [transports.dctcp] with preset = \"dctcp\"\n\
-         s.toml:14: workload.1.flows.0.dst: there is no host \"hots2\" among the 4 (the first is \"host0\"); \
+         s.toml:14: workload.1.flows.0.dst: there is no host \"hots2\" among the 4 (host0 to host3); \
          did you mean \"host2\"?\n\
          s.toml:14: workload.1.flows.1.src: \"switch\" is a switch; expected a host\n\
          s.toml:14: workload.1.flows.1.size: 0 B is outside 1 B to 1000 TB\n\
