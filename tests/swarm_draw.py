@@ -153,7 +153,7 @@ def _give_conweave(rng: random.Random, scenario: Table) -> None:
     spreads |= any("rdma_entropy" in transport for transport in transports)
     if not fits or kind in ENGINES or spreads or rng.random() < 0.4:
         return
-    routing = {
+    routing: Table = {
         "kind": "conweave",
         "reply_slack": rng.choice(["1 us", "4 us"]),
         "path_busy": rng.choice(["0 s", "16 us"]),

@@ -8,7 +8,7 @@ from key_values import Row, Tables, candidates, rows_of_schema, spread
 from pauseframe import _core
 
 WINGS = ("transport", "host", "switch", "routing", "qcn")
-"""Sections whose keys are given; topology, workloads, faults and records have a drawing of their own."""
+"""Sections whose keys are given; the swarm draws topology, workloads, faults and records otherwise."""
 LEFT_OUT = {
     "transport.kind": "a preset says it",
     "host.kernel_hosts": "needs a kernel",

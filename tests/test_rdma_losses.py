@@ -73,7 +73,11 @@ def test_warnings_name_a_cause_that_the_run_has() -> None:
 
     assert "use one of DCQCN" in " ".join(said())
     assert said(**{"host.silent": ["host0"]}) == []
-    with_reaction = " ".join(said(**{"transport.rdma_control": "dcqcn_connectx", "transport.rdma_slow_restart": False}))
+    reacting: dict[str, str | bool | list[str]] = {
+        "transport.rdma_control": "dcqcn_connectx",
+        "transport.rdma_slow_restart": False,
+    }
+    with_reaction = " ".join(said(**reacting))
     assert "packets again" in with_reaction
     assert "DCQCN" not in with_reaction
 

@@ -105,8 +105,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from pauseframe.scenario.plain import Part
 from pauseframe.scenario.more import {", ".join(sorted(BASES.values()))}
+from pauseframe.scenario.plain import Part
 '''
     ordered = sorted_by_use(classes)
     unions = []

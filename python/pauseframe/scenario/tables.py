@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from pauseframe.scenario.plain import Part
 from pauseframe.scenario.more import Constants, FromNetworkx
+from pauseframe.scenario.plain import Part
 
 
 @dataclass(frozen=True)
