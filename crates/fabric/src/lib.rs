@@ -86,7 +86,7 @@ pub use settings::{
     ScaleUpSettings, Scheduler, Settings, SharedBuffer, SlowReceiverSettings, StrictPriorityScheduler,
     SwitchOverride, TransportSettings, UdpSettings, VlanChoice, VlanRoutes, WatchdogAction,
 };
-pub use switching::conweave::ConWeaveCounts;
+pub use switching::conweave::state::ConWeaveCounts;
 pub use thread_pool::CatchPanic;
 pub use throughput::ThroughputSeries;
 pub use wire::capture::{CapturedFlowHeaders, CapturedFrame, CapturedFrameContent};

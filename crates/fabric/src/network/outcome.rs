@@ -14,7 +14,7 @@ use crate::observers::states::StateLogRow;
 use crate::observers::view::ObserverView;
 use crate::plan::NetworkPlan;
 use crate::records::FlowRecords;
-use crate::switching::conweave::ConWeaveCounts;
+use crate::switching::conweave::state::ConWeaveCounts;
 use crate::throughput::ThroughputSeries;
 use crate::wire::capture::CapturedFrame;
 use pauseframe_units::{LinkId, NodeId, PortId, Time};

@@ -21,7 +21,7 @@ mod vlan;
 mod watchdog;
 
 use self::cnm::CongestionPoints;
-use self::conweave::ConWeaveState;
+use self::conweave::state::ConWeaveState;
 use self::hop_choice::HopChoiceState;
 use self::marking::{create_marker_states_by_queue, create_markers_by_queue};
 use self::node::BorrowedSwitch;

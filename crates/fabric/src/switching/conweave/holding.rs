@@ -3,8 +3,9 @@
 //! A held packet occupies the buffer from its arrival on. If its class is accounted by ingress, it is in the account of its ingress and may cause a
 //! pause there; otherwise the queue of held packets has the limit of an egress queue. It is marked when it joins the egress queue.
 
+use super::settings_of;
 use super::sink::{Arrival, SinkFlow};
-use super::{ConWeaveState, settings_of};
+use super::state::ConWeaveState;
 use crate::context::Context;
 use crate::event::{Event, HeldFlowId};
 use crate::frame::path_tag::{PathMark, PathTag};
