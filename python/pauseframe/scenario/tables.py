@@ -1302,7 +1302,8 @@ class Routing(Part):
     """Expected traffic: src, dst, rate; default []."""
     reply_slack: str | None = field(default=None, kw_only=True)
     """Time after the unloaded round trip between the leaf switches at which a reply is late, so that the flow is
-    rerouted (1 ps to 1 s); default "4 us" (ConWeave's simulator: 4 us (50 KB at 100 Gb/s))
+    rerouted (1 ps to 1 s); default "4 us" (ConWeave's simulator: 4 us (50 KB at 100 Gb/s); ours: in proportion on
+    slower links)
     """
     path_busy: str | None = field(default=None, kw_only=True)
     """Time for which no flow is rerouted to a path after a notice that a packet was marked on it (0 s to 1 s); default
@@ -1314,11 +1315,13 @@ class Routing(Part):
     """
     tail_slack: str | None = field(default=None, kw_only=True)
     """Time that rerouted packets are held beyond the expected arrival of the last packet on the old path (0 s to 1 s);
-    default "16 us" (ConWeave's simulator: 16 us; three tiers with PFC 64 us)
+    default "16 us" (ConWeave's simulator: 16 us, three tiers with PFC 64 us; ours: longer in proportion below 100
+    Gb/s)
     """
     blind_wait: str | None = field(default=None, kw_only=True)
     """Time that rerouted packets are held if no packet of their epoch has come on the old path (0 s to 1 s); default
-    "200 us" (ConWeave's simulator: two tiers 200 us; three 300 us, with PFC 600 us)
+    "200 us" (ConWeave's simulator: two tiers 200 us, three 300 us, with PFC 600 us; ours: longer in proportion
+    below 100 Gb/s)
     """
     hold_queues: int | None = field(default=None, kw_only=True)
     """Flows whose packets a port can hold at once; packets of further flows are passed on out of order (0 to 65535);

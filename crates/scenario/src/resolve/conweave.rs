@@ -2,15 +2,42 @@
 
 use super::checks::lossless_control;
 use super::draft::Draft;
-use pauseframe_fabric::PortChoice;
+use crate::spec::RoutingSpec;
+use pauseframe_fabric::{PortChoice, all_ports_of_topology};
 use pauseframe_routing::NextHops;
-use pauseframe_schema::ledger::Ledger;
+use pauseframe_schema::ledger::{Ledger, Origin};
+use pauseframe_schema::value::Setting;
 use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_units::NodeId;
+use pauseframe_units::{BitRate, NodeId, Span};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Links between leaf switches that a header can name.
 const PATH_LINKS_MAX: u32 = 4;
+
+/// Rate of the links for which the default times are.
+const RATE: BitRate = BitRate::gbps(100);
+
+/// Makes default times longer in proportion on slower links between switches: they stand for bytes in a queue.
+pub(super) fn settle(ledger: &mut Ledger, graph: &Topology, routing: &mut RoutingSpec) {
+    let is_switch = |port| graph.nodes()[graph.owner(port)].kind == NodeKind::Switch;
+    let between = all_ports_of_topology(graph).filter(|port| is_switch(*port) && is_switch(port.reverse()));
+    let Some(slowest) = between.map(|port| graph.channel(port).rate).min().filter(|rate| *rate < RATE) else {
+        return;
+    };
+    let Some(own) = routing.conweave_mut() else { return };
+    for (name, time) in [
+        ("reply_slack", &mut own.reply_slack),
+        ("tail_slack", &mut own.tail_slack),
+        ("blind_wait", &mut own.blind_wait),
+    ] {
+        let path = format!("routing.{name}");
+        if ledger.is_default(&path) {
+            let why = format!("in proportion to the rate of links between switches, {time} at {RATE}");
+            *time = Span((u128::from(time.0) * u128::from(RATE.0) / u128::from(slowest.0)) as u64);
+            ledger.settle(&path, time.toml(), Origin::Computed(why));
+        }
+    }
+}
 
 /// Checks the fabric, the ports of hosts and the priority of control frames.
 pub(crate) fn check(ledger: &mut Ledger, draft: &Draft) {

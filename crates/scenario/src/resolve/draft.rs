@@ -105,6 +105,7 @@ impl Draft {
         settle_datagrams(ledger, &self.transports, &mut self.workloads);
         if let Some(graph) = &self.graph {
             by_rate::settle(ledger, graph, &self.host, self.routing.vlans.is_some(), &mut self.switch);
+            conweave::settle(ledger, graph, &mut self.routing);
         }
         let Draft { stop, labels, routing, host, transports, workloads, switch, .. } = &*self;
         let graph = self.graph.as_ref();

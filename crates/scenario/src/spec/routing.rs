@@ -172,7 +172,7 @@ table! {
         /// Time from a failure or repair until all switches have new routes
         convergence: Span = or_in(Span::from_ms(10), Span::ZERO..=Span::from_secs(3600));
         /// Time after the unloaded round trip between the leaf switches at which a reply is late, so that the flow is rerouted
-        #[source = "ConWeave's simulator: 4 us (50 KB at 100 Gb/s)"]
+        #[source = "ConWeave's simulator: 4 us (50 KB at 100 Gb/s); ours: in proportion on slower links"]
         reply_slack: Span = or_in(Span::from_us(4), Span(1)..=Span::from_secs(1));
         /// Time for which no flow is rerouted to a path after a notice that a packet was marked on it
         #[source = "ConWeave's simulator: run.py 16 us, its code 8 us"]
@@ -181,10 +181,10 @@ table! {
         #[source = "ConWeave's simulator: two tiers 300 us, three 1 ms"]
         epoch_idle: Span = or_in(Span::from_us(300), Span(1)..=Span::from_secs(1));
         /// Time that rerouted packets are held beyond the expected arrival of the last packet on the old path
-        #[source = "ConWeave's simulator: 16 us; three tiers with PFC 64 us"]
+        #[source = "ConWeave's simulator: 16 us, three tiers with PFC 64 us; ours: longer in proportion below 100 Gb/s"]
         tail_slack: Span = or_in(Span::from_us(16), Span::ZERO..=Span::from_secs(1));
         /// Time that rerouted packets are held if no packet of their epoch has come on the old path
-        #[source = "ConWeave's simulator: two tiers 200 us; three 300 us, with PFC 600 us"]
+        #[source = "ConWeave's simulator: two tiers 200 us, three 300 us, with PFC 600 us; ours: longer in proportion below 100 Gb/s"]
         blind_wait: Span = or_in(Span::from_us(200), Span::ZERO..=Span::from_secs(1));
         /// Flows whose packets a port can hold at once; packets of further flows are passed on out of order
         #[source = "ConWeave's simulator: no limit"]
@@ -335,6 +335,15 @@ impl RoutingSpec {
     /// The settings of `ConWeave`, if it chooses next hops.
     pub(crate) fn conweave(&self) -> Option<&ConWeaveSettings> {
         if let RoutingKind::Hops(HopChoice::ConWeave(settings)) = &self.kind { Some(settings) } else { None }
+    }
+
+    /// The same, to change what depends on the fabric.
+    pub(crate) fn conweave_mut(&mut self) -> Option<&mut ConWeaveSettings> {
+        if let RoutingKind::Hops(HopChoice::ConWeave(settings)) = &mut self.kind {
+            Some(settings)
+        } else {
+            None
+        }
     }
 
     /// Virtual lanes of the tables, each a lossless priority; 0 without tables.
