@@ -268,7 +268,7 @@ def test_load_of_nothing(tmp_path):
         pf.load(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["", "._plain", "._text", ".run", ".scenario", ".results"])
+@pytest.mark.parametrize("name", ["", ".scenario.plain", ".terminal.text", ".run", ".scenario.document", ".results"])
 def test_examples_in_docstrings(name):
     module = importlib.import_module(f"pauseframe{name}")
     result = doctest.testmod(sys.modules[module.__name__] if name != ".run" else sys.modules["pauseframe.run"])
