@@ -68,7 +68,7 @@ def test_compare_marks_and_says_what_else_decides(runs):
     (row,), (drops,) = (tables.rows(comparison, metric) for metric in ("fct_us.p99", "drops"))
     assert row[0].endswith(" ? (1 unfinished)"), "three samples of four flows"
     assert row[1].endswith(" ?"), "four samples"
-    assert row[2].endswith("% (flows unfinished, memory differs)")
+    assert row[2].endswith(" (flows unfinished, memory differs)")
     assert not any("?" in cell or "memory" in cell for cell in drops), "a count is no percentile, and no time"
     assert percentiles.EXPLANATION in tables.note(comparison)
     assert percentiles.EXPLANATION not in tables.note(compare(runs, metrics=["drops"]))

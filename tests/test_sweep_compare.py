@@ -270,6 +270,8 @@ def test_large_differences_are_factors():
     cell = Cell("fct_us.p99", (), "b", one, one, estimate([18.54]))
     assert tables.format_difference(cell) == "× 18.5"
     assert tables.format_difference(replace(cell, ratio=estimate([9.5]))) == "+850 %"
+    mixed = replace(estimate([9.5]), low=8.0, high=12.0)
+    assert tables.format_difference(replace(cell, ratio=mixed)) == "× 9.5 [× 8, × 12]"
 
 
 def test_differences_in_words():

@@ -69,18 +69,23 @@ def format_estimate(one: Estimate | None, form: Callable[[float | None], str]) -
 
 
 def format_difference(cell: Cell) -> str:
-    """The difference from the first variant: relative ('-12.3 % [-14 %, -9.8 %]'), or absolute if the first is zero."""
+    """The difference from the first variant: relative ('-12.3 % [-14 %, -9.8 %]'), or absolute if the first is zero.
+
+    From a tenfold value on it is a factor ('× 18.6'), and its interval with it.
+    """
     if cell.ratio is not None:
-        return format_estimate(cell.ratio, _percent)
+        largest = max(cell.ratio.median, cell.ratio.high or 0.0)
+        return format_estimate(cell.ratio, _factor if largest >= 10 else _percent)
     form = format_value(cell.metric)
     return format_estimate(cell.difference, lambda value: MISSING if value is None else _signed(value, form))
 
 
 def _percent(ratio: float | None) -> str:
-    """A ratio as a difference: '-12.3 %', and from a tenfold value on as a factor: '× 18.6'."""
-    if ratio is None:
-        return MISSING
-    return f"× {format_number(ratio)}" if ratio >= 10 else f"{(ratio - 1) * 100:+.3g} %"
+    return MISSING if ratio is None else f"{(ratio - 1) * 100:+.3g} %"
+
+
+def _factor(ratio: float | None) -> str:
+    return MISSING if ratio is None else f"× {format_number(ratio)}"
 
 
 def _signed(value: float, form: Callable[[float | None], str]) -> str:

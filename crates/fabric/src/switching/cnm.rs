@@ -109,7 +109,7 @@ impl<'n> BorrowedSwitch<'n> {
     pub(super) fn send_own_frame(&mut self, index: PacketId, egress: PortToken<'n>, ctx: &mut Context) {
         let class = ctx.packets[index].class;
         // It has no ingress, so a lossless one has no account at this switch ([`BorrowedSwitch::release_buffer_of_packet`]).
-        if !ctx.hot.is_class_lossless(class) && !self.reserve_lossy_buffer_for_own_frame(index, egress, ctx) {
+        if !ctx.hot.is_class_lossless(class) && !self.reserve_lossy(index, egress, ctx) {
             self.ports.drop_packet(index, egress, DropReason::BufferFull, ctx);
             return;
         }
@@ -120,12 +120,7 @@ impl<'n> BorrowedSwitch<'n> {
     }
 
     /// Reserves space in the egress queue for a lossy packet that this switch created; false if it does not fit.
-    fn reserve_lossy_buffer_for_own_frame(
-        &mut self,
-        index: PacketId,
-        egress: PortToken<'n>,
-        ctx: &mut Context,
-    ) -> bool {
+    fn reserve_lossy(&mut self, index: PacketId, egress: PortToken<'n>, ctx: &mut Context) -> bool {
         if ctx.hot.shared {
             return self.admit_to_buffer(index, egress, ctx).is_ok();
         }

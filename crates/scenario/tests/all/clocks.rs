@@ -2,16 +2,10 @@
 //! each with a scenario file.
 #![expect(clippy::float_cmp, reason = "the values are exact")]
 
-use crate::common::read;
+use crate::common::{go, read};
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
-use pauseframe_scenario::{RunCallbackDecision, RunOptions, RunResults, headroom, run};
-
-fn go(text: &str, overrides: &[(&str, &str)]) -> RunResults {
-    let resolved = read(text, overrides).unwrap();
-    assert_eq!(read(&resolved.to_toml(), &[]).unwrap().scenario, resolved.scenario);
-    run(&resolved, RunOptions::default(), |_| RunCallbackDecision::Continue).unwrap()
-}
+use pauseframe_scenario::headroom;
 
 fn said<'a>(warnings: &'a [String], what: &str) -> Vec<&'a String> {
     warnings.iter().filter(|text| text.contains(what)).collect()

@@ -1,17 +1,10 @@
 //! Tests of failures, bit errors, the watchdog, the deadlock detector and the pause tree, from the scenario
 //! file to the tables.
 
-use crate::common::read;
+use crate::common::{go, read};
 use arrow_array::cast::AsArray;
 use arrow_array::types::UInt32Type;
 use pauseframe_scenario::{RunCallbackDecision, RunOptions, RunResults, headroom, run};
-
-fn go(text: &str, overrides: &[(&str, &str)]) -> RunResults {
-    let resolved = read(text, overrides).unwrap();
-    // Resolving the written scenario again gives the same scenario.
-    assert_eq!(read(&resolved.to_toml(), &[]).unwrap().scenario, resolved.scenario);
-    run(&resolved, RunOptions::default(), |_| RunCallbackDecision::Continue).unwrap()
-}
 
 /// Five switches in a ring; each host sends to the host two switches away, so the routes are cyclic (claim
 /// B-M06 with shortest paths).

@@ -1,14 +1,9 @@
 //! Scenarios from users that had wrong results, each with the correct result.
 
-use crate::common::read;
+use crate::common::{go, read};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, UInt64Type};
-use pauseframe_scenario::{RunCallbackDecision, RunOptions, RunResults, run};
-
-fn go(text: &str, overrides: &[(&str, &str)]) -> RunResults {
-    let resolved = read(text, overrides).unwrap();
-    run(&resolved, RunOptions::default(), |_| RunCallbackDecision::Continue).unwrap()
-}
+use pauseframe_scenario::RunResults;
 
 fn floats(batch: &arrow_array::RecordBatch, column: &str) -> Vec<f64> {
     batch.column_by_name(column).unwrap().as_primitive::<Float64Type>().values().to_vec()

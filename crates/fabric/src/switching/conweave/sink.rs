@@ -168,18 +168,18 @@ mod tests {
     }
 
     #[test]
-    fn packets_of_the_new_path_wait_for_the_tail() {
+    fn new_path_waits_for_tail() {
         let mut sink = holding();
         // The tail left 10 us after the packet that came at 22 us.
         assert_eq!((sink.held.since, sink.held.until), (at(25), at(22 + 10 + 16)));
         assert_eq!(sink.on_packet(&packet(1, 12, PathMark::None, false), at(30), &SETTINGS), Arrival::Pass);
-        assert_eq!(sink.held.until, at(30 + 8 + 16), "each packet of the old path says it anew");
+        assert_eq!(sink.held.until, at(30 + 8 + 16), "each packet of the old path gives a new estimate");
         assert_eq!(sink.on_packet(&packet(1, 20, PathMark::Tail, false), at(33), &SETTINGS), Arrival::Tail);
         assert_eq!(sink.on_packet(&packet(1, 22, PathMark::None, true), at(34), &SETTINGS), Arrival::Pass);
     }
 
     #[test]
-    fn after_the_timer_nothing_is_held_in_this_epoch() {
+    fn nothing_is_held_after_the_timer() {
         let mut sink = holding();
         sink.give_up_tail();
         assert_eq!(sink.on_packet(&packet(1, 22, PathMark::None, true), at(50), &SETTINGS), Arrival::Pass);

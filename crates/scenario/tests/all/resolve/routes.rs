@@ -208,3 +208,64 @@ fn warnings_of_routes_name_ports_as_their_file_does() {
         assert!(cycle.contains(":e1-"), "{cycle}");
     }
 }
+
+/// A fabric with two spines whose leaf switches run `ConWeave`, at 100 Gb/s.
+const WOVEN: &str = r#"stop = "1 ms"
+topology = { kind = "leaf_spine", leaves = 2, spines = 2, hosts_per_leaf = 2, link = { rate = "100 Gbps", delay = "1 us" } }
+routing = { kind = "conweave" }
+transport = { preset = "roce_dcqcn" }
+[[workload]]
+kind = "permutation"
+size = "100 KB"
+"#;
+
+#[test]
+fn conweave_waits_longer_on_slower_links() {
+    let times = |overrides: &[(&str, &str)]| {
+        let resolved = resolve_as("s.toml", WOVEN, overrides, None).unwrap_or_else(|error| panic!("{error}"));
+        let text = resolved.to_toml();
+        let value = |key: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(key)).unwrap();
+            line.split('"').nth(1).unwrap().to_owned()
+        };
+        ["reply_slack", "tail_slack", "blind_wait"].map(value)
+    };
+    assert_eq!(times(&[]), ["4 us", "16 us", "200 us"]);
+    assert_eq!(times(&[("topology.link.rate", "400 Gbps")]), ["4 us", "16 us", "200 us"]);
+    assert_eq!(times(&[("topology.link.rate", "10 Gbps")]), ["40 us", "160 us", "2 ms"]);
+    // Links to hosts do not count, and what is written stays.
+    assert_eq!(
+        times(&[("topology.link.rate", "10 Gbps"), ("topology.fabric_link", "{ rate = \"40 Gbps\" }")]),
+        ["10 us", "40 us", "500 us"]
+    );
+    assert_eq!(
+        times(&[("topology.link.rate", "10 Gbps"), ("routing.tail_slack", "8 us")]),
+        ["40 us", "8 us", "2 ms"]
+    );
+}
+
+#[test]
+fn conweave_is_refused_where_it_cannot_work() {
+    let star = WOVEN.replace(
+        "kind = \"leaf_spine\", leaves = 2, spines = 2, hosts_per_leaf = 2",
+        "kind = \"star\", hosts = 4",
+    );
+    let ring = WOVEN.replace(
+        "kind = \"leaf_spine\", leaves = 2, spines = 2, hosts_per_leaf = 2",
+        "kind = \"ring\", switches = 4, hosts_per_switch = 1",
+    );
+    for (text, overrides, expected) in [
+        (star.as_str(), &[][..], "routing.kind: conweave chooses among shortest paths"),
+        (&ring, &[], "has hosts too"),
+        (WOVEN, &[("topology.spines", "1")], "routing.kind: conweave chooses among shortest paths"),
+        (
+            WOVEN,
+            &[("switch.pfc.priorities", "[7]"), ("transport.priority", "7")],
+            "routing.control_priority: 7 is lossless",
+        ),
+        (WOVEN, &[("topology.ports_per_host", "2"), ("host.port_choice", "balance-rr")], "host.port_choice"),
+    ] {
+        let said = refused(text, overrides);
+        assert!(said.contains(expected), "{said}");
+    }
+}
