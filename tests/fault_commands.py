@@ -95,9 +95,20 @@ def load() -> None:
 
     for name in cli.GROUPS:
         import_module(f"pauseframe.cli.{name}")
-    for name in ("run", "flow", "sweep.run", "sweep.spec", "tune.study", "report.tune", "routing", "draw", "report"):
+    for name in ("run", "flow", "sweep.run", "sweep.spec", "tune.study", "report.tune", "report"):
         import_module(f"pauseframe.{name}")
-    for name in ("view", "view.tables", "view.perfetto", "lint.rules", "lint.patch", "deploy.write", "imports", "demo"):
+    for name in (
+        "fabric.routing",
+        "fabric.draw",
+        "view",
+        "view.tables",
+        "view.perfetto",
+        "lint.rules",
+        "lint.patch",
+        "deploy.write",
+        "imports",
+        "demo",
+    ):
         import_module(f"pauseframe.{name}")
     import_module("polars")
 

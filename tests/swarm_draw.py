@@ -217,7 +217,7 @@ def _connections(rng: random.Random, scenario: Table) -> None:
 
 def _entropy(rng: random.Random, transport: Table, switch: Table) -> None:
     """Entropy values of packets, where the receiver takes them in any order."""
-    any_order = {"uec_nscc": ["oblivious", "bitmap", "bitmap", "bitmap", "mixed"]}.get(transport.get("preset", ""), [])
+    any_order = {"uec_nscc": ["oblivious", "bitmap", "bitmap", "mixed", "mixed"]}.get(transport.get("preset", ""), [])
     if any_order and switch.get("queue") == "trim":
         any_order = ["bitmap", "mixed", "reps", "reps", "reps"]
     if transport.get("rdma_selective_repeat"):
@@ -338,7 +338,7 @@ HABITS: list[Table] = [
 ]
 
 
-QUEUE_PAIRS = ["roce_dcqcn", "roce_hpcc", "roce_timely", "roce_swift", "uec_nscc", "uec_nscc", "uec_nscc"]
+QUEUE_PAIRS = ["roce_dcqcn", "roce_hpcc", "roce_timely", "roce_swift", "uec_nscc", "uec_nscc", "uec_nscc", "uec_nscc"]
 
 
 def _queue_pairs(rng: random.Random) -> Table:
@@ -349,7 +349,7 @@ def _queue_pairs(rng: random.Random) -> Table:
     transport["rdma_timeout"] = f"{rng.choice([300, 5000])} us"
     if transport["preset"] == "roce_dcqcn":
         transport["rdma_control"] = rng.choice(["none", "none", "none", "dcqcn_paper", "dcqcn_connectx", "dcqcn_hpcc"])
-    if transport["preset"] in ("roce_dcqcn", "roce_timely") and rng.random() < 0.3:
+    if transport["preset"] in ("roce_dcqcn", "roce_timely") and rng.random() < 0.5:
         transport["rdma_window"] = rng.choice(["fixed", "by_rate"])
     if rng.random() < 0.4:
         transport |= {"rdma_ack_every": 8, "rdma_cnp_interval": "4 us", "rdma_cnp_delay": "2 us"}
@@ -375,7 +375,7 @@ def _losses(rng: random.Random, transport: Table) -> Table:
 
 
 def _transport(rng: random.Random) -> Table:
-    if rng.random() < 0.25:
+    if rng.random() < 0.33:
         return _queue_pairs(rng)
     transport: Table = {"preset": rng.choice(PRESETS)}
     if rng.random() < 0.08:

@@ -95,7 +95,7 @@ def test_routes(tmp_path):
 
 def test_the_package_has_no_untyped_dict_at_its_borders():
     """Public functions that other code builds on declare a type for each argument and result."""
-    for name in ("run", "flow", "results", "routing", "topology", "progress"):
+    for name in ("run", "flow", "results", "fabric.routing", "fabric.topology", "terminal.progress"):
         module = importlib.import_module(f"pauseframe.{name}")
         source = module.__loader__.get_source(module.__name__)  # type: ignore[union-attr]
         assert "dict[str, Any]" not in source, name

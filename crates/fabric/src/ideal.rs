@@ -161,10 +161,11 @@ impl IdealFctCalculator {
         self.settings.tx_delay.saturating_add(wire).saturating_add(self.settings.rx_delay)
     }
 
-    /// A job completes with its slowest flow, and not before all its bytes from other servers have passed the aggregator's link back to back; `flows` are
+    /// A job completes with its slowest flow or part of a flow, and not before all its bytes from other servers have passed the aggregator's link back to back; `flows` are
     /// the job's, to or from the same aggregator.
     pub fn ideal_query_completion_time(&self, flows: &[FlowSpec]) -> Span {
-        let alone = flows.iter().map(|flow| self.ideal_flow_completion_time(flow)).max().unwrap_or_default();
+        let alone = |flow: &FlowSpec| self.ideal_flow_completion_time(&self.largest_part(flow));
+        let alone = flows.iter().map(alone).max().unwrap_or_default();
         let crossing = || flows.iter().filter(|flow| !self.is_within_server(flow));
         let Some(first) = crossing().map(|flow| self.first_arrival_time_at_last_link(flow)).min() else {
             return alone;
@@ -173,6 +174,13 @@ impl IdealFctCalculator {
             crossing().map(|flow| self.last_link_transmission_time(flow)).fold(first, Span::saturating_add);
         let delay = crossing().map(|flow| self.host_delay_after_last_link(flow)).min().unwrap_or_default();
         alone.max(last_link.saturating_add(delay))
+    }
+
+    /// What one queue pair carries of a flow at most: parts of a message can take several paths at once.
+    fn largest_part(&self, spec: &FlowSpec) -> FlowSpec {
+        let pairs = self.settings.queue_pairs_of_flow(spec);
+        let size = pairs.and_then(|pairs| pairs.parts(spec.size, 0).into_iter().max()).unwrap_or(spec.size);
+        FlowSpec { size, ..*spec }
     }
 
     /// The round-trip time of a full segment and its ACK between two hosts in the idle network.

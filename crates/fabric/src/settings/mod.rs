@@ -14,6 +14,7 @@ mod switches;
 mod vlan;
 mod watchdog;
 
+use crate::flow::FlowSpec;
 use crate::marker::Marker;
 use crate::path_hash::PathHashSettings;
 use crate::queue::QueueDiscipline;
@@ -140,6 +141,21 @@ pub enum ProtocolSettings {
     Rdma(RdmaSettings),
     /// UDP datagrams at a constant rate.
     Udp(UdpSettings),
+}
+
+impl Settings {
+    /// The queue pairs of a connection of this transport, if it has several.
+    pub(crate) fn several_queue_pairs(&self, transport: u16) -> Option<ConnectionQueuePairs> {
+        let rdma = self.transports[usize::from(transport)].rdma()?;
+        (rdma.connection.count > 1).then_some(rdma.connection)
+    }
+
+    /// The same for a flow that is a message on a connection that carries nothing else. Whole messages take turns, so it would use one.
+    pub(crate) fn queue_pairs_of_flow(&self, spec: &FlowSpec) -> Option<ConnectionQueuePairs> {
+        let is_alone = spec.kept.is_none_or(|kept| kept.first && kept.last);
+        let is_message = spec.reply == 0 && spec.operation.is_none() && is_alone;
+        self.several_queue_pairs(spec.transport).filter(|pairs| pairs.splits && is_message)
+    }
 }
 
 impl TransportSettings {

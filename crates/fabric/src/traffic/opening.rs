@@ -32,7 +32,7 @@ impl Traffic {
             self.open_flow_within_server(&spec, now);
             return;
         }
-        if let Some(pairs) = self.queue_pairs_of_flow(&spec) {
+        if let Some(pairs) = self.plan.settings.queue_pairs_of_flow(&spec) {
             self.open_bundle(spec, pairs, false, now);
             return;
         }
@@ -238,7 +238,7 @@ impl Traffic {
             kept: Some(KeptConnection { number: message.connection, first: true, last: false }),
             ..FlowSpec::new(message.from, message.to, message.bytes)
         };
-        match self.several_queue_pairs(message.transport) {
+        match self.plan.settings.several_queue_pairs(message.transport) {
             Some(pairs) => self.open_bundle(spec, pairs, true, now),
             None => self.open_flow(spec, now),
         }

@@ -45,19 +45,6 @@ impl MessagesInOrder {
 }
 
 impl Traffic {
-    /// The queue pairs of a connection of this transport, if it has several.
-    pub(super) fn several_queue_pairs(&self, transport: u16) -> Option<ConnectionQueuePairs> {
-        let rdma = self.plan.settings.transports[usize::from(transport)].rdma()?;
-        (rdma.connection.count > 1).then_some(rdma.connection)
-    }
-
-    /// The same for a flow that is a message on a connection that carries nothing else. Whole messages take turns, so it would use one.
-    pub(super) fn queue_pairs_of_flow(&self, spec: &FlowSpec) -> Option<ConnectionQueuePairs> {
-        let is_alone = spec.kept.is_none_or(|kept| kept.first && kept.last);
-        let is_message = spec.reply == 0 && spec.operation.is_none() && is_alone;
-        self.several_queue_pairs(spec.transport).filter(|pairs| pairs.splits && is_message)
-    }
-
     /// Opens the queue pairs of a flow, each with its part of the bytes; `u64::MAX` bytes are a flow without an end. A connection for messages
     /// begins without bytes.
     pub(super) fn open_bundle(

@@ -4,8 +4,8 @@ use crate::common::*;
 use crate::host_ports::{planes, sent_by_ports, with_choice};
 use crate::rdma::{NO_CONTROL, roce};
 use pauseframe_fabric::{
-    ApplicationMessage, ConnectionQueuePairs, FlowSpec, FlowStatus, Network, PortChoice, ProtocolSettings,
-    Settings, Workload,
+    ApplicationMessage, ConnectionQueuePairs, FlowSpec, FlowStatus, IdealFctCalculator, Network, PortChoice,
+    ProtocolSettings, Settings, Workload,
 };
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
@@ -199,4 +199,23 @@ fn messages_take_turns_or_are_split() {
             assert!(*sent >= share && *sent <= share + packets * 106, "{splits}: {sent}, expected {share}");
         }
     }
+}
+
+/// Behind links between switches that are slower than those of hosts, the parts of a message take several paths, so a query is not bound by one.
+#[test]
+fn the_ideal_of_a_query_is_a_bound_for_split_messages() {
+    let topology = leaf_spine(2, 4, 1, link(100, Span::from_us(1)), link(25, Span::from_ns(100))).unwrap();
+    let hosts: Vec<NodeId> = topology.hosts().collect();
+    let query = [FlowSpec::new(hosts[0], hosts[1], MIB)];
+    let ideal = |count| {
+        let settings = Arc::new(connected(count, true, roce(NO_CONTROL)));
+        let routes = Arc::new(NextHops::shortest(&topology).unwrap());
+        IdealFctCalculator::new(Arc::new(topology.clone()), routes, settings)
+            .ideal_query_completion_time(&query)
+    };
+    let (one, four) = (ideal(1), ideal(4));
+    assert!(four < one / 3 && four > one / 5, "{four} against {one}");
+    let (mut network, ending) = run(&topology, &connected(4, true, roce(NO_CONTROL)), &query);
+    let took = fct(&network.flow_records(ending.now)[0]);
+    assert!(took >= four && took < one, "{took} between {four} and {one}");
 }
