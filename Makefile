@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-CHECKED := python tests benchmarks calibration tools
+CHECKED := python tests benchmarks validation tools
 RUST   := $(shell find crates -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 STAMP  := $(VENV)/.stamps
 # A test that hangs fails with its name: after so many seconds here, by pytest's own limits (pyproject.toml) in Python.
@@ -31,7 +31,7 @@ help:
 	@echo "make calibrate  beside the real Linux kernel: docs/validation/linux.md"
 	@echo "make pitfalls  docs/pitfalls.md and its figures, after a change of results"
 	@echo "make recount  docs/validation/papers.md, after new verdicts"
-	@echo "make switches  what claims hang on: the runs of tools/switches.toml that are not kept yet"
+	@echo "make switches  what claims hang on: the runs of validation/papers/switches.toml that are not kept yet"
 	@echo "make bench   speed and memory, instructions per packet hop"
 	@echo "make bench-growth  cost against flows, hosts, links and simulated time: results/growth"
 
@@ -105,16 +105,16 @@ bench-growth: $(STAMP)/dev
 	$(BIN)/python benchmarks/growth.py
 
 recount: $(STAMP)/dev
-	$(BIN)/python tools/recount.py
+	$(BIN)/python validation/papers/recount.py
 
 switches: $(STAMP)/dev
-	$(BIN)/python tools/switches.py
+	$(BIN)/python validation/papers/switches.py
 
 pitfalls: $(STAMP)/dev
-	$(BIN)/python tools/pitfalls.py
+	$(BIN)/python validation/pitfalls.py
 
 calibrate: $(STAMP)/dev
-	$(BIN)/python calibration/calibrate.py
+	$(BIN)/python validation/linux/calibrate.py
 
 clean:
 	rm -rf target $(VENV) results site python/pauseframe/*.so

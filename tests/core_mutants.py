@@ -237,7 +237,7 @@ def build(mutants: dict[int, Mutant]) -> tuple[dict[int, Mutant], list[tuple[str
     TREE.mkdir(parents=True, exist_ok=True)
     for name in ("Cargo.toml", "Cargo.lock", "rust-toolchain.toml", "clippy.toml"):
         shutil.copy(ROOT / name, TREE / name)
-    for name in ("docs", "examples", "python", "tests", "benchmarks", "calibration", "tools"):
+    for name in ("docs", "examples", "python", "tests", "benchmarks", "validation", "tools"):
         link = TREE / name
         if not link.exists():
             link.symlink_to(ROOT / name)

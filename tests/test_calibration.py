@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-CALIBRATION = Path(__file__).parents[1] / "calibration"
+CALIBRATION = Path(__file__).parents[1] / "validation" / "linux"
 SINGLE = ["a_single_cubic", "a_single_cubic_nohystart", "a_single_dctcp", "a_single_reno", "a_single_vegas"]
 TRANSFERS = ["g_fct_iw10", "g_fct_iw10_quickack", "g_fct_iw200_bigrmem"]
 HELD_OUT = ["g_fct_iw10_bigrmem", "g_fct_iw10_reno", "g_fct_iw200"]
@@ -27,7 +27,7 @@ SEEDS = {
 
 @pytest.fixture(scope="module", autouse=True)
 def modules():
-    """The modules of the folder `calibration`, which is not a package."""
+    """The modules of the folder `validation/linux`, which is not a package."""
     sys.path.insert(0, str(CALIBRATION))
     yield
     sys.path.remove(str(CALIBRATION))
@@ -44,9 +44,9 @@ def test_rows_stay_where_they_are(scenario):
     assert len(rows) >= 8
     reasons = known()
     lost = [row for row in rows if row.standing == "outside" and reason(row, reasons) is None]
-    assert not lost, "outside its band, and not in calibration/known.toml"
+    assert not lost, "outside its band, and not in validation/linux/known.toml"
     won = [row for row in rows if row.standing == "inside" and reason(row, reasons) is not None]
-    assert not won, "inside its band now: take it out of calibration/known.toml"
+    assert not won, "inside its band now: take it out of validation/linux/known.toml"
 
 
 def test_known_rows_exist():
@@ -92,9 +92,9 @@ def test_bands():
 def test_the_package_says_what_the_page_says():
     """`calibration.json`, which `pauseframe presets` reads, agrees with the page and with the rows of each scenario."""
     package = json.loads(
-        (CALIBRATION.parent / "python" / "pauseframe" / "calibration.json").read_text(encoding="utf-8")
+        (CALIBRATION.parents[1] / "python" / "pauseframe" / "calibration.json").read_text(encoding="utf-8")
     )
-    validation = CALIBRATION.parent / "docs" / "validation"
+    validation = CALIBRATION.parents[1] / "docs" / "validation"
     page = (validation / "linux.md").read_text(encoding="utf-8")
     with (validation / "linux.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
@@ -113,7 +113,7 @@ def test_the_page_counts_the_held_out_rows():
     import ours
     from verdict import held_out
 
-    validation = CALIBRATION.parent / "docs" / "validation"
+    validation = CALIBRATION.parents[1] / "docs" / "validation"
     with (validation / "held_out.csv").open(encoding="utf-8", newline="") as file:
         rows = list(csv.DictReader(file))
     kernel = held_out()

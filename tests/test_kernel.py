@@ -267,7 +267,7 @@ def test_bolts_incast_of_47_drops_nothing_and_takes_as_long_as_in_the_model(kern
 
 
 def test_bbr_of_the_kernel_and_of_the_model_agree(kernel):
-    """10 Mb/s and 40 ms; `calibration/bbr.py` has two flows, other buffers and 10 Gb/s."""
+    """10 Mb/s and 40 ms; `validation/linux/bbr.py` has two flows, other buffers and 10 Gb/s."""
     changes = {"workload.0.senders": 1, "workload.0.size": "100 MB", "topology.hosts": 2, "stop": "5 s"}
     changes |= {"topology.link.rate": "10 Mbps", "topology.link.delay": "10 ms", "transport.preset": "bbr"}
     of_kernel = run(kernel, **changes, **{"host.interrupt_delay": "0 s"})

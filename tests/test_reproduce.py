@@ -604,7 +604,7 @@ def test_the_verdicts_of_the_papers(name, store):
 @pytest.mark.papers
 def test_pitfalls_show_what_comes_out(store):
     """The page and its figures equal the output of `make pitfalls`."""
-    pitfalls = runpy.run_path(str(ROOT / "tools" / "pitfalls.py"))
+    pitfalls = runpy.run_path(str(ROOT / "validation" / "pitfalls.py"))
     page = (ROOT / "docs" / "pitfalls.md").read_text(encoding="utf-8")
     assert page == pitfalls["text"]()
     for outcome in pitfalls["outcomes"](store):
@@ -617,7 +617,7 @@ def test_pitfalls_show_what_comes_out(store):
 
 def test_the_recount_is_that_of_the_verdicts():
     """The page and README's line equal the output of `make recount`."""
-    recount = runpy.run_path(str(ROOT / "tools" / "recount.py"))
+    recount = runpy.run_path(str(ROOT / "validation" / "papers" / "recount.py"))
     claims = recount["judged"]()
     assert (ROOT / "docs" / "validation" / "papers.md").read_text(encoding="utf-8") == recount["page"](claims)
     assert recount["readme_line"](claims) in (ROOT / "README.md").read_text(encoding="utf-8")

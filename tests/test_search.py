@@ -176,8 +176,8 @@ def test_a_tie_is_within_two_per_cent_wherever_the_best_is_named():
 
 
 def test_each_change_names_the_group_that_its_claim_is_in():
-    """tools/changes.toml says where a claim is now; one that has left the count is no claim of an experiment."""
-    recount = runpy.run_path(str(Path(__file__).parents[1] / "tools" / "recount.py"))
+    """changes.toml says where a claim is now; one that has left the count is no claim of an experiment."""
+    recount = runpy.run_path(str(Path(__file__).parents[1] / "validation" / "papers" / "recount.py"))
     groups, claims = recount["groups"], recount["judged"]()
     searched = groups.searches()
     now = {one[1].id: groups.group(one, searched) for one in claims}

@@ -673,8 +673,8 @@ def test_the_package_does_not_load_numpy():
 
 @pytest.fixture
 def evidence(monkeypatch):
-    """tools/tune_evidence.py, as a module."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "tools"))
+    """validation/tune_evidence.py, as a module."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "validation"))
     return import_module("tune_evidence")
 
 

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 TESTS = ROOT / "tests"
 BY_FOLDER = {
     "docs": ("test_docs.py", "test_docs_commands.py"),
-    "calibration": ("test_calibration.py",),
+    "validation/linux": ("test_calibration.py",),
     "python/pauseframe/experiments": ("test_reproduce.py",),
 }
 """Tests of folders without modules."""

@@ -3,7 +3,7 @@
 The tables are linux.csv and, for the scenarios of held_out.toml, held_out.csv. Also writes the package's file with the
 number of figures that support each preset.
 
-    python calibration/calibrate.py [--seeds N] [--out DIR] [SCENARIO ...]
+    python validation/linux/calibrate.py [--seeds N] [--out DIR] [SCENARIO ...]
 
 With names of scenarios, the script only prints the rows of these scenarios and writes nothing.
 """
@@ -26,7 +26,7 @@ from figures import Recording, band, figures
 from verdict import Row, compare, held_out, kept_runs, kernel_hosts, known, reason, reference
 
 HERE = Path(__file__).parent
-VALIDATION = HERE.parent / "docs" / "validation"
+VALIDATION = HERE.parents[1] / "docs" / "validation"
 SEEDS = 10
 """Number of runs per scenario with jitter; the scenarios of groups a and g have no jitter and run once."""
 

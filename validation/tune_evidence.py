@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Tests the answers of docs/how-to/tune.md on seeds that no search has used, and compares them with random search.
 
-    tools/tune_evidence.py unseen tune/incast_timers.toml --out FOLDER
-    tools/tune_evidence.py random tune/ecn_before_pfc.toml --set workload.0.stop="1 ms" --out FOLDER
+    validation/tune_evidence.py unseen tune/incast_timers.toml --out FOLDER
+    validation/tune_evidence.py random tune/ecn_before_pfc.toml --set workload.0.stop="1 ms" --out FOLDER
 
 `pauseframe example tune` writes these files. `unseen` counts how many of 20 further seeds lie in the printed prediction
 interval and keep the constraints. `random` repeats the search and a random search with as many runs, for ten seeds of

@@ -5,7 +5,7 @@ one kernel, or simulated with segmentation offload; the fabric is the same. A fi
 seeds differ by at most 5 % (goodput, mean queue) or 15 % (smallest share, largest queue), or 50 % or 3 (packets
 dropped), or the queues by a packet for each flow; in range if the seeds of either side span the difference.
 
-    python calibration/bbr.py [--seeds 3] [--kernel DIR] [--cell slow-2-deep ...]
+    python validation/linux/bbr.py [--seeds 3] [--kernel DIR] [--cell slow-2-deep ...]
 """
 
 from __future__ import annotations

@@ -1,14 +1,14 @@
 """Compares shares of long flows into one port, with default hosts and clocks, with those of the Linux kernel.
 
-    python calibration/fairness.py [--seeds 10] [--modes d --host 'wire_jitters = [{host = "*", to_switch = "10 us"}]']
+    python validation/linux/fairness.py [--seeds 10] [--modes d] [--host KEYS]
 
-`linux/shares.csv` holds runs of 3 s on Linux 6.1 in virtual time: N hosts send one flow each over one switch to one 1
-Gb/s port; shares count from 0.5 s on. Modes: a without noise; b with rates that differ by some 82.6 ppm; d with 10 us
-of uniform jitter, in order, behind the NIC's queue; f with 37 us; c and e (c plus b)
-with "1 us", which the laboratory's tc rounded down to none, as it has whole microseconds; j with 1 us, set without tc
-(seed: ten times the pattern of starts plus the seed of the jitter). A cell is compared with the kernel's median over c,
-d and e. A run is locked if a
-flow has less than a tenth of its fair share. A cell agrees if both sides are locked or neither is, and the medians of
+KEYS are lines of `[host]`, such as 'wire_jitters = [{host = "*", to_switch = "10 us"}]'. `recorded/shares.csv` holds
+runs of 3 s on Linux 6.1 in virtual time: N hosts send one flow each over one switch to one 1 Gb/s port; shares count
+from 0.5 s on. Modes: a without noise; b with rates that differ by some 82.6 ppm; d with 10 us of uniform
+jitter, in order, behind the NIC's queue; f with 37 us; c and e (c plus b) with "1 us", which the laboratory's tc
+rounded down to none, as it has whole microseconds; j with 1 us, set without tc (seed: ten times the pattern of starts
+plus the seed of the jitter). A cell is compared with the kernel's median over c, d and e. A run is locked if a flow has
+less than a tenth of its fair share. A cell agrees if both sides are locked or neither is, and the medians of
 the smallest share differ by at most 15 percentage points of the fair share.
 """
 
@@ -42,7 +42,7 @@ class Cell(NamedTuple):
 def kernel(modes: str = NOISY) -> dict[Cell, list[float]]:
     """The smallest share of each kernel run in these modes, in percent of the fair share."""
     cells: dict[Cell, list[float]] = defaultdict(list)
-    with (HERE / "linux" / "shares.csv").open() as file:
+    with (HERE / "recorded" / "shares.csv").open() as file:
         for row in csv.DictReader(file):
             cell = Cell(int(row["flows"]), row["cc"], int(row["buffer_packets"]), int(row["rtt_us"]))
             if row["mode"] in modes:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from verdict import Row
 
 HERE = Path(__file__).parent
-PACKAGE = HERE.parent / "python" / "pauseframe" / "calibration.json"
+PACKAGE = HERE.parents[1] / "python" / "pauseframe" / "calibration.json"
 KERNEL = "Linux 6.1.192"
 
 

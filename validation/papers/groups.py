@@ -1,6 +1,6 @@
 """The groups of claims with which docs/validation/papers.md leads, and what the search of each paper has found.
 
-tools/changes.toml has a row for each claim whose group a change of settings, classes or statistics has moved, with the
+changes.toml has a row for each claim whose group a change of settings, classes or statistics has moved, with the
 reason; the page shows them.
 """
 
@@ -144,7 +144,7 @@ def _with_joint(one: Judged, found: Searched, searched: dict[str, Searched]) -> 
 
 
 def changes() -> list[dict[str, str]]:
-    """The rows of tools/changes.toml: `claim`, `was`, `now` and `why`."""
+    """The rows of validation/papers/changes.toml: `claim`, `was`, `now` and `why`."""
     return list(tomllib.loads(CHANGES.read_text(encoding="utf-8"))["change"]) if CHANGES.is_file() else []
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Finds the settings that claims depend on: repeats experiments with a changed key, and keeps tools/switches.json.
+"""Finds the settings that claims depend on: repeats experiments with a changed key; keeps switches.json.
 
-`make switches` runs the missing rows of tools/switches.toml; `make recount` shows the results on
+`make switches` runs the missing rows of switches.toml; `make recount` shows the results on
 docs/validation/papers.md. A row has `experiment`, `set`, `seeds` (5 by default), `claims` (the
 page names them if no verdict changes) and `text`, the conclusion.
 """
@@ -26,12 +26,12 @@ from pauseframe.terminal.text import format_number
 
 LIST = Path(__file__).with_suffix(".toml")
 KEPT = Path(__file__).with_suffix(".json")
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass(frozen=True)
 class Switch:
-    """A row of tools/switches.toml."""
+    """A row of validation/papers/switches.toml."""
 
     experiment: str
     set: Settings
@@ -59,12 +59,12 @@ Kept = dict[str, dict[str, dict[str, float]]]
 
 
 def switches() -> list[Switch]:
-    """The rows of tools/switches.toml."""
+    """The rows of switches.toml."""
     return [Switch(**row) for row in tomllib.loads(LIST.read_text(encoding="utf-8"))["switch"]]
 
 
 def kept() -> Kept:
-    """The results that tools/switches.json stores."""
+    """The results that validation/papers/switches.json stores."""
     return dict(json.loads(KEPT.read_text(encoding="utf-8"))) if KEPT.is_file() else {}
 
 

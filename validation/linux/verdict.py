@@ -1,8 +1,9 @@
 """Compares the simulator's figures with those of the kernel, row by row.
 
 A run is one random draw. Where chance matters (jitter), the simulator runs with several seeds, and so does the kernel
-where the laboratory made more runs (`linux/seeds.csv`); the comparison uses medians. A row outside its band but between
-the extremes of the other side is `in range`. `known.toml` lists the rows that are known to be outside, with reasons.
+where the laboratory made more runs (`recorded/seeds.csv`); the comparison uses medians. A row outside its band but
+between the extremes of the other side is `in range`. `known.toml` lists the rows that are known to be outside, with
+reasons.
 """
 
 from __future__ import annotations
@@ -20,8 +21,8 @@ import polars as pl
 from figures import band
 
 HERE = Path(__file__).parent
-HELD_OUT = HERE / "linux" / "held_out.csv"
-KEPT = HERE / "linux" / "hosts.csv"
+HELD_OUT = HERE / "recorded" / "held_out.csv"
+KEPT = HERE / "recorded" / "hosts.csv"
 Standing = Literal["inside", "in range", "outside"]
 
 
@@ -94,7 +95,7 @@ class Row:
 
 def reference() -> dict[str, dict[str, float]]:
     """The kernel's figures by scenario."""
-    return by_scenario(pl.read_csv(HERE / "linux" / "figures.csv"))
+    return by_scenario(pl.read_csv(HERE / "recorded" / "figures.csv"))
 
 
 def held_out() -> dict[str, dict[str, float]]:
@@ -112,14 +113,14 @@ def by_scenario(rows: pl.DataFrame) -> dict[str, dict[str, float]]:
 
 def kernel_noise() -> dict[tuple[str, str], tuple[float | None, float | None]]:
     """The spread of the kernel by scenario and figure."""
-    rows = pl.read_csv(HERE / "linux" / "figures.csv").select("scenario", "figure", "low", "high")
+    rows = pl.read_csv(HERE / "recorded" / "figures.csv").select("scenario", "figure", "low", "high")
     return {(scenario, figure): (low, high) for scenario, figure, low, high in rows.iter_rows()}
 
 
 def kernel_seeds() -> dict[tuple[str, str], tuple[float, ...]]:
     """The figures of the kernel's runs with other seeds, by scenario and figure."""
     held = pl.read_csv(HELD_OUT).filter(~pl.col("figure").is_first_distinct().over("scenario"))
-    rows = pl.concat([pl.read_csv(HERE / "linux" / "seeds.csv"), held])
+    rows = pl.concat([pl.read_csv(HERE / "recorded" / "seeds.csv"), held])
     found: dict[tuple[str, str], list[float]] = {}
     for scenario, figure, value in rows.select("scenario", "figure", "kernel").iter_rows():
         found.setdefault((scenario, figure), []).append(value)

@@ -3,7 +3,7 @@
 Three switches in a line: one flow crosses both links between them, and one flow of a hop is on each. The hosts are
 simulated, or namespaces of one kernel; the fabric is the same. Rates count from a fifth of the run on.
 
-    python calibration/parking_lot.py [--seeds 3] [--kernel DIR] [--preset cubic]
+    python validation/linux/parking_lot.py [--seeds 3] [--kernel DIR] [--preset cubic]
 """
 
 from __future__ import annotations

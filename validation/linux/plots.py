@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 KERNEL, OURS = "#d95f02", "#1b6ca8"
-REFERENCE = Path(__file__).parent / "linux"
+REFERENCE = Path(__file__).parent / "recorded"
 STEP_US = 10_000.0
 
 

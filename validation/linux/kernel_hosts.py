@@ -1,10 +1,10 @@
 """Runs the reference scenarios through pauseframe's fabric with hosts that have a Linux kernel.
 
-Same kernel, other network: a difference to the laboratory is one of the fabric. Figures are kept in `linux/hosts.csv`,
-so a comparison needs no kernel, and a run that is kept is not repeated. As in the laboratory, hosts send single
-packets, not batches (GSO), but for the scenarios that end in `tso`, with batches of 44.
+Same kernel, other network: a difference to the laboratory is one of the fabric. Figures are kept in
+`recorded/hosts.csv`, so a comparison needs no kernel, and a run that is kept is not repeated. As in the laboratory,
+hosts send single packets, not batches (GSO), but for the scenarios that end in `tso`, with batches of 44.
 
-    python calibration/kernel_hosts.py [--seeds N] [--kernel DIR] SCENARIO ...
+    python validation/linux/kernel_hosts.py [--seeds N] [--kernel DIR] SCENARIO ...
 """
 
 from __future__ import annotations

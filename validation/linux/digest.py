@@ -1,8 +1,8 @@
-"""Makes the small reference data in `linux/` from the raw folder of reference runs.
+"""Makes the small reference data in `recorded/` from the raw folder of reference runs.
 
-    python calibration/digest.py --from DIR [--held-out]
+    python validation/linux/digest.py --from DIR [--held-out]
 
-Only the owner of the raw runs calls this script, once; all other scripts need only `linux/`. The raw runs come from
+Only the owner of the raw runs calls this script, once; all other scripts need only `recorded/`. The raw runs come from
 Linux 6.1.192 as user-mode Linux in virtual time (HZ 1000), with the topology of docs/validation/linux.md.
 """
 
@@ -20,7 +20,7 @@ import verdict
 from figures import LINES, Recording
 
 HERE = Path(__file__).parent
-REFERENCE = HERE / "linux"
+REFERENCE = HERE / "recorded"
 POINTS = 600
 CAPTURED = {
     "b_long2_dctcp_rtt600": {"run p50": 6.0, "run p95": 20.0},

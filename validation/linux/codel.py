@@ -4,7 +4,7 @@ A host sends bulk flows to a second host and answers requests of a third: 1 KB e
 have 1 ms. In the kernel a token bucket (`tbf`) in front of a link of 1 Gb/s is the bottleneck, with the discipline
 behind it, as the ring of the card would hide most of the queue; in the simulator it is the link itself.
 
-    python calibration/codel.py [--seeds 3] [--kernel DIR]
+    python validation/linux/codel.py [--seeds 3] [--kernel DIR]
 
 Figures are medians over the seeds; retransmissions also have their range, answers their number in all runs.
 """

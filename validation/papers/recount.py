@@ -5,7 +5,7 @@ Run `make recount` after `pauseframe reproduce --record`; tests/test_reproduce.p
 states the agreement of other seeds, from each verdicts.json that `pauseframe reproduce --seed 1001 --out FOLDER`
 writes:
 
-    tools/recount.py --unseen 1001 FOLDER/verdicts.json ...
+    validation/papers/recount.py --unseen 1001 FOLDER/verdicts.json ...
 """
 
 import json
@@ -29,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import groups
 import switches
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "validation" / "papers.md"
 README = ROOT / "README.md"
 UNSEEN = Path(__file__).parent / "unseen.json"
@@ -214,7 +214,7 @@ def edges(claims: list[Judged]) -> Iterator[str]:
 def unseen(claims: list[Judged]) -> Iterator[str]:
     """Agreement of the verdicts of other seeds, and the verdicts that differ."""
     yield "\n## With other seeds\n"
-    yield "Five other seeds each judge the same experiments at the reduced size (`tools/unseen.json`).\n"
+    yield "Five other seeds each judge the same experiments at the reduced size (`validation/papers/unseen.json`).\n"
     yield "| seeds from | papers | parts | same verdict | claims | same verdict |"
     yield "|---|---|---|---|---|---|"
     lists: list[str] = []

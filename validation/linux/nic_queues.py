@@ -5,7 +5,7 @@ figure is the time from request to answer, and its excess over the same run with
 namespaces of a kernel, or simulated; the fabric is the same star of links with 1 us. Bulk flows send single segments or
 super-packets (`gso_max_segs`, `host.tso`).
 
-    python calibration/nic_queues.py [--seeds 3] [--kernel DIR] [--interrupt-delay "10 us"]
+    python validation/linux/nic_queues.py [--seeds 3] [--kernel DIR] [--interrupt-delay "10 us"]
 """
 
 from __future__ import annotations
