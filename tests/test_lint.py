@@ -417,6 +417,20 @@ def test_fix_is_a_patch_that_ends_the_finding(fabric):
     assert cli("lint", fabric, "--write", fabric.parent / "other").returncode == 2
 
 
+@pytest.mark.parametrize("where", ["leaf0", "leaf1", "spine2"])
+@pytest.mark.parametrize("point", ["3", "6"])
+def test_a_map_that_contradicts_all_neighbours_is_one_finding_at_its_switch(tmp_path, where, point):
+    devices = lint_fabrics.clos(3, 4, 2)
+    table = next(t for t in ("DSCP_TO_TC_MAP", "DOT1P_TO_TC_MAP") if t in devices[where])
+    (name,) = devices[where][table]
+    devices[where][table][name][point] = "1" if point == "3" else "3"
+    report = lint([lint_fabrics.write(devices, tmp_path)])
+    (found,) = [finding for finding in report.findings if finding.code == "PF053"]
+    assert (found.place.device, found.place.field) == (where, point)
+    assert f"and to {3 if 'leaf' in where else 2} more neighbours" in found.message
+    assert {operation.device for operation in found.patch} == {where}
+
+
 def test_one_fault_is_one_finding_with_its_places(fabric):
     """A wrong profile of all leaves is one finding: short lines, with every port, file and line."""
     for path in fabric.glob("leaf*/config_db.json"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import (
@@ -212,30 +212,56 @@ def check_maps(reading: Reading) -> Iterator[Finding]:
 
     No incident is known. PF021 is the same case between a host and its switch.
     """
-    seen: set[tuple[str, ...]] = set()
+    pairs = [pair for pair in _looked_up(reading) if pair.ends[0].lossless != pair.ends[1].lossless]
+    maps = {(pair.kind, end.switch.name, end.name): end.lossless for pair in _looked_up(reading) for end in pair.ends}
+    usual = {kind: Counter(of for (other, *_), of in maps.items() if other == kind) for kind in QOS_MAPS}
+    found: dict[tuple[str, str, str, frozenset[int]], dict[str, _Looked]] = {}
+    for pair in pairs:
+        # The map that few have is the odd one, whatever the order of the link's ends.
+        odd, other = sorted(pair.ends, key=lambda end: usual[pair.kind][end.lossless])
+        key = (pair.kind, odd.switch.name, odd.name, odd.lossless ^ other.lossless)
+        found.setdefault(key, {}).setdefault(other.switch.name, pair)
+    for (kind, device, name, points), by_neighbour in found.items():
+        pair = next(iter(by_neighbour.values()))
+        odd, other = pair.ends if pair.ends[0].switch.name == device else pair.ends[::-1]
+        differing = sorted(points)
+        code, more = differing[0], len(by_neighbour) - 1
+        yield Finding(
+            Place(device, QOS_MAPS[kind], name, str(code)),
+            f"{kind[:-6].upper()} {', '.join(map(str, differing[:8]))}: lossless at one end of "
+            f"{shown(str(pair.link.a))} to {shown(str(pair.link.b))}{f' and to {more} more neighbours' * (more > 0)}, "
+            "lossy at the other",
+            f"map it in {shown(device)} {QOS_MAPS[kind]} {shown(name)} as the other does",
+            Place(other.switch.name, QOS_MAPS[kind], other.name, str(code)),
+            patch=tuple(_as_most_map(reading, kind, (odd.switch, odd.name), (other.switch, other.name), differing)),
+        )
+
+
+class _MapEnd(NamedTuple):
+    """The map of one end of a link, and the code points that it makes lossless there."""
+
+    switch: Switch
+    name: str
+    lossless: frozenset[int]
+
+
+class _Looked(NamedTuple):
+    """A link between switches that pause the same priorities at both ends, and the maps of one kind there."""
+
+    link: Link
+    kind: str
+    ends: tuple[_MapEnd, _MapEnd]
+
+
+def _looked_up(reading: Reading) -> Iterator[_Looked]:
     for link, one, a, two, b in _both(reading):
         if not a.lossless or a.lossless != b.lossless:
             continue
-        for kind, table in (("dscp_to_tc", "DSCP_TO_TC_MAP"), ("dot1p_to_tc", "DOT1P_TO_TC_MAP")):
+        for kind in ("dscp_to_tc", "dot1p_to_tc"):
             here, there = lossless_code_points(one, a, kind), lossless_code_points(two, b, kind)
-            if (here is None) != (there is None) and kind == "dot1p_to_tc":
-                continue
-            names = (getattr(a.qos, kind) or "", getattr(b.qos, kind) or "")
-            key = (*sorted((f"{one.name} {names[0]}", f"{two.name} {names[1]}")), kind)
-            if here is None or there is None or here == there or key in seen:
-                continue
-            seen.add(key)
-            differing = sorted(here ^ there)
-            code = differing[0]
-            where = (one, names[0]) if code not in here else (two, names[1])
-            yield Finding(
-                Place(one.name, table, names[0], str(code)),
-                f"{kind[:-6].upper()} {', '.join(map(str, differing[:8]))}: lossless at one end of "
-                f"{shown(str(link.a))} to {shown(str(link.b))}, lossy at the other",
-                f"map it in {shown(where[0].name)} {table} {shown(where[1])} as the other does",
-                Place(two.name, table, names[1], str(code)),
-                patch=tuple(_as_most_map(reading, kind, (one, names[0]), (two, names[1]), differing)),
-            )
+            if here is not None and there is not None:
+                names = [getattr(port.qos, kind) or "" for port in (a, b)]
+                yield _Looked(link, kind, (_MapEnd(one, names[0], here), _MapEnd(two, names[1], there)))
 
 
 def _as_most_map(
