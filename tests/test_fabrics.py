@@ -402,7 +402,9 @@ def test_flows_of_a_scenario(scenario_file, tmp_path):
     table = cli("flow", scenario_file, "--demand", "permutation", "--bound", "--out", tmp_path / "two")
     assert "any routing, every pair at once" in table.stdout
     assert cli("flow", scenario_file, "--bound", cwd=tmp_path).returncode == 2
-    assert cli("flow", scenario_file, "--demand", "everything", cwd=tmp_path).returncode == 2
+    for wrong in ("everything", "n_to_1:4000", "skewed:-1"):
+        refused = cli("flow", scenario_file, "--demand", wrong, cwd=tmp_path)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
 
 
 def test_flows_by_tables(tmp_path):

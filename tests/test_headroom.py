@@ -133,6 +133,7 @@ def test_command(tmp_path):
         ["--rate", "fast", "--cable", "1m"],
         ["--rate", "1G", "--cable", "1"],
         ["--rate", "1G", "--cable", "1m", "--plot", "x.png"],
+        ["--rate", "1G", "--cable", "1m", "--mtu", "1500", "--lossless-mtu", "9000"],
     ):
         done = cli("headroom", *wrong)
         assert (done.returncode, done.stdout) == (2, "")

@@ -307,9 +307,9 @@ pub(crate) fn run_error(py: Python<'_>, error: results::RunError) -> PyErr {
             scenario_error(py, &pauseframe_scenario::ScenarioError { problems: vec![*problem] })
         }
         results::RunError::Interrupted { .. } => PyKeyboardInterrupt::new_err(error.to_string()),
-        results::RunError::OutputExists { .. } | results::RunError::ForeignFolder { .. } => {
-            InputError::new_err(printable(&error.to_string()))
-        }
+        results::RunError::Input(_)
+        | results::RunError::OutputExists { .. }
+        | results::RunError::ForeignFolder { .. } => InputError::new_err(printable(&error.to_string())),
         other => RunError::new_err(printable(&other.to_string())),
     }
 }

@@ -91,6 +91,9 @@ pub enum RunError {
         /// The plug-in, the flow, and the invalid value.
         message: String,
     },
+    /// What the caller asks for does not fit the scenario, or this level of simulation.
+    #[error("{0}")]
+    Input(String),
     /// The network could not be built.
     #[error("cannot build the network: {0}")]
     Build(String),

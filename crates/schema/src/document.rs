@@ -206,13 +206,17 @@ fn parse(text: &str, file_name: &str) -> Result<Item, Vec<Problem>> {
                 errors.iter().map(|error| syntax(error, text, file_name, &line_of)).collect();
             problems.sort_by_key(|problem| problem.line);
             problems.dedup_by(|a, b| a.line == b.line && a.hint == COMMENTS);
-            problems.truncate(SYNTAX_ERRORS_MAX);
+            // What follows a bracket that is not closed was read as part of the list.
+            let in_list = problems.iter().position(|problem| problem.hint == BRACKETS);
+            problems.truncate(in_list.map_or(SYNTAX_ERRORS_MAX, |first| SYNTAX_ERRORS_MAX.min(first + 1)));
             Err(problems)
         }
     }
 }
 
 const COMMENTS: &str = "comments begin with #";
+const BRACKETS: &str = "a comma stands between two elements of [ ] and two keys of { }; \
+                        if this line is none of them, the bracket before it is not closed";
 
 fn syntax(error: &Error, text: &str, file_name: &str, line_of: &dyn Fn(usize) -> u32) -> Problem {
     let line = error.span().map(|span| line_of(span.start));
@@ -220,8 +224,10 @@ fn syntax(error: &Error, text: &str, file_name: &str, line_of: &dyn Fn(usize) ->
     let source = line.and_then(|line| text.lines().nth(line as usize - 1)).unwrap_or("").trim_start();
     let hint = if ["//", ";", "/*", "--"].iter().any(|start| source.starts_with(start)) {
         COMMENTS
-    } else if message.contains("missing comma") {
-        "a comma stands between two keys in { }, and between two elements in [ ]"
+    } else if ["missing comma", "array", "inline table"].iter().any(|word| message.contains(word))
+        || (source.starts_with('[') && message.contains("boolean"))
+    {
+        BRACKETS
     } else if message.contains("duplicate") {
         "write each key and each table once; elements of a list of tables have two brackets, as in [[workload]]"
     } else if message.contains("boolean") {

@@ -49,6 +49,8 @@ pub fn defaults<R>(read: impl FnOnce(&mut Table) -> R) -> R {
 
 /// Common wrong names for the key that selects the kind.
 const SELECTORS: [&str; 3] = ["kind", "type", "policy"];
+/// Most keys of a table that an error lists.
+const LISTED_KEYS: usize = 12;
 
 #[expect(clippy::needless_pass_by_value, reason = "bounds are written where they are passed")]
 impl<'a, 'd> Table<'a, 'd> {
@@ -562,7 +564,11 @@ impl<'a, 'd> Table<'a, 'd> {
         }
         let term = terms::key_hint(key, &self.known);
         let near = if term.is_empty() { misspelt(key, self.known.iter().copied()) } else { term };
-        if near.is_empty() { language.home_of(key, wanted) } else { near }
+        let found = if near.is_empty() { language.home_of(key, wanted) } else { near };
+        if found.is_empty() && !self.path.is_empty() && self.known.len() <= LISTED_KEYS {
+            return format!("the keys here are {}", self.known.join(", "));
+        }
+        found
     }
 
     /// Reports every unread key as a mistake.

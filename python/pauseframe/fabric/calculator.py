@@ -103,11 +103,14 @@ def calculate(
 
     `of_mellanox` are further arguments of `mellanox`. Raises ValueError for links that the formula does not cover.
     """
+    if lossless_mtu is not None and lossless_mtu > mtu:
+        raise ValueError(f"a lossless packet of {lossless_mtu} B does not fit the port's MTU of {mtu} B")
     shipped = shipped_for(speed, cable)
     if vendor == "mellanox":
-        own = mellanox(speed, cable, port_mtu=mtu, lossless_mtu=lossless_mtu or 1024, **of_mellanox)
+        packet = lossless_mtu or min(1024, mtu)
+        own = mellanox(speed, cable, port_mtu=mtu, lossless_mtu=packet, **of_mellanox)
         values = (own.terms, own.xoff, own.xon, own.size, own.occupancy)
-        return Result(vendor, speed, cable, mtu, lossless_mtu or 1024, *values, shipped)
+        return Result(vendor, speed, cable, mtu, packet, *values, shipped)
     packet = lossless_mtu or mtu
     general = annex_o(speed, cable, max_frame=packet + FRAME, lossless=classes, behind=max(0, mtu - packet))
     return Result(vendor, speed, cable, mtu, packet, general.terms, general.total, None, None, None, shipped)

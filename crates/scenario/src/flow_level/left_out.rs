@@ -16,7 +16,7 @@ pub(super) fn refuse(scenario: &Scenario, topology: &Topology) -> Result<(), Run
         let kind = workload.kind.name();
         let kind = if kind == "training" { "a training" } else { "an application" };
         let message = format!("workload {} is {kind}: use pauseframe run", workload.name);
-        return Err(RunError::Build(message));
+        return Err(RunError::Input(message));
     }
     let has_several =
         |name: &String| topology.find(name).is_some_and(|host| topology.ports_of_hosts().contains_key(&host));
@@ -26,7 +26,7 @@ pub(super) fn refuse(scenario: &Scenario, topology: &Topology) -> Result<(), Run
              use pauseframe run",
             slow.host
         );
-        return Err(RunError::Build(message));
+        return Err(RunError::Input(message));
     }
     let keys = deciding(scenario);
     if keys.is_empty() {
@@ -36,7 +36,7 @@ pub(super) fn refuse(scenario: &Scenario, topology: &Topology) -> Result<(), Run
         "{} cannot be followed at flow level, where nothing fails, nobody refuses and all flows cross the network: remove it, or use pauseframe run",
         keys.join(", ")
     );
-    Err(RunError::Build(message))
+    Err(RunError::Input(message))
 }
 
 fn deciding(scenario: &Scenario) -> Vec<&'static str> {

@@ -123,7 +123,7 @@ pub fn run_flow_level(
         None => scenario_ways(&scenario.routing)?,
     };
     if options.bound.is_some() && options.demand.is_none() {
-        return Err(RunError::Build("a bound needs a static demand: workloads come and go".into()));
+        return Err(RunError::Input("a bound needs a static demand: workloads come and go".into()));
     }
     if options.demand.is_none() {
         left_out::refuse(scenario, topology)?;
@@ -154,7 +154,7 @@ pub fn run_flow_level(
 fn scenario_ways(routing: &RoutingSpec) -> Result<Ways<'_>, RunError> {
     match &routing.vlans {
         Some(spec) if spec.use_of.per == Per::Packet => {
-            Err(RunError::Build("routing.per = \"packet\": a flow has one path at flow level".into()))
+            Err(RunError::Input("routing.per = \"packet\": a flow has one path at flow level".into()))
         }
         Some(spec) => Ok(Ways::Tables {
             tables: &spec.tables.0,
@@ -166,7 +166,7 @@ fn scenario_ways(routing: &RoutingSpec) -> Result<Ways<'_>, RunError> {
             },
             slack: usize::from(spec.use_of.slack),
         }),
-        None if matches!(routing.kind, RoutingKind::Hops(_)) => Err(RunError::Build(
+        None if matches!(routing.kind, RoutingKind::Hops(_)) => Err(RunError::Input(
             "routing.kind: switches choose for packets or flowlets, but a flow has one path at flow level; use \"ecmp\" or tables".into(),
         )),
         None => Ok(Ways::Ecmp),

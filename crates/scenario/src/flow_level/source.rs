@@ -279,7 +279,7 @@ impl<'a> Workloads<'a> {
     /// If a flow has no route.
     pub(super) fn finish(mut self, outcome: &Outcome) -> Result<Vec<Record>, RunError> {
         if let Some(failure) = self.failure {
-            return Err(RunError::Build(failure.to_string()));
+            return Err(RunError::Input(failure.to_string()));
         }
         for (flow, part) in self.parts.iter().enumerate() {
             let record = &mut self.records[part.record as usize];

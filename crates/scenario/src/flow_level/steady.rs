@@ -64,7 +64,8 @@ pub fn steady(
     let mut all = Vec::with_capacity(seeds.len());
     for (done, seed) in seeds.iter().enumerate() {
         watch.step("sharing links", done as u64, seeds.len() as u64).map_err(|error| wrong(&error))?;
-        let mut pairs = demand.pairs(topology, &graph, *seed).map_err(|error| wrong(&error))?;
+        let mut pairs =
+            demand.pairs(topology, &graph, *seed).map_err(|error| RunError::Input(error.to_string()))?;
         if let Some(mut ports) = Ports::new(topology, host_ports, *seed)? {
             let flows = pairs.iter().enumerate();
             let ends = |(flow, pair): (usize, &Pair)| FlowEnds {

@@ -20,10 +20,10 @@ const NANOSECOND: u64 = 1_000;
 pub(super) fn attach(scenario: &Scenario, built: &mut Built, options: &RunOptions) -> Result<(), RunError> {
     if scenario.host.stack != HostStack::Kernel {
         let message = "programs run on hosts with a kernel only: set host.stack = \"kernel\"";
-        return if options.programs.is_empty() { Ok(()) } else { Err(RunError::Build(message.to_owned())) };
+        return if options.programs.is_empty() { Ok(()) } else { Err(RunError::Input(message.to_owned())) };
     }
     let missing = "host.stack = \"kernel\" needs a kernel: build one with pauseframe kernel build";
-    let files = options.kernel.ok_or_else(|| RunError::Build(missing.to_owned()))?;
+    let files = options.kernel.ok_or_else(|| RunError::Input(missing.to_owned()))?;
     boot(scenario, built, files, options)
 }
 
@@ -103,15 +103,15 @@ fn route(scenario: &Scenario, parts: &crate::build::Parts, of_transports: &[Stri
 fn programs(hosts: &[&str], programs: &[(String, String)]) -> Result<Vec<(usize, String)>, RunError> {
     let find = |(host, command): &(String, String)| match hosts.iter().position(|name| name == host) {
         Some(_) if command.contains(['\n', '\t']) => {
-            Err(RunError::Build(format!("the program for {host} has a line break or a tab")))
+            Err(RunError::Input(format!("the program for {host} has a line break or a tab")))
         }
         Some(position) => Ok((position, command.clone())),
-        None => Err(RunError::Build(format!("no host {host:?} has a kernel for {command:?}"))),
+        None => Err(RunError::Input(format!("no host {host:?} has a kernel for {command:?}"))),
     };
     programs.iter().map(find).collect()
 }
 
 #[cfg(not(target_os = "linux"))]
 fn boot(_: &Scenario, _: &mut Built, _: &Path, _: &RunOptions) -> Result<(), RunError> {
-    Err(RunError::Build("hosts with a kernel need Linux".to_owned()))
+    Err(RunError::Input("hosts with a kernel need Linux".to_owned()))
 }

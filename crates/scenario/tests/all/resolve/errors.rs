@@ -307,7 +307,7 @@ fn overrides_are_judged_like_the_file() {
     ];
     assert_eq!(
         errors("", &unknown),
-        "--set: topology.a.b: unknown key\n\
+        "--set: topology.a.b: unknown key; the keys here are kind, link, fabric_link, ports_per_host, planes, scale_up, hosts\n\
          --set: host.seed.x: unknown key\n\
          --set: a.b: unknown key\n\
          --set: transprt.preset: unknown key; did you mean \"transport\"?\n\
@@ -382,6 +382,23 @@ fn what_is_not_toml_is_said_with_its_line() {
     );
     let deep = errors_of(&format!("a = {}", "[".repeat(100_000)), &[]);
     assert!(deep.starts_with("s.toml:1: this is not TOML: "), "{deep}");
+}
+
+#[test]
+fn a_bracket_that_is_not_closed_is_one_error() {
+    for open in ["[1, 2", "{ a = 1", "[{ a = 1 }", "[\"a\","] {
+        let text =
+            format!("seed = {open}\n[topology]\nkind = \"star\"\nhosts = 4\n[stop]\ntime = \"1 ms\"\n");
+        let found = errors_of(&text, &[]);
+        assert_eq!(found.lines().count(), 1, "{found}");
+        assert!(found.contains("the bracket before it is not closed"), "{found}");
+    }
+}
+
+#[test]
+fn an_unknown_key_without_a_likely_name_lists_the_keys_of_its_table() {
+    let found = errors_of("[[failure]]\nlink = [\"h0\", \"s0\"]\ndown = \"1 ms\"\nat = \"5 ms\"\n", &[]);
+    assert!(found.contains("unknown key; the keys here are link, port, node, down, up, silent"), "{found}");
 }
 
 #[test]
