@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Rows that go to the file at a time: a row group.
-const PART: usize = 1 << 20;
+const PART: usize = if cfg!(test) { 1 << 14 } else { 1 << 20 };
 const FILE: &str = "series.parquet";
 
 /// What a sample is of: a quantity, and a port or flow.
@@ -234,9 +234,9 @@ mod tests {
         let names = Names { topology: &topology, workloads: &[], transports: &[] };
         let mut folder = ResultsFolder::create(home.path(), false, &Manifest::running("test", 5)).unwrap();
         let mut series = Series::begin(Some(&folder), &names, usize::MAX).unwrap();
-        let rows = 2 * PART as u64 + 10;
-        for begin in (0..rows).step_by(400_000) {
-            series.add(&(begin..rows.min(begin + 400_000)).map(sample).collect::<Vec<_>>());
+        let (rows, step) = (2 * PART as u64 + 10, PART * 2 / 5);
+        for begin in (0..rows).step_by(step) {
+            series.add(&(begin..rows.min(begin + step as u64)).map(sample).collect::<Vec<_>>());
             series.write_parts(&names).unwrap();
         }
         series.write_rest(&names).unwrap();
