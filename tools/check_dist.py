@@ -13,7 +13,10 @@ import zipfile
 from pathlib import Path
 
 PACKAGE = Path(__file__).parents[1] / "python" / "pauseframe"
-FORBIDDEN = re.compile(r"__pycache__|\.pyc$|(^|/)(\.venv|target|results|site|tests)/|\.o$")
+FORBIDDEN = re.compile(
+    r"__pycache__|\.pyc$|\.o$|(^|/)(\.venv|target|site|tests)/"
+    r"|(^|(?<!^pauseframe)(?<!python/pauseframe)/)results/"  # what runs have left, not the package of that name
+)
 LARGEST_WHEEL = 15_000_000
 """Bytes. The compiled module is most of it."""
 IN_SDIST = (
