@@ -198,7 +198,7 @@ SCENARIOS = {
         '// mine\nname = "first"', 'name = "first"', "first.toml:1", "not TOML", "comments begin with #", "quotes"
     ),
     "no comma": Case(
-        'kind = "load" load', 'kind = "load", load', "first.toml:19", "missing comma", "between two keys", "quotes"
+        'kind = "load" load', 'kind = "load", load', "first.toml:19", "missing comma", "two keys of { }", "quotes"
     ),
 }
 

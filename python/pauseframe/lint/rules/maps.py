@@ -151,18 +151,24 @@ def check_reachable(reading: Reading) -> Iterator[Finding]:
             if not maps or None in maps:
                 continue
             if not any(tc in classes for found in maps if found is not None for tc in found.values()):
-                table, row = (
-                    ("DSCP_TO_TC_MAP", port.qos.dscp_to_tc)
-                    if port.qos.dscp_to_tc
-                    else ("DOT1P_TO_TC_MAP", port.qos.dot1p_to_tc)
-                )
-                tc = min(classes)
+                kind = "dscp_to_tc" if port.qos.dscp_to_tc else "dot1p_to_tc"
+                row, tc = getattr(port.qos, kind) or "", min(classes)
                 yield Finding(
-                    Place(switch.name, table, row or ""),
+                    Place(switch.name, QOS_MAPS[kind], row),
                     f"no code point maps to class {tc}, so none gets into paused priority {priority}",
                     f'"{priority}": "{tc}" for the code points of lossless traffic',
                     severity=severity,
+                    patch=tuple(_points_of_most_maps(reading, kind, row, tc)),
                 )
+
+
+def _points_of_most_maps(reading: Reading, kind: str, row: str, tc: int) -> Iterator[PatchOperation]:
+    """Maps to a class the code points that most maps of the fabric map to it."""
+    maps = [of_one for switch in reading.fabric.switches.values() for of_one in getattr(switch.maps, kind).values()]
+    points = Counter(point for of_one in maps for point, to in of_one.items() if to == tc)
+    for point, count in sorted(points.items()):
+        if count * 2 > len(maps):
+            yield PatchOperation(QOS_MAPS[kind], row, str(point), str(tc))
 
 
 def _gets_something(switch: Switch, port: Port) -> bool:
