@@ -28,6 +28,7 @@ TABLES = (
     "pause_tree",
     "states",
     "conweave",
+    "tunnels",
     "deadlocks",
     "jobs",
     "ranks",

@@ -4,10 +4,12 @@ import json
 import tomllib
 
 import lint_fabrics
+import lint_pairs
 import pytest
 from pauseframe import run
 from pauseframe.devices.read import read_fabric
 from pauseframe.imports.fabric import import_fabric
+from pauseframe.lint.engine import judge
 
 PAIRS = [(f"leaf{leaf}", f"Ethernet{4 * port}") for port in range(2) for leaf in range(2)]
 
@@ -62,7 +64,7 @@ def test_mux_cables_are_active_standby(tmp_path):
         devices[name].setdefault("MUX_CABLE", {})[port] = {"state": "auto", "server_ipv4": "192.168.0.2/32"}
     scenario, _ = scenario_of(devices, folder)
     assert scenario["topology"]["hosts"] == ["server0", "server1"]
-    assert scenario["host"]["port_choice"] == "active-backup"
+    assert scenario["host"]["port_choice"] == "mux"
     legs = [link["ports"] for link in scenario["topology"]["links"] if "server1" in link["ends"]]
     assert sorted(port for ports in legs for port in ports if port.startswith("eth")) == ["eth0", "eth0.leaf1"]
 
@@ -176,7 +178,7 @@ def test_a_minigraph_of_a_dual_tor_alone_is_a_fabric(tmp_path):
     rates = {tuple(link["ends"]): link["rate"] for link in scenario["topology"]["links"]}
     assert rates["server1", "tor1"] == rates["server1", "tor2"] == "25000 Mbps"
     assert sum(link["ends"] == ["t1", "tor2"] for link in scenario["topology"]["links"]) == 2
-    assert scenario["host"]["port_choice"] == "active-backup"
+    assert scenario["host"]["port_choice"] == "mux"
     assert "tor2: no file of it: cabled as tor1, its pair" in found.scope.account.assumed
     assert run(found.toml, progress=False).summary["flows_finished"] == 2
 
@@ -204,3 +206,56 @@ def test_the_hash_of_the_roles_is_that_of_the_scenario(tmp_path):
     reading = read_fabric([tmp_path / "roles"])
     assert (reading.fabric.switches["leaf0"].hashing.seed, reading.fabric.switches["leaf0"].hashing.offset) == (7, 3)
     assert {one.key for one in import_fabric(reading).scope.account.odd} >= {"ecmp_hash_offset of tier 0"}
+
+
+def _tunnel_warnings(toml):
+    from pauseframe._core import resolve
+
+    return [text for text in resolve(toml).warnings if "tunnel" in text]
+
+
+def test_a_tunnel_has_the_classes_of_its_map_and_the_proof_agrees_with_lint(tmp_path):
+    """With the remap neither lint nor the scenario finds the circle; without it both do."""
+    devices = lint_pairs.dual_tor()
+    for name, state in (("tor0", "standby"), ("tor1", "active")):
+        devices[name]["MUX_CABLE"]["Ethernet4"]["state"] = state
+    scenario, found = scenario_of(devices, tmp_path / "mapped")
+    assert scenario["host"]["port_choice"] == "mux"
+    remap = {row["priority"]: row["outer"] for row in scenario["routing"]["tunnel_remap"]}
+    assert (remap[3], remap[4]) == (1, 1)
+    assert not any("deadlock" in text for text in _tunnel_warnings(found.toml))
+    assert any("can drop packets" in text for text in _tunnel_warnings(found.toml))
+    assert run(found.toml, progress=False).tunnels.num_rows > 0
+    for name in ("tor0", "tor1"):
+        del devices[name]["TUNNEL"]["MuxTunnel0"]["encap_tc_to_dscp_map"]
+    scenario, found = scenario_of(devices, tmp_path / "plain")
+    assert "tunnel_remap" not in scenario["routing"]
+    assert any("tunnels between ToRs can deadlock" in text for text in _tunnel_warnings(found.toml))
+    codes = {finding.code for finding in judge(read_fabric([tmp_path / "plain"])).findings}
+    assert "PF065" in codes
+
+
+def test_states_of_mux_cables_say_which_tor_is_active(tmp_path):
+    devices = lint_pairs.dual_tor()
+    for name, state in (("tor0", "standby"), ("tor1", "active")):
+        devices[name]["MUX_CABLE"]["Ethernet4"]["state"] = state
+    scenario, _ = scenario_of(devices, tmp_path)
+    assert scenario["host"]["mux_active"] == ["server1:eth0.tor1"]
+
+
+def test_active_active_cables_are_bonds(tmp_path):
+    devices = lint_pairs.dual_tor()
+    for name in ("tor0", "tor1"):
+        for row in devices[name]["MUX_CABLE"].values():
+            row["cable_type"] = "active-active"
+    assert scenario_of(devices, tmp_path)[0]["host"]["port_choice"] == "xor"
+
+
+def test_the_peer_links_of_mclag_are_those_of_the_scenario(tmp_path):
+    scenario, found = scenario_of(lint_pairs.mclag(), tmp_path)
+    assert scenario["routing"]["mlag"] is True
+    between = [link for link in scenario["topology"]["links"] if set(link["ends"]) == {"leaf0", "leaf1"}]
+    assert len(between) == 2
+    result = run(found.toml, progress=False)
+    across = [row for row in result.ports if {row["node"], row["peer"]} == {"leaf0", "leaf1"}]
+    assert sum(row["tx_packets"] for row in across) == 0

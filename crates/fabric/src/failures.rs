@@ -5,14 +5,16 @@
 //! frames are discarded. When the link comes back, a switch whose ingress account still needs a pause sends one at once. Routing learns of each
 //! change after the convergence time and recomputes all shortest paths; packets in flight keep their path. If no path is left, packets take the old
 //! one up to the failure. A host with several ports notices by its own means that one is dead ([`HostPortSettings`]) and moves its flows; the network
-//! stops to send to a dead port when routing learns of it. A damaged frame occupies the wire and is discarded at the other end (IEEE 802.3 §3.2.9, FCS); every error is detected. Left
+//! stops to send to a dead port when routing learns of it. With mux cables the link prober notices, and both `ToR`s attract traffic as long as routing
+//! knows a way to them. A switch with a peer link (MLAG) sends on over it once routing knows that it has lost its link to a host. A damaged frame occupies the wire and is discarded at the other end (IEEE 802.3 §3.2.9, FCS); every error is detected. Left
 //! out: errors in bursts, forward error correction, replay at the link.
 
+use crate::host_ports::PortReach;
 use crate::plan::NetworkPlan;
-use crate::settings::HostPortSettings;
+use crate::settings::{DualTorSettings, HostPortSettings};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
-use pauseframe_units::{LinkId, NodeId, Span, Time};
+use pauseframe_units::{LinkId, NodeId, PortId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -74,6 +76,8 @@ pub(crate) struct FailureSchedule {
     /// Of these, those that LACP has found silent.
     silent: BTreeSet<LinkId>,
     settings: HostPortSettings,
+    dual_tor: Option<DualTorSettings>,
+    peer_links: Vec<LinkId>,
     seed: u64,
 }
 
@@ -106,6 +110,7 @@ impl FailureSchedule {
             (topology.nodes()[port].ports[0].link(), LinkOfHostPort { port, host })
         };
         let (down, host_ports) = (vec![0; topology.links().len()], links.map(of_link).collect());
+        let (dual_tor, mlag) = (settings.dual_tor.clone(), settings.mlag.clone().unwrap_or_default());
         let (settings, seed) = (settings.host_ports, settings.seed);
         let mut schedule = FailureSchedule {
             plan,
@@ -116,19 +121,28 @@ impl FailureSchedule {
             host_ports,
             silent: BTreeSet::new(),
             settings,
+            dual_tor,
+            peer_links: mlag.peer_links,
             seed,
         };
         schedule.schedule_silent_failures(topology);
         schedule
     }
 
-    /// LACP finds silent failures, at both ends of the link at once: after three intervals without a LACPDU; and their end with the first one.
+    /// LACP, or the link prober of a mux cable, finds silent failures, at both ends of the link at once: after three intervals without a LACPDU; and their end with the first one.
     fn schedule_silent_failures(&mut self, topology: &Topology) {
         for failure in self.plan.iter().filter(|failure| failure.is_silent) {
             for link in failure.what.links(topology) {
                 let Some(LinkOfHostPort { host, .. }) = self.host_ports.get(&link) else { continue };
-                let found = self.settings.notices_silence(*host, failure.down, self.seed);
-                let over = failure.up.and_then(|up| self.settings.notices_first_lacpdu(*host, up, self.seed));
+                let seed = self.seed;
+                let found = match &self.dual_tor {
+                    Some(mux) => Some(mux.notices_loss(*host, failure.down, seed)),
+                    None => self.settings.notices_silence(*host, failure.down, seed),
+                };
+                let over = failure.up.and_then(|up| match &self.dual_tor {
+                    Some(mux) => Some(mux.notices_return(*host, up, seed)),
+                    None => self.settings.notices_first_lacpdu(*host, up, seed),
+                });
                 let Some(found) = found.filter(|found| over.is_none_or(|over| *found < over)) else {
                     continue;
                 };
@@ -155,7 +169,7 @@ impl FailureSchedule {
             ScheduledLinkChange::Failure(number) => number,
             ScheduledLinkChange::Reroute(_) => {
                 let routes = self.compute_routes_without_failed_links(topology);
-                return Some(LinkOrRouteChange::Reroute(routes, self.dead_host_ports()));
+                return Some(LinkOrRouteChange::Reroute(routes, self.reach_of_host_ports(topology)));
             }
             ScheduledLinkChange::Silence(link, begins) => {
                 if begins {
@@ -165,7 +179,7 @@ impl FailureSchedule {
                 }
                 self.due.insert((now, ScheduledLinkChange::HostLooks(link)));
                 let routes = self.compute_routes_without_failed_links(topology);
-                return Some(LinkOrRouteChange::Reroute(routes, self.dead_host_ports()));
+                return Some(LinkOrRouteChange::Reroute(routes, self.reach_of_host_ports(topology)));
             }
             ScheduledLinkChange::HostLooks(link) => {
                 return Some(LinkOrRouteChange::HostPort(self.host_ports[&link].port, self.is_down(link)));
@@ -184,9 +198,13 @@ impl FailureSchedule {
                 changed.extend((*down == 0).then_some((link, false)));
             }
         }
-        for (link, _) in &changed {
+        for (link, is_down) in &changed {
             let Some(LinkOfHostPort { host, .. }) = self.host_ports.get(link) else { continue };
-            let noticed = self.settings.notices_carrier(*host, now, self.seed);
+            let noticed = match &self.dual_tor {
+                Some(mux) if *is_down => Some(mux.notices_loss(*host, now, self.seed)),
+                Some(mux) => Some(mux.notices_return(*host, now, self.seed)),
+                None => self.settings.notices_carrier(*host, now, self.seed),
+            };
             self.due.extend(noticed.map(|at| (at, ScheduledLinkChange::HostLooks(*link))));
         }
         Some(LinkOrRouteChange::Links(changed))
@@ -197,9 +215,37 @@ impl FailureSchedule {
         self.down[link.0 as usize] > 0 || self.silent.contains(&link)
     }
 
-    /// The nodes of ports of hosts with several, and whether their link is down.
-    fn dead_host_ports(&self) -> Vec<(NodeId, bool)> {
-        self.host_ports.iter().map(|(link, of)| (of.port, self.is_down(*link))).collect()
+    /// The nodes of ports of hosts with several, and how the network reaches them.
+    fn reach_of_host_ports(&self, topology: &Topology) -> Vec<(NodeId, PortReach)> {
+        self.host_ports.iter().map(|(link, of)| (of.port, self.reach(topology, *link, *of))).collect()
+    }
+
+    fn reach(&self, topology: &Topology, link: LinkId, of: LinkOfHostPort) -> PortReach {
+        let is_switch = |node: NodeId| topology.nodes()[node].kind == NodeKind::Switch;
+        let switch = topology.peer(topology.nodes()[of.port].ports[0]);
+        let ports = || topology.nodes()[switch].ports.iter().copied();
+        let is_up = |port: &PortId| !self.is_down(port.link());
+        if self.dual_tor.is_some() {
+            // A ToR announces the prefix of its hosts as long as it has a neighbour, whatever the state of their cables.
+            let mut uplinks = ports().filter(|port| is_switch(topology.peer(*port))).peekable();
+            let is_reached = uplinks.peek().is_none() || uplinks.any(|port| is_up(&port));
+            return if is_reached { PortReach::Direct } else { PortReach::None };
+        }
+        if !self.is_down(link) {
+            return PortReach::Direct;
+        }
+        let others =
+            || self.host_ports.iter().filter(|(_, other)| other.host == of.host && other.port != of.port);
+        if others().count() > 1 {
+            return PortReach::None;
+        }
+        let serves_host = |peer: NodeId| {
+            let mut up = others().filter(|(link, _)| !self.is_down(**link));
+            up.any(|(_, other)| topology.peer(topology.nodes()[other.port].ports[0]) == peer)
+        };
+        let mut peer_links = ports().filter(|port| self.peer_links.contains(&port.link()) && is_up(port));
+        let by = peer_links.find(|port| serves_host(topology.peer(*port)));
+        by.map_or(PortReach::None, PortReach::ByPeerLink)
     }
 
     /// The links that are down now.
@@ -208,14 +254,21 @@ impl FailureSchedule {
         all.filter(|(_, failures)| **failures > 0).map(|(link, _)| LinkId(link as u32)).collect()
     }
 
-    /// Shortest paths without the links that are down.
+    /// Shortest paths without the links that are down; over peer links only where no other path is left.
     fn compute_routes_without_failed_links(&self, topology: &Topology) -> Arc<NextHops> {
         let between_switches = |link: &LinkId| {
             let ends = topology.links()[*link].ends;
             ends.iter().all(|end| topology.nodes()[*end].kind == NodeKind::Switch)
         };
         let failed: Vec<LinkId> = self.failed_links().into_iter().filter(between_switches).collect();
-        Arc::new(NextHops::shortest_despite(topology, &failed, &self.intact))
+        let despite =
+            |failed: &[LinkId], otherwise: &NextHops| NextHops::shortest_despite(topology, failed, otherwise);
+        if self.peer_links.is_empty() {
+            return Arc::new(despite(&failed, &self.intact));
+        }
+        let with_peer_links = despite(&failed, &self.intact);
+        let failed: Vec<LinkId> = failed.into_iter().chain(self.peer_links.iter().copied()).collect();
+        Arc::new(despite(&failed, &with_peer_links))
     }
 }
 
@@ -224,8 +277,8 @@ impl FailureSchedule {
 pub(crate) enum LinkOrRouteChange {
     /// These links go down (true) or come back.
     Links(Vec<(LinkId, bool)>),
-    /// New routes, and for the nodes of ports of hosts with several whether their link is down.
-    Reroute(Arc<NextHops>, Vec<(NodeId, bool)>),
+    /// New routes, and how the network reaches the nodes of ports of hosts with several.
+    Reroute(Arc<NextHops>, Vec<(NodeId, PortReach)>),
     /// A host has noticed whether the link of its port is down.
     HostPort(NodeId, bool),
 }

@@ -6,8 +6,10 @@
 //! Annex O for cables and PHYs beyond the link's delay.
 
 use crate::ids::SlotId;
-use crate::plan::NetworkPlan;
-use crate::settings::{BufferPolicy, FrameOverhead, HeadroomPoolSettings, PfcSettings, SwitchOverride};
+use crate::plan::{MIN_DATAGRAM_BYTES, NetworkPlan};
+use crate::settings::{
+    BufferPolicy, DualTorSettings, FrameOverhead, HeadroomPoolSettings, PfcSettings, SwitchOverride,
+};
 use pauseframe_topology::Channel;
 use pauseframe_units::{BitRate, Bytes, IndexVec, NodeId, PortId, Priority, Span, counted};
 
@@ -85,6 +87,14 @@ impl LinkHeadroom {
         self.arriving = Bytes((wire * frame).div_ceil(frame + u64::from(overhead.gap)));
     }
 
+    /// Makes room for outer headers: a switch accounts a packet with the header of the tunnel that it sends it into.
+    fn add_outer_headers(&mut self, rate: BitRate, overhead: FrameOverhead) {
+        let wire = rate.bytes_in(self.headroom_time()).0 + 1;
+        let smallest = u64::from(overhead.frame_size_of_ip_packet(MIN_DATAGRAM_BYTES, Priority::default()));
+        let accounted = smallest + u64::from(DualTorSettings::HEADER_BYTES);
+        self.arriving = Bytes((wire * accounted).div_ceil(smallest + u64::from(overhead.gap)));
+    }
+
     /// Time from the crossing of XOFF to the arrival of the last bit sent before the pause took effect.
     pub fn headroom_time(&self) -> Span {
         let way_back = self.frame_ahead + self.pause_frames + self.delay_back + self.jitter_back;
@@ -160,7 +170,7 @@ impl BufferReservations {
             ),
             pools: vec![[0; 2]; plan.switches.len()],
             headroom_pools: vec![u64::MAX; plan.switches.len()],
-            covers: true,
+            covers: !plan.tunnels_may_drop_lossless_packets(),
             ..BufferReservations::default()
         };
         let (mut short, mut late) = (Vec::new(), Vec::new());
@@ -355,18 +365,17 @@ impl NetworkPlan {
     ) -> (PauseThresholds, LinkHeadroom) {
         let pfc = self.settings.pfc.as_ref().expect("a lossless class has PFC settings");
         let overhead = self.settings.overhead;
-        let mut max_frame =
-            overhead.frame_size_of_ip_packet(self.settings.mtu, self.priorities[usize::from(class)]);
+        let largest = self.largest_ip_packet();
+        let mut max_frame = overhead.frame_size_of_ip_packet(largest, self.priorities[usize::from(class)]);
         if pfc.whole_link {
             // The single account also holds tagged frames.
-            max_frame = max_frame.max(
-                overhead.frame_size_of_ip_packet(self.settings.mtu, *self.priorities.last().expect("in use")),
-            );
+            max_frame = max_frame
+                .max(overhead.frame_size_of_ip_packet(largest, *self.priorities.last().expect("in use")));
         }
         let (data, back) = (self.topology.channel(port), self.topology.channel(port.reverse()));
         let accounts = if pfc.whole_link { 1 } else { self.lossless.count_ones() };
         let reaction = PfcSettings::reaction_time(Some(pfc), data.rate);
-        let needed =
+        let mut needed =
             LinkHeadroom::compute_headroom_for_link(data, back, max_frame, overhead, reaction, accounts)
                 .with_jitter_added(
                     self.max_frame_delay_variation(port),
@@ -374,6 +383,9 @@ impl NetworkPlan {
                     data.rate,
                     overhead,
                 );
+        if self.settings.dual_tor.is_some() {
+            needed.add_outer_headers(data.rate, overhead);
+        }
         if let Some(receiver) = self.slow_receiver_settings(port) {
             return (
                 PauseThresholds::thresholds_for_dedicated_buffer(

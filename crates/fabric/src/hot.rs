@@ -84,6 +84,8 @@ pub(crate) struct HotPathSettings {
     pub(crate) look_up: bool,
     /// The same, or what goes where is recorded.
     pub(crate) slow_next_hop: bool,
+    /// Paths may lead through tunnels between `ToR`s of mux cables.
+    pub(crate) tunnels: bool,
     /// Leaves measure their paths and restore the order of packets.
     pub(crate) conweave: bool,
     /// Each packet picks its VLAN.
@@ -195,7 +197,10 @@ impl HotPathSettings {
             ets,
             runs_scheduler: pipelined || ets,
             look_up: settings.hop_choice.is_some() || settings.vlans.is_some(),
-            slow_next_hop: settings.hop_choice.is_some() || settings.vlans.is_some(),
+            slow_next_hop: settings.hop_choice.is_some()
+                || settings.vlans.is_some()
+                || settings.dual_tor.is_some(),
+            tunnels: settings.dual_tor.is_some(),
             conweave: matches!(settings.hop_choice, Some(HopChoice::ConWeave(_))),
             vlan_per_packet: settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet),
             stackless: settings.tx_delay == Span::ZERO && settings.tx_jitter == Span::ZERO,

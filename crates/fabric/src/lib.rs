@@ -80,13 +80,15 @@ pub use queue::QueueDiscipline;
 pub use records::FlowRecords;
 pub use settings::{
     ArsMode, ArsSettings, BufferPolicy, ClassSettings, CodelSettings, ConWeaveSettings, ConnectionQueuePairs,
-    Ets, EtsGroup, FrameOverhead, HashPolicy, HeadroomPoolSettings, HopChoice, HostLinkJitterSettings,
-    HostPortSettings, IdealOutputQueuedBuffer, NicQueue, ObeyedPausePriorities, PauseStorm, PerPortBuffer,
-    PfcPorts, PfcSettings, PfcWatchdogSettings, PortChoice, ProtocolSettings, QcnSettings, RdmaSettings,
-    ScaleUpSettings, Scheduler, Settings, SharedBuffer, SlowReceiverSettings, StrictPriorityScheduler,
-    SwitchOverride, TransportSettings, UdpSettings, VlanChoice, VlanRoutes, WatchdogAction,
+    DualTorSettings, Ets, EtsGroup, FrameOverhead, HashPolicy, HeadroomPoolSettings, HopChoice,
+    HostLinkJitterSettings, HostPortSettings, IdealOutputQueuedBuffer, MlagSettings, NicQueue,
+    ObeyedPausePriorities, PauseStorm, PerPortBuffer, PfcPorts, PfcSettings, PfcWatchdogSettings, PortChoice,
+    ProtocolSettings, QcnSettings, RdmaSettings, ScaleUpSettings, Scheduler, Settings, SharedBuffer,
+    SlowReceiverSettings, StrictPriorityScheduler, SwitchOverride, TransportSettings, UdpSettings,
+    VlanChoice, VlanRoutes, WatchdogAction,
 };
 pub use switching::conweave::state::ConWeaveCounts;
+pub use switching::tunnel_state::TunnelCounts;
 pub use thread_pool::CatchPanic;
 pub use throughput::ThroughputSeries;
 pub use wire::capture::{CapturedFlowHeaders, CapturedFrame, CapturedFrameContent};

@@ -14,6 +14,7 @@ use crate::external::{ExternalStack, ExternalStackFailure};
 use crate::failures::{FailureSchedule, LinkOrRouteChange};
 use crate::flow::Workload;
 use crate::frame::PacketPool;
+use crate::host_ports::PortReach;
 use crate::ids::HostId;
 use crate::invariants::{InvariantCheckSchedule, check_invariants};
 use crate::observers::deadlock::DeadlockDetector;
@@ -108,7 +109,10 @@ impl Network {
         stop_when_finished: bool,
     ) -> Network {
         let has_rows = plan.settings.hop_choice.is_none() && plan.settings.vlans.is_none();
-        let stride = if has_rows { longest_path_length(&plan.topology, routes) } else { 0 };
+        let longest = if has_rows { longest_path_length(&plan.topology, routes) } else { 0 };
+        // A detour adds at most another path, and two places of a tunnel.
+        let has_detours = plan.settings.dual_tor.is_some() || plan.settings.mlag.is_some();
+        let stride = if has_rows && has_detours { 2 * longest + 2 } else { longest };
         let count = workloads.len();
         let rows = TrafficPathTable::new(stride, has_rows);
         let traffic = Traffic::new(plan, routes, workloads, stop_when_finished, rows);
@@ -520,7 +524,7 @@ impl Network {
         }
     }
 
-    fn reroute(&mut self, routes: &Arc<NextHops>, host_ports: &[(NodeId, bool)], now: Time) {
+    fn reroute(&mut self, routes: &Arc<NextHops>, host_ports: &[(NodeId, PortReach)], now: Time) {
         self.routes = Arc::clone(routes);
         self.workers.iter_mut().for_each(|worker| worker.partition.switching.routes = Arc::clone(routes));
         let changed = self.traffic.on_new_routes(routes, host_ports, now);

@@ -6,7 +6,8 @@ use crate::headroom::BufferReservations;
 use crate::ids::{HostId, PackedNodeId, SlotId, SwitchId, SwitchOrHost};
 use crate::port_names::ports_matching_globs;
 use crate::settings::{
-    FrameOverhead, HopChoice, ObeyedPausePriorities, PfcPorts, Settings, SlowReceiverSettings, SwitchOverride,
+    DualTorSettings, FrameOverhead, HopChoice, ObeyedPausePriorities, PfcPorts, Settings,
+    SlowReceiverSettings, SwitchOverride,
 };
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{BitRate, Bytes, IndexVec, LineRate, NodeId, PortId, Priority, Span};
@@ -232,6 +233,22 @@ impl NetworkPlan {
         self.hosts.iter().filter(|node| self.topology.host_of(**node) == host).count() as u64
     }
 
+    /// Whether lossless packets have an outer header of a lossy class in a tunnel, whose pauses then do not help.
+    pub(crate) fn tunnels_may_drop_lossless_packets(&self) -> bool {
+        self.settings.dual_tor.as_ref().is_some_and(|dual_tor| {
+            let outer = |own: &Priority| self.class_index_of_priority(dual_tor.outer[own.index()]);
+            let lossless = |class: u8| self.is_class_lossless(class);
+            self.priorities
+                .iter()
+                .any(|own| lossless(self.class_index_of_priority(*own)) && !lossless(outer(own)))
+        })
+    }
+
+    /// The largest IP packet that a switch accounts: one that it sends into a tunnel has its outer header from its arrival on.
+    pub(crate) fn largest_ip_packet(&self) -> u32 {
+        self.settings.mtu + self.settings.dual_tor.as_ref().map_or(0, |_| DualTorSettings::HEADER_BYTES)
+    }
+
     /// Whether some host has several ports.
     pub(crate) fn has_several_ports(&self) -> bool {
         self.hosts.iter().any(|node| self.topology.host_of(*node) != *node)
@@ -289,7 +306,7 @@ fn pfc_rules_by_port(topology: &Topology, settings: &Settings) -> IndexVec<PortI
 /// Port count from which a network is large (fat trees with k = 16 and 20 have 6,144 and 12,000 ports).
 const LARGE_NETWORK_MIN_PORTS: usize = 10_000;
 /// IPv4 and UDP headers with a byte of data.
-const MIN_DATAGRAM_BYTES: u32 = 29;
+pub(crate) const MIN_DATAGRAM_BYTES: u32 = 29;
 /// The longest window.
 const MAX_WINDOW: Span = Span::from_us(1);
 
@@ -323,6 +340,11 @@ fn priorities_in_use(settings: &Settings) -> Vec<Priority> {
     priorities.extend(settings.transports.iter().filter_map(|t| Some(t.rdma()?.cnp_priority)));
     priorities.extend(settings.qcn.iter().map(|qcn| qcn.cnm_priority));
     priorities.extend(settings.hop_choice.and_then(HopChoice::control_priority));
+    if let Some(dual_tor) = &settings.dual_tor {
+        let outer: Vec<Priority> =
+            priorities.iter().map(|own| dual_tor.outer[usize::from(own.code_point())]).collect();
+        priorities.extend(outer);
+    }
     priorities.sort_unstable();
     priorities.dedup();
     priorities

@@ -3,6 +3,7 @@
 //! A retired row is reused when no packet in flight refers to it, and not before its flow has switched to another path.
 
 use crate::switching::paths::PathTable;
+pub(crate) use crate::switching::paths::{TUNNEL_BEGINS, TUNNEL_ENDS};
 use pauseframe_units::{PortId, Time};
 
 /// The paths of all flows, and the changes that partitions have not received.

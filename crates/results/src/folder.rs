@@ -30,7 +30,7 @@ const PART: usize = 1 << 16;
 
 /// All file names that a results folder may hold; overwriting a folder removes these files. `pauseframe
 /// report`, `view` and `export` write the last three.
-const FILES: [&str; 24] = [
+const FILES: [&str; 25] = [
     MANIFEST,
     "scenario.resolved.toml",
     "flows.parquet",
@@ -44,6 +44,7 @@ const FILES: [&str; 24] = [
     "paths.parquet",
     "equal_links.parquet",
     "conweave.parquet",
+    "tunnels.parquet",
     "deadlocks.parquet",
     "packets.pcapng",
     "jobs.parquet",

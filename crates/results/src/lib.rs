@@ -22,6 +22,7 @@ mod series;
 pub mod states;
 mod summary;
 pub mod tables;
+pub mod tunnels;
 
 pub use error::RunError;
 pub use flow_table::FlowTable;

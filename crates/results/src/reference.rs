@@ -9,6 +9,7 @@ use super::lossless::{deadlocks, pause_tree};
 use super::paths::{equal_links, paths};
 use super::states::states;
 use super::tables::{flows, ports, queries, throughput};
+use super::tunnels::tunnels;
 use super::{Names, Series};
 use pauseframe_fabric::FlowRecords;
 use pauseframe_topology::Topology;
@@ -39,6 +40,7 @@ fn empty_tables() -> Vec<(&'static str, Columns)> {
         ("paths", paths(&[], &names)),
         ("equal_links", equal_links(&BTreeMap::new(), &names)),
         ("conweave", conweave(&BTreeMap::new(), &names)),
+        ("tunnels", tunnels(&BTreeMap::new(), &names)),
         ("deadlocks", deadlocks(&[], &names)),
         ("jobs", jobs(&[], &names)),
         ("collectives", collectives(&[], &names)),

@@ -137,6 +137,48 @@ impl<'a> Dependencies<'a> {
         }
     }
 
+    /// The switch at the end of the link from `port`.
+    pub(super) fn head(&self, port: PortId) -> Option<u32> {
+        self.graph.head(port)
+    }
+
+    /// Adds the dependencies of all shortest paths between edge switches, in one lane.
+    pub(super) fn add_shortest_paths(&mut self, hops: &NextHops, lane: u8) {
+        let rows = hops.graph().attachments();
+        let sources: Vec<u32> = (0..rows.len() as u32).collect();
+        for to in 0..rows.len() as u32 {
+            self.add_shortest_paths_to(hops, to, &sources, lane);
+        }
+    }
+
+    /// The same from some edge switches to the edge switch `to`, all as indices of edge switches.
+    pub(super) fn add_shortest_paths_to(&mut self, hops: &NextHops, to: u32, sources: &[u32], lane: u8) {
+        let (graph, rows) = (hops.graph(), hops.graph().attachments());
+        let (target, host) = (rows[to as usize], |row: u32| graph.hosts(rows[row as usize])[0]);
+        // For each switch, the source of a route that crosses it, as an index of an edge switch.
+        let mut origin = vec![u32::MAX; graph.len()];
+        let mut waiting = Vec::new();
+        for from in sources.iter().filter(|from| **from != to) {
+            origin[rows[*from as usize] as usize] = *from;
+            waiting.push(rows[*from as usize]);
+        }
+        while let Some(at) = waiting.pop() {
+            let from = origin[at as usize];
+            for held in hops.fabric_ports(at, to) {
+                let Some(next) = self.graph.head(*held).filter(|next| *next != target) else { continue };
+                for wanted in hops.fabric_ports(next, to) {
+                    let [held, wanted] = [*held, *wanted].map(|port| BufferChannel { port, lane });
+                    let witness = || Witness { from: host(from), to: host(to), vlan: None };
+                    self.add(next, held, wanted, witness);
+                }
+                if origin[next as usize] == u32::MAX {
+                    origin[next as usize] = from;
+                    waiting.push(next);
+                }
+            }
+        }
+    }
+
     /// Returns the graph of all dependencies added.
     pub(super) fn finish(self) -> DependencyGraph {
         DependencyGraph::new(self.graph.port_count(), self.found)
@@ -174,31 +216,8 @@ impl DependencyGraph {
     /// If there are too many pairs of channels to store.
     pub fn of_next_hops(hops: &NextHops) -> Result<DependencyGraph, RoutingError> {
         let graph = hops.graph();
-        let (mut dependencies, rows) = (Dependencies::new(graph, 1)?, graph.attachments());
-        let host = |row: u32| graph.hosts(rows[row as usize])[0];
-        for (to, target) in rows.iter().enumerate() {
-            // For each switch, the source of a route that crosses it, as an index of an edge switch.
-            let mut origin = vec![u32::MAX; graph.len()];
-            let mut waiting: Vec<u32> = rows.iter().copied().filter(|switch| switch != target).collect();
-            for (from, switch) in rows.iter().enumerate() {
-                origin[*switch as usize] = from as u32;
-            }
-            while let Some(at) = waiting.pop() {
-                let [from, to] = [origin[at as usize], to as u32];
-                for held in hops.fabric_ports(at, to) {
-                    let Some(next) = graph.head(*held).filter(|next| next != target) else { continue };
-                    for wanted in hops.fabric_ports(next, to) {
-                        let [held, wanted] = [*held, *wanted].map(|port| BufferChannel { port, lane: 0 });
-                        let witness = || Witness { from: host(from), to: host(to), vlan: None };
-                        dependencies.add(next, held, wanted, witness);
-                    }
-                    if origin[next as usize] == u32::MAX {
-                        origin[next as usize] = from;
-                        waiting.push(next);
-                    }
-                }
-            }
-        }
+        let mut dependencies = Dependencies::new(graph, 1)?;
+        dependencies.add_shortest_paths(hops, 0);
         Ok(dependencies.finish())
     }
 

@@ -52,6 +52,16 @@ impl NextHops {
         NextHops::over(graph, topology, Some(intact)).expect("the tables fit, and each pair has next hops")
     }
 
+    /// Computes the next hops that use the links in `last`, peer links of MLAG, only towards switches to which no
+    /// other path leads.
+    ///
+    /// # Errors
+    /// The errors of [`NextHops::shortest`].
+    pub fn shortest_with_last_resort(topology: &Topology, last: &[LinkId]) -> Result<NextHops, RoutingError> {
+        let all = NextHops::shortest(topology)?;
+        if last.is_empty() { Ok(all) } else { Ok(NextHops::shortest_despite(topology, last, &all)) }
+    }
+
     /// The next hops over the links of `graph`; those of `intact` where no path is left.
     fn over(
         graph: SwitchGraph,

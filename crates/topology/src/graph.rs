@@ -1,7 +1,7 @@
 //! The graph of a fabric: named nodes and full-duplex links, without queues and flows.
 
 use pauseframe_units::{BitRate, IndexVec, LinkId, NodeId, PortId, Span};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The kind of a node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -153,6 +153,24 @@ impl Topology {
             }
         }
         ports
+    }
+
+    /// The pairs of switches that share a host with two ports, each with the smaller one first.
+    pub fn switches_with_common_hosts(&self) -> BTreeSet<[NodeId; 2]> {
+        let switch_at = |port: &NodeId| self.peer(self.nodes[*port].ports[0]);
+        let pair = |ports: &Vec<NodeId>| {
+            let [one, other] = ports.iter().map(switch_at).collect::<Vec<_>>()[..] else { return None };
+            (one != other).then(|| [one.min(other), one.max(other)])
+        };
+        self.ports_of_hosts().values().filter_map(pair).collect()
+    }
+
+    /// The links between two switches that share hosts (peer links of MLAG).
+    pub fn links_between_homes(&self) -> Vec<LinkId> {
+        let pairs = self.switches_with_common_hosts();
+        let is_between = |ends: [NodeId; 2]| pairs.contains(&[ends[0].min(ends[1]), ends[0].max(ends[1])]);
+        let links = self.links.iter_enumerated().filter(|(_, link)| is_between(link.ends));
+        links.map(|(id, _)| id).collect()
     }
 
     /// The switches, in the order of their ids.

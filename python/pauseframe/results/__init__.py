@@ -27,6 +27,7 @@ TableName = Literal[
     "paths",
     "equal_links",
     "conweave",
+    "tunnels",
     "deadlocks",
     "jobs",
     "collectives",
@@ -48,9 +49,9 @@ class Run:
     """The tables and the summary of a run.
 
     `flows`, `queries`, `ports`, `series`, `throughput`, `pause_tree`, `states`, `paths`, `equal_links`, `conweave`,
-    `deadlocks`, `jobs`, `collectives`, `ranks`, `timeline`, `kernel_sockets` and `kernel_counters` are Arrow tables:
-    polars, pandas, pyarrow and DuckDB read them without copying. docs/reference/results.md describes their columns and
-    the entries of `summary`.
+    `tunnels`, `deadlocks`, `jobs`, `collectives`, `ranks`, `timeline`, `kernel_sockets` and `kernel_counters` are Arrow
+    tables: polars, pandas, pyarrow and DuckDB read them without copying. docs/reference/results.md describes their
+    columns and the entries of `summary`.
     """
 
     def __init__(
@@ -108,6 +109,8 @@ class Run:
     """How many flows took each of equal links (`record.paths`); empty if switches choose for each packet."""
     conweave = _TableOf()
     """What leaf switches did with `routing.kind = "conweave"`, one row per leaf switch."""
+    tunnels = _TableOf()
+    """What ToRs of mux cables sent through tunnels (`host.port_choice = "mux"`), one row per ToR."""
     deadlocks = _TableOf()
     """The table of deadlocks, one row per queue of a deadlock."""
     jobs = _TableOf()

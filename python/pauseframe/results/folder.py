@@ -39,6 +39,7 @@ WRITTEN_WITH = {
     "paths": "record.paths = true",
     "equal_links": "record.paths = true",
     "conweave": 'routing.kind = "conweave"',
+    "tunnels": 'host.port_choice = "mux"',
     "timeline": "timeline = true at an application",
     "kernel_sockets": "record.kernel = true",
     "kernel_counters": "record.kernel = true",

@@ -83,6 +83,7 @@ __all__ = [
     "Torus",
     "Training",
     "Transport",
+    "TunnelClass",
     "Udp",
     "Uniform",
     "Watchdog",

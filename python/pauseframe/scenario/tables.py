@@ -348,6 +348,10 @@ class TopologyKeys(Part):
     """Copies of all switches and their links, named leaf0-p0, leaf0-p1 ...; each host has its ports in each (1 to 64);
     default 1.
     """
+    peer_links: int | None = None
+    """Links between the two switches of each pair that shares hosts (MLAG, with ports_per_host = 2), of the rate of
+    fabric_link; routing.mlag says how they are used (0 to 64); default 0.
+    """
     scale_up: ScaleUp | bool | None = None
     """Links between the hosts of a server, beside the network; default false."""
     link: Link | None = None
@@ -623,7 +627,7 @@ class Host(Part):
     tcp_limit_output_bytes; cee Table I: 512 KB a NIC)
     """
     port_choice: (
-        Literal["802.3ad", "xor", "active-backup", "queue_affinity", "least_loaded", "rail", "balance-rr"] | None
+        Literal["802.3ad", "xor", "active-backup", "queue_affinity", "least_loaded", "rail", "balance-rr", "mux"] | None
     ) = None
     """How a host with several ports (topology.ports_per_host, planes, or several links in a file) chooses one for a
     flow (docs/models/host-ports.md); default "802.3ad" (Linux: drivers/net/bonding; mlx5: set_tx_affinity)
@@ -639,6 +643,18 @@ class Host(Part):
     packets_per_slave: int | None = None
     """Packets that go to a port in turn, with port_choice = "balance-rr" (1 to 65535); default 1 (Linux:
     packets_per_slave)
+    """
+    mux_active: Sequence[str] | None = None
+    """With port_choice = "mux": ports whose ToR is active at first, as names or patterns ("host*:1"); other hosts
+    begin with their first port; default [] (SONiC: MUX_CABLE, state)
+    """
+    link_prober_interval: str | None = None
+    """With port_choice = "mux": interval of the probes by which a ToR knows that a host answers (1 ps to 10 s);
+    default "100 ms" (SONiC: MUX_LINKMGR, LINK_PROBER, interval_v4)
+    """
+    negative_signal_count: int | None = None
+    """With port_choice = "mux": probes without an answer after which the other ToR becomes active (1 to 100); default
+    3 (SONiC: MUX_LINKMGR, LINK_PROBER, negative_signal_count)
     """
     lacp_rate: Literal["slow", "fast"] | None = None
     """How often LACPDUs are sent with 802.3ad: a port on which none arrives is dead after three; default "slow" (IEEE
@@ -1196,6 +1212,16 @@ class Ring(TopologyKeys):
 
 
 @dataclass(frozen=True)
+class TunnelClass(Part):
+    """The priority of packets in a tunnel."""
+
+    priority: int
+    """Priority of the packet (0 to 7)"""
+    outer: int
+    """Priority of its outer header (0 to 7)"""
+
+
+@dataclass(frozen=True)
 class Routing(Part):
     """How packets find their way."""
 
@@ -1253,6 +1279,14 @@ class Routing(Part):
     buckets: int | None = field(default=None, kw_only=True)
     """Buckets of a switch for each group of next hops, with index = "resilient"; a multiple of all numbers of next
     hops divides evenly (1 to 65535); default 128 (Linux: nexthop group, buckets; SONiC: FG_NHG bucket_size)
+    """
+    mlag: bool | None = field(default=None, kw_only=True)
+    """Whether links between two switches that share hosts are peer links (MLAG): packets cross them only where no
+    other way is left; default false (SONiC: MCLAG_DOMAIN, peer_link)
+    """
+    tunnel_remap: Sequence[TunnelClass] | None = field(default=None, kw_only=True)
+    """With host.port_choice = "mux": priorities of the outer header, by that of the packet, in the tunnel to the
+    active ToR; others stay as they are; default [] (SONiC: TUNNEL, encap_tc_to_queue_map and encap_tc_to_dscp_map)
     """
     mode: Literal["flowlet_quality", "flowlet_random", "packet_quality", "packet_random"] | None = field(
         default=None, kw_only=True

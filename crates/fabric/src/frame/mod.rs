@@ -29,7 +29,7 @@ pub(crate) struct Packet {
     pub(crate) content: FrameContent,
     /// Bytes that it occupies in buffers: the frame without preamble and gap.
     pub(crate) size: u16,
-    /// Index of its VLAN in the tables, if VLANs are used.
+    /// Index of its VLAN in the tables, if VLANs are used; in a tunnel, 1 + its class outside. No network has both.
     pub(crate) vlan: u16,
     /// Index in its path of the next port.
     pub(crate) hop: u8,
@@ -167,6 +167,16 @@ impl Packet {
             class,
             ingress_class: class,
         }
+    }
+
+    /// Its class outside of the tunnel that it is in, if it is in one (only in networks with tunnels).
+    pub(crate) fn class_outside_tunnel(&self) -> Option<u8> {
+        self.vlan.checked_sub(1).map(|class| class as u8)
+    }
+
+    /// Enters a tunnel, outside of which it has this class, or leaves it (`None`).
+    pub(crate) fn set_class_outside_tunnel(&mut self, class: Option<u8>) {
+        self.vlan = class.map_or(0, |class| u16::from(class) + 1);
     }
 
     /// Whether this is a packet of a flow.

@@ -8,11 +8,11 @@
 pub mod bond;
 
 use self::bond::{FlowAddresses, FlowKind};
-use crate::settings::{HostPortSettings, PortChoice};
+use crate::settings::{DualTorSettings, HostPortSettings, PortChoice};
 use pauseframe_engine::{mix_bits, random_stream};
 use pauseframe_routing::{NextHops, ecmp_index};
 use pauseframe_topology::Topology;
-use pauseframe_units::{NodeId, Span, Time};
+use pauseframe_units::{NodeId, PortId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// LACPDUs without an answer after which a port is dead (IEEE 802.1AX, `drivers/net/bonding/bond_3ad.c`).
@@ -40,6 +40,30 @@ impl HostPortSettings {
     fn lacp_interval(&self) -> Option<Span> {
         (self.choice == PortChoice::Lacp && self.lacp > Span::ZERO).then_some(self.lacp)
     }
+}
+
+impl DualTorSettings {
+    /// When the link prober of `host` gives up a link that is dead since `at`: after this many probes without an answer.
+    pub fn notices_loss(&self, host: NodeId, at: Time, seed: u64) -> Time {
+        next_tick(host, at, self.probe_interval, seed)
+            + Span(self.probe_interval.0 * u64::from(self.missed_probes - 1))
+    }
+
+    /// When it has the first answer after `at`.
+    pub fn notices_return(&self, host: NodeId, at: Time, seed: u64) -> Time {
+        next_tick(host, at, self.probe_interval, seed)
+    }
+}
+
+/// How the network reaches a port of a host.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum PortReach {
+    /// By the switch at the port.
+    Direct,
+    /// The switch at the port has lost its link to it and sends on by this port, a peer link, to another switch of the host.
+    ByPeerLink(PortId),
+    /// Not at all.
+    None,
 }
 
 /// The first tick of the host's own clock after `at`.
@@ -74,9 +98,11 @@ pub struct HostPorts {
     given_up: BTreeSet<NodeId>,
     /// Ports to which the network knows no way.
     unreachable: BTreeSet<NodeId>,
+    /// Dead ports whose switch sends on over a peer link, and by which of its ports.
+    by_peer_link: BTreeMap<NodeId, PortId>,
     /// By host: flows that took turns.
     turns: BTreeMap<NodeId, u32>,
-    /// By host: the port of active-backup.
+    /// By host: the port of active-backup, or of the active `ToR`.
     active: BTreeMap<NodeId, NodeId>,
     /// By node of a port: open flows.
     open: BTreeMap<NodeId, u64>,
@@ -95,10 +121,22 @@ impl HostPorts {
             rates,
             given_up: BTreeSet::new(),
             unreachable: BTreeSet::new(),
+            by_peer_link: BTreeMap::new(),
             turns: BTreeMap::new(),
             active: BTreeMap::new(),
             open: BTreeMap::new(),
         })
+    }
+
+    /// The same with the ports that are active at first, if hosts have mux cables.
+    #[must_use]
+    pub fn with_dual_tor(mut self, dual_tor: Option<&DualTorSettings>) -> HostPorts {
+        if let Some(dual_tor) = dual_tor {
+            let is_active = |port: &&NodeId| dual_tor.active.contains(port);
+            let first = |ports: &Vec<NodeId>| ports.iter().find(is_active).copied().unwrap_or(ports[0]);
+            self.active = self.ports.iter().map(|(host, ports)| (*host, first(ports))).collect();
+        }
+        self
     }
 
     /// The places of a new flow among those of its hosts, source first; each later choice needs them again.
@@ -113,6 +151,7 @@ impl HostPorts {
             | PortChoice::Xor
             | PortChoice::QueueAffinity
             | PortChoice::ActiveBackup
+            | PortChoice::Mux
             | PortChoice::RoundRobin => [0; 2],
         }
     }
@@ -139,6 +178,9 @@ impl HostPorts {
 
     /// The ports that packets of this side leave and reach: nodes of the graph.
     pub fn choose(&mut self, ends: &FlowEnds, turn: u32, routes: &NextHops) -> [NodeId; 2] {
+        if self.settings.choice == PortChoice::Mux {
+            return ends.hosts.map(|host| self.active.get(&host).copied().unwrap_or(host));
+        }
         let [own, reached] = ends.hosts.map(|host| self.ports_of(host));
         let usable = self.usable_ways([&own, &reached], routes);
         let from = self.sending_port(ends, turn, &own, &first_ports(&usable));
@@ -154,6 +196,27 @@ impl HostPorts {
         let usable = self.usable_ways([&own, &reached], routes);
         let way = |from| self.way_from(from, ends, [&own, &reached], &usable, routes);
         first_ports(&usable).into_iter().map(way).collect()
+    }
+
+    /// The port to whose switch the network sends first what is for the port `ways[1]`. It is another one with mux cables, where both `ToR`s attract
+    /// traffic for the host, and with MLAG, where a switch without its own link to the host does.
+    pub fn entry(&self, ends: &FlowEnds, ways: [NodeId; 2], routes: &NextHops) -> NodeId {
+        let [from, exit] = ways;
+        let is_mux = self.settings.choice == PortChoice::Mux;
+        if !is_mux && self.by_peer_link.is_empty() {
+            return exit;
+        }
+        let attracts = |port: &NodeId| {
+            let direct = !self.unreachable.contains(port);
+            (direct || self.by_peer_link.contains_key(port)) && routes.distance(from, *port) < u32::MAX
+        };
+        let known: Vec<NodeId> = self.ports_of(ends.hosts[1]).into_iter().filter(attracts).collect();
+        if known.is_empty() { exit } else { self.nearest(ends, from, &known, routes) }
+    }
+
+    /// The port by which the switch of a dead port sends on what is for its host.
+    pub fn peer_link_of(&self, port: NodeId) -> Option<PortId> {
+        self.by_peer_link.get(&port).copied()
     }
 
     fn ports_of(&self, host: NodeId) -> Vec<NodeId> {
@@ -213,7 +276,7 @@ impl HostPorts {
             PortChoice::QueueAffinity if ends.kind == FlowKind::QueuePair => by_turn(),
             PortChoice::Lacp | PortChoice::Xor | PortChoice::QueueAffinity => by_hash(),
             PortChoice::Rail | PortChoice::LeastLoaded => by_turn(),
-            PortChoice::RoundRobin => up[0],
+            PortChoice::RoundRobin | PortChoice::Mux => up[0],
             PortChoice::ActiveBackup => {
                 let active = self.active.entry(ends.hosts[0]).or_insert(up[0]);
                 if self.given_up.contains(active) {
@@ -238,6 +301,11 @@ impl HostPorts {
         {
             return *same;
         }
+        self.nearest(ends, from, known, routes)
+    }
+
+    /// The port of `known` that is nearest to `from`; among equal ones the hash of the flow decides.
+    fn nearest(&self, ends: &FlowEnds, from: NodeId, known: &[NodeId], routes: &NextHops) -> NodeId {
         let nearest = known.iter().map(|port| routes.distance(from, *port)).min();
         let nearest: Vec<NodeId> =
             known.iter().copied().filter(|port| Some(routes.distance(from, *port)) == nearest).collect();
@@ -248,11 +316,30 @@ impl HostPorts {
     /// The host of this port takes it for dead, or for alive again.
     pub fn set_given_up(&mut self, port: NodeId, dead: bool) {
         set(&mut self.given_up, port, dead);
+        if self.settings.choice == PortChoice::Mux {
+            self.switch_over(port);
+        }
     }
 
-    /// The network knows no way to this port any more, or again.
-    pub fn set_unreachable(&mut self, port: NodeId, dead: bool) {
-        set(&mut self.unreachable, port, dead);
+    /// The other `ToR` of a mux cable becomes active, if the active one has lost the host and the other has not.
+    fn switch_over(&mut self, port: NodeId) {
+        let Some((host, ports)) = self.ports.iter().find(|(_, ports)| ports.contains(&port)) else { return };
+        let Some(active) = self.active.get_mut(host).filter(|active| self.given_up.contains(&**active))
+        else {
+            return;
+        };
+        if let Some(other) = ports.iter().find(|other| !self.given_up.contains(*other)) {
+            *active = *other;
+        }
+    }
+
+    /// How the network reaches this port from now on.
+    pub fn set_reach(&mut self, port: NodeId, reach: PortReach) {
+        set(&mut self.unreachable, port, reach != PortReach::Direct);
+        self.by_peer_link.remove(&port);
+        if let PortReach::ByPeerLink(by) = reach {
+            self.by_peer_link.insert(port, by);
+        }
     }
 }
 

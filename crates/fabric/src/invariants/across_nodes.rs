@@ -41,6 +41,9 @@ pub(super) fn check_packet_conservation(view: ObserverView<'_>, switch: NodeId) 
             went += PacketsAndBytes::sum_of_packets(iter_fifo_packets(here, fifo));
         }
     }
+    if let Some(tunnels) = &here.switching.tunnels {
+        came.bytes = came.bytes.saturating_add_signed(tunnels.growth[number]);
+    }
     let PacketsAndBytes { packets, bytes } = went;
     assert!(
         came == went,

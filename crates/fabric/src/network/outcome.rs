@@ -15,6 +15,7 @@ use crate::observers::view::ObserverView;
 use crate::plan::NetworkPlan;
 use crate::records::FlowRecords;
 use crate::switching::conweave::state::ConWeaveCounts;
+use crate::switching::tunnel_state::TunnelCounts;
 use crate::throughput::ThroughputSeries;
 use crate::wire::capture::CapturedFrame;
 use pauseframe_units::{LinkId, NodeId, PortId, Time};
@@ -171,6 +172,20 @@ impl Network {
     pub fn conweave_counts(&self) -> BTreeMap<NodeId, ConWeaveCounts> {
         let switches = self.workers.iter().flat_map(|worker| worker.partition.switching.switches.iter());
         switches.filter_map(|switch| Some((switch.node, switch.conweave.as_ref()?.counts))).collect()
+    }
+
+    /// Packets that each switch has sent into tunnels and received from them, by its node; empty without mux cables.
+    pub fn tunnel_counts(&self) -> BTreeMap<NodeId, TunnelCounts> {
+        let mut all: BTreeMap<NodeId, TunnelCounts> = BTreeMap::new();
+        let partitions = self.workers.iter().map(|worker| &worker.partition.switching);
+        for partition in partitions {
+            let counts = partition.tunnels.iter().flat_map(|tunnels| tunnels.counts.iter());
+            // A switch belongs to one partition: the others have counted nothing for it.
+            let used =
+                partition.switches.iter().zip(counts).filter(|(_, own)| **own != TunnelCounts::default());
+            all.extend(used.map(|(switch, own)| (switch.node, *own)));
+        }
+        all
     }
 
     /// What each queue pair, connection and datagram flow sent through each port of switches, if that was recorded; by flow.

@@ -3,6 +3,7 @@
 mod buffer;
 mod class;
 mod codel;
+mod dual_tor;
 mod hops;
 mod nic;
 mod pause;
@@ -21,6 +22,7 @@ use crate::queue::QueueDiscipline;
 pub use buffer::{BufferPolicy, IdealOutputQueuedBuffer, PerPortBuffer, SharedBuffer};
 pub use class::ClassSettings;
 pub use codel::CodelSettings;
+pub use dual_tor::{DualTorSettings, MlagSettings};
 pub use hops::{ArsMode, ArsSettings, ConWeaveSettings, HopChoice};
 pub use nic::{HashPolicy, HostPortSettings, NicQueue, PortChoice};
 pub use pause::PauseStorm;
@@ -72,6 +74,10 @@ pub struct Settings {
     pub path_hash: PathHashSettings,
     /// Ports of hosts that have several.
     pub host_ports: HostPortSettings,
+    /// Mux cables, with [`PortChoice::Mux`].
+    pub dual_tor: Option<DualTorSettings>,
+    /// Pairs of leaf switches with peer links.
+    pub mlag: Option<MlagSettings>,
     /// Forwarding latency of a switch.
     pub switch_latency: Span,
     /// Buffer policy of switches.

@@ -53,6 +53,8 @@ choices! {
         Rail = "rail",
         /// Packets take turns, whatever their flow (mode 0): they arrive out of order
         RoundRobin = "balance-rr",
+        /// All flows on the port of the active ToR (a mux cable, SONiC dual-ToR); the standby ToR sends what comes for the host to the active one through a tunnel
+        Mux = "mux",
     }
 }
 

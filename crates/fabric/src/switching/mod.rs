@@ -17,6 +17,8 @@ mod transmit;
 #[path = "../../tests/trespass/switching.rs"]
 mod trespass;
 mod trimming;
+mod tunnel;
+pub(crate) mod tunnel_state;
 mod vlan;
 mod watchdog;
 
@@ -28,6 +30,7 @@ use self::node::BorrowedSwitch;
 use self::paths::PathTable;
 use self::pool::{SharedBufferPool, SharedHeadroom};
 use self::timed::create_timed_queues;
+use self::tunnel_state::Tunnels;
 use self::vlan::SwitchVlanTables;
 use crate::class::ClassPolicy;
 use crate::context::Context;
@@ -59,6 +62,8 @@ pub(crate) struct PartitionSwitches {
     pub(crate) timed: IndexVec<SlotId, TimedQueue>,
     pub(crate) points: Option<Box<CongestionPoints>>,
     vlans: Option<Box<SwitchVlanTables>>,
+    /// Tunnels between the `ToR`s of mux cables.
+    pub(crate) tunnels: Option<Box<Tunnels>>,
     /// The hash of packets, if they have entropy values.
     packet_hash: Option<Box<PathHash>>,
     pub(crate) paths: PathTable,
@@ -108,6 +113,7 @@ impl PartitionSwitches {
             timed: create_timed_queues(plan),
             points: CongestionPoints::from_plan(plan).map(Box::new),
             vlans: SwitchVlanTables::from_plan(plan).map(Box::new),
+            tunnels: Tunnels::from_plan(plan).map(Box::new),
             packet_hash: (settings.hop_choice == Some(HopChoice::PacketHash)).then(|| {
                 let hash = PathHash::new(&plan.topology, routes, settings.path_hash.clone(), settings.seed);
                 Box::new(hash.with_whole_graph(routes))
@@ -254,6 +260,9 @@ impl<'n> BorrowedSwitch<'n> {
     }
 
     fn find_next_hop(&mut self, index: PacketId, ctx: &mut Context) -> (PortId, u8) {
+        if ctx.hot.tunnels {
+            return self.next_hop_through_tunnel(index, ctx);
+        }
         if !ctx.hot.look_up {
             let packet = &mut ctx.packets[index];
             packet.hop += 1;

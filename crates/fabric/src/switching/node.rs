@@ -3,6 +3,7 @@
 use super::cnm::QueueCongestionPoint;
 use super::paths::PathTable;
 use super::pool::{SharedBufferPool, SharedHeadroom};
+use super::tunnel_state::Tunnels;
 use super::vlan::SwitchVlanTables;
 use super::{PartitionSwitches, Switch};
 use crate::class::ClassPolicy;
@@ -54,6 +55,11 @@ impl<'n> BorrowedSwitch<'n> {
     pub(super) fn shared_headroom_mut(&mut self) -> &mut SharedHeadroom {
         let id = self.own_switch_id();
         &mut self.all.switches[id].headroom
+    }
+
+    /// The table of paths, and the tunnels if there are any.
+    pub(super) fn paths_and_tunnels_mut(&mut self) -> (&PathTable, Option<&mut Tunnels>) {
+        (&self.all.paths, self.all.tunnels.as_deref_mut())
     }
 
     /// The current routes, and the switch with its random generator.

@@ -8,6 +8,11 @@ use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
 use pauseframe_units::{NodeId, PortId};
 
+/// In a path, before the port of a switch: there the packet enters a tunnel.
+pub(crate) const TUNNEL_BEGINS: PortId = PortId(u32::MAX - 1);
+/// In a path, before the port of a switch: there the packet leaves its tunnel.
+pub(crate) const TUNNEL_ENDS: PortId = PortId(u32::MAX - 2);
+
 /// Retired rows that trigger a search.
 const MIN_RETIRED_ROWS: usize = 64;
 

@@ -138,7 +138,8 @@ impl Traffic {
             kept: BTreeMap::new(),
             jobs: BTreeMap::new(),
             vlans: VlanPicker::from_plan(plan),
-            host_ports: HostPorts::new(&plan.topology, plan.settings.host_ports, plan.settings.seed),
+            host_ports: HostPorts::new(&plan.topology, plan.settings.host_ports, plan.settings.seed)
+                .map(|ports| ports.with_dual_tor(plan.settings.dual_tor.as_ref())),
             within_servers: TrafficWithinServers::from_settings(&plan.settings, workloads.len()),
             hash: PathHash::new(&plan.topology, routes, plan.settings.path_hash.clone(), plan.settings.seed)
                 .with_whole_graph(routes),

@@ -3,8 +3,9 @@
 use super::{OpenConnection, Traffic, hosts_of_side};
 use crate::flow::FlowSpec;
 use crate::host_ports::bond::{FlowAddresses, FlowKind};
-use crate::host_ports::{FlowEnds, HostPorts};
+use crate::host_ports::{FlowEnds, HostPorts, PortReach};
 use crate::order::{EndpointReroute, PacketWay};
+use crate::rows::{TUNNEL_BEGINS, TUNNEL_ENDS};
 use crate::vlan::PickedVlanAndClass;
 use pauseframe_routing::NextHops;
 use pauseframe_units::{NodeId, PortId, Time};
@@ -17,7 +18,7 @@ impl Traffic {
         if !self.rows.packets_carry_paths() {
             return ports[1].0;
         }
-        let path = self.find_ecmp_path(ports, ends);
+        let path = self.find_path_row(ports, ends);
         self.rows.add_path_row(path)
     }
 
@@ -42,11 +43,43 @@ impl Traffic {
         }
     }
 
+    /// The path of a flow as its packets carry it: with the places at which they enter and leave a tunnel.
+    fn find_path_row(&self, ports: [NodeId; 2], ends: &FlowEnds) -> Vec<PortId> {
+        let (mut path, tunnel) = self.find_path_and_tunnel(ports, ends);
+        if let Some(begins) = tunnel {
+            path.insert(path.len() - 1, TUNNEL_ENDS);
+            path.insert(begins, TUNNEL_BEGINS);
+        }
+        path
+    }
+
     fn find_ecmp_path(&self, ports: [NodeId; 2], ends: &FlowEnds) -> Vec<PortId> {
+        self.find_path_and_tunnel(ports, ends).0
+    }
+
+    /// The path of a flow between two ports, and the place in it of the port by which packets enter a tunnel.
+    fn find_path_and_tunnel(&self, ports: [NodeId; 2], ends: &FlowEnds) -> (Vec<PortId>, Option<usize>) {
+        let entry = self.host_ports.as_ref().map_or(ports[1], |known| known.entry(ends, ports, &self.routes));
+        let mut path = self.shortest_path(ports[0], entry, ends);
+        if entry == ports[1] {
+            return (path, None);
+        }
+        // The switch at the entry does not deliver: it is the standby ToR, or has lost its link to the host.
+        let Some(last) = path.pop() else { return (path, None) };
+        let (begins, topology) = (path.len(), &self.plan.topology);
+        if let Some(by) = self.host_ports.as_ref().and_then(|known| known.peer_link_of(entry)) {
+            path.extend([by, topology.nodes()[ports[1]].ports[0].reverse()]);
+            return (path, None);
+        }
+        path.extend(self.shortest_path(topology.owner(last), ports[1], ends));
+        (path, Some(begins))
+    }
+
+    fn shortest_path(&self, from: NodeId, to: NodeId, ends: &FlowEnds) -> Vec<PortId> {
         let FlowEnds { hosts, flow, forward, kind } = *ends;
         let addresses = FlowAddresses::of_flow(hosts, flow, forward, kind);
         let mut path = Vec::new();
-        self.hash.path((&self.plan.topology, &self.routes), ports, flow, &addresses, &mut path);
+        self.hash.path((&self.plan.topology, &self.routes), [from, to], flow, &addresses, &mut path);
         path
     }
 
@@ -98,16 +131,17 @@ impl Traffic {
         self.rows.packets_carry_paths().then(|| self.find_ecmp_path(ports, &self.ends_of_side(flow, 0)))
     }
 
-    /// Recomputes the paths of open flows after a change of routes. `host_ports`: nodes of ports of hosts with several, and whether their link is down.
+    /// Recomputes the paths of open flows after a change of routes. `host_ports`: nodes of ports of hosts with several, and how the network reaches
+    /// them.
     pub(crate) fn on_new_routes(
         &mut self,
         routes: &Arc<NextHops>,
-        host_ports: &[(NodeId, bool)],
+        host_ports: &[(NodeId, PortReach)],
         now: Time,
     ) -> Vec<EndpointReroute> {
         self.routes = Arc::clone(routes);
-        for (port, is_down) in host_ports {
-            self.host_ports.iter_mut().for_each(|ports| ports.set_unreachable(*port, *is_down));
+        for (port, reach) in host_ports {
+            self.host_ports.iter_mut().for_each(|ports| ports.set_reach(*port, *reach));
         }
         self.reroute_open_flows(now)
     }
@@ -158,7 +192,7 @@ impl Traffic {
             return Some(self.reroute_packets(&ends, side, state, ports, now));
         }
         if self.rows.packets_carry_paths() {
-            let path = self.find_ecmp_path(ports, &ends);
+            let path = self.find_path_row(ports, &ends);
             if ports == before && self.rows.path_row_equals(state.routes[side], &path) {
                 return None;
             }

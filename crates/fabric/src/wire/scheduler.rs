@@ -8,6 +8,7 @@
 //! as in the single queue of a traffic class. Non-preemptive. Left out: the credit-based shaper (802.1Qav), and the 802.1Qaz tolerance of 10 %:
 //! shares are exact over whole rounds.
 
+use crate::settings::DualTorSettings;
 use crate::settings::EtsGroup;
 use crate::settings::Settings;
 use pauseframe_units::{IndexVec, PortId, Priority, Time};
@@ -71,7 +72,8 @@ impl EtsScheduler {
         let frames = priorities
             .iter()
             .map(|priority| settings.overhead.frame_size_of_ip_packet(settings.mtu, *priority));
-        let max_frame = frames.max().unwrap_or(settings.mtu) + settings.overhead.gap;
+        let tunnel = settings.dual_tor.as_ref().map_or(0, |_| DualTorSettings::HEADER_BYTES);
+        let max_frame = frames.max().unwrap_or(settings.mtu) + settings.overhead.gap + tunnel;
         Some(EtsScheduler::new(&groups, priorities, max_frame))
     }
 

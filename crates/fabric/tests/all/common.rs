@@ -117,6 +117,8 @@ pub(crate) fn settings(config: TcpConfig) -> Settings {
         nic_buffer: u64::MAX,
         nic_queue: NicQueue::PerDestination,
         host_ports: HostPortSettings::DEFAULT,
+        dual_tor: None,
+        mlag: None,
         path_hash: pauseframe_fabric::path_hash::PathHashSettings::IDEAL,
         switch_latency: Span::ZERO,
         buffer: per_port(1 << 30),

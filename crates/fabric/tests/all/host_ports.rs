@@ -24,13 +24,13 @@ fn split(topology: &Topology) -> Topology {
 /// `leaves` leaves in pairs, `hosts` hosts at each with a port at both of the pair, two spines.
 fn dual_homed(leaves: u32, hosts: u32) -> Topology {
     let wire = link(GBPS_100, Span::from_us(1));
-    let homes = Homes { ports_per_host: 2, planes: 1 };
+    let homes = Homes { ports_per_host: 2, ..Homes::SINGLE };
     split(&homes.apply(leaf_spine(leaves, 2, hosts, wire, wire).unwrap()).unwrap())
 }
 
 /// A star for each of `planes` ports of every host.
 pub(crate) fn planes(hosts: u32, planes: u32) -> Topology {
-    let homes = Homes { ports_per_host: 1, planes };
+    let homes = Homes { planes, ..Homes::SINGLE };
     split(&homes.apply(star(hosts, link(GBPS_100, Span::from_us(1))).unwrap()).unwrap())
 }
 

@@ -14,6 +14,7 @@ mod conweave;
 mod deadlock;
 mod determinism;
 mod differences;
+mod dual_tor;
 mod entropy;
 mod failures;
 mod fairness;

@@ -100,9 +100,9 @@ fn draw_path_hash(rng: &mut Rng) -> PathHashSettings {
 /// Hosts with two ports at two switches or in two planes, where the fabric allows it.
 fn draw_host_ports(rng: &mut Rng, topology: Topology, settings: &mut Settings) -> Topology {
     let homes = if coin(rng) {
-        Homes { ports_per_host: 2, planes: 1 }
+        Homes { ports_per_host: 2, ..Homes::SINGLE }
     } else {
-        Homes { ports_per_host: 1, planes: 2 + rng.uniform_below(2) as u32 }
+        Homes { planes: 2 + rng.uniform_below(2) as u32, ..Homes::SINGLE }
     };
     let Ok(several) = homes.apply(topology.clone()) else { return topology };
     let choices = [
@@ -261,6 +261,8 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         nic_buffer: one_of(rng, &[3_000, 100_000, 1_000_000]),
         nic_queue: one_of(rng, &[NicQueue::PerFlow, NicQueue::PerDestination, NicQueue::Fifo]),
         host_ports: HostPortSettings::DEFAULT,
+        dual_tor: None,
+        mlag: None,
         path_hash: pauseframe_fabric::path_hash::PathHashSettings::IDEAL,
         switch_latency: Span(rng.uniform_below(2) * rng.uniform_below(800_000)),
         buffer,

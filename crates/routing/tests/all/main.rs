@@ -3,6 +3,7 @@
 
 mod common;
 mod deadlock;
+mod detours;
 mod ecmp;
 mod engines;
 mod fabric_tools;

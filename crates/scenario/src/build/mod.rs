@@ -65,8 +65,10 @@ pub(crate) fn build(
 impl Parts {
     fn of(resolved: &Resolved) -> Result<Parts, String> {
         let (scenario, topology) = (&resolved.scenario, Arc::clone(resolved.topology()));
-        let routes = Arc::new(NextHops::shortest(&topology).map_err(|error| error.to_string())?);
         let mut settings = settings(scenario, &topology, all_transports(scenario));
+        let peer_links = settings.mlag.as_ref().map_or(&[][..], |mlag| &mlag.peer_links);
+        let routes = NextHops::shortest_with_last_resort(&topology, peer_links);
+        let routes = Arc::new(routes.map_err(|error| error.to_string())?);
         transports::fit_to_network(scenario, &mut settings, &topology, &routes);
         let settings = Arc::new(settings);
         let ideal =

@@ -2,11 +2,12 @@
 
 use crate::spec::{ChoiceName, WireJitterSpec};
 use crate::spec::{
-    Clocks, DemandEntry, HostSpec, HostStack, Per, RoutingKind, Scenario, TransportSpec, VlanRoutingSpec,
+    Clocks, DemandEntry, HostSpec, HostStack, Per, RoutingKind, RoutingSpec, Scenario, TransportSpec,
+    TunnelClass, VlanRoutingSpec,
 };
 use pauseframe_fabric::{
-    FrameOverhead, HopChoice, HostLinkJitterSettings, Settings, SlowReceiverSettings, TransportSettings,
-    VlanChoice, VlanRoutes, matches_glob,
+    DualTorSettings, FrameOverhead, HopChoice, HostLinkJitterSettings, MlagSettings, PortChoice, Settings,
+    SlowReceiverSettings, TransportSettings, VlanChoice, VlanRoutes, matches_glob,
 };
 use pauseframe_rdma::EntropyChoice;
 use pauseframe_routing::verify::{Demand, Tables};
@@ -46,6 +47,8 @@ pub(crate) fn settings(
         nic_buffer: host.nic_buffer.0,
         nic_queue: host.nic_queue,
         host_ports: host.ports(),
+        dual_tor: (host.port_choice == PortChoice::Mux).then(|| dual_tor(host, &scenario.routing, topology)),
+        mlag: scenario.routing.mlag.then(|| MlagSettings { peer_links: topology.links_between_homes() }),
         path_hash: scenario.routing.hash.clone(),
         switch_latency: switch.latency,
         buffer: switch.buffer,
@@ -70,6 +73,20 @@ pub(crate) fn settings(
         scale_up: scenario.topology.scale_up.as_ref().map(|spec| Arc::new(spec.settings(topology))),
         transports,
     }
+}
+
+/// Mux cables and their tunnels.
+fn dual_tor(host: &HostSpec, routing: &RoutingSpec, topology: &Topology) -> DualTorSettings {
+    let mut settings = DualTorSettings {
+        active: host.first_active_ports(topology),
+        probe_interval: host.link_prober_interval,
+        missed_probes: host.negative_signal_count,
+        ..DualTorSettings::new()
+    };
+    for TunnelClass { priority, outer } in &routing.tunnel_remap {
+        settings.outer[priority.index()] = *outer;
+    }
+    settings
 }
 
 /// Time in the stack before the NIC and behind it. A kernel takes none, so what its hosts take before the NIC is added behind it: round

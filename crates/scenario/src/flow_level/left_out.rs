@@ -50,6 +50,8 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
         ("host.refusing", !host.refusing.is_empty()),
         ("host.silent", !host.silent.is_empty()),
         ("host.port_choice = \"balance-rr\"", host.port_choice == PortChoice::RoundRobin),
+        ("host.port_choice = \"mux\"", host.port_choice == PortChoice::Mux),
+        ("routing.mlag", scenario.routing.mlag),
         ("host.slow_receivers.stop", host.slow_receivers.iter().any(|receiver| receiver.stop.is_some())),
     ];
     keys.into_iter().filter(|(_, given)| *given).map(|(key, _)| key).collect()

@@ -9,11 +9,11 @@ use crate::build::Built;
 use crate::resolve::Resolved;
 use crate::run::{Ended, RunOptions, RunResults, Watch};
 use crate::spec::Scenario;
-use pauseframe_fabric::FlowRecords;
+use pauseframe_fabric::{FlowRecords, PortChoice};
 use pauseframe_results::jobs as tables_of_jobs;
 use pauseframe_results::{
     FlowTable, Manifest, Names, ResultsFolder, RunError, RunFacts, RunStatus, Summary, collectives, conweave,
-    kernel, lossless, paths, states, tables,
+    kernel, lossless, paths, states, tables, tunnels,
 };
 use pauseframe_schema::value::Choice;
 use pauseframe_units::Time;
@@ -117,6 +117,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     let equal_links = paths::equal_links(&shared, &names).batch();
     let paths = paths::paths(&network.path_rows(), &names).batch();
     let conweave = conweave::conweave(&network.conweave_counts(), &names).batch();
+    let tunnels = tunnels::tunnels(&network.tunnel_counts(), &names).batch();
     let received = network.throughput_series();
     let (record, end) = (&scenario.record, ending.now);
     let queries = network.query_records();
@@ -144,6 +145,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
         paths,
         equal_links,
         conweave,
+        tunnels,
         deadlocks,
         jobs: tables_of_jobs::jobs(&jobs, &names).batch(),
         collectives: collectives::collectives(&jobs, &names).batch(),
@@ -171,6 +173,7 @@ fn write(
         ("paths.parquet", &results.paths, record.paths),
         ("equal_links.parquet", &results.equal_links, record.paths),
         ("conweave.parquet", &results.conweave, scenario.routing.conweave().is_some()),
+        ("tunnels.parquet", &results.tunnels, scenario.host.port_choice == PortChoice::Mux),
         ("deadlocks.parquet", &results.deadlocks, true),
         ("jobs.parquet", &results.jobs, true),
         ("collectives.parquet", &results.collectives, results.collectives.num_rows() > 0),

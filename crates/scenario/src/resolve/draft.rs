@@ -3,7 +3,9 @@
 //! Switches depend on the transports in use, and the transports in use on the workloads.
 
 use super::checks::{self, Named};
-use super::{by_rate, connections, conweave, host_ports, idle, kernel, routes, thresholds, transports};
+use super::{
+    by_rate, connections, conweave, dual_tor, host_ports, idle, kernel, routes, thresholds, transports,
+};
 use crate::presets;
 use crate::spec::switch::Demands;
 use crate::spec::{
@@ -133,7 +135,7 @@ impl Draft {
         checks::transports(ledger, switch, transports, workloads);
         checks::classes(ledger, switch);
         idle::check(ledger, (host, switch, routing), transports, workloads);
-        routes::judge(ledger, routing, (graph, labels), switch, transports);
+        routes::judge(ledger, (routing, host), (graph, labels), switch, transports);
         checks::datagrams(ledger, host, workloads);
         checks::queue_pairs(ledger, host, transports);
         checks::controls(ledger, transports);
@@ -144,6 +146,7 @@ impl Draft {
         connections::entropy(ledger, transports, routing, switch);
         conweave::check(ledger, self);
         host_ports::check(ledger, self);
+        dual_tor::check(ledger, self);
         kernel::check(ledger, self);
     }
 

@@ -4,10 +4,13 @@ use super::checks::Named;
 use super::connections::REPEAT_LOST;
 use super::draft::Draft;
 use crate::spec::{HostSpec, HostStack, LacpRate, Protocol};
-use pauseframe_fabric::{HostPortSettings, NicQueue, PortChoice};
+use pauseframe_fabric::{DualTorSettings, HostPortSettings, NicQueue, PortChoice};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Choice;
 use pauseframe_units::Span;
+
+/// Keys of mux cables.
+const OF_MUX: [&str; 3] = ["host.mux_active", "host.link_prober_interval", "host.negative_signal_count"];
 
 /// Checks keys about ports of hosts against the graph.
 pub(super) fn check(ledger: &mut Ledger, draft: &Draft) {
@@ -39,6 +42,13 @@ pub(super) fn check(ledger: &mut Ledger, draft: &Draft) {
             choice.name()
         ));
     }
+    let of_mux = changed(host).into_iter().filter(|(key, is_changed)| *is_changed && OF_MUX.contains(key));
+    for (key, _) in of_mux.filter(|_| choice != PortChoice::Mux) {
+        ledger.warn(format!(
+            "{key}: port_choice = \"{}\" has no mux cable: it changes nothing; use \"mux\"",
+            choice.name()
+        ));
+    }
     let hashes = matches!(choice, PortChoice::Lacp | PortChoice::Xor | PortChoice::QueueAffinity);
     if host.hash_policy != HostPortSettings::DEFAULT.hash && !hashes {
         ledger.warn(format!(
@@ -49,6 +59,11 @@ pub(super) fn check(ledger: &mut Ledger, draft: &Draft) {
     if choice == PortChoice::Lacp && host.miimon == Span::ZERO {
         ledger.warn(
             "host.miimon: with 802.3ad Linux sets 100 ms where it is 0: here nobody looks at the carrier",
+        );
+    }
+    if choice == PortChoice::Mux && host.miimon != HostPortSettings::DEFAULT.carrier {
+        ledger.warn(
+            "host.miimon: with port_choice = \"mux\" the ToRs probe the host: it changes nothing; use host.link_prober_interval",
         );
     }
     if host.lacp_rate != LacpRate::Slow && choice != PortChoice::Lacp {
@@ -84,13 +99,16 @@ fn check_packets(ledger: &mut Ledger, draft: &Draft) {
 }
 
 /// The keys, and whether they differ from their defaults.
-fn changed(host: &HostSpec) -> [(&'static str, bool); 5] {
-    let default = HostPortSettings::DEFAULT;
+fn changed(host: &HostSpec) -> [(&'static str, bool); 8] {
+    let (default, dual_tor) = (HostPortSettings::DEFAULT, DualTorSettings::new());
     [
         ("host.port_choice", host.port_choice != default.choice),
         ("host.hash_policy", host.hash_policy != default.hash),
         ("host.packets_per_slave", host.packets_per_slave != default.packets_per_slave),
         ("host.miimon", host.miimon != default.carrier),
         ("host.lacp_rate", host.lacp_rate != LacpRate::Slow),
+        ("host.mux_active", !host.mux_active.is_empty()),
+        ("host.link_prober_interval", host.link_prober_interval != dual_tor.probe_interval),
+        ("host.negative_signal_count", host.negative_signal_count != dual_tor.missed_probes),
     ]
 }

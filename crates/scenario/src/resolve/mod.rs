@@ -10,6 +10,7 @@ mod checks;
 mod connections;
 mod conweave;
 mod draft;
+mod dual_tor;
 mod explain;
 mod host_ports;
 mod idle;

@@ -6,8 +6,9 @@
 //! that defeats the purpose of lanes.
 
 use super::checks::Named;
+use super::dual_tor;
 use crate::spec::engines::VLAN_MAX;
-use crate::spec::{RoutingKind, RoutingSpec, SwitchSpec};
+use crate::spec::{HostSpec, RoutingKind, RoutingSpec, SwitchSpec};
 use pauseframe_fabric::hash_index::HashIndex;
 use pauseframe_routing::verify::{CycleArc, Options, Report, Tables, verify};
 use pauseframe_routing::{DependencyGraph, NextHops};
@@ -24,7 +25,7 @@ const SHOWN_ARCS: usize = 8;
 /// Checks the forwarding tables against the switches, after both have been read.
 pub(crate) fn judge(
     ledger: &mut Ledger,
-    routing: &RoutingSpec,
+    (routing, host): (&RoutingSpec, &HostSpec),
     (graph, labels): (Option<&Topology>, &Labels),
     switch: &SwitchSpec,
     transports: &[Named],
@@ -38,7 +39,7 @@ pub(crate) fn judge(
     });
     let Some(vlans) = &routing.vlans else {
         if routing.kind != RoutingKind::Vlans && lossless {
-            warn_of_ecmp(ledger, graph, labels);
+            warn_of_ecmp(ledger, (graph, labels), (routing, host), (switch, transports));
         }
         return;
     };
@@ -131,15 +132,23 @@ fn check_lanes(ledger: &mut Ledger, routing: &RoutingSpec, switch: &SwitchSpec, 
 }
 
 /// Warns if shortest paths can deadlock; skips fabrics for which the check would take too long.
-fn warn_of_ecmp(ledger: &mut Ledger, graph: &Topology, labels: &Labels) {
+fn warn_of_ecmp(
+    ledger: &mut Ledger,
+    (graph, labels): (&Topology, &Labels),
+    (routing, host): (&RoutingSpec, &HostSpec),
+    (switch, transports): (&SwitchSpec, &[Named]),
+) {
     let Ok(switches) = SwitchGraph::new(graph) else { return };
     let turns: u64 = (0..switches.len() as u32).map(|s| (switches.arcs(s).len() as u64).pow(2)).sum();
     if turns * switches.attachments().len() as u64 > ECMP_TURNS_MAX {
         return;
     }
-    let Ok(hops) = NextHops::shortest(graph) else { return };
+    let peer_links = if routing.mlag { graph.links_between_homes() } else { Vec::new() };
+    let Ok(hops) = NextHops::shortest_with_last_resort(graph, &peer_links) else { return };
     let Ok(dependencies) = DependencyGraph::of_next_hops(&hops) else { return };
-    if let Some(cycle) = dependencies.shortest_cycle() {
+    if dependencies.is_acyclic() {
+        dual_tor::warn_of_detours(ledger, (graph, labels), (routing, host), (switch, transports), &hops);
+    } else if let Some(cycle) = dependencies.shortest_cycle() {
         ledger.warn(format!(
             "routing: shortest paths on this topology can deadlock under PFC ({} buffers wait for each other in a circle: {}); \
              order_pair, up_down and edst cannot",

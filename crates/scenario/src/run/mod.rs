@@ -89,6 +89,8 @@ pub struct RunResults {
     pub equal_links: RecordBatch,
     /// The `conweave` table.
     pub conweave: RecordBatch,
+    /// The `tunnels` table.
+    pub tunnels: RecordBatch,
     /// The `deadlocks` table.
     pub deadlocks: RecordBatch,
     /// The `jobs` table.
@@ -107,7 +109,7 @@ pub struct RunResults {
 
 impl RunResults {
     /// All tables with their names.
-    pub fn tables(&self) -> [(&'static str, RecordBatch); 17] {
+    pub fn tables(&self) -> [(&'static str, RecordBatch); 18] {
         [
             ("flows", self.flows.batch()),
             ("queries", self.queries.clone()),
@@ -119,6 +121,7 @@ impl RunResults {
             ("paths", self.paths.clone()),
             ("equal_links", self.equal_links.clone()),
             ("conweave", self.conweave.clone()),
+            ("tunnels", self.tunnels.clone()),
             ("deadlocks", self.deadlocks.clone()),
             ("jobs", self.jobs.clone()),
             ("collectives", self.collectives.clone()),

@@ -1,10 +1,13 @@
 //! `[host]`: hosts and their NICs.
 
-use pauseframe_fabric::{FrameOverhead, HashPolicy, HostPortSettings, NicQueue, PortChoice, matches_glob};
+use pauseframe_fabric::{
+    FrameOverhead, HashPolicy, HostPortSettings, NicQueue, PortChoice, matches_glob, ports_matching_globs,
+};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
-use pauseframe_units::{BitRate, Bytes, Span};
+use pauseframe_topology::Topology;
+use pauseframe_units::{BitRate, Bytes, NodeId, Span};
 use pauseframe_workload::hosts::Hosts;
 
 /// Maximum time of a slow receiver: a day, as for failures.
@@ -73,6 +76,15 @@ table! {
         /// Packets that go to a port in turn, with port_choice = "balance-rr"
         #[source = "Linux: packets_per_slave"]
         packets_per_slave: u32 = or_in(HostPortSettings::DEFAULT.packets_per_slave, 1..=65_535);
+        /// With port_choice = "mux": ports whose ToR is active at first, as names or patterns ("host*:1"); other hosts begin with their first port
+        #[source = "SONiC: MUX_CABLE, state"]
+        mux_active: Vec<String> = or(Vec::new());
+        /// With port_choice = "mux": interval of the probes by which a ToR knows that a host answers
+        #[source = "SONiC: MUX_LINKMGR, LINK_PROBER, interval_v4"]
+        link_prober_interval: Span = or_in(Span::from_ms(100), Span(1)..=Span::from_secs(10));
+        /// With port_choice = "mux": probes without an answer after which the other ToR becomes active
+        #[source = "SONiC: MUX_LINKMGR, LINK_PROBER, negative_signal_count"]
+        negative_signal_count: u32 = or_in(3, 1..=100);
         /// How often LACPDUs are sent with 802.3ad: a port on which none arrives is dead after three
         #[source = "IEEE 802.1AX; Linux: lacp_rate"]
         lacp_rate: LacpRate = or(LacpRate::Slow);
@@ -194,6 +206,12 @@ impl HostSpec {
             lacp,
             packets_per_slave: self.packets_per_slave,
         }
+    }
+
+    /// The nodes of ports whose `ToR` is active at first.
+    pub(crate) fn first_active_ports(&self, topology: &Topology) -> Vec<NodeId> {
+        let ports = ports_matching_globs(&self.mux_active, topology);
+        ports.into_iter().map(|port| topology.owner(port)).collect()
     }
 
     /// What a packet costs on the wire beyond its IP size; in VLANs each has an 802.1Q tag.

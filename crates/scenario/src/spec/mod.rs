@@ -46,7 +46,8 @@ pub(crate) use planned::Fabric;
 pub use plugins::PluginsSpec;
 pub use record::{PacketsSpec, PauseTreeSpec, RecordSpec, SeriesSpec, StatesSpec};
 pub use routing::{
-    ChoiceName, DemandEntry, Per, PlannedTables, RoutingKind, RoutingSpec, UseOfTables, VlanRoutingSpec,
+    ChoiceName, DemandEntry, Per, PlannedTables, RoutingKind, RoutingSpec, TunnelClass, UseOfTables,
+    VlanRoutingSpec,
 };
 pub use stop::Stop;
 pub use switch::SwitchSpec;

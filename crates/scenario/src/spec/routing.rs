@@ -21,6 +21,10 @@ pub struct RoutingSpec {
     pub convergence: Span,
     /// How switches choose among equal next hops.
     pub hash: PathHashSettings,
+    /// Links between switches that share hosts are peer links of MLAG.
+    pub mlag: bool,
+    /// Priorities that outer headers have in the tunnels between `ToR`s.
+    pub tunnel_remap: Vec<TunnelClass>,
     /// Settings of the kinds with forwarding tables; `None` for the others.
     pub vlans: Option<VlanRoutingSpec>,
 }
@@ -91,8 +95,26 @@ table! {
             let able = index == HashIndex::Resilient || buckets == 128;
             t.check(able, "buckets", message, "set routing.index = \"resilient\", or remove it");
         };
+        /// Whether links between two switches that share hosts are peer links (MLAG): packets cross them only where no other way is left
+        #[source = "SONiC: MCLAG_DOMAIN, peer_link"]
+        mlag: bool = or(false);
+        /// With host.port_choice = "mux": priorities of the outer header, by that of the packet, in the tunnel to the active ToR; others stay as they are
+        #[source = "SONiC: TUNNEL, encap_tc_to_queue_map and encap_tc_to_dscp_map"]
+        tunnel_remap: Vec<TunnelClass> = rows("[]", TunnelClass::read);
     }
     pub fn read(t);
+}
+
+table! {
+    /// The priority of packets in a tunnel
+    #[derive(Copy)]
+    pub struct TunnelClass {
+        /// Priority of the packet
+        priority: Priority = required_in(Priority::ALL);
+        /// Priority of its outer header
+        outer: Priority = required_in(Priority::ALL);
+    }
+    pub fn try_read(t);
 }
 
 /// The ideal hash has nothing to choose.
@@ -305,6 +327,8 @@ impl RoutingSpec {
             kind: RoutingKind::Hops(choice),
             convergence,
             hash: PathHashSettings::IDEAL,
+            mlag: false,
+            tunnel_remap: Vec::new(),
             vlans: None,
         }
     }
@@ -402,7 +426,12 @@ pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
                 message,
                 "use kind = \"ecmp\", or remove it",
             );
-            RoutingSpec { kind, convergence: spec.convergence, hash: spec.path_hash(), vlans: None }
+            let message =
+                || "spray draws a port for each packet, and peer links are for flows with a path".to_owned();
+            t.check(is_ecmp || !spec.mlag, "mlag", message, "use kind = \"ecmp\", or remove it");
+            let OnTheSpot { convergence, mlag, ref tunnel_remap, .. } = spec;
+            let tunnel_remap = tunnel_remap.clone();
+            RoutingSpec { kind, convergence, mlag, tunnel_remap, hash: spec.path_hash(), vlans: None }
         }
         Some(Kind::LetFlow) => {
             let LetFlow { convergence, flowlet_gap: gap } = LetFlow::read(t);
@@ -425,6 +454,8 @@ pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
             kind: RoutingKind::Ecmp,
             convergence: Span::ZERO,
             hash: PathHashSettings::IDEAL,
+            mlag: false,
+            tunnel_remap: Vec::new(),
             vlans: None,
         },
         Some(Kind::Tables(engine)) => {
@@ -433,7 +464,8 @@ pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
             let vlans =
                 tables.map(|tables| VlanRoutingSpec { use_of, tables: PlannedTables(Arc::new(tables)) });
             let (kind, hash) = (RoutingKind::Vlans, PathHashSettings::IDEAL);
-            RoutingSpec { kind, convergence: Span::ZERO, hash, vlans }
+            let (convergence, mlag, tunnel_remap) = (Span::ZERO, false, Vec::new());
+            RoutingSpec { kind, convergence, hash, mlag, tunnel_remap, vlans }
         }
     }
 }

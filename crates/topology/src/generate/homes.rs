@@ -1,7 +1,7 @@
 //! Hosts with several ports, for every family: each host linked to a group of switches, or into several planes.
 
 use super::{GenerateError, LINKS_MAX, refuse};
-use crate::{NodeKind, Topology};
+use crate::{Channel, NodeKind, Topology};
 use pauseframe_units::NodeId;
 use std::collections::BTreeSet;
 
@@ -14,13 +14,33 @@ pub struct Homes {
     pub ports_per_host: u32,
     /// Copies of all switches and their links; each host has its ports in each.
     pub planes: u32,
+    /// Links between the switches of each pair that shares hosts (MLAG), with two ports a host.
+    pub peer_links: u32,
 }
 
 impl Homes {
     /// One port a host.
-    pub const SINGLE: Homes = Homes { ports_per_host: 1, planes: 1 };
+    pub const SINGLE: Homes = Homes { ports_per_host: 1, planes: 1, peer_links: 0 };
 
     /// Gives the hosts of `topology`, which have one link each, these ports.
+    ///
+    /// Peer links have the rate and delay of `peer`.
+    ///
+    /// # Errors
+    /// If the switches with hosts do not form such groups, or the fabric becomes too large.
+    pub fn apply_with_peer_links(self, topology: Topology, peer: Channel) -> Result<Topology, GenerateError> {
+        let mut graph = Homes { planes: 1, peer_links: 0, ..self }.apply(topology)?;
+        if self.peer_links > 0 {
+            if self.ports_per_host != 2 {
+                let allowed = "peer links join two switches that share hosts: ports_per_host = 2";
+                return refuse(FAMILY, "peer_links", self.peer_links.to_string(), allowed);
+            }
+            add_peer_links(&mut graph, self.peer_links, peer)?;
+        }
+        Ok(if self.planes > 1 { in_planes(&graph, self.planes) } else { graph })
+    }
+
+    /// The same without peer links.
     ///
     /// # Errors
     /// If the switches with hosts do not form such groups, or the fabric becomes too large.
@@ -82,6 +102,28 @@ fn groups(topology: &Topology, ports: usize) -> Result<Vec<Vec<NodeId>>, Generat
         return refuse(FAMILY, "ports_per_host", ports.to_string(), allowed);
     }
     Ok(leaves.chunks(ports).map(<[NodeId]>::to_vec).collect())
+}
+
+/// Joins the two switches of each pair that shares hosts.
+fn add_peer_links(graph: &mut Topology, count: u32, peer: Channel) -> Result<(), GenerateError> {
+    let mut pairs: BTreeSet<[NodeId; 2]> = BTreeSet::new();
+    for host in graph.hosts() {
+        let switches: BTreeSet<NodeId> =
+            graph.nodes()[host].ports.iter().map(|port| graph.peer(*port)).collect();
+        let switches: Vec<NodeId> = switches.into_iter().collect();
+        if let [one, other] = switches[..] {
+            pairs.insert([one, other]);
+        }
+    }
+    if pairs.is_empty() {
+        return refuse(FAMILY, "peer_links", count.to_string(), "no two switches share hosts");
+    }
+    for [one, other] in pairs {
+        for _ in 0..count {
+            graph.add_link(one, other, peer);
+        }
+    }
+    Ok(())
 }
 
 /// Copies the switches and all links; "leaf0" becomes "leaf0-p0", "leaf0-p1" ...

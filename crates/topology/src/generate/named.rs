@@ -100,7 +100,7 @@ fn build(family: &str, rest: &str) -> Result<Topology, NamedError> {
         delay: quantity(&given, "fabric_delay", host.delay)?,
     };
     let [ports_per_host, planes] = HOMES.map(|key| ports(&given, key));
-    let homes = Homes { ports_per_host: ports_per_host?, planes: planes? };
+    let homes = Homes { ports_per_host: ports_per_host?, planes: planes?, peer_links: 0 };
     Ok(homes.apply(declared(family, &given)?.generate(host, fabric)?)?)
 }
 

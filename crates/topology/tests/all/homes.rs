@@ -7,7 +7,7 @@ use pauseframe_units::{BitRate, Span};
 const LINK: Channel = Channel { rate: BitRate::gbps(100), delay: Span::from_us(1) };
 
 fn homes(ports_per_host: u32, planes: u32) -> Homes {
-    Homes { ports_per_host, planes }
+    Homes { ports_per_host, planes, peer_links: 0 }
 }
 
 /// The switches at the ports of a host, in their order.

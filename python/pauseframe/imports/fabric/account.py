@@ -151,9 +151,19 @@ FATES: dict[str, dict[str, Fate]] = {
         **_none("host.mtu", "mtu"),
     },
     "MUX_CABLE": {
-        **_mapped("host.port_choice = active-backup", "cable_type", "state"),
+        **_mapped("host.port_choice = mux; xor if active-active", "cable_type"),
+        **_mapped("host.mux_active", "state"),
         **_none("hosts have addresses of the simulator", "server_ipv4", "server_ipv6", "soc_ipv4", "soc_ipv6"),
     },
+    "TUNNEL": _mapped("routing.tunnel_remap, by the T1's map of DSCPs", "encap_tc_to_dscp_map", "tunnel_type")
+    | _mapped("host.port_choice = mux: the end of the tunnel restores the class", "decap_dscp_to_tc_map", "dscp_mode")
+    | _none("hosts have addresses of the simulator", "dst_ip", "src_ip")
+    | _mapped("ECN is that of RFC 6040, normal mode", "encap_ecn_mode", "ecn_mode"),
+    "PEER_SWITCH": _mapped("the other ToR of mux cables", "address_ipv4"),
+    "MCLAG_DOMAIN": _mapped("routing.mlag, if links join the two switches", "peer_link")
+    | _none("peers notice each other by routing.convergence", "keepalive_interval", "session_timeout")
+    | _none("hosts have addresses of the simulator", "source_ip", "peer_ip"),
+    "MCLAG_INTERFACE": _mapped("hosts with a port at each of the two switches", "if_type"),
     "SWITCH": _mapped(f"routing.hash_seeds and hash_offsets: {_BY_DEVICE}", "ecmp_hash_seed", "ecmp_hash_offset"),
     "DEVICE_NEIGHBOR_METADATA": _mapped("whether a device without files is a switch or a host", "type"),
     "SWITCH_HASH": {

@@ -42,7 +42,32 @@ def host_keys(scope: Scope) -> dict[str, Any]:
     found = [(End(own[0].device, ""), _choice(scope, own)) for own in several.values()]
     chosen = {key: scope.choose(f"host.{key}", [(end, getattr(one, key)) for end, one in found if getattr(one, key)])
               for key in Choice._fields}  # fmt: skip
+    if chosen["port_choice"] == "mux":
+        chosen |= _mux_keys(scope, several)
     return {key: value for key, value in chosen.items() if value is not None}
+
+
+def _mux_keys(scope: Scope, several: dict[str, list[End]]) -> dict[str, Any]:
+    """The ToRs that are active at first; other hosts begin with their first port."""
+    for node, own in several.items():
+        if len(own) != 2 or len({scope.far(end).device for end in own}) != 2:
+            scope.account.assume(f"{shown(node)} has no mux cable to two ToRs: all hosts use one port (active-backup)")
+            return {"port_choice": "active-backup"}
+    active = []
+    for own in several.values():
+        states = [_mux_state(scope, end) for end in own]
+        if states[0] == "standby" or (states[1] == "active" and states[0] != "active"):
+            active.append(scope.port_name(own[1]))
+        elif not {"active", "standby"} & {*states}:
+            scope.account.assume("no file tells which ToR of a mux cable is active (auto): that of the first port")
+    return {"mux_active": active or None}
+
+
+def _mux_state(scope: Scope, end: End) -> str:
+    far = scope.far(end)
+    switch = scope.fabric.switches.get(far.device)
+    cable = switch.mux.get(far.port) if switch is not None else None
+    return cable.state if cable is not None else ""
 
 
 def offloads(scope: Scope) -> dict[str, bool]:
@@ -61,8 +86,7 @@ def _choice(scope: Scope, ends: list[End]) -> Choice:
     far = [scope.far(end) for end in ends]
     switches = [scope.fabric.switches.get(end.device) for end in far]
     if any(switch is not None and end.port in switch.mux for switch, end in zip(switches, far, strict=True)):
-        scope.account.assume("the standby ToR of a mux cable is a port that no flow uses while the other is up")
-        return Choice("active-backup")
+        return _of_mux(scope, far)
     channels = [switch.channel_of(end.port) for switch, end in zip(switches, far, strict=True) if switch is not None]
     if channels and all(channel is not None and channel.mode != "static" for channel in channels):
         fast = all(channel is not None and channel.fast for channel in channels)
@@ -74,6 +98,15 @@ def _choice(scope: Scope, ends: list[End]) -> Choice:
     name = shown(ends[0].device)
     scope.account.assume(f"{name}: no file tells how it uses its {len(ends)} ports: a hash of the flow (802.3ad)")
     return Choice("802.3ad")
+
+
+def _of_mux(scope: Scope, far: list[End]) -> Choice:
+    switches = [(scope.fabric.switches.get(end.device), end.port) for end in far]
+    kinds = {switch.mux[port].kind for switch, port in switches if switch is not None and port in switch.mux}
+    if kinds != {"active-active"}:
+        return Choice("mux")
+    scope.account.assume("both ToRs of an active-active cable deliver: its host hashes flows over both ports")
+    return Choice("xor")
 
 
 def _of_bond(scope: Scope, device: str, bond: Bond) -> Choice:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe.devices.files import shown
 from pauseframe.fabric.headroom import LIGHT
-from pauseframe.imports.fabric import hashing, loads, marks, own, ports, switches
+from pauseframe.imports.fabric import hashing, loads, marks, own, pairs, ports, switches
 from pauseframe.imports.fabric.account import rows_of
 from pauseframe.imports.fabric.scope import Scope, scope_of
 from pauseframe.imports.fabric.traffic import lossless_code_points, treatment
@@ -63,9 +63,11 @@ def build(
     work = load(scope, classes)
     settings = _settings(scope, classes, mtu)
     lines = [f"name = {_inline(name)}", f"stop = {_inline(work.stop)}", "", *_topology(scope), ""]
-    lines += ["[routing]", *(f"{key} = {_inline(value)}" for key, value in hashing.routing_of(scope).items())]
+    host = ports.host_keys(scope)
+    routing = hashing.routing_of(scope) | pairs.routing_of(scope, reading, classes, host)
+    lines += ["[routing]", *(f"{key} = {_inline(value)}" for key, value in routing.items())]
     lines += ['convergence = "0 s"', "", "[host]", f"mtu = {_inline(f'{mtu} B')}"]
-    lines += [f"{key} = {_inline(value)}" for key, value in (ports.host_keys(scope) | ports.offloads(scope)).items()]
+    lines += [f"{key} = {_inline(value)}" for key, value in (host | ports.offloads(scope)).items()]
     lines += [*([f"slow_receivers = {_inline(work.slow)}"] if work.slow else []), ""]
     lines += [*_switch(settings), *_pfc_ports(scope, classes, settings), *_classes(scope, classes)]
     lines += [*_overrides(scope, classes, mtu, settings), *_faults(scope, work, mtu)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import End, Place
+from pauseframe.devices.tunnels import outer_dscp, tunnel_of, uplinks_of
 from pauseframe.lint.circle import circle
 from pauseframe.lint.finding import Finding, PatchOperation, rule
 from pauseframe.lint.subject import group_of
@@ -34,26 +35,15 @@ def check_tunnels(reading: Reading) -> Iterator[Finding]:
     fabric = reading.fabric
     for name, database in reading.databases.items():
         switch = fabric.switches[name]
-        tunnels = {k: r for k, r in database.rows("TUNNEL").items() if r.get("tunnel_type", "IPINIP") == "IPINIP"}
-        if not switch.mux or not tunnels:
+        tunnel = tunnel_of(database) if switch.mux else None
+        if tunnel is None:
             continue
-        key, row = next(iter(tunnels.items()))
-        remap = database.rows("TC_TO_DSCP_MAP").get(row.get("encap_tc_to_dscp_map", ""))
-        for own, up, far in _uplinks(fabric, switch):
+        key, row, remap = tunnel
+        for own, up, far in uplinks_of(fabric, switch):
             bounced = [tc for tc in sorted(_lossless_classes(switch, up)) if _stays(fabric, switch, up, far, tc, remap)]
             if bounced:
                 yield _finding(reading, (switch, own, up, far), (key, row, remap is not None), bounced[0])
                 break
-
-
-def _uplinks(fabric: Fabric, switch: Switch) -> Iterator[tuple[End, Port, End]]:
-    """Ports to devices that are no servers: own end, port, far end."""
-    for link in fabric.links:
-        for own, far in link.ends():
-            port = switch.ports.get(own.port)
-            server = far.device in fabric.hosts or fabric.roles.get(far.device) == "host"
-            if own.device == switch.name and port is not None and own.port not in switch.mux and not server:
-                yield own, port, far
 
 
 def _lossless_classes(switch: Switch, port: Port) -> set[int]:
@@ -64,9 +54,7 @@ def _lossless_classes(switch: Switch, port: Port) -> set[int]:
 def _stays(fabric: Fabric, switch: Switch, up: Port, far: End, tc: int, remap: Mapping[str, str] | None) -> bool:
     """True if the outer header puts a bounced packet into the group in which the T1 held it on its way down."""
     points = switch.mapped("dscp_to_tc", up.qos.dscp_to_tc) if up.qos.dscp_to_tc else None
-    inner = next((dscp for dscp, to in (points or {}).items() if to == tc), None)
-    text = remap.get(str(tc)) if remap is not None else None
-    outer = int(text) if text is not None and text.isdecimal() else inner
+    inner, outer = outer_dscp(points, remap, tc)
     if inner is None or outer is None:
         return remap is None
     there = fabric.switches.get(far.device)

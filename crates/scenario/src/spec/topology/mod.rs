@@ -88,7 +88,7 @@ impl TopologySpec {
         match &self.kind {
             TopologyKind::Family(family) => {
                 let graph = family.generate(host.channel(), fabric.channel());
-                generated(graph.and_then(|graph| self.homes.apply(graph)))
+                generated(graph.and_then(|graph| self.homes.apply_with_peer_links(graph, fabric.channel())))
             }
             TopologyKind::Given(given) => given.graph(host, fabric),
         }
@@ -140,12 +140,17 @@ fn homes(t: &mut Table, kind: Option<&str>) -> Homes {
     let ports_per_host = t.or_in("ports_per_host", 1, 1..=64, doc);
     let doc = "Copies of all switches and their links, named leaf0-p0, leaf0-p1 ...; each host has its ports in each";
     let planes = t.or_in("planes", 1, 1..=64, doc);
+    let doc = "Links between the two switches of each pair that shares hosts (MLAG, with ports_per_host = 2), of the rate of fabric_link; \
+               routing.mlag says how they are used";
+    let peer_links = t.or_in("peer_links", 0, 0..=64, doc);
     let is_given = kind.is_some_and(|kind| GivenKind::NAMES.iter().any(|(name, _)| *name == kind));
+    let message = || format!("{peer_links}, but {} lists the links itself", kind.unwrap_or_default());
+    t.check(!is_given || peer_links == 0, "peer_links", message, "list the links between the switches there");
     for (key, count) in [("ports_per_host", ports_per_host), ("planes", planes)] {
         let message = || format!("{count}, but {} lists the links itself", kind.unwrap_or_default());
         t.check(!is_given || count == 1, key, message, "give each host all its links there");
     }
-    Homes { ports_per_host, planes }
+    Homes { ports_per_host, planes, peer_links }
 }
 
 fn fabric_link(t: &mut Table, host: LinkSpec) -> LinkSpec {

@@ -1,0 +1,81 @@
+"""Pairs of switches that share hosts: the classes of tunnels between ToRs of mux cables, and peer links of MCLAG."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from pauseframe.devices.tunnels import outer_dscp, tunnel_of, uplinks_of
+from pauseframe.imports.fabric.traffic import CodePoint, treatment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pauseframe.devices.model import End, Switch
+    from pauseframe.devices.read import Reading
+    from pauseframe.imports.fabric.scope import Scope
+    from pauseframe.imports.fabric.switches import Classes
+
+
+def routing_of(scope: Scope, reading: Reading, classes: Classes, host: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of [routing] about pairs of switches."""
+    if host.get("port_choice") == "mux":
+        rows = _remap(scope, reading, classes)
+        return {"tunnel_remap": rows} if rows else {}
+    return {"mlag": True} if _has_peer_links(scope) else {}
+
+
+def _has_peer_links(scope: Scope) -> bool:
+    """True if a link joins two switches of an MCLAG domain that share hosts; notes peer links beside those."""
+    at: dict[str, set[str]] = {}
+    for end, node in scope.hosts.items():
+        at.setdefault(node, set()).add(scope.far(end).device)
+    pairs = {frozenset(own) for own in at.values() if len(own) == 2}
+    joined = {frozenset({cable.ends[0].device, cable.ends[1].device}) for cable in scope.cables}
+    found = False
+    for name in scope.switches:
+        domain = scope.fabric.switches[name].mclag
+        if domain is None or not domain.peer_link:
+            continue
+        own = [pair for pair in pairs & joined if name in pair]
+        found |= bool(own)
+        if not own:
+            scope.account.differs(name, domain.peer_link, "peer_link", "of MCLAG", "an ordinary link or none")
+    return found
+
+
+def _remap(scope: Scope, reading: Reading, classes: Classes) -> list[dict[str, int]]:
+    """The priority of the outer header, by that of the packet: what most uplinks of ToRs give."""
+    votes: dict[int, Counter[int]] = {}
+    places: list[tuple[End, int, int]] = []
+    for name in scope.switches:
+        switch, database = scope.fabric.switches[name], reading.databases.get(name)
+        if not switch.mux or database is None or (tunnel := tunnel_of(database)) is None:
+            continue
+        for own, priority, outer in _outer(scope, switch, tunnel[2]):
+            votes.setdefault(priority, Counter())[outer] += 1
+            places.append((own, priority, outer))
+    rows = []
+    for priority, count in sorted(votes.items()):
+        chosen = min(count, key=lambda outer: (-count[outer], outer))
+        for own, at, outer in places:
+            if at == priority and outer != chosen:
+                scope.account.differs(own.device, own.port, f"outer class of {priority}", str(outer), str(chosen))
+        if chosen in classes.paused and priority not in classes.paused:
+            scope.account.differs(places[0][0].device, "", f"outer class of {priority}", str(chosen), "its own class")
+        elif chosen != priority:
+            rows.append({"priority": priority, "outer": chosen})
+    return rows
+
+
+def _outer(scope: Scope, switch: Switch, remap: Mapping[str, str] | None) -> Iterator[tuple[End, int, int]]:
+    """For each uplink and class: the uplink, and the queues of a packet and of its outer header at the T1."""
+    for own, up, far in uplinks_of(scope.fabric, switch):
+        points = switch.mapped("dscp_to_tc", up.qos.dscp_to_tc) if up.qos.dscp_to_tc else None
+        there, port = scope.fabric.switches.get(far.device), scope.fabric.port(far)
+        judge, at = (there, port) if there is not None and port is not None and port.qos.dscp_to_tc else (switch, up)
+        for traffic_class in sorted({*(points or {}).values()}):
+            inner, outer = outer_dscp(points, remap, traffic_class)
+            if inner is not None and outer is not None:
+                before, inside = (treatment(judge, at, CodePoint("dscp", one)).queue for one in (inner, outer))
+                yield own, before, inside
