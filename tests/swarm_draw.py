@@ -35,12 +35,18 @@ ENGINES = ("up_down", "order_pair", "edst", "shortest_path", "dfsssp", "lash")
 CIRCLES = 0.2
 """Probability of a scenario with a cyclic buffer dependency; hardly any other scenario deadlocks."""
 
+PAIRS = 0.06
+"""Probability of racks with two ToRs each, joined by mux cables or peer links."""
+
 
 def draw(seed: int, attempt: int = 0) -> Table:
     """Draws a scenario as a TOML table. The same seed and attempt give the same scenario."""
     rng = random.Random(f"{seed}/{attempt}")
     if rng.random() < CIRCLES:
         return _circle(rng, seed)
+    of_pairs = random.Random(f"{seed}/{attempt}/pairs")
+    if of_pairs.random() < PAIRS:
+        return _pairs(of_pairs, seed)
     topology = _topology(rng)
     of_ports = random.Random(f"{seed}/{attempt}/ports")
     _give_ports(of_ports, topology)
@@ -94,6 +100,46 @@ def _give_ports(rng: random.Random, topology: Table) -> None:
         topology["ports_per_host"] = 2
     else:
         topology["planes"] = rng.choice([2, 3])
+
+
+def _pairs(rng: random.Random, seed: int) -> Table:
+    """Racks with two ToRs each, which peer links join (MLAG), or to which mux cables join the hosts."""
+    topology: Table = {"kind": "leaf_spine", "leaves": rng.choice([2, 4]), "spines": rng.choice([1, 2])}
+    topology |= {"hosts_per_leaf": rng.choice([1, 2, 3]), "ports_per_host": 2, "link": _link(rng)}
+    place = _place(topology)
+    chosen = {name for name, share in MECHANISMS.items() if rng.random() < share} - {"qcn"}
+    transport = _transport(rng)
+    # A detour is a part of a flow's path, so packets with entropy values have none.
+    while "rdma_entropy" in transport or transport["preset"] == "uec_nscc":
+        transport = _transport(rng)
+    scenario: Table = {
+        "name": f"swarm-{seed}",
+        "seed": rng.randrange(1 << 32),
+        "stop": {"time": f"{rng.choice([1000, 3000, 20000])} us"},
+        "topology": topology,
+        "transport": transport,
+        "routing": {"kind": "ecmp", "convergence": rng.choice(["0 s", "50 us"])},
+        "host": _host(rng, chosen, place),
+        "workload": [workload(rng, place) for _ in range(rng.choice([1, 2]))],
+    }
+    scenario["switch"] = switch = _switch(rng, chosen, scenario)
+    if switch.get("queue") == "trim" or rng.random() < 0.4:
+        topology["peer_links"] = rng.choice([1, 2])
+        scenario["routing"]["mlag"] = True
+    else:
+        _give_mux(rng, scenario)
+    return scenario | _faults(rng, chosen, place)
+
+
+def _give_mux(rng: random.Random, scenario: Table) -> None:
+    host, switch = scenario["host"], scenario["switch"]
+    host |= {"port_choice": "mux", "link_prober_interval": rng.choice(["10 us", "50 us"])}
+    host |= rng.choice([{}, {"negative_signal_count": 1}]) | rng.choice([{}, {"mux_active": ["host1:1", "host2:1"]}])
+    pfc = switch.get("pfc")
+    if isinstance(pfc, dict) and not pfc.get("whole_link") and "scheduler" not in switch and rng.random() < 0.7:
+        own = pfc.get("priorities", [3])
+        pfc["priorities"] = sorted({*own, 5})
+        scenario["routing"]["tunnel_remap"] = [{"priority": own[0], "outer": 5}]
 
 
 def _give_codel(rng: random.Random, scenario: Table) -> None:

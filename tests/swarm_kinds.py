@@ -10,6 +10,7 @@ KINDS = {
     "links": "asymmetric",
     "routing": "ecmp spray letflow drill adaptive ars conweave threshold resilient capacity up_down order_pair edst "
     "shortest_path dfsssp lash best_of_two least_loaded per_packet lanes",
+    "pairs": "mux tunnel_remap mlag",
     "control": "newreno dctcp cubic vegas pfabric aimd bbr",
     "stack": "linux freebsd9 ns3",
     "queue pairs": "none dcqcn timely swift hpcc nscc go_back_n delayed_cnp port_cnps side_window few_reads "
@@ -45,6 +46,7 @@ def kinds_of(resolved: Table) -> set[str]:
         f"clocks: {resolved['clocks']}",
         *(f"links: {kind}" for kind in _links(resolved["topology"])),
         *(f"routing: {kind}" for kind in _routing(resolved)),
+        *(f"pairs: {kind}" for kind in _pairs(resolved)),
         *(kind for transport in _transports(resolved) for kind in _transport(transport)),
         *(f"transport: {kind}" for kind in ["two_transports"] if resolved.get("transports")),
         *(f"host: {kind}" for kind in _host(resolved["host"])),
@@ -80,6 +82,12 @@ def _routing(resolved: Table) -> Iterator[str]:
     yield from (routing.get(key, "") for key in ("choice", "index", "weights"))
     lanes = bool(pfc) and len(pfc["priorities"]) > 1
     yield from _given(per_packet=routing.get("per") == "packet", lanes=lanes)
+
+
+def _pairs(resolved: Table) -> Iterator[str]:
+    routing = resolved["routing"]
+    is_mux = resolved["host"]["port_choice"] == "mux"
+    return _given(mux=is_mux, tunnel_remap=bool(routing.get("tunnel_remap")), mlag=routing.get("mlag") is True)
 
 
 def _transports(resolved: Table) -> list[Table]:

@@ -84,7 +84,7 @@ pub(crate) struct HotPathSettings {
     pub(crate) look_up: bool,
     /// The same, or what goes where is recorded.
     pub(crate) slow_next_hop: bool,
-    /// Paths may lead through tunnels between `ToR`s of mux cables.
+    /// Paths may lead through tunnels between ToRs of mux cables.
     pub(crate) tunnels: bool,
     /// Leaves measure their paths and restore the order of packets.
     pub(crate) conweave: bool,

@@ -96,7 +96,7 @@ impl PathHashSettings {
     }
 }
 
-/// Seeds of `SONiC`'s roles `ToR`, leaf, spine, fabric spine, upper spine (switch.json.j2 of docker-orchagent, sonic-buildimage 086b03b).
+/// Seeds of `SONiC`'s roles ToR, leaf, spine, fabric spine, upper spine (switch.json.j2 of docker-orchagent, sonic-buildimage 086b03b).
 const SONIC_SEEDS: [u32; 5] = [0, 10, 25, 40, 50];
 /// IP protocol numbers (IANA).
 const TCP: u8 = 6;

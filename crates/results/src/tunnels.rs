@@ -1,4 +1,4 @@
-//! The `tunnels` table: what `ToR`s of mux cables sent to each other.
+//! The `tunnels` table: what ToRs of mux cables sent to each other.
 
 use super::column::{Columns, dictionary, u64s};
 use super::rows::Names;
@@ -7,7 +7,7 @@ use pauseframe_fabric::TunnelCounts;
 use pauseframe_units::NodeId;
 use std::collections::BTreeMap;
 
-/// The `tunnels` table, with one row for each `ToR` that sent packets into a tunnel or received some from one.
+/// The `tunnels` table, with one row for each ToR that sent packets into a tunnel or received some from one.
 pub fn tunnels(switches: &BTreeMap<NodeId, TunnelCounts>, names: &Names) -> Columns {
     let rows: Vec<(NodeId, TunnelCounts)> = switches.iter().map(|(node, counts)| (*node, *counts)).collect();
     let counts = |value: fn(&TunnelCounts) -> u64| u64s(rows.iter().map(|row| value(&row.1)));

@@ -1,4 +1,4 @@
-//! Dependencies of packets that leave shortest paths: through the tunnel from the standby `ToR` of a mux cable to the
+//! Dependencies of packets that leave shortest paths: through the tunnel from the standby ToR of a mux cable to the
 //! active one, and over the peer link of a switch that has lost its link to a host (MLAG).
 //!
 //! Both begin at an edge switch that packets have reached by a shortest path towards it. A tunnel follows shortest

@@ -102,7 +102,7 @@ pub struct HostPorts {
     by_peer_link: BTreeMap<NodeId, PortId>,
     /// By host: flows that took turns.
     turns: BTreeMap<NodeId, u32>,
-    /// By host: the port of active-backup, or of the active `ToR`.
+    /// By host: the port of active-backup, or of the active ToR.
     active: BTreeMap<NodeId, NodeId>,
     /// By node of a port: open flows.
     open: BTreeMap<NodeId, u64>,
@@ -198,7 +198,7 @@ impl HostPorts {
         first_ports(&usable).into_iter().map(way).collect()
     }
 
-    /// The port to whose switch the network sends first what is for the port `ways[1]`. It is another one with mux cables, where both `ToR`s attract
+    /// The port to whose switch the network sends first what is for the port `ways[1]`. It is another one with mux cables, where both ToRs attract
     /// traffic for the host, and with MLAG, where a switch without its own link to the host does.
     pub fn entry(&self, ends: &FlowEnds, ways: [NodeId; 2], routes: &NextHops) -> NodeId {
         let [from, exit] = ways;
@@ -321,7 +321,7 @@ impl HostPorts {
         }
     }
 
-    /// The other `ToR` of a mux cable becomes active, if the active one has lost the host and the other has not.
+    /// The other ToR of a mux cable becomes active, if the active one has lost the host and the other has not.
     fn switch_over(&mut self, port: NodeId) {
         let Some((host, ports)) = self.ports.iter().find(|(_, ports)| ports.contains(&port)) else { return };
         let Some(active) = self.active.get_mut(host).filter(|active| self.given_up.contains(&**active))

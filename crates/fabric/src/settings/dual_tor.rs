@@ -1,15 +1,15 @@
-//! Pairs of switches that share hosts: mux cables (dual `ToR`), of which one switch is active, and MLAG with a peer link.
+//! Pairs of switches that share hosts: mux cables (dual ToR), of which one switch is active, and MLAG with a peer link.
 
 use pauseframe_units::{LinkId, NodeId, Priority, Span};
 
-/// Settings of mux cables and of the tunnels between their `ToR`s.
+/// Settings of mux cables and of the tunnels between their ToRs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DualTorSettings {
     /// The ports that are active at first. A host with none here begins with its first port.
     pub active: Vec<NodeId>,
     /// Interval of the link prober (`LINK_PROBER`, `interval_v4`).
     pub probe_interval: Span,
-    /// Probes without an answer after which the other `ToR` becomes active (`negative_signal_count`).
+    /// Probes without an answer after which the other ToR becomes active (`negative_signal_count`).
     pub missed_probes: u32,
     /// By priority: that of the outer header of a packet in a tunnel.
     pub outer: [Priority; Priority::COUNT],

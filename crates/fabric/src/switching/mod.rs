@@ -62,7 +62,7 @@ pub(crate) struct PartitionSwitches {
     pub(crate) timed: IndexVec<SlotId, TimedQueue>,
     pub(crate) points: Option<Box<CongestionPoints>>,
     vlans: Option<Box<SwitchVlanTables>>,
-    /// Tunnels between the `ToR`s of mux cables.
+    /// Tunnels between the ToRs of mux cables.
     pub(crate) tunnels: Option<Box<Tunnels>>,
     /// The hash of packets, if they have entropy values.
     packet_hash: Option<Box<PathHash>>,

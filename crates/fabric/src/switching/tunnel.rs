@@ -1,4 +1,4 @@
-//! Tunnels between the two `ToR`s of mux cables: IP in IP (RFC 2003), from the standby `ToR`, over the layer above, to the active one.
+//! Tunnels between the two ToRs of mux cables: IP in IP (RFC 2003), from the standby ToR, over the layer above, to the active one.
 //!
 //! A path names the switches at which a packet enters and leaves a tunnel ([`TUNNEL_BEGINS`], [`TUNNEL_ENDS`]). In the tunnel a packet is longer by the
 //! outer header and has the class that this gets from the remap; pauses act on that class. ECN is that of RFC 6040: the outer header begins with a

@@ -1,17 +1,17 @@
-//! What switches know and count of tunnels between the `ToR`s of mux cables.
+//! What switches know and count of tunnels between the ToRs of mux cables.
 
 use crate::ids::SwitchId;
 use crate::plan::NetworkPlan;
 use pauseframe_units::{IndexVec, Priority};
 
-/// Packets that a `ToR` has sent into tunnels and received from them.
+/// Packets that a ToR has sent into tunnels and received from them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct TunnelCounts {
-    /// Packets sent to the active `ToR`.
+    /// Packets sent to the active ToR.
     pub encapsulated: u64,
     /// Their bytes in buffers, with the outer header.
     pub encapsulated_bytes: u64,
-    /// Packets received from the standby `ToR`.
+    /// Packets received from the standby ToR.
     pub decapsulated: u64,
 }
 

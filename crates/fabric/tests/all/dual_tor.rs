@@ -1,4 +1,4 @@
-//! Pairs of switches that share hosts: tunnels from the standby `ToR` of a mux cable to the active one, and peer links of MLAG.
+//! Pairs of switches that share hosts: tunnels from the standby ToR of a mux cable to the active one, and peer links of MLAG.
 
 use crate::common::*;
 use crate::host_ports::sent_by_ports;

@@ -1,4 +1,4 @@
-//! Dependencies of detours: tunnels between the `ToR`s of mux cables, peer links of MLAG.
+//! Dependencies of detours: tunnels between the ToRs of mux cables, peer links of MLAG.
 
 use pauseframe_routing::{DependencyGraph, Detours, LaneChange, NextHops};
 use pauseframe_topology::generate::{Homes, leaf_spine};

@@ -208,7 +208,7 @@ impl HostSpec {
         }
     }
 
-    /// The nodes of ports whose `ToR` is active at first.
+    /// The nodes of ports whose ToR is active at first.
     pub(crate) fn first_active_ports(&self, topology: &Topology) -> Vec<NodeId> {
         let ports = ports_matching_globs(&self.mux_active, topology);
         ports.into_iter().map(|port| topology.owner(port)).collect()

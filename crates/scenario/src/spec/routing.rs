@@ -23,7 +23,7 @@ pub struct RoutingSpec {
     pub hash: PathHashSettings,
     /// Links between switches that share hosts are peer links of MLAG.
     pub mlag: bool,
-    /// Priorities that outer headers have in the tunnels between `ToR`s.
+    /// Priorities that outer headers have in the tunnels between ToRs.
     pub tunnel_remap: Vec<TunnelClass>,
     /// Settings of the kinds with forwarding tables; `None` for the others.
     pub vlans: Option<VlanRoutingSpec>,
