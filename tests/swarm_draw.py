@@ -35,7 +35,7 @@ ENGINES = ("up_down", "order_pair", "edst", "shortest_path", "dfsssp", "lash")
 CIRCLES = 0.2
 """Probability of a scenario with a cyclic buffer dependency; hardly any other scenario deadlocks."""
 
-PAIRS = 0.06
+PAIRS = 0.07
 """Probability of racks with two ToRs each, joined by mux cables or peer links."""
 
 
@@ -110,7 +110,7 @@ def _pairs(rng: random.Random, seed: int) -> Table:
     chosen = {name for name, share in MECHANISMS.items() if rng.random() < share} - {"qcn"}
     transport = _transport(rng)
     # A detour is a part of a flow's path, so packets with entropy values have none.
-    while "rdma_entropy" in transport or transport["preset"] == "uec_nscc":
+    while "rdma_entropy" in transport or transport.get("preset") == "uec_nscc":
         transport = _transport(rng)
     scenario: Table = {
         "name": f"swarm-{seed}",
@@ -136,7 +136,11 @@ def _give_mux(rng: random.Random, scenario: Table) -> None:
     host |= {"port_choice": "mux", "link_prober_interval": rng.choice(["10 us", "50 us"])}
     host |= rng.choice([{}, {"negative_signal_count": 1}]) | rng.choice([{}, {"mux_active": ["host1:1", "host2:1"]}])
     pfc = switch.get("pfc")
-    if isinstance(pfc, dict) and not pfc.get("whole_link") and "scheduler" not in switch and rng.random() < 0.7:
+    if "scheduler" in switch or rng.random() < 0.3:
+        return
+    if pfc is None:
+        scenario["routing"]["tunnel_remap"] = [{"priority": 0, "outer": 2}]
+    elif isinstance(pfc, dict) and not pfc.get("whole_link"):
         own = pfc.get("priorities", [3])
         pfc["priorities"] = sorted({*own, 5})
         scenario["routing"]["tunnel_remap"] = [{"priority": own[0], "outer": 5}]
@@ -407,7 +411,7 @@ def _queue_pairs(rng: random.Random) -> Table:
 def _losses(rng: random.Random, transport: Table) -> Table:
     """How queue pairs recover from losses; NSCC has its own rules."""
     drawn: Table = {"rdma_timer": rng.choice(["adaptive", "ibta"]), "rdma_connect_time": rng.choice(["0 s", "5 us"])}
-    if transport["preset"] == "uec_nscc":
+    if transport.get("preset") == "uec_nscc":
         return drawn
     if rng.random() < 0.3:
         drawn["rdma_nak_interval"] = rng.choice(["50 us", "500 us"])
