@@ -300,14 +300,14 @@ fn overrides_are_judged_like_the_file() {
     let unknown = [
         ("a.b", "1"),
         ("transprt.preset", "dctcp"),
-        ("topology.a.b", "1"),
+        ("host.a.b", "1"),
         ("pfc.xoff", "9 KB"),
         ("pfc.xon", "8 KB"),
         ("host.seed.x", "1"),
     ];
     assert_eq!(
         errors("", &unknown),
-        "--set: topology.a.b: unknown key; the keys here are kind, link, fabric_link, ports_per_host, planes, scale_up, hosts\n\
+        "--set: host.a.b: unknown key\n\
          --set: host.seed.x: unknown key\n\
          --set: a.b: unknown key\n\
          --set: transprt.preset: unknown key; did you mean \"transport\"?\n\
