@@ -525,7 +525,9 @@ DECIDES_NOTHING = re.compile(
     r"|workload\.(name|transport|client|server|servers|receiver|aggregators|hosts|sources|packed|timeline|trace|digest)"
     r"|workload\.(count|start|stop)|workload\.flows\..*|routing\.(digest|text|path|format|seed)"
     r"|host\.(stack|kernel_hosts|sysctl|qdisc|route|interrupt_delay)"
-    r"|topology\.(ports_per_host|planes)|host\.(port_choice|hash_policy|miimon|lacp_rate|packets_per_slave)"
+    r"|topology\.(ports_per_host|planes|peer_links)|routing\.(mlag|tunnel_remap)"
+    r"|host\.(port_choice|hash_policy|miimon|lacp_rate|packets_per_slave|mux_active|link_prober_interval)"
+    r"|host\.negative_signal_count"
 )
 """Keys for names and recording, and keys that an experiment describes itself: senders, receivers, sizes, duration.
 
