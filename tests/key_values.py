@@ -18,6 +18,7 @@ VALUES: dict[str, list[Any]] = {
     "host.refusing": [["host0"]],
     "host.silent": [["host0"]],
     "host.kernel_hosts": [["host0"]],
+    "host.mux_active": [["host0:1"]],
     "host.sysctl": [["net.ipv4.tcp_sack = 0"]],
     "host.qdisc": ["fq"],
     "host.route": ["initcwnd 20"],

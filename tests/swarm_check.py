@@ -39,8 +39,6 @@ TABLES = (
 OF_THE_MACHINE = {"wall_s", "threads", "threads_reason", "packet_hops_per_s", "peak_rss_bytes", "out"}
 """Fields of the summary that depend on the machine and not on the network."""
 
-QUEUE_PAIR_GAVE_UP_AFTER = 8
-"""Timeouts of a queue pair that has used up its seven retries."""
 GAVE_UP_AFTER = 6
 """Timeouts after which a connection may give up: the smallest `retries` or `syn_retries` of any stack."""
 
@@ -233,9 +231,10 @@ def unfinished(tables: Tables, resolved: Row) -> Iterator[str]:
     of_pair: Counter[tuple[str, ...]] = Counter()
     for flow in tables.flows:
         of_pair[_connection(flow, hotspots)] += flow["timeouts"]
+    retries = {name: spec.get("rdma_retry_count", 7) for name, spec in _transports(resolved)}
     for flow in failed:
         is_pair = flow["failure"] == "retries_exhausted"
-        patience = QUEUE_PAIR_GAVE_UP_AFTER if is_pair else GAVE_UP_AFTER
+        patience = retries[flow["transport"]] + 1 if is_pair else GAVE_UP_AFTER
         timeouts = of_pair[_connection(flow, hotspots)] if is_pair or flow["operation"] else flow["timeouts"]
         if not deaf & {flow["src"], flow["dst"]} and timeouts < patience:
             yield f"flow {flow['flow']} failed after {flow['timeouts']} timeouts: {flow['failure']}"

@@ -627,7 +627,7 @@ def test_the_recount_is_that_of_the_verdicts():
 
 def test_switches_are_of_claims_that_there_are():
     """Every measured switch of a key is still in the list, and its row states its result."""
-    tool = runpy.run_path(str(ROOT / "tools" / "switches.py"))
+    tool = runpy.run_path(str(ROOT / "validation" / "papers" / "switches.py"))
     listed = tool["switches"]()
     assert tool["kept"]().keys() == {one.key for one in listed}
     for one in listed:
