@@ -39,8 +39,10 @@ TABLES = (
 OF_THE_MACHINE = {"wall_s", "threads", "threads_reason", "packet_hops_per_s", "peak_rss_bytes", "out"}
 """Fields of the summary that depend on the machine and not on the network."""
 
+ENDLESS = 7
+"""RNR retries without an end (IBTA 9.7.5.2.8)."""
 GAVE_UP_AFTER = 6
-"""Timeouts after which a connection may give up: the smallest `retries` or `syn_retries` of any stack."""
+"""Timeouts after which a connection may give up, where its transport does not say: the default of `syn_retries`."""
 
 
 @dataclass(frozen=True)
@@ -231,10 +233,10 @@ def unfinished(tables: Tables, resolved: Row) -> Iterator[str]:
     of_pair: Counter[tuple[str, ...]] = Counter()
     for flow in tables.flows:
         of_pair[_connection(flow, hotspots)] += flow["timeouts"]
-    retries = {name: spec.get("rdma_retry_count", 7) for name, spec in _transports(resolved)}
+    of_transport = dict(_transports(resolved))
     for flow in failed:
         is_pair = flow["failure"] == "retries_exhausted"
-        patience = retries[flow["transport"]] + 1 if is_pair else GAVE_UP_AFTER
+        patience = _patience(str(flow["failure"]), of_transport[flow["transport"]])
         timeouts = of_pair[_connection(flow, hotspots)] if is_pair or flow["operation"] else flow["timeouts"]
         if not deaf & {flow["src"], flow["dst"]} and timeouts < patience:
             yield f"flow {flow['flow']} failed after {flow['timeouts']} timeouts: {flow['failure']}"
@@ -250,6 +252,15 @@ def unfinished(tables: Tables, resolved: Row) -> Iterator[str]:
             yield f"flow {flow['flow']} still runs, after {flow['timeouts']} timeouts"
     if not hopeless:
         yield from _open_ends(tables, resolved)
+
+
+def _patience(failure: str, spec: Row) -> float:
+    """Timeouts after which a connection may give up at the earliest, by the retries of its transport."""
+    if failure == "retries_exhausted":
+        return int(spec.get("rdma_retry_count", 7)) + 1
+    if failure == "rnr_retries_exhausted":
+        return 0 if spec.get("rdma_rnr_retry", ENDLESS) < ENDLESS else math.inf
+    return min(int(spec.get(key, GAVE_UP_AFTER)) for key in ("syn_retries", "retries"))
 
 
 def _transports(resolved: Row) -> Iterator[tuple[str, Row]]:
