@@ -126,6 +126,7 @@ def _pairs(rng: random.Random, seed: int) -> Table:
     if switch.get("queue") == "trim" or rng.random() < 0.4:
         topology["peer_links"] = rng.choice([1, 2])
         scenario["routing"]["mlag"] = True
+        scenario["host"]["port_choice"] = rng.choice(["802.3ad", "xor", "active-backup", "least_loaded"])
     else:
         _give_mux(rng, scenario)
     return scenario | _faults(rng, chosen, place)

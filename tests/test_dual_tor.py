@@ -126,6 +126,26 @@ size = "4 MB"
 """
 
 
+BONDS = ("802.3ad", "active-backup", "queue_affinity", "least_loaded", "balance-rr")
+
+
+@pytest.mark.parametrize("choice", BONDS)
+@pytest.mark.parametrize("preset", ["roce_dcqcn", "dctcp"])
+def test_a_peer_link_serves_every_bond(choice: str, preset: str) -> None:
+    """Two hosts of different racks lose a port each, while others keep both."""
+    text = MLAG.replace('"xor"', f'"{choice}"\nnic_queue = "per_flow"').replace("roce_dcqcn", preset)
+    text = text.replace("200 ms", "2 s").replace("4 MB", "1 MB")
+    failures = [f'[[failure]]\nport = "host{host}:0"\ndown = "50 us"\n' for host in (0, 4)]
+    run = pf.run(text + "".join(failures), progress=False)
+    assert run.summary["flows_finished"] == 8
+    assert _across(run) > 0
+
+
+def test_rails_have_no_peer_link() -> None:
+    with pytest.raises(pf.ScenarioError, match="each port has its own address"):
+        pf.run(MLAG.replace('"xor"', '"rail"'), progress=False)
+
+
 def _across(run: pf.Run) -> int:
     pairs = {("leaf0", "leaf1"), ("leaf1", "leaf0"), ("leaf2", "leaf3"), ("leaf3", "leaf2")}
     return sum(row["tx_packets"] for row in run.ports if (row["node"], row["peer"]) in pairs)

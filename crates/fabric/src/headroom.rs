@@ -170,7 +170,7 @@ impl BufferReservations {
             ),
             pools: vec![[0; 2]; plan.switches.len()],
             headroom_pools: vec![u64::MAX; plan.switches.len()],
-            covers: !plan.tunnels_may_drop_lossless_packets(),
+            covers: !plan.tunnels_lose_lossless(),
             ..BufferReservations::default()
         };
         let (mut short, mut late) = (Vec::new(), Vec::new());

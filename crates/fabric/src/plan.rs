@@ -234,7 +234,7 @@ impl NetworkPlan {
     }
 
     /// Whether lossless packets have an outer header of a lossy class in a tunnel, whose pauses then do not help.
-    pub(crate) fn tunnels_may_drop_lossless_packets(&self) -> bool {
+    pub(crate) fn tunnels_lose_lossless(&self) -> bool {
         self.settings.dual_tor.as_ref().is_some_and(|dual_tor| {
             let outer = |own: &Priority| self.class_index_of_priority(dual_tor.outer[own.index()]);
             let lossless = |class: u8| self.is_class_lossless(class);

@@ -55,6 +55,7 @@ _WRITTEN = (
 _REASONS = {
     r"topology\.scale_up.*": "links between the GPUs of a server are no part of the network",
     r"topology\..*_back": "both ends of a link have one speed and one cable",
+    r"routing\.mlag": "no MCLAG domain is written: peer links are ordinary links here",
     r"routing\..*": "the hash and the convergence of switches are those of their chip and of BGP",
     r"host\..*": _NIC,
     r"switch\.pfc\.xon": "written as xon_offset if switch.pfc.xoff is set as well; else two frames, as by default",

@@ -202,15 +202,16 @@ impl HostPorts {
     /// traffic for the host, and with MLAG, where a switch without its own link to the host does.
     pub fn entry(&self, ends: &FlowEnds, ways: [NodeId; 2], routes: &NextHops) -> NodeId {
         let [from, exit] = ways;
-        let is_mux = self.settings.choice == PortChoice::Mux;
-        if !is_mux && self.by_peer_link.is_empty() {
+        let own = self.ports_of(ends.hosts[1]);
+        let has_peer_way = own.iter().any(|port| self.by_peer_link.contains_key(port));
+        if self.settings.choice != PortChoice::Mux && !has_peer_way {
             return exit;
         }
         let attracts = |port: &NodeId| {
             let direct = !self.unreachable.contains(port);
             (direct || self.by_peer_link.contains_key(port)) && routes.distance(from, *port) < u32::MAX
         };
-        let known: Vec<NodeId> = self.ports_of(ends.hosts[1]).into_iter().filter(attracts).collect();
+        let known: Vec<NodeId> = own.into_iter().filter(attracts).collect();
         if known.is_empty() { exit } else { self.nearest(ends, from, &known, routes) }
     }
 

@@ -39,6 +39,10 @@ pub(super) fn check(ledger: &mut Ledger, draft: &Draft) {
             let message = "true, but hosts have mux cables, whose ToRs have tunnels instead of a peer link";
             ledger.problem("routing.mlag", message, "remove one of the two");
         }
+        if host.port_choice == PortChoice::Rail {
+            let message = "true, but with host.port_choice = \"rail\" each port has its own address, which no other switch can reach";
+            ledger.problem("routing.mlag", message, "use a bond, as \"802.3ad\", or remove it");
+        }
         if let Some(path) = packets_with_entropy(draft) {
             let message = "packets with entropy values have no path that a switch could leave";
             ledger.problem(
