@@ -136,9 +136,8 @@ impl Language {
 /// Whether a path of the reference, such as "workload.size" or "transports.NAME.ecn", matches a path of a document,
 /// such as "workload.0.size".
 fn is_place(documented: &str, path: &str) -> bool {
-    let documented: Vec<&str> = documented.split('.').map(|segment| segment.trim_end_matches("[]")).collect();
     let is_number = |segment: &str| segment.bytes().all(|byte| byte.is_ascii_digit());
-    let found: Vec<&str> = path.split('.').filter(|segment| !is_number(segment)).collect();
-    let mut both = documented.iter().zip(&found);
-    documented.len() == found.len() && both.all(|(known, found)| *known == "NAME" || known == found)
+    let mut found = path.split('.').filter(|segment| !is_number(segment));
+    let mut documented = documented.split('.').map(|segment| segment.trim_end_matches("[]"));
+    documented.all(|known| found.next().is_some_and(|found| known == "NAME" || known == found)) && found.next().is_none()
 }

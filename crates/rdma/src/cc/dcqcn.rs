@@ -295,8 +295,17 @@ impl Dcqcn {
 
     /// The next timer to expire; of several, the one started first, which has the longer interval.
     pub fn next_timer(&self) -> Option<(Time, Timer)> {
-        let all = [Timer::Alpha, Timer::Cut, Timer::Rise];
-        let pending = all.into_iter().filter_map(|timer| Some((self.timers[timer as usize]?, timer)));
+        self.next_of(&[Timer::Alpha, Timer::Cut, Timer::Rise])
+    }
+
+    /// The next timer that changes the rate. Only cuts read alpha, and a check without a CNP does nothing: a `ConnectX` has
+    /// one of these each microsecond, so they wait for [`Dcqcn::on_timeout`].
+    fn next_change(&self) -> Option<(Time, Timer)> {
+        self.next_of(if self.cnp_since_cut { &[Timer::Cut, Timer::Rise] } else { &[Timer::Rise] })
+    }
+
+    fn next_of(&self, timers: &[Timer]) -> Option<(Time, Timer)> {
+        let pending = timers.iter().filter_map(|&timer| Some((self.timers[timer as usize]?, timer)));
         pending.min_by_key(|(at, timer)| (*at, std::cmp::Reverse(self.interval(*timer))))
     }
 
@@ -332,9 +341,34 @@ impl Dcqcn {
 
     /// Handles all timers that have expired by `now`.
     pub fn on_timeout(&mut self, now: Time) {
-        while let Some((at, timer)) = self.next_timer().filter(|(at, _)| *at <= now) {
+        while let Some((at, timer)) = self.next_change().filter(|(at, _)| *at <= now) {
+            self.update_alpha(at);
             self.fire(timer, at);
         }
+        self.update_alpha(now);
+        self.skip_to(now, Timer::Cut);
+    }
+
+    /// Updates alpha as often as was due by `now`.
+    fn update_alpha(&mut self, now: Time) {
+        let Some(due) = self.timers[Timer::Alpha as usize].filter(|due| *due <= now) else { return };
+        self.fire(Timer::Alpha, due);
+        let kept = 1.0 - self.settings.gain;
+        for _ in 0..self.skip_to(now, Timer::Alpha) {
+            let next = kept * self.alpha;
+            if next.to_bits() == self.alpha.to_bits() {
+                break;
+            }
+            self.alpha = next;
+        }
+    }
+
+    /// Sets a timer that repeats to its first expiry after `now`; returns how many it has skipped.
+    fn skip_to(&mut self, now: Time, timer: Timer) -> u64 {
+        let Some(due) = self.timers[timer as usize].filter(|due| *due <= now) else { return 0 };
+        let count = (now - due).0 / self.interval(timer).0 + 1;
+        self.set(timer, due + self.interval(timer) * count);
+        count
     }
 
     fn set(&mut self, timer: Timer, at: Time) {
@@ -392,7 +426,7 @@ impl RateControl for Dcqcn {
     }
 
     fn deadline(&self) -> Time {
-        self.next_timer().map_or(Time::MAX, |(at, _)| at)
+        self.next_change().map_or(Time::MAX, |(at, _)| at)
     }
 
     fn on_timeout(&mut self, now: Time) {
@@ -403,6 +437,8 @@ impl RateControl for Dcqcn {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rand::{RngExt as _, SeedableRng as _};
+    use rand_pcg::Pcg64Mcg;
 
     #[test]
     fn changes_replace_the_constants_that_they_name() {
@@ -510,5 +546,54 @@ mod tests {
                 );
             }
         }
+    }
+
+    /// The state in which each timer was handled by itself at its time.
+    fn step_to(state: &mut Dcqcn, now: Time) {
+        while let Some((at, timer)) = state.next_timer().filter(|(at, _)| *at <= now) {
+            state.fire(timer, at);
+        }
+    }
+
+    #[test]
+    fn timers_that_wait_give_the_same_rates() {
+        const LINE: u64 = 100_000_000_000;
+        let mut random = Pcg64Mcg::seed_from_u64(5);
+        let odd = DcqcnChanges {
+            cut_interval: Some(Span::from_ns(3_001)),
+            alpha_interval: Some(Span::from_ns(7_000)),
+            rise_interval: Some(Span::from_ns(2_500)),
+            ..DcqcnChanges::default()
+        };
+        let mut cuts = 0;
+        for preset in [Preset::Paper, Preset::ConnectX, Preset::Cx5Measured, Preset::Hpcc] {
+            for changes in [DcqcnChanges::default(), odd] {
+                let settings = DcqcnSettings::of(preset, LINE).with(&changes);
+                let mut waiting = Dcqcn::new(settings, LINE);
+                let mut stepped = waiting.clone();
+                let mut now = Time::ZERO;
+                for _ in 0..2000 {
+                    let most = if random.random_bool(0.02) { 5_000_000_000 } else { 9_000_000 };
+                    now += Span(random.random_range(0..most));
+                    // The deadline is the first moment at which the rate differs.
+                    step_to(&mut stepped, now.min(Time(RateControl::deadline(&waiting).0 - 1)));
+                    assert_eq!(waiting.rate(), stepped.rate());
+                    RateControl::on_timeout(&mut waiting, now);
+                    step_to(&mut stepped, now);
+                    if random.random_bool(0.3) {
+                        waiting.on_cnp(now);
+                        stepped.on_cnp(now);
+                    }
+                    let sent = random.random_range(0..200_000);
+                    waiting.count_sent(sent);
+                    stepped.count_sent(sent);
+                    let state =
+                        |one: &Dcqcn| (one.rate, one.target, one.alpha.to_bits(), one.timers, one.stages);
+                    assert_eq!(state(&waiting), state(&stepped), "{preset:?} at {now:?}");
+                    cuts += u32::from(waiting.rate < LINE);
+                }
+            }
+        }
+        assert!(cuts > 8000);
     }
 }
