@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 DRAWS = int(os.environ.get("DRAWS", "20"))
 FOLDERS = max(3, DRAWS // 10)
+TRIED = 8 if DRAWS < 100 else None
+"""Values of each key: all by night."""
 BASES = (
     """
 stop = { time = "20 ms", when_finished = true }
@@ -74,10 +76,12 @@ def test_every_key_with_every_value(base: str) -> None:
     assert reads_back(base, [])
     paths = {row["path"].replace("[]", ".0").replace("NAME", "other") for row in _core.options()}
     accepted: Counter[str] = Counter()
-    for path in paths:
-        accepted[path] = sum(reads_back(base, [(path, value)]) for value in VALUES if not _is_large(path, value))
-    assert len(+accepted) > 100
-    assert accepted["switch.pfc.headroom_pool.size"] > 0
+    for path in sorted(paths):
+        values = [value for value in VALUES if not _is_large(path, value)]
+        tried = values if TRIED is None else random.Random(path).sample(values, TRIED)
+        accepted[path] = sum(reads_back(base, [(path, value)]) for value in tried)
+    assert len(+accepted) > (100 if TRIED is None else 50)
+    assert reads_back(base, [("switch.pfc.headroom_pool.size", '"200 KB"')])
 
 
 def _is_large(path: str, value: str) -> bool:

@@ -318,7 +318,8 @@ def test_three_steps_lead_to_the_cause(pages, visit, case, means):
     chain = page.locator("#details ol.chain li").all_inner_texts()
     assert len(chain) >= steps
     assert reason in chain[-1]
-    assert page.evaluate("player.views[0].chain.length") == len(chain), "the map has what the list says"
+    # The next frame of the browser draws the map: it has what the list says.
+    page.wait_for_function(f"player.views[0].chain.length === {len(chain)}", timeout=5000)
     spoken = page.get_by_role("status").inner_text()
     assert all(step in spoken for step in chain), "a screen reader says the whole chain"
     assert in_sight(page, "#details h2")
