@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 PRIORITIES = range(8)
 DEFAULT_MTU = 9100
 """MTU in bytes of a SONiC port whose row sets none."""
+FASTEST_LANE = 200_000
+"""Mb/s of the fastest SerDes lanes (IEEE 802.3dj)."""
 CNP_DSCP = 48
 """DSCP of congestion notification packets unless the register CNP_DSCP of a card sets another (NVIDIA)."""
 QOS_MAPS = {
