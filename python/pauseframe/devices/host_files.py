@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pauseframe.devices import bonds
 from pauseframe.devices.files import DeviceFileError, as_text, milliseconds, number_in, read_text, shown, whole_number
+from pauseframe.devices.host_state import ets_of_words
 from pauseframe.devices.model import Host, HostRoute, HostVlan, Nic
 
 if TYPE_CHECKING:
@@ -175,6 +176,12 @@ def _route(host: Host, words: list[str]) -> None:
         )
 
 
+def _rule(host: Host, words: list[str]) -> None:
+    source, table = _after(words, "from"), whole_number(_after(words, "lookup") or _after(words, "table"))
+    if words[0] == "add" and source and table is not None:
+        host.rules[source] = table
+
+
 def _dcb(host: Host, words: list[str]) -> None:
     device = _after(words, "dev")
     if words[:2] == ["app", "replace"] and device and "dscp-prio" in words:
@@ -184,6 +191,8 @@ def _dcb(host: Host, words: list[str]) -> None:
             if colon and numbers[0] is not None and numbers[1] is not None:
                 nic.dscp_to_priority[numbers[0]] = numbers[1]
                 nic.trust = "dscp"
+    if words[:2] == ["ets", "set"] and device:
+        ets_of_words(host.nics.setdefault(device, Nic(device)), words)
     if words[:2] == ["pfc", "set"] and device and "prio-pfc" in words:
         on = [whole_number(word.partition(":")[0]) for word in words if word.endswith(":on")]
         host.nics.setdefault(device, Nic(device)).pfc = frozenset(number for number in on if number is not None)
@@ -216,6 +225,7 @@ _OF_IP: dict[str, Callable[[Host, list[str]], None]] = {
     "neigh": _neighbour,
     "neighbour": _neighbour,
     "route": _route,
+    "rule": _rule,
 }
 _COMMANDS: dict[str, Callable[[Host, list[str]], None]] = {
     "ip": _ip,
