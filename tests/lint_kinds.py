@@ -391,7 +391,7 @@ def no_vlan(files):
         tables["VLAN_MEMBER"] = {
             key: row for key, row in tables["VLAN_MEMBER"].items() if not key.startswith(f"{vlan}|")
         }
-    return name, {"PF002", "PF057", "PF061"}
+    return name, {"PF002", "PF057", "PF061", "PF090"}
 
 
 @kind("trunk untagged one end")
