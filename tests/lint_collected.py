@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from pauseframe.devices.host_files import read_script
 from pauseframe.devices.host_state import ETS
+from pauseframe.devices.read import read_fabric
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,9 +21,11 @@ LONG = {"tso": "tcp-segmentation-offload", "gro": "generic-receive-offload"}
 
 def collected(deployed: Path, folder: Path) -> Path:
     """Writes the folder of a host."""
-    host = read_script(deployed / "setup.sh")
+    (host,) = read_fabric([deployed]).fabric.hosts.values()
+    for route in host.routes:
+        route.ecn = route.congctl == "dctcp"  # networkd, which is read first, cannot say so
     files: dict[str, Any] = {
-        "ip-link.json": [row for nic in host.nics.values() for row in _links(nic)],
+        "ip-link.json": [row for nic in host.nics.values() for row in _links(host, nic)],
         "ip-addr.json": [_addresses(one) for nic in host.nics.values() for one in (nic, *nic.vlans.values())],
         "ip-neigh.json": [
             {"dst": ip, "dev": vlan.interface, "lladdr": mac, "state": ["PERMANENT"]}
@@ -52,8 +54,14 @@ def collected(deployed: Path, folder: Path) -> Path:
     return folder
 
 
-def _links(nic: Nic) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [{"ifname": nic.name, "link_type": "ether", "mtu": nic.mtu}]
+def _links(host: Host, nic: Nic) -> list[dict[str, Any]]:
+    own: dict[str, Any] = {"ifname": nic.name, "link_type": "ether", "mtu": nic.mtu}
+    own["master"] = next((bond.name for bond in host.bonds.values() if nic.name in bond.members), "")
+    if (bond := host.bonds.get(nic.name)) is not None:
+        about = {"mode": bond.mode, "miimon": bond.miimon_ms, "xmit_hash_policy": bond.hash_policy}
+        about |= {"ad_lacp_rate": "fast" if bond.fast else "slow"} if bond.mode == "802.3ad" else {}
+        own["linkinfo"] = {"info_kind": "bond", "info_data": about}
+    found: list[dict[str, Any]] = [own]
     for vlan in nic.vlans.values():
         maps = [{"from": one, "to": other} for one, other in vlan.egress.items()]
         about = {"info_kind": "vlan", "info_data": {"id": vlan.id, "egress_qos": maps}}

@@ -18,6 +18,8 @@ from pauseframe.examples import HOME
 from pauseframe.lint import engine
 from pauseframe.lint.design import read_design
 from test_deploy import planned
+from test_deploy_ports import CASES
+from test_deploy_ports import deployed as with_ports
 from test_fabrics import cli
 
 HARMLESS = {
@@ -30,6 +32,8 @@ HARMLESS = {
 }
 """What may change without a finding, and why."""
 KINDS = ("sonic plan", "sonic next", "linux plan", "roce", "dctcp", "storage")
+MORE = ("roce_dcqcn hosts", "dctcp_plus hosts", "rail", "pair of MCLAG")
+"""Kinds that are changed by night alone."""
 SAMPLE = 8
 """Changes of each kind by day."""
 
@@ -42,6 +46,11 @@ def of(design, out):
 def deployed(kind, folder):
     """A deployment and the plan or scenario of it."""
     out = folder / "out"
+    if kind in CASES:
+        source = folder / "ports.toml"
+        text, _ = with_ports(CASES[kind], out)
+        source.write_text(text)
+        return out, source
     if kind in {"roce", "dctcp", "storage"}:
         source = folder / "fabric.toml"
         text = (HOME / kind / "fabric.toml").read_text().replace("spines = 2", "spines = 1")
@@ -53,7 +62,8 @@ def deployed(kind, folder):
     source = planned(folder / "plan", "leaf_spine:leaves=2,spines=1,hosts_per_leaf=1", "up_down", 1, 2)
     release = "next" if kind == "sonic next" else Settings.sonic_release
     target = "linux" if kind == "linux plan" else "sonic"
-    write_deployment(source, out, Settings(target=target, sonic_release=release))
+    hosts = kind.removesuffix(" hosts") if kind.endswith(" hosts") else Settings.hosts
+    write_deployment(source, out, Settings(target=target, sonic_release=release, hosts=hosts))
     return out, source
 
 
@@ -147,7 +157,7 @@ def test_a_sample_of_changes_is_found(tmp_path, kind):
 
 @pytest.mark.night
 @pytest.mark.parametrize("folder", FOLDERS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *MORE])
 def test_each_change_is_found(tmp_path, kind, folder):
     check(kind, tmp_path, folders=[folder])
 
@@ -156,7 +166,9 @@ HARMLESS_COLLECTED = {
     r"dcb-pfc-.*pfc_cap": "what the NIC could do",
     r"hostname ": "another host; a note counts the hosts of the design without files",
     r"ip-link.json .*link_type": "an Ethernet interface without this key is one as well",
-    r"ip-addr.json \(0, 'ifname'\)": "a row without addresses",
+    r"ip-addr.json \(\d, 'ifname'\)": "a row without addresses; rows with some are found by these",
+    r"ip-link.json \(\d, 'master'\):( | another)": "no bond is the master of this interface",
+    r"ip-link.json .*(slow -> |hash_policy'\): another|ad_lacp_rate'\): another)": "the driver's default",
     r"ip-rule.json .*priority": "rules of different sources do not compete",
     r"ip-rule.json \(0,": "the kernel's own rule",
     r"nft.json .*(metainfo|family|table)": "names of the table; the rule counts",
@@ -209,7 +221,7 @@ def test_a_sample_of_changes_of_a_collected_host_is_found(tmp_path, kind):
 
 
 @pytest.mark.night
-@pytest.mark.parametrize("kind", ["sonic plan", "roce", "dctcp", "storage"])
+@pytest.mark.parametrize("kind", ["sonic plan", "roce", "dctcp", "storage", *CASES])
 def test_each_change_of_a_collected_host_is_found(tmp_path, kind):
     missed, count = missed_of_host(*gathered(kind, tmp_path))
     assert (missed, count > 100) == ([], True)

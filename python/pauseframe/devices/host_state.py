@@ -25,6 +25,7 @@ ETS = ("tc-tsa", "tc-bw", "prio-tc")
 _GATHERED = {
     "link": "ip-link.json",
     "vlan": "ip-link.json",
+    "bond": "ip-link.json",
     "address": "ip-addr.json",
     "route": "ip-route.json",
     "rule": "ip-rule.json",

@@ -22,7 +22,7 @@ from pauseframe.devices.files import (
     shown,
     whole_number,
 )
-from pauseframe.devices.host_files import NETPLAN, SCRIPT, read_netplan, read_script
+from pauseframe.devices.host_files import NETPLAN, NVIDIA, SCRIPT, read_netplan, read_nvidia, read_script
 from pauseframe.devices.host_state import INTERFACE, add_state, rows_of
 from pauseframe.devices.model import (
     End,
@@ -166,6 +166,8 @@ def _host(name: str, path: Path, links: list[dict[str, Json]]) -> Host:
         forms[CARD] = Host(name, str(path / CARD), registers=_registers(path / CARD))
     first = next(iter(forms.values()), own)
     _merge(first, list(forms.values()))
+    if SCRIPT in forms and (nvidia := read_nvidia(path / SCRIPT)).nics:
+        forms[NVIDIA] = nvidia
     first.name, first.source, first.forms = name, str(path), forms
     return first
 
@@ -218,6 +220,7 @@ def _add_link(host: Host, path: Path, row: dict[str, Json]) -> None:
         names = ("mode", "miimon", "xmit_hash_policy", "ad_lacp_rate")
         mode, miimon, policy, rate = (as_text(about.get(field)) for field in names)
         host.bonds[name] = bonds.made(name, mode, [], miimon=miimon, policy=policy, rate=rate)
+        host.nics.setdefault(name, Nic(name)).mtu = whole_number(as_text(row.get("mtu")))
     elif kind is None and row.get("link_type") in {"ether", None}:
         nic = host.nics.setdefault(name, Nic(name))
         nic.mac, nic.mtu = as_text(row.get("address")).lower(), whole_number(as_text(row.get("mtu")))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from pauseframe.devices.host_files import NETPLAN, NVIDIA
 from pauseframe.devices.linux import COLLECTED
 from pauseframe.devices.model import Place
 from pauseframe.lint.finding import HOSTS, Finding, Severity, rule
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
 Facts = dict[tuple[str, str, str], str]
 """Values by (table, key, field)."""
-_NO_FIELDS = {"networkd": ("features",), "netplan.yaml": ("egress-qos-map",)}
+_NO_FIELDS = {"networkd": ("features",), NETPLAN: ("egress-qos-map",), NVIDIA: ("dscp-prio",)}
 """Fields that a form cannot express, of rows that it has."""
 DCTCP_RTO_MIN_MS = 200.0
 """Linux's default minimum RTO in milliseconds, without `rto_min` on the route."""
@@ -203,6 +204,11 @@ def facts_of(host: Host) -> Facts:
                 found["vlan", vlan.interface, "egress-qos-map"] = _listed(vlan.egress)
             found |= {("address", f"{address} {vlan.interface}", ""): "set" for address in vlan.addresses}
             found |= {("neighbour", f"{address} {vlan.interface}", ""): mac for address, mac in vlan.neighbours.items()}
+    for bond in host.bonds.values():
+        of_bond = {"mode": bond.mode, "miimon": bond.miimon_ms, "xmit_hash_policy": bond.hash_policy}
+        of_bond |= {"lacp_rate": ("fast" if bond.fast else "slow") if bond.mode == "802.3ad" else None}
+        of_bond |= {"members": " ".join(sorted(bond.members)) or None}
+        found |= {("bond", bond.name, name): str(value) for name, value in of_bond.items() if value is not None}
     for route in host.routes:
         values = {"congctl": route.congctl, "rto_min": route.rto_min_ms, "initcwnd": route.initcwnd}
         values |= {"quickack": "1" if route.quickack else None, "features": "ecn" if route.ecn else None}
