@@ -214,10 +214,14 @@ def wred_above(files):
 
 @kind("alpha -8 with same wred")
 def small_alpha(files):
-    name, tables = files.with_table("BUFFER_PROFILE")
+    name, tables = files.with_table("BUFFER_PROFILE", "WRED_PROFILE")
     profiles = [one for one in tables["BUFFER_PROFILE"] if one.startswith("pg_lossless")]
-    tables["BUFFER_PROFILE"][files.pick(profiles)]["dynamic_th"] = "-8"
-    return name, {"PF031", "PF090"}  # PF031 where the group is paused below the marks
+    row = tables["BUFFER_PROFILE"][files.pick(profiles)]
+    limit = int(tables["BUFFER_POOL"][row["pool"]]["size"]) / 257
+    if min(int(wred["green_min_threshold"]) for wred in tables["WRED_PROFILE"].values()) <= limit:
+        raise Nowhere("marks begin before the pause all the same")
+    row["dynamic_th"] = "-8"
+    return name, {"PF031"}
 
 
 @kind("wred missing on queue 3 of one port")

@@ -31,7 +31,7 @@ SCENARIOS = ("roce", "dctcp", "storage")
 CLOS = {"clos-6": (4, 2, 2), "clos-5": (3, 2, 4)}
 BUNDLED = {f"bundled-{n}": sizes for n, sizes in enumerate([(3, 2, 2), (4, 2, 1), (2, 2, 3), (6, 2, 2), (3, 3, 1)])}
 FABRICS = (*PLANS, *SCENARIOS, *CLOS, *BUNDLED)
-BY_DAY = ("leaf-spine", "roce", "bundled-0")
+BY_DAY = ("leaf-spine", "bundled-0")
 
 
 def made(name, folder):
@@ -80,9 +80,9 @@ def missed_of(fabrics, kinds, each):
 
 def test_a_sample_of_kinds_is_found(tmp_path):
     fabrics = {name: made(name, tmp_path) for name in BY_DAY}
-    kinds = random.Random(SEED).sample(sorted(KINDS), 12)
+    kinds = random.Random(SEED).sample(sorted(KINDS), 8)
     missed, tried = missed_of(fabrics, kinds, 1)
-    assert sum(tried.values()) == 12
+    assert sum(tried.values()) == 8
     assert missed == []
 
 

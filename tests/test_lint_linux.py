@@ -159,7 +159,7 @@ def test_what_collect_writes_is_read():
     assert [name for name in files if not linux.is_read(Path("host0") / name)] == []
 
 
-@pytest.mark.parametrize("name", ["roce", "dctcp", "storage"])
+@pytest.mark.parametrize("name", ["dctcp", "storage"])
 def test_collect_gathers_each_sysctl_that_deploy_writes(tmp_path, name):
     text = (HOME / name / "fabric.toml").read_text()
     deploy_scenario(pf.Scenario.from_toml(text).resolve(), tmp_path / "out", Settings())
