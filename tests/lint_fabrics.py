@@ -111,7 +111,13 @@ def switch(name: str, ports: dict[str, tuple[int, int, str, str]], *, lookup: bo
     return {
         "DEVICE_METADATA": {"localhost": {"hostname": name, "hwsku": "Generic"}},
         "PORT": {
-            p: {"speed": str(s), "mtu": "9100", "admin_status": "up", "fec": "rs", "lanes": str(i)}
+            p: {
+                "speed": str(s),
+                "mtu": "9100",
+                "admin_status": "up",
+                "fec": "rs",
+                "lanes": ",".join(str(4 * i + n) for n in range(4)),
+            }
             for i, (p, (s, _, _, _)) in enumerate(ports.items())
         },
         "DEVICE_NEIGHBOR": {p: {"name": n, "port": q} for p, (_, _, n, q) in ports.items()},

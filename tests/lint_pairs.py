@@ -200,7 +200,10 @@ MUX_FAULTS: list[Fault] = [
     _set("tor", "MUX_CABLE", "*", "server_ipv4", ("192.168.0.9",), {"PF001"}),
     _set("tor", "DEVICE_METADATA", "localhost", "subtype", ("", "SmartSwitch"), {"PF086"}),
     _set("tor", "TUNNEL", "MuxTunnel0", "encap_tc_to_dscp_map", ("",), {"PF065"}),
-    _set("tor", "TUNNEL", "MuxTunnel0", "encap_tc_to_dscp_map", ("AZURE_TUNEL",), {"PF002"}),
+    *(
+        _set("tor", "TUNNEL", "MuxTunnel0", field, ("AZURE_TUNEL",), {"PF002"})
+        for field in ("encap_tc_to_dscp_map", "encap_tc_to_queue_map", "decap_tc_to_pg_map", "decap_dscp_to_tc_map")
+    ),
     _set("tor", "TC_TO_DSCP_MAP", "AZURE_TUNNEL", "3", ("3",), {"PF065"}),
     _set("tor", "TC_TO_DSCP_MAP", "AZURE_TUNNEL", "4", ("4",), {"PF065"}),
     _drop("tor", "PEER_SWITCH", {"PF086"}),

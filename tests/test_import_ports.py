@@ -243,6 +243,33 @@ def test_states_of_mux_cables_say_which_tor_is_active(tmp_path):
     assert scenario["host"]["mux_active"] == ["server1:eth0.tor1"]
 
 
+def test_times_of_mux_cables_are_those_of_most_tors(tmp_path):
+    devices = lint_pairs.dual_tor()
+    for name in ("tor0", "tor1"):
+        devices[name]["MUX_LINKMGR"] = {"LINK_PROBER": {"interval_v4": "50", "negative_signal_count": "5"}}
+    host = scenario_of(devices, tmp_path / "same")[0]["host"]
+    assert (host["link_prober_interval"], host["negative_signal_count"]) == ("50 ms", 5)
+    devices["tor1"]["MUX_LINKMGR"]["LINK_PROBER"] |= {"interval_v4": "99999", "suspend_timer": "500"}
+    scenario, found = scenario_of(devices, tmp_path / "other")
+    assert scenario["host"]["link_prober_interval"] == "50 ms"
+    assert [str(odd) for odd in found.scope.account.odd if "interval_v4" in odd.key] == [
+        "tor1 MUX_LINKMGR LINK_PROBER interval_v4 99999; the scenario has 50"
+    ]
+    assert "not held  MUX_LINKMGR suspend_timer" in found.toml
+
+
+@pytest.mark.parametrize(("rows", "odd"), [({"3": "1", "4": "1"}, 0), ({"3": "3", "4": "1"}, 2)])
+def test_buffers_of_a_tunnel_are_those_of_its_outer_class(tmp_path, rows, odd):
+    devices = lint_pairs.dual_tor()
+    for name in ("tor0", "tor1"):
+        devices[name]["TC_TO_QUEUE_MAP"]["TUNNEL"] = devices[name]["TC_TO_PRIORITY_GROUP_MAP"]["TUNNEL"] = dict(rows)
+        maps = {"encap_tc_to_queue_map": "TUNNEL", "decap_tc_to_pg_map": "TUNNEL"}
+        devices[name]["TUNNEL"]["MuxTunnel0"] |= maps
+    _, found = scenario_of(devices, tmp_path)
+    assert sum(one.device == "tor0" and one.port == "TUNNEL MuxTunnel0" for one in found.scope.account.odd) == odd
+    assert "mapped    TUNNEL encap_tc_to_queue_map" in found.toml
+
+
 def test_active_active_cables_are_bonds(tmp_path):
     devices = lint_pairs.dual_tor()
     for name in ("tor0", "tor1"):

@@ -708,7 +708,13 @@ LOSSLESS = {
         "out": {"type": "egress", "mode": "dynamic", "size": "30000000"},
     },
     "BUFFER_PROFILE": {
-        "pg_lossless_100000_40m_profile": {"pool": "in", "size": "400000", "xoff": "300000", "dynamic_th": "0"},
+        "pg_lossless_100000_40m_profile": {
+            "pool": "in",
+            "size": "400000",
+            "xon": "18432",
+            "xoff": "300000",
+            "dynamic_th": "0",
+        },
         "lossless": {"pool": "out", "size": "0", "dynamic_th": "7"},
         "lossy": {"pool": "out", "size": "0", "dynamic_th": "3"},
     },

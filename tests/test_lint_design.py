@@ -9,6 +9,7 @@ import re
 import shutil
 from pathlib import Path
 
+import lint_collected
 import pauseframe as pf
 import pytest
 from pauseframe.deploy import Settings, write_deployment
@@ -17,6 +18,8 @@ from pauseframe.examples import HOME
 from pauseframe.lint import engine
 from pauseframe.lint.design import read_design
 from test_deploy import planned
+from test_deploy_ports import CASES
+from test_deploy_ports import deployed as with_ports
 from test_fabrics import cli
 
 HARMLESS = {
@@ -29,6 +32,8 @@ HARMLESS = {
 }
 """What may change without a finding, and why."""
 KINDS = ("sonic plan", "sonic next", "linux plan", "roce", "dctcp", "storage")
+MORE = ("roce_dcqcn hosts", "dctcp_plus hosts", "rail", "pair of MCLAG")
+"""Kinds that are changed by night alone."""
 SAMPLE = 8
 """Changes of each kind by day."""
 
@@ -41,6 +46,11 @@ def of(design, out):
 def deployed(kind, folder):
     """A deployment and the plan or scenario of it."""
     out = folder / "out"
+    if kind in CASES:
+        source = folder / "ports.toml"
+        text, _ = with_ports(CASES[kind], out)
+        source.write_text(text)
+        return out, source
     if kind in {"roce", "dctcp", "storage"}:
         source = folder / "fabric.toml"
         text = (HOME / kind / "fabric.toml").read_text().replace("spines = 2", "spines = 1")
@@ -52,7 +62,8 @@ def deployed(kind, folder):
     source = planned(folder / "plan", "leaf_spine:leaves=2,spines=1,hosts_per_leaf=1", "up_down", 1, 2)
     release = "next" if kind == "sonic next" else Settings.sonic_release
     target = "linux" if kind == "linux plan" else "sonic"
-    write_deployment(source, out, Settings(target=target, sonic_release=release))
+    hosts = kind.removesuffix(" hosts") if kind.endswith(" hosts") else Settings.hosts
+    write_deployment(source, out, Settings(target=target, sonic_release=release, hosts=hosts))
     return out, source
 
 
@@ -72,8 +83,9 @@ def _of_json(text):
         at = changed
         for part in path[:-1]:
             at = at[part]
-        at[path[-1]] = _other(leaf)
-        yield json.dumps(changed), f"{path}: {leaf} -> {at[path[-1]]}"
+        if leaf is not None:  # a flag, such as "ecn" of a route
+            at[path[-1]] = _other(leaf)
+            yield json.dumps(changed), f"{path}: {leaf} -> {at[path[-1]]}"
         if isinstance(path[-1], str):
             at[f"{path[-1]}9"] = at.pop(path[-1])
             yield json.dumps(changed), f"{path}: another name"
@@ -91,7 +103,7 @@ def _leaves(value, path=()):
 def _other(leaf):
     if isinstance(leaf, bool):
         return not leaf
-    if isinstance(leaf, int):
+    if isinstance(leaf, int | float):
         return leaf + 1
     return str(int(leaf) + 1) if leaf.isdecimal() else f"{leaf}x"
 
@@ -145,9 +157,74 @@ def test_a_sample_of_changes_is_found(tmp_path, kind):
 
 @pytest.mark.night
 @pytest.mark.parametrize("folder", FOLDERS)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [*KINDS, *MORE])
 def test_each_change_is_found(tmp_path, kind, folder):
     check(kind, tmp_path, folders=[folder])
+
+
+HARMLESS_COLLECTED = {
+    r"dcb-pfc-.*pfc_cap": "what the NIC could do",
+    r"hostname ": "another host; a note counts the hosts of the design without files",
+    r"ip-link.json .*link_type": "an Ethernet interface without this key is one as well",
+    r"ip-addr.json \(\d, 'ifname'\)": "a row without addresses; rows with some are found by these",
+    r"ip-link.json \(\d, 'master'\):( | another)": "no bond is the master of this interface",
+    r"ip-link.json .*(slow -> |hash_policy'\): another|ad_lacp_rate'\): another)": "the driver's default",
+    r"ip-rule.json .*priority": "rules of different sources do not compete",
+    r"ip-rule.json \(0,": "the kernel's own rule",
+    r"nft.json .*(metainfo|family|table)": "names of the table; the rule counts",
+}
+"""What may change on a host without a finding, and why."""
+
+
+def gathered(kind, folder):
+    """A deployment as it is collected from the devices: the folder, and its design."""
+    out, source = deployed(kind, folder)
+    root = folder / "collected"
+    for switch in (out / "switches").iterdir():
+        (root / switch.name).mkdir(parents=True)
+        parts = [switch / name for name in ("config_db.json", "underlay.json") if (switch / name).is_file()]
+        tables = {table: rows for part in parts for table, rows in json.loads(part.read_text()).items()}
+        (root / switch.name / "config_db.json").write_text(json.dumps(tables))
+    for host in (out / "hosts").iterdir():
+        lint_collected.collected(host, root / host.name)
+    return root, read_design(source, [root], None)
+
+
+def missed_of_host(root, design, sample=None):
+    """The changes in the files of host0 without a finding; and how many there are."""
+    host = root / "host0"
+    every = [
+        (path, *one)
+        for path in sorted(host.iterdir())
+        for one in (_of_json if path.suffix == ".json" else _of_text)(path.read_text())
+    ]
+    found = []
+    for path, text, what in every if sample is None else random.Random(1).sample(every, sample):
+        before = path.read_text()
+        path.write_text(text)
+        try:
+            report = engine.lint([root], design=design, select=["PF091"])
+        except ValueError:  # a file that cannot be read is found as well
+            continue
+        finally:
+            path.write_text(before)
+        if "host0" not in {place.device for finding in report.findings for place in finding.places}:
+            found.append(f"{path.name} {what}")
+    return [what for what in found if not any(re.match(harmless, what) for harmless in HARMLESS_COLLECTED)], len(every)
+
+
+@pytest.mark.parametrize("kind", ["sonic plan", "dctcp"])
+def test_a_sample_of_changes_of_a_collected_host_is_found(tmp_path, kind):
+    root, design = gathered(kind, tmp_path)
+    assert engine.lint([root], design=design, select=["PF075", "PF091"]).findings == []
+    assert missed_of_host(root, design, SAMPLE)[0] == []
+
+
+@pytest.mark.night
+@pytest.mark.parametrize("kind", ["sonic plan", "roce", "dctcp", "storage", *CASES])
+def test_each_change_of_a_collected_host_is_found(tmp_path, kind):
+    missed, count = missed_of_host(*gathered(kind, tmp_path))
+    assert (missed, count > 100) == ([], True)
 
 
 def test_what_is_harmless(tmp_path):

@@ -3,10 +3,15 @@
 import json
 import re
 import shutil
+from pathlib import Path
 
+import pauseframe as pf
 import pytest
 from pauseframe.deploy import Settings, write_deployment
+from pauseframe.deploy.scenario import deploy_scenario
+from pauseframe.devices import linux
 from pauseframe.devices.read import DeviceFileError, read_fabric
+from pauseframe.examples import HOME
 from pauseframe.lint import lint
 from test_deploy import planned
 
@@ -134,11 +139,79 @@ ONE_VALUE = [  # Pairs of (file, regular expression, replacement, places of the 
     ("setup.sh", r"rto_min 5ms", "rto_min 50ms", {"PF075 host0 route 10.1.0.0/16 pf100 rto_min"}),
     ("setup.sh", r"congctl dctcp", "congctl cubic", {"PF075 host0 route 10.1.0.0/16 pf100 congctl"}),
     ("setup.sh", r"tcp_ecn=1", "tcp_ecn=0", {"PF075 host0 sysctl net.ipv4.tcp_ecn value"}),
-    ("setup.sh", r"3:on", "3:off", {"PF052 host0 dcb eth1"}),
+    ("setup.sh", r"3:on", "3:off", {"PF052 host0 dcb eth1", "PF075 host0 dcb eth1 prio-pfc"}),
+    ("setup.sh", r"--pfc 0,0,0,1", "--pfc 0,0,0,0", {"PF075 host0 dcb eth1 prio-pfc"}),
+    ("setup.sh", r" rto_min 5ms", "", {"PF075 host0 route 10.1.0.0/16 pf100 rto_min"}),
     ("sysctl.conf", r"(tcp_ecn ?=) ?1", r"\1 2", {"PF075 host0 sysctl net.ipv4.tcp_ecn value"}),
     ("networkd/40-pauseframe.network", r"MTUBytes=9000", "MTUBytes=1500", {
         "PF075 host0 link eth1 mtu"}),
 ]  # fmt: skip
+
+
+COLLECT = (Path(linux.__file__).parent / "collect.sh").read_text()
+
+
+def test_what_collect_writes_is_read():
+    files = set(re.findall(r'"\$out/([\w.-]+)"', COLLECT)) | set(re.findall(r"into ([a-z]+[.][a-z]+)", COLLECT))
+    files |= {f"dcb-{kind}-eth0.json" for kind in re.findall(r"for kind in ([\w ]+);", COLLECT)[0].split()}
+    files |= {"ethtool-eth0.txt"}
+    assert len(files) > 12
+    assert [name for name in files if not linux.is_read(Path("host0") / name)] == []
+
+
+@pytest.mark.parametrize("name", ["dctcp", "storage"])
+def test_collect_gathers_each_sysctl_that_deploy_writes(tmp_path, name):
+    text = (HOME / name / "fabric.toml").read_text()
+    deploy_scenario(pf.Scenario.from_toml(text).resolve(), tmp_path / "out", Settings())
+    written = re.findall(r"^net\.ipv4\.tcp_(\w+)", (tmp_path / "out/hosts/host0/sysctl.conf").read_text(), re.MULTILINE)
+    keys = re.findall(r"for key in ([\w \\\n]+);", COLLECT)[0].split()
+    assert written
+    assert set(written) <= set(keys)
+
+
+NFT = """{"nftables": [{"metainfo": {"version": "1.1.0"}}, {"rule": {"family": "inet", "table": "pauseframe", "expr": [
+ {"match": {"op": "==", "left": {"payload": {"protocol": "ip", "field": "saddr"}}, "right": %s}},
+ {"match": {"op": "==", "left": {"meta": {"key": "l4proto"}}, "right": "tcp"}},
+ {"mangle": {"key": {"payload": {"protocol": "ip", "field": "dscp"}}, "value": %s}}]}}]}"""
+
+
+@pytest.mark.parametrize(
+    ("source", "value", "found"),
+    [
+        ('"10.1.0.1"', "8", {"10.1.0.1": 8}),
+        ('"10.1.0.1"', '"cs1"', {"10.1.0.1": 8}),
+        ('"10.1.0.1"', '"af31"', {"10.1.0.1": 26}),
+        ('{"set": ["10.1.0.1", "10.1.0.2"]}', '"ef"', {"10.1.0.1": 46, "10.1.0.2": 46}),
+        ('{"prefix": {"addr": "10.1.0.0", "len": 16}}', "8", {}),
+        ('"10.1.0.1"', "64", {}),
+    ],
+)
+def test_code_points_of_nftables(tmp_path, source, value, found):
+    folder = host(tmp_path / "h0")
+    (folder / "nft.json").write_text(NFT % (source, value))
+    assert read_fabric([folder]).fabric.hosts["h0"].code_points == found
+
+
+def test_speed_rules_registers_and_offloads_of_a_collected_host(tmp_path):
+    (tmp_path / "all").mkdir()
+    folder = host(tmp_path / "all" / "h0")
+    leaf(tmp_path / "all" / "leaf")
+    (folder / "speed.txt").write_text("eth0 25000\nlo -1\n")
+    (folder / "ip-rule.json").write_text(
+        '[{"priority": 0, "src": "all", "table": "local"}, {"src": "10.1.0.1", "table": "101"}]'
+    )
+    (folder / "roce.txt").write_text(
+        "/sys/class/net/eth0/ecn/roce_rp/rpg_ai_rate 5\n"
+        "/sys/class/net/eth0/device/infiniband/mlx5_0/tc/1/traffic_class Global tclass=106\n"
+    )
+    (folder / "ethtool-eth0.txt").write_text("Features for eth0:\ntcp-segmentation-offload: off [fixed]\n")
+    report = lint([tmp_path / "all"])
+    own = report.reading.fabric.hosts["h0"]
+    assert (own.rules, own.registers, own.roce_dscp) == ({"10.1.0.1": 101}, {"RPG_AI_RATE": 5}, 26)
+    assert own.nics["eth0"].offloads == {"tso": False}
+    assert [(str(f.place), f.message) for f in report.findings if f.code == "PF050"] == [
+        ("h0 link eth0", "25000 Mb/s here, 100000 at the switch")
+    ]
 
 
 @pytest.fixture(scope="module")

@@ -56,6 +56,24 @@ def test_a_fault_is_found_and_its_patch_causes_nothing_new(bases, tmp_path, name
     assert [f"{f.code} {f.place}: {f.message}" for f in fix(report).new] == [], what
 
 
+@pytest.mark.parametrize(("queue", "found"), [(None, True), ("3", True), ("2", False)])
+def test_the_pauses_of_the_outer_class_stop_its_queue(tmp_path, queue, found):
+    """A third paused class for the tunnel, as SONiC's remapping has it."""
+    devices = lint_pairs.dual_tor()
+    for tables in devices.values():
+        tables["DSCP_TO_TC_MAP"]["AZURE"]["2"] = "2"
+        tables["TC_TO_PRIORITY_GROUP_MAP"]["AZURE"]["2"] = "2"
+        for row in tables["PORT_QOS_MAP"].values():
+            row["pfc_enable"] = "2,3,4"
+    for name in ("tor0", "tor1"):
+        devices[name]["TC_TO_DSCP_MAP"]["AZURE_TUNNEL"] |= {"3": "2", "4": "1"}
+        if queue is not None:
+            devices[name]["TC_TO_QUEUE_MAP"]["TUNNEL"] = {"3": queue}
+            devices[name]["TUNNEL"]["MuxTunnel0"]["encap_tc_to_queue_map"] = "TUNNEL"
+    messages = [f.message for f in judge(reading_of(devices, tmp_path)).findings if f.code == "PF065"]
+    assert any(message.startswith("class 3 enters the tunnel in queue 3") for message in messages) == found, messages
+
+
 POLARIZED = [  # uplinks below, uplinks here, seed below and here, used: paths.md 2.3
     (8, 8, 0, 0, 1),
     (4, 4, 0, 0, 1),

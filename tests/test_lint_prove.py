@@ -9,12 +9,14 @@ import pytest
 from lint_faults import (
     code_points,
     fec,
+    foreign_profile,
     group_map,
     late_mark,
     lossy_profile,
     mtu,
     no_headroom,
     no_watchdog,
+    other_cable,
     pause_off,
     short_restoration,
     small_headroom,
@@ -76,7 +78,29 @@ def member_at_one_end(devices, draw):
     return "no member", {"PF082"}
 
 
+def computed_for_a_short_cable(devices, draw):
+    """The switches compute headroom, and one end of a cable of 2 km says 5 m."""
+    for tables in devices.values():
+        tables["DEVICE_METADATA"]["localhost"]["buffer_model"] = "dynamic"
+        tables["DEFAULT_LOSSLESS_BUFFER_PARAMETER"] = {"AZURE": {"default_dynamic_th": "0"}}
+        rows = tables["BUFFER_PROFILE"]
+        tables["BUFFER_PROFILE"] = {name: row for name, row in rows.items() if not name.startswith("pg_lossless")}
+        for key in [key for key in tables["BUFFER_PG"] if key.endswith("|3-4")]:
+            tables["BUFFER_PG"][key] = {"profile": "NULL"}
+    far = devices["spine0"]["DEVICE_NEIGHBOR"]["Ethernet0"]
+    devices[far["name"]]["CABLE_LENGTH"]["AZURE"][far["port"]] = "2000m"
+    devices["spine0"]["CABLE_LENGTH"]["AZURE"]["Ethernet0"] = "5m"
+    return "5 m of 2 km", {"PF054"}
+
+
+def unbound_groups(devices, draw):
+    del devices["spine0"]["PORT_QOS_MAP"]["Ethernet4"]["tc_to_pg_map"]
+    return "no map of groups", {"PF024"}
+
+
 KINDS = [
+    (computed_for_a_short_cable, "packets lost"),
+    (unbound_groups, "pauses"),
     (small_headroom, "packets lost"),
     (no_headroom, "packets lost"),
     (lossy_profile, "packets lost"),
@@ -128,10 +152,31 @@ def test_a_fault_costs_what_its_finding_names(tmp_path, fault, quantity):
     differences = {here.name: (here.value, there.value) for here, there in proof.rows}
     assert quantity in differences, proof
     worse, better = differences[quantity]
-    marks_late = fault in {wred_off, late_mark, host_without_ecn}
-    assert (worse < better) if marks_late or fault is no_watchdog else (worse > better), (quantity, worse, better)
+    silent = fault in {wred_off, late_mark, host_without_ecn, unbound_groups, no_watchdog}
+    assert (worse < better) if silent else (worse > better), (quantity, worse, better)
     if quantity == "packets lost":
         assert better == 0
+    assert proof.why == ""
+
+
+def lossy_queue_of_one_port(devices, draw):
+    devices["leaf0"]["BUFFER_QUEUE"]["Ethernet8|3-4"]["profile"] = "egress_lossy_profile"
+    return "lossy queue", {"PF015"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "why"),
+    [
+        (other_cable, "profiles fix the headroom in bytes"),
+        (foreign_profile, "as much headroom in bytes"),
+        (lossy_queue_of_one_port, "egress pools have no memory in it"),
+    ],
+)
+def test_equal_scenarios_have_a_reason(tmp_path, fault, why):
+    (proof,) = prove(report_of(fault, tmp_path / "fabric", 1), tmp_path / "proofs")
+    assert proof.rows == []
+    assert proof.why.startswith("the scenarios with and without it are equal: ")
+    assert why in proof.why
 
 
 def polarized(devices):

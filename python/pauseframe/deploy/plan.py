@@ -12,7 +12,7 @@ from pauseframe import _core
 from pauseframe.deploy.inventory import INTERFACE, DeployError, Inventory
 from pauseframe.deploy.traffic import CONTROL
 from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, parse_json, shown
-from pauseframe.devices.model import End
+from pauseframe.devices.model import FASTEST_LANE, End
 from pauseframe.files.kinds import kind_of
 from pauseframe.terminal.text import counted
 
@@ -274,11 +274,14 @@ def add_lanes(plan: Plan, known: Inventory) -> None:
     """
     missing = []
     for switch in plan.switches:
-        for number, port in enumerate(plan.ports(switch)):
+        number = 0
+        for port, (_, speed) in plan.ports(switch).items():
             lanes = known.lanes.get((switch, port))
             if lanes is None and known.given:
                 missing.append(End(switch, port))
-            plan.lanes[End(switch, port)] = str(number) if lanes is None else lanes
+            count = max(1, -(-speed // FASTEST_LANE))
+            plan.lanes[End(switch, port)] = lanes or ",".join(str(number + lane) for lane in range(count))
+            number += count
     if missing:
         raise DeployError(
             f"ports without lanes: {len(missing)}, such as {shown(str(missing[0]))}: add the config_db.json of each "

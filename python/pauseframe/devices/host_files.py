@@ -6,18 +6,28 @@ of a card that `pauseframe deploy` names in a variable.
 
 from __future__ import annotations
 
+import re
 import shlex
 from typing import TYPE_CHECKING, Any
 
 from pauseframe.devices import bonds
 from pauseframe.devices.files import DeviceFileError, as_text, milliseconds, number_in, read_text, shown, whole_number
-from pauseframe.devices.model import Host, HostRoute, HostVlan, Nic
+from pauseframe.devices.host_state import ets_of_words
+from pauseframe.devices.model import PRIORITIES, Host, HostRoute, HostVlan, Nic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
+    Command = Callable[[Host, list[str]], None]
+
 SCRIPT, NETPLAN = "setup.sh", "netplan.yaml"
+NVIDIA = f"mlnx_qos of {SCRIPT}"
+"""What a script does where NVIDIA's tools are: the same in other words."""
+_PORT = re.compile(r"^ +port '?([A-Za-z0-9_.-]{1,15})'?\n(?:(?! +port ).*\n)*? +qos$", re.MULTILINE)
+"""A port whose queues a script of `pauseframe deploy` sets, of a host with several."""
+_JOIN = re.compile(r"^ +port '?([A-Za-z0-9_.-]{1,15})'?\n +join '?([A-Za-z0-9_.-]{1,15})'?$", re.MULTILINE)
+"""A port that joins a bond there."""
 
 
 def read_netplan(path: Path) -> Host:
@@ -61,20 +71,49 @@ def _rows(value: Any) -> dict[Any, Any]:
 
 
 def read_script(path: Path) -> Host:
-    """Interfaces, VLANs, addresses, neighbours, routes and sysctls that a script sets."""
+    """Interfaces, VLANs, addresses, neighbours, routes and sysctls that a script sets; shares and pauses by dcb."""
+    host, variables, text = _carried_out(path, _COMMANDS)
+    _read_card(host, variables)
+    _of_each_port(host, _PORT.findall(text))
+    for port, bond in _JOIN.findall(text):
+        if bond in host.bonds and port not in host.bonds[bond].members:
+            host.bonds[bond].members.append(port)
+    return host
+
+
+def read_nvidia(path: Path) -> Host:
+    """What a script sets by `mlnx_qos`, where NVIDIA's tools are, in the place of dcb."""
+    host, _, text = _carried_out(path, {"mlnx_qos": _mlnx_qos})
+    _of_each_port(host, _PORT.findall(text))
+    return host
+
+
+def _carried_out(path: Path, known: Mapping[str, Command]) -> tuple[Host, dict[str, str], str]:
+    """The host that the known commands of a script make, the variables that it sets last, and its text."""
     host = Host(path.parent.name, str(path))
     variables: dict[str, str] = {}
-    for line in read_text(path).splitlines():
+    text = read_text(path)
+    for line in text.splitlines():
         name, equals, value = line.strip().partition("=")
         if equals and name.isidentifier():
             variables[name] = value.strip("'\"")
         words = [variables.get(word[1:], word) if word.startswith("$") else word for word in _words(line)]
         for command in _commands(words):
-            start = next((i for i, word in enumerate(command) if word in _COMMANDS), None)
+            start = next((i for i, word in enumerate(command) if word in known), None)
             if start is not None:
-                _COMMANDS[command[start]](host, [*command[start + 1 :], "", ""])
-    _read_card(host, variables)
-    return host
+                known[command[start]](host, [*command[start + 1 :], "", ""])
+    return host, variables, text
+
+
+def _of_each_port(host: Host, names: list[str]) -> None:
+    """Gives what functions set at `$1` to each port for which the script calls them."""
+    unnamed = [host.nics.pop(name) for name in [*host.nics] if name.startswith("$")]
+    for nic in (host.nics.setdefault(name, Nic(name)) for name in dict.fromkeys(names)):
+        for one in unnamed:
+            nic.pfc = one.pfc if nic.pfc is None else nic.pfc
+            nic.trust = nic.trust or one.trust
+            nic.dscp_to_priority = nic.dscp_to_priority | one.dscp_to_priority
+            nic.ets, nic.offloads = one.ets | nic.ets, one.offloads | nic.offloads
 
 
 def _read_card(host: Host, variables: dict[str, str]) -> None:
@@ -175,6 +214,12 @@ def _route(host: Host, words: list[str]) -> None:
         )
 
 
+def _rule(host: Host, words: list[str]) -> None:
+    source, table = _after(words, "from"), whole_number(_after(words, "lookup") or _after(words, "table"))
+    if words[0] == "add" and source and table is not None:
+        host.rules[source] = table
+
+
 def _dcb(host: Host, words: list[str]) -> None:
     device = _after(words, "dev")
     if words[:2] == ["app", "replace"] and device and "dscp-prio" in words:
@@ -184,9 +229,25 @@ def _dcb(host: Host, words: list[str]) -> None:
             if colon and numbers[0] is not None and numbers[1] is not None:
                 nic.dscp_to_priority[numbers[0]] = numbers[1]
                 nic.trust = "dscp"
+    if words[:2] == ["ets", "set"] and device:
+        ets_of_words(host.nics.setdefault(device, Nic(device)), words)
     if words[:2] == ["pfc", "set"] and device and "prio-pfc" in words:
         on = [whole_number(word.partition(":")[0]) for word in words if word.endswith(":on")]
         host.nics.setdefault(device, Nic(device)).pfc = frozenset(number for number in on if number is not None)
+
+
+def _mlnx_qos(host: Host, words: list[str]) -> None:
+    """`mlnx_qos` has a list by priority for each option; 1 stands for a paused priority."""
+    if (name := _after(words, "-i")) is None:
+        return
+    nic, options = host.nics.setdefault(name, Nic(name)), {"--tsa": "tc-tsa", "--tcbw": "tc-bw", "--prio_tc": "prio-tc"}
+    pfc = (_after(words, "--pfc") or "").split(",")
+    if len(pfc) == len(PRIORITIES):
+        nic.pfc = frozenset(n for n in PRIORITIES if pfc[n] == "1")
+    for option, parameter in options.items():
+        values = (_after(words, option) or "").split(",")
+        if len(values) == len(PRIORITIES):
+            nic.ets[parameter] = " ".join(f"{n}:{value}" for n, value in enumerate(values))
 
 
 def _ethtool(host: Host, words: list[str]) -> None:
@@ -209,15 +270,16 @@ def _sysctl(host: Host, words: list[str]) -> None:
             host.sysctl[name] = value
 
 
-_OF_IP: dict[str, Callable[[Host, list[str]], None]] = {
+_OF_IP: dict[str, Command] = {
     "link": _link,
     "address": _address,
     "addr": _address,
     "neigh": _neighbour,
     "neighbour": _neighbour,
     "route": _route,
+    "rule": _rule,
 }
-_COMMANDS: dict[str, Callable[[Host, list[str]], None]] = {
+_COMMANDS: dict[str, Command] = {
     "ip": _ip,
     "dcb": _dcb,
     "ethtool": _ethtool,

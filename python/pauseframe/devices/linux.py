@@ -22,7 +22,8 @@ from pauseframe.devices.files import (
     shown,
     whole_number,
 )
-from pauseframe.devices.host_files import NETPLAN, SCRIPT, read_netplan, read_script
+from pauseframe.devices.host_files import NETPLAN, NVIDIA, SCRIPT, read_netplan, read_nvidia, read_script
+from pauseframe.devices.host_state import INTERFACE, add_state, rows_of
 from pauseframe.devices.model import (
     End,
     Fabric,
@@ -42,14 +43,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-_INTERFACE = re.compile(r"[A-Za-z0-9_.-]{1,15}")
 _READ = re.compile(
     r"networkd/.*\.(netdev|network)"
-    r"|.*/(ip-(link|addr|neigh|route)\.json|bridge-(vlan|fdb)\.json|dcb-(pfc|app)-.*\.json|lldp\.json|hostname)"
+    r"|.*/(ip-(link|addr|neigh|route|rule)\.json|bridge-(vlan|fdb)\.json|dcb-(pfc|app|ets)-.*\.json|lldp\.json)"
+    r"|.*/(hostname|nft\.json|ethtool-.*\.txt|(speed|roce)\.txt)"
     r"|.*/(sysctl\.(txt|conf)|netplan\.yaml|setup\.sh|mlxconfig\.txt)"
 )
-CARD = "mlxconfig.txt"
-"""The text of `mlxconfig -d DEVICE query` of a host's RoCE card."""
+COLLECTED, CARD = "ip-link.json", "mlxconfig.txt"
+"""What stands for the files of collect.sh; the text of `mlxconfig -d DEVICE query` of a host's RoCE card."""
 _SECTION = re.compile(r"\[([A-Za-z0-9]+)\]")
 
 
@@ -65,7 +66,7 @@ def read_host(path: Path, fabric: Fabric) -> list[Path]:
     name = path.resolve().name
     if (path / "hostname").is_file():
         name = read_text(path / "hostname").strip() or name
-    links = _json(path / "ip-link.json")
+    links = rows_of(path / "ip-link.json")
     slaves = [row for row in links if as_rows(as_rows(row).get("linkinfo")).get("info_slave_kind") == "bridge"]
     filtering = any(_info(row).get("vlan_filtering") == 1 for row in links)
     if filtering and len(slaves) >= 2:
@@ -84,15 +85,6 @@ def is_read(file: Path) -> bool:
 
 def _info(row: Json) -> dict[str, Json]:
     return dict(as_rows(as_rows(as_rows(row).get("linkinfo")).get("info_data")))
-
-
-def _json(path: Path) -> list[dict[str, Json]]:
-    """Rows of a file; none if the file is missing or empty, as for a command that the device does not have."""
-    if not path.is_file():
-        return []
-    text = read_text(path)
-    value = parse_json(text, str(path)) if text.strip() else None
-    return [dict(as_rows(row)) for row in (as_list(value) or ([value] if isinstance(value, dict) else []))]
 
 
 def _neighbours(path: Path, device: str, twice: list[TwoCables]) -> dict[str, tuple[str, str]]:
@@ -119,7 +111,7 @@ def _switch(name: str, path: Path, slaves: list[dict[str, Json]]) -> Switch:
         flags[port.name] = dict(as_rows(as_rows(row.get("linkinfo")).get("info_slave_data")))
     if any(port.qos.pfc is not None for port in switch.ports.values()):
         switch.tables |= {"PORT_QOS_MAP"}
-    for row in _json(path / "bridge-vlan.json"):
+    for row in rows_of(path / "bridge-vlan.json"):
         port_name = as_text(row.get("ifname"))
         for item in map(as_rows, as_list(row.get("vlans"))):
             number = whole_number(as_text(item.get("vlan")))
@@ -132,7 +124,7 @@ def _switch(name: str, path: Path, slaves: list[dict[str, Json]]) -> Switch:
         if own:
             vlan.learning = any(flag.get("learning", True) for flag in own)
             vlan.flood = any(flag.get(kind, True) for flag in own for kind in ("flood", "bcast_flood"))
-    for row in _json(path / "bridge-fdb.json"):
+    for row in rows_of(path / "bridge-fdb.json"):
         number, port_name = whole_number(as_text(row.get("vlan"))), as_text(row.get("ifname"))
         if number is not None and port_name in switch.ports and row.get("state") == "static":
             switch.fdb.append(FdbRow(number, as_text(row.get("mac")).lower(), port_name))
@@ -142,9 +134,9 @@ def _switch(name: str, path: Path, slaves: list[dict[str, Json]]) -> Switch:
 def _pfc(path: Path, row: dict[str, Json]) -> frozenset[int] | None:
     """The PFC priorities of an interface in the output of `dcb -j pfc show`."""
     name = as_text(row.get("ifname"))
-    if not _INTERFACE.fullmatch(name):
+    if not INTERFACE.fullmatch(name):
         return None
-    found = _json(path / f"dcb-pfc-{name}.json")
+    found = rows_of(path / f"dcb-pfc-{name}.json")
     value = found[0].get("prio_pfc") if found else None
     rows = {str(i): item for i, item in enumerate(value)} if isinstance(value, list) else as_rows(value)
     on = {whole_number(key) for key, item in rows.items() if item is True or item == "on"}
@@ -163,7 +155,8 @@ def _host(name: str, path: Path, links: list[dict[str, Json]]) -> Host:
     if links:
         _add_addresses(own, path)
         _add_routes(own, path)
-        forms["ip-link.json"] = own
+        add_state(own, path)
+        forms[COLLECTED] = own
     elif (path / "networkd").is_dir():
         _read_networkd(own, path / "networkd")
         forms["networkd"] = own
@@ -173,6 +166,8 @@ def _host(name: str, path: Path, links: list[dict[str, Json]]) -> Host:
         forms[CARD] = Host(name, str(path / CARD), registers=_registers(path / CARD))
     first = next(iter(forms.values()), own)
     _merge(first, list(forms.values()))
+    if SCRIPT in forms and (nvidia := read_nvidia(path / SCRIPT)).nics:
+        forms[NVIDIA] = nvidia
     first.name, first.source, first.forms = name, str(path), forms
     return first
 
@@ -190,8 +185,9 @@ def _merge(first: Host, forms: list[Host]) -> None:
             if known is not None and known.trust is None:
                 known.trust, known.dscp_to_priority = nic.trust, nic.dscp_to_priority
             if known is not None:
-                known.offloads = nic.offloads | known.offloads
+                known.offloads, known.ets = nic.offloads | known.offloads, nic.ets | known.ets
         first.code_points = form.code_points | first.code_points
+        first.rules = form.rules | first.rules
 
 
 def _registers(path: Path) -> dict[str, int]:
@@ -224,6 +220,7 @@ def _add_link(host: Host, path: Path, row: dict[str, Json]) -> None:
         names = ("mode", "miimon", "xmit_hash_policy", "ad_lacp_rate")
         mode, miimon, policy, rate = (as_text(about.get(field)) for field in names)
         host.bonds[name] = bonds.made(name, mode, [], miimon=miimon, policy=policy, rate=rate)
+        host.nics.setdefault(name, Nic(name)).mtu = whole_number(as_text(row.get("mtu")))
     elif kind is None and row.get("link_type") in {"ether", None}:
         nic = host.nics.setdefault(name, Nic(name))
         nic.mac, nic.mtu = as_text(row.get("address")).lower(), whole_number(as_text(row.get("mtu")))
@@ -234,7 +231,7 @@ def _add_link(host: Host, path: Path, row: dict[str, Json]) -> None:
 
 def _dscp(path: Path, name: str) -> dict[int, int]:
     """The DSCP entries in the output of `dcb -j app show`: code point to priority."""
-    app = _json(path / f"dcb-app-{name}.json") if _INTERFACE.fullmatch(name) else []
+    app = rows_of(path / f"dcb-app-{name}.json") if INTERFACE.fullmatch(name) else []
     found = {}
     for item in as_list(app[0].get("dscp_prio")) if app else []:
         numbers = [whole_number(as_text(value)) for value in as_list(item)]
@@ -245,19 +242,20 @@ def _dscp(path: Path, name: str) -> dict[int, int]:
 
 def _add_addresses(host: Host, path: Path) -> None:
     vlans = {vlan.interface: vlan for vlan in host.vlans()}
-    for row in _json(path / "ip-addr.json"):
-        vlan = vlans.get(as_text(row.get("ifname")))
+    for row in rows_of(path / "ip-addr.json"):
+        name = as_text(row.get("ifname"))
+        of = vlans.get(name) or host.nics.get(name)
         for item in map(as_rows, as_list(row.get("addr_info"))):
-            if vlan is not None and item.get("family") == "inet":
-                vlan.addresses.append(f"{as_text(item.get('local'))}/{as_text(item.get('prefixlen'))}")
-    for row in _json(path / "ip-neigh.json"):
+            if of is not None and item.get("family") == "inet":
+                of.addresses.append(f"{as_text(item.get('local'))}/{as_text(item.get('prefixlen'))}")
+    for row in rows_of(path / "ip-neigh.json"):
         vlan = vlans.get(as_text(row.get("dev")))
         if vlan is not None and "PERMANENT" in map(as_text, as_list(row.get("state"))):
             vlan.neighbours[as_text(row.get("dst"))] = as_text(row.get("lladdr")).lower()
 
 
 def _add_routes(host: Host, path: Path) -> None:
-    for row in _json(path / "ip-route.json"):
+    for row in rows_of(path / "ip-route.json"):
         metrics: dict[str, Json] = dict(row)
         for item in as_list(row.get("metrics")):
             metrics |= as_rows(item)
@@ -331,6 +329,8 @@ def _network(host: Host, kinds: dict[str, HostVlan], sections: list[tuple[str, l
             host.nics.setdefault(name, Nic(name)).addresses.append(values["Address"])
         elif vlan is not None and section == "Address" and "Address" in values:
             vlan.addresses.append(values["Address"])
+        elif section == "RoutingPolicyRule" and (table := whole_number(values.get("Table"))) is not None:
+            host.rules[values.get("From", "")] = table
         elif vlan is not None and section == "Neighbor":
             vlan.neighbours[values.get("Address", "")] = values.get("LinkLayerAddress", "").lower()
         elif section == "Route" and name:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 PRIORITIES = range(8)
 DEFAULT_MTU = 9100
 """MTU in bytes of a SONiC port whose row sets none."""
+FASTEST_LANE = 200_000
+"""Mb/s of the fastest SerDes lanes (IEEE 802.3dj)."""
 CNP_DSCP = 48
 """DSCP of congestion notification packets unless the register CNP_DSCP of a card sets another (NVIDIA)."""
 QOS_MAPS = {
@@ -366,7 +368,9 @@ class Nic:
     addresses: list[str] = field(default_factory=list)
     """Addresses that a configuration file gives to the interface itself."""
     offloads: dict[str, bool] = field(default_factory=dict)
-    """Offloads that a script turns on or off by `ethtool -K`: tso, gro."""
+    """Offloads that are on or off (ethtool): tso, gro."""
+    ets: dict[str, str] = field(default_factory=dict)
+    """Parameters of `dcb ets` as lists such as "0:ets 1:strict": tc-tsa, tc-bw, prio-tc."""
 
 
 @dataclass(slots=True)
@@ -386,6 +390,10 @@ class Host:
     """DSCP of the host's RoCE packets, if a file gives it."""
     code_points: dict[str, int] = field(default_factory=dict)
     """DSCP that packets of a source address get (nftables); others have what their sockets set, by default 0."""
+    rules: dict[str, int] = field(default_factory=dict)
+    """Number of the routing table of packets from a source address (`ip rule`)."""
+    gathered: frozenset[str] = frozenset()
+    """Tables of which the files of collect.sh have every value, by the names that findings use."""
     forms: dict[str, Host] = field(default_factory=dict)
     """The host by each of its files: what was collected, networkd, netplan.yaml, setup.sh."""
 

@@ -59,6 +59,23 @@ TABLES: dict[str, Table] = {
             state=one_of("auto", "manual", "detach", "active", "standby"),
         ),
     ),
+    "MUX_LINKMGR": Table(
+        ((key("name", one_of("LINK_PROBER", "TIMED_OSCILLATION", "MUXLOGGER", "SERVICE_MGMT")),),),
+        fields(
+            interval_v4=_LONG,
+            interval_v6=_LONG,
+            positive_signal_count=_LONG,
+            negative_signal_count=_LONG,
+            suspend_timer=_LONG,
+            interval_pck_loss_count_update=_LONG,
+            interval_sec=_LONG,
+            use_well_known_mac=one_of("enabled", "disabled"),
+            src_mac=one_of("ToRMac", "VlanMac"),
+            log_verbosity=one_of("trace", "debug", "info", "error", "fatal"),
+            oscillation_enabled=one_of("true", "false"),
+            kill_radv=one_of("True", "False"),
+        ),
+    ),
     "SWITCH": Table(
         ((key("name", one_of("switch")),),),
         fields(

@@ -20,6 +20,17 @@ def tunnel_of(database: ConfigDb) -> tuple[str, Mapping[str, str], Mapping[str, 
     return key, row, database.rows("TC_TO_DSCP_MAP").get(row.get("encap_tc_to_dscp_map", ""))
 
 
+BUFFER_MAPS = {"encap_tc_to_queue_map": "TC_TO_QUEUE_MAP", "decap_tc_to_pg_map": "TC_TO_PRIORITY_GROUP_MAP"}
+"""Fields of TUNNEL with the queue of what enters the tunnel and the group of what leaves it, by class; their tables."""
+
+
+def buffer_maps(database: ConfigDb, row: Mapping[str, str]) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """The maps from classes to queues and groups that a tunnel names."""
+    for field, table in BUFFER_MAPS.items():
+        if (found := database.rows(table).get(row.get(field, ""))) is not None:
+            yield field, found
+
+
 def uplinks_of(fabric: Fabric, switch: Switch) -> Iterator[tuple[End, Port, End]]:
     """Ports to devices that are no servers: own end, port, far end."""
     for link in fabric.links:

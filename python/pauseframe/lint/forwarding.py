@@ -166,9 +166,11 @@ def edge(source: str, source_port: str, target: str, target_port: str, rate: int
 def senders_of(fabric: Fabric, forwarding: Forwarding) -> dict[int, set[tuple[str, str]]]:
     """For each VLAN, pairs of switches between which hosts send, since they have static neighbour entries.
 
-    VLANs in which no host has static neighbour entries are left out, because their senders are unknown.
+    VLANs in which no host has static neighbour entries are left out, because their senders are unknown, and so are
+    switches that have no row to a host of theirs.
     """
     homes = {mac: end.device for end, mac in forwarding.hosts}
+    with_hosts = set(homes.values())
     peers = fabric.peers()
     found: dict[int, set[tuple[str, str]]] = defaultdict(set)
     for host in fabric.hosts.values():
@@ -176,7 +178,7 @@ def senders_of(fabric: Fabric, forwarding: Forwarding) -> dict[int, set[tuple[st
             far = peers.get(End(host.name, nic.name))
             for vlan in nic.vlans.values():
                 for mac in vlan.neighbours.values():
-                    if far is not None and far.device in fabric.switches and mac in homes:
+                    if far is not None and far.device in with_hosts and mac in homes:
                         found[vlan.id].add((far.device, homes[mac]))
     return dict(found)
 

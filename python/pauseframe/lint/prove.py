@@ -57,13 +57,28 @@ NAMED: dict[str, tuple[str, ...]] = {
     "PF08": ("links down",),
     "PF087": ("busiest link",),
     "PF088": ("busiest link",),
-    "PF04": ("storms", "packets lost"),
+    "PF04": ("storms",),
     "": ("packets lost", "pauses", "flows finished", "slowest flow"),
 }
 """The quantities that findings name, by their codes or the first letters: the search for a difference ends at one."""
-NO_KEY = "the scenarios with and without it are equal: the simulator has no key for this value, or it changes nothing"
+EQUAL_TEXT = "the scenarios with and without it are equal: {}"
+NO_KEY = EQUAL_TEXT.format("the simulator has no key for this value, or it changes nothing")
+EQUAL = {
+    "PF013": "the profile of the patch has as much headroom in bytes, and the simulator takes nothing else from it",
+    "PF015": "the simulator drops at ingress alone: egress pools have no memory in it",
+    "PF017": "no lossless traffic uses the group, so that nothing fills its headroom",
+    "PF018": "the simulator trims by class, not by buffer profile",
+    "PF023": "the simulator has a group for each priority, and no class gets into that of another",
+    "PF024": "the simulator has one map of queues for all switches, that of most ports",
+    "PF053": "mended, this code point is lossy everywhere, and the load has no lossless packets of it",
+    "PF054": "profiles fix the headroom in bytes, and the delay is that of the longer end; a length counts where the "
+    "switch computes headroom from it",
+    "PF055": "a file moves no cable: both scenarios are wired as most files say",
+    "PF056": "one end has the default of its platform, which no file gives",
+}
+"""Why the scenarios with and without a finding can be equal, by code."""
 HIDDEN = "no fewer packets are lost with the patch: other findings at this place hide its effect, mend them first"
-NOTHING = "no difference measured"
+NOTHING = "no difference measured: this load loses, pauses and marks the same packets with and without it"
 AS_IS, MENDED = "as-is.toml", "mended.toml"
 PROOFS = "proofs.json"
 """The file with the numbers of all proofs."""
@@ -158,7 +173,7 @@ def proof_of(report: Report, finding: Finding, folder: Path, runs: Runs) -> Proo
         proof.why = "no cure is known that could be simulated"
         return proof
     after, change = cure
-    proof.change, proof.why = shown(change), NO_KEY
+    proof.change, proof.why = shown(change), EQUAL_TEXT.format(EQUAL[finding.code]) if finding.code in EQUAL else NO_KEY
     for pair, why in _pairs(report.reading, after, finding):
         if pair is None:
             proof.why = why
@@ -169,7 +184,9 @@ def proof_of(report: Report, finding: Finding, folder: Path, runs: Runs) -> Proo
         found, refused = runs[key]
         rows = [(found[0][name], found[1][name]) for name in found[0] if _differs(*(one[name] for one in found))]
         named = {here.name for here, _ in rows} & {*_names(finding.code)}
-        hidden = any(here.name == "packets lost" and here.value <= there.value for here, there in rows)
+        hidden = "packets lost" in _names(finding.code) and any(
+            here.name == "packets lost" and here.value <= there.value for here, there in rows
+        )
         if (named and not hidden) or not proof.rows:
             proof.folder, proof.rows, proof.why = folder, rows, refused or ("" if rows else NOTHING)
             _keep(pair, folder)

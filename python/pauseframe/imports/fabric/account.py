@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypedDict
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.sonic_schema import TABLES
+from pauseframe.devices.tunnels import BUFFER_MAPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -157,8 +158,17 @@ FATES: dict[str, dict[str, Fate]] = {
     },
     "TUNNEL": _mapped("routing.tunnel_remap, by the T1's map of DSCPs", "encap_tc_to_dscp_map", "tunnel_type")
     | _mapped("host.port_choice = mux: the end of the tunnel restores the class", "decap_dscp_to_tc_map", "dscp_mode")
+    | _mapped("the queue and group of the outer class; other numbers are listed below", *BUFFER_MAPS)
     | _none("hosts have addresses of the simulator", "dst_ip", "src_ip")
+    | _none("the simulator has no time to live", "ttl_mode")
     | _mapped("ECN is that of RFC 6040, normal mode", "encap_ecn_mode", "ecn_mode"),
+    "MUX_LINKMGR": _mapped(f"host.link_prober_interval: {_BY_DEVICE}", "interval_v4")
+    | _mapped(f"host.negative_signal_count: {_BY_DEVICE}", "negative_signal_count")
+    | _none("hosts have one address, of IPv4", "interval_v6")
+    | _none("the ToR that took over stays active when the other is heard again", "positive_signal_count")
+    | _none("the ToR that took over stays active", "suspend_timer", "oscillation_enabled", "interval_sec")
+    | _none(_NO_PACKETS, "interval_pck_loss_count_update", "use_well_known_mac", "src_mac")
+    | _none(_NO_PACKETS, "log_verbosity", "kill_radv"),
     "PEER_SWITCH": _mapped("the other ToR of mux cables", "address_ipv4"),
     "MCLAG_DOMAIN": _mapped("routing.mlag, if links join the two switches", "peer_link")
     | _none("peers notice each other by routing.convergence", "keepalive_interval", "session_timeout")

@@ -25,6 +25,10 @@ def port_keys(scope: Scope, classes: Classes, end: End, common: dict[str, Any]) 
         return {}
     keys: dict[str, Any] = {}
     headroom = switches.headroom_of(switch, port, found.group)
+    if headroom is None and port.speed and port.cable is not None and port.cable < scope.by_end[end].metres:
+        # The device computes headroom for a shorter cable than the link has (PF054).
+        frame, count = switches.mtu_of(scope) + FRAME, len(classes.paused)
+        headroom = annex_o(port.speed, port.cable, max_frame=frame, lossless=count).total
     if headroom is not None:
         keys["headroom"] = f"{headroom} B"
     profile = switches.profile_of(switch, port, found)

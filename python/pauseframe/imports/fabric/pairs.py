@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from pauseframe.devices.tunnels import outer_dscp, tunnel_of, uplinks_of
+from pauseframe.devices.files import whole_number
+from pauseframe.devices.tunnels import buffer_maps, outer_dscp, tunnel_of, uplinks_of
 from pauseframe.imports.fabric.traffic import CodePoint, treatment
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from pauseframe.devices.model import End, Switch
     from pauseframe.devices.read import Reading
+    from pauseframe.devices.sonic_db import ConfigDb
     from pauseframe.imports.fabric.scope import Scope
     from pauseframe.imports.fabric.switches import Classes
 
@@ -23,6 +25,32 @@ def routing_of(scope: Scope, reading: Reading, classes: Classes, host: Mapping[s
         rows = _remap(scope, reading, classes)
         return {"tunnel_remap": rows} if rows else {}
     return {"mlag": True} if _has_peer_links(scope) else {}
+
+
+PROBER = "LINK_PROBER"
+_TIMES = (  # field of MUX_LINKMGR, key of [host], SONiC's default, and the limits of the key
+    ("interval_v4", "link_prober_interval", 100, (1, 10_000)),
+    ("negative_signal_count", "negative_signal_count", 3, (1, 100)),
+)
+
+
+def mux_times(scope: Scope, reading: Reading) -> dict[str, Any]:
+    """The keys of [host] about the probes of mux cables: what most ToRs have."""
+    found: dict[str, Any] = {}
+    tors = [name for name in scope.switches if scope.fabric.switches[name].mux and name in reading.databases]
+    for name, key, usual, (low, high) in _TIMES:
+        own = {}
+        for tor in tors:
+            value = whole_number(reading.databases[tor].rows("MUX_LINKMGR").get(PROBER, {}).get(name))
+            own[tor] = usual if value is None else value
+        votes = Counter(value for value in own.values() if low <= value <= high)
+        chosen = max(votes, key=lambda value: (votes[value], -value), default=usual)
+        for tor, value in own.items():
+            if value != chosen:
+                scope.account.differs(tor, "", f"MUX_LINKMGR {PROBER} {name}", str(value), str(chosen))
+        if chosen != usual:
+            found[key] = f"{chosen} ms" if name == "interval_v4" else chosen
+    return found
 
 
 def _has_peer_links(scope: Scope) -> bool:
@@ -52,9 +80,11 @@ def _remap(scope: Scope, reading: Reading, classes: Classes) -> list[dict[str, i
         switch, database = scope.fabric.switches[name], reading.databases.get(name)
         if not switch.mux or database is None or (tunnel := tunnel_of(database)) is None:
             continue
-        for own, priority, outer in _outer(scope, switch, tunnel[2]):
+        for own, traffic_class, priority, outer in _outer(scope, switch, tunnel[2]):
             votes.setdefault(priority, Counter())[outer] += 1
             places.append((own, priority, outer))
+            if priority in classes.paused:
+                _buffers(scope, database, tunnel, (name, traffic_class, outer))
     rows = []
     for priority, count in sorted(votes.items()):
         chosen = min(count, key=lambda outer: (-count[outer], outer))
@@ -68,8 +98,20 @@ def _remap(scope: Scope, reading: Reading, classes: Classes) -> list[dict[str, i
     return rows
 
 
-def _outer(scope: Scope, switch: Switch, remap: Mapping[str, str] | None) -> Iterator[tuple[End, int, int]]:
-    """For each uplink and class: the uplink, and the queues of a packet and of its outer header at the T1."""
+def _buffers(
+    scope: Scope, database: ConfigDb, tunnel: tuple[str, Mapping[str, str], object], at: tuple[str, int, int]
+) -> None:
+    """Notes a class that the maps of a tunnel put into other buffers than those of its outer class."""
+    name, traffic_class, outer = at
+    for field, rows in buffer_maps(database, tunnel[1]):
+        number = rows.get(str(traffic_class))
+        if number is not None and number != str(outer):
+            instead = f"{outer}, that of the outer class"
+            scope.account.differs(name, f"TUNNEL {tunnel[0]}", f"{field} of class {traffic_class}", number, instead)
+
+
+def _outer(scope: Scope, switch: Switch, remap: Mapping[str, str] | None) -> Iterator[tuple[End, int, int, int]]:
+    """For each uplink and class: both, and the queues of a packet and of its outer header at the T1."""
     for own, up, far in uplinks_of(scope.fabric, switch):
         points = switch.mapped("dscp_to_tc", up.qos.dscp_to_tc) if up.qos.dscp_to_tc else None
         there, port = scope.fabric.switches.get(far.device), scope.fabric.port(far)
@@ -78,4 +120,4 @@ def _outer(scope: Scope, switch: Switch, remap: Mapping[str, str] | None) -> Ite
             inner, outer = outer_dscp(points, remap, traffic_class)
             if inner is not None and outer is not None:
                 before, inside = (treatment(judge, at, CodePoint("dscp", one)).queue for one in (inner, outer))
-                yield own, before, inside
+                yield own, traffic_class, before, inside

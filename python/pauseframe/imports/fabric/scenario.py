@@ -64,6 +64,8 @@ def build(
     settings = _settings(scope, classes, mtu)
     lines = [f"name = {_inline(name)}", f"stop = {_inline(work.stop)}", "", *_topology(scope), ""]
     host = ports.host_keys(scope)
+    if host.get("port_choice") == "mux":
+        host |= pairs.mux_times(scope, reading)
     routing = hashing.routing_of(scope) | pairs.routing_of(scope, reading, classes, host)
     lines += ["[routing]", *(f"{key} = {_inline(value)}" for key, value in routing.items())]
     lines += ['convergence = "0 s"', "", "[host]", f"mtu = {_inline(f'{mtu} B')}"]

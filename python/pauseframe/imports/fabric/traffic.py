@@ -10,6 +10,8 @@ from pauseframe.devices.model import PRIORITIES
 from pauseframe.lint.subject import group_of, lossless_queues
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pauseframe.devices.model import Fabric, Port, Queue, Switch
 
 CNP_PRIORITY = 6
@@ -49,10 +51,18 @@ def treatment(switch: Switch, port: Port, code: CodePoint) -> Treatment:
         name = port.qos.dscp_to_tc if code.kind == "dscp" else port.qos.dot1p_to_tc
         points = switch.mapped(f"{code.kind}_to_tc", name) if name else None
         traffic_class = (points or {}).get(code.value, 0)
-    queue = (switch.mapped("tc_to_queue", port.qos.tc_to_queue) or {}).get(traffic_class, 0)
-    group = (switch.mapped("tc_to_pg", port.qos.tc_to_pg) or {}).get(traffic_class, 0)
+    queue = _bound(switch, port, "tc_to_queue").get(traffic_class, 0)
+    group = _bound(switch, port, "tc_to_pg").get(traffic_class, 0)
     paused = {group_of(switch, port, priority) for priority in port.lossless}
     return Treatment(min(queue, max(PRIORITIES)), group, group in paused)
+
+
+def _bound(switch: Switch, port: Port, kind: Literal["tc_to_queue", "tc_to_pg"]) -> Mapping[int, int]:
+    """The map of a port. Beside ports with a map, a port without one has class 0 for all (PF024)."""
+    name = getattr(port.qos, kind)
+    if name is None and any(getattr(other.qos, kind) for other in switch.ports.values()):
+        return {}
+    return switch.mapped(kind, name) or {}
 
 
 def lossless_code_points(fabric: Fabric) -> list[CodePoint]:

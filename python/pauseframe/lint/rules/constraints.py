@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown, whole_number
-from pauseframe.devices.model import DEFAULT_MTU, Place
+from pauseframe.devices.model import DEFAULT_MTU, FASTEST_LANE, Place
 from pauseframe.lint.finding import Finding, PatchOperation, Severity, rule
+from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -15,6 +16,26 @@ if TYPE_CHECKING:
     from pauseframe.devices.sonic_db import ConfigDb
 
 YANG = "SONiC YANG models: sonic-net/sonic-buildimage, src/sonic-yang-models"
+RATES = {
+    10,
+    100,
+    1000,
+    2500,
+    5000,
+    10_000,
+    20_000,
+    25_000,
+    40_000,
+    50_000,
+    100_000,
+    200_000,
+    400_000,
+    800_000,
+    1_600_000,
+}
+"""Mb/s of Ethernet (IEEE 802.3), and 20 Gb/s of some switches."""
+_INNER_ROLES = {"Int", "Inb", "Rec", "Dpc"}
+"""Roles of ports that no cable leaves; they have other rates."""
 
 
 @rule("PF003", "constraint", YANG)
@@ -22,8 +43,9 @@ def check_constraints(reading: Reading) -> Iterator[Finding]:
     """Two values, each valid alone, contradict each other.
 
     Examples: a maximum below its minimum, a peak rate below the committed one, a watchdog with a detection time below
-    its polling interval, a port untagged in two VLANs. SONiC's models reject such values; older images without
-    validation handle each case differently.
+    its polling interval, a port untagged in two VLANs, more Mb/s than the lanes of a port carry. SONiC's models reject
+    most such values; older images without validation handle each case differently. A *warning*: a speed that Ethernet
+    does not have, or a lossless profile that pauses and resumes at one level.
 
     No incident is known.
     """
@@ -33,11 +55,13 @@ def check_constraints(reading: Reading) -> Iterator[Finding]:
         yield from _watchdogs(device, database)
         yield from _pools(device, database)
         yield from _modes(device, database)
+        yield from _resumes(device, database)
         yield from _overlaps(device, database)
         yield from _tunnels(device, database)
         yield from _replay_buffers(device, database)
         yield from _directions(device, database)
         yield from _lanes(device, database)
+        yield from _lane_speeds(device, database)
         yield from _vlans(device, database)
         yield from _domains(device, database)
         yield from _loads(device, database)
@@ -101,6 +125,22 @@ def _lanes(device: str, database: ConfigDb) -> Iterator[Finding]:
                     place = Place(device, "PORT", key, name)
                     message = f"{name} {shown(item)} also belongs to {shown(owner[item])}"
                     yield Finding(place, message, "the lanes and aliases of the platform's port_config.ini")
+
+
+def _lane_speeds(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """A speed is a rate of Ethernet, and no lane is faster than those of 1.6 Tb/s (IEEE 802.3dj)."""
+    for key, row in database.rows("PORT").items():
+        if row.get("role") in _INNER_ROLES:
+            continue
+        speed, lanes = _number(row, "speed"), len([lane for lane in row.get("lanes", "").split(",") if lane])
+        if speed is not None and lanes and speed > FASTEST_LANE * lanes:
+            place = Place(device, "PORT", key, "speed")
+            message = f"{speed} Mb/s over {counted(lanes, 'lane')}: a lane carries at most {FASTEST_LANE} Mb/s"
+            yield Finding(place, message, "the lanes and speeds of the platform's port_config.ini")
+        elif speed is not None and speed not in RATES and 0 < speed <= max(RATES):
+            place = Place(device, "PORT", key, "speed")
+            message = f"{speed} Mb/s is no rate of Ethernet"
+            yield Finding(place, message, "a rate of the port's optics and cable", severity=Severity.warning)
 
 
 def _number(row: Mapping[str, str], name: str) -> int | None:
@@ -188,6 +228,15 @@ def _modes(device: str, database: ConfigDb) -> Iterator[Finding]:
             place = Place(device, "BUFFER_PROFILE", key, "dynamic_th")
             message = f"dynamic_th, and pool {shown(row['pool'])} is in mode static: its limit is a number of bytes"
             yield Finding(place, message, "static_th, or mode dynamic", severity=Severity.warning)
+
+
+def _resumes(device: str, database: ConfigDb) -> Iterator[Finding]:
+    """A paused group resumes below its limit: at `xon`, or `xon_offset` below the limit (SAI buffer profile)."""
+    for key, row in database.rows("BUFFER_PROFILE").items():
+        if (_number(row, "xoff") or 0) > 0 and not _number(row, "xon") and not _number(row, "xon_offset"):
+            place = Place(device, "BUFFER_PROFILE", key, "xon_offset")
+            message = "xoff without xon and xon_offset: the group pauses and resumes at one level, with each packet"
+            yield Finding(place, message, "at least a frame", severity=Severity.warning)
 
 
 def _overlaps(device: str, database: ConfigDb) -> Iterator[Finding]:

@@ -10,6 +10,7 @@ from pauseframe.devices.files import shown
 from pauseframe.devices.model import Place
 from pauseframe.lint.finding import EVERY, Finding, PatchOperation, rule
 from pauseframe.lint.rules.hosts import facts_of
+from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -77,15 +78,21 @@ def _differs(place: Place, here: str | None, there: str | None) -> Finding:
 
 
 def _hosts(reading: Reading, design: Design) -> Iterator[Finding]:
-    """Values of collected hosts; the design's value counts where both have a value of that kind."""
-    for name, wanted in design.reading.fabric.hosts.items():
+    """Values of collected hosts: of the tables that were gathered, and of kinds that both have."""
+    hosts = design.reading.fabric.hosts
+    if missing := sorted(hosts.keys() - reading.fabric.hosts.keys()):
+        reading.fabric.notes.append(f"no files of {counted(len(missing), 'host')} of the design, such as {missing[0]}")
+    for name, wanted in hosts.items():
         own = reading.fabric.hosts.get(name)
         if own is None:
             continue
-        here, there = facts_of(own), facts_of(wanted)
-        kinds = {key[::2] for key in here}
+        here, there = (
+            facts_of(own),
+            {key: value for form in wanted.forms.values() for key, value in facts_of(form).items()},
+        )
+        kinds, tables = {key[::2] for key in here}, own.gathered
         for (table, key, field), value in there.items():
-            if (table, field) in kinds and here.get((table, key, field)) != value:
+            if ((table, field) in kinds or table in tables) and here.get((table, key, field)) != value:
                 found = here.get((table, key, field), "missing")
                 yield Finding(Place(name, table, key, field), f"{shown(found)}, the design has {shown(value)}", value)
 

@@ -156,7 +156,8 @@ def check_pauses(reading: Reading) -> Iterator[Finding]:
     """One end of a link pauses a priority and the other does not.
 
     The end without PFC ignores the pause frames of the other end and keeps sending, so its packets are lost. Or the end
-    without PFC sends no pause frames, so the lossless hosts at the other end lose packets at this switch.
+    without PFC sends no pause frames, so the lossless hosts at the other end lose packets at this switch. A *warning*:
+    asymmetric PFC at one end of a link between switches; that port stops every priority whose pause it gets.
 
     No incident is known.
     """
@@ -175,6 +176,7 @@ def check_pauses(reading: Reading) -> Iterator[Finding]:
                 other,
                 patch=_paused_alike(link, (a, b), usual),
             )
+    yield from _asymmetric(reading)
     for link, nic, port, end in _nics(reading):
         if nic.pfc is not None and nic.pfc != port.lossless:
             here, there = (",".join(map(str, sorted(p))) or "none" for p in (nic.pfc, port.lossless))
@@ -183,6 +185,24 @@ def check_pauses(reading: Reading) -> Iterator[Finding]:
                 f"the NIC pauses {here}, the switch {there}",
                 "the same priorities at both ends",
                 _other(link, end, "PORT_QOS_MAP"),
+            )
+
+
+def _asymmetric(reading: Reading) -> Iterator[Finding]:
+    """A port with asymmetric PFC obeys pauses of all priorities, which no watchdog guards (SONiC: pfc_asym)."""
+    for link, _, a, _, b in _both(reading):
+        on = [_rows(reading, end).get(end.port, {}).get("pfc_asym") == "on" for end in (link.a, link.b)]
+        if on[0] != on[1]:
+            end, far, port = (link.a, link.b, a) if on[0] else (link.b, link.a, b)
+            paused = ",".join(map(str, sorted(port.lossless))) or "none"
+            yield Finding(
+                Place(end.device, "PORT", end.port, "pfc_asym"),
+                f"asymmetric PFC: obeys pauses of all priorities and sends those of {paused}; not so at "
+                f"{shown(str(far))}",
+                '"off" between switches',
+                Place(far.device, "PORT", far.port),
+                severity=Severity.warning,
+                patch=(PatchOperation("PORT", end.port, "pfc_asym", "off"),),
             )
 
 

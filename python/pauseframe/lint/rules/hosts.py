@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from pauseframe.devices.host_files import NETPLAN, NVIDIA
+from pauseframe.devices.linux import COLLECTED
 from pauseframe.devices.model import Place
 from pauseframe.lint.finding import HOSTS, Finding, Severity, rule
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pauseframe.devices.model import Host
+    from pauseframe.devices.model import Host, Nic
     from pauseframe.devices.read import Reading
 
+Facts = dict[tuple[str, str, str], str]
+"""Values by (table, key, field)."""
+_NO_FIELDS = {"networkd": ("features",), NETPLAN: ("egress-qos-map",), NVIDIA: ("dscp-prio",)}
+"""Fields that a form cannot express, of rows that it has."""
 DCTCP_RTO_MIN_MS = 200.0
 """Linux's default minimum RTO in milliseconds, without `rto_min` on the route."""
 
@@ -157,9 +163,7 @@ def check_forms(reading: Reading) -> Iterator[Finding]:
         (first, *others) = host.forms or [""]
         facts = {name: facts_of(form) for name, form in host.forms.items()}
         for other in others:
-            kinds = {key[::2] for key in facts[first]} & {key[::2] for key in facts[other]}
-            keys = [key for key in facts[first] | facts[other] if key[::2] in kinds]
-            for table, key, field in sorted(keys):
+            for table, key, field in sorted(_comparable(facts[first], facts[other], {first, other})):
                 here, there = (facts[name].get((table, key, field), "missing") for name in (other, first))
                 if here != there:
                     yield Finding(
@@ -170,23 +174,66 @@ def check_forms(reading: Reading) -> Iterator[Finding]:
                     )
 
 
-def facts_of(host: Host) -> dict[tuple[str, str, str], str]:
+def _comparable(one: Facts, other: Facts, forms: set[str]) -> Iterator[tuple[str, str, str]]:
+    """The values that both files can have: of a kind that both have, or of a row that both have."""
+    kinds = {key[::2] for key in one} & {key[::2] for key in other}
+    rows = {key[:2] for key in one} & {key[:2] for key in other}
+    unknown = {field for form in forms for field in _NO_FIELDS.get(form, ())}
+    both = _with_addresses(one) & _with_addresses(other)
+    for key in one | other:
+        if COLLECTED in forms and key[0] == "address" and key[1].split()[-1] not in both:
+            continue  # an interface that the other file leaves alone, such as that of management
+        if key[::2] in kinds or (key[:2] in rows and key[2] not in unknown):
+            yield key
+
+
+def _with_addresses(facts: Facts) -> set[str]:
+    """The interfaces to which a file gives addresses."""
+    return {key.split()[-1] for table, key, _ in facts if table == "address"}
+
+
+def facts_of(host: Host) -> Facts:
     """The values of a host by (table, key, field)."""
-    found = {("link", nic.name, "mtu"): str(nic.mtu) for nic in host.nics.values() if nic.mtu is not None}
+    found: Facts = {}
     for nic in host.nics.values():
-        found |= {("address", f"{address} {nic.name}", "of the NIC"): "set" for address in nic.addresses}
+        found |= dict(_of_nic(nic))
         for vlan in nic.vlans.values():
             found["vlan", vlan.interface, "id"] = str(vlan.id)
             found["vlan", vlan.interface, "link"] = nic.name
             if vlan.egress:
-                pairs = " ".join(f"{one}:{other}" for one, other in sorted(vlan.egress.items()))
-                found["vlan", vlan.interface, "egress-qos-map"] = pairs
+                found["vlan", vlan.interface, "egress-qos-map"] = _listed(vlan.egress)
             found |= {("address", f"{address} {vlan.interface}", ""): "set" for address in vlan.addresses}
             found |= {("neighbour", f"{address} {vlan.interface}", ""): mac for address, mac in vlan.neighbours.items()}
+    for bond in host.bonds.values():
+        of_bond = {"mode": bond.mode, "miimon": bond.miimon_ms, "xmit_hash_policy": bond.hash_policy}
+        of_bond |= {"lacp_rate": ("fast" if bond.fast else "slow") if bond.mode == "802.3ad" else None}
+        of_bond |= {"members": " ".join(sorted(bond.members)) or None}
+        found |= {("bond", bond.name, name): str(value) for name, value in of_bond.items() if value is not None}
     for route in host.routes:
         values = {"congctl": route.congctl, "rto_min": route.rto_min_ms, "initcwnd": route.initcwnd}
+        values |= {"quickack": "1" if route.quickack else None, "features": "ecn" if route.ecn else None}
         values["src"] = route.source or None
         key = f"{route.destination} {route.interface}" + (f" table {route.table}" if route.table else "")
         found |= {("route", key, name): str(value) for name, value in values.items() if value is not None}
     found |= {("card", name, "register"): str(value) for name, value in host.registers.items()}
+    found |= {("nft", address, "dscp"): str(point) for address, point in host.code_points.items()}
+    found |= {("rule", f"from {address}", "lookup"): str(table) for address, table in host.rules.items()}
+    if host.roce_dscp is not None:
+        found["card", "RoCE", "dscp"] = str(host.roce_dscp)
     return found | {("sysctl", name, "value"): " ".join(value.split()) for name, value in host.sysctl.items()}
+
+
+def _of_nic(nic: Nic) -> Iterator[tuple[tuple[str, str, str], str]]:
+    if nic.mtu is not None:
+        yield ("link", nic.name, "mtu"), str(nic.mtu)
+    if nic.pfc is not None:
+        yield ("dcb", nic.name, "prio-pfc"), ",".join(map(str, sorted(nic.pfc)))
+    if nic.dscp_to_priority:
+        yield ("dcb", nic.name, "dscp-prio"), _listed(nic.dscp_to_priority)
+    yield from ((("dcb", nic.name, name), value) for name, value in nic.ets.items())
+    yield from ((("offload", nic.name, name), "on" if on else "off") for name, on in nic.offloads.items())
+    yield from ((("address", f"{address} {nic.name}", "of the NIC"), "set") for address in nic.addresses)
+
+
+def _listed(pairs: dict[int, int]) -> str:
+    return " ".join(f"{one}:{other}" for one, other in sorted(pairs.items()))

@@ -16,10 +16,12 @@ from pauseframe.lint.subject import (
     lossless_queues,
     queue_of,
 )
+from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pauseframe.devices.model import Fabric
     from pauseframe.devices.read import Reading
 
 _OF_CLASSES = ("tc_to_pg", "tc_to_queue", "pfc_to_queue", "pfc_to_pg")
@@ -75,29 +77,56 @@ def _paused_groups(switch: Switch, port: Port) -> set[int]:
 
 @rule("PF024", "map-not-bound", "SONiC: PORT_QOS_MAP", "SONiC: orchagent qosorch.cpp")
 def check_bound(reading: Reading) -> Iterator[Finding]:
-    """A port that pauses a priority lacks a map that the other such ports of the switch have, or a map lacks a class.
+    """A port lacks a map that the other ports of the switch have, or a map lacks a class.
 
     Without its own maps a port uses the hardware's defaults: every DSCP in class 0, every class in group 0 or queue 0.
     Traffic that is lossless on other ports is then lossy when it arrives here. The same holds for a class that is
-    missing in a map.
+    missing in a map. Where as many ports of the switch have the map as lack it, those of the other switches decide. A
+    *warning* if the port pauses nothing.
 
     No incident is known. PF021 has an incident of a wrong map.
     """
     for switch in reading.fabric.switches.values():
-        ports = [port for port in switch.ports.values() if port.lossless and port.qos.key and switch.kind == "sonic"]
+        ports = _with_maps(switch, pausing=True)
         for kind in QOS_MAPS:
-            field = f"{kind}_map"
-            lacking = [port for port in ports if getattr(port.qos, kind) is None]
-            named = Counter(name for port in ports if (name := getattr(port.qos, kind)))
-            for port in lacking if sum(named.values()) > len(lacking) else ():
-                usual = named.most_common(1)[0][0]
-                yield Finding(
-                    Place(switch.name, "PORT_QOS_MAP", port.qos.key, field),
-                    f"no {field}, {sum(named.values())} other ports have one",
-                    f'"{shown(usual)}"',
-                    patch=(PatchOperation("PORT_QOS_MAP", port.qos.key, field, usual),),
-                )
+            yield from _unbound(reading.fabric, switch, kind, pausing=True)
+        for kind in ("dscp_to_tc", "tc_to_queue", "tc_to_pg"):
+            yield from _unbound(reading.fabric, switch, kind, pausing=False)
         yield from _lacking_classes(switch, ports)
+
+
+def _with_maps(switch: Switch, *, pausing: bool) -> list[Port]:
+    """The ports of a SONiC switch that have a row of PORT_QOS_MAP and pause a priority, or none."""
+    own = switch.ports.values() if switch.kind == "sonic" else ()
+    return [port for port in own if port.qos.key and bool(port.lossless) == pausing]
+
+
+def _has(port: Port, kind: str) -> bool:
+    """True if a port has a map; of the two kinds of code points, one suffices where nothing is paused."""
+    other = port.qos.dot1p_to_tc if kind == "dscp_to_tc" and not port.lossless else None
+    return getattr(port.qos, kind) is not None or other is not None
+
+
+def _unbound(fabric: Fabric, switch: Switch, kind: str, *, pausing: bool) -> Iterator[Finding]:
+    ports, field = _with_maps(switch, pausing=pausing), f"{kind}_map"
+    lacking = [port for port in ports if not _has(port, kind)]
+    named = Counter(name for port in ports if (name := getattr(port.qos, kind)))
+    have = len(ports) - len(lacking)
+    if not lacking or not named or have < len(lacking):
+        return
+    if have == len(lacking):
+        everywhere = [_has(p, kind) for other in fabric.switches.values() for p in _with_maps(other, pausing=pausing)]
+        if sum(everywhere) * 2 <= len(everywhere):
+            return
+    usual = named.most_common(1)[0][0]
+    for port in lacking:
+        yield Finding(
+            Place(switch.name, "PORT_QOS_MAP", port.qos.key, field),
+            f"no {field}, {counted(have, 'other port')} {'have' if have > 1 else 'has'} one",
+            f'"{shown(usual)}"',
+            severity=None if pausing else Severity.warning,
+            patch=(PatchOperation("PORT_QOS_MAP", port.qos.key, field, usual),),
+        )
 
 
 def _lacking_classes(switch: Switch, ports: list[Port]) -> Iterator[Finding]:

@@ -160,6 +160,7 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
 
     fabric = reading.fabric
     yield from _not_members(fabric)
+    yield from _without_row(fabric)
     if not any(switch.fdb for switch in fabric.switches.values()):
         return
     forwarding = Forwarding.of(fabric)
@@ -178,10 +179,17 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
     except FabricError as error:
         yield Finding(everything, f"the forwarding rows cannot be followed: {shown(error)}")
         return
+    peers = fabric.peers()
     for vlan, switch_name, mac, port in checked.dangling[:10]:
+        linked = End(switch_name, port) in peers
+        why = (
+            f"no switch has a row to {shown(mac)} at its own port"
+            if linked
+            else f"{shown(port)} has no known other end"
+        )
         yield Finding(
             Place(switch_name, "FDB", f"Vlan{vlan}|{mac}", "port"),
-            f"{shown(port)} has no known other end: where {shown(mac)} goes from here no file says",
+            f"{why}: where {shown(mac)} goes from here no file says",
         )
     report = checked.report
     unreachable = report["unreachable"]
@@ -210,9 +218,11 @@ def check_delivery(reading: Reading) -> Iterator[Finding]:
         if found["count"] and (kind != "black_holes" or set(senders) >= set(forwarding.rows)):
             examples = "; ".join(_example(forwarding, item, checked.vlan_of) for item in found["examples"][:2])
             place = _first_place(forwarding, found["examples"], everything)
+            end = _end_of(fabric, forwarding, found["examples"]) if kind == "black_holes" else None
             yield Finding(
-                place,
-                f"{counted(found['count'], 'route')} {what if found['count'] > 1 else of_one}: {examples}",
+                end or place,
+                f"{counted(found['count'], 'route')} {what if found['count'] > 1 else of_one}"
+                f"{f', the first at {shown(end.device)}, which has no row for it' if end else ''}: {examples}",
                 "routes of `pauseframe route plan`",
             )
 
@@ -238,6 +248,26 @@ def _are_planes(fabric: Fabric) -> bool:
                 hosts[part(far.device)].add(name if port and name in outside else end.device)
     first, *others = hosts.values()
     return bool(first) and all(other == first for other in others)
+
+
+def _without_row(fabric: Fabric) -> Iterator[Finding]:
+    """Hosts in VLANs with static rows to which their own switch has no row: frames for them end there."""
+    planned = {row.vlan for switch in fabric.switches.values() for row in switch.fdb}
+    for link in fabric.links:
+        for end, far in link.ends():
+            nic, switch = fabric.nic(end), fabric.switches.get(far.device)
+            vlans = set(nic.vlans) & planned if nic is not None else set()
+            if switch is None or not vlans:
+                continue
+            channel = switch.channel_of(far.port)
+            ports = {far.port, channel.name if channel else far.port}
+            if not any(row.vlan in vlans and row.port in ports for row in switch.fdb):
+                yield Finding(
+                    Place(switch.name, "FDB"),
+                    f"no row leads to {shown(end.device)} at {shown(far.port)}, though other switches have static rows "
+                    f"in its VLANs",
+                    "the rows of the plan",
+                )
 
 
 def _not_members(fabric: Fabric) -> Iterator[Finding]:
@@ -363,6 +393,15 @@ def _example(forwarding: Forwarding, item: Any, vlan_of: dict[int, int]) -> str:
         elif isinstance(value, list):
             parts.append(" → ".join(shown(forwarding.who(str(v).partition(":")[0])) for v in value[:6]))
     return ", ".join(parts)
+
+
+def _end_of(fabric: Fabric, forwarding: Forwarding, examples: list[Any]) -> Place | None:
+    """The switch behind the last hop of the first route, if a link leads to one."""
+    hops = next(
+        (value for item in examples if isinstance(item, dict) for value in item.values() if isinstance(value, list)), []
+    )
+    far = fabric.peers().get(End(*forwarding.name(str(hops[-1])))) if hops else None
+    return Place(far.device, "FDB") if far is not None and far.device in fabric.switches else None
 
 
 def _first_place(forwarding: Forwarding, examples: list[Any], otherwise: Place) -> Place:

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pauseframe.devices.files import shown
+from pauseframe.devices.files import number_in, shown, whole_number
 from pauseframe.devices.model import End, Place
-from pauseframe.devices.tunnels import outer_dscp, tunnel_of, uplinks_of
+from pauseframe.devices.tunnels import buffer_maps, outer_dscp, tunnel_of, uplinks_of
 from pauseframe.lint.circle import circle
 from pauseframe.lint.finding import Finding, PatchOperation, rule
-from pauseframe.lint.subject import group_of
+from pauseframe.lint.subject import group_of, queue_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from pauseframe.devices.model import Fabric, Port, Switch
     from pauseframe.devices.read import Reading
+    from pauseframe.devices.sonic_db import ConfigDb
 
 
 @rule("PF065", "tunnel-bounces-in-class", "https://github.com/sonic-net/SONiC/issues/950",
@@ -28,7 +29,8 @@ def check_tunnels(reading: Reading) -> Iterator[Finding]:
     down again. In one paused class four buffers wait for each other as soon as both ToRs bounce: T1 to ToR A, A to T1,
     T1 to ToR B, B to T1. Up-down routing does not have this turn, so no proof for it covers it. SONiC's cure gives the
     outer header another DSCP, class and group (`encap_tc_to_dscp_map`), and takes the inner class back at the end of
-    the tunnel (`decap_dscp_to_tc_map`).
+    the tunnel (`decap_dscp_to_tc_map`). If the T1 pauses the outer class, the packet must leave in the queue that these
+    pauses stop (`encap_tc_to_queue_map`); elsewhere it goes on, and the T1 drops it.
 
     Incident: PFC deadlock of dual-ToR racks (SONiC#950).
     """
@@ -40,10 +42,45 @@ def check_tunnels(reading: Reading) -> Iterator[Finding]:
             continue
         key, row, remap = tunnel
         for own, up, far in uplinks_of(fabric, switch):
-            bounced = [tc for tc in sorted(_lossless_classes(switch, up)) if _stays(fabric, switch, up, far, tc, remap)]
+            bounced = [tc for tc in _bounced(switch, up, remap) if _stays(fabric, switch, up, far, tc, remap)]
             if bounced:
                 yield _finding(reading, (switch, own, up, far), (key, row, remap is not None), bounced[0])
                 break
+            yield from _unstopped(fabric, (switch, own, up, far), (key, row, remap), database)
+
+
+def _unstopped(
+    fabric: Fabric,
+    at: tuple[Switch, End, Port, End],
+    tunnel: tuple[str, Mapping[str, str], Mapping[str, str] | None],
+    database: ConfigDb,
+) -> Iterator[Finding]:
+    """Lossless classes that enter the tunnel in a queue which the pauses of their outer class do not stop."""
+    (switch, _, up, far), (key, row, remap) = at, tunnel
+    there, port = fabric.switches.get(far.device), fabric.port(far)
+    points = switch.mapped("dscp_to_tc", up.qos.dscp_to_tc) if up.qos.dscp_to_tc else None
+    queues = dict(buffer_maps(database, row)).get("encap_tc_to_queue_map")
+    usual = switch.mapped("tc_to_queue", up.qos.tc_to_queue) or {}
+    for tc in _bounced(switch, up, remap) if there is not None and port is not None else ():
+        _, outer = outer_dscp(points, remap, tc)
+        group = _group(there, port, outer) if there is not None and port is not None and outer is not None else None
+        paused = [p for p in port.lossless if group_of(there, port, p) == group] if there and port else []
+        queue = usual.get(tc) if queues is None else whole_number(queues.get(str(tc)))
+        if paused and queue is not None and queue not in {queue_of(switch, up, p) for p in paused}:
+            yield Finding(
+                Place(switch.name, "TUNNEL", key, "encap_tc_to_queue_map"),
+                f"class {tc} enters the tunnel in queue {queue}; {shown(str(far))} pauses its outer class as priority "
+                f"{paused[0]}, which does not stop that queue",
+                f"a TC_TO_QUEUE_MAP with {tc} to {queue_of(switch, up, paused[0])}",
+                Place(far.device, "PORT_QOS_MAP", far.port, "pfc_enable"),
+            )
+
+
+def _bounced(switch: Switch, up: Port, remap: Mapping[str, str] | None) -> list[int]:
+    """The lossless classes that can bounce: not those that only outer headers have."""
+    points = switch.mapped("dscp_to_tc", up.qos.dscp_to_tc) if up.qos.dscp_to_tc else None
+    outer = {(points or {}).get(number_in(dscp, 0, 63) or 0): tc for tc, dscp in (remap or {}).items()}
+    return sorted(tc for tc in _lossless_classes(switch, up) if outer.get(tc, str(tc)) == str(tc))
 
 
 def _lossless_classes(switch: Switch, port: Port) -> set[int]:
