@@ -139,5 +139,6 @@ fn is_place(documented: &str, path: &str) -> bool {
     let is_number = |segment: &str| segment.bytes().all(|byte| byte.is_ascii_digit());
     let mut found = path.split('.').filter(|segment| !is_number(segment));
     let mut documented = documented.split('.').map(|segment| segment.trim_end_matches("[]"));
-    documented.all(|known| found.next().is_some_and(|found| known == "NAME" || known == found)) && found.next().is_none()
+    documented.all(|known| found.next().is_some_and(|found| known == "NAME" || known == found))
+        && found.next().is_none()
 }
