@@ -26,7 +26,9 @@ def collected(deployed: Path, folder: Path) -> Path:
         route.ecn = route.congctl == "dctcp"  # networkd, which is read first, cannot say so
     files: dict[str, Any] = {
         "ip-link.json": [row for nic in host.nics.values() for row in _links(host, nic)],
-        "ip-addr.json": [_addresses(one) for nic in host.nics.values() for one in (nic, *nic.vlans.values())],
+        "ip-addr.json": [
+            row for nic in host.nics.values() for row in (_addresses(nic), *map(_addresses, nic.vlans.values()))
+        ],
         "ip-neigh.json": [
             {"dst": ip, "dev": vlan.interface, "lladdr": mac, "state": ["PERMANENT"]}
             for vlan in host.vlans()
@@ -58,7 +60,7 @@ def _links(host: Host, nic: Nic) -> list[dict[str, Any]]:
     own: dict[str, Any] = {"ifname": nic.name, "link_type": "ether", "mtu": nic.mtu}
     own["master"] = next((bond.name for bond in host.bonds.values() if nic.name in bond.members), "")
     if (bond := host.bonds.get(nic.name)) is not None:
-        about = {"mode": bond.mode, "miimon": bond.miimon_ms, "xmit_hash_policy": bond.hash_policy}
+        about: dict[str, Any] = {"mode": bond.mode, "miimon": bond.miimon_ms, "xmit_hash_policy": bond.hash_policy}
         about |= {"ad_lacp_rate": "fast" if bond.fast else "slow"} if bond.mode == "802.3ad" else {}
         own["linkinfo"] = {"info_kind": "bond", "info_data": about}
     found: list[dict[str, Any]] = [own]

@@ -123,10 +123,10 @@ KINDS: dict[str, Callable[[Files], tuple[str, set[str]]]] = {}
 """Kinds by the names that operators gave them."""
 
 
-def kind(name: str) -> Callable:
+def kind(name: str) -> Callable[[Any], Any]:
     """Adds a kind."""
 
-    def add(fault: Callable) -> Callable:
+    def add(fault: Any) -> Any:
         KINDS[name] = fault
         return fault
 

@@ -20,12 +20,24 @@ SEED = int(os.environ.get("FAULTS_SEED", "20261128"))
 EACH = 5
 """Fabrics for each kind."""
 PLANS = {  # name: (topology, engine, lanes, VLANs, settings)
-    "next": ("jellyfish:switches=8,network_ports=3,hosts_per_switch=1", "order_pair", 2, 4, {"sonic_release": "next"}),
-    "jellyfish": ("jellyfish:switches=6,network_ports=3,hosts_per_switch=1", "order_pair", 2, 2, {"hosts": "dctcp"}),
-    "leaf-spine": ("leaf_spine:leaves=3,spines=2,hosts_per_leaf=2", "up_down", 1, 2, {}),
-    "torus": ("torus:lengths=3x3,hosts_per_switch=1", "edst", 2, None, {"hosts": "roce_dcqcn"}),
-    "fat-tree": ("fat_tree:k=2", "up_down", 1, 2, {}),
-    "leaf-spine-4": ("leaf_spine:leaves=4,spines=2,hosts_per_leaf=1", "up_down", 1, 2, {"hosts": "dctcp_plus"}),
+    "next": (
+        "jellyfish:switches=8,network_ports=3,hosts_per_switch=1",
+        "order_pair",
+        2,
+        4,
+        Settings(sonic_release="next"),
+    ),
+    "jellyfish": (
+        "jellyfish:switches=6,network_ports=3,hosts_per_switch=1",
+        "order_pair",
+        2,
+        2,
+        Settings(hosts="dctcp"),
+    ),
+    "leaf-spine": ("leaf_spine:leaves=3,spines=2,hosts_per_leaf=2", "up_down", 1, 2, Settings()),
+    "torus": ("torus:lengths=3x3,hosts_per_switch=1", "edst", 2, None, Settings(hosts="roce_dcqcn")),
+    "fat-tree": ("fat_tree:k=2", "up_down", 1, 2, Settings()),
+    "leaf-spine-4": ("leaf_spine:leaves=4,spines=2,hosts_per_leaf=1", "up_down", 1, 2, Settings(hosts="dctcp_plus")),
 }
 SCENARIOS = ("roce", "dctcp", "storage")
 CLOS = {"clos-6": (4, 2, 2), "clos-5": (3, 2, 4)}
@@ -38,9 +50,7 @@ def made(name, folder):
     """The files of a fabric."""
     if name in PLANS:
         topology, engine, lanes, vlans, settings = PLANS[name]
-        write_deployment(
-            planned(folder / f"{name}-plan", topology, engine, lanes, vlans), folder / name, Settings(**settings)
-        )
+        write_deployment(planned(folder / f"{name}-plan", topology, engine, lanes, vlans), folder / name, settings)
     elif name in SCENARIOS:
         text = (HOME / name / "fabric.toml").read_text()
         deploy_scenario(pf.Scenario.from_toml(text).resolve(), folder / name, Settings())
