@@ -747,6 +747,32 @@ def test_a_deleted_row_of_a_lossless_group_is_found(tmp_path):
 
 
 @pytest.mark.parametrize(
+    "changes",
+    [
+        {"BUFFER_PROFILE": {"lossless": {"static_th": "1000"}}, "BUFFER_POOL": {"out": {"mode": "static"}}},
+        {"BUFFER_POOL": {"out": {"size": "299999"}}},
+    ],
+    ids=["profile", "pool"],
+)
+def test_a_lossless_queue_holds_what_arrives_after_a_pause(tmp_path, changes):
+    assert "PF015" in {finding.code for finding in lossless(tmp_path, **changes)}
+
+
+def test_a_class_in_the_group_of_another_paused_priority_is_found(tmp_path):
+    same = {str(number): str(number) for number in range(8)}
+    maps = {"tc_to_pg_map": "m", "tc_to_queue_map": "m", "pfc_to_queue_map": "m"}
+    tables = {
+        "PORT_QOS_MAP": dict.fromkeys(PORTS, maps),
+        "TC_TO_QUEUE_MAP": {"m": same},
+        "MAP_PFC_PRIORITY_TO_QUEUE": {"m": same},
+    }
+    assert lossless(tmp_path, **tables, TC_TO_PRIORITY_GROUP_MAP={"m": same}) == []
+    found = lossless(tmp_path, **tables, TC_TO_PRIORITY_GROUP_MAP={"m": same | {"3": "4"}})
+    assert [(f.code, f.place.field) for f in found] == [("PF020", "3")]
+    assert "which pauses another priority" in found[0].message
+
+
+@pytest.mark.parametrize(
     ("table", "key", "row", "found"),
     [
         ("CABLE_LENGTH", "AZURE", {"Ethernet0": "40m"}, ["PF013"]),

@@ -23,6 +23,7 @@ _MODULES = (
     "constraints",
     "release",
     "buffers",
+    "lossless_queues",
     "pools",
     "maps",
     "marking",

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import DEFAULT_MTU, BufferProfile, Fabric, Place, Port, Switch
 from pauseframe.fabric.headroom import FRAME, AnnexO, annex_o
 from pauseframe.lint.finding import SONIC, VENDORS, Finding, PatchOperation, Severity, rule
-from pauseframe.lint.subject import group_of, lossless_code_points, lossless_mtus, lossless_queues
+from pauseframe.lint.subject import group_of, lossless_mtus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -413,134 +412,6 @@ def _reserved_outside(switch: Switch, pool: Pool, reserved: Mapping[str, int]) -
     same = [other for other in switch.pools.values() if other.direction == pool.direction]
     memory = max((other.size or 0 for other in switch.pools.values() if other not in same), default=0)
     return sum((other.size or 0) + reserved[other.name] for other in same) <= memory
-
-
-@rule("PF015", "lossless-queue-drops", "SONiC: egress_lossless_profile with static_th = pool size, or dynamic_th 7")
-def check_queues(reading: Reading) -> Iterator[Finding]:
-    """A queue of a paused priority shares its egress profile with lossy queues of the same port, or has no profile.
-
-    The egress limit of a lossy profile is meant to drop packets. A lossless queue needs a profile whose limit is never
-    reached, because its packets are accounted and paused at the ingress.
-
-    No incident is known.
-    """
-    yield from _queues_without_row(reading)
-    for switch, port in reading.fabric.ports():
-        lossless = lossless_queues(switch, port)
-        lossy = {q.profile for n, q in port.queues.items() if n not in lossless and q.profile}
-        for number in sorted(lossless & set(port.queues)):
-            profile = switch.profiles.get(port.queues[number].profile or "")
-            if profile is None or profile.name not in lossy or _never_drops(switch, profile):
-                continue
-            better = next((p.name for p in switch.profiles.values() if _never_drops(switch, p)), None)
-            yield Finding(
-                Place(switch.name, "BUFFER_QUEUE", f"{port.name}|{number}", "profile"),
-                f"a lossless queue has the profile {shown(profile.name)} of lossy queues: it drops",
-                f"profile {shown(better)}" if better else "a profile whose limit is the pool's size",
-                patch=(PatchOperation("BUFFER_QUEUE", f"{port.name}|{number}", "profile", better),) if better else (),
-            )
-
-
-def _queues_without_row(reading: Reading) -> Iterator[Finding]:
-    """Queues of paused priorities without a row in BUFFER_QUEUE, if such queues of other ports have a row."""
-    for switch in reading.fabric.switches.values():
-        if "BUFFER_QUEUE" not in switch.tables or not switch.whole:
-            continue
-        queues = [(port.name, n, queue.profile) for port in switch.ports.values() for n, queue in port.queues.items()]
-        bound = {number: (port, profile) for port, number, profile in queues if profile}
-        for port in switch.ports.values():
-            for number in sorted(lossless_queues(switch, port)) if port.up else ():
-                queue = port.queues.get(number)
-                if number in bound and (queue is None or queue.profile is None):
-                    other, profile = bound[number]
-                    yield Finding(
-                        Place(switch.name, "BUFFER_QUEUE", f"{port.name}|{number}", "profile"),
-                        f"lossless queue {number} has no profile, {shown(other)} has {shown(profile)}",
-                        f"profile {shown(profile)}",
-                        patch=(PatchOperation("BUFFER_QUEUE", f"{port.name}|{number}", "profile", profile),),
-                    )
-
-
-@rule(
-    "PF018",
-    "trimming",
-    "SONiC: doc/packet-trimming/packet-trimming-hld.md",
-    "SONiC YANG models: sonic-trimming, sonic-buffer-profile",
-)
-def check_trimming(reading: Reading) -> Iterator[Finding]:
-    """Packet trimming is not set up, trims lossless traffic, or sends trimmed packets into a lossless queue.
-
-    A profile with `packet_discard_action` trim cuts a packet without room to its header and forwards it.
-    SWITCH_TRIMMING has the size, DSCP and queue of trimmed packets; without that row the packet is dropped. A lossless
-    queue or group must never discard, so its profile must not trim. No pause slows down trimmed packets, so in a
-    lossless queue they fill the buffer on which the headroom of lossless packets relies.
-
-    No incident is known.
-    """
-    for switch in reading.fabric.switches.values():
-        trims = {name for name, profile in switch.profiles.items() if profile.trims}
-        if trims and switch.whole:
-            yield from _trimmed_size(switch, min(trims))
-        seen: set[str] = set()
-        for port in switch.ports.values():
-            yield from _trims_lossless(switch, port, trims)
-            for finding in _trims_into_lossless(switch, port) if trims else ():
-                if finding.message not in seen:
-                    seen.add(finding.message)
-                    yield finding
-
-
-def _trimmed_size(switch: Switch, profile: str) -> Iterator[Finding]:
-    if switch.trimming is None or not switch.trimming.size:
-        missing = "SWITCH_TRIMMING has no row GLOBAL" if switch.trimming is None else "it has no size"
-        yield Finding(
-            Place(switch.name, "SWITCH_TRIMMING", "GLOBAL", "size"),
-            f"profile {shown(profile)} trims, and {missing}: packets are dropped",
-            '"size", "dscp_value" and "queue_index" of a lossy queue',
-        )
-
-
-def _trims_lossless(switch: Switch, port: Port, trims: set[str]) -> Iterator[Finding]:
-    groups = {group_of(switch, port, priority) for priority in port.lossless}
-    bound = [("BUFFER_PG", port.group_rows.get(n, f"{port.name}|{n}"), port.groups.get(n)) for n in sorted(groups)]
-    bound += [
-        ("BUFFER_QUEUE", f"{port.name}|{n}", port.queues[n].profile)
-        for n in sorted(lossless_queues(switch, port) & set(port.queues))
-    ]
-    for table, key, name in dict.fromkeys(bound):
-        if name in trims:
-            yield Finding(
-                Place(switch.name, table, key, "profile"),
-                f"{shown(name)} trims packets of a lossless priority",
-                "packet_discard_action drop in this profile, or another profile",
-                patch=(PatchOperation("BUFFER_PROFILE", name or "", "packet_discard_action", "drop"),),
-            )
-
-
-def _trims_into_lossless(switch: Switch, port: Port) -> Iterator[Finding]:
-    set_up = switch.trimming
-    if set_up is None or not port.lossless:
-        return
-    place, lossless = Place(switch.name, "SWITCH_TRIMMING", "GLOBAL", "queue_index"), lossless_queues(switch, port)
-    if set_up.queue in lossless:
-        yield Finding(place, f"trimmed packets go to queue {set_up.queue}, which is lossless", "a lossy queue")
-    queues = switch.mapped("tc_to_queue", port.qos.tc_to_queue) or {}
-    if set_up.queue is None and set_up.tc is not None and queues.get(set_up.tc) in lossless:
-        message = f"trimmed packets get class {set_up.tc}, whose queue {queues[set_up.tc]} is lossless"
-        yield Finding(replace(place, field="tc_value"), message, "a class of a lossy queue")
-    points = lossless_code_points(switch, port, "dscp_to_tc")
-    if set_up.dscp is not None and points and set_up.dscp in points:
-        message = f"trimmed packets get DSCP {set_up.dscp}, which the next switch puts into a lossless class"
-        yield Finding(replace(place, field="dscp_value"), message, "a DSCP of a lossy class")
-
-
-def _never_drops(switch: Switch, profile: BufferProfile) -> bool:
-    pool = switch.pools.get(profile.pool)
-    if pool is None or pool.direction == "ingress":
-        return False
-    if profile.static_th is not None and pool.size:
-        return profile.static_th >= pool.size
-    return profile.dynamic_th == 7
 
 
 @rule("PF016", "no-lookup-row", "SONiC: buffermgrd, pg_profile_lookup.ini")

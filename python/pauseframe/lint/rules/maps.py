@@ -42,7 +42,8 @@ def check_groups(reading: Reading) -> Iterator[Finding]:
     """A traffic class of a paused priority is put into the buffer group of another.
 
     The queue stops when the peer pauses, as it should, but the packets behind it fill a group without headroom that
-    never sends a pause. All three maps of a port must agree: TC to queue, TC to group, pause to queue.
+    never sends a pause, or the group of another paused priority, which stops that one at the peer and not the sender of
+    these packets. All three maps of a port must agree: TC to queue, TC to group, pause to queue.
 
     No incident is known. PF021 has an incident of a wrong map.
     """
@@ -55,8 +56,11 @@ def check_groups(reading: Reading) -> Iterator[Finding]:
             group, classes = group_of(switch, port, priority), classes_of(switch, port, priority) or set()
             for tc in sorted(classes):
                 into = groups.get(tc)
-                if into is None or into == group or into in _paused_groups(switch, port):
+                if into is None or into == group or into in _groups_of_class(switch, port, tc):
                     continue
+                stops = "which pauses nobody"
+                if into in _paused_groups(switch, port):
+                    stops = "which pauses another priority"
                 key = (switch.name, port.qos.tc_to_pg, port.qos.tc_to_queue, priority, tc)
                 if key in seen:
                     continue
@@ -64,7 +68,7 @@ def check_groups(reading: Reading) -> Iterator[Finding]:
                 seen[key] = Finding(
                     Place(switch.name, table, row, str(tc)),
                     f"class {tc} leaves by the queue of paused priority {priority} and is buffered in group {into}, "
-                    f"which pauses nobody (port {shown(port.name)} and those with the same maps)",
+                    f"{stops} (port {shown(port.name)} and those with the same maps)",
                     f'"{tc}": "{group}"',
                     patch=(PatchOperation(table, row, str(tc), str(group)),) if row else (),
                 )
@@ -73,6 +77,12 @@ def check_groups(reading: Reading) -> Iterator[Finding]:
 
 def _paused_groups(switch: Switch, port: Port) -> set[int]:
     return {group_of(switch, port, priority) for priority in port.lossless}
+
+
+def _groups_of_class(switch: Switch, port: Port, tc: int) -> set[int]:
+    """The groups of the paused priorities that stop the queue of a class."""
+    stopping = (p for p in port.lossless if tc in (classes_of(switch, port, p) or set()))
+    return {group_of(switch, port, priority) for priority in stopping}
 
 
 @rule("PF024", "map-not-bound", "SONiC: PORT_QOS_MAP", "SONiC: orchagent qosorch.cpp")
