@@ -92,10 +92,15 @@ class Config:
 
     def by_rate(self, key: str) -> dict[int, float]:
         """The entries of a map (`KMAX_MAP count rate value rate value ...`) by link rate in bits per second."""
-        count = self.whole(key, "") if key in self.entries else 0
+        example = f"{key} 1 100000000000 {'0.2' if key == 'PMAX_MAP' else '1600'}"
+        if key not in self.entries:
+            raise InputError(
+                f"{self.path}: {key} is missing; it is a count, then so many pairs of link rate and value: {example}"
+            )
+        count = self.whole(key, "")
         words = self.entries[key].words[1 : 1 + 2 * count] if count else []
         if not count or len(words) < 2 * count:
-            raise self.error(key, "is a count, then so many pairs of rate and value: KMAX_MAP 1 100000000000 1600")
+            raise self.error(key, f"is a count, then so many pairs of rate and value: {example}")
         try:
             return {int(finite(rate)): finite(value) for rate, value in zip(words[::2], words[1::2], strict=True)}
         except ValueError:
