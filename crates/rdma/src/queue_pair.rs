@@ -248,6 +248,11 @@ impl QueuePairSettings {
         }
     }
 
+    /// Whether a packet sent can lengthen the retransmission timer.
+    pub(crate) fn timer_depends_on_flight(&self) -> bool {
+        self.timer == RetransmissionTimer::Ibta && self.timeout_low.is_some()
+    }
+
     /// Time without progress after which a queue pair fails.
     pub(crate) fn patience(&self) -> Span {
         self.timeout * u64::from(self.retry_count + 1)

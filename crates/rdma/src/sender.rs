@@ -394,7 +394,7 @@ impl Sender {
         } else if number == self.hole {
             self.hole = end;
         }
-        if self.timer_at == Time::MAX || settings.timeout_low.is_some() {
+        if self.timer_at == Time::MAX || settings.timer_depends_on_flight() {
             self.start_timer(settings, now);
         }
     }
