@@ -153,3 +153,20 @@ def test_the_example_has_reads_and_writes() -> None:
     assert found["operation"].to_list() == ["read", "write"]
     reads, writes = found["count"].to_list()
     assert reads / (reads + writes) == pytest.approx(0.7, abs=0.05)
+
+
+@pytest.mark.parametrize("preset", ["cubic", "dctcp", "tcp_bolt"])
+def test_reads_over_tcp_do_not_wait_for_each_other(preset: str) -> None:
+    """At a depth that the link carries a read takes as long as alone: NVMe over TCP sets TCP_NODELAY."""
+    text = f"""
+stop = {{ time = "2 ms", when_finished = false }}
+transport = {{ preset = "{preset}" }}
+topology = {{ kind = "star", hosts = 2, link = {{ rate = "100 Gbps", delay = "1 us" }} }}
+[[workload]]
+kind = "storage"
+targets = ["host0"]
+initiators = ["host1"]
+sizes = "4096 B"
+"""
+    medians = [flows_of(run(text, workload__0__queue_depth=depth))["fct_us"].median() for depth in (1, 2, 4, 8)]
+    assert medians == pytest.approx([medians[0]] * 4, rel=1e-3)

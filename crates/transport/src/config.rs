@@ -269,7 +269,7 @@ table! {
         };
         /// When a last, not full segment is sent: at once (at_once, TCP_NODELAY), when no other small one is
         /// unacknowledged (nagle), or when more data arrive or the probe timer expires (cork, TCP_CORK). Workloads of
-        /// kind application use at_once by default
+        /// kind application and storage use at_once by default
         #[source = "RFC 9293 §3.7.4; Linux: tcp_nagle_test"]
         small_segments: SmallSegments = or(SmallSegments::AtOnce);
         /// TCP small queues: a socket keeps at most about a millisecond of data in its host's queues

@@ -1870,8 +1870,8 @@ class Transport(Constants):
     """Maximum send buffer of linux (4096 B to 1 GB); default "4.194304 MB" (Linux: tcp_wmem[2])"""
     small_segments: Literal["at_once", "nagle", "cork"] | None = field(default=None, kw_only=True)
     """When a last, not full segment is sent: at once (at_once, TCP_NODELAY), when no other small one is unacknowledged
-    (nagle), or when more data arrive or the probe timer expires (cork, TCP_CORK). Workloads of kind application use
-    at_once by default; default "at_once" (RFC 9293 §3.7.4; Linux: tcp_nagle_test)
+    (nagle), or when more data arrive or the probe timer expires (cork, TCP_CORK). Workloads of kind application and
+    storage use at_once by default; default "at_once" (RFC 9293 §3.7.4; Linux: tcp_nagle_test)
     """
     small_queues: bool | None = field(default=None, kw_only=True)
     """TCP small queues: a socket keeps at most about a millisecond of data in its host's queues; default false (Linux:

@@ -189,12 +189,14 @@ fn settle_transports(
         transports::settle_priority(ledger, path, spec, *priority, (lossless, switch), *is_used);
     }
     for transport in transports.iter_mut() {
-        let runs_on_it = |workload: &&Partial| {
-            workload.transport == transport.name
-                && workload.kind.as_ref().is_some_and(|kind| kind.application().is_some())
+        let without_delay = |workload: &Partial| match workload.kind.as_ref()? {
+            WorkloadKind::Storage(_) => Some("storage"),
+            kind => kind.application().map(|_| "an application"),
         };
-        if let Some(application) = workloads.iter().find(runs_on_it) {
-            transports::settle_small_segments(ledger, transport, &application.name);
+        let on_it = workloads.iter().filter(|workload| workload.transport == transport.name);
+        let named = on_it.filter_map(|workload| Some((workload.name.as_str(), without_delay(workload)?)));
+        if let Some(workload) = { named }.next() {
+            transports::settle_small_segments(ledger, transport, workload);
         }
     }
 }

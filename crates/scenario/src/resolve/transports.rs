@@ -96,15 +96,19 @@ pub(super) fn settle_priority(
     }
 }
 
-/// Sets `TCP_NODELAY` for an application that passes messages, as Open MPI, NCCL and gRPC do. With Nagle's
-/// algorithm the end of a message would wait for the delayed ACK of the previous message. A value in the file
-/// takes precedence.
-pub(super) fn settle_small_segments(ledger: &mut Ledger, transport: &mut Named, application: &str) {
+/// Sets `TCP_NODELAY` for an application that passes messages, as Open MPI, NCCL and gRPC do, and for storage, as `NVMe` over TCP
+/// does at both ends (Linux: `nvme/host/tcp.c`, `nvme/target/tcp.c`). With Nagle's algorithm the end of a message would
+/// wait for the delayed ACK of the previous message. A value in the file takes precedence.
+pub(super) fn settle_small_segments(
+    ledger: &mut Ledger,
+    transport: &mut Named,
+    (workload, kind): (&str, &str),
+) {
     let Named { path, spec, keeps_small_segments, .. } = transport;
     let Protocol::Tcp(tcp) = &mut spec.protocol else { return };
     if !*keeps_small_segments && tcp.config.small_segments == SmallSegments::Nagle {
         tcp.config.small_segments = SmallSegments::AtOnce;
-        let origin = Origin::Computed(format!("workload {application:?} is an application: TCP_NODELAY"));
+        let origin = Origin::Computed(format!("workload {workload:?} is {kind}: TCP_NODELAY"));
         ledger.settle(&format!("{path}.small_segments"), SmallSegments::AtOnce.toml(), origin);
     }
 }
