@@ -14,6 +14,7 @@ use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::{Choice, Setting};
 use pauseframe_topology::{Link, NodeKind, Topology};
+use pauseframe_transport::ReceiveBuffer;
 use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span, counted};
 use pauseframe_workload::hosts::Hosts;
 use pauseframe_workload::{ANSWER, COMMAND};
@@ -383,8 +384,30 @@ fn idle_constants(spec: &RdmaSpec) -> impl Iterator<Item = &'static str> {
     keys.into_iter().filter(|(_, is_changed, is_obeyed)| *is_changed && !is_obeyed).map(|(key, ..)| key)
 }
 
+/// Warns of changed sizes of the receive buffer that its kind does not use.
+fn receive_buffers(ledger: &mut Ledger, transports: &[Named]) {
+    for (path, tcp) in transports.iter().filter_map(|named| Some((&named.path, named.spec.tcp()?))) {
+        let config = &tcp.config;
+        let is_fixed = config.receive_buffer == ReceiveBuffer::Fixed;
+        // A resolved scenario has every key, so those with the defaults of a stack are not meant.
+        let is_changed = |value: u32, defaults: &[u32]| !defaults.contains(&value);
+        let (initial, max) = (config.receive_buffer_initial, config.receive_buffer_max);
+        for (key, is_changed, is_used) in [
+            ("receive_window", is_changed(config.receive_window, &[4_000_000]), is_fixed),
+            ("receive_buffer_initial", is_changed(initial, &[131_072, 65_536]), !is_fixed),
+            ("receive_buffer_max", is_changed(max, &[6_291_456, 262_144]), !is_fixed),
+        ] {
+            if is_changed && !is_used {
+                let kind = config.receive_buffer.name();
+                ledger.warn(format!("{path}.{key}: receive_buffer is \"{kind}\", so it changes nothing"));
+            }
+        }
+    }
+}
+
 /// Checks that keys of one congestion control meet that control.
 pub(crate) fn controls(ledger: &mut Ledger, transports: &[Named]) {
+    receive_buffers(ledger, transports);
     for (path, spec) in rdma_of(transports) {
         let control = spec.control.name();
         let key = format!("{path}.rdma_window");
