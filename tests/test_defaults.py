@@ -114,3 +114,44 @@ def test_a_captured_packet_is_no_retransmission(tmp_path, every_hop):
     assert set(hosts) == {f"host{n}" for n in range(4)}, "hosts have names"
     assert {int(flag, 16) & 3 for flag in flags} == {2}, "outbound"
     assert ("leaf0:2" in interfaces) == every_hop
+
+
+INCAST = """
+stop = { time = "20 ms", when_finished = true }
+topology = { kind = "star", hosts = 5, link = { rate = "10 Gbps", delay = "1 us" } }
+switch = { buffer = "60 KB" }
+[[workload]]
+kind = "n_to_1"
+size = "200 KB"
+receiver = "host0"
+"""
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("receive_window", "3 KB"),
+        ("receive_buffer_initial", "20 KB"),
+        ("receive_buffer_max", "800 KB"),
+    ],
+)
+def test_sizes_of_another_kind_of_receive_buffer_are_said(key, value):
+    """The window of a Linux host follows its buffer, and that of a fixed one is `receive_window`."""
+    kind = "linux" if key == "receive_window" else "fixed"
+    other = "fixed" if kind == "linux" else "linux"
+    said = [f"transport.{key}: receive_buffer is {kind!r}, so it changes nothing".replace("'", '"')]
+    settings = {"transport.preset": "cubic", f"transport.{key}": value}
+    of_kind = {kind: [], other: []}
+    for name, warnings in of_kind.items():
+        run = pf.run(INCAST, set=settings | {"transport.receive_buffer": name})
+        warnings += [warning for warning in run.summary["warnings"] if key in warning]
+    assert of_kind == {kind: said, other: []}
+
+
+def test_the_adaptive_timer_knows_no_second_timeout():
+    runs = [
+        pf.run(INCAST, set={"transport.preset": "roce_cx5"} | more)
+        for more in ({}, {"transport.rdma_timeout_low": "10 us"})
+    ]
+    assert runs[0].summary["fingerprint"] == runs[1].summary["fingerprint"]
+    assert any("rdma_timeout_low" in warning for warning in runs[1].summary["warnings"])

@@ -89,6 +89,7 @@ pub(super) fn waits_for_timers(
     }
     let (mut waited, mut lived, mut longest) = (Span::ZERO, Span::ZERO, None::<(f64, usize, FlowRecord)>);
     let (mut repeated, mut delivered, mut mtu, mut reacts) = (0, 0, 0, true);
+    let (mut is_unordered, mut fills_holes) = (true, true);
     for (flow, record) in network.flow_records(now).into_iter().enumerate() {
         let Some(pairs) = transport(scenario, &record).rdma().filter(|_| record.failure.is_none()) else {
             continue;
@@ -107,6 +108,8 @@ pub(super) fn waits_for_timers(
         (repeated, delivered) = (repeated + u64::from(record.retransmits), delivered + record.delivered);
         mtu = mtu.max(pairs.mtu.of(scenario.host.mtu, 0).0);
         reacts &= pairs.control.reacts_to_cnps();
+        is_unordered &= pairs.control.is_unordered();
+        fills_holes &= pairs.pair.selective_repeat;
         let share = record.rdma.waited.0 as f64 / life.0.max(1) as f64;
         if longest.as_ref().is_none_or(|(most, ..)| share > *most) {
             longest = Some((share, flow, record));
@@ -114,7 +117,11 @@ pub(super) fn waits_for_timers(
     }
     let (share, flow, record) = longest?;
     if repeated * mtu > delivered && repeated > REPEATED_LEAST {
-        let advice = if reacts {
+        let advice = if is_unordered {
+            "their timer expires before the ACKs of what waits in queues; set a longer rdma_timeout"
+        } else if fills_holes {
+            "packets that others overtake are taken for lost; use routing.kind = \"ecmp\", rdma_control = \"nscc\" or lossless = true"
+        } else if reacts {
             "each loss sends much again; use lossless = true, a larger switch.buffer, rdma_selective_repeat or rdma_tx_window"
         } else {
             "go-back-N without a reaction to losses fills queues with packets that receivers drop; use one of DCQCN, \
@@ -129,10 +136,15 @@ pub(super) fn waits_for_timers(
         return None;
     }
     let spec = transport(scenario, &record).rdma()?;
+    let cure = if is_unordered {
+        "set a longer rdma_timeout if queues delay ACKs, or avoid the losses (switch.marker, switch.buffer)"
+    } else {
+        "avoid the losses (lossless, switch.marker, switch.buffer), or lose less by each (rdma_selective_repeat, \
+         rdma_timer = \"adaptive\", rdma_tx_window)"
+    };
     Some(format!(
         "transport.rdma_timer: queue pairs spent {:.0} % of their time without progress until a retransmission timer expired \
-         (rdma_timer = \"{}\", rdma_timeout = {}), flow {flow} from {} to {} {:.0} %: avoid the losses (lossless, \
-         switch.marker, switch.buffer), or lose less by each (rdma_selective_repeat, rdma_timer = \"adaptive\", rdma_tx_window)",
+         (rdma_timer = \"{}\", rdma_timeout = {}), flow {flow} from {} to {} {:.0} %: {cure}",
         of_all * 100.0,
         spec.pair.timer.name(),
         spec.pair.timeout,
