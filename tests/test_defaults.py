@@ -141,7 +141,7 @@ def test_sizes_of_another_kind_of_receive_buffer_are_said(key, value):
     other = "fixed" if kind == "linux" else "linux"
     said = [f"transport.{key}: receive_buffer is {kind!r}, so it changes nothing".replace("'", '"')]
     settings = {"transport.preset": "cubic", f"transport.{key}": value}
-    of_kind = {kind: [], other: []}
+    of_kind: dict[str, list[str]] = {kind: [], other: []}
     for name, warnings in of_kind.items():
         run = pf.run(INCAST, set=settings | {"transport.receive_buffer": name})
         warnings += [warning for warning in run.summary["warnings"] if key in warning]
