@@ -58,8 +58,11 @@ pub(super) fn needless_timeouts(
         return None;
     }
     let count: u64 = network.packed_flow_records(now).iter().map(|record| u64::from(record.timeouts)).sum();
-    let has_queue_pairs = scenario.transport_specs().any(|spec| spec.rdma().is_some());
-    let advice = if has_queue_pairs {
+    let mut queue_pairs = scenario.transport_specs().filter_map(TransportSpec::rdma).peekable();
+    let has_queue_pairs = queue_pairs.peek().is_some();
+    let advice = if has_queue_pairs && queue_pairs.all(|pairs| pairs.control.is_unordered()) {
+        "transport.rdma_timeout: ACKs took longer than the retransmission timer; raise it, or shorten queues and pauses"
+    } else if has_queue_pairs {
         "transport.rdma_timer: ACKs took longer than the retransmission timer; set it to \"ibta\", or shorten queues and pauses"
     } else {
         "transport.rto_min: ACKs took longer than the RTO; raise it above transport.delayed_ack_timeout and the delay in \
