@@ -79,10 +79,13 @@ def test_there_and_back(tmp_path, name):
 
 
 def _transports(scenario):
-    """The transports that workloads use, by code point: all keys but those that no file has."""
+    """The transports that workloads use, by code point: all keys but those that no file has.
+
+    Nagle's algorithm is an application's choice: storage turns it off, and no file says which application runs.
+    """
     tables = {"default": scenario["transport"]} | scenario.get("transports", {})
     used = {work["transport"] for work in scenario["workload"]}
-    other = {"preset", "rdma_mtu", "tcp"}
+    other = {"preset", "rdma_mtu", "tcp", "small_segments"}
     return {
         tables[name]["dscp"]: {key: value for key, value in tables[name].items() if key not in other} for name in used
     }
