@@ -155,3 +155,12 @@ def test_the_adaptive_timer_knows_no_second_timeout():
     ]
     assert runs[0].summary["fingerprint"] == runs[1].summary["fingerprint"]
     assert any("rdma_timeout_low" in warning for warning in runs[1].summary["warnings"])
+
+
+def test_nscc_is_told_of_the_timeout_that_it_has():
+    """Windows below two packets queue for longer than htsim's least timeout, and nothing is lost."""
+    star = INCAST.replace("hosts = 5", "hosts = 9").replace('"10 Gbps"', '"1 Gbps"').replace('"60 KB"', '"4 MB"')
+    run = pf.run(star, set={"transport.preset": "uec_nscc", "workload.0.size": "1 MB"})
+    advice = [warning for warning in run.summary["warnings"] if "again" in warning or "timeouts" in warning]
+    assert (run.summary["drops"], len(advice)) == (0, 2)
+    assert all("rdma_timeout" in warning and "ibta" not in warning for warning in advice)

@@ -193,9 +193,9 @@ fn settle_transports(
             WorkloadKind::Storage(_) => Some("storage"),
             kind => kind.application().map(|_| "an application"),
         };
-        let on_it = workloads.iter().filter(|workload| workload.transport == transport.name);
-        let named = on_it.filter_map(|workload| Some((workload.name.as_str(), without_delay(workload)?)));
-        if let Some(workload) = { named }.next() {
+        let mut on_it = workloads.iter().filter(|workload| workload.transport == transport.name);
+        let first = on_it.find_map(|workload| Some((workload.name.as_str(), without_delay(workload)?)));
+        if let Some(workload) = first {
             transports::settle_small_segments(ledger, transport, workload);
         }
     }

@@ -51,22 +51,21 @@ def _queues_below_headroom(reading: Reading) -> Iterator[Finding]:
         ports = [port for port in switch.ports.values() if port.up]
         names = {port.queues[n].profile for port in ports for n in lossless_queues(switch, port) & set(port.queues)}
         profiles = [profile for profile in switch.profiles.values() if profile.name in names]
-        seen: set[str] = set()
+        seen: set[tuple[str, str]] = set()
         for profile in profiles:
             pool = switch.pools.get(profile.pool)
             if pool is None or pool.direction == "ingress":
                 continue
-            held = f"a lossless queue holds at most {{}} B, less than the headroom of a paused group ({headroom} B)"
-            if profile.static_th is not None and pool.mode == "static" and profile.static_th < headroom:
-                place = Place(switch.name, "BUFFER_PROFILE", profile.name, "static_th")
-                yield Finding(place, held.format(profile.static_th), "the size of its pool")
-            if pool.size is not None and pool.size < headroom and pool.name not in seen:
-                seen.add(pool.name)
-                yield Finding(
-                    Place(switch.name, "BUFFER_POOL", pool.name, "size"),
-                    held.format(pool.size),
-                    "the memory of the switch",
-                )
+            limits = [("BUFFER_POOL", pool.name, "size", pool.size, "the memory of the switch")]
+            if pool.mode == "static":
+                limits.append(("BUFFER_PROFILE", profile.name, "static_th", profile.static_th, "the size of its pool"))
+            for table, row, field, limit, cure in limits:
+                if limit is not None and limit < headroom and (table, row) not in seen:
+                    seen.add((table, row))
+                    message = (
+                        f"a lossless queue holds {limit} B, less than the headroom of a paused group ({headroom} B)"
+                    )
+                    yield Finding(Place(switch.name, table, row, field), message, cure)
 
 
 def _queues_without_row(reading: Reading) -> Iterator[Finding]:
