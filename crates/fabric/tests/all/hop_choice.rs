@@ -243,3 +243,28 @@ fn weights_follow_capacity() {
         assert!((wide - 2_000.0).abs() < 4.0 * (3_000.0 * 2.0 / 9.0_f64).sqrt(), "{index:?}: {wide}");
     }
 }
+
+/// A flow of 100 Gb/s over n uplinks of 10 Gb/s takes size / (n 10 Gb/s) and what is added before and after the first packet, whatever chooses the
+/// uplink of each packet, and alone it takes hardly longer.
+#[test]
+fn ideal_times_know_the_links_between_switches() {
+    const SIZE: u64 = 3_000_000;
+    let [fast, slow] = [100, 10].map(|rate| link(rate, Span::from_us(1)));
+    for spines in [1, 2, 4] {
+        let topology = leaf_spine(2, spines, 2, fast, slow).unwrap();
+        for choice in [HopChoice::Adaptive, HopChoice::Drill { samples: 2 }, HopChoice::Spray] {
+            let settings = with_choice(choice, any_order());
+            let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "host0", "host2", SIZE)]);
+            let record = network.flow_records(ending.now)[0];
+            let packets = SIZE.div_ceil(1024);
+            // Headers, frame, preamble and gap of each; the first packet has the RETH.
+            let wire = SIZE + packets * (44 + 18 + 4 + 20) + 16;
+            let together = Span(wire * 800 / u64::from(spines));
+            let way = Span::from_us(4 + 4);
+            assert!(record.ideal >= together, "{choice:?}, {spines}: {} is below {together}", record.ideal);
+            assert!(record.ideal <= together + way, "{choice:?}, {spines}: {}", record.ideal);
+            let slowdown = fct(&record).0 as f64 / record.ideal.0 as f64;
+            assert!((1.0..1.1).contains(&slowdown), "{choice:?}, {spines}: {slowdown}");
+        }
+    }
+}

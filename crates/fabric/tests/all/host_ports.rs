@@ -5,9 +5,10 @@ use crate::rdma::{NO_CONTROL, rdma, roce};
 use pauseframe_fabric::host_ports::bond::FlowKind;
 use pauseframe_fabric::host_ports::{FlowEnds, HostPorts};
 use pauseframe_fabric::{
-    FailedElement, FlowSpec, FlowStatus, HashPolicy, HostPortSettings, Network, PortChoice, ScheduledFailure,
-    Settings, SlowReceiverSettings, TransportSettings, UdpSettings,
+    FailedElement, FlowSpec, FlowStatus, HashPolicy, HostPortSettings, Network, PortChoice, ProtocolSettings,
+    ScheduledFailure, Settings, SlowReceiverSettings, TransportSettings, UdpSettings,
 };
+use pauseframe_rdma::QueuePairSettings;
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{Homes, leaf_spine, star};
@@ -348,5 +349,39 @@ fn silent_links_are_found_by_lacp_alone() {
         let records = network.flow_records(ending.now);
         let done = records.iter().filter(|record| record.status == FlowStatus::Finished).count();
         assert_eq!(done == records.len(), is_found, "{choice:?}: {done} of {} finished", records.len());
+    }
+}
+
+/// Packets that take turns at two ports share the links behind them, and a queue pair is paced at the rate of one port.
+#[test]
+fn ideal_times_of_ports_in_turn_know_what_is_slower() {
+    let fast = link(GBPS_100, Span::from_us(1));
+    let round_robin = |transport: TransportSettings| {
+        let mut settings = with_choice(PortChoice::RoundRobin, roce(NO_CONTROL));
+        settings.transports = vec![transport];
+        settings
+    };
+    let slowdown = |topology: &Topology, settings: &Settings, to: &str| {
+        let (mut network, ending) = run(topology, settings, &[flow(topology, "host0", to, 8 << 20)]);
+        let record = network.flow_records(ending.now)[0];
+        assert_eq!(record.status, FlowStatus::Finished);
+        fct(&record).0 as f64 / record.ideal.0 as f64
+    };
+    let mut unordered = rdma(NO_CONTROL);
+    if let ProtocolSettings::Rdma(rdma) = &mut unordered.protocol {
+        rdma.pair = QueuePairSettings { selective_repeat: true, unordered: true, ..rdma.pair };
+    }
+    for count in [2, 4] {
+        let of_pair = slowdown(&planes(2, count), &round_robin(unordered.clone()), "host1");
+        assert!((1.0..1.01).contains(&of_pair), "{count} planes: {of_pair}");
+    }
+    let homes = Homes { ports_per_host: 2, ..Homes::SINGLE };
+    let tcp = TransportSettings::of_tcp(impatient().into(), priority(LOSSLESS));
+    // Behind the same two switches, and two hops further.
+    for (rate, to) in [(100, "host1"), (100, "host4"), (10, "host4")] {
+        let slow = link(rate, Span::from_us(1));
+        let behind = split(&homes.apply(leaf_spine(4, 1, 2, fast, slow).unwrap()).unwrap());
+        let of_flow = slowdown(&behind, &round_robin(tcp.clone()), to);
+        assert!((1.0..1.1).contains(&of_flow), "{rate} Gb/s to {to}: {of_flow}");
     }
 }

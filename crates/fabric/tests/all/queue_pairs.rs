@@ -219,3 +219,19 @@ fn the_ideal_of_a_query_is_a_bound_for_split_messages() {
     let took = fct(&network.flow_records(ending.now)[0]);
     assert!(took >= four && took < one, "{took} between {four} and {one}");
 }
+
+/// Four queue pairs of a message over two uplinks of a tenth of the host's rate: the uplinks bound the ideal time.
+#[test]
+fn a_split_message_shares_the_links_between_switches() {
+    let [fast, slow] = [100, 10].map(|rate| link(rate, Span::from_us(1)));
+    let topology = leaf_spine(2, 2, 2, fast, slow).unwrap();
+    let ideal = |count| {
+        let settings = connected(count, true, roce(NO_CONTROL));
+        let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "host0", "host2", MIB)]);
+        let record = network.flow_records(ending.now)[0];
+        assert!(fct(&record) >= record.ideal, "{count}: {} against {}", fct(&record), record.ideal);
+        record.ideal.0 as f64
+    };
+    let ratio = ideal(4) / ideal(1);
+    assert!((0.5..0.51).contains(&ratio), "{ratio}");
+}

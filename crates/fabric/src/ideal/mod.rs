@@ -4,18 +4,26 @@
 //! (n - 1) slowest serialisation times (of links up to i) after the first; a shorter last packet follows. A handshake adds its round trip. If
 //! shortest paths differ in rate or delay, each link is the best at its distance from the source, so no real path is faster. With VLANs the path is
 //! the shortest route in the tables, or, if links differ, the best of all candidate routes link by link. If each packet takes its own path, packets
-//! share only the links of the two hosts and may overtake each other; the time is then a lower bound by these two links. So it is if packets take the
-//! ports of their hosts in turn (`balance-rr`): the links of all ports together carry them. Times beyond the clock's range (213 days) are
-//! [`Span::MAX`].
+//! may overtake each other and share the links of the two hosts and, at each distance from the source, all links of shortest paths together: the time
+//! is then a lower bound by these. So it is if packets take the ports of their hosts in turn (`balance-rr`). Times beyond the clock's range (213 days)
+//! are [`Span::MAX`].
+
+mod train;
+
+use train::{
+    PathHop, earliest_train_arrival_time_at_last_link, latest_arrival_of_train, least_unloaded_arrival_time,
+    lower_bound_of_two_routes, sprayed_transfer_time, time_of_shared_links, train_transfer_time,
+    transfer_time_by_ports, unloaded_arrival_time_at_last_link,
+};
 
 use crate::flow::{FlowSpec, StorageOperation};
-use crate::settings::{FrameOverhead, PortChoice, Settings};
+use crate::settings::{FrameOverhead, PortChoice, Settings, TransportSettings};
 use pauseframe_rdma::{Opcode, Packet};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::{Segment, SynOptions, TcpFlags, TcpOptions};
 use pauseframe_units::{LineRate, NodeId, PortId, Span};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 const IPV4_HEADER_BYTES: u32 = 20;
@@ -36,42 +44,23 @@ pub struct IdealFctCalculator {
     ports_of_hosts: Arc<BTreeMap<NodeId, Vec<NodeId>>>,
 }
 
-/// One link of a path: rate, and the time from the last bit sent to the packet being in the next queue.
-#[derive(Clone, Copy)]
-struct PathHop {
-    rate: LineRate,
-    delay: Span,
-}
-
-impl PathHop {
-    /// The better rate and the better delay of two links.
-    fn elementwise_better_hop(self, other: PathHop) -> PathHop {
-        let faster =
-            self.rate.serialise(RATE_COMPARISON_BYTES) <= other.rate.serialise(RATE_COMPARISON_BYTES);
-        PathHop { rate: if faster { self.rate } else { other.rate }, delay: self.delay.min(other.delay) }
-    }
-}
-
-/// A path, and how many links like its first and its last one carry the packets of a flow at once: 1 each, unless packets take ports in turn.
+/// What is known of the way of a flow's packets.
 struct IdealPath {
     hops: Vec<PathHop>,
-    at_once: [u64; 2],
+    /// All packets take these links, in order.
+    one_path: bool,
 }
 
-/// A lower bound of two routes between the same hosts: as many links as the shorter, each the better of both.
-fn lower_bound_of_two_routes(one: Vec<PathHop>, other: Vec<PathHop>) -> Vec<PathHop> {
-    let (mut best, longer) = if one.len() <= other.len() { (one, other) } else { (other, one) };
-    let Some(((last, between), (last_of_longer, before))) = best.split_last_mut().zip(longer.split_last())
-    else {
-        return best;
-    };
-    between.iter_mut().zip(before).for_each(|(hop, other)| *hop = hop.elementwise_better_hop(*other));
-    *last = last.elementwise_better_hop(*last_of_longer);
-    best
-}
+impl IdealPath {
+    fn last(&self) -> &PathHop {
+        &self.hops[self.hops.len() - 1]
+    }
 
-/// Bytes whose serialisation time is compared to find the faster of two rates.
-const RATE_COMPARISON_BYTES: u32 = 1 << 20;
+    /// Packets leave one after the other, not by several ports at once.
+    fn leaves_by_one_link(&self) -> bool {
+        self.hops.first().is_none_or(|first| first.total_rate == first.rate.rate().0)
+    }
+}
 
 impl IdealFctCalculator {
     /// For a network with this topology, these routes and settings.
@@ -100,8 +89,8 @@ impl IdealFctCalculator {
         if let Some(time) = self.ideal_time_within_server(spec) {
             return time;
         }
-        let there = self.ideal_path(spec.source, spec.destination);
-        let back = self.ideal_path(spec.destination, spec.source);
+        let there = self.ideal_path(spec, spec.source, spec.destination);
+        let back = self.ideal_path(spec, spec.destination, spec.source);
         if let Some(time) = self.ideal_queue_pair_operation_time(spec, &there, &back) {
             return time;
         }
@@ -119,7 +108,7 @@ impl IdealFctCalculator {
     /// Whether a flow takes scale-up links, not the network.
     pub fn is_within_server(&self, spec: &FlowSpec) -> bool {
         let links = self.settings.scale_up.as_ref();
-        let transport = &self.settings.transports[usize::from(spec.transport)];
+        let transport = self.transport(spec);
         links.is_some_and(|links| links.shared_server(spec.source, spec.destination).is_some())
             && transport.udp().is_none()
     }
@@ -135,28 +124,22 @@ impl IdealFctCalculator {
     }
 
     /// Lower bound of the time in which messages of these sizes, each on its own queue pair, get from one port of a host to another together: they
-    /// share the links of the two ports, and nothing else for certain.
+    /// share the links of the two ports, and all links between.
     pub fn ideal_time_of_parts(&self, spec: &FlowSpec, sizes: &[u64]) -> Span {
         if sizes.contains(&u64::MAX) {
             return Span::ZERO;
         }
-        let IdealPath { hops: path, at_once } = self.ideal_path(spec.source, spec.destination);
+        let path = self.ideal_path_of_queue_pairs(spec, [spec.source, spec.destination], sizes.len());
         let mut train: Vec<(u64, u32)> =
             sizes.iter().flat_map(|bytes| self.build_packet_train(spec, *bytes)).collect();
         // Whichever order packets leave in, those of this size or above take this long, and the last of them has to cross.
         train.sort_unstable_by_key(|(_, size)| std::cmp::Reverse(*size));
-        let smallest = train.last().map_or(0, |(_, size)| *size);
-        let wire = match path.last() {
-            _ if at_once != [1, 1] => transfer_time_by_ports(&path, &train, at_once),
-            Some(last) if path.len() > 1 => {
-                let load = |(count, size): &(u64, u32)| last.rate.serialise(*size).saturating_mul(*count);
-                let loads = train.iter().map(load).fold(Span::ZERO, Span::saturating_add);
-                let first = unloaded_arrival_time_at_last_link(&path, smallest);
-                latest_arrival_of_train(&path, &train)
-                    .max(first.saturating_add(loads))
-                    .saturating_add(last.delay)
+        let shared = time_of_shared_links(&path.hops, &train);
+        let wire = match path.hops.last() {
+            Some(last) if path.leaves_by_one_link() => {
+                latest_arrival_of_train(&path.hops, &train).saturating_add(last.delay).max(shared)
             }
-            _ => train_transfer_time(&path, &train),
+            _ => shared,
         };
         self.settings.tx_delay.saturating_add(wire).saturating_add(self.settings.rx_delay)
     }
@@ -188,8 +171,8 @@ impl IdealFctCalculator {
         let mss = self.full_segment_bytes(transport);
         let spec = FlowSpec { transport, ..FlowSpec::new(from, to, mss) };
         let ack = self.wire_size_of_segment(&spec, &Segment::default());
-        let there = self.ideal_transfer_time(&spec, spec.size, &self.ideal_path(from, to));
-        there.saturating_add(self.one_way_time_of_train(&self.ideal_path(to, from), &[(1, ack)]))
+        let there = self.ideal_transfer_time(&spec, spec.size, &self.ideal_path(&spec, from, to));
+        there.saturating_add(self.one_way_time_of_train(&self.ideal_path(&spec, to, from), &[(1, ack)]))
     }
 
     /// The number of links between two hosts.
@@ -202,28 +185,117 @@ impl IdealFctCalculator {
         self.ideal_path_hops(from, to).iter().fold(Span::ZERO, |sum, hop| sum + hop.delay)
     }
 
-    /// The path of a flow's packets, or a lower bound of all paths between two hosts if packets take their ports in turn.
-    fn ideal_path(&self, from: NodeId, to: NodeId) -> IdealPath {
-        let [own, reached] = [from, to].map(|node| self.ports_in_turn(node));
-        let joined = |(from, to): &(NodeId, NodeId)| self.routes.distance(*from, *to) < u32::MAX;
-        let pairs = own.iter().flat_map(|from| reached.iter().map(move |to| (*from, *to))).filter(joined);
-        let hops = pairs.map(|(from, to)| self.ideal_path_hops(from, to)).reduce(lower_bound_of_two_routes);
-        let hops = hops.unwrap_or_else(|| self.ideal_path_hops(from, to));
-        let rate = |port: PortId| self.topology.channel(port).rate.0;
-        let of_node = |node: &NodeId| self.topology.nodes()[*node].ports[0];
-        let like =
-            |hop: Option<&PathHop>, all: u64| hop.map_or(1, |hop| all.div_ceil(hop.rate.rate().0).max(1));
-        let sent = own.iter().map(|node| rate(of_node(node))).sum();
-        let received = reached.iter().map(|node| rate(of_node(node).reverse())).sum();
-        let at_once = [like(hops.first(), sent), like(hops.last(), received)];
-        IdealPath { hops, at_once }
+    /// The path of a flow's packets, or a lower bound of all paths between two hosts if packets take several.
+    fn ideal_path(&self, spec: &FlowSpec, from: NodeId, to: NodeId) -> IdealPath {
+        self.ideal_path_of_queue_pairs(spec, [from, to], 1)
     }
 
-    /// The ports of a host that packets take in turn, or `node` alone.
-    fn ports_in_turn(&self, node: NodeId) -> Vec<NodeId> {
-        let all = || self.ports_of_hosts.get(&self.topology.host_of(node)).cloned();
-        let in_turn = self.settings.host_ports.choice == PortChoice::RoundRobin;
-        in_turn.then(all).flatten().unwrap_or_else(|| vec![node])
+    /// As [`Self::ideal_path`], for a message on so many queue pairs, each of which is paced at the rate of one port.
+    fn ideal_path_of_queue_pairs(
+        &self,
+        spec: &FlowSpec,
+        [from, to]: [NodeId; 2],
+        queue_pairs: usize,
+    ) -> IdealPath {
+        let choices = self.ways_of_packets(from, to);
+        let in_turn = choices.iter().any(|ways| ways.len() > 1);
+        let several = self.spread || in_turn || queue_pairs > 1;
+        let is_paced = self.transport(spec).rdma().is_some();
+        let most = is_paced.then_some(queue_pairs as u64);
+        let hops = choices.iter().map(|ways| self.hops_of_ways(ways, several, most));
+        IdealPath { hops: hops.reduce(lower_bound_of_two_routes).unwrap_or_default(), one_path: !several }
+    }
+
+    /// The links that packets take which use these pairs of ports in turn; at most so many ports at once at the source, if that is given.
+    fn hops_of_ways(&self, ways: &[(NodeId, NodeId)], several: bool, most: Option<u64>) -> Vec<PathHop> {
+        let routes = ways.iter().map(|(from, to)| self.ideal_path_hops(*from, *to));
+        let mut hops = routes.reduce(lower_bound_of_two_routes).unwrap_or_default();
+        let rate = |port: PortId| self.topology.channel(port).rate.0;
+        let of_node = |node: &NodeId| self.topology.nodes()[*node].ports[0];
+        let [own, reached]: [BTreeSet<NodeId>; 2] =
+            [ways.iter().map(|way| way.0).collect(), ways.iter().map(|way| way.1).collect()];
+        let mut sent = own.iter().map(|node| rate(of_node(node))).sum();
+        if let (Some(first), Some(most)) = (hops.first(), most) {
+            // A packet is paced for a picosecond less than it takes.
+            let paced = first.total_rate + first.total_rate / 500;
+            sent = paced.saturating_mul(most).min(sent);
+        }
+        let received = reached.iter().map(|node| rate(of_node(node).reverse())).sum();
+        if several {
+            self.widen_links_between(&mut hops, ways, sent.min(received));
+        }
+        if let (true, Some(first)) = (own.len() > 1, hops.first_mut()) {
+            first.total_rate = sent;
+        }
+        if let (true, Some(last)) = (reached.len() > 1, hops.last_mut()) {
+            last.total_rate = received;
+        }
+        hops
+    }
+
+    /// Packets share all links at the same distance from the source. Where links between switches are no slower than `enough`, they never wait there.
+    fn widen_links_between(&self, hops: &mut [PathHop], pairs: &[(NodeId, NodeId)], enough: u64) {
+        let [_, between @ .., _] = hops else { return };
+        let slow = between.iter().any(|hop| hop.total_rate < enough);
+        let links = if slow { self.links_by_distance(pairs) } else { Vec::new() };
+        for (place, hop) in between.iter_mut().enumerate() {
+            let total = |ports: &BTreeSet<PortId>| {
+                ports.iter().fold(0, |sum: u64, port| sum.saturating_add(self.topology.channel(*port).rate.0))
+            };
+            hop.total_rate = links.get(place + 1).map_or(u64::MAX, total);
+        }
+    }
+
+    /// The links at each distance from the source that packets between these hosts can take.
+    fn links_by_distance(&self, pairs: &[(NodeId, NodeId)]) -> Vec<BTreeSet<PortId>> {
+        let mut links: Vec<BTreeSet<PortId>> = Vec::new();
+        let mut add = |distance: usize, ports: &mut dyn Iterator<Item = PortId>| {
+            links.resize_with(links.len().max(distance + 1), BTreeSet::new);
+            links[distance].extend(ports);
+        };
+        for (from, to) in pairs {
+            if let Some(vlans) = &self.settings.vlans {
+                for path in vlans.candidate_paths_of_sender(*from, *to) {
+                    path.into_iter().enumerate().for_each(|(at, port)| add(at, &mut std::iter::once(port)));
+                }
+                continue;
+            }
+            let mut nodes = BTreeSet::from([*from]);
+            for distance in 0..self.routes.distance(*from, *to) as usize {
+                let ports = || nodes.iter().flat_map(|node| self.routes.ports(*node, *to)).copied();
+                add(distance, &mut ports());
+                nodes = ports().map(|port| self.topology.peer(port)).collect();
+            }
+        }
+        links
+    }
+
+    fn transport(&self, spec: &FlowSpec) -> &TransportSettings {
+        &self.settings.transports[usize::from(spec.transport)]
+    }
+
+    /// The pairs of ports that packets of a flow take in turn: one, unless hosts send by each port in turn. From each port they go to the nearest of
+    /// the receiver, and among equal ones the flow decides: hence several possibilities.
+    fn ways_of_packets(&self, from: NodeId, to: NodeId) -> Vec<Vec<(NodeId, NodeId)>> {
+        if self.settings.host_ports.choice != PortChoice::RoundRobin {
+            return vec![vec![(from, to)]];
+        }
+        let [own, reached] = [from, to].map(|node| {
+            self.ports_of_hosts.get(&self.topology.host_of(node)).cloned().unwrap_or_else(|| vec![node])
+        });
+        let nearest = |own: &NodeId| {
+            let distance = |port: &NodeId| self.routes.distance(*own, *port);
+            let least = reached.iter().map(distance).min().filter(|least| *least < u32::MAX)?;
+            let near = reached.iter().copied().filter(|port| distance(port) == least);
+            Some((*own, near.collect::<Vec<NodeId>>()))
+        };
+        let near: Vec<_> = own.iter().filter_map(nearest).collect();
+        let Some(choices) = near.iter().map(|(_, ports)| ports.len()).max() else {
+            return vec![vec![(from, to)]];
+        };
+        let choice =
+            |turn: usize| near.iter().map(|(own, ports)| (*own, ports[turn % ports.len()])).collect();
+        (0..choices).map(choice).collect()
     }
 
     fn ideal_path_hops(&self, from: NodeId, to: NodeId) -> Vec<PathHop> {
@@ -231,7 +303,11 @@ impl IdealFctCalculator {
             let channel = self.topology.channel(port);
             let latency =
                 if self.topology.peer(port) == to { Span::ZERO } else { self.settings.switch_latency };
-            PathHop { rate: LineRate::new(channel.rate), delay: channel.delay.saturating_add(latency) }
+            PathHop {
+                rate: LineRate::new(channel.rate),
+                delay: channel.delay.saturating_add(latency),
+                total_rate: channel.rate.0,
+            }
         };
         if let Some(vlans) = &self.settings.vlans {
             return if self.uniform {
@@ -302,7 +378,7 @@ impl IdealFctCalculator {
 
     /// Bytes on the wire of a segment of this flow's transport.
     fn wire_size_of_segment(&self, spec: &FlowSpec, segment: &Segment) -> u32 {
-        let transport = &self.settings.transports[usize::from(spec.transport)];
+        let transport = self.transport(spec);
         let has_timestamps = transport.tcp().is_none_or(|config| config.timestamps);
         let ip = IPV4_HEADER_BYTES + segment.tcp_header_len(has_timestamps) + segment.len;
         self.settings.overhead.frame_size_of_ip_packet(ip, transport.priority) + self.settings.overhead.gap
@@ -310,7 +386,7 @@ impl IdealFctCalculator {
 
     /// SYN and SYN-ACK, unless the connection is open already; data go with the ACK that completes it.
     fn ideal_handshake_time(&self, spec: &FlowSpec, there: &IdealPath, back: &IdealPath) -> Span {
-        let Some(config) = self.settings.transports[usize::from(spec.transport)].tcp() else {
+        let Some(config) = self.transport(spec).tcp() else {
             return Span::ZERO;
         };
         if !config.handshake || spec.kept.is_some_and(|kept| !kept.first) {
@@ -335,7 +411,7 @@ impl IdealFctCalculator {
         there: &IdealPath,
         back: &IdealPath,
     ) -> Option<Span> {
-        let transport = &self.settings.transports[usize::from(spec.transport)];
+        let transport = self.transport(spec);
         let (rdma, operation) = (transport.rdma()?, spec.operation?);
         let wire = |ip, priority| {
             self.settings.overhead.frame_size_of_ip_packet(ip, priority) + self.settings.overhead.gap
@@ -365,7 +441,7 @@ impl IdealFctCalculator {
 
     /// (count, wire size) of the full packets and of the last one.
     fn build_packet_train(&self, spec: &FlowSpec, bytes: u64) -> Vec<(u64, u32)> {
-        let transport = &self.settings.transports[usize::from(spec.transport)];
+        let transport = self.transport(spec);
         if let Some(rdma) = transport.rdma() {
             let FrameOverhead { gap, .. } = self.settings.overhead;
             let in_flight_frames =
@@ -393,11 +469,12 @@ impl IdealFctCalculator {
 
     /// Time from socket to socket of a packet train with at most two sizes, ready at the start.
     fn one_way_time_of_train(&self, path: &IdealPath, train: &[(u64, u32)]) -> Span {
-        let IdealPath { hops, at_once } = path;
-        let wire = match at_once {
-            [1, 1] if self.spread => sprayed_transfer_time(hops, train),
-            [1, 1] => train_transfer_time(hops, train),
-            _ => transfer_time_by_ports(hops, train, *at_once),
+        let wire = if path.one_path {
+            train_transfer_time(&path.hops, train)
+        } else if path.leaves_by_one_link() {
+            sprayed_transfer_time(&path.hops, train)
+        } else {
+            transfer_time_by_ports(&path.hops, train)
         };
         self.settings.tx_delay.saturating_add(wire).saturating_add(self.settings.rx_delay)
     }
@@ -408,129 +485,33 @@ impl IdealFctCalculator {
         let train = self.build_packet_train(spec, bytes);
         let whole = self.ideal_flow_completion_time(spec);
         let inbound = self.ideal_transfer_time(spec, bytes, &path);
-        let IdealPath { hops, at_once } = path;
-        let first = match at_once {
-            [1, 1] if self.spread => earliest_train_arrival_time_at_last_link(&hops, &train),
-            [1, 1] => unloaded_arrival_time_at_last_link(&hops, train[0].1),
-            _ => least_unloaded_arrival_time(&hops, &train),
+        let first = if path.one_path {
+            unloaded_arrival_time_at_last_link(&path.hops, train[0].1)
+        } else if path.leaves_by_one_link() {
+            earliest_train_arrival_time_at_last_link(&path.hops, &train)
+        } else {
+            least_unloaded_arrival_time(&path.hops, &train)
         };
         // If both sums saturate the difference is too small, but the total saturates anyway.
         (whole - inbound).saturating_add(self.settings.tx_delay).saturating_add(first)
     }
 
     fn last_link_transmission_time(&self, spec: &FlowSpec) -> Span {
-        let (IdealPath { hops, .. }, bytes) = self.path_and_bytes_to_query_aggregator(spec);
-        let rate = hops[hops.len() - 1].rate;
-        let train = self.build_packet_train(spec, bytes);
-        let each = |(count, size): &(u64, u32)| rate.serialise(*size).saturating_mul(*count);
-        let whole = train.iter().map(each).fold(Span::ZERO, Span::saturating_add);
-        Span(whole.0 / self.links_of_aggregator(spec, rate))
-    }
-
-    /// How many links of the first one's rate the ports of the aggregator are worth.
-    fn links_of_aggregator(&self, spec: &FlowSpec, rate: LineRate) -> u64 {
-        let aggregator = if spec.reply > 0 { spec.source } else { spec.destination };
-        let Some(ports) = self.ports_of_hosts.get(&self.topology.host_of(aggregator)) else { return 1 };
-        let towards =
-            |node: &NodeId| self.topology.channel(self.topology.nodes()[*node].ports[0].reverse()).rate.0;
-        ports.iter().map(towards).sum::<u64>().div_ceil(rate.rate().0).max(1)
+        let (path, bytes) = self.path_and_bytes_to_query_aggregator(spec);
+        path.last().load(&self.build_packet_train(spec, bytes))
     }
 
     fn host_delay_after_last_link(&self, spec: &FlowSpec) -> Span {
-        let (IdealPath { hops, .. }, _) = self.path_and_bytes_to_query_aggregator(spec);
-        hops[hops.len() - 1].delay.saturating_add(self.settings.rx_delay)
+        let (path, _) = self.path_and_bytes_to_query_aggregator(spec);
+        path.last().delay.saturating_add(self.settings.rx_delay)
     }
 
     /// The path to the aggregator, and the bytes on it.
     fn path_and_bytes_to_query_aggregator(&self, spec: &FlowSpec) -> (IdealPath, u64) {
         if spec.reply > 0 {
-            (self.ideal_path(spec.destination, spec.source), spec.reply)
+            (self.ideal_path(spec, spec.destination, spec.source), spec.reply)
         } else {
-            (self.ideal_path(spec.source, spec.destination), spec.size)
+            (self.ideal_path(spec, spec.source, spec.destination), spec.size)
         }
     }
-}
-
-/// Time of a packet train on one path, in order.
-fn train_transfer_time(path: &[PathHop], train: &[(u64, u32)]) -> Span {
-    // `over[i]`: when link i has sent the train so far.
-    let mut over = vec![Span::ZERO; path.len()];
-    let mut last = Span::ZERO;
-    for &(count, size) in train {
-        let (mut arrived, mut slowest) = (Span::ZERO, Span::ZERO);
-        for (hop, over) in path.iter().zip(&mut over) {
-            let each = hop.rate.serialise(size);
-            slowest = slowest.max(each);
-            let first_over = arrived.max(*over).saturating_add(each);
-            *over = first_over.saturating_add(slowest.saturating_mul(count - 1));
-            last = over.saturating_add(hop.delay);
-            arrived = first_over.saturating_add(hop.delay);
-        }
-    }
-    last
-}
-
-/// When a packet that leaves at time 0 is ready for the last link.
-fn unloaded_arrival_time_at_last_link(path: &[PathHop], size: u32) -> Span {
-    let hop =
-        |sum: Span, hop: &PathHop| sum.saturating_add(hop.rate.serialise(size)).saturating_add(hop.delay);
-    path[..path.len() - 1].iter().fold(Span::ZERO, hop)
-}
-
-/// When the first packet of a train is ready for the last link, if a short packet may overtake earlier ones.
-fn earliest_train_arrival_time_at_last_link(path: &[PathHop], train: &[(u64, u32)]) -> Span {
-    let mut sent = Span::ZERO;
-    let mut first = Span::MAX;
-    for &(count, size) in train {
-        first = first.min(sent.saturating_add(unloaded_arrival_time_at_last_link(path, size)));
-        sent = sent.saturating_add(path[0].rate.serialise(size).saturating_mul(count));
-    }
-    first
-}
-
-/// Lower bound for a sprayed packet train, which shares only the first and the last link: the last packet must cross, and the last link must send
-/// everything.
-fn sprayed_transfer_time(path: &[PathHop], train: &[(u64, u32)]) -> Span {
-    let Some(last) = path.last().filter(|_| path.len() > 1) else { return train_transfer_time(path, train) };
-    let load = |(count, size): &(u64, u32)| last.rate.serialise(*size).saturating_mul(*count);
-    let loads = train.iter().map(load).fold(Span::ZERO, Span::saturating_add);
-    latest_arrival_of_train(path, train)
-        .max(earliest_train_arrival_time_at_last_link(path, train).saturating_add(loads))
-        .saturating_add(last.delay)
-}
-
-/// When the last link has sent the last packet of each size of a train at the earliest, if each waits for the first link only.
-fn latest_arrival_of_train(path: &[PathHop], train: &[(u64, u32)]) -> Span {
-    let Some(last) = path.last() else { return Span::ZERO };
-    let (mut sent, mut latest) = (Span::ZERO, Span::ZERO);
-    for &(count, size) in train {
-        let each = path[0].rate.serialise(size);
-        let last_leaves = sent.saturating_add(each.saturating_mul(count - 1));
-        let arrives = last_leaves.saturating_add(unloaded_arrival_time_at_last_link(path, size));
-        latest = latest.max(arrives.saturating_add(last.rate.serialise(size)));
-        sent = last_leaves.saturating_add(each);
-    }
-    latest
-}
-
-/// Lower bound for packets that take the ports of their hosts in turn, in whatever order: the links of all ports together must send everything, before
-/// and after the rest of the way of some packet, and each packet must cross.
-fn transfer_time_by_ports(path: &[PathHop], train: &[(u64, u32)], [own, reached]: [u64; 2]) -> Span {
-    let [Some(first), Some(last)] = [path.first(), path.last()] else { return Span::ZERO };
-    let load = |hop: &PathHop, links: u64| {
-        let load = |(count, size): &(u64, u32)| hop.rate.serialise(*size).saturating_mul(*count);
-        Span(train.iter().map(load).fold(Span::ZERO, Span::saturating_add).0 / links)
-    };
-    let crossing =
-        |size: u32| unloaded_arrival_time_at_last_link(path, size).saturating_add(last.rate.serialise(size));
-    let alone = train.iter().map(|(_, size)| crossing(*size)).max().unwrap_or_default();
-    let rest = train.iter().map(|(_, size)| crossing(*size) - first.rate.serialise(*size)).min();
-    let after_first = load(first, own).saturating_add(rest.unwrap_or_default());
-    let before_last = least_unloaded_arrival_time(path, train).saturating_add(load(last, reached));
-    alone.max(after_first).max(before_last).saturating_add(last.delay)
-}
-
-/// When some packet of a train can be ready for the last link at the earliest.
-fn least_unloaded_arrival_time(path: &[PathHop], train: &[(u64, u32)]) -> Span {
-    train.iter().map(|(_, size)| unloaded_arrival_time_at_last_link(path, *size)).min().unwrap_or_default()
 }

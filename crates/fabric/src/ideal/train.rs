@@ -1,0 +1,141 @@
+//! How long a train of packets takes over the links of a path. A train is (count, bytes on the wire) of packets of equal size that are ready together,
+//! in the order of sending.
+
+use pauseframe_units::{LineRate, Span};
+
+/// One link of a path.
+#[derive(Clone, Copy)]
+pub(super) struct PathHop {
+    pub(super) rate: LineRate,
+    /// From the last bit sent to the packet being in the next queue.
+    pub(super) delay: Span,
+    /// Bits per second of all links at this place that carry packets of the flow at once: `rate`, if it takes one path.
+    pub(super) total_rate: u64,
+}
+
+impl PathHop {
+    /// The better rate and the better delay of two links.
+    pub(super) fn elementwise_better_hop(self, other: PathHop) -> PathHop {
+        let faster =
+            self.rate.serialise(RATE_COMPARISON_BYTES) <= other.rate.serialise(RATE_COMPARISON_BYTES);
+        PathHop {
+            rate: if faster { self.rate } else { other.rate },
+            delay: self.delay.min(other.delay),
+            total_rate: self.total_rate.max(other.total_rate),
+        }
+    }
+
+    /// How long all links at this place send a packet train together.
+    pub(super) fn load(&self, train: &[(u64, u32)]) -> Span {
+        let load = |(count, size): &(u64, u32)| self.rate.serialise(*size).saturating_mul(*count);
+        let one_link = train.iter().map(load).fold(Span::ZERO, Span::saturating_add);
+        let own = self.rate.rate().0;
+        if self.total_rate == own || one_link == Span::MAX {
+            return one_link;
+        }
+        Span((u128::from(one_link.0) * u128::from(own) / u128::from(self.total_rate)) as u64)
+    }
+}
+
+/// A lower bound of two routes between the same hosts: as many links as the shorter, each the better of both.
+pub(super) fn lower_bound_of_two_routes(one: Vec<PathHop>, other: Vec<PathHop>) -> Vec<PathHop> {
+    let (mut best, longer) = if one.len() <= other.len() { (one, other) } else { (other, one) };
+    let Some(((last, between), (last_of_longer, before))) = best.split_last_mut().zip(longer.split_last())
+    else {
+        return best;
+    };
+    between.iter_mut().zip(before).for_each(|(hop, other)| *hop = hop.elementwise_better_hop(*other));
+    *last = last.elementwise_better_hop(*last_of_longer);
+    best
+}
+
+/// Bytes whose serialisation time is compared to find the faster of two rates.
+const RATE_COMPARISON_BYTES: u32 = 1 << 20;
+
+/// Time of a packet train on one path, in order.
+pub(super) fn train_transfer_time(path: &[PathHop], train: &[(u64, u32)]) -> Span {
+    // `over[i]`: when link i has sent the train so far.
+    let mut over = vec![Span::ZERO; path.len()];
+    let mut last = Span::ZERO;
+    for &(count, size) in train {
+        let (mut arrived, mut slowest) = (Span::ZERO, Span::ZERO);
+        for (hop, over) in path.iter().zip(&mut over) {
+            let each = hop.rate.serialise(size);
+            slowest = slowest.max(each);
+            let first_over = arrived.max(*over).saturating_add(each);
+            *over = first_over.saturating_add(slowest.saturating_mul(count - 1));
+            last = over.saturating_add(hop.delay);
+            arrived = first_over.saturating_add(hop.delay);
+        }
+    }
+    last
+}
+
+/// When a packet that leaves at time 0 is ready for the last link.
+pub(super) fn unloaded_arrival_time_at_last_link(path: &[PathHop], size: u32) -> Span {
+    let hop =
+        |sum: Span, hop: &PathHop| sum.saturating_add(hop.rate.serialise(size)).saturating_add(hop.delay);
+    path[..path.len() - 1].iter().fold(Span::ZERO, hop)
+}
+
+/// When the first packet of a train is ready for the last link, if a short packet may overtake earlier ones.
+pub(super) fn earliest_train_arrival_time_at_last_link(path: &[PathHop], train: &[(u64, u32)]) -> Span {
+    let mut sent = Span::ZERO;
+    let mut first = Span::MAX;
+    for &(count, size) in train {
+        first = first.min(sent.saturating_add(unloaded_arrival_time_at_last_link(path, size)));
+        sent = sent.saturating_add(path[0].rate.serialise(size).saturating_mul(count));
+    }
+    first
+}
+
+/// Lower bound for packets that leave by one link in order and then take several paths.
+pub(super) fn sprayed_transfer_time(path: &[PathHop], train: &[(u64, u32)]) -> Span {
+    let Some(last) = path.last().filter(|_| path.len() > 1) else { return train_transfer_time(path, train) };
+    latest_arrival_of_train(path, train)
+        .max(earliest_train_arrival_time_at_last_link(path, train).saturating_add(last.load(train)))
+        .saturating_add(last.delay)
+        .max(time_of_shared_links(path, train))
+}
+
+/// When the last link has sent the last packet of each size of a train at the earliest, if each waits for the first link only.
+pub(super) fn latest_arrival_of_train(path: &[PathHop], train: &[(u64, u32)]) -> Span {
+    let Some(last) = path.last() else { return Span::ZERO };
+    let (mut sent, mut latest) = (Span::ZERO, Span::ZERO);
+    for &(count, size) in train {
+        let each = path[0].rate.serialise(size);
+        let last_leaves = sent.saturating_add(each.saturating_mul(count - 1));
+        let arrives = last_leaves.saturating_add(unloaded_arrival_time_at_last_link(path, size));
+        latest = latest.max(arrives.saturating_add(last.rate.serialise(size)));
+        sent = last_leaves.saturating_add(each);
+    }
+    latest
+}
+
+/// Lower bound for packets that take the ports of their hosts in turn, in whatever order: each packet must cross, too.
+pub(super) fn transfer_time_by_ports(path: &[PathHop], train: &[(u64, u32)]) -> Span {
+    let Some(last) = path.last() else { return Span::ZERO };
+    let crossing =
+        |size: u32| unloaded_arrival_time_at_last_link(path, size).saturating_add(last.rate.serialise(size));
+    let alone = train.iter().map(|(_, size)| crossing(*size)).max().unwrap_or_default();
+    alone.saturating_add(last.delay).max(time_of_shared_links(path, train))
+}
+
+/// Lower bound for packets in whatever order: at each place of the path the links there must send everything, after some packet has come there and
+/// before the rest of the way of some packet.
+pub(super) fn time_of_shared_links(path: &[PathHop], train: &[(u64, u32)]) -> Span {
+    let smallest = train.iter().map(|(_, size)| *size).min().unwrap_or_default();
+    let alone: Vec<Span> =
+        path.iter().map(|hop| hop.rate.serialise(smallest).saturating_add(hop.delay)).collect();
+    let sum = |spans: &[Span]| spans.iter().copied().fold(Span::ZERO, Span::saturating_add);
+    let at = |(place, hop): (usize, &PathHop)| {
+        let others = sum(&alone[..place]).saturating_add(sum(&alone[place + 1..]));
+        hop.load(train).saturating_add(hop.delay).saturating_add(others)
+    };
+    path.iter().enumerate().map(at).max().unwrap_or_default()
+}
+
+/// When some packet of a train can be ready for the last link at the earliest.
+pub(super) fn least_unloaded_arrival_time(path: &[PathHop], train: &[(u64, u32)]) -> Span {
+    train.iter().map(|(_, size)| unloaded_arrival_time_at_last_link(path, *size)).min().unwrap_or_default()
+}
