@@ -466,6 +466,10 @@ def test_a_class_of_a_script(tmp_path):
             HEAD.format(options="") + "\n    def increase(self, window, ack):\n        window.nothing = 1" + REDUCED,
             "window has no field nothing",
         ),
+        (
+            HEAD.format(options="") + "\n    def increase(self, window, ack):\n        window.mss = 1" + REDUCED,
+            "window.mss can only be read",
+        ),
     ],
 )
 def test_what_is_no_plugin(tmp_path, text, message):
@@ -673,8 +677,8 @@ def test_random_answers_end_in_results_or_an_error(tmp_path, seed):
         "2**70",
         "-(2**63)",
         "1e300",
-        "float('nan')",
-        "float('inf')",
+        "1e308 * 10 - 1e308 * 10",
+        "1e308 * 10",
         "None",
         "'x'",
         "window",
@@ -685,7 +689,7 @@ def test_random_answers_end_in_results_or_an_error(tmp_path, seed):
     def value(*names):
         return draw.choice([one for one in anything if "window" not in one or "window" in names])
 
-    fields = ["cwnd", "ssthresh", "pacing_rate", "mss"]
+    fields = ["cwnd", "ssthresh", "pacing_rate"]
     increase = "\n    def increase(self, window, ack):\n" + "".join(
         f"        window.{draw.choice(fields)} = {value('window')}\n" for _ in range(draw.randint(1, 3))
     )

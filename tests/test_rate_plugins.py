@@ -154,6 +154,8 @@ def test_telemetry_is_that_of_the_port(tmp_path):
         (HOLD.replace("pair.line_rate // 16", "0"), "", "set rate to 0"),
         (HOLD.replace("rate = pair.line_rate // 16", "window = 8192"), "", "write window=True in @rate_control"),
         (HOLD.replace("rate = pair.line_rate // 16", "timer = pair.now"), "", "not after pair.now"),
+        ("x: float = 1e308" + HOLD.replace("pair.line_rate // 16", "self.x * 10.0 - self.x * 10.0"), "", "rate to NaN"),
+        (HOLD.replace("line_rate // 16", "line_rate + ack.hop_queue[ack.packets + 7]"), ", telemetry=True", "its line"),
         (HOLD.replace("rate = pair.line_rate // 16", "rate = ack.acked // (ack.acked - ack.acked)"), "", "its line"),
     ],
 )
@@ -178,6 +180,12 @@ def test_a_wrong_value_ends_the_run(tmp_path, body, options, message):
             "pf.uniform",
         ),
         ("def increase(self, pair, ack):\n    pass", "", "the simulator calls no function of this name"),
+        ("def on_ack(self, pair, ack):\n    pair.now = 5", "", "pair.now can only be read"),
+        ("def on_ack(self, pair, ack):\n    ack.rtt += 5", "", "ack.rtt can only be read"),
+        ("def on_ack(self, pair, ack):\n    ack.hop_queue[0] = 5", "", "ack.hop_queue can only be read"),
+        ("def on_ack(self, pair, ack):\n    x = ack.hop_queue[0]", "", "filled only with telemetry=True"),
+        ("def on_ack(self, pair, ack):\n    pair.rate = float('nan')", "", "is a whole number"),
+        ("many: int = [0] * 4\ndef on_ack(self, pair, ack):\n    self.many[4] = 1", "", "beyond the 4 elements"),
     ],
 )
 def test_what_is_wrong_in_the_text_has_its_line(tmp_path, body, head, message):

@@ -174,5 +174,5 @@ def _jitted(function: Callable[..., Any], seen: dict[Any, Any] | None = None) ->
         function.__defaults__,
         function.__closure__,
     )
-    seen[function] = numba.njit(copy)
+    seen[function] = numba.njit(copy, boundscheck=True)
     return seen[function]

@@ -9,6 +9,12 @@ HOPS_MAX = 8
 """Maximum number of hops with telemetry."""
 
 
+WRITABLE = {"cwnd", "ssthresh", "pacing_rate", "rate", "window", "timer", "random"}
+"""Fields of `Window` and `Pair` that a plug-in may set; it reads all others."""
+TELEMETRY = {"hops", "hop_rate", "hop_queue", "hop_bytes", "hop_time"}
+"""Fields of `PairAck` that need `telemetry=True`."""
+
+
 def _whole(name: str, value: Any) -> int:
     """The integer of a number, which compiled code would truncate, and wrap if it does not fit."""
     number = int(value)
