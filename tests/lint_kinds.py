@@ -331,6 +331,37 @@ def overlap(files):
     return name, {"PF003"}
 
 
+@kind("range of groups turned round")
+def turned_range(files):
+    name, tables, port, priority = files.lossless()
+    tables["BUFFER_PG"][f"{port}|{priority + 3}-{priority + 1}"] = {"profile": "ingress_lossy_profile"}
+    return name, {"PF003"}
+
+
+@kind("pg profile NULL in a static buffer model")
+def no_profile(files):
+    name, tables, port, priority = files.lossless()
+    if tables.get("DEVICE_METADATA", {}).get("localhost", {}).get("buffer_model") == "dynamic":
+        raise Nowhere(name)
+    tables["BUFFER_PG"][_row(tables["BUFFER_PG"], port, priority)] = {"profile": "NULL"}
+    return name, {"PF011"}
+
+
+@kind("xon_offset above the pool")
+def resumes_never(files):
+    name, tables = files.with_table("BUFFER_PROFILE")
+    profile = tables["BUFFER_PROFILE"][files.pick([o for o in tables["BUFFER_PROFILE"] if o.startswith("pg_lossless")])]
+    profile["xon_offset"] = "999999999"
+    return name, {"PF003"}
+
+
+@kind("port without lanes")
+def no_lanes(files):
+    name, tables = files.with_table("PORT")
+    tables["PORT"][files.pick(list(tables["PORT"]))]["lanes"] = ""
+    return name, {"PF003"}
+
+
 def _member(files):
     name, tables = files.with_table("PORTCHANNEL_MEMBER")
     channel, _, port = files.pick(list(tables["PORTCHANNEL_MEMBER"])).partition("|")

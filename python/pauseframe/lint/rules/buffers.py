@@ -140,8 +140,8 @@ def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
     """PFC is on for a priority whose group has no headroom at all.
 
     The group is bound to a lossy profile, or `xoff` is 0, or nothing creates its profile: buffermgrd creates none for a
-    port without a row in CABLE_LENGTH, or with "0m". The switch then pauses too late or never, and packets that the
-    hosts consider safe are lost.
+    port without a row in CABLE_LENGTH, or with "0m", nor for a row with "NULL" unless `buffer_model` is dynamic. The
+    switch then pauses too late or never, and packets that the hosts consider safe are lost.
 
     Incident: SONiC#480, where PFC was on and headroom was 0.
     """
@@ -166,9 +166,9 @@ def check_missing_headroom(reading: Reading) -> Iterator[Finding]:
 def _lacking(switch: Switch, port: Port, group: int) -> str | None:
     if group in port.groups:
         name = port.groups[group]
-        profile = switch.profiles.get(name) if name else None
-        if name is None and port.cable is None and _has_cables(switch) and port.up:
-            return "it is computed from the cable length, which is missing"
+        if name is None:
+            return _not_computed(switch, port)
+        profile = switch.profiles.get(name)
         if profile is None or profile.has_headroom:
             return None
         return f"its group has profile {shown(name)} with xoff 0"
@@ -177,6 +177,17 @@ def _lacking(switch: Switch, port: Port, group: int) -> str | None:
     if (other := _bound(switch, group)) is not None:
         return f"its group has no row in BUFFER_PG, as {shown(other)} has"
     return _not_made(port)
+
+
+def _not_computed(switch: Switch, port: Port) -> str | None:
+    """Why a row without a profile gets none."""
+    if not port.up:
+        return None
+    if port.cable is None and _has_cables(switch):
+        return "it is computed from the cable length, which is missing"
+    if switch.whole and switch.model != "dynamic":
+        return "its row has no profile, and only buffer_model dynamic makes one"
+    return None
 
 
 def _has_cables(switch: Switch) -> bool:

@@ -43,7 +43,8 @@ def check_constraints(reading: Reading) -> Iterator[Finding]:
     """Two values, each valid alone, contradict each other.
 
     Examples: a maximum below its minimum, a peak rate below the committed one, a watchdog with a detection time below
-    its polling interval, a port untagged in two VLANs, more Mb/s than the lanes of a port carry. SONiC's models reject
+    its polling interval, a port untagged in two VLANs, more Mb/s than the lanes of a port carry, a range of queues
+    that begins above its end. SONiC's models reject
     most such values; older images without validation handle each case differently. A *warning*: a speed that Ethernet
     does not have, or a lossless profile that pauses and resumes at one level.
 
@@ -117,6 +118,10 @@ def _directions(device: str, database: ConfigDb) -> Iterator[Finding]:
 
 def _lanes(device: str, database: ConfigDb) -> Iterator[Finding]:
     """A lane, an alias or an index may belong to only one port."""
+    for key, row in database.rows("PORT").items():
+        if "lanes" in row and not row["lanes"].strip(" ,"):
+            place = Place(device, "PORT", key, "lanes")
+            yield Finding(place, "no lanes: SONiC creates no such port", "the lanes of the platform's port_config.ini")
     for name in ("lanes", "alias"):
         owner: dict[str, str] = {}
         for key, row in database.rows("PORT").items():
@@ -232,7 +237,13 @@ def _modes(device: str, database: ConfigDb) -> Iterator[Finding]:
 
 def _resumes(device: str, database: ConfigDb) -> Iterator[Finding]:
     """A paused group resumes below its limit: at `xon`, or `xon_offset` below the limit (SAI buffer profile)."""
+    pools = database.rows("BUFFER_POOL")
     for key, row in database.rows("BUFFER_PROFILE").items():
+        offset, room = _number(row, "xon_offset"), _number(pools.get(row.get("pool", ""), {}), "size")
+        if offset is not None and room is not None and offset >= room > 0:
+            place = Place(device, "BUFFER_PROFILE", key, "xon_offset")
+            message = f"xon_offset {offset} is not below the {room} bytes of pool {shown(row['pool'])}"
+            yield Finding(place, message, "some frames: a paused group resumes that far below its limit")
         if (_number(row, "xoff") or 0) > 0 and not _number(row, "xon") and not _number(row, "xon_offset"):
             place = Place(device, "BUFFER_PROFILE", key, "xon_offset")
             message = "xoff without xon and xon_offset: the group pauses and resumes at one level, with each packet"
@@ -246,6 +257,9 @@ def _overlaps(device: str, database: ConfigDb) -> Iterator[Finding]:
         for key in database.rows(table):
             port, _, numbers = key.rpartition("|")
             low, high = (whole_number(text) for text in (numbers.split("-")[0], numbers.split("-")[-1]))
+            if low is not None and high is not None and low > high:
+                message = f"the range {numbers} begins above its end, so the row counts for nothing"
+                yield Finding(Place(device, table, key), message, f"{high}-{low}")
             for number in range(low or 0, min(high, 15) + 1) if low is not None and high is not None else ():
                 if owner.setdefault((port, number), key) != key:
                     message = f"{number} is also in the row {shown(owner[port, number])}: the last one read counts"
