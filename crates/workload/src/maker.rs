@@ -1,7 +1,7 @@
 //! The interface of workloads and their network, and the trait that each kind implements.
 
 use pauseframe_engine::Rng;
-use pauseframe_fabric::{FlowSpec, ScaleUpSettings, Workload};
+use pauseframe_fabric::{FlowSpec, FrameOverhead, ScaleUpSettings, Workload};
 use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -78,6 +78,8 @@ pub struct WorkloadContext<'a> {
     pub ideal_of_query: IdealOfQuery,
     /// The source of query numbers for all workloads of a run.
     pub query_numbers: QueryNumbers,
+    /// What frames add to packets.
+    pub overhead: FrameOverhead,
     /// Links between the hosts of a server.
     pub scale_up: Option<Arc<ScaleUpSettings>>,
     /// By transport: whether its flows go on queue pairs.

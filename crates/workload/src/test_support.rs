@@ -3,7 +3,7 @@
 use super::{QueryNumbers, WorkloadContext, build};
 use crate::{WorkloadKind, WorkloadSpec};
 use pauseframe_engine::Rng;
-use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, Workload};
+use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, FrameOverhead, Workload};
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_units::{BitRate, Span, Time};
 use std::sync::Arc;
@@ -54,6 +54,7 @@ pub(crate) fn make(kind: WorkloadKind, topology: &Topology) -> Box<dyn Workload>
             query_numbers: QueryNumbers::default(),
             placed: std::collections::BTreeMap::new(),
             scale_up: None,
+            overhead: FrameOverhead::ETHERNET,
             queue_pairs: Vec::new(),
         },
     )

@@ -1,8 +1,8 @@
 //! Datagram sources without congestion control (cee §IV-C: bursty UDP background; judd: UDP at a constant rate).
 //!
 //! A flow of this workload is the data that a source sends without a pause: everything from `start` on, or one burst.
-//! The network sends it at the rate of the workload, so the end of a burst is known in advance: size over rate. The
-//! pause after it is exponential. Continuous sources start together, bursty ones after a first pause.
+//! The network sends it at the rate of the workload, so the end of a burst is known in advance: bytes on the wire over
+//! rate. The pause after it is exponential. Continuous sources start together, bursty ones after a first pause.
 
 use super::random::exponential;
 use super::background::SIZES_DOC;
@@ -10,7 +10,7 @@ use super::context::{Context, SIZES, TIME_MAX, TIMES, some_hosts, stop, two_host
 use super::maker::{Maker, Source as Kind, at};
 use super::sizes::SizesSpec;
 use pauseframe_engine::Rng;
-use pauseframe_fabric::{FlowSpec, Workload};
+use pauseframe_fabric::{FlowSpec, FrameOverhead, Workload};
 use pauseframe_schema::document::Value;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::nested::Absent;
@@ -108,10 +108,32 @@ struct Udp {
     /// The common settings of the flows.
     template: FlowSpec,
     destinations: Vec<NodeId>,
-    rate: BitRate,
+    pace: Pace,
     burst: Option<BurstSpec>,
     stop: Time,
     sources: Vec<Source>,
+}
+
+/// How fast a source sends.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// On the wire.
+    rate: BitRate,
+    /// Application bytes of a datagram.
+    datagram: u64,
+    priority: Priority,
+    overhead: FrameOverhead,
+}
+
+impl Pace {
+    /// How long a source sends so many application bytes.
+    fn sending_time(self, size: u64) -> Span {
+        let wire = |bytes: u64| self.overhead.wire_size_of_datagram(bytes as u32, self.priority);
+        let time = |bytes: u64| self.rate.serialise(Bytes(u64::from(wire(bytes))));
+        let (full, rest) = (size / self.datagram, size % self.datagram);
+        let last = if rest > 0 { time(rest) } else { Span::ZERO };
+        time(self.datagram).saturating_mul(full).saturating_add(last)
+    }
 }
 
 /// A sending host.
@@ -150,7 +172,12 @@ impl Udp {
             template: maker.flow(hosts[0], hosts[0], Bytes(u64::MAX), start),
             sources: hosts.iter().copied().enumerate().map(source).collect(),
             destinations,
-            rate: spec.rate,
+            pace: Pace {
+                rate: spec.rate,
+                datagram: spec.datagram.0,
+                priority: spec.priority,
+                overhead: maker.context.overhead,
+            },
             burst: spec.burst.clone(),
             stop: at(spec.stop),
         }
@@ -189,7 +216,8 @@ impl Workload for Udp {
             if source.remaining != u64::MAX {
                 source.remaining -= size;
             }
-            let next = start + self.rate.serialise(Bytes(size)) + pause(burst, &mut source.rng);
+            let over = start.saturating_add(self.pace.sending_time(size));
+            let next = over.saturating_add(pause(burst, &mut source.rng));
             source.next = Some(next).filter(|next| *next < self.stop && source.remaining > 0);
         }
         FlowSpec { source: source.host, destination, size, start, stop: Some(self.stop), ..self.template }
@@ -238,20 +266,33 @@ mod tests {
     #[test]
     fn bursts_have_their_size_and_pauses_their_mean() {
         let topology = racks(1, 4);
-        // 28 KB at 1 Gb/s take 224 us, the pause 276 us: 0.5 ms per burst and source.
-        let burst = BurstSpec { sizes: SizesSpec::Fixed(Fixed { size: Bytes::kb(28) }), idle: Span::from_us(276) };
+        // 19 datagrams of 1472 bytes and one of 32, with headers, frame, preamble and gap of 66 bytes each, take 234.56 us at 1 Gb/s, the pause 265.44
+        // us: 0.5 ms per burst and source.
+        let sending = Span((28_000 + 20 * 66) * 8_000);
+        let idle = Span::from_us(500) - sending;
+        let burst = BurstSpec { sizes: SizesSpec::Fixed(Fixed { size: Bytes::kb(28) }), idle };
         let spec = UdpSpec { burst: Some(burst), stop: Span::from_secs(1), ..spec() };
         let flows = drain(&mut *make(WorkloadKind::Udp(spec), &topology));
         assert!(flows.iter().all(|flow| flow.size == 28_000));
-        // Four sources send 8000 bursts per second on average, with a standard deviation of sqrt(8000) * 276
+        // Four sources send 8000 bursts per second on average, with a standard deviation of sqrt(8000) * 265.44
         // / 500.
-        assert_within(flows.len() as f64, 8000.0, 4.0 * 8000f64.sqrt() * 276.0 / 500.0);
+        assert_within(flows.len() as f64, 8000.0, 4.0 * 8000f64.sqrt() * 265.44 / 500.0);
         let mut by_source = std::collections::BTreeMap::new();
         for flow in &flows {
-            let over = by_source.insert(flow.source, flow.start + Span::from_us(224));
+            let over = by_source.insert(flow.source, flow.start + sending);
             assert!(over.is_none_or(|over| over <= flow.start), "bursts of a source overlap");
         }
         assert_eq!(by_source.len(), 4);
+    }
+
+    /// A byte takes a frame of 84 bytes on the wire, so a source of 1 Gb/s sends one each 672 ns at most.
+    #[test]
+    fn small_bursts_keep_to_the_rate() {
+        let topology = racks(1, 2);
+        let burst = BurstSpec { sizes: SizesSpec::Fixed(Fixed { size: Bytes(1) }), idle: Span(1) };
+        let stop = Span::from_us(5 + 672);
+        let spec = UdpSpec { burst: Some(burst), sources: Some(vec!["h0".into()]), stop, ..spec() };
+        assert_within(drain(&mut *make(WorkloadKind::Udp(spec), &topology)).len() as f64, 1_000.0, 1.0);
     }
 
     #[test]

@@ -238,6 +238,9 @@ impl ConnectionQueuePairs {
     }
 }
 
+/// IPv4 and UDP headers.
+pub const IPV4_UDP_HEADER_BYTES: u32 = 28;
+
 /// What a packet costs beyond its IP size, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FrameOverhead {
@@ -270,6 +273,18 @@ impl FrameOverhead {
     pub fn frame_size_of_ip_packet(self, ip: u32, priority: Priority) -> u32 {
         let tag = if priority.code_point() > 0 { self.tag } else { 0 };
         (ip + self.frame + tag).max(self.min_frame)
+    }
+
+    /// Bytes of an IP packet on the wire, preamble and gap included.
+    #[inline]
+    pub fn wire_size_of_ip_packet(self, ip: u32, priority: Priority) -> u32 {
+        self.frame_size_of_ip_packet(ip, priority) + self.gap
+    }
+
+    /// Bytes of a UDP datagram over IPv4 on the wire.
+    #[inline]
+    pub fn wire_size_of_datagram(self, payload: u32, priority: Priority) -> u32 {
+        self.wire_size_of_ip_packet(payload + IPV4_UDP_HEADER_BYTES, priority)
     }
 }
 

@@ -9,11 +9,10 @@ use super::node::BorrowedSwitch;
 use super::paths::{TUNNEL_BEGINS, TUNNEL_ENDS};
 use crate::context::Context;
 use crate::frame::{FrameContent, PacketId};
-use crate::settings::DualTorSettings;
+use crate::settings::{DualTorSettings, IPV4_UDP_HEADER_BYTES};
 use pauseframe_units::PortId;
 
 const IPV4_HEADER_BYTES: u32 = 20;
-const IPV4_UDP_HEADER_BYTES: u32 = 28;
 
 impl BorrowedSwitch<'_> {
     /// The next hop of a packet on its path, and its class there; it may enter or leave a tunnel here.

@@ -94,6 +94,7 @@ impl Parts {
             ideal_of_query: Arc::new(move |flows| ideal.ideal_query_completion_time(flows)),
             query_numbers: QueryNumbers::default(),
             scale_up: self.settings.scale_up.clone(),
+            overhead: self.settings.overhead,
             queue_pairs: self
                 .settings
                 .transports

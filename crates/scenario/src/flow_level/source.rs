@@ -31,8 +31,6 @@ const ENDLESS: u64 = 1 << 53;
 /// Weight of a datagram source for each bit per second: a datagram source does not give way to a connection,
 /// whose weight is 1.
 const UNRESPONSIVE: f64 = 1e-3;
-/// Size of the IPv4 and UDP headers, in bytes.
-const DATAGRAM_HEADERS: u32 = 28;
 
 /// The way in which the flows of a workload send: as connections or as datagrams.
 #[derive(Clone, Copy, Debug)]
@@ -47,9 +45,7 @@ impl Sender {
     fn of(workload: &WorkloadSpec, scenario: &Scenario) -> Sender {
         if let WorkloadKind::Udp(udp) = &workload.kind {
             let payload = udp.datagram.0 as u32;
-            let overhead = overhead(scenario);
-            let wire =
-                overhead.frame_size_of_ip_packet(payload + DATAGRAM_HEADERS, udp.priority) + overhead.gap;
+            let wire = overhead(scenario).wire_size_of_datagram(payload, udp.priority);
             let rate = udp.rate.0 as f64 * f64::from(payload) / f64::from(wire);
             return Sender::Datagrams { rate: BitRate((rate.round() as u64).max(1)) };
         }
@@ -245,6 +241,7 @@ impl<'a> Workloads<'a> {
         let query_numbers = QueryNumbers::default();
         let context = WorkloadContext {
             scale_up: None,
+            overhead: overhead(scenario),
             topology,
             seed: scenario.seed,
             ideal_of_query,

@@ -6,7 +6,7 @@ use crate::spec::{
     BufferPolicy, ClassSettings, HostSpec, HostStack, NicQueue, PfcSettings, QcnSettings, RdmaSpec,
     RoutingSpec, Stop, SwitchSpec, TopologySpec, TransportSpec, UdpSpec, WireOverhead, WorkloadKind,
 };
-use pauseframe_fabric::all_ports_of_topology;
+use pauseframe_fabric::{IPV4_UDP_HEADER_BYTES, all_ports_of_topology};
 use pauseframe_rdma::cc::ControlName;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::{RetransmissionTimer, WindowKind};
@@ -292,15 +292,13 @@ fn udp_source(kind: Option<&WorkloadKind>) -> Option<&UdpSpec> {
 
 /// Size of the IPv4, UDP, BTH, RETH and ICRC headers, in bytes.
 const RDMA_HEADERS: u64 = 60;
-/// Size of the IPv4 and UDP headers, in bytes.
-const DATAGRAM_HEADERS: u64 = 28;
 
 /// Checks that datagrams fit the MTU, because IP fragmentation is not simulated.
 pub(crate) fn datagrams(ledger: &mut Ledger, host: &HostSpec, workloads: &[Partial]) {
     for (index, workload) in workloads.iter().enumerate() {
         let Some(udp) = udp_source(workload.kind.as_ref()) else { continue };
         let path = format!("workload.{index}.datagram");
-        let most = Bytes(host.mtu.0.saturating_sub(DATAGRAM_HEADERS));
+        let most = Bytes(host.mtu.0.saturating_sub(u64::from(IPV4_UDP_HEADER_BYTES)));
         if udp.datagram > most && !ledger.failed(&path) && !ledger.failed("host.mtu") {
             let message = format!("{} and 28 bytes of headers are more than host.mtu", udp.datagram.plain());
             ledger.problem(&path, message, format!("at most {}", most.plain()));

@@ -7,13 +7,10 @@ use crate::endpoint::state::{Endpoint, Protocol};
 use crate::flow::DatagramCounts;
 use crate::frame::{FrameContent, Packet};
 use crate::order::{EndpointEvent, EndpointOpeningParameters};
-use crate::settings::UdpSettings;
+use crate::settings::{IPV4_UDP_HEADER_BYTES, UdpSettings};
 use crate::wire::counters::DropReason;
 use pauseframe_transport::EcnCodepoint;
 use pauseframe_units::Bytes;
-
-/// IPv4 and UDP headers, bytes.
-const IPV4_UDP_HEADER_BYTES: u32 = 28;
 
 /// Share of a datagram flow in its NIC queue (Linux: `net.core.wmem_default`).
 const SEND_BUFFER: u64 = 212_992;
@@ -80,8 +77,7 @@ impl<'n> BorrowedHost<'n> {
         let len = source.next_datagram();
         let is_last = source.remaining == 0;
         if !is_last {
-            let wire = ctx.settings.overhead.frame_size_of_ip_packet(len + IPV4_UDP_HEADER_BYTES, priority)
-                + ctx.hot.gap;
+            let wire = ctx.settings.overhead.wire_size_of_datagram(len, priority);
             let due = now + source.settings.rate.serialise(Bytes(u64::from(wire)));
             state.schedule_timer_at(due, ctx);
         }
