@@ -1,21 +1,18 @@
 //! Checks that involve several tables of a scenario: buffer and MTU sizes against frames, thresholds against
 //! buffers, transports against switches, workloads against topology.
 
-use crate::spec::transport::{CNP_DSCP, CNP_PRIORITY, cnp_limit};
 use crate::spec::{
     BufferPolicy, ClassSettings, HostSpec, HostStack, NicQueue, PfcSettings, QcnSettings, RdmaSpec,
     RoutingSpec, Stop, SwitchSpec, TopologySpec, TransportSpec, UdpSpec, WireOverhead, WorkloadKind,
 };
 use pauseframe_fabric::{IPV4_UDP_HEADER_BYTES, all_ports_of_topology};
+use pauseframe_rdma::WindowKind;
 use pauseframe_rdma::cc::ControlName;
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
-use pauseframe_rdma::{RetransmissionTimer, WindowKind};
-use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::{Choice, Setting};
 use pauseframe_topology::{Link, NodeKind, Topology};
-use pauseframe_transport::ReceiveBuffer;
-use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span, counted};
+use pauseframe_units::{BitRate, Bytes, PortId, Priority, counted};
 use pauseframe_workload::hosts::Hosts;
 use pauseframe_workload::{ANSWER, COMMAND};
 use pauseframe_workload::{Partial, application};
@@ -350,62 +347,8 @@ fn idle_keys_of_queue_pairs(ledger: &mut Ledger, path: &str, spec: &RdmaSpec) {
     }
 }
 
-/// Changed constants that a congestion control does not have; the form of HPCC with `hpcc_flows` has its own increase.
-fn unused_changes(spec: &RdmaSpec) -> impl Iterator<Item = &'static str> {
-    let changes = spec.pair.changes;
-    let (timely, hpcc) = (
-        spec.control.built_in() == Some(ControlName::Timely),
-        spec.control.built_in() == Some(ControlName::Hpcc),
-    );
-    let keys = [
-        ("rdma_additive_increase", changes.additive.is_some(), timely || (hpcc && spec.hpcc_flows.is_none())),
-        ("rdma_hyper_increase", changes.hyper.is_some(), timely),
-        ("rdma_minimum_rate", changes.minimum.is_some(), timely || hpcc),
-        ("hpcc_utilisation", changes.utilisation.is_some(), hpcc),
-    ];
-    keys.into_iter().filter(|(_, set, used)| *set && !used).map(|(key, ..)| key)
-}
-
-/// Changed keys of CNPs where nothing sends or obeys them. Control packets of NSCC have the priority of CNPs.
-fn idle_constants(spec: &RdmaSpec) -> impl Iterator<Item = &'static str> {
-    let (interval, scope) = cnp_limit(spec.control);
-    let has_cnps = spec.control.reacts_to_cnps();
-    let has_priority = has_cnps || spec.control.is_unordered() || spec.pair.ack_as_cnp;
-    let keys = [
-        ("rdma_slow_restart", !spec.pair.slow_restart, has_cnps),
-        ("rdma_cnp_interval", spec.cnp.interval != interval, has_cnps),
-        ("rdma_cnp_scope", spec.cnp.scope != scope, has_cnps),
-        ("rdma_cnp_delay", spec.cnp.delay > Span::ZERO, has_cnps),
-        ("rdma_cnp_priority", spec.cnp_priority != CNP_PRIORITY, has_priority),
-        ("rdma_cnp_dscp", spec.cnp_dscp != CNP_DSCP, has_priority),
-    ];
-    keys.into_iter().filter(|(_, is_changed, is_obeyed)| *is_changed && !is_obeyed).map(|(key, ..)| key)
-}
-
-/// Warns of changed sizes of the receive buffer that its kind does not use.
-fn receive_buffers(ledger: &mut Ledger, transports: &[Named]) {
-    for (path, tcp) in transports.iter().filter_map(|named| Some((&named.path, named.spec.tcp()?))) {
-        let config = &tcp.config;
-        let is_fixed = config.receive_buffer == ReceiveBuffer::Fixed;
-        // A resolved scenario has every key, so those with the defaults of a stack are not meant.
-        let is_changed = |value: u32, defaults: &[u32]| !defaults.contains(&value);
-        let (initial, max) = (config.receive_buffer_initial, config.receive_buffer_max);
-        for (key, is_changed, is_used) in [
-            ("receive_window", is_changed(config.receive_window, &[4_000_000]), is_fixed),
-            ("receive_buffer_initial", is_changed(initial, &[131_072, 65_536]), !is_fixed),
-            ("receive_buffer_max", is_changed(max, &[6_291_456, 262_144]), !is_fixed),
-        ] {
-            if is_changed && !is_used {
-                let kind = config.receive_buffer.name();
-                ledger.warn(format!("{path}.{key}: receive_buffer is \"{kind}\", so it changes nothing"));
-            }
-        }
-    }
-}
-
-/// Checks that keys of one congestion control meet that control.
+/// Checks that no control has two windows.
 pub(crate) fn controls(ledger: &mut Ledger, transports: &[Named]) {
-    receive_buffers(ledger, transports);
     for (path, spec) in rdma_of(transports) {
         let control = spec.control.name();
         let key = format!("{path}.rdma_window");
@@ -413,35 +356,6 @@ pub(crate) fn controls(ledger: &mut Ledger, transports: &[Named]) {
             let hint = "leave it out, or set rdma_control to one that steers a rate (dcqcn_*, timely, none)";
             ledger.problem(&key, format!("{control} has a window already"), hint);
         }
-        let (is_dcqcn, is_hpcc) =
-            (spec.control.is_dcqcn(), spec.control.built_in() == Some(ControlName::Hpcc));
-        let of_dcqcn = keys_at(ledger, path).into_iter().filter(|key| key.starts_with("dcqcn_"));
-        let mut idle: Vec<String> = of_dcqcn.filter(|_| !is_dcqcn).collect();
-        idle.extend(idle_constants(spec).map(str::to_owned));
-        if !is_hpcc && spec.hpcc_max_stage != 0 {
-            idle.push("hpcc_max_stage".to_owned());
-        }
-        if !is_hpcc && spec.hpcc_flows.is_some() {
-            idle.push("hpcc_flows".to_owned());
-        }
-        for key in idle {
-            ledger.warn(format!("{path}.{key}: rdma_control is \"{control}\", so it changes nothing"));
-        }
-        if spec.pair.timeout_low.is_some() && spec.pair.timer == RetransmissionTimer::Adaptive {
-            ledger
-                .warn(format!("{path}.rdma_timeout_low: rdma_timer is \"adaptive\", so it changes nothing"));
-        }
-        for key in unused_changes(spec) {
-            ledger.warn(format!("{path}.{key}: rdma_control is \"{control}\", so it changes nothing"));
-        }
-    }
-}
-
-/// The keys that a document writes into the table at a path.
-fn keys_at(ledger: &Ledger, path: &str) -> Vec<String> {
-    match &ledger.root.nearest(path) {
-        (Item { value: Value::Table(pairs), .. }, true) => pairs.iter().map(|(key, _)| key.clone()).collect(),
-        _ => Vec::new(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Switches depend on the transports in use, and the transports in use on the workloads.
 
 use super::checks::{self, Named};
+use super::idle_transport_keys;
 use super::{
     by_rate, connections, conweave, dual_tor, host_ports, idle, kernel, routes, thresholds, transports,
 };
@@ -139,6 +140,7 @@ impl Draft {
         checks::datagrams(ledger, host, workloads);
         checks::queue_pairs(ledger, host, transports);
         checks::controls(ledger, transports);
+        idle_transport_keys::check(ledger, transports, workloads);
         checks::reads(ledger, transports, workloads);
         checks::marks_of_datagrams(ledger, switch, workloads);
         checks::qcn(ledger, self.qcn.as_ref(), host, switch, routing);

@@ -59,6 +59,14 @@ pub(super) fn check(
     for (key, _) in of_tcp.iter().filter(|(_, is_changed)| *is_changed && !kinds.has(Tcp)) {
         ledger.warn(format!("host.{key}: it acts on TCP alone, which no workload uses: it changes nothing"));
     }
+    for (key, is_changed, needs, is_on) in [
+        ("tso_size", host.tso_size != TSO_SIZE, "tso", host.tso),
+        ("gro_timeout", host.gro_timeout != GRO_TIMEOUT, "gro", host.gro),
+    ] {
+        if is_changed && !is_on && kinds.has(Tcp) {
+            ledger.warn(format!("host.{key}: {needs} is off, so it changes nothing"));
+        }
+    }
     if !kinds.has(Tcp) && !kinds.has(Rdma) && host.reaction > Span::ZERO {
         ledger.warn("host.reaction: nothing reacts to datagrams: it changes nothing");
     }

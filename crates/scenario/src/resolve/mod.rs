@@ -14,6 +14,7 @@ mod dual_tor;
 mod explain;
 mod host_ports;
 mod idle;
+mod idle_transport_keys;
 mod kernel;
 mod kernel_keys;
 mod kinds;

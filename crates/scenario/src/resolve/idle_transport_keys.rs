@@ -1,0 +1,212 @@
+//! Keys of a transport that another of its keys leaves without an effect: warned of where they are changed. A resolved scenario has every key, so those
+//! with a default, or the value of a stack or preset, are not meant.
+
+use super::checks::Named;
+use crate::spec::RdmaSpec;
+use crate::spec::transport::{CNP_DSCP, CNP_PRIORITY, EcnCapability, cnp_limit};
+use pauseframe_rdma::cc::ControlName;
+use pauseframe_rdma::{QueuePairSettings, RetransmissionTimer, WindowKind};
+use pauseframe_schema::document::{Item, Value};
+use pauseframe_schema::ledger::Ledger;
+use pauseframe_schema::value::Choice;
+use pauseframe_transport::{
+    DelayedAckForm, EcnMode, PacingConfig, ReceiveBuffer, RtoForm, SendBuffer, TcpConfig,
+};
+use pauseframe_units::Span;
+use pauseframe_workload::{Partial, WorkloadKind};
+
+/// The default of `rto_slop`, and the value of FreeBSD.
+const SLOPS: [Span; 2] = [Span::from_ms(20), Span::from_ms(200)];
+
+/// A key, whether it is changed, and whether anything uses it.
+type Use = (&'static str, bool, bool);
+
+/// Why keys change nothing, and which.
+type Idle = (String, Vec<String>);
+
+/// Warns of each changed key that nothing uses.
+pub(super) fn check(ledger: &mut Ledger, transports: &[Named], workloads: &[Partial]) {
+    for named in transports {
+        let path = &named.path;
+        if let Some(tcp) = named.spec.tcp() {
+            warn(ledger, path, &idle_keys_of_tcp(&tcp.config));
+        }
+        if let Some(spec) = named.spec.rdma() {
+            let written = keys_at(ledger, path);
+            warn(ledger, path, &idle_keys_of_queue_pairs(spec, &written));
+            let changed = spec.pair.max_reads != QueuePairSettings::default().max_reads;
+            let key = ("rdma_max_rd_atomic", changed, !named.is_used || is_read(named, workloads));
+            warn(ledger, path, &[unused("no workload reads", &[key])]);
+        }
+    }
+}
+
+fn warn(ledger: &mut Ledger, path: &str, idle: &[Idle]) {
+    for (why, key) in idle.iter().flat_map(|(why, keys)| keys.iter().map(move |key| (why, key))) {
+        ledger.warn(format!("{path}.{key}: {why}, so it changes nothing"));
+    }
+}
+
+fn unused(why: impl Into<String>, uses: &[Use]) -> Idle {
+    let idle = uses.iter().filter(|(_, is_changed, is_used)| *is_changed && !is_used);
+    (why.into(), idle.map(|(key, ..)| (*key).to_owned()).collect())
+}
+
+fn is_read(named: &Named, workloads: &[Partial]) -> bool {
+    workloads.iter().any(|workload| {
+        let is_storage_with_reads =
+            matches!(&workload.kind, Some(WorkloadKind::Storage(storage)) if storage.read_share > 0.0);
+        is_storage_with_reads && workload.transport == named.name
+    })
+}
+
+fn idle_keys_of_tcp(config: &TcpConfig) -> Vec<Idle> {
+    let TcpConfig { recovery, rto, .. } = config;
+    let pacing = &recovery.pacing;
+    let (plain, unpaced) = (TcpConfig::PLAIN, PacingConfig::OFF);
+    let control = &config.congestion_control;
+    let has_ecn = config.ecn != EcnMode::Off || control.needs_exact_ecn_echo();
+    let has_timer = recovery.rack || recovery.tlp;
+    let is_linux = config.delayed_ack_form == DelayedAckForm::Linux;
+    let of_percent = pacing.on && !control.sets_pacing_rate();
+    let without_pacing = if pacing.on {
+        format!("{} paces at a rate of its own", control.name())
+    } else {
+        "pacing is off".to_owned()
+    };
+    // With the values of FreeBSD 9.
+    let is_freebsd = rto.form == RtoForm::Freebsd;
+    vec![
+        unused(
+            "ecn is \"off\"",
+            &[("ect_on_syn", config.ect_on_syn, has_ecn), ("ect_on_ack", config.ect_on_ack, has_ecn)],
+        ),
+        unused("sack is on", &[("ecn_hides_loss", recovery.ecn_hides_loss, !config.sack || is_freebsd)]),
+        unused("rto_form is not \"freebsd\"", &[("rto_slop", !SLOPS.contains(&rto.slop), is_freebsd)]),
+        unused(
+            "rack and tlp are off",
+            &[("recovery_slack", recovery.timer_slack != plain.recovery.timer_slack, has_timer)],
+        ),
+        unused(
+            without_pacing,
+            &[
+                ("pacing_slow_start", pacing.slow_start_percent != unpaced.slow_start_percent, of_percent),
+                ("pacing_avoidance", pacing.avoidance_percent != unpaced.avoidance_percent, of_percent),
+                ("pacing_burst", pacing.burst != unpaced.burst, pacing.on),
+            ],
+        ),
+        unused(
+            format!("delayed_ack_form is \"{}\"", config.delayed_ack_form.name()),
+            &[
+                ("quick_acks", config.quick_acks != plain.quick_acks, is_linux),
+                ("sack_compression", config.sack_compression != plain.sack_compression, is_linux),
+            ],
+        ),
+        receive_buffer(config),
+        send_buffer(config),
+    ]
+}
+
+/// Sizes that the kind of receive buffer does not use.
+fn receive_buffer(config: &TcpConfig) -> Idle {
+    let is_changed = |value: u32, defaults: &[u32]| !defaults.contains(&value);
+    let (initial, max) = (config.receive_buffer_initial, config.receive_buffer_max);
+    let is_fixed = config.receive_buffer == ReceiveBuffer::Fixed;
+    let in_steps = config.receive_buffer == ReceiveBuffer::Freebsd;
+    unused(
+        format!("receive_buffer is \"{}\"", config.receive_buffer.name()),
+        &[
+            ("receive_window", is_changed(config.receive_window, &[4_000_000]), is_fixed),
+            ("receive_buffer_initial", is_changed(initial, &[131_072, 65_536]), !is_fixed),
+            ("receive_buffer_max", is_changed(max, &[6_291_456, 262_144]), !is_fixed),
+            ("receive_buffer_step", is_changed(config.receive_buffer_step, &[16_384]), in_steps),
+        ],
+    )
+}
+
+fn send_buffer(config: &TcpConfig) -> Idle {
+    let is_limited = config.send_buffer == SendBuffer::Linux;
+    let (initial, max) = (config.send_buffer_initial, config.send_buffer_max);
+    unused(
+        format!("send_buffer is \"{}\"", config.send_buffer.name()),
+        &[
+            ("send_buffer_initial", initial != TcpConfig::PLAIN.send_buffer_initial, is_limited),
+            ("send_buffer_max", max != TcpConfig::PLAIN.send_buffer_max, is_limited),
+        ],
+    )
+}
+
+/// Control packets of NSCC have the priority of CNPs; the form of HPCC with `hpcc_flows` has its own increase.
+fn idle_keys_of_queue_pairs(spec: &RdmaSpec, written: &[String]) -> Vec<Idle> {
+    let (pair, changes) = (&spec.pair, spec.pair.changes);
+    let plain = QueuePairSettings::default();
+    let (is_hpcc, is_timely) = (is(spec, ControlName::Hpcc), is(spec, ControlName::Timely));
+    let (has_cnps, is_nscc) = (spec.control.reacts_to_cnps(), spec.control.is_unordered());
+    let has_window = spec.control.has_window() || spec.window != WindowKind::None;
+    let has_priority = has_cnps || is_nscc || pair.ack_as_cnp;
+    let (interval, scope) = cnp_limit(spec.control);
+    let by_control = format!("rdma_control is \"{}\"", spec.control.name());
+    let of_dcqcn = written.iter().filter(|key| key.starts_with("dcqcn_") && !spec.control.is_dcqcn());
+    let is_ibta = pair.timer == RetransmissionTimer::Ibta;
+    vec![
+        (by_control.clone(), of_dcqcn.cloned().collect()),
+        unused(
+            by_control,
+            &[
+                ("hpcc_max_stage", spec.hpcc_max_stage != 0, is_hpcc),
+                ("hpcc_flows", spec.hpcc_flows.is_some(), is_hpcc),
+                ("hpcc_utilisation", changes.utilisation.is_some(), is_hpcc),
+                (
+                    "rdma_additive_increase",
+                    changes.additive.is_some(),
+                    is_timely || (is_hpcc && spec.hpcc_flows.is_none()),
+                ),
+                ("rdma_hyper_increase", changes.hyper.is_some(), is_timely),
+                ("rdma_minimum_rate", changes.minimum.is_some(), is_timely || is_hpcc),
+                ("rdma_slow_restart", !pair.slow_restart, has_cnps),
+                ("rdma_cnp_interval", spec.cnp.interval != interval, has_cnps),
+                ("rdma_cnp_scope", spec.cnp.scope != scope, has_cnps),
+                ("rdma_cnp_delay", spec.cnp.delay > Span::ZERO, has_cnps),
+                ("rdma_cnp_priority", spec.cnp_priority != CNP_PRIORITY, has_priority),
+                ("rdma_cnp_dscp", spec.cnp_dscp != CNP_DSCP, has_priority),
+                ("rdma_ack_as_cnp", pair.ack_as_cnp, !is_nscc),
+                ("rdma_timer", is_ibta, !is_nscc),
+                // A sender with a window asks for an acknowledgement of each packet; presets of HPCC and Swift set 1.
+                (
+                    "rdma_ack_every",
+                    pair.ack_every != plain.ack_every && (is_nscc || pair.ack_every > 1),
+                    !has_window,
+                ),
+                (
+                    "ecn",
+                    spec.ecn != EcnCapability::Off,
+                    !(is_hpcc || is_timely || is(spec, ControlName::Swift)),
+                ),
+            ],
+        ),
+        unused(
+            "rdma_timer is \"adaptive\"",
+            &[("rdma_timeout_low", pair.timeout_low.is_some(), is_ibta || is_nscc)],
+        ),
+        unused(
+            "messages are WRITEs (rdma_send is off)",
+            &[
+                ("rdma_rnr_timer", pair.rnr_timer != plain.rnr_timer, pair.uses_send),
+                ("rdma_rnr_retry", pair.rnr_retry != plain.rnr_retry, pair.uses_send),
+                ("rdma_repost_delay", pair.repost != plain.repost, pair.uses_send),
+            ],
+        ),
+    ]
+}
+
+fn is(spec: &RdmaSpec, control: ControlName) -> bool {
+    spec.control.built_in() == Some(control)
+}
+
+/// The keys that a document writes into the table at a path.
+fn keys_at(ledger: &Ledger, path: &str) -> Vec<String> {
+    match &ledger.root.nearest(path) {
+        (Item { value: Value::Table(pairs), .. }, true) => pairs.iter().map(|(key, _)| key.clone()).collect(),
+        _ => Vec::new(),
+    }
+}

@@ -1,0 +1,95 @@
+"""A changed key that another key leaves without an effect is said, and changes nothing; defaults are never said."""
+
+import pauseframe as pf
+import pytest
+from pauseframe import _core
+from pauseframe.run import resolve
+
+INCAST = """
+name = "incast"
+stop = { time = "20 ms", when_finished = true }
+topology = { kind = "star", hosts = 5, link = { rate = "10 Gbps", delay = "1 us" } }
+switch = { buffer = "60 KB" }
+[[workload]]
+kind = "n_to_1"
+size = "200 KB"
+receiver = "host0"
+"""
+TYPES = {option["path"]: option["type"] for option in _core.options()}
+PRESETS = [name.strip() for name in TYPES["transport.preset"].removeprefix("one of").split(",")]
+IDLE = [
+    ("cubic", "", "rto_slop", "5 ms"),
+    ("cubic", "", "receive_buffer_step", "4 KB"),
+    ("cubic", "", "ect_on_syn", True),
+    ("cubic", "", "ect_on_ack", True),
+    ("bbr", "", "ecn_hides_loss", True),
+    ("cubic", "", "pacing_burst", 10),
+    ("cubic", "", "pacing_slow_start", 300),
+    ("bbr", "", "pacing_avoidance", 300),
+    ("cubic", "none", "send_buffer_initial", "4096 B"),
+    ("cubic", "none", "send_buffer_max", "800 KB"),
+    ("cubic", "none", "quick_acks", 1),
+    ("dctcp", "freebsd9", "sack_compression", False),
+    ("cubic", "none", "recovery_slack", "50 us"),
+    ("roce_cx5", "", "rdma_rnr_timer", 1),
+    ("roce_cx5", "", "rdma_rnr_retry", 1),
+    ("roce_dcqcn", "", "rdma_repost_delay", "1 ms"),
+    ("roce_hpcc", "", "rdma_max_rd_atomic", 1),
+    ("roce_hpcc", "", "rdma_ack_every", 31),
+    ("roce_swift", "", "rdma_ack_every", 31),
+    ("roce_hpcc", "", "ecn", "classic"),
+    ("roce_timely", "", "ecn", "classic"),
+    ("uec_nscc", "", "rdma_ack_every", 1),
+    ("uec_nscc", "", "rdma_ack_as_cnp", True),
+    ("uec_nscc", "", "rdma_timer", "ibta"),
+]
+
+
+def of(preset, stack, more=None):
+    named = {"transport.preset": preset} | ({"transport.stack": stack} if stack else {})
+    return pf.run(INCAST, set=named | (more or {}), progress=False).summary
+
+
+@pytest.mark.parametrize(("preset", "stack", "key", "value"), IDLE)
+def test_a_key_that_changes_nothing_is_said(preset, stack, key, value):
+    plain, changed = of(preset, stack), of(preset, stack, {f"transport.{key}": value})
+    assert changed["fingerprint"] == plain["fingerprint"]
+    assert [said for said in plain["warnings"] if "changes nothing" in said] == []
+    said = [warning for warning in changed["warnings"] if warning.startswith(f"transport.{key}: ")]
+    assert len(said) == 1
+    assert said[0].endswith("so it changes nothing")
+
+
+@pytest.mark.parametrize(
+    ("preset", "needs", "key", "value"),
+    [
+        ("cubic", {"transport.rto_form": "freebsd"}, "rto_slop", "5 ms"),
+        ("cubic", {"transport.ecn": "classic"}, "ect_on_syn", True),
+        ("cubic", {"transport.pacing": True}, "pacing_burst", 10),
+        ("roce_cx5", {"transport.rdma_send": True}, "rdma_rnr_timer", 1),
+        ("roce_dcqcn", {}, "rdma_ack_every", 31),
+        ("cubic", {"host.tso": True}, "tso_size", "20 KB"),
+    ],
+)
+def test_where_it_acts_nothing_is_said(preset, needs, key, value):
+    table = "host" if key == "tso_size" else "transport"
+    summary = of(preset, "", needs | {f"{table}.{key}": value})
+    assert [said for said in summary["warnings"] if "changes nothing" in said] == []
+
+
+@pytest.mark.parametrize(("key", "value"), [("tso_size", "20 KB"), ("gro_timeout", "50 us")])
+def test_sizes_and_times_of_offloads_that_are_off_are_said(key, value):
+    said = of("cubic", "", {f"host.{key}": value})["warnings"]
+    assert any(warning.startswith(f"host.{key}: ") for warning in said)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("stack", ["", "none", "freebsd9", "ns3"])
+def test_defaults_are_never_said(preset, stack):
+    """Neither as they are, nor in the resolved scenario, which has every key."""
+    if preset == "udp" or (stack and preset.startswith(("roce", "uec"))):
+        return
+    settings = {"transport.preset": preset} | ({"transport.stack": stack} if stack else {})
+    scenario = resolve(INCAST, set=settings)
+    for one in (scenario, resolve(scenario.toml)):
+        assert [said for said in one.warnings if "changes nothing" in said] == []
