@@ -15,5 +15,5 @@ pub use queue_pair::{
     CnpScope, NotificationPoint, QueuePair, QueuePairSettings, RetransmissionTimer, SideWindow, Stats,
     WindowKind,
 };
-pub use receiver::CnpLimiter;
+pub use receiver::{CnpLimiter, UNORDERED_ACK_BYTES};
 pub use sender::{EntropyChoice, Failure};

@@ -20,6 +20,8 @@ const ADAPTIVE_FIRST: Span = Span::from_ms(2);
 const ADAPTIVE_DOUBLINGS: u32 = 3;
 /// IRN's N: so many packets in flight have the short timer (Mittal et al., SIGCOMM 2018).
 const FEW_PACKETS: u64 = 3;
+/// 4.096 us times 2^14.
+const ACK_TIMEOUT: Span = Span(67_108_864_000);
 /// Upper limit of timers: an hour.
 const TIME_MAX: Span = Span::from_secs(3600);
 
@@ -48,7 +50,7 @@ table! {
         timer as "rdma_timer": RetransmissionTimer = or(RetransmissionTimer::Adaptive);
         /// ACK timeout of a queue pair: its retransmission timer, and the longest adaptive one
         #[source = "InfiniBand Architecture Specification: 4.096 us times 2^14"]
-        timeout as "rdma_timeout": Span = or_in(Span(67_108_864_000), Span(1)..=TIME_MAX);
+        timeout as "rdma_timeout": Span = or_in(ACK_TIMEOUT, Span(1)..=TIME_MAX);
         /// Retransmission timer while at most three packets are in flight, with rdma_timer = "ibta"; each packet restarts it
         #[source = "Mittal et al., SIGCOMM 2018: RTO_low"]
         timeout_low as "rdma_timeout_low": Option<Span> = optional_in(Span(1)..=TIME_MAX, "rdma_timeout");
@@ -201,7 +203,7 @@ impl Default for QueuePairSettings {
             ack_request_every: ACK_REQUEST_EVERY,
             nak_interval: None,
             timer: RetransmissionTimer::Adaptive,
-            timeout: Span(67_108_864_000),
+            timeout: ACK_TIMEOUT,
             timeout_low: None,
             retry_count: 7,
             slow_restart: true,
@@ -253,9 +255,11 @@ impl QueuePairSettings {
         self.timer == RetransmissionTimer::Ibta && self.timeout_low.is_some()
     }
 
-    /// Time without progress after which a queue pair fails.
+    /// Time without progress after which a queue pair fails. htsim's senders of unordered packets never give up; so that a run to a silent host ends,
+    /// ours wait as long as others do by default.
     pub(crate) fn patience(&self) -> Span {
-        self.timeout * u64::from(self.retry_count + 1)
+        let timeout = if self.unordered { self.timeout.max(ACK_TIMEOUT) } else { self.timeout };
+        timeout * u64::from(self.retry_count + 1)
     }
 
     /// Bytes of a full packet on the wire.

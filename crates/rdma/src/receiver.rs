@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, VecDeque};
 
 /// Bytes for one acknowledgement of unordered delivery (htsim `uec.cpp`).
-const UNORDERED_ACK_BYTES: u32 = 16_384;
+pub const UNORDERED_ACK_BYTES: u32 = 16_384;
 
 /// A slow sender gets its acknowledgements this often, so that coalescing never lets its timer expire: an eighth of the first one.
 pub(crate) const ACK_INTERVAL: Span = Span::from_us(250);

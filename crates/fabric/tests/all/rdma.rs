@@ -506,6 +506,22 @@ pub(crate) fn htsim(seed: u64, trims: bool) -> (Topology, Settings) {
     (topology, settings)
 }
 
+/// htsim's senders never give up: a link that comes back after 30 ms, 200 timeouts, lets the flow finish.
+#[test]
+fn nscc_outlives_a_link_that_comes_back() {
+    let (topology, settings) = htsim(1, true);
+    let hosts: Vec<_> = topology.hosts().map(|host| topology.nodes()[host].name.clone()).collect();
+    let mut network = build(&topology, &settings, &[flow(&topology, &hosts[1], &hosts[0], 10_000_000)]);
+    let what = FailedElement::Link(topology.nodes()[topology.find(&hosts[1]).unwrap()].ports[0].link());
+    let [down, up] = [200, 30_000].map(|at| Time::ZERO + Span::from_us(at));
+    let failure = ScheduledFailure { is_silent: false, what, down, up: Some(up) };
+    network.schedule_link_and_node_failures(vec![failure], Span::from_us(10));
+    let ending = proceed(&mut network, Time::MAX);
+    let record = network.flow_records(ending.now)[0];
+    assert_eq!(record.status, FlowStatus::Finished);
+    assert!((up..up + Span::from_ms(2)).contains(&ending.now), "{}", ending.now);
+}
+
 /// A switch whose ingress ports own their buffers trims a packet of the port that has no room, so all accounts are empty in the end.
 #[test]
 fn trimming_keeps_ingress_accounts() {
