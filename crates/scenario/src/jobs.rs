@@ -204,8 +204,12 @@ fn ideal_hardware(hosts: &[u32], parts: &Parts) -> Option<IdealNetwork> {
 /// Warnings about applications that did not finish or violated a rule of MPI.
 fn warnings(scenario: &Scenario, network: &Network) -> Vec<String> {
     let mut warnings = Vec::new();
-    for (index, _) in specs(scenario) {
-        let Some(job) = job(network, index) else { continue };
+    for (index, spec) in specs(scenario) {
+        // An application that begins after the end of the run has its warning already.
+        let begins = |end: Span| spec.start < end;
+        let Some(job) = job(network, index).filter(|_| scenario.stop.time.is_none_or(begins)) else {
+            continue;
+        };
         let name = &scenario.workload[index].name;
         let faults: Vec<&Fault> = job.replay().faults().collect();
         if let Some(fault) = faults.first() {

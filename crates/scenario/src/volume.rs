@@ -16,6 +16,9 @@ const PACKETS_MAX: u64 = 20_000_000;
 const ROW_BYTES: u64 = 24;
 /// Bytes of a packet in the capture file: headers, options and the surrounding pcapng block.
 const PACKET_BYTES: u64 = 120;
+/// Memory of open flows of a workload, and of one, in bytes: both ends of a connection.
+const OPEN_FLOWS_MAX: f64 = 4e9;
+const OPEN_FLOW_BYTES: f64 = 1_300.0;
 /// Number of metrics of a flow: goodput, cwnd, ssthresh, srtt, alpha.
 const METRICS_OF_FLOW: u64 = 5;
 /// Size of the shortest Ethernet frame with preamble and gap, in bits.
@@ -33,15 +36,42 @@ pub(crate) struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    /// The first recording in the file `place` that is too large. Without a stop time the length of the run
+    /// The first workload or recording in the file `place` that is too large. Without a stop time the length of the run
     /// is unknown; the series then ends at its row limit.
     pub(crate) fn too_large(&self, place: &str) -> Option<Problem> {
+        if let Some(problem) = self.open_flows(place) {
+            return Some(problem);
+        }
         let series = self.record.series.as_ref().and_then(|spec| self.series(spec));
         let (path, value, message, hint) =
             series.or_else(|| self.record.packets.as_ref().and_then(|spec| self.packets(spec)))?;
         let hint = format!("{hint}, or allow it with --force-large (in Python force_large=True)");
         let (path, place) = (path.to_owned(), place.to_owned());
         Some(Problem { path, place, line: None, value, message, hint })
+    }
+
+    /// A workload whose flows pile up, because they begin faster than links can end them.
+    fn open_flows(&self, place: &str) -> Option<Problem> {
+        let end = self.stop?;
+        let (index, open) = self.workloads.iter().enumerate().find_map(|(index, workload)| {
+            let open = workload.kind.open_loop(self.topology, end)?;
+            (open.backlog * OPEN_FLOW_BYTES > OPEN_FLOWS_MAX).then_some((index, open))
+        })?;
+        let bytes = (open.backlog * OPEN_FLOW_BYTES) as u64;
+        Some(Problem {
+            path: format!("workload.{index}"),
+            place: place.to_owned(),
+            line: None,
+            value: format!("\"{}\"", self.workloads[index].name),
+            message: format!(
+                "about {} of its flows are open at the end, {} of memory: they begin faster than the links of the hosts can end them",
+                million(open.backlog as u64),
+                gigabytes(bytes)
+            ),
+            hint: "lower the rate of arrivals, or end the run earlier (stop), or allow it with --force-large (in Python \
+                   force_large=True)"
+                .to_owned(),
+        })
     }
 
     fn series(&self, spec: &SeriesSpec) -> Option<Flaw> {

@@ -74,7 +74,7 @@ impl Source for FlowsSpec {
         let serialisation = bytes * 8.0 / mean_host_rate(topology) / f64::max(count, 1.0);
         let hosts = topology.hosts().count().max(1) as f64;
         let load = count * serialisation / hosts / end.as_secs_f64().max(f64::MIN_POSITIVE);
-        Some(OpenLoop { flows: count, serialisation, load })
+        Some(OpenLoop { flows: count, serialisation, load, backlog: 0.0 })
     }
 }
 

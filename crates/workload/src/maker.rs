@@ -38,7 +38,12 @@ pub struct OpenLoop {
     pub serialisation: f64,
     /// Offered load relative to the link of a host.
     pub load: f64,
+    /// Flows that are open at the end, because they offer more than the links carry.
+    pub backlog: f64,
 }
+
+/// Bytes on the wire of the shortest frame, which every flow sends.
+const SHORTEST_FRAME: f64 = 84.0;
 
 impl OpenLoop {
     /// `per_second` flows of `bytes` for each of `hosts` hosts, during `window` and the run.
@@ -52,7 +57,9 @@ impl OpenLoop {
     ) -> OpenLoop {
         let seconds = (window.end.min(end).as_secs_f64() - window.start.as_secs_f64()).max(0.0);
         let serialisation = bytes * 8.0 / mean_host_rate(topology);
-        OpenLoop { flows: hosts * per_second * seconds, serialisation, load: per_second * serialisation }
+        let (flows, load) = (hosts * per_second * seconds, per_second * serialisation);
+        let on_wire = load + per_second * SHORTEST_FRAME * 8.0 / mean_host_rate(topology);
+        OpenLoop { flows, serialisation, load, backlog: flows * (1.0 - 1.0 / on_wire).max(0.0) }
     }
 }
 

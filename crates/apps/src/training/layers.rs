@@ -1,8 +1,9 @@
 //! Layers of a transformer from what a person knows of it, by the rules of AICB's generator.
 
-use super::{Collective, Group, Layer, Parallelism, Pass, Step};
+use super::{Collective, Group, Layer, Parallelism, Pass, STEPS_OF_LAYER, Step};
 use crate::algorithm::Kind;
 use pauseframe_units::Span;
+use pauseframe_units::limits::Limit;
 
 /// A transformer and its batches.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -59,6 +60,8 @@ impl Model {
             return Err(("ep", format!("{expert}, but the layers have no experts")));
         }
         let own = self.layers / pipeline;
+        let steps = u64::from(own) * u64::from(self.micro_batches) * STEPS_OF_LAYER;
+        Limit::Steps.check(steps, "steps of a rank").map_err(|message| ("micro_batches", message))?;
         let mut layers = self.gradients(parallelism, u64::from(own));
         let start = layers.len();
         for _ in 0..self.micro_batches {

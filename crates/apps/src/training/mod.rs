@@ -18,6 +18,9 @@ use crate::algorithm::Kind;
 use pauseframe_units::{Span, counted};
 use std::ops::Range;
 
+/// Upper bound of the steps of a rank for one layer of one micro-batch: compute, call and wait of each of its three passes.
+const STEPS_OF_LAYER: u64 = 9;
+
 /// A kind of groups of ranks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Group {

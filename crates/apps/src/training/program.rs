@@ -4,7 +4,7 @@
 //! are consecutive d of a DP group; `DP_EP` those with the same place in their EP groups.
 
 use super::schedule::{Schedule, Turn};
-use super::{Collective, Group, Label, Layer, Parallelism, Phase, Step, Training};
+use super::{Collective, Group, Label, Layer, Parallelism, Phase, STEPS_OF_LAYER, Step, Training};
 use crate::algorithm::Kind;
 use crate::application::{Application, Call, Communicator, Op, Program};
 use pauseframe_units::Span;
@@ -68,7 +68,8 @@ impl Plan {
 
     /// Upper bound of the steps of all ranks.
     pub fn steps(&self) -> u64 {
-        let of_rank = self.step.layers.len() as u64 * 9 + u64::from(self.step.micro_batches) * 4 * 64;
+        let of_rank =
+            self.step.layers.len() as u64 * STEPS_OF_LAYER + u64::from(self.step.micro_batches) * 4 * 64;
         of_rank.saturating_mul(u64::from(self.iterations)).saturating_mul(u64::from(self.parallelism.ranks))
     }
 }

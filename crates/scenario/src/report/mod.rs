@@ -3,13 +3,18 @@
 mod suspicious;
 mod warnings;
 
-use self::suspicious::{needless_timeouts, starved_flows, tiny_windows, waits_for_timers};
-use self::warnings::{cut_short, dead_links, dropped_syns, idle_storms, polarized, unrecorded};
-use crate::build::Built;
+use self::suspicious::{
+    marks_of_slow_receivers, needless_timeouts, starved_flows, tiny_windows, waits_for_timers,
+    windows_below_acknowledgements,
+};
+use self::warnings::{
+    cut_short, dead_links, dropped_syns, idle_storms, polarized, unrecorded, workloads_without_flows,
+};
+use crate::build::{Built, Parts};
 use crate::resolve::Resolved;
 use crate::run::{Ended, RunOptions, RunResults, Watch};
 use crate::spec::Scenario;
-use pauseframe_fabric::{FlowRecords, PortChoice};
+use pauseframe_fabric::{FlowRecords, Network, PortChoice, PortPriorityReport};
 use pauseframe_results::jobs as tables_of_jobs;
 use pauseframe_results::{
     FlowTable, Manifest, Names, ResultsFolder, RunError, RunFacts, RunStatus, Summary, collectives, conweave,
@@ -69,16 +74,8 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     let mut warnings = resolved.warnings.clone();
     warnings.extend(threads.warning);
     warnings.extend(network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
-    warnings.extend(dead_links(&mut network, &names, ending.now));
-    warnings.extend(network.external_stack_warnings());
+    add_warnings_of_results(scenario, (&mut network, &parts), &names, &ports, ending.now, &mut warnings);
     let of_kernel = network.take_external_stack_samples();
-    warnings.extend(dropped_syns(&network));
-    idle_storms(scenario, (&mut network, ending.now), &names, &ports, &mut warnings);
-    warnings.extend(polarized(scenario, &mut network, &names, ending.now));
-    warnings.extend(needless_timeouts(scenario, &mut network, &ports, ending.now));
-    warnings.extend(waits_for_timers(scenario, &mut network, &names, ending.now));
-    warnings.extend(tiny_windows(scenario, (&mut network, &parts.ideal), &names, ending.now));
-    warnings.extend(starved_flows(scenario, (&mut network, &parts.ideal), &names, &ports, ending.now));
     let deadlocks = network.detected_deadlocks();
     let ends = scenario.ends_at_deadlock();
     warnings.extend(deadlocks.iter().map(|deadlock| lossless::describe(deadlock, &names, ends)));
@@ -154,6 +151,29 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
         kernel_sockets: kernel::sockets(&of_kernel.sockets, &names).batch(),
         kernel_counters: kernel::counters(&of_kernel.counters, &names).batch(),
     }
+}
+
+/// Warns of results that a reader could misinterpret, or that no real network is likely to give.
+fn add_warnings_of_results(
+    scenario: &Scenario,
+    (network, parts): (&mut Network, &Parts),
+    names: &Names,
+    ports: &[PortPriorityReport],
+    now: Time,
+    warnings: &mut Vec<String>,
+) {
+    warnings.extend(workloads_without_flows(scenario, network, now));
+    warnings.extend(dead_links(network, names, now));
+    warnings.extend(network.external_stack_warnings());
+    warnings.extend(dropped_syns(network));
+    idle_storms(scenario, (network, now), names, ports, warnings);
+    warnings.extend(polarized(scenario, network, names, now));
+    warnings.extend(needless_timeouts(scenario, network, ports, now));
+    warnings.extend(waits_for_timers(scenario, network, names, now));
+    warnings.extend(windows_below_acknowledgements(scenario, (network, parts), now));
+    warnings.extend(tiny_windows(scenario, (network, &parts.ideal), names, now));
+    warnings.extend(marks_of_slow_receivers(scenario, names, ports));
+    warnings.extend(starved_flows(scenario, (network, &parts.ideal), names, ports, now));
 }
 
 fn write(

@@ -5,15 +5,16 @@
 //! that rank packets, a higher priority in use) and flows with unknown paths (spraying, forwarding tables
 //! with VLANs).
 
+use crate::build::Parts;
 use crate::spec::{Clocks, QueueDiscipline, RdmaSpec, Scenario, TransportSpec, WorkloadKind};
 use pauseframe_fabric::{FlowRecord, FlowStatus, IdealFctCalculator, Network, PortPriorityReport};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, capacities};
-use pauseframe_rdma::WindowKind;
 use pauseframe_rdma::cc::ControlName;
 use pauseframe_rdma::cc::swift::SwiftSettings;
+use pauseframe_rdma::{UNORDERED_ACK_BYTES, WindowKind};
 use pauseframe_results::Names;
 use pauseframe_schema::value::Choice;
-use pauseframe_units::{Span, Time, counted};
+use pauseframe_units::{Bytes, Span, Time, counted};
 
 /// A flow is starved if it got less than this fraction of its max-min share.
 const PART: f64 = 0.1;
@@ -335,6 +336,58 @@ pub(super) fn tiny_windows(
         counted(small.len(), "flow"),
         names.node(spec.source),
         names.node(spec.destination),
+    ))
+}
+
+/// Warns of senders of NSCC whose largest window is at most a round trip and what lies between two acknowledgements: alone on its path, such a sender
+/// stops for a part of each round trip.
+pub(super) fn windows_below_acknowledgements(
+    scenario: &Scenario,
+    (network, parts): (&mut Network, &Parts),
+    now: Time,
+) -> Option<String> {
+    let is_nscc = |pairs: &RdmaSpec| pairs.control.built_in() == Some(ControlName::Nscc);
+    if !scenario.transport_specs().filter_map(TransportSpec::rdma).any(is_nscc) {
+        return None;
+    }
+    let window = |record: &FlowRecord| {
+        transport(scenario, record).rdma().filter(|pairs| is_nscc(pairs))?;
+        let pair = &parts.settings.transports[usize::from(record.spec.transport)].rdma()?.pair;
+        let port = parts.topology.nodes()[record.spec.source].ports[0];
+        let product = parts.topology.channel(port).rate.bytes_in(pair.window.base_rtt).0;
+        let window = product * 3 / 2;
+        let stops = window < product + u64::from(UNORDERED_ACK_BYTES) && record.spec.size > window;
+        (stops && !parts.ideal.is_within_server(&record.spec)).then_some(window)
+    };
+    let least = network.packed_flow_records(now).iter().filter_map(|record| window(&record)).min()?;
+    Some(format!(
+        "transport.rdma_control: nscc's window is {} at most here, and receivers acknowledge every {}, as in htsim: a flow alone stops for a          part of each round trip and does not fill its link; longer or faster links do not show this",
+        Bytes(least),
+        Bytes(u64::from(UNORDERED_ACK_BYTES)),
+    ))
+}
+
+/// Warns of marks at switch ports that a slow receiver paused: DCQCN takes them for congestion of the path, and comes back in small steps.
+pub(super) fn marks_of_slow_receivers(
+    scenario: &Scenario,
+    names: &Names,
+    ports: &[PortPriorityReport],
+) -> Option<String> {
+    let reacts = |pairs: &RdmaSpec| pairs.control.reacts_to_cnps();
+    if !scenario.transport_specs().filter_map(TransportSpec::rdma).any(reacts) {
+        return None;
+    }
+    let is_slow = |name: &str| scenario.host.slow_receivers.iter().any(|receiver| receiver.host == name);
+    let is_behind =
+        |row: &&PortPriorityReport| is_slow(&names.topology.nodes()[names.topology.peer(row.port)].name);
+    let marked = ports.iter().filter(is_behind).filter(|row| row.paused > Span::ZERO && row.ecn_marks > 0);
+    let worst = marked.max_by_key(|row| row.ecn_marks)?;
+    let host = &names.topology.nodes()[names.topology.peer(worst.port)].name;
+    Some(format!(
+        "host.slow_receivers: {host} pauses {}, which then marks {}: DCQCN cuts its rate as if the path were congested, so {host} may receive \
+         less than it reads; rdma_control = \"none\", or marks above what a pause lets pile up, show the receiver alone",
+        names.topology.port_name(worst.port),
+        counted(worst.ecn_marks, "packet"),
     ))
 }
 

@@ -7,6 +7,8 @@ use pauseframe_fabric::{FlowRecord, FlowStatus, Network, PortPriorityReport, por
 use pauseframe_results::{Names, Series};
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, PortId, Time, counted};
+use pauseframe_workload::WorkloadSpec;
+use std::collections::BTreeSet;
 
 /// Warns of links that stay down to the end although flows have not finished. Queues that wait for a link
 /// that is down are not deadlocked, but look deadlocked in the tables.
@@ -30,6 +32,25 @@ pub(super) fn dead_links(network: &mut Network, names: &Names, now: Time) -> Opt
         some.join(", "),
         counted(waiting, "unfinished flow")
     ))
+}
+
+/// Warns of workloads that sent nothing, unless they start after the end of the run, which has a warning already.
+pub(super) fn workloads_without_flows(scenario: &Scenario, network: &mut Network, now: Time) -> Vec<String> {
+    let seen: BTreeSet<u16> =
+        network.packed_flow_records(now).iter().map(|record| record.spec.workload).collect();
+    let is_silent = |(index, workload): &(usize, &WorkloadSpec)| {
+        let begins = || workload.kind.starts().iter().any(|start| Time::ZERO + *start < now);
+        workload.kind.application().is_none() && !seen.contains(&(*index as u16)) && begins()
+    };
+    let silent = scenario.workload.iter().enumerate().filter(is_silent);
+    silent
+        .map(|(_, workload)| {
+            format!(
+                "workload {}: no flow began before the end of the run: nothing was measured",
+                workload.name
+            )
+        })
+        .collect()
 }
 
 /// Maximum number of flows whose paths are compared with the ports of storms.

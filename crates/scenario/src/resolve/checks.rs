@@ -12,7 +12,7 @@ use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::{Choice, Setting};
 use pauseframe_topology::{Link, NodeKind, Topology};
-use pauseframe_units::{BitRate, Bytes, PortId, Priority, counted};
+use pauseframe_units::{BitRate, Bytes, PortId, Priority, Span, counted};
 use pauseframe_workload::hosts::Hosts;
 use pauseframe_workload::{ANSWER, COMMAND};
 use pauseframe_workload::{Partial, application};
@@ -104,11 +104,17 @@ pub(crate) fn places(
 pub(crate) fn end(ledger: &mut Ledger, stop: &Stop, workloads: &[Partial]) {
     let Some(end) = stop.time else { return };
     for Partial { name, kind, .. } in workloads {
-        let late =
-            kind.as_ref().map_or(0, |kind| kind.starts().iter().filter(|start| **start >= end).count());
-        if late > 0 {
-            let flows = counted(late, "flow");
-            ledger.warn(format!("workload {name}: the run ends ({end}) before the start of {flows}"));
+        let starts = kind.as_ref().map_or_else(Vec::new, |kind| kind.starts());
+        let late: Vec<&Span> = starts.iter().filter(|start| **start >= end).collect();
+        match (starts.len(), &late[..]) {
+            (1, [start]) => {
+                ledger.warn(format!("workload {name}: it starts ({start}) after the end of the run ({end})"));
+            }
+            (_, []) => {}
+            _ => {
+                let flows = counted(late.len(), "flow");
+                ledger.warn(format!("workload {name}: the run ends ({end}) before the start of {flows}"));
+            }
         }
     }
 }

@@ -231,6 +231,9 @@ pub(crate) fn check(
         }
     }
     for (index, wire) in corruption.iter().enumerate() {
+        if stop.time.is_some_and(|end| wire.start >= end) {
+            ledger.warn(format!("corruption {index}: {} is after the end of the run", wire.start));
+        }
         if ports_matching_globs(&wire.ports, graph).is_empty() {
             let message = format!("no port is called {}", wire.ports.join(" or "));
             ledger.problem(

@@ -1,0 +1,85 @@
+"""What a run cannot show, or shows for another reason than a reader would think, is said."""
+
+import pauseframe as pf
+import polars as pl
+import pytest
+
+STAR = """
+name = "star"
+stop = "1 ms"
+topology = { kind = "star", hosts = 4, link = { rate = "10 Gbps", delay = "1 us" } }
+"""
+INCAST = '\n[[workload]]\nname = "w"\nkind = "n_to_1"\nsize = "10 KB"\n'
+
+
+def warnings(text, **settings):
+    return pf.run(text, progress=False, set=settings).summary["warnings"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (INCAST + 'start = "5 ms"\n', "workload w: it starts (5 ms) after the end of the run (1 ms)"),
+        (
+            '\n[[workload]]\nname = "w"\nkind = "application"\npattern = "all_reduce"\nsize = "1 MB"\nstart = "5 ms"\n',
+            "workload w: it starts (5 ms) after the end of the run (1 ms)",
+        ),
+        (
+            '\n[[workload]]\nname = "w"\nkind = "background"\nsizes = "1 KB"\n'
+            'arrivals = { kind = "rate", per_host = 0.001 }\n',
+            "workload w: no flow began before the end of the run: nothing was measured",
+        ),
+        (
+            INCAST + '\n[[corruption]]\nports = ["host0:*"]\nfer = 0.5\nstart = "5 ms"\n',
+            "corruption 0: 5 ms is after the end of the run",
+        ),
+    ],
+)
+def test_what_lies_outside_of_the_run_is_said_once(text, said):
+    assert warnings(STAR + text) == [said]
+
+
+@pytest.mark.parametrize(("rate", "stops"), [("10 Gbps", True), ("25 Gbps", True), ("100 Gbps", False)])
+def test_a_window_of_nscc_below_its_acknowledgements_is_said(rate, stops):
+    """Alone on its path a flow takes 1.47 times its ideal time at 10 Gb/s, and 1.00 at 100 Gb/s."""
+    flow = '[[workload]]\nkind = "flows"\nflows = [{ src = "host0", dst = "host1", size = "5 MB" }]\n'
+    run = pf.run(
+        STAR.replace('"1 ms"', '"100 ms"') + flow,
+        progress=False,
+        set={"transport.preset": "uec_nscc", "topology.link.rate": rate},
+    )
+    said = [text for text in run.summary["warnings"] if "nscc's window" in text]
+    assert (len(said) == 1) == stops
+    assert (pl.DataFrame(run.flows)["slowdown"][0] > 1.1) == stops
+
+
+def test_marks_behind_a_pause_of_a_slow_receiver_are_said():
+    """Nobody shares the path, and DCQCN cuts: the receiver gets less than it reads."""
+    text = STAR.replace('"10 Gbps"', '"100 Gbps"') + (
+        '[transport]\npreset = "roce_dcqcn"\n[host]\nslow_receivers = [{ host = "host0", rate = "20 Gbps" }]\n'
+        '[[workload]]\nkind = "long_flows"\nflows = [{ src = "host1", dst = "host0" }]\n'
+    )
+    said = [text for text in warnings(text, **{"stop.time": "20 ms"}) if "host.slow_receivers" in text]
+    assert len(said) == 1
+    assert not warnings(text, **{"stop.time": "20 ms", "transport.rdma_control": "none"})
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        'kind = "background"\nsizes = "1 B"\narrivals = { kind = "rate", per_host = 1e9 }\n',
+        'kind = "background"\nsizes = "1 MB"\narrivals = { kind = "rate", per_host = 1e9 }\n',
+    ],
+)
+def test_flows_that_pile_up_are_refused(workload):
+    with pytest.raises(pf.ScenarioError, match="of its flows are open at the end"):
+        pf.run(STAR + "\n[[workload]]\n" + workload, progress=False)
+
+
+def test_training_without_bounds_is_refused():
+    text = STAR + (
+        '\n[[workload]]\nkind = "training"\nhidden = 64\nsequence = 64\nforward = "1 us"\nlayers = 1000\n'
+        "micro_batches = 10000\niterations = 1\n"
+    )
+    with pytest.raises(pf.ScenarioError, match=r"micro_batches.*steps of a rank"):
+        pf.run(text, progress=False)
