@@ -625,3 +625,6 @@ impl Sender {
         self.hole = 0;
     }
 }
+
+#[cfg(test)]
+mod tests;

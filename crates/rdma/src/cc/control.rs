@@ -164,3 +164,29 @@ impl Setting for Name {
         quoted(self.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Property = fn(RdmaControl) -> bool;
+
+    #[test]
+    fn controls_of_the_registry_have_their_properties() {
+        let dcqcn = ["dcqcn_paper", "dcqcn_connectx", "dcqcn_cx5_measured", "dcqcn_hpcc"].as_slice();
+        let properties: [(&str, Property, &[&str]); 6] = [
+            ("reads_telemetry", RdmaControl::reads_telemetry, &["hpcc"]),
+            ("reacts_to_cnps", RdmaControl::reacts_to_cnps, dcqcn),
+            ("is_dcqcn", RdmaControl::is_dcqcn, dcqcn),
+            ("has_window", RdmaControl::has_window, &["swift", "hpcc", "nscc"]),
+            ("follows_links", RdmaControl::follows_links, &["swift"]),
+            ("is_unordered", RdmaControl::is_unordered, &["nscc"]),
+        ];
+        for (property, has, expected) in properties {
+            let names = ControlName::NAMES.iter().map(|(name, _)| *name);
+            let having: Vec<_> = names.filter(|name| RdmaControl::find(name).is_some_and(has)).collect();
+            assert_eq!(having, expected, "{property}");
+        }
+        assert_eq!(RdmaControl::find("hpc"), None);
+    }
+}

@@ -227,3 +227,7 @@ impl RateControl for PluginControl {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "plugin_tests.rs"]
+mod tests;

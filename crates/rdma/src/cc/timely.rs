@@ -84,6 +84,31 @@ mod tests {
             assert_eq!(state.rate(), expected);
         }
     }
+
+    /// Algorithm 1, without smoothing: rate in Gb/s and rises after round trips of `first` and `second` microseconds.
+    #[test]
+    fn the_rate_falls_by_the_excess_or_the_gradient() {
+        let line = 100_000_000_000;
+        for (first, second, expected, rises) in [
+            // 1 - beta (1 - high / rtt) = 1 - 0.8 (1 - 500 / 1000) = 0.6, and nothing at 500 us.
+            (1000, 1000, 60, 0),
+            (500, 500, 100, 1),
+            // 1 - beta gradient = 1 - 0.8 (5 / 20) = 0.8; below 50 us no gradient counts.
+            (45, 50, 80, 0),
+            (44, 49, 100, 1),
+            (100, 95, 100, 1),
+            // A steep gradient leaves the smallest rate.
+            (100, 400, 1, 0),
+        ] {
+            let mut state = Timely::new(TimelySettings { gain: 1.0, ..TimelySettings::for_line(line) }, line);
+            state.on_rtt(first * 1000);
+            assert_eq!(state.rate(), line, "one round trip has no gradient");
+            state.on_rtt(second * 1000);
+            let found = state.rate() as f64 / 1e9;
+            assert!((found - f64::from(expected)).abs() < 1e-6, "{first} {second}: {found}");
+            assert_eq!(state.rises(), rises, "{first} {second}");
+        }
+    }
 }
 
 /// The state of a sender.

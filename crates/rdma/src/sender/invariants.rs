@@ -39,6 +39,10 @@ impl Sender {
                 "a packet that has arrived beyond a gap is not in flight",
             ),
             (
+                self.reads.early.iter().all(|number| in_flight.contains(number)),
+                "a response that has arrived beyond a gap is not under way",
+            ),
+            (
                 self.unordered
                     .lost
                     .keys()
@@ -92,7 +96,7 @@ mod tests {
 
     #[test]
     fn each_rule_finds_its_contradiction() {
-        let break_it: [(&str, Falsify); 11] = [
+        let break_it: [(&str, Falsify); 12] = [
             ("the next packet is acknowledged", |sender| sender.unacknowledged = sender.next + 1),
             ("beyond the last one sent", |sender| sender.next = sender.highest + 1),
             ("more is sent than was posted", |sender| sender.end = sender.highest - 1),
@@ -104,6 +108,9 @@ mod tests {
             ("the messages are no row", |sender| sender.messages.clear()),
             ("beyond a gap is not in flight", |sender| {
                 sender.selected.insert(4);
+            }),
+            ("beyond a gap is not under way", |sender| {
+                sender.reads.early.insert(4);
             }),
             ("a packet is lost", |sender| {
                 sender.unordered.lost.insert(1, Cause::Nak);

@@ -1,0 +1,127 @@
+//! Recoveries, wake-ups and retries of a requester, packet by packet.
+
+use crate::cc::{ControlName, ControlParameters};
+use crate::packet::{NamedPsn, Opcode, Packet, Syndrome};
+use crate::queue_pair::{QueuePair, QueuePairSettings};
+use crate::sender::Failure;
+
+use pauseframe_units::{Span, Time};
+
+fn settings() -> QueuePairSettings {
+    QueuePairSettings {
+        timeout: Span::from_us(100),
+        retry_count: 3,
+        line: 100_000_000_000,
+        ..QueuePairSettings::default()
+    }
+}
+
+/// Sends `count` packets as fast as pacing permits; their PSNs.
+fn send(pair: &mut QueuePair, now: &mut Time, count: usize) -> Vec<u32> {
+    (0..count)
+        .map(|_| {
+            *now = (*now).max(pair.deadline(*now).min(*now + Span::from_us(1)));
+            pair.poll_data(*now).expect("it has packets to send").psn
+        })
+        .collect()
+}
+
+/// A NAK: everything before `missing` has arrived, and `arrived` out of order.
+fn nak(pair: &mut QueuePair, missing: u32, arrived: u32, now: Time) {
+    let packet = Packet {
+        syndrome: Syndrome::SequenceError,
+        selective: Some(NamedPsn::of(arrived.into())),
+        ..Packet::new(Opcode::Acknowledge, missing)
+    };
+    pair.on_packet(&packet, false, now);
+}
+
+/// IRN: a recovery repeats what was in flight when it began. A later loss begins a recovery of its own.
+#[test]
+fn a_recovery_repeats_losses_of_its_flight_only() {
+    let mut pair = QueuePair::new(QueuePairSettings { selective_repeat: true, ..settings() });
+    pair.send(1000 * 1024);
+    let mut now = Time::ZERO;
+    send(&mut pair, &mut now, 30);
+    nak(&mut pair, 10, 11, now);
+    assert_eq!(send(&mut pair, &mut now, 6), [10, 30, 31, 32, 33, 34]);
+    // The NAKs for what came behind 20 were lost, so 20 is found late; the flight of this recovery ends at 30.
+    nak(&mut pair, 20, 21, now);
+    assert_eq!(send(&mut pair, &mut now, 1), [20]);
+    for arrived in (22..30).chain([31]) {
+        nak(&mut pair, 20, arrived, now);
+    }
+    assert_eq!(send(&mut pair, &mut now, 2), [35, 36]);
+    nak(&mut pair, 30, 32, now);
+    assert_eq!(send(&mut pair, &mut now, 2), [30, 37]);
+}
+
+/// A NAK for what was sent again says nothing new until a packet arrives that was sent later.
+#[test]
+fn a_repeated_packet_is_lost_if_a_later_one_arrives() {
+    let mut pair = QueuePair::new(QueuePairSettings { selective_repeat: true, ..settings() });
+    pair.send(1000 * 1024);
+    let mut now = Time::ZERO;
+    send(&mut pair, &mut now, 20);
+    nak(&mut pair, 10, 11, now);
+    assert_eq!(send(&mut pair, &mut now, 3), [10, 20, 21]);
+    nak(&mut pair, 10, 19, now);
+    nak(&mut pair, 10, 12, now);
+    for arrived in 13..19 {
+        nak(&mut pair, 10, arrived, now);
+    }
+    assert_eq!(send(&mut pair, &mut now, 2), [22, 23]);
+    nak(&mut pair, 10, 20, now);
+    assert_eq!(send(&mut pair, &mut now, 2), [10, 24]);
+}
+
+#[test]
+fn a_requester_that_waits_for_responses_wakes_for_its_timer_only() {
+    for selective_repeat in [false, true] {
+        let mut pair = QueuePair::new(QueuePairSettings { selective_repeat, ..settings() });
+        pair.read(100 * 1024);
+        let request = pair.poll_data(Time(1000)).expect("it requests");
+        assert_eq!(request.opcode, Opcode::ReadRequest);
+        assert_eq!(pair.deadline(Time(1000)), Time(1000) + settings().timeout);
+        assert_eq!(pair.poll_data(Time(1000) + settings().timeout / 2), None);
+    }
+}
+
+/// Each expiry counts, though the packet is sent again at once and expires a timeout later to the picosecond.
+#[test]
+fn unordered_delivery_gives_up_after_as_many_timeouts() {
+    let parameters = ControlParameters { base_rtt: Span::from_us(4), ..ControlParameters::default() };
+    let control = ControlName::Nscc.into();
+    let nscc = QueuePairSettings { unordered: true, control, parameters, ..settings() };
+    let mut pair = QueuePair::new(nscc);
+    pair.send(1024);
+    let mut now = Time::ZERO;
+    for sent in 1..=4 {
+        assert!(pair.poll_data(now).is_some(), "{sent}");
+        assert_eq!((pair.failure(), pair.deadline(now)), (None, now + nscc.timeout), "{sent}");
+        now += nscc.timeout;
+        pair.on_timeout(Time(now.0 - 1));
+        assert_eq!(pair.stats().timeouts, sent - 1);
+        pair.on_timeout(now);
+        assert_eq!((pair.stats().timeouts, pair.stats().waited), (sent, nscc.timeout * u64::from(sent)));
+    }
+    assert_eq!(pair.failure(), Some(Failure::RetriesExhausted));
+}
+
+/// Two packets that expire within one timeout are one retry.
+#[test]
+fn expiries_within_a_timeout_are_one_retry() {
+    let parameters = ControlParameters { base_rtt: Span::from_us(4), ..ControlParameters::default() };
+    let control = ControlName::Nscc.into();
+    let nscc = QueuePairSettings { unordered: true, control, parameters, ..settings() };
+    let mut pair = QueuePair::new(nscc);
+    pair.send(2048);
+    let mut now = Time::ZERO;
+    send(&mut pair, &mut now, 1);
+    let first = now;
+    send(&mut pair, &mut now, 1);
+    assert!(now > first);
+    pair.on_timeout(first + nscc.timeout);
+    pair.on_timeout(now + nscc.timeout);
+    assert_eq!((pair.stats().timeouts, pair.stats().waited), (2, nscc.timeout));
+}
