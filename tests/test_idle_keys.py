@@ -42,6 +42,7 @@ IDLE = [
     ("uec_nscc", "", "rdma_ack_every", 1),
     ("uec_nscc", "", "rdma_ack_as_cnp", True),
     ("uec_nscc", "", "rdma_timer", "ibta"),
+    ("uec_nscc", "", "rdma_timeout_low", "10 us"),
 ]
 
 

@@ -241,6 +241,7 @@ impl QueuePairSettings {
     /// The retransmission timer after this many expiries in a row, with so many packets in flight.
     pub(crate) fn timer_after(&self, expiries: u32, in_flight: u64) -> Span {
         match self.timer {
+            _ if self.unordered => self.timeout,
             RetransmissionTimer::Ibta => {
                 self.timeout_low.filter(|_| in_flight <= FEW_PACKETS).unwrap_or(self.timeout)
             }
@@ -252,7 +253,7 @@ impl QueuePairSettings {
 
     /// Whether a packet sent can lengthen the retransmission timer.
     pub(crate) fn timer_depends_on_flight(&self) -> bool {
-        self.timer == RetransmissionTimer::Ibta && self.timeout_low.is_some()
+        self.timer == RetransmissionTimer::Ibta && self.timeout_low.is_some() && !self.unordered
     }
 
     /// Time without progress after which a queue pair fails. htsim's senders of unordered packets never give up; so that a run to a silent host ends,

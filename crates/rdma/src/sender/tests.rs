@@ -87,12 +87,15 @@ fn a_requester_that_waits_for_responses_wakes_for_its_timer_only() {
     }
 }
 
-/// Each expiry counts, though the packet is sent again at once and expires a timeout later to the picosecond.
+/// Each expiry counts, though the packet is sent again at once and expires a timeout later to the picosecond. Timeouts below those of RoCE do not make
+/// it less patient.
 #[test]
 fn unordered_delivery_gives_up_after_as_many_timeouts() {
     let parameters = ControlParameters { base_rtt: Span::from_us(4), ..ControlParameters::default() };
     let control = ControlName::Nscc.into();
-    let nscc = QueuePairSettings { unordered: true, control, parameters, ..settings() };
+    let short = QueuePairSettings { unordered: true, control, parameters, ..settings() };
+    assert_eq!(short.patience(), QueuePairSettings::default().timeout * 4);
+    let nscc = QueuePairSettings { timeout: Span::from_ms(100), ..short };
     let mut pair = QueuePair::new(nscc);
     pair.send(1024);
     let mut now = Time::ZERO;

@@ -171,6 +171,7 @@ fn idle_keys_of_queue_pairs(spec: &RdmaSpec, written: &[String]) -> Vec<Idle> {
                 ("rdma_cnp_dscp", spec.cnp_dscp != CNP_DSCP, has_priority),
                 ("rdma_ack_as_cnp", pair.ack_as_cnp, !is_nscc),
                 ("rdma_timer", is_ibta, !is_nscc),
+                ("rdma_timeout_low", pair.timeout_low.is_some(), !is_nscc),
                 // A sender with a window asks for an acknowledgement of each packet; presets of HPCC and Swift set 1.
                 (
                     "rdma_ack_every",
