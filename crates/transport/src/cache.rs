@@ -125,3 +125,65 @@ impl Connection {
 fn average_with_previous_if_known(known: u64, new: u64) -> u64 {
     if known == 0 { new } else { known / 2 + new / 2 }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TcpConfig;
+    use pauseframe_units::Time;
+    use std::sync::Arc;
+
+    const NOTHING: CachedTcpMetrics =
+        CachedTcpMetrics { rtt: Span::ZERO, rttvar: Span::ZERO, ssthresh: 0, cwnd: 0 };
+
+    fn inherit(cache: CachePolicy, metrics: CachedTcpMetrics) -> Connection {
+        let config = TcpConfig { cache, mss: 1000, initial_window: 4000, ..TcpConfig::PLAIN };
+        let mut connection = Connection::open(Arc::new(config), 1, 2, Time::ZERO);
+        connection.inherit_cached_metrics(&metrics);
+        connection
+    }
+
+    /// The RTO is at least a second (`TcpConfig::PLAIN`): FreeBSD adds four deviations, Linux twice the RTT or the minimum.
+    #[test]
+    fn a_known_round_trip_gives_the_first_timeout() {
+        let rto = |cache, rtt_ms, rttvar_ms| {
+            let (rtt, rttvar) = (Span::from_ms(rtt_ms), Span::from_ms(rttvar_ms));
+            let connection = inherit(cache, CachedTcpMetrics { rtt, rttvar, ssthresh: 3000, ..NOTHING });
+            (connection.rto(), connection.srtt())
+        };
+        let (one, none) = (Span::from_secs(1), None);
+        for cache in [CachePolicy::Freebsd, CachePolicy::Cee] {
+            assert_eq!(rto(cache, 1000, 100), (Span::from_ms(1400), Some(one)));
+            assert_eq!(rto(cache, 1000, 0), (Span::from_ms(5000), Some(one)));
+            assert_eq!(rto(cache, 0, 100), (one, none));
+        }
+        for cache in [CachePolicy::Linux, CachePolicy::LinuxSsthresh] {
+            assert_eq!(rto(cache, 1000, 100), (Span::from_ms(3000), none));
+            assert_eq!(rto(cache, 100, 100), (Span::from_ms(1100), none));
+            assert_eq!(rto(cache, 0, 100), (one, none));
+        }
+        assert_eq!(rto(CachePolicy::None, 5000, 100), (one, none));
+    }
+
+    #[test]
+    fn windows_are_inherited_within_their_bounds() {
+        use CachePolicy::{Cee, Freebsd, Linux, LinuxSsthresh};
+        for (cache, ssthresh, cwnd, expected) in [
+            (Linux, 5000, 50_000, (u64::MAX, 4000)),
+            (LinuxSsthresh, 5000, 50_000, (5000, 4000)),
+            (LinuxSsthresh, 0, 50_000, (u64::MAX, 4000)),
+            (Freebsd, 5000, 50_000, (5000, 4000)),
+            // Two segments at least; nothing known changes nothing.
+            (Freebsd, 1, 0, (2000, 4000)),
+            (Freebsd, 0, 0, (u64::MAX, 4000)),
+            // Half of the last window, from the first one to the peer's, which is 2^24 bytes.
+            (Cee, 5000, 50_000, (5000, 25_000)),
+            (Cee, 5000, 6000, (5000, 4000)),
+            (Cee, 5000, 1 << 30, (5000, 1 << 24)),
+        ] {
+            let metrics = CachedTcpMetrics { rtt: Span::from_ms(1), ssthresh, cwnd, ..NOTHING };
+            let connection = inherit(cache, metrics);
+            assert_eq!((connection.ssthresh(), connection.cwnd()), expected, "{cache:?} {ssthresh} {cwnd}");
+        }
+    }
+}

@@ -321,4 +321,25 @@ mod tests {
         let at = late.timer_expiry_by_clock(Time::ZERO + Span::from_secs(1), Span::from_ms(201));
         assert_eq!(at, Time::ZERO + Span::from_us(1_205_300));
     }
+
+    /// Linux starts the timer for what is left at the ACK, and what is left needs less of the wheel's coarse steps.
+    #[test]
+    fn a_timer_for_an_older_segment_runs_from_its_departure() {
+        let at = |wheel: bool, now: Span| {
+            let config = RtoConfig { wheel, min: Span::from_ms(200), ..config(RtoForm::Linux) };
+            let mut rtt = RttEstimator::new(&config);
+            rtt.add_rtt_sample(Span::from_us(100), &config);
+            let deadline = rtt.rto_deadline_for_segment_sent_at(Time::ZERO, Time::ZERO + now, &config);
+            deadline.saturating_since(Time::ZERO)
+        };
+        // 200.1 ms: 201 ticks, and 209 on the wheel's second level; of the 51 that are left after 150 ms none is coarse.
+        assert_eq!([at(false, Span::ZERO), at(true, Span::ZERO)], [201, 208].map(Span::from_ms));
+        assert_eq!(
+            [at(false, Span::from_ms(150)), at(true, Span::from_ms(150))],
+            [201, 202].map(Span::from_ms)
+        );
+        // It has expired: at once, or at the next tick.
+        assert_eq!(at(false, Span::from_us(300_500)), Span::from_us(300_500));
+        assert_eq!(at(true, Span::from_us(300_500)), Span::from_ms(301));
+    }
 }

@@ -67,3 +67,62 @@ impl TcpSmallQueue {
         (self.busy_until.saturating_since(now) > limit).then(|| Time(self.busy_until.0 - limit.0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: u64 = 1448;
+    const FRAME: Span = Span::from_us(12);
+
+    fn after(frames: u32) -> TcpSmallQueue {
+        let mut queue = TcpSmallQueue::default();
+        queue.set_transmission_time_of_full_segment(FRAME);
+        for _ in 0..frames {
+            queue.add_sent_bytes_to_small_queue(MSS, MSS, Time::ZERO);
+        }
+        queue
+    }
+
+    #[test]
+    fn two_segments_may_always_wait_in_the_host() {
+        assert!(!after(2).small_queue_holds_over_two_segments(Time::ZERO));
+        assert!(after(3).small_queue_holds_over_two_segments(Time::ZERO));
+        assert!(!after(3).small_queue_holds_over_two_segments(Time::ZERO + FRAME));
+        let mut more = after(2);
+        more.add_sent_bytes_to_small_queue(1, MSS, Time::ZERO);
+        assert!(more.small_queue_holds_over_two_segments(Time::ZERO));
+    }
+
+    /// A segment of 698 bytes is half as long on the wire: 750 of 1500 bytes.
+    #[test]
+    fn short_segments_take_their_share_of_the_time() {
+        let mut queue = after(1);
+        queue.add_sent_bytes_to_small_queue(698, MSS, Time::ZERO);
+        assert!(!queue.is_empty(Time::ZERO + FRAME + Span(FRAME.0 / 2 - 1)));
+        assert!(queue.is_empty(Time::ZERO + FRAME + FRAME / 2));
+    }
+
+    #[test]
+    fn what_exceeds_the_share_of_the_rate_waits() {
+        let truesize = MSS + SKB_OVERHEAD;
+        let room = |queue: TcpSmallQueue, rate, len| {
+            queue.time_when_small_queue_has_room(rate, len, MSS, Time::ZERO)
+        };
+        assert_eq!(room(after(2), 0, MSS), None);
+        assert_eq!(room(after(5), 0, MSS), Some(Time::ZERO + FRAME * 3));
+        assert_eq!(room(after(5), 4 * truesize, MSS), Some(Time::ZERO + FRAME));
+        assert_eq!(room(after(5), 5 * truesize, MSS), None);
+        // A megabyte at most.
+        let most = MAX_QUEUED_BYTES / truesize;
+        assert!(room(after(most as u32 + 1), u64::MAX, MSS).is_some());
+        assert_eq!(room(after(most as u32), u64::MAX, MSS), None);
+    }
+
+    #[test]
+    fn without_a_link_rate_nothing_waits() {
+        let mut queue = TcpSmallQueue::default();
+        queue.add_sent_bytes_to_small_queue(1 << 40, MSS, Time::ZERO);
+        assert!(queue.is_empty(Time::ZERO) && !queue.small_queue_holds_over_two_segments(Time::ZERO));
+    }
+}

@@ -272,31 +272,90 @@ fn losses_do_not_slow_it_down() {
     assert!(bits > 800_000_000 / 100 * 95, "{bits}");
 }
 
+/// A sample that says nothing.
+const QUIET: DeliverySample = DeliverySample {
+    now: Time::ZERO,
+    ticks: Time::ZERO,
+    delivered: 0,
+    lost: 0,
+    delivered_at: Time::ZERO,
+    prior_delivered: 0,
+    interval: None,
+    is_app_limited: false,
+    newly_delivered: 0,
+    newly_lost: 0,
+    prior_in_flight: 0,
+    in_flight: 0,
+    rtt: None,
+    srtt: None,
+    is_ack_delayed: false,
+    departure: Time::ZERO,
+    phase: RecoveryPhase::Open,
+};
+
 /// The kernel counts packets: a flow of messages shorter than a segment has a rate too.
 #[test]
 fn a_partly_filled_segment_is_a_packet() {
     for (delivered, packets) in [(1, 1), (MSS, 1), (MSS + 1, 2)] {
         let sample = DeliverySample {
-            now: Time::ZERO,
-            ticks: Time::ZERO,
             delivered,
-            lost: 0,
-            delivered_at: Time::ZERO,
-            prior_delivered: 0,
             interval: Some(1000),
             is_app_limited: true,
             newly_delivered: delivered,
-            newly_lost: 0,
             prior_in_flight: delivered,
-            in_flight: 0,
-            rtt: None,
-            srtt: None,
-            is_ack_delayed: false,
-            departure: Time::ZERO,
-            phase: RecoveryPhase::Open,
+            ..QUIET
         };
         let mut model = Model::default();
         model.update_rate(&sample, MSS);
         assert_eq!(model.rate(), packets * BW_UNIT / 1000);
+    }
+}
+
+/// `bbr_init_pacing_rate_from_rtt`: the first window in a round trip, or in a millisecond, times the gain of start-up.
+#[test]
+fn the_first_pacing_rate_is_the_window_in_a_round_trip() {
+    let window = CongestionWindow { cwnd: 10 * MSS, ssthresh: u64::MAX, mss: MSS as u32 };
+    for (srtt, bytes_per_second) in [(Some(Span::from_ms(40)), 250_000.0), (None, 10_000_000.0)] {
+        let mut bbr = Bbr::new();
+        bbr.on_established(&window, &DeliverySample { srtt, ..QUIET }, 1);
+        let expected = bytes_per_second * 8.0 * 0.99 * HIGH_GAIN as f64 / UNIT as f64;
+        let found = bbr.pacing_rate().expect("BBR paces") as f64;
+        assert!((found / expected - 1.0).abs() < 1e-3, "{found} {expected}");
+        assert_eq!(bbr.model.has_seen_rtt, srtt.is_some());
+    }
+}
+
+/// The first round trip replaces the nominal millisecond, though it is slower.
+#[test]
+fn a_nominal_round_trip_counts_until_the_first_sample() {
+    let window = CongestionWindow { cwnd: 10 * MSS, ssthresh: u64::MAX, mss: MSS as u32 };
+    let mut bbr = Bbr::new();
+    bbr.on_established(&window, &QUIET, 1);
+    let nominal = bbr.model.pacing_rate;
+    for (srtt, part) in [(None, 1), (Some(40), 40), (Some(20), 40)] {
+        bbr.model.set_pacing_rate(&window, 0, UNIT, srtt.map(Span::from_ms));
+        assert!(bbr.model.pacing_rate.abs_diff(nominal / part) <= nominal / part / 1000, "{srtt:?}");
+    }
+}
+
+/// `bbr_ack_aggregation_cwnd`: the larger filter, at most 100 ms of the rate, and nothing in start-up.
+#[test]
+fn aggregated_acks_add_a_tenth_of_a_second_at_most() {
+    let mut model = Model::default();
+    model.rates.add(RATE_ROUNDS, 0, BW_UNIT / 1000 + 1);
+    model.aggregation.largest = [30, 70];
+    assert_eq!(model.aggregated_packets(), 0);
+    model.is_pipe_full = true;
+    assert_eq!(model.aggregated_packets(), 70);
+    model.aggregation.largest = [1000, 70];
+    assert_eq!(model.aggregated_packets(), 100);
+}
+
+/// `bbr_sndbuf_expand`: a probe for more has a window and a quarter in flight; others hold two windows.
+#[test]
+fn the_send_buffer_holds_three_windows() {
+    for (name, config) in CongestionControlConfig::NAMES {
+        let windows = CongestionControl::new(config).windows_in_send_buffer();
+        assert_eq!(windows, if *name == "bbr" { 3 } else { 2 }, "{name}");
     }
 }

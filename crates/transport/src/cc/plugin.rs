@@ -323,3 +323,7 @@ impl CongestionAlgorithm for Plugin {
         self.apply(PluginFunction::OnTimer, window, &raw, now);
     }
 }
+
+#[cfg(test)]
+#[path = "plugin_tests.rs"]
+mod tests;

@@ -112,3 +112,100 @@ impl Policer {
 fn milliseconds(at: Time) -> u64 {
     at.0 / Span::from_ms(1).0
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recovery::RecoveryPhase;
+
+    const MSS: u64 = 1000;
+
+    /// A sample at a time in milliseconds, with packets delivered and lost so far.
+    fn sample(ms: u64, delivered: u64, lost: u64, is_app_limited: bool) -> DeliverySample {
+        DeliverySample {
+            now: Time::ZERO + Span::from_ms(ms),
+            ticks: Time::ZERO,
+            delivered: delivered * MSS,
+            lost: lost * MSS,
+            delivered_at: Time::ZERO + Span::from_ms(ms),
+            prior_delivered: 0,
+            interval: None,
+            is_app_limited,
+            newly_delivered: 0,
+            newly_lost: 0,
+            prior_in_flight: 0,
+            in_flight: 0,
+            rtt: None,
+            srtt: None,
+            is_ack_delayed: false,
+            departure: Time::ZERO,
+            phase: RecoveryPhase::Open,
+        }
+    }
+
+    /// Four round trips of 50 ms from a loss on, which deliver and lose so many packets; the last one ends with a loss.
+    fn interval(policer: &mut Policer, from_ms: u64, delivered: [u64; 2], lost: [u64; 2]) -> bool {
+        let begun = policer.is_sampling;
+        if !begun {
+            assert!(!policer.measure(&sample(from_ms - 1, delivered[0], lost[0], false), 0, true, MSS));
+            assert!(!policer.is_sampling, "it begins with a loss");
+            assert!(!policer.measure(&sample(from_ms, delivered[0], lost[0], false), 1, false, MSS));
+        }
+        for round in 1..4 {
+            let middle = sample(from_ms + 50 * round, delivered[0] + 10, lost[1], false);
+            assert!(!policer.measure(&middle, 1, true, MSS));
+        }
+        let end = sample(from_ms + 200, delivered[1], lost[1], false);
+        assert!(!policer.measure(&end, 0, true, MSS), "it ends with a loss");
+        policer.measure(&end, 1, false, MSS)
+    }
+
+    /// 400 packets in 200 ms are two a millisecond; the next interval may differ by an eighth, and the mean is used.
+    #[test]
+    fn two_intervals_of_one_rate_find_a_token_bucket() {
+        for (second, is_same) in [(400, true), (350, true), (349, false), (450, true), (451, false)] {
+            let mut policer = Policer::default();
+            assert!(!interval(&mut policer, 1000, [100, 500], [1, 101]));
+            assert_eq!(policer.rate, 2 * BW_UNIT / 1000);
+            assert_eq!(interval(&mut policer, 1200, [500, 500 + second], [101, 301]), is_same, "{second}");
+            assert_eq!(policer.in_use, is_same);
+            let rate = |packets: u64| packets * BW_UNIT / 200_000;
+            let expected = if is_same { rate(400).midpoint(rate(second)) } else { rate(second) };
+            assert_eq!(policer.rate, expected);
+        }
+    }
+
+    /// 79 of 400 packets are just more than 50 of 256.
+    #[test]
+    fn few_losses_are_no_token_bucket() {
+        for (lost, counts) in [(78, false), (79, true)] {
+            let mut policer = Policer::default();
+            interval(&mut policer, 1000, [100, 500], [1, 1 + lost]);
+            assert_eq!(policer.rate > 0, counts, "{lost}");
+        }
+    }
+
+    #[test]
+    fn long_and_idle_intervals_begin_anew() {
+        let mut policer = Policer::default();
+        policer.measure(&sample(1, 10, 1, false), 1, false, MSS);
+        for round in 1..=16 {
+            policer.measure(&sample(round * 50, 10, 1, false), 0, true, MSS);
+            assert!(policer.is_sampling, "{round}");
+        }
+        policer.measure(&sample(900, 10, 1, false), 0, true, MSS);
+        assert!(!policer.is_sampling);
+        policer.measure(&sample(950, 10, 1, false), 1, false, MSS);
+        assert!(policer.is_sampling);
+        policer.measure(&sample(960, 10, 1, true), 1, false, MSS);
+        assert!(!policer.is_sampling);
+    }
+
+    #[test]
+    fn the_rate_is_measured_again_after_48_round_trips() {
+        let mut policer = Policer::default();
+        assert!((1..48).all(|_| !policer.is_outdated(true)));
+        assert!(!policer.is_outdated(false));
+        assert!(policer.is_outdated(true));
+    }
+}

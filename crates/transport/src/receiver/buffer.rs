@@ -364,3 +364,58 @@ impl FreebsdReceiveBuffer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::segment::Timestamps;
+
+    const MSS: u32 = 1448;
+
+    /// `__tcp_grow_window` by hand: half of 64 KB is window, half of that 16 KB; 896 bytes of `sk_buff` count half of it, 224.
+    /// That fits 128 bytes of data after one halving, for windows up to 8 KB, and 224 bytes at once.
+    #[test]
+    fn segments_with_much_overhead_grow_small_windows_only() {
+        let mut buffer = LinuxReceiveBuffer::new(65_536, 65_536, MSS);
+        for (len, ssthresh, step) in [
+            (128, 8192, 2 * 1448),
+            (128, 8193, 0),
+            (768, 16_384, 2 * 1448),
+            (768, 16_385, 0),
+            // 770 / 4 = 192, 96, 48: three halvings of 16 KB.
+            (2, 128, 2 * 1448),
+            (2, 129, 0),
+        ] {
+            buffer.ssthresh = ssthresh;
+            assert_eq!(buffer.receive_window_growth_step(len), step, "{len} {ssthresh}");
+        }
+    }
+
+    #[test]
+    fn a_buffer_for_one_segment_grows_by_128_bytes() {
+        // Half of 2216 + 6 * 128 = 2984 bytes is the first window of a segment.
+        assert_eq!(LinuxReceiveBuffer::new(65_536, 65_536, MSS).min_buffer_for_one_segment(), 2984);
+    }
+
+    /// `tcp_do_segment`: a step if more than seven eighths of the buffer came within the round trip, up to the maximum.
+    #[test]
+    fn a_freebsd_buffer_grows_if_almost_a_buffer_arrives_in_a_round_trip() {
+        let grown = |size, bytes, echo| {
+            let (max, step) = (10_000, 1500);
+            let mut buffer = FreebsdReceiveBuffer { size, max, step, mss: MSS, since: Some(5), count: 0 };
+            let data =
+                |echo, len| Segment { len, stamps: Timestamps { value: 1, echo }, ..Segment::default() };
+            buffer.on_data(&data(5, bytes));
+            buffer.on_data(&data(echo, 0));
+            (buffer.size, buffer.since, buffer.count)
+        };
+        assert_eq!(grown(8000, 7000, 6), (8000, None, 0));
+        assert_eq!(grown(8000, 7001, 6), (9500, None, 0));
+        assert_eq!(grown(9500, 9000, 6), (10_000, None, 0));
+        // No later echo, one of more than a second, and none at all.
+        for echo in [5, 1005, 0] {
+            assert_eq!(grown(8000, 7001, echo), (8000, Some(5), 7001), "{echo}");
+        }
+        assert_eq!(grown(8000, 7001, 1004), (9500, None, 0));
+    }
+}

@@ -274,3 +274,7 @@ impl Sender {
         self.cc.owns_window()
     }
 }
+
+#[cfg(test)]
+#[path = "rate_tests.rs"]
+mod tests;

@@ -301,3 +301,6 @@ impl Sender {
         self.last_sent = now;
     }
 }
+
+#[cfg(test)]
+mod tests;

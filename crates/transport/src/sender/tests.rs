@@ -1,0 +1,151 @@
+//! When data leave: super-packets, small segments, windows that open again, and the room of the send buffer.
+
+use crate::cc::CongestionAlgorithm;
+use crate::config::{OffloadConfig, SendBuffer, SmallSegments, TcpConfig};
+use crate::connection::Connection;
+use crate::recovery::RecoveryConfig;
+use crate::segment::{EcnCodepoint, Segment, TcpFlags};
+use crate::sender::Sender;
+use pauseframe_units::{Span, Time};
+use std::sync::Arc;
+
+const ROUND_TRIP: Span = Span::from_ms(1);
+
+fn linux() -> TcpConfig {
+    TcpConfig {
+        mss: 1000,
+        initial_window: 10_000,
+        sack: true,
+        handshake: true,
+        recovery: RecoveryConfig::LINUX,
+        offload: OffloadConfig { tso: 65_536, ..OffloadConfig::NONE },
+        ..TcpConfig::PLAIN
+    }
+}
+
+/// Two ends after a handshake of a round trip, and the time.
+fn established(config: TcpConfig) -> ([Connection; 2], Time) {
+    let config = Arc::new(config);
+    let mut ends = [Connection::open(config.clone(), 1, 0, Time::ZERO), Connection::accept(config, 9, 0)];
+    let mut now = Time::ZERO;
+    for from in [0, 1, 0] {
+        let (segment, _) = ends[from].poll_transmit(now).expect("the handshake goes on");
+        now += ROUND_TRIP / 2;
+        ends[1 - from].on_segment(&segment, EcnCodepoint::NotEct, now);
+    }
+    (ends, Time::ZERO + ROUND_TRIP)
+}
+
+/// The lengths of the segments that leave, negative with PSH.
+fn leaving(connection: &mut Connection, now: Time) -> Vec<i64> {
+    let mut seen = Vec::new();
+    while let Some((segment, _)) = connection.poll_transmit(now) {
+        let sign = if segment.flags.contains_flags(TcpFlags::PSH) { -1 } else { 1 };
+        seen.push(sign * i64::from(segment.len));
+    }
+    seen
+}
+
+/// `tcp_write_xmit`: with one segment of room in the window, more than a segment waits for the ACK that is expected, but a
+/// lone segment leaves at once. So does everything when the ACK is more than half a round trip away.
+#[test]
+fn a_lone_full_segment_is_never_deferred() {
+    let after = Span::from_us(600);
+    for (written, wait, sent) in
+        [(1000, after, 1), (2000, after, 0), (999, after, 1), (2000, Span::from_us(400), 1)]
+    {
+        let (mut ends, now) = established(linux());
+        ends[0].send_application_data(9000, now);
+        assert_eq!(leaving(&mut ends[0], now).len(), 9);
+        ends[0].send_application_data(written, now + wait);
+        assert_eq!(leaving(&mut ends[0], now + wait).len(), sent, "{written} {wait}");
+    }
+}
+
+/// Nagle's algorithm in Minshall's form holds the small tail of a super-packet only while another small segment is in flight.
+#[test]
+fn the_tail_of_a_super_packet_waits_behind_a_small_segment() {
+    use SmallSegments::{AtOnce, Cork, Nagle};
+    for (small_segments, first, expected) in [
+        (Nagle, 0, &[1000, 1000, -500][..]),
+        (Nagle, 1000, &[1000, 1000, -500]),
+        (Nagle, 500, &[1000, -1000]),
+        (AtOnce, 500, &[1000, 1000, -500]),
+        (Cork, 0, &[1000, -1000]),
+    ] {
+        let (mut ends, now) = established(TcpConfig { small_segments, ..linux() });
+        if first > 0 {
+            ends[0].send_application_data(first, now);
+            assert_eq!(leaving(&mut ends[0], now), [-(first as i64)]);
+        }
+        ends[0].send_application_data(2500, now);
+        assert_eq!(leaving(&mut ends[0], now), expected, "{small_segments:?} {first}");
+    }
+}
+
+/// Linux probes a closed window without data. Only a window that holds the next segment ends the back-off of the probes.
+#[test]
+fn a_window_that_opens_ends_the_back_off_of_probes() {
+    for (window, opens) in [(1000, true), (999, false), (0, false)] {
+        let (mut ends, mut now) = established(TcpConfig { offload: OffloadConfig::NONE, ..linux() });
+        let answer = |window| Segment {
+            seq: ends[1].sender.space.iss().wrapping_add(1),
+            ack: ends[0].sender.space.iss().wrapping_add(1),
+            flags: TcpFlags::ACK,
+            window,
+            ..Segment::default()
+        };
+        let [closed, opened] = [answer(0), answer(window)];
+        ends[0].on_segment(&closed, EcnCodepoint::NotEct, now);
+        ends[0].send_application_data(5000, now);
+        assert_eq!(leaving(&mut ends[0], now), [0i64; 0]);
+        for probe in 1..=2 {
+            now = ends[0].next_timer_deadline().expect("it probes");
+            ends[0].on_timeout(now);
+            assert_eq!((leaving(&mut ends[0], now), ends[0].sender.rtt.backoff()), (vec![0], probe));
+            ends[0].on_segment(&closed, EcnCodepoint::NotEct, now);
+        }
+        ends[0].on_segment(&opened, EcnCodepoint::NotEct, now);
+        assert_eq!(ends[0].sender.rtt.backoff(), if opens { 0 } else { 2 }, "{window}");
+        assert_eq!(leaving(&mut ends[0], now).first(), opens.then_some(&1000));
+    }
+}
+
+/// `sk_stream_write_space`: the writer continues when a third of the buffer is free. A buffer of 3001 bytes holds two
+/// segments, and 1000 bytes are free with one of 1233 bytes and 768 of overhead.
+#[test]
+fn the_writer_continues_when_a_third_of_the_buffer_is_free() {
+    for (max, continues) in [(3001, true), (3000, false)] {
+        let (mut ends, now) = established(TcpConfig {
+            mss: 1233,
+            initial_window: 1233,
+            send_buffer: SendBuffer::Linux,
+            send_buffer_initial: max,
+            send_buffer_max: max,
+            offload: OffloadConfig::NONE,
+            recovery: RecoveryConfig::PLAIN,
+            ..linux()
+        });
+        ends[0].send_application_data(100_000, now);
+        let sender = &mut ends[0].sender;
+        assert_eq!((sender.snd_end, sender.is_writer_waiting()), (2 * 1233, true));
+        (sender.snd_una, sender.snd_nxt) = (1233, 1233);
+        sender.continue_application_writes();
+        assert_eq!(sender.snd_end > 2 * 1233, continues, "{max}");
+    }
+}
+
+/// A path without delay has a round trip of zero, which no rate follows from.
+#[test]
+fn a_round_trip_of_zero_gives_no_rate() {
+    let config = TcpConfig { offload: OffloadConfig::NONE, ..linux() };
+    for (rtt, rate) in [(Span::ZERO, None), (ROUND_TRIP, Some(20_000_000))] {
+        let mut sender = Sender::new(&config, 1);
+        assert_eq!((sender.pacing_rate(&config), sender.small_queue_share(&config)), (None, u64::MAX));
+        sender.rtt.add_rtt_sample(rtt, &config.rto);
+        assert_eq!(sender.cc.pacing_rate(), None);
+        // Twice the window in a round trip in slow start.
+        assert_eq!(sender.pacing_rate(&config), rate);
+        assert_eq!(sender.small_queue_share(&config), rate.map_or(u64::MAX, |rate| rate >> 10));
+    }
+}
