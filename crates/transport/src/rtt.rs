@@ -332,7 +332,7 @@ mod tests {
             let deadline = rtt.rto_deadline_for_segment_sent_at(Time::ZERO, Time::ZERO + now, &config);
             deadline.saturating_since(Time::ZERO)
         };
-        // 200.1 ms: 201 ticks, and 209 on the wheel's second level; of the 51 that are left after 150 ms none is coarse.
+        // 200.1 ms: 201 ticks, and 208 on the wheel's second level; of the 51 that are left after 150 ms none is coarse.
         assert_eq!([at(false, Span::ZERO), at(true, Span::ZERO)], [201, 208].map(Span::from_ms));
         assert_eq!(
             [at(false, Span::from_ms(150)), at(true, Span::from_ms(150))],

@@ -2,7 +2,7 @@
 //! causes an error; a key that changes only times or records causes a warning.
 
 use crate::resolve::{Entry, Origin, Resolved, options};
-use crate::spec::{Scenario, WorkloadSpec};
+use crate::spec::{Scenario, WorkloadKind, WorkloadSpec};
 use pauseframe_fabric::PortChoice;
 use pauseframe_results::RunError;
 use pauseframe_topology::Topology;
@@ -58,14 +58,13 @@ fn deciding(scenario: &Scenario) -> Vec<&'static str> {
 }
 
 /// Keys that the flow level obeys, or that name things. A path also stands for what is below it.
-const OBEYED: [&str; 21] = [
+const OBEYED: [&str; 19] = [
     "name",
     "seed",
     "plugins",
     "stop.time",
     "stop.when_finished",
     "topology",
-    "host.mtu",
     "host.port_choice",
     "routing.hash",
     "routing.hash_fields",
@@ -75,13 +74,14 @@ const OBEYED: [&str; 21] = [
     "routing.weights",
     "routing.buckets",
     "host.hash_policy",
-    "host.wire_overhead",
     "host.slow_receivers",
     "transport.read_rate",
     "workload",
     "record.flows",
 ];
-/// Of these, those of a static demand.
+/// Keys that decide how many application bytes a source of datagrams sends; others send bytes without packets.
+const OF_DATAGRAMS: [&str; 2] = ["host.mtu", "host.wire_overhead"];
+/// Of the obeyed keys, those of a static demand.
 const OBEYED_BY_DEMANDS: [&str; 6] =
     ["name", "seed", "plugins", "topology", "host.port_choice", "host.hash_policy"];
 /// Of the keys of workloads, those of connections and of servers.
@@ -95,7 +95,8 @@ pub(super) fn warning(resolved: &Resolved, is_static: bool) -> Option<String> {
         resolved.explain().iter().filter(|entry| matches!(entry.origin, Origin::File | Origin::Set));
     // A resolved scenario has every key, so those with their defaults are not meant.
     let written = written.filter(|entry| !has_default(entry));
-    let Scenario { record, qcn, .. } = &resolved.scenario;
+    let Scenario { record, qcn, workload, .. } = &resolved.scenario;
+    let has_datagrams = workload.iter().any(|one| matches!(one.kind, WorkloadKind::Udp(_)));
     // Tables that may stand there without a key.
     let tables = [
         ("qcn", qcn.is_some()),
@@ -106,7 +107,10 @@ pub(super) fn warning(resolved: &Resolved, is_static: bool) -> Option<String> {
         ("record.paths", record.paths),
     ];
     let tables = tables.iter().filter(|(_, is_on)| *is_on).map(|(path, _)| *path);
-    let keys = written.map(|entry| entry.path.as_str()).filter(|path| !is_obeyed(path, is_static));
+    let keys = written.map(|entry| entry.path.as_str()).filter(|path| {
+        let is_of_datagrams = has_datagrams && !is_static && OF_DATAGRAMS.contains(path);
+        !is_of_datagrams && !is_obeyed(path, is_static)
+    });
     let idle: BTreeSet<&str> = keys.chain(tables).collect();
     (!idle.is_empty()).then(|| {
         let named: Vec<&str> = idle.into_iter().collect();
