@@ -54,6 +54,8 @@ VALUES: dict[str, list[Any]] = {
     "workload.algorithm": ["ring", "rabenseifner"],
     "workload.algorithms": [["all_reduce:ring"], ["all_reduce=ring"]],
     "workload.grid": [[2, 2]],
+    # A mean of a microsecond gives thousands of queries, which take seconds.
+    "workload.gaps.mean": ["200 us"],
     "workload.flows": [[{"src": "host2", "dst": "host0", "size": "10 KB"}], [{"src": "host3", "dst": "host0"}]],
     "workload.burst": [{"sizes": {"kind": "fixed", "size": "10 KB"}, "idle": "30 us"}],
     "workload.sizes.points": [[[5000, 1.0]]],
@@ -80,6 +82,8 @@ VALUES: dict[str, list[Any]] = {
     "record.series.ports": [["leaf0:*"]],
     "record.series.flows": [[]],
     "record.packets.ports": [["leaf0:*"]],
+    # Looking for deadlocks every nanosecond takes seconds.
+    "record.deadlock_after": ["30 us", "0 s"],
     "corruption.ports": [["spine*:*"]],
     "pause_storm.senders": [["host3"]],
     "pause_storm.priorities": [[0], [3, 4]],

@@ -383,6 +383,15 @@ def with_codel_in_class(codel: Tables) -> Tables:
     return {"switch.classes.NAME": {"priorities": [0, 1], "queue": "fq_codel", "codel": codel}}
 
 
+def with_reads_or_sends(transport: Tables, read_share: float) -> Tables:
+    """What keys of queue pairs need: storage with several operations under way, all reads or all writes."""
+    storage = {**KINDS["workload.kind", "storage"], "kind": "storage", "queue_depth": 4, "read_share": read_share}
+    return {
+        "transport": {"preset": "roce_dcqcn", "rdma_control": "none", **transport},
+        "workload": [storage],
+    }
+
+
 # What a key needs beside its kinds.
 BESIDE: dict[str, Tables] = {
     **{f"switch.codel.{key}": with_codel(CODEL) for key in CODEL_KEYS},
@@ -399,9 +408,10 @@ BESIDE: dict[str, Tables] = {
     "switch.pfc.headroom_pool.size": {"switch.pfc.headroom_pool": {"size": "60 KB"}},
     "switch.marker.not_ect": {"switch.marker.at": "enqueue"},
     "switch.classes.NAME.marker.not_ect": {"switch.classes.NAME.marker.at": "enqueue"},
-    "transport.rdma_repost_delay": {
-        "transport": {"preset": "roce_dcqcn", "rdma_control": "none", "rdma_send": True, "rdma_receives": 1},
-        "workload": [{**KINDS["workload.kind", "storage"], "kind": "storage", "queue_depth": 4, "read_share": 0.0}],
+    "transport.rdma_max_rd_atomic": with_reads_or_sends({}, read_share=1.0),
+    **{
+        f"transport.{key}": with_reads_or_sends({"rdma_send": True, "rdma_receives": 1}, read_share=0.0)
+        for key in ("rdma_repost_delay", "rdma_rnr_timer", "rdma_rnr_retry")
     },
 }
 
