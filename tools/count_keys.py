@@ -73,14 +73,17 @@ def keys() -> list[str]:
     return sorted(key for key in found - columns if "_" in key)
 
 
-@functools.cache
 def naming(key: str) -> list[str]:
     """The counted files that contain `key` as a word outside their tests."""
-    word = re.compile(rf"\b{re.escape(key)}\b")
+    return sorted(str(path.relative_to(ROOT)) for path, words in counted() if key in words)
+
+
+@functools.cache
+def counted() -> list[tuple[Path, set[str]]]:
+    """The files that may name keys, with their words outside their tests."""
     rust = [path for folder in COUNTED for path in (ROOT / folder).rglob("*.rs")]
     python = [path for path in PACKAGE.rglob("*.py") if not any(path.is_relative_to(part) for part in NOT_COUNTED)]
-    found = [path for path in (*rust, *python) if word.search(code(path))]
-    return sorted(str(path.relative_to(ROOT)) for path in found)
+    return [(path, set(re.findall(r"\w+", code(path)))) for path in (*rust, *python)]
 
 
 @functools.cache
