@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
@@ -158,13 +159,14 @@ def candidates(row: dict[str, str]) -> Iterator[Any]:
         yield from (int(one) for one in inside) if kind == "whole number" else inside
 
 
-def rows_of_schema() -> list[Row]:
+@cache
+def rows_of_schema() -> tuple[Row, ...]:
     """The keys, without tables that other keys fill, texts that name files, and parameters of plug-ins.
 
     Those are named MODULE:NAME; other tests may have loaded some.
     """
     files = {"path", "text", "digest", "format", "file", "trace", "packed", "program", "hosts_file", "source", "flops"}
-    return [
+    return tuple(
         row
         for row in _core.options()
         if row["path"].split(".")[-1] not in files
@@ -173,4 +175,4 @@ def rows_of_schema() -> list[Row]:
         and "kind = file" not in row["when"]
         and "kind = plan" not in row["when"]
         and not re.search(r"= \w+:\w", row["when"])
-    ]
+    )

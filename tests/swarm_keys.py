@@ -2,6 +2,7 @@
 
 import copy
 import random
+from functools import cache
 
 import tomli_w
 from key_values import Row, Tables, candidates, rows_of_schema, spread
@@ -16,6 +17,7 @@ LEFT_OUT = {
 """Keys that are not given, with the reason."""
 
 
+@cache
 def rows() -> list[Row]:
     """The keys that may be given."""
     return [row for row in rows_of_schema() if row["path"].split(".")[0] in WINGS and row["path"] not in LEFT_OUT]
