@@ -11,6 +11,9 @@ LIMIT  := target.'cfg(all())'.runner = ['$(PYTHON)', '$(CURDIR)/tools/limit_test
 
 MUTANTS ?= 100000
 
+# Where it is set, each of the thousand processes of the tests compiles all modules that it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help build demo test test-papers test-kernel night changed check docs gallery pictures dist platforms generate bench bench-growth calibrate pitfalls recount switches clean
 
 help:
