@@ -153,15 +153,18 @@ class Source:
         if spec.problems:
             raise failure(self._placed(spec.problems))
         combinations = spec.combinations()
-        name, seed, warnings = self._resolve_all(combinations)
-        seeds = spec.seeds_from(seed)
-        texts = [self.resolve_with(combination, seed=0).toml for combination in combinations]
+        try:
+            first = self.resolve_with(combinations[0])  # with its own seed
+            texts, warnings = self._resolve_all(combinations)
+        except _core.ScenarioError as error:
+            raise failure(self._mistakes(combinations) or error.problems) from None
+        seeds = spec.seeds_from(first.seed)
         runs = [
             PlannedRun(combination, seed, run_folder(combination, seed), run_key(text, seed), text)
             for seed in seeds
             for combination, text in zip(combinations, texts, strict=True)
         ]
-        return Plan(name, spec.axes, seeds, runs, warnings, _plugins_of(texts))
+        return Plan(first.name, spec.axes, seeds, runs, warnings, _plugins_of(texts))
 
     def _placed(self, problems: Sequence[Problem]) -> list[Problem]:
         """The problems with their lines in the file, unless something else than the file gave the axis or rule."""
@@ -177,25 +180,28 @@ class Source:
         pairs = [(path, toml_value(value)) for path, value in (self.fixed | dict(combination)).items()]
         return resolve_text(self.text, base_dir=self.base_dir, file_name=self.file_name, overrides=pairs, seed=seed)
 
-    def _resolve_all(self, combinations: Sequence[Mapping[str, Any]]) -> tuple[str, int, list[str]]:
-        """Name and seed of the first scenario, and the warnings of all.
+    def _resolve_all(self, combinations: Sequence[Mapping[str, Any]]) -> tuple[list[str], list[str]]:
+        """The text of each resolved scenario with seed 0, and the warnings of all.
 
         The resolved scenarios are not kept, because each holds a fabric in memory.
         """
-        named: list[tuple[str, int]] = []
+        texts = []
         warnings: dict[str, None] = {}
+        for combination in combinations:
+            resolved = self.resolve_with(combination, seed=0)
+            texts.append(resolved.toml)
+            warnings |= dict.fromkeys(resolved.warnings)
+        return texts, list(warnings)
+
+    def _mistakes(self, combinations: Sequence[Mapping[str, Any]]) -> list[Problem]:
+        """Every mistake in any run, also in the scenario's own seed."""
         wrong = []
         for combination in combinations:
             try:
-                resolved = self.resolve_with(combination)
+                self.resolve_with(combination)
             except _core.ScenarioError as error:
                 wrong.append((combination, error.problems))
-            else:
-                named.append((resolved.name, resolved.seed))
-                warnings |= dict.fromkeys(resolved.warnings)
-        if wrong:
-            raise failure(_merged(wrong, combinations))
-        return *named[0], list(warnings)
+        return _merged(wrong, combinations)
 
 
 def _plugins_of(texts: Sequence[str]) -> tuple[LoadedFile, ...]:
