@@ -7,7 +7,7 @@ import pytest
 from pauseframe._core import InputError
 from pauseframe.busbw import COLLECTIVES, bench, measure, read_measured, sizes_between
 from pauseframe.busbw.text import number
-from test_cli import cli
+from test_fabrics import cli
 
 MEASURED = """# nccl-tests version 2.17.6 nccl-headers=22809 nccl-library=22809
 # Collective test starting: all_reduce_perf

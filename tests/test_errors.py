@@ -7,7 +7,7 @@ import pauseframe as pf
 import pytest
 from conftest import SCENARIO
 from pauseframe.terminal.text import nearest
-from test_cli import cli
+from test_fabrics import cli
 from test_sweep import SWEEP, TINY
 
 EXPERIMENTS = Path(__file__).parent.parent / "python/pauseframe/experiments"

@@ -7,7 +7,7 @@ from pauseframe import _core
 from pauseframe.cli._excerpt import excerpt
 from pauseframe.files.reading import parse_toml
 from pauseframe.sweep.spec import axis_values, split_values
-from test_cli import cli
+from test_fabrics import cli
 
 NEW_IN_TOML_11 = ("a = { b = 1, c = [2, 3], }", "a = {\n  b = 1, # a comment\n  c = 2,\n}", 'a = "\\e\\x41"')
 SCENARIO = """topology = { kind = "star", hosts = 3, }

@@ -8,9 +8,9 @@ import math
 import os
 import re
 import signal
+import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from pauseframe.types import StageProgress
 
 
-def cli(*arguments, cwd=None):
-    """Runs the command line in this process, because `run` in test_cli spends a second of start-up on each call."""
+def cli(*arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    """Runs the command line in this process, because `cli` in test_cli spends a second of start-up on each call."""
     out, err = io.StringIO(), io.StringIO()
     before = Path.cwd()
     code = 0
@@ -40,7 +40,7 @@ def cli(*arguments, cwd=None):
     finally:
         os.chdir(before)
         sys.argv = argv
-    return SimpleNamespace(returncode=code, stdout=out.getvalue(), stderr=err.getvalue())
+    return subprocess.CompletedProcess(list(map(str, arguments)), code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pauseframe as pf
 import pytest
 from pauseframe.imports.astra import import_astra
 from pauseframe.imports.fates import ImportedFolder
-from test_cli import cli
+from test_fabrics import cli
 
 SYSTEM = {
     "scheduling-policy": "LIFO",

@@ -8,7 +8,7 @@ import pauseframe as pf
 import pytest
 from pauseframe.imports.hpcc import KNOWN, Imported, read_config
 from pauseframe.run import resolve
-from test_cli import cli
+from test_fabrics import cli
 
 CONFIG = """ENABLE_QCN 1 {0: disable, 1: enable}
 PACKET_PAYLOAD_SIZE 1000

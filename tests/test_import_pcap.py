@@ -9,7 +9,7 @@ import pytest
 from pauseframe import InputError
 from pauseframe.imports.capture_file import frames
 from pauseframe.imports.pcap import by_service, bytes_by_size, gaps, law, read_captures, write
-from test_cli import cli
+from test_fabrics import cli
 
 SCENARIO = """
 stop = { time = "2 s", when_finished = true }

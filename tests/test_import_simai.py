@@ -9,7 +9,7 @@ import pytest
 from pauseframe.imports.fates import ImportedFolder
 from pauseframe.imports.simai import import_simai
 from pauseframe.run import resolve
-from test_cli import cli
+from test_fabrics import cli
 
 POLICY = "HYBRID_TRANSFORMER_FWD_IN_BCKWD"
 HEADER = f"{POLICY} model_parallel_NPU_group: 4 ep: 1 pp: 1 vpp: 8 ga: 2 all_gpus: 8 checkpoints: 0 pp_comm: 0"

@@ -5,7 +5,7 @@ import json
 import pytest
 from pauseframe import InputError
 from pauseframe.packetdrill import evaluate, find, run
-from test_cli import cli
+from test_fabrics import cli
 
 START = """
 `./defaults.sh`

@@ -11,7 +11,7 @@ from pauseframe.reproduce.spec import Plot
 from pauseframe.results import percentiles
 from pauseframe.sweep import tables
 from pauseframe.sweep.compare import compare
-from test_cli import cli
+from test_fabrics import cli
 
 BASE = """
 stop = "{stop}"

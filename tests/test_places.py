@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pauseframe as pf
 import pytest
 from pauseframe.results.places import LABEL_LENGTH, label
+from test_fabrics import cli
 
 SCENARIO = """name = "two"
 topology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }
@@ -27,7 +26,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def command(*arguments: str, code: int = 0) -> str:
     """Runs a command; returns stdout and stderr."""
-    done = subprocess.run([sys.executable, "-m", "pauseframe", *arguments], capture_output=True, text=True, check=False)
+    done = cli(*arguments)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout + done.stderr
 

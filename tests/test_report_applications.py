@@ -11,7 +11,7 @@ import pytest
 from pauseframe.report import applications, from_run
 from pauseframe.report.applications import COLUMNS, Job, JobRow, occupied
 from pauseframe.terminal.text import ACTIVITIES
-from test_cli import cli
+from test_fabrics import cli
 from test_report import report
 
 TWO_JOBS = """

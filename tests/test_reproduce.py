@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+import test_cli
 from pauseframe import InputError, RunError, ScenarioError
 from pauseframe.reproduce import expected, plots
 from pauseframe.reproduce.judge import Measured, judge
@@ -17,7 +18,7 @@ from pauseframe.reproduce.points import Point
 from pauseframe.reproduce.run import plan, plan_stage, reproduce
 from pauseframe.reproduce.scan import settings
 from pauseframe.reproduce.spec import Claim, Metric, Plot, find_experiments, select
-from test_cli import cli
+from test_fabrics import cli
 
 
 def point(variant, value, seed=1, at=None, axes=None, metric="m"):
@@ -599,7 +600,7 @@ def test_the_verdicts_of_the_papers(name, store):
     A changed verdict fails, with the recorded and the new numbers; `pauseframe reproduce NAME --record` accepts an
     intended change.
     """
-    done = cli("reproduce", name, "--expect", "--seeds", "1", "--out", store, "--quiet", cwd=ROOT, timeout=280)
+    done = test_cli.cli("reproduce", name, "--expect", "--seeds", "1", "--out", store, "--quiet", cwd=ROOT, timeout=280)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -11,7 +11,7 @@ import pytest
 from pauseframe.reproduce import search, turned
 from pauseframe.reproduce.spec import find_experiments
 from pauseframe.results.places import EXPERIMENTS
-from test_cli import cli
+from test_fabrics import cli
 from test_reproduce import point, verdict
 
 PAPER = """

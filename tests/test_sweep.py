@@ -28,7 +28,7 @@ from pauseframe.sweep.run import carry_out
 from pauseframe.sweep.spec import Spec, split_file, split_values
 from pauseframe.sweep.store import Store, is_whole
 from pauseframe.sweep.task import Target
-from test_cli import cli
+from test_fabrics import cli
 from test_lazy import HEAVY, modules_after
 
 TINY = """

@@ -15,7 +15,7 @@ from pauseframe.sweep import tables
 from pauseframe.sweep.compare import Cell, compare
 from pauseframe.sweep.statistics import estimate
 from pauseframe.terminal.text import is_number
-from test_cli import cli
+from test_fabrics import cli
 
 SCENARIO = """
 name = "mixed"

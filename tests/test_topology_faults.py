@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pauseframe as pf
 import pytest
-from test_cli import cli
+from test_fabrics import cli
 
 HOST_TO_HOST = "5 2 5\n3 4\n" + "".join(f"{ends} 100Gbps 0.001ms 0\n" for ends in ("0 3", "1 3", "2 4", "3 4", "0 1"))
 NVSWITCH = "5 2 1 2 4 H100\n2 3 4\n0 2 2880Gbps 25ns 0\n1 2 2880Gbps 25ns 0\n0 3 400Gbps 1us 0\n1 4 400Gbps 1us 0\n"

@@ -37,7 +37,7 @@ from pauseframe.tune.parameters import Space, read_parameter
 from pauseframe.tune.search import Search
 from pauseframe.tune.spec import spec_from_table
 from pauseframe.tune.study import Study, prepare, search
-from test_cli import cli
+from test_fabrics import cli
 from test_sweep import computed
 from test_view_browser import CHROMIUM, browser  # noqa: F401 - a fixture
 from tune_surfaces import SURFACES, Stub, number, searched
