@@ -16,6 +16,7 @@ import polars as pl
 import pytest
 from pauseframe import _core
 from pauseframe.types import RunProgress
+from test_fabrics import cli
 
 STAR = 'stop = "1 ms"\ntopology = { kind = "star", hosts = 4 }\n'
 PLAIN = STAR + 'workload = { kind = "permutation", size = "10 KB" }\n'
@@ -23,8 +24,7 @@ ENDLESS = 'stop = "1000 s"\ntopology = { kind = "star", hosts = 4 }\nworkload = 
 
 
 def command(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
-    line = [sys.executable, "-m", "pauseframe", *map(str, arguments)]
-    return subprocess.run(line, cwd=cwd, capture_output=True, text=True, check=False)
+    return cli(*arguments, cwd=cwd)
 
 
 def write(folder: Path, text: str, name: str = "small.toml") -> Path:
