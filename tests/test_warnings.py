@@ -21,7 +21,8 @@ def warnings(text, **settings):
     [
         (INCAST + 'start = "5 ms"\n', "workload w: it starts (5 ms) after the end of the run (1 ms)"),
         (
-            '\n[[workload]]\nname = "w"\nkind = "application"\npattern = "all_reduce"\nsize = "1 MB"\nstart = "5 ms"\n',
+            '\n[[workload]]\nname = "w"\nkind = "application"\npattern = "all_reduce"\nranks = 4\n'
+            'size = "1 MB"\nstart = "5 ms"\n',
             "workload w: it starts (5 ms) after the end of the run (1 ms)",
         ),
         (

@@ -379,6 +379,11 @@ fn read_setting_unless_packets_reordered(
 }
 
 impl TcpConfig {
+    /// Whether a buffer limits how far the application can write ahead of what is acknowledged.
+    pub fn limits_writer(&self) -> bool {
+        self.send_buffer != SendBuffer::Unlimited
+    }
+
     /// NewReno (RFC 5681, RFC 6582) with the timer of RFC 6298, the initial window of RFC 6928 and an ACK for every segment, without handshake and
     /// later extensions: the basis of tests and examples.
     pub const PLAIN: TcpConfig = TcpConfig {

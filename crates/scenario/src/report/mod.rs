@@ -170,7 +170,12 @@ fn add_warnings_of_results(
     warnings.extend(polarized(scenario, network, names, now));
     warnings.extend(needless_timeouts(scenario, network, ports, now));
     warnings.extend(waits_for_timers(scenario, network, names, now));
-    warnings.extend(windows_below_acknowledgements(scenario, (network, parts), now));
+    warnings.extend(windows_below_acknowledgements(
+        scenario,
+        (network, &parts.ideal),
+        (&parts.topology, &parts.settings),
+        now,
+    ));
     warnings.extend(tiny_windows(scenario, (network, &parts.ideal), names, now));
     warnings.extend(marks_of_slow_receivers(scenario, names, ports));
     warnings.extend(starved_flows(scenario, (network, &parts.ideal), names, ports, now));

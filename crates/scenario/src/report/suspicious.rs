@@ -5,15 +5,15 @@
 //! that rank packets, a higher priority in use) and flows with unknown paths (spraying, forwarding tables
 //! with VLANs).
 
-use crate::build::Parts;
 use crate::spec::{Clocks, QueueDiscipline, RdmaSpec, Scenario, TransportSpec, WorkloadKind};
-use pauseframe_fabric::{FlowRecord, FlowStatus, IdealFctCalculator, Network, PortPriorityReport};
+use pauseframe_fabric::{FlowRecord, FlowStatus, IdealFctCalculator, Network, PortPriorityReport, Settings};
 use pauseframe_flowlevel::{Flows, MaxMin, Paths, capacities};
 use pauseframe_rdma::cc::ControlName;
 use pauseframe_rdma::cc::swift::SwiftSettings;
 use pauseframe_rdma::{UNORDERED_ACK_BYTES, WindowKind};
 use pauseframe_results::Names;
 use pauseframe_schema::value::Choice;
+use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, Span, Time, counted};
 
 /// A flow is starved if it got less than this fraction of its max-min share.
@@ -343,7 +343,8 @@ pub(super) fn tiny_windows(
 /// stops for a part of each round trip.
 pub(super) fn windows_below_acknowledgements(
     scenario: &Scenario,
-    (network, parts): (&mut Network, &Parts),
+    (network, ideal): (&mut Network, &IdealFctCalculator),
+    (topology, settings): (&Topology, &Settings),
     now: Time,
 ) -> Option<String> {
     let is_nscc = |pairs: &RdmaSpec| pairs.control.built_in() == Some(ControlName::Nscc);
@@ -352,12 +353,12 @@ pub(super) fn windows_below_acknowledgements(
     }
     let window = |record: &FlowRecord| {
         transport(scenario, record).rdma().filter(|pairs| is_nscc(pairs))?;
-        let pair = &parts.settings.transports[usize::from(record.spec.transport)].rdma()?.pair;
-        let port = parts.topology.nodes()[record.spec.source].ports[0];
-        let product = parts.topology.channel(port).rate.bytes_in(pair.window.base_rtt).0;
+        let pair = &settings.transports[usize::from(record.spec.transport)].rdma()?.pair;
+        let port = topology.nodes()[record.spec.source].ports[0];
+        let product = topology.channel(port).rate.bytes_in(pair.window.base_rtt).0;
         let window = product * 3 / 2;
         let stops = window < product + u64::from(UNORDERED_ACK_BYTES) && record.spec.size > window;
-        (stops && !parts.ideal.is_within_server(&record.spec)).then_some(window)
+        (stops && !ideal.is_within_server(&record.spec)).then_some(window)
     };
     let least = network.packed_flow_records(now).iter().filter_map(|record| window(&record)).min()?;
     Some(format!(

@@ -6,7 +6,7 @@ use pauseframe_fabric::path_hash::HashFunction;
 use pauseframe_fabric::{FlowRecord, FlowStatus, Network, PortPriorityReport, ports_matching_globs};
 use pauseframe_results::{Names, Series};
 use pauseframe_topology::Topology;
-use pauseframe_units::{LinkId, PortId, Time, counted};
+use pauseframe_units::{LinkId, PortId, Span, Time, counted};
 use pauseframe_workload::WorkloadSpec;
 use std::collections::BTreeSet;
 
@@ -39,7 +39,8 @@ pub(super) fn workloads_without_flows(scenario: &Scenario, network: &mut Network
     let seen: BTreeSet<u16> =
         network.packed_flow_records(now).iter().map(|record| record.spec.workload).collect();
     let is_silent = |(index, workload): &(usize, &WorkloadSpec)| {
-        let begins = || workload.kind.starts().iter().any(|start| Time::ZERO + *start < now);
+        let is_in_run = |start: &Span| scenario.stop.time.is_none_or(|end| *start < end);
+        let begins = || workload.kind.starts().iter().any(is_in_run);
         workload.kind.application().is_none() && !seen.contains(&(*index as u16)) && begins()
     };
     let silent = scenario.workload.iter().enumerate().filter(is_silent);

@@ -2,16 +2,14 @@
 //! with a default, or the value of a stack or preset, are not meant.
 
 use super::checks::Named;
-use crate::spec::RdmaSpec;
 use crate::spec::transport::{CNP_DSCP, CNP_PRIORITY, EcnCapability, cnp_limit};
+use crate::spec::{RdmaSpec, TcpSpec};
 use pauseframe_rdma::cc::ControlName;
 use pauseframe_rdma::{QueuePairSettings, RetransmissionTimer, WindowKind};
 use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Choice;
-use pauseframe_transport::{
-    DelayedAckForm, EcnMode, PacingConfig, ReceiveBuffer, RtoForm, SendBuffer, TcpConfig,
-};
+use pauseframe_transport::{DelayedAckForm, EcnMode, PacingConfig, ReceiveBuffer, RtoForm, TcpConfig};
 use pauseframe_units::Span;
 use pauseframe_workload::{Partial, WorkloadKind};
 
@@ -29,7 +27,7 @@ pub(super) fn check(ledger: &mut Ledger, transports: &[Named], workloads: &[Part
     for named in transports {
         let path = &named.path;
         if let Some(tcp) = named.spec.tcp() {
-            warn(ledger, path, &idle_keys_of_tcp(&tcp.config));
+            warn(ledger, path, &idle_keys_of_tcp(tcp));
         }
         if let Some(spec) = named.spec.rdma() {
             let written = keys_at(ledger, path);
@@ -60,7 +58,8 @@ fn is_read(named: &Named, workloads: &[Partial]) -> bool {
     })
 }
 
-fn idle_keys_of_tcp(config: &TcpConfig) -> Vec<Idle> {
+fn idle_keys_of_tcp(tcp: &TcpSpec) -> Vec<Idle> {
+    let config = &tcp.config;
     let TcpConfig { recovery, rto, .. } = config;
     let pacing = &recovery.pacing;
     let (plain, unpaced) = (TcpConfig::PLAIN, PacingConfig::OFF);
@@ -74,15 +73,17 @@ fn idle_keys_of_tcp(config: &TcpConfig) -> Vec<Idle> {
     } else {
         "pacing is off".to_owned()
     };
-    // With the values of FreeBSD 9.
-    let is_freebsd = rto.form == RtoForm::Freebsd;
+    let adds_slop = rto.form == RtoForm::Freebsd;
     vec![
         unused(
             "ecn is \"off\"",
             &[("ect_on_syn", config.ect_on_syn, has_ecn), ("ect_on_ack", config.ect_on_ack, has_ecn)],
         ),
-        unused("sack is on", &[("ecn_hides_loss", recovery.ecn_hides_loss, !config.sack || is_freebsd)]),
-        unused("rto_form is not \"freebsd\"", &[("rto_slop", !SLOPS.contains(&rto.slop), is_freebsd)]),
+        unused(
+            "sack is on",
+            &[("ecn_hides_loss", recovery.ecn_hides_loss, !config.sack || tcp.stack == "freebsd9")],
+        ),
+        unused("rto_form is not \"freebsd\"", &[("rto_slop", !SLOPS.contains(&rto.slop), adds_slop)]),
         unused(
             "rack and tlp are off",
             &[("recovery_slack", recovery.timer_slack != plain.recovery.timer_slack, has_timer)],
@@ -103,7 +104,7 @@ fn idle_keys_of_tcp(config: &TcpConfig) -> Vec<Idle> {
             ],
         ),
         receive_buffer(config),
-        send_buffer(config),
+        buffer_of_writer(config),
     ]
 }
 
@@ -124,11 +125,12 @@ fn receive_buffer(config: &TcpConfig) -> Idle {
     )
 }
 
-fn send_buffer(config: &TcpConfig) -> Idle {
-    let is_limited = config.send_buffer == SendBuffer::Linux;
+/// Sizes of a buffer that holds what the application has written.
+fn buffer_of_writer(config: &TcpConfig) -> Idle {
+    let is_limited = config.limits_writer();
     let (initial, max) = (config.send_buffer_initial, config.send_buffer_max);
     unused(
-        format!("send_buffer is \"{}\"", config.send_buffer.name()),
+        "the send buffer is unlimited",
         &[
             ("send_buffer_initial", initial != TcpConfig::PLAIN.send_buffer_initial, is_limited),
             ("send_buffer_max", max != TcpConfig::PLAIN.send_buffer_max, is_limited),
