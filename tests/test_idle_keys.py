@@ -1,4 +1,4 @@
-"""A changed key that another key leaves without an effect is said, and changes nothing; defaults are never said."""
+"""A changed key that another key leaves without an effect has a warning and changes nothing; defaults have none."""
 
 import pauseframe as pf
 import pytest

@@ -1,4 +1,4 @@
-"""What a run cannot show, or shows for another reason than a reader would think, is said."""
+"""Warnings of what a run cannot show, or shows for another reason than a reader would think."""
 
 import pauseframe as pf
 import polars as pl

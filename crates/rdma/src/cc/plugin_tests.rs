@@ -1,5 +1,7 @@
 //! A plug-in in Rust: what it sees, and which of its values count.
 
+#![expect(unsafe_code, reason = "implements a C interface")]
+
 use super::*;
 use crate::cc::RdmaControl;
 use pauseframe_plugin::abi::{Head, Pair, PairAck, RawValue};
@@ -18,7 +20,7 @@ thread_local! {
 }
 
 fn act(pair: *mut Pair, ack: Option<&PairAck>, bytes: i64) -> c_int {
-    // SAFETY: the caller passes a pair of its own.
+    // SAFETY: the pair belongs to the caller.
     let pair = unsafe { &mut *pair };
     SEEN.set(Some((*pair, ack.copied(), bytes)));
     CALLS.set(CALLS.get() + 1);
@@ -35,7 +37,7 @@ unsafe extern "C" fn on_pair(_: *mut c_void, pair: *mut Pair) -> c_int {
 }
 
 unsafe extern "C" fn on_ack(_: *mut c_void, pair: *mut Pair, ack: *const PairAck) -> c_int {
-    // SAFETY: the caller passes an acknowledgement of its own.
+    // SAFETY: the acknowledgement belongs to the caller.
     act(pair, Some(unsafe { &*ack }), 0)
 }
 

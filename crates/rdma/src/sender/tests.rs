@@ -36,7 +36,7 @@ fn nak(pair: &mut QueuePair, missing: u32, arrived: u32, now: Time) {
     pair.on_packet(&packet, false, now);
 }
 
-/// IRN: a recovery repeats what was in flight when it began. A later loss begins a recovery of its own.
+/// IRN: a recovery repeats what was in flight when it began. A later loss begins another recovery.
 #[test]
 fn a_recovery_repeats_losses_of_its_flight_only() {
     let mut pair = QueuePair::new(QueuePairSettings { selective_repeat: true, ..settings() });

@@ -1,5 +1,7 @@
 //! A plug-in in Rust: which of the values that it sets count.
 
+#![expect(unsafe_code, reason = "implements a C interface")]
+
 use super::*;
 use pauseframe_plugin::abi::{Ack, Delivery, Head, RawValue, Window};
 use pauseframe_plugin::{PluginSource, plugin_failure_from_panic_message, register_plugin};
@@ -20,13 +22,13 @@ unsafe extern "C" fn init(_: *mut c_void, _: *const RawValue) -> c_int {
 }
 
 unsafe extern "C" fn on_ack(_: *mut c_void, window: *mut Window, _: *const Ack) -> c_int {
-    // SAFETY: the caller passes a window of its own.
+    // SAFETY: the window belongs to the caller.
     ACTION.get()(unsafe { &mut *window });
     1
 }
 
 unsafe extern "C" fn on_delivery(_: *mut c_void, window: *mut Window, delivery: *const Delivery) -> c_int {
-    // SAFETY: the caller passes values of its own.
+    // SAFETY: both belong to the caller.
     SEEN.set(Some(unsafe { *delivery }));
     // SAFETY: as above.
     ACTION.get()(unsafe { &mut *window });
