@@ -182,6 +182,7 @@ def test_a_wrong_value_ends_the_run(tmp_path, body, options, message):
         ("def increase(self, pair, ack):\n    pass", "", "the simulator calls no function of this name"),
         ("def on_ack(self, pair, ack):\n    pair.now = 5", "", "pair.now can only be read"),
         ("def on_ack(self, pair, ack):\n    ack.rtt += 5", "", "ack.rtt can only be read"),
+        ("def on_ack(self, pair, ack):\n    x, pair.mtu = 5, 6", "", "pair.mtu can only be read"),
         ("def on_ack(self, pair, ack):\n    ack.hop_queue[0] = 5", "", "ack.hop_queue can only be read"),
         ("def on_ack(self, pair, ack):\n    x = ack.hop_queue[0]", "", "filled only with telemetry=True"),
         ("def on_ack(self, pair, ack):\n    pair.rate = float('nan')", "", "is a whole number"),

@@ -115,18 +115,19 @@ def _index_problem(node: ast.AST, known: Mapping[str, _Argument]) -> str | None:
 
 def _use_problem(node: ast.AST, known: Mapping[str, _Argument], *, has_telemetry: bool) -> str | None:
     """A field of a record that is set and can only be read, or that nothing fills."""
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
-    for target in targets:
-        field = _field_of(target.value if isinstance(target, ast.Subscript) else target, known)
-        if field is not None and not field[2].is_self and field[0].attr not in WRITABLE:
-            return f"{ast.unparse(field[0])} can only be read"
-        value = ast.unparse(node.value).lstrip("-") if isinstance(node, ast.Assign) else ""
-        if field is not None and not field[2].is_self and value in NO_INTEGERS:
-            return f"{ast.unparse(field[0])} is a whole number, and {value} is none"
-    field = _field_of(node, known)
-    if field is None or field[2].is_self or has_telemetry or field[0].attr not in TELEMETRY:
+    if isinstance(node, ast.Assign) and (value := ast.unparse(node.value).lstrip("-")) in NO_INTEGERS:
+        into = [field for target in node.targets if (field := _field_of(target, known)) is not None]
+        if any(not argument.is_self for *_, argument in into):
+            return f"{ast.unparse(node.targets[0])} is a whole number, and {value} is none"
+    is_set = isinstance(node, ast.Attribute | ast.Subscript) and isinstance(node.ctx, ast.Store)
+    field = _field_of(node.value if isinstance(node, ast.Subscript) else node, known)
+    if field is None or field[2].is_self or field[0].attr not in field[2].lengths:
         return None
-    return f"{ast.unparse(node)} is filled only with telemetry=True in rate_control"
+    if is_set and field[0].attr not in WRITABLE:
+        return f"{ast.unparse(field[0])} can only be read"
+    if field[0].attr in TELEMETRY and not has_telemetry:
+        return f"{ast.unparse(field[0])} is filled only with telemetry=True in rate_control"
+    return None
 
 
 def _unseeded_problem(node: ast.AST, function: Callable[..., Any]) -> str | None:
