@@ -185,8 +185,8 @@ def run(
     `threads` threads run the network, at most one for each switch with hosts; 0: one per idle core, or fewer if more
     would not help. `progress` is called about ten times per second with sim_time_s, stop_time_s (or None), wall_s,
     events, packet_hops, flows_started, flows_finished. Between these calls the GIL is released. Raises RunError if the
-    run fails, and ScenarioError if the scenario would record too much (`Resolved.too_large`) and `force_large` is
-    false.
+    run fails, and ScenarioError if the scenario would record or hold too much (`Resolved.too_large`) and
+    `force_large` is false.
     """
 
 def packetdrill(

@@ -55,8 +55,8 @@ def run(
     `scenario` is a `Scenario`, the path of a scenario file, or the text of a scenario (a str with line breaks). `set`
     changes keys, given by path: `set={"switch.pfc.xoff": "96 KB"}`. `out` names a results folder to write as well. If
     it has the results of equal inputs (scenario and its files, plug-ins, kernel, programs, version), they are returned
-    and nothing runs. Only `force=True` runs again, or replaces results of other inputs. A series or a capture that
-    would fill memory or disk is an error with its estimated size, unless `force_large=True`.
+    and nothing runs. Only `force=True` runs again, or replaces results of other inputs. A series, a capture or
+    open flows that would fill memory or disk are an error with the estimated size, unless `force_large=True`.
 
     `threads` threads run the network, at most one for each switch with hosts. None and "auto" use at most the idle
     cores that this process may use, and fewer if more would not help; `summary["threads_reason"]` explains the choice.

@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(at, Time::ZERO + Span::from_us(1_205_300));
     }
 
-    /// Linux starts the timer for what is left at the ACK, and what is left needs less of the wheel's coarse steps.
+    /// At an ACK, Linux starts the timer for the rest of the time, which is shorter and meets finer steps of the wheel.
     #[test]
     fn a_timer_for_an_older_segment_runs_from_its_departure() {
         let at = |wheel: bool, now: Span| {

@@ -55,7 +55,7 @@ Seed = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value on stdout and nothing else.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite existing results.")]
-ForceLarge = Annotated[bool, typer.Option("--force-large", help="Allow series and packets of any size.")]
+ForceLarge = Annotated[bool, typer.Option("--force-large", help="Allow series, captures and open flows of any size.")]
 Threads = Annotated[
     int | None,
     typer.Option(

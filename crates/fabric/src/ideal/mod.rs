@@ -17,7 +17,7 @@ use train::{
 };
 
 use crate::flow::{FlowSpec, StorageOperation};
-use crate::settings::{FrameOverhead, PortChoice, Settings, TransportSettings};
+use crate::settings::{PortChoice, Settings, TransportSettings};
 use pauseframe_rdma::{Opcode, Packet};
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{NodeKind, Topology};
@@ -381,7 +381,7 @@ impl IdealFctCalculator {
         let transport = self.transport(spec);
         let has_timestamps = transport.tcp().is_none_or(|config| config.timestamps);
         let ip = IPV4_HEADER_BYTES + segment.tcp_header_len(has_timestamps) + segment.len;
-        self.settings.overhead.frame_size_of_ip_packet(ip, transport.priority) + self.settings.overhead.gap
+        self.settings.overhead.wire_size_of_ip_packet(ip, transport.priority)
     }
 
     /// SYN and SYN-ACK, unless the connection is open already; data go with the ACK that completes it.
@@ -413,9 +413,7 @@ impl IdealFctCalculator {
     ) -> Option<Span> {
         let transport = self.transport(spec);
         let (rdma, operation) = (transport.rdma()?, spec.operation?);
-        let wire = |ip, priority| {
-            self.settings.overhead.frame_size_of_ip_packet(ip, priority) + self.settings.overhead.gap
-        };
+        let wire = |ip, priority| self.settings.overhead.wire_size_of_ip_packet(ip, priority);
         let alone = |packet: &Packet, priority| [(1, wire(rdma.pair.ip_size(packet), priority))];
         Some(match operation {
             StorageOperation::Read => {
@@ -443,15 +441,8 @@ impl IdealFctCalculator {
     fn build_packet_train(&self, spec: &FlowSpec, bytes: u64) -> Vec<(u64, u32)> {
         let transport = self.transport(spec);
         if let Some(rdma) = transport.rdma() {
-            let FrameOverhead { gap, .. } = self.settings.overhead;
-            let in_flight_frames =
-                |ip| self.settings.overhead.frame_size_of_ip_packet(ip, transport.priority) + gap;
-            return rdma
-                .pair
-                .train(bytes)
-                .into_iter()
-                .map(|(count, ip)| (count, in_flight_frames(ip)))
-                .collect();
+            let wire = |ip| self.settings.overhead.wire_size_of_ip_packet(ip, transport.priority);
+            return rdma.pair.train(bytes).into_iter().map(|(count, ip)| (count, wire(ip))).collect();
         }
         let mss = self.full_segment_bytes(spec.transport);
         let data =

@@ -113,8 +113,7 @@ pub(super) fn fit_to_network(
         let rtt =
             |at_least| longest.map_or(at_least, |(a, b)| idle.base_rtt_between_hosts(a, b, index as u16));
         let transport = &mut settings.transports[index];
-        let packet = settings.overhead.frame_size_of_ip_packet(settings.mtu, transport.priority)
-            + settings.overhead.gap;
+        let packet = settings.overhead.wire_size_of_ip_packet(settings.mtu, transport.priority);
         match (&mut transport.protocol, spec.tcp()) {
             (ProtocolSettings::Tcp(config), Some(tcp)) => {
                 let mss = u64::from(config.mss);

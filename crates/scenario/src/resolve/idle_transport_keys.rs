@@ -69,7 +69,7 @@ fn idle_keys_of_tcp(tcp: &TcpSpec) -> Vec<Idle> {
     let is_linux = config.delayed_ack_form == DelayedAckForm::Linux;
     let of_percent = pacing.on && !control.sets_pacing_rate();
     let without_pacing = if pacing.on {
-        format!("{} paces at a rate of its own", control.name())
+        format!("{} sets the pacing rate itself", control.name())
     } else {
         "pacing is off".to_owned()
     };
@@ -174,12 +174,6 @@ fn idle_keys_of_queue_pairs(spec: &RdmaSpec, written: &[String]) -> Vec<Idle> {
                 ("rdma_ack_as_cnp", pair.ack_as_cnp, !is_nscc),
                 ("rdma_timer", is_ibta, !is_nscc),
                 ("rdma_timeout_low", pair.timeout_low.is_some(), !is_nscc),
-                // A sender with a window asks for an acknowledgement of each packet; presets of HPCC and Swift set 1.
-                (
-                    "rdma_ack_every",
-                    pair.ack_every != plain.ack_every && (is_nscc || pair.ack_every > 1),
-                    !has_window,
-                ),
                 (
                     "ecn",
                     spec.ecn != EcnCapability::Off,
@@ -190,6 +184,15 @@ fn idle_keys_of_queue_pairs(spec: &RdmaSpec, written: &[String]) -> Vec<Idle> {
         unused(
             "rdma_timer is \"adaptive\"",
             &[("rdma_timeout_low", pair.timeout_low.is_some(), is_ibta || is_nscc)],
+        ),
+        // Presets of HPCC and Swift set 1; NSCC acknowledges by bytes.
+        unused(
+            "senders with a window ask for acknowledgements themselves",
+            &[(
+                "rdma_ack_every",
+                pair.ack_every != plain.ack_every && (is_nscc || pair.ack_every > 1),
+                !has_window,
+            )],
         ),
         unused(
             "messages are WRITEs (rdma_send is off)",

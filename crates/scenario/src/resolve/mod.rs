@@ -145,7 +145,7 @@ pub struct Resolved {
     pub scenario: Scenario,
     /// Findings that the user should check before trusting the results.
     pub warnings: Vec<String>,
-    /// Reason why the run needs [`crate::RunOptions::force_large`]: the scenario would record too much data.
+    /// Reason why the run needs [`crate::RunOptions::force_large`]: the scenario would record too much data, or its flows would pile up.
     pub large: Option<Problem>,
     topology: Arc<Topology>,
     entries: Vec<Entry>,

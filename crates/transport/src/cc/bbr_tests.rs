@@ -272,27 +272,6 @@ fn losses_do_not_slow_it_down() {
     assert!(bits > 800_000_000 / 100 * 95, "{bits}");
 }
 
-/// A sample that says nothing.
-const QUIET: DeliverySample = DeliverySample {
-    now: Time::ZERO,
-    ticks: Time::ZERO,
-    delivered: 0,
-    lost: 0,
-    delivered_at: Time::ZERO,
-    prior_delivered: 0,
-    interval: None,
-    is_app_limited: false,
-    newly_delivered: 0,
-    newly_lost: 0,
-    prior_in_flight: 0,
-    in_flight: 0,
-    rtt: None,
-    srtt: None,
-    is_ack_delayed: false,
-    departure: Time::ZERO,
-    phase: RecoveryPhase::Open,
-};
-
 /// The kernel counts packets: a flow of messages shorter than a segment has a rate too.
 #[test]
 fn a_partly_filled_segment_is_a_packet() {
@@ -303,7 +282,7 @@ fn a_partly_filled_segment_is_a_packet() {
             is_app_limited: true,
             newly_delivered: delivered,
             prior_in_flight: delivered,
-            ..QUIET
+            ..DeliverySample::QUIET
         };
         let mut model = Model::default();
         model.update_rate(&sample, MSS);
@@ -317,7 +296,7 @@ fn the_first_pacing_rate_is_the_window_in_a_round_trip() {
     let window = CongestionWindow { cwnd: 10 * MSS, ssthresh: u64::MAX, mss: MSS as u32 };
     for (srtt, bytes_per_second) in [(Some(Span::from_ms(40)), 250_000.0), (None, 10_000_000.0)] {
         let mut bbr = Bbr::new();
-        bbr.on_established(&window, &DeliverySample { srtt, ..QUIET }, 1);
+        bbr.on_established(&window, &DeliverySample { srtt, ..DeliverySample::QUIET }, 1);
         let expected = bytes_per_second * 8.0 * 0.99 * HIGH_GAIN as f64 / UNIT as f64;
         let found = bbr.pacing_rate().expect("BBR paces") as f64;
         assert!((found / expected - 1.0).abs() < 1e-3, "{found} {expected}");
@@ -330,7 +309,7 @@ fn the_first_pacing_rate_is_the_window_in_a_round_trip() {
 fn a_nominal_round_trip_counts_until_the_first_sample() {
     let window = CongestionWindow { cwnd: 10 * MSS, ssthresh: u64::MAX, mss: MSS as u32 };
     let mut bbr = Bbr::new();
-    bbr.on_established(&window, &QUIET, 1);
+    bbr.on_established(&window, &DeliverySample::QUIET, 1);
     let nominal = bbr.model.pacing_rate;
     for (srtt, part) in [(None, 1), (Some(40), 40), (Some(20), 40)] {
         bbr.model.set_pacing_rate(&window, 0, UNIT, srtt.map(Span::from_ms));

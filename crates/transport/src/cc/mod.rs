@@ -106,6 +106,30 @@ pub(crate) struct DeliverySample {
     pub(crate) phase: RecoveryPhase,
 }
 
+#[cfg(test)]
+impl DeliverySample {
+    /// A sample that says nothing.
+    pub(crate) const QUIET: DeliverySample = DeliverySample {
+        now: Time::ZERO,
+        ticks: Time::ZERO,
+        delivered: 0,
+        lost: 0,
+        delivered_at: Time::ZERO,
+        prior_delivered: 0,
+        interval: None,
+        is_app_limited: false,
+        newly_delivered: 0,
+        newly_lost: 0,
+        prior_in_flight: 0,
+        in_flight: 0,
+        rtt: None,
+        srtt: None,
+        is_ack_delayed: false,
+        departure: Time::ZERO,
+        phase: RecoveryPhase::Open,
+    };
+}
+
 /// Cause of a window reduction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CongestionCause {

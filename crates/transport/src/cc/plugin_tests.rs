@@ -220,22 +220,17 @@ fn a_plugin_sees_rate_and_smallest_round_trip() {
     let mut deliver = |rtt, interval, phase| {
         let sample = DeliverySample {
             now: NOW,
-            ticks: NOW,
             delivered: 5000,
             lost: 70,
-            delivered_at: NOW,
             prior_delivered: 2000,
             interval,
-            is_app_limited: false,
             newly_delivered: 1000,
             newly_lost: 7,
             prior_in_flight: 4000,
             in_flight: 3000,
             rtt,
-            srtt: None,
-            is_ack_delayed: false,
-            departure: NOW,
             phase,
+            ..DeliverySample::QUIET
         };
         ACTION.set(|window| window.cwnd = 4000);
         let mut window = window();

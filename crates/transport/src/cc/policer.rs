@@ -116,7 +116,6 @@ fn milliseconds(at: Time) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recovery::RecoveryPhase;
 
     const MSS: u64 = 1000;
 
@@ -124,22 +123,11 @@ mod tests {
     fn sample(ms: u64, delivered: u64, lost: u64, is_app_limited: bool) -> DeliverySample {
         DeliverySample {
             now: Time::ZERO + Span::from_ms(ms),
-            ticks: Time::ZERO,
             delivered: delivered * MSS,
             lost: lost * MSS,
             delivered_at: Time::ZERO + Span::from_ms(ms),
-            prior_delivered: 0,
-            interval: None,
             is_app_limited,
-            newly_delivered: 0,
-            newly_lost: 0,
-            prior_in_flight: 0,
-            in_flight: 0,
-            rtt: None,
-            srtt: None,
-            is_ack_delayed: false,
-            departure: Time::ZERO,
-            phase: RecoveryPhase::Open,
+            ..DeliverySample::QUIET
         }
     }
 

@@ -33,8 +33,7 @@ impl<'n> BorrowedHost<'n> {
         let mut connection = self.new_connection(endpoint_key, &opening, ctx);
         let seed = plugin_seed(ctx.settings.seed, endpoint_key);
         connection.identify_plugin(endpoint_key / 2, seed);
-        let frame = ctx.settings.overhead.frame_size_of_ip_packet(ctx.settings.mtu, Priority::default())
-            + ctx.hot.gap;
+        let frame = ctx.settings.overhead.wire_size_of_ip_packet(ctx.settings.mtu, Priority::default());
         let time = self.ports.port_state(self.port).rate.serialise(frame);
         // Ports that packets take in turn send at once.
         connection.set_transmission_time_of_full_segment(Span(time.0 / opening.ways.len().max(1) as u64));

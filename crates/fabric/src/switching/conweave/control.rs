@@ -15,7 +15,7 @@ pub(crate) const PATH_CONTROL_BYTES: u16 = 64;
 /// The time of a full frame along a path and of a control frame back, if nothing else is on the way.
 pub(super) fn round_trip_time(plan: &NetworkPlan, path: &LeafPath) -> Span {
     let overhead = &plan.settings.overhead;
-    let data = overhead.frame_size_of_ip_packet(plan.settings.mtu, plan.priorities[0]) + overhead.gap;
+    let data = overhead.wire_size_of_ip_packet(plan.settings.mtu, plan.priorities[0]);
     let control = u32::from(PATH_CONTROL_BYTES) + overhead.gap;
     let time = |port: PortId, bytes: u32| {
         let channel = plan.topology.channel(port);
