@@ -198,6 +198,9 @@ def write(mutants: dict[int, Mutant]) -> None:
         if not target.exists() or target.read_bytes() != source:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(source)
+    for path in (TREE / "crates").rglob("*.rs"):
+        if not (ROOT / "crates" / path.relative_to(TREE / "crates")).exists():
+            path.unlink()
 
 
 def cargo(*arguments: str) -> Iterator[dict[str, Any]]:
