@@ -84,6 +84,52 @@ def test_sizes_and_times_of_offloads_that_are_off_are_said(key, value):
     assert any(warning.startswith(f"host.{key}: ") for warning in said)
 
 
+REQUESTS = """
+name = "requests"
+stop = { when_finished = true }
+topology = { kind = "star", hosts = 4, link = { rate = "10 Gbps", delay = "1 us" } }
+[[workload]]
+name = "ask"
+kind = "requests"
+client = "host0"
+count = 3
+response = "20 KB"
+"""
+ONE, TWO = 'server = "host1"\n', 'servers = ["host1", "host2"]\n'
+
+
+@pytest.mark.parametrize(
+    ("servers", "more", "key"),
+    [
+        (TWO, 'reply_law = "exponential"', "reply_law"),
+        (TWO, 'reply_law = "staggered"', "reply_law"),
+        (ONE, 'reply_delay = "5 us"\nreply_law = "staggered"', "reply_delay"),
+        (ONE, 'spacing = "5 us"', "spacing"),
+        ('servers = ["host1"]\n', 'spacing = "5 us"', "spacing"),
+    ],
+)
+def test_keys_of_replies_that_change_nothing_are_said(servers, more, key):
+    without = "\n".join(line for line in more.splitlines() if not line.startswith(key))
+    plain, changed = (pf.run(REQUESTS + servers + text, progress=False).summary for text in (without, more))
+    assert changed["fingerprint"] == plain["fingerprint"]
+    said = [warning for warning in changed["warnings"] if "changes nothing" in warning]
+    assert len(said) == 1
+    assert said[0].startswith(f"workload.0.{key}: ")
+    assert resolve(resolve(REQUESTS + servers + more).toml).warnings == resolve(REQUESTS + servers + more).warnings
+
+
+@pytest.mark.parametrize("more", ['reply_law = "staggered"\nreply_delay = "5 us"', 'spacing = "5 us"', ""])
+def test_keys_of_replies_that_act_are_not_said(more):
+    summary = pf.run(REQUESTS + TWO + more, progress=False).summary
+    assert [said for said in summary["warnings"] if "changes nothing" in said] == []
+
+
+@pytest.mark.parametrize(("preset", "said"), [("roce_dcqcn", True), ("roce_cx5", False), ("dctcp", False)])
+def test_a_limit_of_lossy_queues_beside_lossless_data_is_said(preset, said):
+    warnings = of(preset, "", {"switch.queue_packets": 500})["warnings"]
+    assert any(warning.startswith("switch.queue_packets: ") for warning in warnings) == said
+
+
 @pytest.mark.parametrize("preset", PRESETS)
 @pytest.mark.parametrize("stack", ["", "none", "freebsd9", "ns3"])
 def test_defaults_are_never_said(preset, stack):

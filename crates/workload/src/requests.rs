@@ -53,9 +53,24 @@ table! {
         reply_delay: Span = or_in(Span::ZERO, TIMES);
         /// Meaning of reply_delay: constant, maximum of a uniform law, mean of an exponential law, or step from one
         /// server to the next (staggered)
-        reply_law: ReplyLaw = or(ReplyLaw::Constant);
+        reply_law: ReplyLaw = or(ReplyLaw::Constant) => {
+            let is_one = servers.len() + usize::from(server.is_some()) == 1;
+            if reply_law != ReplyLaw::Constant && reply_delay == Span::ZERO {
+                warn_idle(t, "reply_law", "reply_delay is 0 s");
+            } else if reply_law == ReplyLaw::Staggered && reply_delay > Span::ZERO && is_one {
+                warn_idle(t, "reply_delay", "with reply_law = \"staggered\" the one server responds at once");
+            }
+            if spacing > Span::ZERO && is_one {
+                warn_idle(t, "spacing", "there is one server");
+            }
+        };
     }
     pub fn try_read(t, context: &Context);
+}
+
+fn warn_idle(t: &mut Table, key: &str, why: &str) {
+    let path = t.at(key);
+    t.ledger.warn(format!("{path}: {why}, so it changes nothing"));
 }
 
 choices! {

@@ -286,7 +286,7 @@ pub(crate) fn markers(ledger: &mut Ledger, switch: &SwitchSpec, graph: &Topology
     }
 }
 
-fn udp_source(kind: Option<&WorkloadKind>) -> Option<&UdpSpec> {
+pub(super) fn udp_source(kind: Option<&WorkloadKind>) -> Option<&UdpSpec> {
     match kind {
         Some(WorkloadKind::Udp(udp)) => Some(udp),
         _ => None,

@@ -1,7 +1,7 @@
 //! Keys of `[host]`, `[switch]` and `[routing]` that act on some kinds of transport only: where those in use are of another kind, they are
 //! refused or warned of.
 
-use super::checks::Named;
+use super::checks::{Named, udp_source};
 use crate::spec::host::{GRO_TIMEOUT, TSO_SIZE};
 use crate::spec::{
     ClassSettings, HostSpec, Marker, NicQueue, QueueDiscipline, RoutingSpec, SwitchSpec, TransportKindName,
@@ -70,6 +70,7 @@ pub(super) fn check(
     if !kinds.has(Tcp) && !kinds.has(Rdma) && host.reaction > Span::ZERO {
         ledger.warn("host.reaction: nothing reacts to datagrams: it changes nothing");
     }
+    limits_of_lossy_queues(ledger, switch, transports, workloads);
     refusing_and_silent(ledger, host, &kinds);
     queues(ledger, switch, transports, workloads);
     markers_of_lossless_classes(ledger, switch);
@@ -82,6 +83,22 @@ pub(super) fn check(
         let hint =
             "use per = \"flow\", or routing.kind = \"spray\", which spreads the packets of all transports";
         ledger.problem("routing.per", message, hint);
+    }
+}
+
+/// A number of packets limits lossy queues; what little else travels beside lossless data, such as CNPs, never fills one.
+fn limits_of_lossy_queues(
+    ledger: &mut Ledger,
+    switch: &SwitchSpec,
+    transports: &[Named],
+    workloads: &[Partial],
+) {
+    let lossless = lossless_priorities(switch);
+    let of_sources = workloads.iter().filter_map(|workload| udp_source(workload.kind.as_ref()));
+    let used = transports.iter().filter(|named| named.is_used).map(|named| named.spec.priority);
+    let mut priorities = used.chain(of_sources.map(|udp| udp.priority));
+    if switch.queue_packets.is_some() && priorities.all(|priority| lossless.contains(&priority)) {
+        ledger.warn("switch.queue_packets: it limits lossy queues, and all data is lossless");
     }
 }
 
