@@ -192,6 +192,21 @@ def test_load_balancers_are_followed(folder: Path, mode: int, kind: str) -> None
         assert routing["flowlet_gap"] == "100 us"  # as in the simulator
 
 
+@pytest.mark.parametrize(("spines", "kind"), [(1, "ecmp"), (2, "conweave")])
+def test_conweave_without_a_choice_is_ecmp(folder: Path, spines: int, kind: str) -> None:
+    switches = [3, 4, *range(5, 5 + spines)]
+    links = [(0, 3), (1, 3), (2, 4), *((leaf, spine) for leaf in (3, 4) for spine in switches[2:])]
+    lines = [f"{3 + len(switches)} {len(switches)} {len(links)}", " ".join(map(str, switches))]
+    lines += [f"{a} {b} 100Gbps 1000ns 0" for a, b in links]
+    (folder / "topology.txt").write_text("\n".join(lines) + "\n")
+    imported = _read(folder, _config(more="LB_MODE 9\nCONWEAVE_TX_EXPIRY_TIME 300\n"))
+    assert any(note.startswith("CONWEAVE_TX_EXPIRY_TIME 300: ") for note in imported.notes)
+    (folder / "config.toml").write_text(imported.toml)
+    routing = tomllib.loads(resolve(folder / "config.toml").toml)["routing"]
+    assert routing["kind"] == kind
+    assert any("no two leaf switches" in note for note in imported.notes) == (kind == "ecmp")
+
+
 @pytest.mark.parametrize(
     ("more", "mode", "message"),
     [

@@ -67,7 +67,7 @@ def read_config(
             'format = "hpcc"',
         ],
         hosts(config, fabric),
-        routing(config),
+        routing(config, fabric),
         switches(config, fabric),
         transport(config),
         faults(config, fabric, graph),

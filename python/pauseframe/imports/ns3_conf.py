@@ -61,7 +61,7 @@ def read_conf(path: Path, network: Network, without: Sequence[str]) -> tuple[lis
     given = {key: entry.text for key, entry in entries.items()}
     mapped = _shorter_packets(config)
     first, fabric = opening(config, network.name), network.fabric
-    tables = [hosts(config, fabric), routing(config), switches(config, fabric), transport(config)]
+    tables = [hosts(config, fabric), routing(config, fabric), switches(config, fabric), transport(config)]
     tables.append(faults(config, fabric, network.ethernet))
     for key in FILES.keys() & entries.keys():
         config.idle(key, FILES[key])

@@ -53,6 +53,34 @@ class Fabric:
         counts = Counter(end for a, b, _ in self.links for end in (a, b))
         return any(kind == "host" and counts[name] > 1 for name, kind in self.nodes)
 
+    @property
+    def has_equal_paths(self) -> bool:
+        """Whether some switch with hosts reaches another one by several shortest paths."""
+        kinds = dict(self.nodes)
+        neighbours: dict[str, list[str]] = {name: [] for name, kind in self.nodes if kind == "switch"}
+        leaves = set()
+        for a, b, _ in self.links:
+            for here, there in ((a, b), (b, a)):
+                if kinds[here] == "switch" and kinds[there] == "switch":
+                    neighbours[here].append(there)
+                elif kinds[here] == "switch":
+                    leaves.add(here)
+        return any(_paths(leaf, neighbours)[other] > 1 for leaf in leaves for other in leaves - {leaf})
+
+
+def _paths(begin: str, neighbours: dict[str, list[str]]) -> Counter[str]:
+    """The number of shortest paths from a switch to each other one."""
+    paths, ring = Counter({begin: 1}), Counter({begin: 1})
+    while ring:
+        further: Counter[str] = Counter()
+        for here, count in ring.items():
+            for there in neighbours[here]:
+                if there not in paths:
+                    further[there] += count
+        paths.update(further)
+        ring = further
+    return paths
+
 
 def hosts(config: Config, fabric: Fabric) -> list[str]:
     """The table [host]."""
@@ -68,10 +96,18 @@ def hosts(config: Config, fabric: Fabric) -> list[str]:
     ]
 
 
-def routing(config: Config) -> list[str]:
+def routing(config: Config, fabric: Fabric) -> list[str]:
     """The table [routing]."""
     mode = config.one("LB_MODE", "0")
     at_once = 'convergence = "0 s" # the simulator changes its routes at once'
+    if mode == "9" and not fabric.has_equal_paths:
+        config.used(
+            "LB_MODE", "ConWeave has no choice here, since no two leaf switches have several shortest paths: ecmp"
+        )
+        for key in config.entries:
+            if key.startswith("CONWEAVE_"):
+                config.idle(key, "ConWeave has no choice here")
+        return ["", "[routing]", 'kind = "ecmp"', at_once]
     if mode == "9":
         config.used("LB_MODE", "ConWeave")
         return ["", "[routing]", 'kind = "conweave"', at_once, *_conweave(config)]
