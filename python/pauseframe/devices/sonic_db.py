@@ -121,7 +121,16 @@ def _of_tables(top: Mapping[str, Json], source: str, form: Literal["tables", "du
                     found.malformed.append((table, key, "the row is not an object of fields"))
                 continue
             into[key] = {name: _value(found, item) for name, item in row.items() if name != "NULL"}
+            for name in (name for name, item in row.items() if isinstance(item, list) and _is_text(table, name)):
+                message = f'{name} is a list: SONiC keeps it as "{name}@", and nothing reads that'
+                found.malformed.append((table, key, message))
     return found
+
+
+def _is_text(table: str, name: str) -> bool:
+    """Whether a known field is no list."""
+    spec = TABLES[table].fields.get(name) if table in TABLES else None
+    return spec is not None and not spec.listed
 
 
 def _value(found: ConfigDb, item: Json) -> str:

@@ -222,7 +222,10 @@ TABLES: dict[str, Table] = {
             unknown_multicast_flood=ABLE,
             broadcast_flood=ABLE,
         )
-        | {"dhcp_servers": Field(address(None), many=True), "dhcpv6_servers": Field(address(6), many=True)},
+        | {
+            "dhcp_servers": Field(address(None), many=True, listed=True),
+            "dhcpv6_servers": Field(address(6), many=True, listed=True),
+        },
         open=True,
     ),
     "VLAN_MEMBER": Table(
@@ -257,7 +260,7 @@ TABLES: dict[str, Table] = {
             lacp_key=like(r"auto|[1-9][0-9]{0,4}", "auto, or a number from 1 to 65535"),
             system_mac=MAC,
         )
-        | {"members": to("PORT", many=True)},
+        | {"members": Field(refers=("PORT",), many=True, listed=True)},
     ),
     "PORTCHANNEL_MEMBER": Table(((key("name", None, "PORTCHANNEL"), key("port", None, "PORT")),), open=True),
     "PORTCHANNEL_INTERFACE": Table(

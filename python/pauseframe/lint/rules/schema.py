@@ -255,7 +255,8 @@ def _mistyped(name: str, fields: Iterable[str]) -> str | None:
 def check_form(reading: Reading) -> Iterator[Finding]:
     """A table, row or line has the wrong form, or a key occurs twice.
 
-    A table must be an object of rows, a row an object of fields, and each line of a text table a row.
+    A table must be an object of rows, a row an object of fields, a field with one value no list, and each line of a
+    text table a row.
 
     The rest of the file is checked without the malformed part.
 
