@@ -812,3 +812,35 @@ fn a_window_beside_a_rate_limits_what_is_in_flight() {
         assert_eq!(sent, packets, "{kind:?}");
     }
 }
+
+#[test]
+fn a_queue_pair_is_quiescent_when_all_is_acknowledged() {
+    let mut ends = [QueuePair::new(settings()), QueuePair::new(settings())];
+    assert!(ends[0].is_quiescent());
+    ends[0].send(1000);
+    assert!(!ends[0].is_quiescent());
+    let packet = ends[0].poll_transmit(Time::ZERO).expect("a packet is due");
+    assert!(!ends[0].is_quiescent());
+    ends[1].on_packet(&packet, false, Time::ZERO + Span::from_us(1));
+    assert!(!ends[1].is_quiescent());
+    let answer = ends[1].poll_transmit(Time::ZERO + Span::from_us(1)).expect("an acknowledgement is due");
+    ends[0].on_packet(&answer, false, Time::ZERO + Span::from_us(2));
+    assert!(ends.iter().all(QueuePair::is_quiescent));
+}
+
+/// Its PSNs are more than may be under way beside other messages (2^22), so it goes when nothing else does.
+#[test]
+fn a_read_of_many_packets_waits_until_all_else_is_acknowledged() {
+    let mut end = QueuePair::new(settings());
+    end.send(1000);
+    end.read(5_000_000 * 1024);
+    let first = end.poll_transmit(Time::ZERO).expect("a packet is due");
+    assert!(first.opcode.is_data());
+    assert!(end.poll_transmit(Time::ZERO + Span::from_us(1)).is_none());
+    let mut peer = QueuePair::new(settings());
+    peer.on_packet(&first, false, Time::ZERO + Span::from_us(1));
+    let answer = peer.poll_transmit(Time::ZERO + Span::from_us(1)).expect("an acknowledgement is due");
+    end.on_packet(&answer, false, Time::ZERO + Span::from_us(2));
+    let request = end.poll_transmit(Time::ZERO + Span::from_us(3)).expect("the request is due");
+    assert_eq!(request.opcode, Opcode::ReadRequest);
+}

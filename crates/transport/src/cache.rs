@@ -186,4 +186,21 @@ mod tests {
             assert_eq!((connection.ssthresh(), connection.cwnd()), expected, "{cache:?} {ssthresh} {cwnd}");
         }
     }
+
+    /// Linux's `tcp_update_metrics`: a window below ssthresh, or one in a recovery, says nothing; ssthresh takes its place.
+    #[test]
+    fn linux_keeps_windows_of_congestion_avoidance_only() {
+        use RecoveryPhase::{Open, Recovery};
+        for (phase, cwnd, ssthresh, kept) in
+            [(Open, 8000, 6000, 8000), (Open, 4000, 6000, 6000), (Recovery, 8000, 6000, 6000)]
+        {
+            let mut connection = inherit(CachePolicy::Linux, NOTHING);
+            let sender = &mut connection.sender;
+            sender.rtt.add_rtt_sample(Span::from_ms(1), &connection.config.rto);
+            (sender.phase, sender.window.cwnd, sender.window.ssthresh) = (phase, cwnd, ssthresh);
+            let mut metrics = NOTHING;
+            connection.cache_connection_metrics(&mut metrics);
+            assert_eq!(metrics.cwnd, kept, "{phase:?} {cwnd}");
+        }
+    }
 }

@@ -230,7 +230,7 @@ impl RedQueueState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pauseframe_units::{PortId, Priority};
+    use pauseframe_units::{LineRate, PortId, Priority};
 
     /// cee Table I.
     const CEE: Red = Red {
@@ -407,5 +407,18 @@ mod tests {
         let step = ValueByPort::All(Bytes(400_000));
         let red = Red { min: step.clone(), max: step, w_q: 1.0, ..CEE };
         assert!(red.marking_probability(399_999.0) < 1e-12 && red.marking_probability(400_000.0) > 1.0 - 1e-12);
+    }
+
+    /// A queue that still holds packets is not idle, however long ago the last one left; an empty one forgets.
+    #[test]
+    fn only_an_arrival_at_an_empty_queue_ends_an_idle_time() {
+        let rate = LineRate::new(BitRate(10_000_000_000));
+        for (backlog, average) in [(40_000, 40_000.0), (0, 0.0)] {
+            let mut queue = queue();
+            (queue.average, queue.is_empty) = (40_000.0, false);
+            let arrival = PacketArrival { backlog, waiting: 1, rate, now: Time::ZERO + Span::from_secs(1) };
+            CEE.decide_mark_on_arrival(&mut queue, &arrival);
+            assert!((queue.average - average).abs() < 1e-6, "{backlog}: {}", queue.average);
+        }
     }
 }
