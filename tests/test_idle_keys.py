@@ -92,7 +92,6 @@ topology = { kind = "star", hosts = 4, link = { rate = "10 Gbps", delay = "1 us"
 name = "ask"
 kind = "requests"
 client = "host0"
-count = 3
 response = "20 KB"
 """
 ONE, TWO = 'server = "host1"\n', 'servers = ["host1", "host2"]\n'
@@ -106,9 +105,11 @@ ONE, TWO = 'server = "host1"\n', 'servers = ["host1", "host2"]\n'
         (ONE, 'reply_delay = "5 us"\nreply_law = "staggered"', "reply_delay"),
         (ONE, 'spacing = "5 us"', "spacing"),
         ('servers = ["host1"]\n', 'spacing = "5 us"', "spacing"),
+        (TWO, 'pause = "5 us"\ncount = 1', "pause"),
     ],
 )
 def test_keys_of_replies_that_change_nothing_are_said(servers, more, key):
+    more += "" if "count" in more else "\ncount = 3"
     without = "\n".join(line for line in more.splitlines() if not line.startswith(key))
     plain, changed = (pf.run(REQUESTS + servers + text, progress=False).summary for text in (without, more))
     assert changed["fingerprint"] == plain["fingerprint"]
@@ -118,9 +119,11 @@ def test_keys_of_replies_that_change_nothing_are_said(servers, more, key):
     assert resolve(resolve(REQUESTS + servers + more).toml).warnings == resolve(REQUESTS + servers + more).warnings
 
 
-@pytest.mark.parametrize("more", ['reply_law = "staggered"\nreply_delay = "5 us"', 'spacing = "5 us"', ""])
+@pytest.mark.parametrize(
+    "more", ['reply_law = "staggered"\nreply_delay = "5 us"', 'spacing = "5 us"', 'pause = "5 us"', ""]
+)
 def test_keys_of_replies_that_act_are_not_said(more):
-    summary = pf.run(REQUESTS + TWO + more, progress=False).summary
+    summary = pf.run(f"{REQUESTS}{TWO}{more}\ncount = 3", progress=False).summary
     assert [said for said in summary["warnings"] if "changes nothing" in said] == []
 
 

@@ -687,6 +687,15 @@ def test_a_copy_is_refused_where_it_would_lose_files(tmp_path):
     }
 
 
+@pytest.mark.parametrize(("field", "found"), [("mtu@", True), ("mtu", False)])
+def test_a_list_in_a_dump_ends_with_at(tmp_path, field, found):
+    row = {"type": "hash", "value": {"lanes": "1,2", "speed": "100000", field: "9100"}}
+    vlan = {"type": "hash", "value": {"vlanid": "5", "dhcp_servers@": "10.0.0.1,10.0.0.2"}}
+    path = save(tmp_path, "dump.json", {"PORT|Ethernet0": row, "VLAN|Vlan5": vlan})
+    messages = [finding.message for finding in lint([path]).findings if finding.code == "PF005"]
+    assert messages == (['mtu is a list: SONiC keeps it as "mtu@", and nothing reads that'] if found else [])
+
+
 def test_a_dump_of_the_database_is_not_rewritten(tmp_path):
     path = save(tmp_path, "dump.json", {"PORT|Ethernet0": PORTS["Ethernet0"] | {"admin_status": "UP"}})
     done = cli("lint", path, "--fix", "--write", tmp_path / "out")

@@ -459,6 +459,14 @@ impl<'a, 'd> Table<'a, 'd> {
         }
     }
 
+    /// Warns of a changed key that another one leaves without an effect.
+    pub fn warn_if_idle(&mut self, key: &str, is_idle: bool, why: &str) {
+        if is_idle {
+            let path = self.at(key);
+            self.ledger.warn(format!("{path}: it changes nothing: {why}"));
+        }
+    }
+
     /// Records a mistake at `key`, unless one is recorded there already.
     fn refuse(&mut self, key: &str, message: String, hint: &str) {
         let path = self.at(key);

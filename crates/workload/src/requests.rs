@@ -55,22 +55,16 @@ table! {
         /// server to the next (staggered)
         reply_law: ReplyLaw = or(ReplyLaw::Constant) => {
             let is_one = servers.len() + usize::from(server.is_some()) == 1;
-            if reply_law != ReplyLaw::Constant && reply_delay == Span::ZERO {
-                warn_idle(t, "reply_law", "reply_delay is 0 s");
-            } else if reply_law == ReplyLaw::Staggered && reply_delay > Span::ZERO && is_one {
-                warn_idle(t, "reply_delay", "with reply_law = \"staggered\" the one server responds at once");
-            }
-            if spacing > Span::ZERO && is_one {
-                warn_idle(t, "spacing", "there is one server");
-            }
+            let (has_law, is_delayed) = (reply_law != ReplyLaw::Constant, reply_delay > Span::ZERO);
+            let is_staggered = reply_law == ReplyLaw::Staggered;
+            t.warn_if_idle("reply_law", has_law && !is_delayed, "reply_delay is 0 s");
+            let why = "with reply_law = \"staggered\" the one server responds at once";
+            t.warn_if_idle("reply_delay", is_staggered && is_delayed && is_one, why);
+            t.warn_if_idle("spacing", spacing > Span::ZERO && is_one, "there is one server");
+            t.warn_if_idle("pause", pause > Span::ZERO && count == 1, "there is one request");
         };
     }
     pub fn try_read(t, context: &Context);
-}
-
-fn warn_idle(t: &mut Table, key: &str, why: &str) {
-    let path = t.at(key);
-    t.ledger.warn(format!("{path}: {why}, so it changes nothing"));
 }
 
 choices! {

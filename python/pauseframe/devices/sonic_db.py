@@ -90,10 +90,18 @@ def _of_dump(top: Mapping[str, Json]) -> dict[str, Json]:
             tables[key] = value
         elif isinstance(value, dict):
             fields = value.get("value") if value.get("type") == "hash" else value
-            into[name] = {field.removesuffix("@"): item for field, item in as_rows(fields).items()}
+            into[name] = dict(map(_of_hash, as_rows(fields).items()))
         else:
             into[name] = value
     return tables
+
+
+def _of_hash(item: tuple[str, Json]) -> tuple[str, Json]:
+    """A field of a hash; those with @ are lists."""
+    name, value = item
+    if name.endswith("@") and isinstance(value, str):
+        value = [*value.split(",")]
+    return name.removesuffix("@"), value
 
 
 def _is_table(name: str, rows: Json) -> bool:

@@ -65,7 +65,8 @@ class Fabric:
                     neighbours[here].append(there)
                 elif kinds[here] == "switch":
                     leaves.add(here)
-        return any(_paths(leaf, neighbours)[other] > 1 for leaf in leaves for other in leaves - {leaf})
+        # No path leads back to its begin, so that has one.
+        return any(max(paths[leaf] for leaf in leaves) > 1 for paths in (_paths(leaf, neighbours) for leaf in leaves))
 
 
 def _paths(begin: str, neighbours: dict[str, list[str]]) -> Counter[str]:

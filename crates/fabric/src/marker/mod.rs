@@ -72,14 +72,6 @@ pub(crate) trait Marking: Clone {
 /// Why `not_ect` is idle at dequeue.
 const PASSES: &str = "at is \"dequeue\", where every packet passes";
 
-/// Warns of a changed key that another one leaves without an effect.
-pub(crate) fn warn_of_idle_key(t: &mut Table, key: &str, is_changed: bool, why: &str) {
-    if is_changed {
-        let path = t.at(key);
-        t.ledger.warn(format!("{path}: it changes nothing: {why}"));
-    }
-}
-
 /// Which packets a marker inspects. Others cost nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum InspectedPackets {

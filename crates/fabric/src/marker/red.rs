@@ -9,7 +9,7 @@
 //! RED would drop even ECT packets above its maximum, this one marks all of them.
 
 use super::by_port::PerPortBounds;
-use super::{PacketArrival, PASSES, warn_of_idle_key, InspectedPackets, BUFFER_MAX, ValueByPort, PacketDeparture, MarkAt, Marking, NotEctAction, MarkerRandomStreams};
+use super::{PacketArrival, PASSES, InspectedPackets, BUFFER_MAX, ValueByPort, PacketDeparture, MarkAt, Marking, NotEctAction, MarkerRandomStreams};
 use pauseframe_engine::Rng;
 use pauseframe_schema::bounds::Above;
 use pauseframe_schema::ledger::Origin;
@@ -48,14 +48,14 @@ table! {
         gentle: bool = or(false);
         /// An idle period lowers the average as if so many packets of this size had met an empty queue
         average_packet: Bytes = or_in(Bytes::kb(1), Bytes(1)..=BUFFER_MAX) => {
-            warn_of_idle_key(t, "average_packet", w_q >= 1.0 && average_packet != Bytes::kb(1), "w_q is 1, so nothing is averaged");
+            t.warn_if_idle("average_packet", w_q >= 1.0 && average_packet != Bytes::kb(1), "w_q is 1, so nothing is averaged");
         };
         /// Distribution of the gaps between marks
         #[source = "SONiC's test plan of ECN: p (q - min) / (max - min) of the packets"]
         spacing: MarkSpacing = or(MarkSpacing::Geometric);
         /// What happens to lossy packets above the threshold that are not ECN-capable; at dequeue they pass
         not_ect: NotEctAction = or_because(not_ect_by(at), Origin::Default, "\"drop\"; \"queue\" at dequeue") => {
-            warn_of_idle_key(t, "not_ect", at == MarkAt::Dequeue && not_ect == NotEctAction::Drop, PASSES);
+            t.warn_if_idle("not_ect", at == MarkAt::Dequeue && not_ect == NotEctAction::Drop, PASSES);
         };
     }
     pub fn read(t);

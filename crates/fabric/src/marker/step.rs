@@ -1,6 +1,6 @@
 //! DCTCP's rule (SIGCOMM 2010 §3.1): the instantaneous backlog against one threshold.
 
-use super::{PacketArrival, PASSES, warn_of_idle_key, InspectedPackets, BUFFER_MAX, ValueByPort, PacketDeparture, MarkAt, Marking, NotEctAction, MarkerRandomStreams, QueueLengthThreshold};
+use super::{PacketArrival, PASSES, InspectedPackets, BUFFER_MAX, ValueByPort, PacketDeparture, MarkAt, Marking, NotEctAction, MarkerRandomStreams, QueueLengthThreshold};
 use pauseframe_schema::table;
 use pauseframe_schema::value::Setting;
 use pauseframe_units::{BitRate, Bytes};
@@ -21,7 +21,7 @@ table! {
         at: MarkAt = or(MarkAt::Enqueue);
         /// What happens to lossy packets above the threshold that are not ECN-capable
         not_ect: NotEctAction = or(NotEctAction::Queue) => {
-            warn_of_idle_key(t, "not_ect", at == MarkAt::Dequeue && not_ect == NotEctAction::Drop, PASSES);
+            t.warn_if_idle("not_ect", at == MarkAt::Dequeue && not_ect == NotEctAction::Drop, PASSES);
         };
     }
     pub fn read(t);

@@ -1,6 +1,6 @@
 //! `[switch.codel]` and `[switch.classes.NAME.codel]`: the parameters of CoDel and FQ-CoDel, named as in `tc`.
 
-use crate::marker::{BUFFER_MAX, warn_of_idle_key};
+use crate::marker::BUFFER_MAX;
 use crate::queue::QueueDiscipline;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
@@ -46,7 +46,7 @@ table! {
                 ("drop_batch", drop_batch != DROP_BATCH),
             ];
             for (key, is_changed) in changed {
-                warn_of_idle_key(t, key, is_changed && !is_fair, "queue is \"codel\", which has no flows");
+                t.warn_if_idle(key, is_changed && !is_fair, "queue is \"codel\", which has no flows");
             }
         };
     }
