@@ -210,6 +210,7 @@ def test_a_time_pointed_at_is_shown_in_every_figure_of_time(tmp_path):
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page(viewport={"width": 1400, "height": 900})
         page.goto((tmp_path / "r.html").as_uri())
+        page.wait_for_selector("html[data-ready]")  # before, the samples are packed
         shown, timed = page.evaluate(
             """async () => {
                 redraw(true);
