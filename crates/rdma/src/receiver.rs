@@ -258,7 +258,11 @@ impl Receiver {
         let is_first = self.received == 0;
         self.is_ack_due |= packet.ack_request;
         if is_new {
-            self.early.insert(number, Early::of(packet));
+            if number == self.expected {
+                self.accept(Early::of(packet), settings.mtu);
+            } else {
+                self.early.insert(number, Early::of(packet));
+            }
             self.received = self.received.wrapping_add(1);
             self.unacknowledged += u32::from(packet.payload);
         } else {

@@ -3,7 +3,7 @@
 
 use pauseframe_schema::choices;
 use pauseframe_units::{Span, Time};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// A value's largest penalty, and what each sign of trouble adds.
 const PENALTY_MAX: u8 = 15;
@@ -68,8 +68,9 @@ pub(crate) struct Entropy {
     ring: Ring,
     /// Of `mixed`: values that came back without a mark, oldest first.
     good: VecDeque<u8>,
-    /// By packet that is not acknowledged: its value.
-    pub(super) sent: BTreeMap<u64, u8>,
+    /// The values of packets that are not acknowledged, and the number of the first of them.
+    sent: VecDeque<u8>,
+    first: u64,
 }
 
 impl Entropy {
@@ -86,7 +87,8 @@ impl Entropy {
             penalties: vec![0; usize::from(values)],
             ring: Ring::default(),
             good: VecDeque::new(),
-            sent: BTreeMap::new(),
+            sent: VecDeque::new(),
+            first: 0,
         };
         entropy.round.xor = u16::from(entropy.any());
         Some(Box::new(entropy))
@@ -196,17 +198,22 @@ impl Entropy {
 
     /// A packet leaves with the value that it got.
     pub(super) fn remember(&mut self, number: u64, value: u8) {
-        self.sent.insert(number, value);
+        let place = (number - self.first) as usize;
+        if place >= self.sent.len() {
+            self.sent.resize(place + 1, value);
+        }
+        self.sent[place] = value;
     }
 
     /// Packets before this one are acknowledged.
     pub(super) fn forget_before(&mut self, number: u64) {
-        self.sent = self.sent.split_off(&number);
+        self.sent.drain(..self.sent.len().min((number - self.first) as usize));
+        self.first = number;
     }
 
     /// A packet has timed out.
     pub(super) fn learn_timeout(&mut self, number: u64, now: Time) {
-        if let Some(value) = self.sent.get(&number).copied() {
+        if let Some(value) = self.sent.get((number - self.first) as usize).copied() {
             self.learn(value, Feedback::TimedOut, now);
         }
     }

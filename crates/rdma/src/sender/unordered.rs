@@ -60,12 +60,12 @@ impl Sender {
             entropy.learn(packet.entropy, feedback, now);
         }
         if packet.syndrome == Syndrome::Ack {
-            self.selected.insert(answered);
-            let before = (0..16).filter(|bit| packet.arrived & 1 << bit != 0);
-            self.selected.extend(before.filter_map(|bit| answered.checked_sub(bit + 1)));
             if reached > self.unacknowledged {
                 self.retire_row(reached, settings, now);
             }
+            let before = (0..16).filter(|bit| packet.arrived & 1 << bit != 0);
+            let arrived = before.filter_map(|bit| answered.checked_sub(bit + 1)).chain([answered]);
+            self.selected.extend(arrived.filter(|number| *number >= self.unacknowledged));
             self.forget_arrived();
             cc.on_unordered_ack(&sample);
         } else if !is_known && self.unordered.lost.insert(answered, Cause::Nak).is_none() {
@@ -93,8 +93,9 @@ impl Sender {
             entropy.forget_before(self.unacknowledged);
         }
         let Unordered { lost, resent, in_flight, .. } = &mut self.unordered;
-        *resent = resent.split_off(&self.unacknowledged);
-        self.selected = self.selected.split_off(&self.unacknowledged);
+        if !resent.is_empty() {
+            *resent = resent.split_off(&self.unacknowledged);
+        }
         lost.retain(|number, _| *number >= self.unacknowledged && !self.selected.contains(number));
         *in_flight = (*in_flight).min(self.next - self.unacknowledged - lost.len() as u64);
     }
