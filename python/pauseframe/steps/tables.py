@@ -61,7 +61,9 @@ def iterations(jobs: pl.DataFrame) -> Table | None:
     if not rows:
         return None
     heads = ["job", "iteration", "compute", *(f"exposed {group.upper()}" for group in GROUPS), "bubble"]
-    note = f"Exposed: a rank waits for a collective of this kind of group. Compute, exposed and bubble: {OF_JOB}."
+    exposed = "Exposed: a rank waits for a collective of this kind of group."
+    bubble = "Bubble: it waits for another stage, or has finished before the last rank."
+    note = f"{exposed} {bubble} Compute, exposed and bubble: {OF_JOB}."
     return Table("training steps", heads, rows, note)
 
 
