@@ -39,7 +39,7 @@ choices! {
         Rfc = "rfc",
         /// Linux: srtt + max(minimum, 4 rttvar) (the variance term is floored)
         Linux = "linux",
-        /// FreeBSD: max(minimum, srtt + 4 rttvar + slop); cee's "RTO variance" of 20 ms is the slop
+        /// FreeBSD: max(minimum, srtt + 4 rttvar) + slop; back-off multiplies what the slop is added to; cee's "RTO variance" of 20 ms is the slop
         Freebsd = "freebsd",
     }
 }
@@ -129,11 +129,11 @@ table! {
         /// Phase of the host's clock, less than [`crate::CLOCK_PERIOD_TICKS`] ticks, so that hosts' clocks do not tick together
         phase: Span = from(Span::ZERO);
         /// Formula of the RTO: rfc max(rto_min, srtt + 4 rttvar), linux srtt + max(rto_min, 4 rttvar), freebsd
-        /// max(rto_min, srtt + 4 rttvar + slop)
-        #[source = "RFC 6298 §2; Linux; FreeBSD"]
+        /// max(rto_min, srtt + 4 rttvar) + rto_slop, of which back-off multiplies the first term
+        #[source = "RFC 6298 §2; Linux; FreeBSD 9.3: tcp_var.h TCP_REXMTVAL, tcp_timer.c tcp_timer_rexmt"]
         form as "rto_form": RtoForm = or(RtoForm::Linux);
         /// Constant added in the formula freebsd
-        #[source = "cee Table I"]
+        #[source = "cee Table I; FreeBSD 9.3: tcp_timer.h TCPT_RANGESET"]
         slop as "rto_slop": Span = or_in(Span::from_ms(20), TIMES);
         /// Use Linux's timer wheel: timers expire one to two ticks late, and up to an eighth late from 63 ticks on
         #[source = "Linux: kernel/time/timer.c"]
@@ -218,7 +218,7 @@ table! {
         sack_compression: bool = or(true);
         /// Delayed ACKs
         delayed_ack: DelayedAckConfig = part(DelayedAckConfig::read) => {
-            let least = if rto.form == RtoForm::Freebsd { rto.min.max(rto.slop) } else { rto.min };
+            let least = if rto.form == RtoForm::Freebsd { rto.min + rto.slop } else { rto.min };
             if delayed_ack.segments > 1 && delayed_ack.timeout > least {
                 warn_of_rto_below_ack_delay(t, delayed_ack.timeout, least);
             }

@@ -153,7 +153,11 @@ impl Connection {
         }
         self.sender.retries += 1;
         self.stats.timeouts += 1;
-        self.sender.rtt.double_rto();
+        if self.state == ConnectionState::SynSent {
+            self.sender.rtt.back_off_syn(&self.config.rto);
+        } else {
+            self.sender.rtt.double_rto();
+        }
         self.sender.rto_deadline = self.sender.rtt.rto_timer_deadline(now, &self.config.rto);
         self.syn_due = true;
     }

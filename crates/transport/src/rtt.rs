@@ -6,6 +6,11 @@
 use crate::config::{RtoConfig, RtoForm};
 use pauseframe_units::{Span, Time};
 
+/// FreeBSD 9.3 `tcp_syn_backoff`: 1, 1, 1, 1, 1, 2, 4, .. 64; `tcp_backoff`: 1, 2, 4, .. 512.
+const FREEBSD_EQUAL_SYN_TIMEOUTS: u8 = 4;
+const FREEBSD_SYN_DOUBLINGS: u8 = 6;
+const FREEBSD_DOUBLINGS: u8 = 9;
+
 /// The estimator and the back-off.
 #[derive(Clone, Debug)]
 pub(crate) struct RttEstimator {
@@ -14,6 +19,8 @@ pub(crate) struct RttEstimator {
     /// Before back-off.
     rto: Span,
     backoff: u8,
+    /// Timeouts that do not double the next one.
+    held: u8,
     sampled: bool,
 }
 
@@ -23,7 +30,7 @@ impl RttEstimator {
     // scenario sets `initial` to milliseconds that rule would drown what it studies.
     pub(crate) fn new(config: &RtoConfig) -> RttEstimator {
         let rto = config.initial.min(config.max);
-        RttEstimator { srtt: Span::ZERO, rttvar: Span::ZERO, rto, backoff: 0, sampled: false }
+        RttEstimator { srtt: Span::ZERO, rttvar: Span::ZERO, rto, backoff: 0, held: 0, sampled: false }
     }
 
     /// Adds an RTT sample and ends the back-off (§5.7; the caller applies Karn's rule).
@@ -40,7 +47,7 @@ impl RttEstimator {
             self.rttvar = rtt / 2;
             self.sampled = true;
         }
-        self.backoff = 0;
+        self.end_back_off();
         self.rto = self.compute_rto(config).min(config.max);
     }
 
@@ -50,7 +57,7 @@ impl RttEstimator {
         match config.form {
             RtoForm::Rfc => config.min.max(self.srtt + config.granularity.max(variance)),
             RtoForm::Linux => config.round_rto_up_to_jiffies(self.srtt + config.min.max(variance)),
-            RtoForm::Freebsd => config.min.max(self.srtt + variance + config.slop),
+            RtoForm::Freebsd => config.min.max(self.srtt + variance) + config.slop,
         }
     }
 
@@ -59,16 +66,34 @@ impl RttEstimator {
         self.backoff = self.backoff.saturating_add(1);
     }
 
+    /// The timeout of a SYN has expired. FreeBSD repeats its SYN four times at the same interval (`tcp_syn_backoff`).
+    pub(crate) fn back_off_syn(&mut self, config: &RtoConfig) {
+        self.held = if config.form == RtoForm::Freebsd { FREEBSD_EQUAL_SYN_TIMEOUTS } else { 0 };
+        self.double_rto();
+    }
+
     /// Ends the back-off without a sample, because an ACK has increased the window.
     pub(crate) fn end_back_off(&mut self) {
-        self.backoff = 0;
+        (self.backoff, self.held) = (0, 0);
     }
 
     /// The current timeout, including back-off, at most `config.max`.
     pub(crate) fn rto(&self, config: &RtoConfig) -> Span {
+        if config.form == RtoForm::Freebsd && self.backoff > 0 {
+            return self.freebsd_rto_backed_off(config);
+        }
         // 2^40 times a picosecond is a second, 2^24 times a microsecond 17 s: any maximum is reached before 63.
         let factor = 1u64 << self.backoff.min(63);
         self.rto.saturating_mul(factor).min(config.max)
+    }
+
+    /// `tcp_timer_rexmt`: the table multiplies what `TCPT_RANGESET` then adds the slop to. The first timeout of a SYN has none.
+    #[cold]
+    fn freebsd_rto_backed_off(&self, config: &RtoConfig) -> Span {
+        let base = if self.sampled { Span(self.rto.0 - config.slop.0.min(self.rto.0)) } else { self.rto };
+        let largest = if self.held > 0 { FREEBSD_SYN_DOUBLINGS } else { FREEBSD_DOUBLINGS };
+        let factor = 1u64 << self.backoff.saturating_sub(self.held).min(largest);
+        base.saturating_mul(factor).saturating_add(config.slop).min(config.max)
     }
 
     /// The timeout with the base raised to `least`, including back-off, at most `config.max`.
@@ -226,8 +251,8 @@ mod tests {
             (RtoForm::Rfc, Span::from_ms(10), Span::from_ms(10)),
             // 100 us + max(10 ms, 200 us), then 125 us + max(10 ms, 350 us).
             (RtoForm::Linux, Span::from_us(10_100), Span::from_us(10_125)),
-            // 100 + 200 us + 20 ms, then 125 + 350 us + 20 ms.
-            (RtoForm::Freebsd, Span::from_us(20_300), Span::from_us(20_475)),
+            // max(10 ms, 100 + 200 us) + 20 ms; the minimum rules before the slop.
+            (RtoForm::Freebsd, Span::from_ms(30), Span::from_ms(30)),
         ] {
             let config = config(form);
             let mut rtt = RttEstimator::new(&config);
@@ -250,6 +275,39 @@ mod tests {
         let mut slow = RttEstimator::new(&config);
         slow.add_rtt_sample(Span::from_ms(8), &config);
         assert_eq!(slow.rto(&config), Span::from_ms(24));
+    }
+
+    /// FreeBSD 9.3 with its defaults, by hand: `TCP_REXMTVAL` is the minimum of 30 ms, times 1, 2, 4, .. 512, plus the slop of 200 ms. The
+    /// SYN waits 3 s, then 3.2 s four times, then twice as long each time.
+    #[test]
+    fn freebsd_backs_off_before_it_adds_the_slop() {
+        let config = RtoConfig {
+            initial: Span::from_secs(3),
+            min: Span::from_ms(30),
+            max: Span::from_secs(64),
+            slop: Span::from_ms(200),
+            ..config(RtoForm::Freebsd)
+        };
+        let mut rtt = RttEstimator::new(&config);
+        let syn: Vec<u64> = (0..9)
+            .map(|_| {
+                let rto = rtt.rto(&config);
+                rtt.back_off_syn(&config);
+                rto.0 / Span::from_ms(1).0
+            })
+            .collect();
+        assert_eq!(syn, [3_000, 3_200, 3_200, 3_200, 3_200, 6_200, 12_200, 24_200, 48_200]);
+        rtt.add_rtt_sample(Span::from_us(100), &config);
+        let data: Vec<u64> = (0..12)
+            .map(|_| {
+                let rto = rtt.rto(&config);
+                rtt.double_rto();
+                rto.0 / Span::from_ms(1).0
+            })
+            .collect();
+        assert_eq!(data, [230, 260, 320, 440, 680, 1_160, 2_120, 4_040, 7_880, 15_560, 15_560, 15_560]);
+        rtt.add_rtt_sample(Span::from_us(100), &config);
+        assert_eq!(rtt.rto(&config), Span::from_ms(230), "a sample ends it");
     }
 
     #[test]

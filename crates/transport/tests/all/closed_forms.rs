@@ -221,7 +221,7 @@ fn the_first_sample_sets_the_timeout_in_each_form() {
     for (form, expected) in [
         (RtoForm::Rfc, Span::from_ms(10)),
         (RtoForm::Linux, Span::from_us(10_100)),
-        (RtoForm::Freebsd, Span::from_us(20_300)),
+        (RtoForm::Freebsd, Span::from_ms(30)),
     ] {
         let mut config = config();
         config.rto.form = form;
