@@ -211,8 +211,14 @@ fn steps(
     };
     or_problem(t, plan.check())?;
     let is_simai = name == ScheduleName::AsSimai;
+    let is_idle = read.is_some() && is_simai && plan.is_one_stage() && t.has("micro_batches");
+    t.warn_if_idle("micro_batches", is_idle, "as_simai runs the layers of the file once, in their order");
     let message = || "SimAI runs all forward passes first".to_owned();
     t.check(!as_simai || is_simai, "schedule", message, "remove it, or as_simai");
+    if let [first, ..] = plan.lines_without_a_group()[..] {
+        let text = "collectives of its forward and input columns have groups of one GPU and send nothing; give tp, or the weight column";
+        t.ledger.warn(format!("{}: line {first}: {text}", t.at("file")));
+    }
     if as_simai && parallelism.pipeline > 1 {
         let text = "as_simai: in SimAI stages are a formula in its report, so no message goes between them and no bubble is simulated";
         t.ledger.warn(format!("{}: {text}", t.at("pp")));
@@ -248,15 +254,16 @@ fn parallelism(t: &mut Table, context: &Context, read: Option<&simai::Workload>)
     let ranks = t.or_because_in("gpus", (number, why), sizes.clone(), rule, doc);
     // SimAI's groups of all GPUs; files of policy MICRO have one group of all.
     let all = read.map_or(1, |read| if read.is_micro { 1 } else { ranks });
-    let tensor = read.and_then(|read| read.tensor).filter(|_| read.is_some_and(|read| !read.is_micro));
+    let of_groups = read.filter(|read| !read.is_micro);
+    let tensor = of_groups.and_then(|read| read.tensor);
     let rule = "model_parallel_NPU_group of the file; 1 for a model";
     let doc = "GPUs of a tensor-parallel group";
     let tensor = t.or_because_in("tp", of_file(tensor, all, "no group in the file"), sizes.clone(), rule, doc);
     let rule = "pp of the file, else 1";
-    let stages = of_file(read.and_then(|read| read.pipeline), 1, "default");
+    let stages = of_file(of_groups.and_then(|read| read.pipeline), 1, "default");
     let pipeline = t.or_because_in("pp", stages, sizes.clone(), rule, "Stages of the pipeline");
     let rule = "ep of the file, else 1";
-    let experts = of_file(read.and_then(|read| read.expert), 1, "default");
+    let experts = of_file(of_groups.and_then(|read| read.expert), 1, "default");
     let doc = "GPUs of an expert-parallel group: that many tensor-parallel groups in a row";
     let expert = t.or_because_in("ep", experts, sizes, rule, doc);
     Parallelism { ranks, tensor, pipeline, expert }
@@ -312,6 +319,8 @@ fn unused_model_keys(t: &mut Table) {
     }
 }
 
+const NO_EXPERTS: &str = "experts is 0, so the layers are dense";
+
 /// Reads a transformer.
 fn model(t: &mut Table, micro_batches: Option<u32>) -> Option<Model> {
     let layers = t.required_in("layers", 1..=100_000, "Layers of the model");
@@ -321,6 +330,9 @@ fn model(t: &mut Table, micro_batches: Option<u32>) -> Option<Model> {
     let value_bytes = t.or_in("value_bytes", 2, 1..=8_u64, "Bytes of a value: 2 for bf16");
     let experts: u32 = t.or_in("experts", 0, 0..=100_000, "Experts of a layer; 0: dense layers");
     let top_k: u32 = t.or_in("top_k", 1, 1..=1024, "Experts of a token");
+    let message = || format!("a token cannot go to {top_k} of {experts} experts");
+    t.check(experts == 0 || top_k <= experts, "top_k", message, "lower it, or raise experts");
+    t.warn_if_idle("top_k", experts == 0 && top_k != 1, NO_EXPERTS);
     let width = hidden.unwrap_or(1);
     let dense = if experts > 0 { 4 } else { 12 } * width * width;
     let computed = Origin::Computed("hidden".to_owned());
@@ -331,6 +343,8 @@ fn model(t: &mut Table, micro_batches: Option<u32>) -> Option<Model> {
     let doc = "Parameters of an expert";
     let expert = (8 * width * width, computed);
     let expert_parameters = t.or_because_in("expert_parameters", expert, sizes, "8 hidden²", doc);
+    let is_idle = experts == 0 && t.has("expert_parameters");
+    t.warn_if_idle("expert_parameters", is_idle, NO_EXPERTS);
     let doc = "Tensor-parallel groups divide activations by tokens: all-gather and reduce-scatter instead of all-reduce";
     let sequence_parallel = t.or("sequence_parallel", true, doc);
     let doc = "Compute time of the forward pass of a micro-batch over a layer";

@@ -38,10 +38,13 @@ pub struct Model {
     pub optimizer: Span,
 }
 
+/// The largest collective of a model: counts of its messages cannot overflow.
+const BYTES_MAX: u64 = 100_000_000_000_000;
+
 impl Model {
     /// Bytes of the activations of a micro-batch between layers.
     fn activations(&self) -> u64 {
-        self.value_bytes * self.micro_batch * self.sequence * self.hidden
+        [self.micro_batch, self.sequence, self.hidden].into_iter().fold(self.value_bytes, u64::saturating_mul)
     }
 
     /// The step of one stage.
@@ -67,6 +70,10 @@ impl Model {
         for _ in 0..self.micro_batches {
             (0..own).for_each(|_| self.layer(parallelism, &mut layers));
         }
+        if let Some(layer) = layers.iter().find(|layer| layer.largest_call() > BYTES_MAX) {
+            let (name, bytes) = (&layer.name, layer.largest_call());
+            return Err(("hidden", format!("{name} would exchange {bytes} bytes, more than 100 TB")));
+        }
         let whole = if self.sequence_parallel { u64::from(tensor) } else { 1 };
         Ok(Step {
             body: start..layers.len(),
@@ -77,33 +84,31 @@ impl Model {
         })
     }
 
-    /// Gradients and parameters of a stage at the end of the step: a distributed optimizer, in 4 and 2 bytes.
+    /// Gradients and parameters of a stage at the end of the step, which goes through these layers from the last to the first: gradients of 4
+    /// bytes are reduced, the distributed optimizer waits for them, and parameters of 2 bytes are gathered.
     fn gradients(&self, parallelism: &Parallelism, own: u64) -> Vec<Layer> {
-        let dense = own * self.parameters / u64::from(parallelism.tensor);
+        let tensor = u64::from(parallelism.tensor);
+        let dense = own.saturating_mul(self.parameters) / tensor;
         let per_rank = u64::from(self.experts / parallelism.expert.max(1));
-        let experts = own * self.expert_parameters * per_rank / u64::from(parallelism.tensor);
+        let experts = own.saturating_mul(self.expert_parameters).saturating_mul(per_rank) / tensor;
         let reduce = |name: &str, group, kind, bytes| Layer {
             name: name.to_owned(),
             weight_gradient: pass(Span::ZERO, call(kind, group, bytes)),
             ..Layer::default()
         };
-        let mut layers = vec![
-            reduce("grad_gather", Group::Dp, Kind::Allgather, 2 * dense),
-            reduce("grad_param_comm", Group::Dp, Kind::ReduceScatter, 4 * dense),
-        ];
-        if experts > 0 {
-            layers.push(reduce("moe_grad_norm1", Group::DpEp, Kind::Allgather, 2 * experts));
-            layers.push(reduce("moe_grad_norm2", Group::DpEp, Kind::ReduceScatter, 4 * experts));
-        }
-        layers.insert(
-            1,
-            Layer {
-                name: "grad_param_compute".to_owned(),
-                input_gradient: pass(self.optimizer, None),
-                ..Layer::default()
-            },
-        );
-        layers
+        let optimizer = Layer {
+            name: "grad_param_compute".to_owned(),
+            input_gradient: pass(self.optimizer, None),
+            needs_gradients: true,
+            ..Layer::default()
+        };
+        vec![
+            reduce("grad_gather", Group::Dp, Kind::Allgather, dense.saturating_mul(2)),
+            reduce("moe_grad_norm1", Group::DpEp, Kind::Allgather, experts.saturating_mul(2)),
+            optimizer,
+            reduce("grad_param_comm", Group::Dp, Kind::ReduceScatter, dense.saturating_mul(4)),
+            reduce("moe_grad_norm2", Group::DpEp, Kind::ReduceScatter, experts.saturating_mul(4)),
+        ]
     }
 
     /// Attention, then a dense block or experts; each half of the compute time.
@@ -136,10 +141,10 @@ impl Model {
         for (part, [there, back]) in ["column", "row"].into_iter().zip(ways) {
             into.push(Layer {
                 name: format!("{name}_{part}"),
-                line: 0,
                 forward: pass(forward, there),
                 input_gradient: pass(input, back),
                 weight_gradient: pass(weight, None),
+                ..Layer::default()
             });
         }
     }
@@ -147,7 +152,7 @@ impl Model {
     /// Dispatch to experts, their work, and the way back.
     fn expert_block(&self, parallelism: &Parallelism, into: &mut Vec<Layer>) {
         let tensor = u64::from(parallelism.tensor);
-        let tokens = self.activations() * u64::from(self.top_k);
+        let tokens = self.activations().saturating_mul(u64::from(self.top_k));
         let exchange = call(Kind::Alltoall, Group::Ep, tokens / tensor);
         let [gather, scatter] =
             [Kind::Allgather, Kind::ReduceScatter].map(|kind| call(kind, Group::Tp, tokens));
@@ -156,10 +161,10 @@ impl Model {
         let mut push = |name: &str, there: Pass, back: Pass, weights: Span| {
             into.push(Layer {
                 name: name.to_owned(),
-                line: 0,
                 forward: there,
                 input_gradient: back,
                 weight_gradient: pass(weights, None),
+                ..Layer::default()
             });
         };
         push("moe_dispatch", pass(none, exchange), pass(none, exchange), none);

@@ -141,6 +141,16 @@ pub struct Layer {
     pub input_gradient: Pass,
     /// Gradient of the weights; its communication does not block.
     pub weight_gradient: Pass,
+    /// Its backward pass waits for the gradients of all layers' weights: the optimizer.
+    pub needs_gradients: bool,
+}
+
+impl Layer {
+    /// Bytes of its largest collective.
+    fn largest_call(&self) -> u64 {
+        let passes = [self.forward, self.input_gradient, self.weight_gradient];
+        passes.iter().filter_map(|pass| pass.call).map(|call| call.bytes).max().unwrap_or(0)
+    }
 }
 
 /// The layers of a step, as one rank of a stage works on them.

@@ -4,7 +4,7 @@
 //! are consecutive d of a DP group; `DP_EP` those with the same place in their EP groups.
 
 use super::schedule::{Schedule, Turn};
-use super::{Collective, Group, Label, Layer, Parallelism, Phase, STEPS_OF_LAYER, Step, Training};
+use super::{Collective, Group, Label, Layer, Parallelism, Pass, Phase, STEPS_OF_LAYER, Step, Training};
 use crate::algorithm::Kind;
 use crate::application::{Application, Call, Communicator, Op, Program};
 use pauseframe_units::Span;
@@ -36,7 +36,7 @@ impl Plan {
         self.parallelism.check()?;
         let Step { body, micro_batches, checkpoints, .. } = &self.step;
         let pieces = micro_batches * self.schedule.chunks();
-        if self.schedule == Schedule::ForwardFirst && self.stages() == 1 {
+        if self.schedule == Schedule::ForwardFirst && self.is_one_stage() {
             return Ok(());
         }
         if pieces == 0 || body.is_empty() || !body.len().is_multiple_of(pieces as usize) {
@@ -62,8 +62,29 @@ impl Plan {
         Ok(())
     }
 
+    /// No message goes between stages.
+    pub fn is_one_stage(&self) -> bool {
+        self.stages() == 1
+    }
+
     fn stages(&self) -> u32 {
         if self.ignores_stages { 1 } else { self.parallelism.pipeline }
+    }
+
+    /// Lines of a file of policy MICRO whose collectives have a group of one GPU: they send nothing.
+    pub fn lines_without_a_group(&self) -> Vec<u32> {
+        let is_alone = |pass: &Pass| {
+            pass.call.is_some_and(|call| match call.group {
+                Group::Tp => self.parallelism.tensor == 1,
+                Group::Ep => self.parallelism.expert == 1,
+                _ => false,
+            })
+        };
+        let has_one = |layer: &&Layer| {
+            [layer.forward, layer.input_gradient, layer.weight_gradient].iter().any(is_alone)
+        };
+        let layers = self.step.layers.iter().filter(|_| self.is_micro);
+        layers.filter(has_one).map(|layer| layer.line).collect()
     }
 
     /// Upper bound of the steps of all ranks.
@@ -191,10 +212,7 @@ impl<'a> Writer<'a> {
                 self.iterate();
             }
             if iteration + 1 == self.plan.iterations {
-                let pending: Vec<usize> = self.pending.keys().copied().collect();
-                for layer in pending {
-                    self.wait(layer);
-                }
+                self.wait_for_all();
             }
             self.push(Op::Mark, None, 0);
         }
@@ -284,6 +302,9 @@ impl<'a> Writer<'a> {
 
     fn backward(&mut self, at: usize) {
         let layer = &self.plan.step.layers[at];
+        if layer.needs_gradients {
+            self.wait_for_all();
+        }
         self.compute(layer.input_gradient.compute, layer.line);
         self.call(at, Phase::InputGradient, layer.input_gradient.call, false);
         self.compute(layer.weight_gradient.compute, layer.line);
@@ -312,6 +333,13 @@ impl<'a> Writer<'a> {
         if let Some(group) = self.pending.remove(&at) {
             let line = self.plan.step.layers[at].line;
             self.push(Op::Wait(at as u32), Some(group), line);
+        }
+    }
+
+    fn wait_for_all(&mut self) {
+        let pending: Vec<usize> = self.pending.keys().copied().collect();
+        for layer in pending {
+            self.wait(layer);
         }
     }
 

@@ -7,6 +7,7 @@ use crate::nccl::Nccl;
 use crate::rank::Totals;
 use crate::replay::{Options, Replay};
 use pauseframe_units::{BitRate, Bytes, Span, Time};
+use std::ops::Range;
 use std::sync::Arc;
 
 const RATE: BitRate = BitRate::gbps(400);
@@ -130,6 +131,41 @@ const MODEL: Model = Model {
     backward: Span::from_us(200),
     optimizer: Span::from_us(50),
 };
+
+/// The optimizer needs the reduced gradients, and what is gathered needs the optimizer: nothing of the three overlaps.
+#[test]
+fn the_optimizer_waits_for_the_gradients() {
+    for (experts, per_layer) in [(0, 12_582_912), (2, 12_582_912 + 8 * 1024 * 1024)] {
+        let model = Model { layers: 1, micro_batches: 1, experts, optimizer: Span::from_ms(8), ..MODEL };
+        let parallelism = Parallelism { ranks: 2, tensor: 1, pipeline: 1, expert: experts.max(1) };
+        let step = model.step(&parallelism).unwrap();
+        let calls = |at: Range<usize>| step.layers[at].iter().filter_map(|layer| layer.weight_gradient.call);
+        let gathered: u64 = calls(0..2).map(|call| call.bytes).sum();
+        let reduced: u64 = calls(3..5).map(|call| call.bytes).sum();
+        assert_eq!((reduced, gathered), (4 * per_layer, 2 * per_layer), "{experts} experts");
+        let replay =
+            replay(application("m", &plan(step, parallelism, Schedule::OneForwardOneBackward)), LATENCY);
+        assert_complete(&replay);
+        if experts == 0 {
+            // Two ranks: half of the vector goes each way.
+            let half = |bytes: u64| LATENCY + RATE.serialise(Bytes(bytes / 2));
+            let compute = Span::from_us(300) + Span::from_ms(8);
+            assert_eq!(replay.finish().unwrap() - Time::ZERO, compute + half(reduced) + half(gathered));
+        }
+    }
+}
+
+/// Sizes that no network carries are refused instead of wrapping to small ones.
+#[test]
+fn a_model_whose_sizes_overflow_is_refused() {
+    let parallelism = Parallelism { ranks: 2, tensor: 2, pipeline: 1, expert: 1 };
+    for micro_batch in [1 << 19, (1 << 19) + 1, 1 << 60] {
+        let model = Model { micro_batch, hidden: 1 << 23, sequence: 1 << 29, value_bytes: 8, ..MODEL };
+        assert_eq!(model.step(&parallelism).unwrap_err().0, "hidden");
+    }
+    let model = Model { parameters: u64::MAX / 2, ..MODEL };
+    assert!(model.step(&parallelism).unwrap_err().1.contains("grad_"));
+}
 
 #[test]
 fn groups_and_sizes_of_a_model_are_those_of_the_generator() {
