@@ -160,3 +160,27 @@ impl WaitingSkbs {
         if self.end > snd_nxt { 1 + self.end.saturating_sub(self.first_end).div_ceil(self.goal) } else { 0 }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::OffloadConfig;
+
+    /// `tcp_xmit_size_goal`: whole segments, at least one, of the largest super-packet and of half of the largest window
+    /// that the peer announced.
+    #[test]
+    fn a_write_fills_whole_segments_of_half_the_window() {
+        for (window, goal) in [
+            (1 << 24, 44 * 1460),
+            // Half of it is 13.7 segments.
+            (40_000, 13 * 1460),
+            (1000, 1460),
+        ] {
+            let offload = OffloadConfig { tso: 65_536, ..OffloadConfig::NONE };
+            let mut supers = SuperPacketState::new(&TcpConfig { offload, ..TcpConfig::PLAIN }).expect("TSO");
+            let waiting = supers.update_waiting_skbs(0, 1 << 20, 1460, window);
+            assert_eq!((waiting.goal, waiting.first_end), (goal, goal), "{window}");
+            assert_eq!(supers.update_waiting_skbs(0, 1 << 20, 1460, 536).goal, goal, "the largest counts");
+        }
+    }
+}
