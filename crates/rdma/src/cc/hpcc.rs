@@ -417,7 +417,7 @@ mod tests {
         let line = 25_000_000_000;
         let quantum = Quantum::for_line(line);
         let settings = HpccSettings::for_line(line, max_stage, Some(10), Span::from_us(8), quantum);
-        Hpcc { reference_window, utilisation, stage, ..Hpcc::new(settings, line) }
+        Hpcc { utilisation, stage, reference_window, ..Hpcc::new(settings, line) }
     }
 
     /// Algorithm 1, `ComputeWind`: the step is multiplicative if U >= eta, and additive ones count from 0 again.

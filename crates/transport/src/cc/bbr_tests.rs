@@ -317,7 +317,7 @@ fn a_nominal_round_trip_counts_until_the_first_sample() {
     }
 }
 
-/// `bbr_init`: `tcp_min_rtt` is infinite before the first sample, so `bbr_bdp` gives TCP_INIT_CWND.
+/// `bbr_init`: `tcp_min_rtt` is infinite before the first sample, so `bbr_bdp` gives `TCP_INIT_CWND`.
 #[test]
 fn before_the_first_round_trip_the_bdp_is_the_initial_window() {
     let congestion_control = CongestionControlConfig::Bbr;
