@@ -661,6 +661,29 @@ fn a_transmit_window_bounds_what_is_in_flight_and_never_waits_for_the_timer() {
     }
 }
 
+/// The window holds 40 packets: each quarter of it requests an acknowledgement before the window closes.
+#[test]
+fn each_quarter_of_a_transmit_window_requests_an_acknowledgement() {
+    let tx_window = Some(Bytes(40 * 1024));
+    let mut pair = QueuePair::new(QueuePairSettings { tx_window, ..settings() });
+    pair.send(100 * 1024);
+    let sent: Vec<Packet> = (0..100).filter_map(|step| pair.poll_data(Time(step * 100_000))).collect();
+    let asking: Vec<u32> = sent.iter().filter(|packet| packet.ack_request).map(|packet| packet.psn).collect();
+    assert_eq!((sent.len(), asking), (40, vec![9, 19, 29, 39]));
+}
+
+/// The packets of a response leave the peer, so they take no room in the window of what leaves here.
+#[test]
+fn responses_under_way_take_no_room_in_the_transmit_window() {
+    let tx_window = Some(Bytes(4 * 1024));
+    let mut pair = QueuePair::new(QueuePairSettings { tx_window, ..settings() });
+    pair.read(100 * 1024);
+    pair.send(10 * 1024);
+    let sent: Vec<Packet> = (0..100).filter_map(|step| pair.poll_data(Time(step * 100_000))).collect();
+    let numbers: Vec<u32> = sent.iter().map(|packet| packet.psn).collect();
+    assert_eq!((sent[0].opcode, numbers), (Opcode::ReadRequest, vec![0, 100, 101, 102, 103]));
+}
+
 /// Acknowledgements for 64 packets of a message.
 fn acknowledgements(settings: QueuePairSettings) -> u64 {
     let mut count = 0;
@@ -738,6 +761,17 @@ fn a_stopped_message_is_acknowledged_without_a_timeout() {
     }
     assert!(ends[0].is_quiescent());
     assert_eq!(ends[0].stats().timeouts, 0);
+}
+
+#[test]
+fn a_message_that_has_not_begun_is_not_sent_after_a_stop() {
+    let mut pair = QueuePair::new(settings());
+    pair.send(1000);
+    pair.send(1000);
+    let packet = pair.poll_transmit(Time::ZERO).expect("a packet is due");
+    assert!(packet.ack_request);
+    pair.stop_sending();
+    assert!(pair.poll_transmit(Time::ZERO + Span::from_us(1)).is_none());
 }
 
 #[test]

@@ -423,4 +423,23 @@ mod tests {
             assert!(found.contains(rule), "{rule}: {found}");
         }
     }
+
+    /// Answers go out for the first packet, for one that requests it, and for the one that then fills the gap before it; not for others.
+    #[test]
+    fn unordered_delivery_answers_once_nothing_is_missing() {
+        let settings = QueuePairSettings { unordered: true, ..QueuePairSettings::default() };
+        let (mut receiver, mut stats) = (Receiver::new(&settings), Stats::default());
+        let answers =
+            [(0, false), (1, false), (3, true), (2, false), (4, false)].map(|(number, ack_request)| {
+                let packet = Packet {
+                    payload: 1000,
+                    ack_request,
+                    ..Packet::new(Opcode::of_write(false, false), number)
+                };
+                let mut port = CnpLimiter::default();
+                receiver.on_data(&packet, false, &mut port, &settings, &mut stats, Time::ZERO);
+                std::iter::from_fn(|| receiver.poll(&mut stats, Time::ZERO)).count()
+            });
+        assert_eq!(answers, [1, 0, 1, 1, 0]);
+    }
 }

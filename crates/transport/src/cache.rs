@@ -28,7 +28,7 @@ pub struct CachedTcpMetrics {
 impl Connection {
     /// Applies the metrics of earlier connections to this peer after the handshake. Call it right after `open` or `accept`.
     pub fn inherit_cached_metrics(&mut self, metrics: &CachedTcpMetrics) {
-        if self.config.cache == CachePolicy::None || *metrics == CachedTcpMetrics::default() {
+        if *metrics == CachedTcpMetrics::default() {
             return;
         }
         self.opening_and_closing_state_mut().inherited = Some(*metrics);

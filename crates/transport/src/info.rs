@@ -73,3 +73,56 @@ fn linux_ca_state(phase: RecoveryPhase, disorder: bool) -> i64 {
         RecoveryPhase::Loss => 4,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::TcpConfig;
+    use crate::recovery::RecoveryConfig;
+    use crate::segment::{EcnCodepoint, SackBlocks, Segment, TcpOptions};
+    use pauseframe_units::Time;
+    use std::sync::Arc;
+
+    fn field(connection: &Connection, name: &str) -> Option<i64> {
+        connection.tcp_info().into_iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+    }
+
+    /// `tcp_states.h`: LISTEN 10, SYN-SENT 2, SYN-RECEIVED 3, ESTABLISHED 1.
+    #[test]
+    fn a_handshake_goes_through_the_states_of_linux() {
+        let config = Arc::new(TcpConfig { handshake: true, ..TcpConfig::PLAIN });
+        let mut ends = [Connection::open(config.clone(), 1, 0, Time::ZERO), Connection::accept(config, 9, 0)];
+        let states = |ends: &[Connection; 2]| ends.each_ref().map(|end| field(end, "tcpi_state"));
+        assert_eq!(states(&ends), [Some(2), Some(10)]);
+        for (from, expected) in [(0, [2, 3]), (1, [1, 3]), (0, [1, 1])] {
+            let (segment, _) = ends[from].poll_transmit(Time::ZERO).expect("the handshake goes on");
+            ends[1 - from].on_segment(&segment, EcnCodepoint::NotEct, Time::ZERO);
+            assert_eq!(states(&ends), expected.map(Some));
+        }
+    }
+
+    /// `tcp_reordering` is 3 until a segment arrives late: here the first one, sent once, after SACK reported the second.
+    #[test]
+    fn reordering_is_three_until_sack_shows_some() {
+        let recovery = RecoveryConfig::LINUX;
+        let config = TcpConfig { mss: 1000, sack: true, recovery, ..TcpConfig::PLAIN };
+        let mut connection = Connection::open(Arc::new(config), 1, 9, Time::ZERO);
+        connection.send_application_data(3000, Time::ZERO);
+        while connection.poll_transmit(Time::ZERO).is_some() {}
+        let space = connection.sender.space;
+        let now = Time::ZERO + Span::from_ms(1);
+        let mut acknowledge = |ack: u64, sacked: Option<(u64, u64)>| {
+            let block = |(start, end)| (space.wire_sequence_number(start), space.wire_sequence_number(end));
+            let options = sacked.map_or(TcpOptions::None, |sacked| {
+                TcpOptions::Sack(SackBlocks { count: 1, blocks: [block(sacked), (0, 0), (0, 0), (0, 0)] })
+            });
+            let (seq, ack) = (10, space.wire_sequence_number(ack));
+            let flags = crate::segment::TcpFlags::ACK;
+            let segment = Segment { seq, ack, flags, window: 1 << 20, options, ..Segment::default() };
+            connection.on_segment(&segment, EcnCodepoint::NotEct, now);
+            field(&connection, "tcpi_reordering")
+        };
+        assert_eq!(acknowledge(0, Some((1000, 2000))), Some(3));
+        assert_eq!(acknowledge(2000, None), None);
+    }
+}

@@ -65,7 +65,12 @@ impl SuperPacketState {
 
     /// `tcp_xmit_size_goal`: size to which a write fills an `sk_buff`, in whole segments, at most half of the peer's window.
     fn super_packet_size_goal(&self, mss: u64) -> u64 {
-        let bound = if self.max_window > 536 { self.max_window / 2 } else { u64::MAX };
+        // `tcp_bound_to_half_wnd`: a tiny window bounds it whole, and none that was announced does not bound it.
+        let bound = match self.max_window {
+            0 => u64::MAX,
+            tiny @ 1..=536 => tiny,
+            window => window / 2,
+        };
         (self.max.min(bound) / mss).max(1) * mss
     }
 
@@ -158,5 +163,31 @@ impl WaitingSkbs {
     /// Number of waiting `sk_buff`s.
     pub(crate) fn waiting_skb_count(self, snd_nxt: u64) -> u64 {
         if self.end > snd_nxt { 1 + self.end.saturating_sub(self.first_end).div_ceil(self.goal) } else { 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::OffloadConfig;
+
+    /// `tcp_xmit_size_goal`: whole segments, at least one, of the largest super-packet and of half of the largest window
+    /// that the peer announced.
+    #[test]
+    fn a_write_fills_whole_segments_of_half_the_window() {
+        for (window, goal) in [
+            (1 << 24, 44 * 1460),
+            // Half of it is 13.7 segments.
+            (40_000, 13 * 1460),
+            (1000, 1460),
+            // A tiny window counts whole; a larger one that follows is its half.
+            (500, 1460),
+        ] {
+            let offload = OffloadConfig { tso: 65_536, ..OffloadConfig::NONE };
+            let mut supers = SuperPacketState::new(&TcpConfig { offload, ..TcpConfig::PLAIN }).expect("TSO");
+            let waiting = supers.update_waiting_skbs(0, 1 << 20, 1460, window);
+            assert_eq!((waiting.goal, waiting.first_end), (goal, goal), "{window}");
+            assert_eq!(supers.update_waiting_skbs(0, 1 << 20, 1460, 536).goal, goal, "the largest counts");
+        }
     }
 }

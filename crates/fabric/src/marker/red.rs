@@ -421,4 +421,18 @@ mod tests {
             assert!((queue.average - average).abs() < 1e-6, "{backlog}: {}", queue.average);
         }
     }
+
+    #[test]
+    fn each_value_may_vary_by_port() {
+        use crate::marker::by_port::PortSelector;
+        assert!(!CEE.varies_by_port());
+        let selector = PortSelector::Name("*".into());
+        let bytes = || ValueByPort::Rows([(selector.clone(), Bytes(50_000))].into());
+        let p_max = ValueByPort::Rows([(selector.clone(), 0.5)].into());
+        for red in [Red { min: bytes(), ..CEE }, Red { max: bytes(), ..CEE }, Red { p_max, ..CEE }] {
+            assert!(red.varies_by_port(), "{red:?}");
+            let of_port = red.marker_for_port("s:1", BitRate::gbps(10)).expect("it has a value");
+            assert!(!of_port.varies_by_port(), "{of_port:?}");
+        }
+    }
 }

@@ -331,12 +331,20 @@ mod tests {
 
     #[test]
     fn circles_are_found_from_anywhere_and_once() {
-        // 9 → 4 → 7 → 2 → 4 and, apart, 5 → 6 → 5; 4 also waits for 5, for fewer bytes.
-        let held: HeldBytes =
-            [((9, 4), 10), ((4, 7), 10), ((4, 5), 3), ((7, 2), 1), ((2, 4), 1), ((5, 6), 8), ((6, 5), 8)]
-                .into_iter()
-                .map(|((from, at), bytes)| ((SlotId(from), SlotId(at)), bytes))
-                .collect();
+        // 9 → 4 → 7 → 2 → 4 and, apart, 5 → 6 → 5; 4 also waits for 5, for fewer bytes, and 6 for 7, for as many: the first slot counts.
+        let held: HeldBytes = [
+            ((9, 4), 10),
+            ((4, 7), 10),
+            ((4, 5), 3),
+            ((7, 2), 1),
+            ((2, 4), 1),
+            ((5, 6), 8),
+            ((6, 5), 8),
+            ((6, 7), 8),
+        ]
+        .into_iter()
+        .map(|((from, at), bytes)| ((SlotId(from), SlotId(at)), bytes))
+        .collect();
         let stuck = [2, 4, 5, 6, 7, 9].into_iter().map(SlotId).collect();
         assert_eq!(
             find_waiting_cycles(&stuck, &held),

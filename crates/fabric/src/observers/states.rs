@@ -151,7 +151,7 @@ impl StateLog {
                 view.merged_queue_counters(port, slot),
             );
             let losses: u64 = counters.drops.iter().chain(&counters.lost).sum();
-            let idle = sent == seen.sent && seen.load == 0;
+            let idle = sent == seen.sent && seen.load == 0 && seen.left <= 0.0;
             let notifications = view.cnp_counts_sent_and_received(port, class);
             let unchanged =
                 (losses, counters.ecn_marks, notifications) == (seen.losses, seen.marks, seen.notifications);

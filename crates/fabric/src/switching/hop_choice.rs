@@ -170,3 +170,27 @@ impl BorrowedSwitch<'_> {
         *among.iter().min_by_key(backlog).expect("a choice among some")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pauseframe_engine::random_stream;
+
+    #[test]
+    fn flowlets_that_are_over_are_forgotten_once_there_are_many() {
+        const OVER: u32 = 96;
+        let (gap, port) = (Span::from_us(100), PortId(3));
+        let now = Time::ZERO + gap + Span(1);
+        let key = |number| (PortId::NONE, number);
+        let mut state = HopChoiceState::new(random_stream(1, "flowlets", 0));
+        for number in 0..FLOWLETS_MAX as u32 {
+            // The first are over, the others last until now.
+            let last = if number < OVER { Time::ZERO } else { Time::ZERO + Span(1) };
+            state.set_port_of_flowlet(key(number), port, gap, last);
+        }
+        assert_eq!(state.flowlets.len(), FLOWLETS_MAX);
+        state.set_port_of_flowlet(key(FLOWLETS_MAX as u32), port, gap, now);
+        assert_eq!(state.flowlets.len(), FLOWLETS_MAX + 1 - OVER as usize);
+        assert_eq!(state.port_of_flowlet(key(OVER), gap, &[port], now), Some(port));
+    }
+}

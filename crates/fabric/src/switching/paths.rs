@@ -193,4 +193,23 @@ mod tests {
         }
         assert!(paths.ports.len() <= MIN_RETIRED_ROWS + 12, "{}", paths.ports.len());
     }
+
+    #[test]
+    fn a_search_waits_until_no_row_is_free_and_many_are_retired() {
+        let mut paths = PathTable::new(1);
+        let rows: Vec<u32> = (0..200).map(|number| paths.add_path_row(&path([number]))).collect();
+        let (many, others) = rows.split_at(MIN_RETIRED_ROWS);
+        let (last, before) = many.split_last().expect("some rows");
+        for row in before {
+            paths.retire_path_row(*row);
+        }
+        assert!(!paths.is_path_row_reclaim_due());
+        paths.retire_path_row(*last);
+        assert!(paths.is_path_row_reclaim_due());
+        paths.reclaim_unused_path_rows(std::iter::empty(), 10);
+        for row in others {
+            paths.retire_path_row(*row);
+        }
+        assert!(!paths.is_path_row_reclaim_due(), "rows are free");
+    }
 }

@@ -136,5 +136,9 @@ mod tests {
         qualities.band(PortId(1), &SETTINGS, Time(interval * 20 + 1), || unreachable!("too early"));
         let full = PortNow { rate: RATE, sent: 0, queued: sent_per_interval };
         assert_eq!(qualities.band(PortId(2), &SETTINGS, Time(interval), || full), 3);
+        // Half of what it sends in an interval: the mean of nothing and a half.
+        let half = PortNow { queued: sent_per_interval / 2, ..full };
+        let expected = band_of_load(250_000, &SETTINGS);
+        assert_eq!((qualities.band(PortId(3), &SETTINGS, Time(interval), || half), expected), (6, 6));
     }
 }

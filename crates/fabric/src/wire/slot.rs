@@ -60,3 +60,19 @@ impl EgressQueue {
         std::mem::replace(&mut self.backlog_max, self.backlog)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_peak_begins_with_the_backlog_of_the_last_one() {
+        let mut queue = EgressQueue::IDLE;
+        queue.add_to_backlog(1000, Time(1));
+        queue.add_to_backlog(2000, Time(2));
+        assert!(queue.remove_from_backlog(1000, Time(3)));
+        assert_eq!([queue.take_backlog_peak(), queue.take_backlog_peak()], [3000, 2000]);
+        assert!(queue.remove_from_backlog(2000, Time(4)));
+        assert_eq!([queue.take_backlog_peak(), queue.take_backlog_peak()], [2000, 0]);
+    }
+}

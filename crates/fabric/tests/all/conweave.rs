@@ -238,6 +238,27 @@ fn packets_keep_their_order_unless_a_timer_ends_the_wait() {
     assert!(held > 1_000 && judged > 9, "{held} held, {judged} judged");
 }
 
+/// Held lossy packets have the limit of a queue, alpha times what is free: alone in the buffer they get alpha / (1 + alpha) of it (Choudhury and Hahne
+/// 1998), here a 17th, and what comes beyond is dropped.
+#[test]
+fn held_lossy_packets_keep_to_the_dynamic_threshold() {
+    const BUFFER: u64 = 1_000_000;
+    let topology = slow_and_fast();
+    let mut most = 0;
+    for seed in 1..=6 {
+        let mut transport = rdma(NO_CONTROL);
+        if let ProtocolSettings::Rdma(rdma) = &mut transport.protocol {
+            rdma.pair = QueuePairSettings { selective_repeat: true, ..rdma.pair };
+        }
+        let (buffer, transports) = (shared_buffer(BUFFER, 1.0 / 16.0, 0), vec![transport]);
+        let settings = Settings { seed, buffer, pfc: None, transports, ..roce(NO_CONTROL) };
+        let flows = [flow(&topology, "a", "b", 3_000_000)];
+        let (network, _) = run(&topology, &weaving(settings, CONWEAVE), &flows);
+        most = network.conweave_counts().values().map(|counts| counts.held_bytes_max).fold(most, u64::max);
+    }
+    assert!((BUFFER / 17 - FRAME..=(BUFFER + FRAME) / 17).contains(&most), "{most}");
+}
+
 /// Held lossless packets are in their ingress account: a link that brings many of them is paused, and nothing is dropped.
 #[test]
 fn held_packets_pause_the_link_that_brings_them() {

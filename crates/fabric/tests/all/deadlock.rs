@@ -4,12 +4,13 @@
 use crate::common::*;
 use crate::properties::draw;
 use pauseframe_fabric::{
-    BufferPolicy, FlowSpec, FlowStatus, IdealOutputQueuedBuffer, LossReason, PfcSettings,
-    PfcWatchdogSettings, Settings, SlowReceiverSettings, TransportSettings, WatchdogAction,
+    BufferPolicy, FlowSpec, FlowStatus, IdealOutputQueuedBuffer, LossReason, PauseInterval, PfcSettings,
+    PfcWatchdogSettings, ProtocolSettings, Settings, SlowReceiverSettings, TransportSettings, UdpSettings,
+    WatchdogAction,
 };
 use pauseframe_routing::NextHops;
-use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{line, ring};
+use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::{RtoConfig, TcpConfig};
 use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
 use std::collections::BTreeSet;
@@ -124,6 +125,42 @@ fn a_deadlock_is_found_at_the_same_time_whole_and_divided() {
         assert_eq!(whole.1.len(), 1, "after {after} us");
         assert_eq!(whole, found(2), "after {after} us");
     }
+}
+
+/// A host that is too slow pauses its port for good too, but no switch waits for a switch there: the detector looks once a pause that a switch
+/// requests is old enough.
+#[test]
+fn pauses_of_a_slow_host_do_not_hasten_the_detector() {
+    let mut topology = five();
+    let s0 = topology.find("s0").unwrap();
+    let [from, slow] = ["from", "slow"].map(|name| topology.add_node(name, NodeKind::Host, None));
+    for host in [from, slow] {
+        topology.add_link(host, s0, link(10, Span::from_us(1)));
+    }
+    let mut settings = fixed_buffers();
+    // 77 datagrams of 1.23 us: 100 KB are full, and what waits at the switch pauses nobody (40 KB).
+    let datagrams = UdpSettings { rate: BitRate::gbps(10), payload: 1472, ecn: false };
+    let protocol = ProtocolSettings::Udp(datagrams);
+    settings.transports.push(TransportSettings { protocol, ..settings.transports[0].clone() });
+    settings.receivers =
+        vec![SlowReceiverSettings { host: slow, rate: BitRate(1000), buffer: Bytes(100_000), stop: None }];
+    let stop = Some(Time(95 * US));
+    let mut flows = vec![FlowSpec { transport: 1, stop, ..flow(&topology, "from", "slow", u64::MAX) }];
+    let around = round_the_ring(&topology, 4_000 * MSS);
+    flows.extend(around.into_iter().map(|flow| FlowSpec { start: Time(1000 * US), ..flow }));
+    let mut network = build(&topology, &settings, &flows);
+    let after = Span::from_ms(2);
+    network.enable_pause_interval_log(1 << 20);
+    network.enable_deadlock_detection(after, false);
+    proceed(&mut network, Time(20_000 * US));
+    let standing = |by_host: bool| {
+        let peer = |port| topology.nodes()[topology.peer(port)].kind;
+        let of = |interval: &&PauseInterval| (peer(interval.port) == NodeKind::Host) == by_host;
+        let open = network.pause_intervals().iter().filter(|interval| interval.end.is_none());
+        open.filter(of).map(|interval| interval.start).min().expect("one stands")
+    };
+    assert!(standing(true) < Time(100 * US));
+    assert_eq!(network.detected_deadlocks()[0].found, standing(false) + after);
 }
 
 /// The same load on the ring without its closing link, a line: its routes have no cycle, and it does not stop.

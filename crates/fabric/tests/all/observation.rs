@@ -5,11 +5,11 @@ use crate::common::*;
 use crate::properties::draw;
 use pauseframe_engine::random_stream;
 use pauseframe_fabric::{
-    FailedElement, FlowRecord, FlowStatus, PortPriorityReport, SamplePlan, SampledEntity, SampledMetric,
-    ScheduledFailure,
+    FailedElement, FlowRecord, FlowStatus, PortPriorityReport, PortStateChange, ProtocolSettings, SamplePlan,
+    SampledEntity, SampledMetric, ScheduledFailure, Settings, TransportSettings, UdpSettings,
 };
 use pauseframe_topology::generate::star;
-use pauseframe_units::{LinkId, PortId, Span, Time};
+use pauseframe_units::{BitRate, LinkId, PortId, Span, Time};
 use std::collections::BTreeMap;
 
 /// The integral of dense samples misses at most a frame for one interval at each change of a queue.
@@ -180,4 +180,27 @@ fn a_tight_shared_pool_forgets_nobody() {
         paused += u64::from(network.port_priority_reports(ending.now).iter().any(|r| r.pauses_received > 0));
     }
     assert!(paused >= 20, "{paused} networks have paused");
+}
+
+/// Datagrams never wait. At half of the link's rate it has half of its load all the time, one row; at a tenth, 1,538 bytes every 12.3 us, no
+/// interval of 10 us is busier than one frame of 1.23 us, which is too little for a row.
+#[test]
+fn the_state_log_shows_the_load_of_a_link_without_a_queue() {
+    let wire = link(10, Span::from_us(1));
+    let topology = star(2, wire).unwrap();
+    for (rate, every, expected) in [(5, Span::from_us(100), Some(0.5)), (1, Span::from_us(10), None)] {
+        let datagrams = UdpSettings { rate: BitRate::gbps(rate), payload: 1472, ecn: false };
+        let transport =
+            TransportSettings { protocol: ProtocolSettings::Udp(datagrams), priority: priority(0) };
+        let settings = Settings { transports: vec![transport], ..settings(config()) };
+        let mut network = build(&topology, &settings, &[flow(&topology, "host0", "host1", u64::MAX)]);
+        network.enable_state_log(every, 1000);
+        proceed(&mut network, Time::ZERO + every * 100);
+        let port = port(&topology, "host0", "switch");
+        let rows: Vec<_> = network.state_log_rows().iter().filter(|row| row.port == port).collect();
+        let seen: Vec<_> = rows.iter().map(|row| (row.time, row.state)).collect();
+        let expected: Vec<_> =
+            expected.map(|load| (Time::ZERO + every, PortStateChange::Load(load))).into_iter().collect();
+        assert_eq!(seen, expected, "{rate} Gb/s");
+    }
 }

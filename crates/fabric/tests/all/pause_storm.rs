@@ -4,8 +4,8 @@ use crate::common::*;
 use pauseframe_engine::RunEnding;
 use pauseframe_fabric::{
     DropReason, HeadroomPoolSettings, LossReason, Network, ObeyedPausePriorities, PauseStorm, PfcPorts,
-    PfcSettings, PfcWatchdogSettings, PortPriorityReport, ProtocolSettings, Settings, SlowReceiverSettings,
-    TransportSettings, UdpSettings, WatchdogAction,
+    PfcSettings, PfcWatchdogSettings, PortPriorityReport, PortStateChange, ProtocolSettings, Settings,
+    SlowReceiverSettings, StateLogRow, TransportSettings, UdpSettings, WatchdogAction,
 };
 use pauseframe_topology::Topology;
 use pauseframe_units::{BitRate, Bytes, PortId, Span, Time};
@@ -95,6 +95,22 @@ fn frames_come_at_their_rate() {
         stormed(&settings(), PauseStorm { quanta: 1000, ..storm(&topology, &[LOSSLESS]) });
     let paused = of(&network, &ending, port(&topology, "s", "b"), LOSSLESS);
     assert_eq!((paused.pauses_received, paused.paused), (36, Span(35 * 25_600_000 + 51_200_000)));
+}
+
+/// The state log has one request for a storm, however many frames that has; frames of zero quanta request none.
+#[test]
+fn a_storm_is_one_request_in_the_state_log() {
+    let topology = star();
+    for (quanta, requests) in [(1000, vec![Time(100 * US)]), (0, vec![])] {
+        let mut network = build(&topology, &settings(), &flows(&topology));
+        let every = Some(Span::from_us(10));
+        network.add_pause_storms(vec![PauseStorm { every, quanta, ..storm(&topology, &[LOSSLESS]) }]);
+        network.enable_state_log(Span::from_us(10), 10_000);
+        proceed(&mut network, Time::MAX);
+        let rows = network.state_log_rows().iter();
+        let asks = |row: &&StateLogRow| matches!(row.state, PortStateChange::PauseRequested(_));
+        assert_eq!(rows.filter(asks).map(|row| row.time).collect::<Vec<_>>(), requests, "{quanta}");
+    }
 }
 
 /// The storm of one partition stops a port of another, at the same times.
@@ -241,4 +257,34 @@ fn a_pool_of_headroom_that_is_too_small_drops() {
         run(Some(HeadroomPoolSettings { size: Some(Bytes(15_000)), over_subscription: 1.0 }));
     assert!(dropped[DropReason::HeadroomPool as usize] > 0 && warned == 1, "{dropped:?}");
     assert_eq!(dropped[DropReason::HeadroomExceeded as usize], 0);
+}
+
+/// Frames of two ports compete for the last place of a queue if the second arrives within the time of a frame (`ties.rs`): 1,538 bytes at 10 Gb/s.
+/// The queue stands still, so that no place becomes free.
+#[test]
+fn frames_of_two_ports_compete_within_the_time_of_a_frame() {
+    const PLACES: u64 = 130;
+    let (topology, frame) = (star(), Span(1_230_400));
+    let first_loses = |seed, apart| {
+        let ports = vec![topology.port_name(port(&topology, "s", "b"))];
+        let obeys = Some(ObeyedPausePriorities::All);
+        let pfc =
+            Some(PfcSettings { ports: vec![PfcPorts { ports, obeys, ..PfcPorts::default() }], ..pfc() });
+        let (buffer, transports) = (per_port(PLACES * FRAME), vec![datagrams(10, 0)]);
+        let settings = Settings { seed, random_ties: true, buffer, transports, pfc, ..settings() };
+        let start = Time(200 * US);
+        let mut flows =
+            [("a", PLACES * 1472), ("c", 1472)].map(|(from, size)| flow(&topology, from, "b", size));
+        (flows[0].start, flows[1].start) = (start, start + frame * (PLACES - 1) + apart);
+        let mut network = build(&topology, &settings, &flows);
+        network.add_pause_storms(vec![storm(&topology, &[0])]);
+        let ending = proceed(&mut network, Time::MAX);
+        let lost =
+            network.flow_records(ending.now).iter().map(|record| record.datagrams.lost).collect::<Vec<_>>();
+        assert_eq!(lost.iter().sum::<u64>(), 1, "{lost:?}");
+        lost[0] == 1
+    };
+    let loses = |apart| (1..=16).filter(|seed| first_loses(*seed, apart)).count();
+    assert!((1..16).contains(&loses(frame - Span(1))));
+    assert_eq!(loses(frame), 0);
 }

@@ -412,4 +412,30 @@ mod tests {
         assert_eq!((before.queue(), after.queue()), (0, (1 << 17) - 1));
         assert!((after.line() - 1e11).abs() < 1.0);
     }
+
+    fn with_stages(max_stage: u32, reference_window: f64, utilisation: f64, stage: u32) -> Hpcc {
+        let line = 25_000_000_000;
+        let quantum = Quantum::for_line(line);
+        let settings = HpccSettings::for_line(line, max_stage, Some(10), Span::from_us(8), quantum);
+        Hpcc { utilisation, stage, reference_window, ..Hpcc::new(settings, line) }
+    }
+
+    /// Algorithm 1, `ComputeWind`: the step is multiplicative if U >= eta, and additive ones count from 0 again.
+    #[test]
+    fn at_its_target_the_paper_counts_additive_steps_again() {
+        for (utilisation, stage) in [(0.94, 4), (0.95, 0), (0.96, 0)] {
+            let mut state = with_stages(5, 12_500.0, utilisation, 3);
+            state.react(true);
+            assert_eq!(state.stage(), stage, "{utilisation}");
+        }
+    }
+
+    /// A hundredth of the line, and of the window that fills it: 250 of 25,000 bytes. W eta / U + `W_AI` would be
+    /// 2500 * 0.95 / 100 + 125 = 148.75 bytes.
+    #[test]
+    fn windows_of_the_paper_stop_at_the_minimum_rate() {
+        let mut state = with_stages(0, 2500.0, 100.0, 0);
+        state.react(true);
+        assert_eq!((state.window(), state.rate()), (250, 250_000_000));
+    }
 }

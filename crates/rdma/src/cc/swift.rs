@@ -153,3 +153,20 @@ impl RateControl for SwiftControl {
         self.state.on_loss(now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::ControlParameters;
+
+    /// 20 us of 100 Gb/s are 250,000 bytes; each hop adds a 6.55th of that (htsim `swift.cpp`), four hops 152,671 bytes.
+    #[test]
+    fn the_first_window_fills_the_line_at_the_target_delay() {
+        for (links, bytes) in [(0, 250_000), (4, 402_671)] {
+            let parameters = ControlParameters { links, ..ControlParameters::default() };
+            let line = 100_000_000_000;
+            let settings = QueuePairSettings { mtu: 1000, line, parameters, ..QueuePairSettings::default() };
+            assert_eq!(SwiftControl::new((), &settings).own_window(), Some(bytes), "{links}");
+        }
+    }
+}

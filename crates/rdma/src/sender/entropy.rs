@@ -296,4 +296,12 @@ mod tests {
         let round: BTreeSet<u8> = (0..63).map(|_| entropy.next(Time::ZERO)).collect();
         assert!(!round.contains(&5));
     }
+
+    #[test]
+    fn values_of_acknowledged_packets_are_forgotten() {
+        let mut entropy = of(EntropyChoice::Bitmap);
+        (0..4).for_each(|number| entropy.remember(number, 10 + number as u8));
+        entropy.forget_before(2);
+        assert_eq!((entropy.first, entropy.sent), (2, VecDeque::from([12, 13])));
+    }
 }

@@ -317,6 +317,80 @@ fn a_nominal_round_trip_counts_until_the_first_sample() {
     }
 }
 
+/// `bbr_init`: `tcp_min_rtt` is infinite before the first sample, so `bbr_bdp` gives `TCP_INIT_CWND`.
+#[test]
+fn before_the_first_round_trip_the_bdp_is_the_initial_window() {
+    let congestion_control = CongestionControlConfig::Bbr;
+    let config = TcpConfig { congestion_control, handshake: false, ..TcpConfig::PLAIN };
+    let connection = Connection::open(Arc::new(config), 7, 9, Time::ZERO);
+    let CongestionControl::Bbr(bbr) = &connection.sender.cc else { panic!("it has BBR") };
+    assert_eq!(bbr.model.bandwidth_delay_product(BW_UNIT, UNIT), 10);
+}
+
+/// `bbr_packets_in_net_at_edt`: a packet a microsecond is delivered until the pacer admits the next one, which counts
+/// while the flight grows.
+#[test]
+fn packets_delivered_before_the_departure_do_not_count() {
+    let mut model = Model::default();
+    model.rates.add(RATE_ROUNDS, 0, BW_UNIT);
+    let now = Time::ZERO + Span::from_us(100);
+    for (in_flight, wait, gain, expected) in
+        [(20, 0, UNIT, 20), (20, 7, UNIT, 13), (7, 7, UNIT, 0), (6, 7, UNIT, 0), (20, 7, UNIT + 1, 14)]
+    {
+        model.pacing_gain = gain;
+        let departure = now + Span::from_us(wait);
+        let sample = DeliverySample { now, departure, ..DeliverySample::QUIET };
+        assert_eq!(model.in_network_at_departure(in_flight, &sample, MSS), expected, "{in_flight} {wait}");
+    }
+}
+
+/// `bbr_check_full_bw_reached`: growth by a quarter or more is growth.
+#[test]
+fn the_rate_grows_while_it_gains_a_quarter() {
+    for (rate, full_rate, full_rounds) in [(500, 500, 0), (499, 400, 1)] {
+        let mut model = Model { full_rate: 400, round_start: true, ..Model::default() };
+        model.rates.add(RATE_ROUNDS, 0, rate);
+        model.check_full_pipe(&DeliverySample { is_app_limited: false, ..DeliverySample::QUIET });
+        assert_eq!((model.full_rate, model.full_rounds), (full_rate, full_rounds), "{rate}");
+    }
+}
+
+/// `bbr_is_next_cycle_phase`: the drain ends within a round trip once the flight is at most the BDP and room for batches.
+/// A packet a microsecond for 100 us are 100 packets, three batches of one make them 103, and the number is even.
+#[test]
+fn the_drain_of_a_cycle_ends_with_the_flight_of_the_path() {
+    let mut model = Model { mode: Mode::ProbeBandwidth, phase_index: 1, min_rtt: 100, ..Model::default() };
+    model.rates.add(RATE_ROUNDS, 0, BW_UNIT);
+    model.pacing_gain = CYCLE[1];
+    for (in_flight, microseconds, is_over) in [(104, 100, true), (105, 100, false), (105, 101, true)] {
+        let sample = DeliverySample {
+            prior_in_flight: in_flight * MSS,
+            delivered_at: Time::ZERO + Span::from_us(microseconds),
+            ..DeliverySample::QUIET
+        };
+        assert_eq!(model.is_phase_over(&sample, MSS), is_over, "{in_flight} {microseconds}");
+    }
+}
+
+/// `bbr_cwnd_event`: a flow that restarts after the 200 ms of four packets gets the window of before.
+#[test]
+fn a_restart_after_idle_ends_a_probe_of_the_round_trip_that_is_over() {
+    let end = Time::ZERO + Span::from_ms(200);
+    for (late, mode, cwnd) in [(Span(0), Mode::ProbeRtt, 4), (Span(1), Mode::Startup, 50)] {
+        let mut bbr = Bbr::new();
+        *bbr.model = Model {
+            mode: Mode::ProbeRtt,
+            probe_rtt_end: Some(end),
+            prior_window: 50,
+            ..Model::default()
+        };
+        let mut window = CongestionWindow { cwnd: 4 * MSS, ssthresh: u64::MAX, mss: MSS as u32 };
+        let sample = DeliverySample { ticks: end + late, is_app_limited: true, ..DeliverySample::QUIET };
+        bbr.on_transmission_start(&mut window, &sample);
+        assert_eq!((bbr.model.mode, window.cwnd), (mode, cwnd * MSS));
+    }
+}
+
 /// `bbr_ack_aggregation_cwnd`: the larger filter, at most 100 ms of the rate, and nothing in start-up.
 #[test]
 fn aggregated_acks_add_a_tenth_of_a_second_at_most() {

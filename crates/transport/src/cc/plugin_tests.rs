@@ -136,6 +136,16 @@ fn less_than_a_segment_counts_as_a_segment() {
     assert_eq!(after(&mut plugin, |window| window.cwnd = 1000), (1000, u64::MAX, none, never));
 }
 
+/// Linux calls `in_ack_event` for every ACK, so `on_ack` sees also those that acknowledge nothing new.
+#[test]
+fn a_plugin_sees_acks_without_progress() {
+    let mut plugin = load("unmoved", Kind::Plain);
+    let mut window = window();
+    ACTION.set(|window| window.ssthresh = 7777);
+    plugin.on_ack_without_progress(&mut window, &AckSample { acked: 0, ..ack() });
+    assert_eq!((window.cwnd, window.ssthresh), (10_000, 7777));
+}
+
 #[test]
 fn a_plugin_sets_pacing_rate_and_timer() {
     let mut plugin = load("paces", Kind::Full);

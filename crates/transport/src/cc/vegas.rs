@@ -95,10 +95,8 @@ impl Vegas {
             window.cwnd += mss;
         }
         window.cwnd = window.cwnd.max(window.segments_to_bytes(2));
-        if window.cwnd >= window.ssthresh {
-            // So that slow start after a timeout does not return to a much older ssthresh (as Linux).
-            window.ssthresh = window.ssthresh.max(window.cwnd / 4 * 3);
-        }
+        // `tcp_current_ssthresh`, so that slow start after a timeout does not return to a much older ssthresh.
+        window.ssthresh = window.ssthresh.max(window.cwnd / 4 * 3);
     }
 }
 
@@ -203,6 +201,19 @@ mod tests {
         vegas.rtt_min = 641;
         vegas.increase_window(&mut window, &ack_sample_of_bytes(1000, 101, 200));
         assert_eq!((window.cwnd, window.ssthresh), (61_000, 61_000));
+    }
+
+    /// `tcp_current_ssthresh`: three quarters of the window, unless ssthresh is larger. 64 segments with 601 and 631 us
+    /// keep 64 * 30 / 601 = 3 in the queue, between alpha and beta, so the window stays.
+    #[test]
+    fn ssthresh_follows_the_window_from_below() {
+        for (ssthresh, expected) in [(10_000, 48_000), (48_000, 48_000), (50_000, 50_000)] {
+            let mut vegas = Vegas::new(VegasConfig::default());
+            let mut window = CongestionWindow { ssthresh, ..window_of_full_segments(64) };
+            (vegas.base_rtt, vegas.rtt_min, vegas.samples) = (601, 631, MIN_RTT_SAMPLES);
+            vegas.increase_window(&mut window, &ack_sample_of_bytes(1000, 1000, 65_000));
+            assert_eq!((window.cwnd, window.ssthresh), (64_000, expected), "{ssthresh}");
+        }
     }
 
     #[test]

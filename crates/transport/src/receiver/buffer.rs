@@ -418,4 +418,35 @@ mod tests {
         }
         assert_eq!(grown(8000, 7001, 1004), (9500, None, 0));
     }
+
+    /// `tcp_cleanup_rbuf`: at least twice what is left, and only while that is at most half of the clamp. 22 segments fit
+    /// the half of 64 KiB that is window, 31,856 bytes; the clamp has one less than 32,768, 31,320 bytes. 10 segments that wait with 768 bytes of
+    /// overhead each leave half of 65,536 - 22,160 = 43,376 bytes.
+    #[test]
+    fn linux_announces_a_window_of_twice_what_is_left() {
+        let buffer = ReceiveBufferState::Linux(LinuxReceiveBuffer::new(65_536, 65_536, MSS));
+        for (held, rest, announces) in [
+            (0, 15_660, true),
+            (0, 15_661, false),
+            (14_480, 10_844, true),
+            (14_480, 10_845, false),
+            // Nothing to offer.
+            (65_536, 0, false),
+        ] {
+            assert_eq!(buffer.should_announce_window(held, rest), announces, "{held} {rest}");
+        }
+    }
+
+    /// `tcp_rcv_rtt_measure_ts`: from a full segment on. The clock of timestamps begins at 1: at 9 ms it shows 10.
+    #[test]
+    fn the_receiver_times_full_segments() {
+        for (len, rtt) in [(1447, None), (1448, Some(5)), (2896, Some(5))] {
+            let mut buffer = LinuxReceiveBuffer::new(65_536, 65_536, MSS);
+            let stamps = Timestamps { value: 1, echo: 5 };
+            let segment = Segment { len, stamps, ..Segment::default() };
+            buffer.measure_receiver_rtt_by_timestamp(&segment, Time::ZERO + Span::from_ms(9));
+            let measured = ReceiveBufferState::Linux(buffer).rtt_measured_by_receiver();
+            assert_eq!(measured, rtt.map(Span::from_ms), "{len}");
+        }
+    }
 }

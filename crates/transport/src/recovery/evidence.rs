@@ -60,7 +60,7 @@ impl Sender {
         now: Time,
         config: &TcpConfig,
     ) {
-        if !self.scoreboard.counts_packets() || self.snd_una == self.snd_nxt && !advanced {
+        if !self.scoreboard.counts_packets() {
             return;
         }
         let Some(refined) = self.refined.as_deref_mut() else { return };

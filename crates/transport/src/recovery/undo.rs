@@ -84,3 +84,42 @@ pub(super) fn extract_dsack_range(
     };
     (blocks.count > 0 && start < end && (end <= 0 || within)).then_some((start, end))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `tcp_check_dsack`: a report counts if it ends above the start of the reduction and is acknowledged.
+    #[test]
+    fn retransmissions_before_the_reduction_do_not_count() {
+        for (end, is_needless) in [(1000, false), (1001, true), (5000, true), (5001, false)] {
+            let mut undo = UndoState::default();
+            undo.begin_undoable_reduction(1000, Some((10_000, 8000)), 0);
+            undo.count_retransmission_for_undo();
+            undo.count_needless_retransmissions(1, end, 5000);
+            assert_eq!(undo.were_all_retransmissions_needless(), is_needless, "{end}");
+        }
+    }
+
+    /// RFC 2883 §4: the first block lies below the ACK, or within the second one.
+    #[test]
+    fn a_dsack_block_lies_below_the_ack_or_within_the_second_block() {
+        let space = SequenceSpace::sequence_space_after_syn(99);
+        let wire =
+            |range: (u64, u64)| (space.wire_sequence_number(range.0), space.wire_sequence_number(range.1));
+        for (first, second, found) in [
+            ((1000, 2000), None, Some((-4000, -3000))),
+            ((4000, 5000), None, Some((-1000, 0))),
+            ((4000, 5001), None, None),
+            ((7000, 8000), None, None),
+            ((7000, 8000), Some((6000, 9000)), Some((2000, 3000))),
+            ((7000, 8000), Some((7000, 8000)), Some((2000, 3000))),
+            ((7000, 8000), Some((7001, 9000)), None),
+            ((7000, 8000), Some((6000, 7999)), None),
+        ] {
+            let blocks = [wire(first), wire(second.unwrap_or_default()), (0, 0), (0, 0)];
+            let blocks = SackBlocks { count: 1 + u8::from(second.is_some()), blocks };
+            assert_eq!(extract_dsack_range(&blocks, space, 5000), found, "{first:?} {second:?}");
+        }
+    }
+}

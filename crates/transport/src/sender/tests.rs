@@ -62,6 +62,24 @@ fn a_lone_full_segment_is_never_deferred() {
     }
 }
 
+/// `tcp_tso_should_defer`: within the window, data wait only as long as the `sk_buff` may grow. Behind a window that is too small they wait with a FIN too.
+#[test]
+fn only_the_window_defers_data_before_a_fin() {
+    let now_after = Span::from_us(600);
+    for (in_flight, closes, sent) in [(7000, false, 0), (7000, true, 2000), (9000, true, 0)] {
+        let (mut ends, begin) = established(TcpConfig { fin: true, ..linux() });
+        ends[0].send_application_data(in_flight, begin);
+        assert_eq!(leaving(&mut ends[0], begin).len() as u64, in_flight / 1000);
+        let now = begin + now_after;
+        ends[0].send_application_data(2000, now);
+        if closes {
+            ends[0].close(now);
+        }
+        let lengths = leaving(&mut ends[0], now);
+        assert_eq!(lengths.iter().map(|len| len.abs()).sum::<i64>(), sent, "{in_flight} {closes}");
+    }
+}
+
 /// Nagle's algorithm in Minshall's form holds the small tail of a super-packet only while another small segment is in flight.
 #[test]
 fn the_tail_of_a_super_packet_waits_behind_a_small_segment() {
@@ -132,6 +150,21 @@ fn the_writer_continues_when_a_third_of_the_buffer_is_free() {
         (sender.snd_una, sender.snd_nxt) = (1233, 1233);
         sender.continue_application_writes();
         assert_eq!(sender.snd_end > 2 * 1233, continues, "{max}");
+    }
+}
+
+#[test]
+fn only_a_send_buffer_limits_the_writer() {
+    use SmallSegments::{AtOnce, Cork};
+    for (send_buffer, small_segments, limits) in [
+        (SendBuffer::Unlimited, AtOnce, false),
+        (SendBuffer::Unlimited, Cork, false),
+        (SendBuffer::Linux, AtOnce, true),
+    ] {
+        let (mut ends, now) = established(TcpConfig { send_buffer, small_segments, ..linux() });
+        ends[0].send_application_data(1 << 30, now);
+        let waits = ends[0].sender.is_writer_waiting();
+        assert_eq!((ends[0].config.limits_writer(), waits), (limits, limits), "{send_buffer:?}");
     }
 }
 

@@ -91,3 +91,24 @@ impl ConWeaveState {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_flows_are_forgotten_once_there_are_many() {
+        let now = Time::ZERO + AGING + Span(1);
+        for (count, left) in [(FLOWS_MAX - 1, FLOWS_MAX - 1), (FLOWS_MAX, 1)] {
+            let mut state = ConWeaveState::default();
+            for key in 0..count as u32 {
+                let mut sink = SinkFlow::new(PortId(1));
+                // Only the first one was in use within the last 2 ms.
+                sink.last = if key == 0 { Time(1) } else { Time::ZERO };
+                state.sinks.insert(key, sink);
+            }
+            state.forget_idle_flows(now);
+            assert_eq!(state.sinks.len(), left);
+        }
+    }
+}

@@ -13,7 +13,7 @@
 //! TIME < FLAGS SEQ:END(LEN) [ack N] [win N] [sack A-B ...] [mss N] [sackok] [ts V E] [ECN]
 //! TIME reply BYTES < FLAGS ...        the same, and the application answers before anything is sent
 //! TIME > FLAGS SEQ:END(LEN) [ack N] [win N] [sack A-B ...] [ts V E] [ECN]
-//! TIME assert NAME == VALUE           cwnd ssthresh flight acked delivered alpha srtt rto ...
+//! TIME assert NAME == VALUE           cwnd ssthresh flight acked delivered received alpha srtt rto ...
 //! ```
 //!
 //! TIME is since the start ("1.5ms") or since the line before ("+100us"). FLAGS are those of tcpdump: S, P, "." for ACK, E for ECE, W for
@@ -246,6 +246,7 @@ impl Script {
             "flight" => connection.flight_size(),
             "acked" => connection.acked_bytes(),
             "delivered" => connection.delivered_bytes(),
+            "received" => connection.received_bytes(),
             "retransmits" => stats.retransmits.into(),
             "timeouts" => stats.timeouts.into(),
             "fast_retransmits" => stats.fast_retransmits.into(),
