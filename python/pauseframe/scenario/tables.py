@@ -1814,10 +1814,13 @@ class Transport(Constants):
     """
     rto_form: Literal["rfc", "linux", "freebsd"] | None = field(default=None, kw_only=True)
     """Formula of the RTO: rfc max(rto_min, srtt + 4 rttvar), linux srtt + max(rto_min, 4 rttvar), freebsd max(rto_min,
-    srtt + 4 rttvar + slop); default "linux" (RFC 6298 §2; Linux; FreeBSD)
+    srtt + 4 rttvar) + rto_slop, of which back-off multiplies the first term; default "linux" (RFC 6298 §2; Linux;
+    FreeBSD 9.3: tcp_var.h TCP_REXMTVAL, tcp_timer.c tcp_timer_rexmt)
     """
     rto_slop: str | None = field(default=None, kw_only=True)
-    """Constant added in the formula freebsd (0 s to 1 h); default "20 ms" (cee Table I)"""
+    """Constant added in the formula freebsd (0 s to 1 h); default "20 ms" (cee Table I; FreeBSD 9.3: tcp_timer.h
+    TCPT_RANGESET)
+    """
     timer_wheel: bool | None = field(default=None, kw_only=True)
     """Use Linux's timer wheel: timers expire one to two ticks late, and up to an eighth late from 63 ticks on; default
     false (Linux: kernel/time/timer.c)
