@@ -56,6 +56,19 @@ def test_a_fault_of_a_vendor_is_found_in_its_own_words(mixed, tmp_path, kind):
     assert "".join(output.as_text(report))
 
 
+@pytest.mark.parametrize("metres", [None, 5])
+def test_profiles_with_names_of_sonic_on_other_switches_have_no_patch(mixed, tmp_path, metres):
+    name = "pg_lossless_25000_40m_profile"
+    own = mixed.copy()
+    node = own.set("cumulus0")
+    profile = {"switch-priority": {"3": {}}, "port-buffer": 900_000, "xoff-threshold": 20_000}
+    node["qos"]["pfc"][name] = profile | ({"cable-length": metres} if metres else {})
+    del node["qos"]["roce"]
+    node["interface"]["swp11"]["qos"]["pfc"]["profile"] = name
+    report = judge(read_fabric([own.write(tmp_path)]))
+    assert not any(finding.patch for finding in report.findings if finding.place.device == "cumulus0")
+
+
 def test_values_of_nvue(tmp_path):
     switch: Any = nvue.read(NVUE, "startup.yaml", "unnamed")
     port = switch.ports["swp3s0"]
