@@ -238,17 +238,51 @@ def test_values_of_eos():
     assert EOS.splitlines()[switch.statements.line_of(place) - 1].strip() == "shutdown"
 
 
-def test_a_mixed_fabric_is_simulated(mixed, tmp_path):
-    mixed.write(tmp_path)
-    (tmp_path / "cables.csv").write_text(
-        "device_a,termination_a,device_b,termination_b,status\n"
-        + "".join(
-            f"{leaf},{port},server-{leaf}-{n},eth0,connected\n"
-            for leaf, form in (("cumulus0", "swp{}"), ("cumulus1", "swp{}"), ("arista0", "Ethernet{}"),
-                               ("arista1", "Ethernet{}"))
-            for n, port in ((1, form.format(1)), (2, form.format(2)))
+TIMED = ("150 kbytes maximum-threshold 1500 kbytes", "12 microseconds maximum-threshold 120 microseconds")
+"""Thresholds of generated switches in bytes, and as long as 100 Gb/s takes for these bytes."""
+
+
+def _cables(leaves):
+    forms = {"cumulus": "swp{}", "arista": "Ethernet{}"}
+    rows = [(leaf, forms[leaf[:-1]].format(n), f"server-{leaf}-{n}") for leaf in leaves for n in (1, 2)]
+    head = "device_a,termination_a,device_b,termination_b,status\n"
+    return head + "".join(f"{leaf},{port},{server},eth0,connected\n" for leaf, port, server in rows)
+
+
+@pytest.mark.parametrize("speed", ["   speed 100g-4\n", ""])
+def test_thresholds_in_time_are_bytes_at_the_rate_of_each_port(mixed, tmp_path, speed):
+    own = mixed.copy()
+    own.replace("arista0", *TIMED)
+    own.replace("arista0", "   speed 100g-4\n", speed)
+    (own.write(tmp_path) / "cables.csv").write_text(_cables([*own.nvue, *own.eos]))
+    reading = read_fabric([tmp_path])
+    for port in reading.fabric.switches["arista0"].ports.values():
+        wred = reading.fabric.switches["arista0"].wred[port.queues[3].wred]
+        rate = None if port.speed is None else port.speed // 1000
+        assert (wred.min_threshold, wred.max_threshold) == (
+            (None, None) if rate is None else (1500 * rate, 15_000 * rate)
         )
-    )  # fmt: skip
+    marker = tomllib.loads(import_fabric(reading, load="incast").toml)["switch"]["classes"]["queue3"]["marker"]
+    for which, threshold in (("min", 150_000), ("max", 1_500_000)):
+        assert marker[which]["arista0:Ethernet11"] == f"{threshold} B"
+        assert marker[which]["arista0:Ethernet1"] == f"{threshold // 4} B"
+    place = reading.fabric.switches["arista0"].statements.own(
+        Place("arista0", "WRED_PROFILE", "qos profile ROCE uc-tx-queue 3|25000 Mb/s", "green_min_threshold")
+    )
+    assert str(place) == "arista0  qos profile ROCE uc-tx-queue 3 random-detect".replace("  ", " ")
+
+
+def test_an_unknown_unit_of_a_threshold_is_named(mixed, tmp_path):
+    own = mixed.copy()
+    own.replace("arista0", TIMED[0], "150 gallons maximum-threshold 1500 kbytes")
+    report = judge(read_fabric([own.write(tmp_path)]))
+    (note,) = (note for note in report.reading.fabric.notes if "not understood" in note)
+    assert "random-detect ecn minimum-threshold 150 gallons" in note
+    assert {f.code for f in report.findings if f.place.device == "arista0"} == {"PF034"}
+
+
+def test_a_mixed_fabric_is_simulated(mixed, tmp_path):
+    (mixed.write(tmp_path) / "cables.csv").write_text(_cables([*mixed.nvue, *mixed.eos]))
     found = import_fabric(read_fabric([tmp_path]), load="incast")
     scenario = tomllib.loads(found.toml)
     assert len(scenario["topology"]["hosts"]) == 8

@@ -30,7 +30,8 @@ COS = {0: 1, 1: 0} | {cos: cos for cos in range(2, 8)}
 SEGMENT = 208
 """Bytes of a segment, the unit of thresholds on Trident and Tomahawk."""
 UNITS = {"bytes": 1, "kbytes": 1000, "mbytes": 1_000_000, "segments": SEGMENT}
-TIMES = {"milliseconds": 1e-3, "microseconds": 1e-6}
+TIMES = {"milliseconds": 1000.0, "microseconds": 1.0}
+"""Microseconds of the units of thresholds in time."""
 FEC = {"reed-solomon": "rs", "fire-code": "fc"}
 MODES: dict[str, LacpMode] = {"active": "active", "passive": "passive", "on": "static"}
 POLL, TIMEOUT = 100, 200
@@ -234,11 +235,18 @@ def _queues(found: Statements, switch: Switch, port: Port, section: str) -> None
         queue = port.queues.setdefault(number, Queue())
         found.has(section, sub)
         for ecn in _all(found, _ECN, section, sub):
+            if not {ecn[2], ecn[4]} <= UNITS.keys() | TIMES.keys():
+                found.refuse(section, sub, ecn[0])
+                continue
+            # Thresholds in time are as many bytes as the port sends in it, so ports of other rates have other profiles.
+            timed = {ecn[2], ecn[4]} & TIMES.keys()
+            own = f"{name}|{port.speed} Mb/s" if timed and port.speed else name
             low, high = (_threshold(ecn[i], ecn[i + 1], port) for i in (1, 3))
-            switch.wred[name] = Wred(
-                name, "ecn_all", low, high, int(ecn[5] or 100), frozenset({"green", "yellow", "red"})
+            times = (_microseconds(ecn[i], ecn[i + 1], port) for i in (1, 3))
+            switch.wred[own] = Wred(
+                own, "ecn_all", low, high, int(ecn[5] or 100), frozenset({"green", "yellow", "red"}), *times
             )
-            queue.wred = name
+            queue.wred = own
         for drop in _all(found, re.compile(r"random-detect drop .*"), section, sub):
             words = drop[0].split()
             switch.wred[name] = Wred(name, "ecn_none", whole_number(words[3]) if len(words) > 3 else None, None, 100,
@@ -257,7 +265,12 @@ def _threshold(number: str, unit: str, port: Port) -> int | None:
     """A threshold in bytes; one in time needs the port's rate."""
     if unit in UNITS:
         return int(number) * UNITS[unit]
-    return round(int(number) * TIMES[unit] * port.speed * 1e6 / 8) if unit in TIMES and port.speed else None
+    return round(int(number) * TIMES[unit] * port.speed / 8) if unit in TIMES and port.speed else None
+
+
+def _microseconds(number: str, unit: str, port: Port) -> float | None:
+    """A threshold in time of a port whose rate its file does not give."""
+    return int(number) * TIMES[unit] if unit in TIMES and not port.speed else None
 
 
 def _watch(found: Statements, port: Port, sections: list[str], watchdog: Watchdog) -> None:

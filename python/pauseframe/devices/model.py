@@ -97,6 +97,9 @@ class Wred:
     max_threshold: int | None = None
     drop_probability: int = 100
     enabled: frozenset[str] = frozenset()
+    min_us: float | None = None
+    """The lower threshold as time in the queue, where no file of the switch gives the rate that makes it bytes."""
+    max_us: float | None = None
 
     @property
     def marks_green(self) -> bool:
