@@ -272,6 +272,49 @@ def test_thresholds_in_time_are_bytes_at_the_rate_of_each_port(mixed, tmp_path, 
     assert str(place) == "arista0  qos profile ROCE uc-tx-queue 3 random-detect".replace("  ", " ")
 
 
+@pytest.mark.parametrize(
+    ("text", "speed"),
+    [("forced 10000full", 10_000), ("forced 1000full", 1000), ("25gfull", 25_000), ("auto 100gfull", 100_000),
+     ("50g-1", 50_000), ("200g-4", 200_000), ("auto 2.5gfull", 2500), ("100full", 100), ("auto", None)],
+)  # fmt: skip
+def test_speeds_of_eos(text, speed):
+    switch: Any = eos.read(EOS.replace("speed forced 100gfull", f"speed {text}"), "leaf3.cfg", "unnamed")
+    assert switch.ports["Ethernet1/1"].speed == speed
+    assert not switch.statements.refused
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("speed forced 100gfull", "speed 100banana"),
+        ("speed forced 100gfull", "speed 100000"),
+        ("mtu 9000", "mtu 90000"),
+        ("lacp timer fast", "error-correction encoding banana"),
+        ("max-mark-probability 50", "max-mark-probability 500"),
+        ("ingress headroom cells 300", "ingress headroom pages 300"),
+        ("port-channel min-links 2", "port-channel min-links two"),
+        ("   no switchport\n   qos trust cos", "   no qos trust\n   qos cos 9"),
+        ("qos map cos 5", "priority-flow-control pause watchdog default timeout soon\nqos map cos 5"),
+    ],
+)
+def test_values_of_eos_that_are_not_understood_are_named(old, new):
+    switch: Any = eos.read(EOS.replace(old, new), "leaf3.cfg", "unnamed")
+    (note,) = (note for note in switch.statements.notes() if "not understood, so not used" in note)
+    assert new.split("\n")[new.count("\n") and "qos cos" in new].strip() in note
+    assert "(line " in note
+
+
+def test_weight_and_polling_interval_of_eos():
+    text = EOS.replace("probability 50", "probability 50 weight 9").replace("interval auto", "interval 0.025")
+    switch: Any = eos.read(text, "leaf3.cfg", "unnamed")
+    assert (switch.ports["Ethernet1/1"].watchdog.poll, switch.watchdog_poll) == (25, 100)
+    assert [note for note in switch.statements.notes() if "tx-queue 4: weight 9: the queue is not averaged" in note]
+    text = EOS.replace("random-detect ecn minimum-threshold 10 microseconds maximum-threshold 400 segments",
+                       "random-detect drop minimum-threshold 3 kbytes maximum-threshold 9 kbytes")  # fmt: skip
+    switch = eos.read(text.replace(" max-mark-probability 50", ""), "leaf3.cfg", "unnamed")
+    assert switch.wred[switch.ports["Ethernet1/1"].queues[4].wred].min_threshold == 3000
+
+
 def test_an_unknown_unit_of_a_threshold_is_named(mixed, tmp_path):
     own = mixed.copy()
     own.replace("arista0", TIMED[0], "150 gallons maximum-threshold 1500 kbytes")

@@ -160,6 +160,8 @@ class Watchdog:
     action: str | None = None
     detection: int | None = None
     restoration: int | None = None
+    poll: int | None = None
+    """Between two looks at this port; None: as the switch's."""
 
 
 @dataclass(slots=True)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from pauseframe.devices.files import shown
+from pauseframe.devices.files import number_in, shown
 from pauseframe.devices.model import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+T = TypeVar("T")
 Path = tuple[str, ...]
 Words = tuple[str, str, str]
 """A place in the vendor's words: the kind of object, its name ("{}" stands for the key of the row), and the rest."""
@@ -54,6 +55,22 @@ class Statements:
             return None
         self.taken.add(path)
         return found[0]
+
+    def parsed(self, parse: Callable[[str], T | None], *path: str) -> T | None:
+        """A leaf's value by `parse`; None if it is missing, or not understood, which its note tells."""
+        text = self.get(*path)
+        value = None if text is None else parse(text)
+        if text is not None and value is None:
+            self.refused[path] = None
+        return value
+
+    def number(self, low: int, high: int, *path: str) -> int | None:
+        """A leaf's whole number within limits; None if it is missing or refused."""
+        return self.parsed(lambda text: number_in(text, low, high), *path)
+
+    def word(self, words: Mapping[str, T], *path: str) -> T | None:
+        """What one of the words of a leaf means; None if it is missing or refused."""
+        return self.parsed(words.get, *path)
 
     def take(self, *path: str) -> None:
         """Counts all leaves below a path as read."""
