@@ -128,6 +128,49 @@ NVUE = """
 """
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("min-threshold: 40000", "min-threshold: banana", "min-threshold: banana"),
+        ("max-threshold: 90000", "max-threshold: 90000, probability: 0.5", "probability: 0.5"),
+        ("max-threshold: 90000", "max-threshold: 90000, probability: 500", "probability: 500"),
+        ("max-threshold: 90000", "max-threshold: 90000, ecn: perhaps", "ecn: perhaps"),
+        ("link: {speed: 100G}", "link: {speed: 100000}", "speed: 100000"),
+        ("fec: rs", "fec: driver-auto", "fec: driver-auto"),
+        ("mtu: 9000", "mtu: 9217", "mtu: 9217"),
+        ("cable-length: 30", "cable-length: 10000000", "cable-length: 10000000"),
+        ("cable-length: 30", "port-buffer: lots", "port-buffer: lots"),
+        ("trust: l3", "trust: banana", "trust: banana"),
+        ("'3': {}, '5': {}", "'3': {}, '9': {}", "9"),
+        ("'24-31': {switch-priority: 5}", "'24-31': {switch-priority: 8}", "switch-priority: 8"),
+        ("bw-percent: 60", "bw-percent: 600", "bw-percent: 600"),
+        ("lacp-rate: slow", "lacp-rate: slower", "lacp-rate: slower"),
+        ("    qos:\n      pfc:\n", "    qos:\n      pfc-watchdog: {robustness: 50000}\n      pfc:\n", "robustness: 50000"),
+    ],
+)  # fmt: skip
+def test_values_of_nvue_that_are_not_understood_are_named(old, new, named):
+    assert old in NVUE
+    switch: Any = nvue.read(NVUE.replace(old, new), "startup.yaml", "unnamed")
+    (note,) = (note for note in switch.statements.notes() if "not understood, so not used" in note)
+    assert f": {named} (line " in note
+
+
+@pytest.mark.parametrize(
+    ("text", "speed"), [("2.5G", 2500), ("100g", 100_000), ("10M", 10), ("800G", 800_000), ("auto", None)]
+)
+def test_speeds_of_nvue(text, speed):
+    switch: Any = nvue.read(NVUE.replace("speed: 50G", f"speed: {text}"), "startup.yaml", "unnamed")
+    assert switch.ports["swp3s0"].speed == speed
+    assert not switch.statements.refused
+
+
+def test_sizes_of_nvue():
+    text = NVUE.replace("max-threshold: 90000", "max-threshold: 1 GB").replace("cable-length: 30", "port-buffer: 1 MB")
+    switch: Any = nvue.read(text, "startup.yaml", "unnamed")
+    assert switch.wred["storage traffic-class 5"].max_threshold == 1024**3
+    assert [note for note in switch.statements.notes() if "used only with the first two given" in note]
+
+
 def test_what_has_no_place_in_the_model_is_said():
     switch: Any = nvue.read(NVUE, "startup.yaml", "unnamed")
     notes = list(switch.statements.notes())
