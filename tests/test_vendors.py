@@ -145,7 +145,8 @@ NVUE = """
         ("'24-31': {switch-priority: 5}", "'24-31': {switch-priority: 8}", "switch-priority: 8"),
         ("bw-percent: 60", "bw-percent: 600", "bw-percent: 600"),
         ("lacp-rate: slow", "lacp-rate: slower", "lacp-rate: slower"),
-        ("    qos:\n      pfc:\n", "    qos:\n      pfc-watchdog: {robustness: 50000}\n      pfc:\n", "robustness: 50000"),
+        ("    qos:\n      pfc:\n", "    qos:\n      pfc-watchdog: {robustness: 50000}\n      pfc:\n",
+         "robustness: 50000"),
     ],
 )  # fmt: skip
 def test_values_of_nvue_that_are_not_understood_are_named(old, new, named):
@@ -388,6 +389,22 @@ def test_pages_of_rules_say_to_whom_they_apply():
     assert {"nvue", "eos"} <= kinds["PF053"]
     assert not {"nvue", "eos"} & kinds["PF001"]
     assert "Applies to: SONiC, Cumulus Linux (NVUE), Arista EOS" in output.explain("PF041")
+
+
+@pytest.mark.parametrize(
+    ("key", "ports"),
+    [
+        ("swp1s0-1", ["swp1s0", "swp1s1"]),
+        ("swp1s0-3,swp2", ["swp1s0", "swp1s1", "swp1s2", "swp1s3", "swp2"]),
+        ("swp1-2s0-1", ["swp1s0", "swp1s1", "swp2s0", "swp2s1"]),
+        ("swp1-2s0, swp9", ["swp1s0", "swp2s0", "swp9"]),
+        ("swp1-2,swp5s0", ["swp1", "swp2", "swp5s0"]),
+    ],
+)
+def test_ranges_of_interfaces(key, ports):
+    assert nvue.expanded(key) == ports
+    switch: Any = nvue.read(NVUE.replace("swp1-2,swp4:", f"'{key}':"), "startup.yaml", "unnamed")
+    assert {switch.ports[port].speed for port in ports} == {100_000}
 
 
 def test_ranges_of_lines():

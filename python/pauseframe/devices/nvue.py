@@ -42,7 +42,10 @@ TRUST = {word: word for word in ("l2", "l3", "both", "port")}
 UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 _START = re.compile(r"\s*(\[\s*\{|-\s+(header|set)\s*:|(set|header)\s*:)")
 _SET = re.compile(r'(?m)^[\s\[{-]*"?set"?\s*:')
-_RANGE = re.compile(r"([A-Za-z_.-]*)([0-9]+)-([0-9]+)")
+_RANGE = re.compile(r"([A-Za-z_.-]*(?:[0-9]+s)?)([0-9]+)-([0-9]+)(s[0-7](?:-[0-7])?)?")
+"""Numbers after a prefix: ports (swp1-4), lanes of a port (swp1s0-3), or lanes of several ports (swp1-4s0-3)."""
+MOST = 1024
+"""Interfaces in a range."""
 _PATTERNS = (re.compile(r"(swp|bond|eth|vlan|peerlink|lo)[0-9s.,-]*"), re.compile(r"[0-9]+"))
 WORDS: dict[tuple[str, str], Words] = {
     ("PORT", ""): ("interface", "{}", "link"),
@@ -162,14 +165,17 @@ def expanded(text: str) -> list[str]:
 
     >>> expanded("swp1-2,swp5s0")
     ['swp1', 'swp2', 'swp5s0']
+    >>> expanded("swp1-2s0-1")
+    ['swp1s0', 'swp1s1', 'swp2s0', 'swp2s1']
     """
     found: list[str] = []
     for part in text.split(","):
-        match = _RANGE.fullmatch(part)
-        if match and int(match[3]) - int(match[2]) < 1024:
-            found += [f"{match[1]}{n}" for n in range(int(match[2]), int(match[3]) + 1)]
+        match = _RANGE.fullmatch(part.strip())
+        if match and int(match[3]) - int(match[2]) < MOST:
+            ports = [f"{match[1]}{n}{match[4] or ''}" for n in range(int(match[2]), int(match[3]) + 1)]
+            found += [lane for port in ports for lane in (expanded(port) if match[4] else [port])]
         else:
-            found.append(part)
+            found.append(part.strip())
     return found
 
 
