@@ -154,6 +154,14 @@ def test_all_mistakes_before_anything_runs(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("value", ["1979-05-27", "07:32:00", "1979-05-27T07:32:00Z"])
+def test_dates_are_mistakes_of_the_scenario(tmp_path, value):
+    with pytest.raises(pf.ScenarioError, match="is a date; expected a time"):
+        pf.sweep(TINY, axes={"stop": tomllib.loads(f"values = [{value}, '1 ms']")["values"]}, out=tmp_path / "out")
+    with pytest.raises(pf.ScenarioError, match="is a date; expected a time"):
+        pf.run(TINY, set={"stop": tomllib.loads(f"value = {value}")["value"]})
+
+
 def test_a_problem_of_some_combinations_says_of_which(tmp_path):
     axes = {"switch.pfc.xoff": ["20 KB", "96 KB"], "switch.pfc.xon": ["10 KB", "64 KB"]}
     with pytest.raises(pf.ScenarioError) as caught:

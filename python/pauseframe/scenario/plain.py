@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from datetime import date, time
 from types import NoneType
 from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
@@ -99,6 +100,8 @@ def toml_value(value: Any) -> str:
         return "{ " + ", ".join(pairs) + " }"
     if isinstance(value, int | float):
         return repr(value)
+    if isinstance(value, date | time):  # TOML has them; the core names the key that has one
+        return value.isoformat()
     raise TypeError(f"a scenario has no value of type {type(value).__name__}")
 
 
