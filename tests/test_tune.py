@@ -360,6 +360,15 @@ def test_mistakes_say_what_and_where(entry):
     assert WRONG[entry] in str(caught.value)
 
 
+def test_a_parameter_given_twice_is_refused(tmp_path):
+    (tmp_path / "small.toml").write_text(SMALL)
+    options = ["-p", "stop=1 ms,2 ms", "-p", "stop=3 ms,4 ms", "--out", "out"]
+    done = cli("tune", "small.toml", *options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "is tuned a second time" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.night
 def test_unsafe_settings_cost_no_run(tmp_path):
     """Headroom below Annex O, buffers beyond the memory, and rings that can deadlock are rejected before any run."""
