@@ -197,6 +197,12 @@ platform trident mmu queue profile roce apply
 _LAST = "interface Ethernet11\n"
 
 
+def _without_roce(mixed: Mixed) -> None:
+    """Lossless traffic without `qos roce`, which assumes a length of cables, and without a length."""
+    own = mixed.set("cumulus0")["qos"]
+    del own["roce"], own["pfc"]["uplinks"]["cable-length"]
+
+
 def _without_port(mixed: Mixed) -> None:
     del mixed.set("cumulus0")["interface"]["swp11"]
 
@@ -209,6 +215,8 @@ FAULTS: dict[str, tuple[Callable[[Mixed], None], str]] = {
     "cumulus other priority": (_qos("pfc", "uplinks", "switch-priority", value={"4": {}}), "PF052"),
     "cumulus pfc tx": (_qos("pfc", "uplinks", "tx", value="disable"), "PF052"),
     "cumulus cable": (_qos("pfc", "uplinks", "cable-length", value=400), "PF054"),
+    "cumulus short cable": (_qos("pfc", "uplinks", "cable-length", value=30), "PF054"),
+    "cumulus no cable": (_without_roce, "PF054"),
     "cumulus map": (_qos("mapping", "default-global", "dscp", value={"26": {"switch-priority": 0}}), "PF053"),
     "cumulus cnp": (_qos("mapping", "default-global", "dscp", value={"48": {"switch-priority": 3}}), "PF025"),
     "cumulus trust": (_qos("mapping", "default-global", "trust", value="port"), "PF021"),

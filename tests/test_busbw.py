@@ -98,6 +98,32 @@ def test_measured_tables_are_read(tmp_path):
         read_measured(tmp_path / "cut.txt")
 
 
+def test_the_table_of_the_collective_is_compared(tmp_path):
+    gather = MEASURED.replace("all_reduce_perf", "all_gather_perf").replace("31.46", "15.73")
+    both = tmp_path / "both.txt"
+    both.write_text(MEASURED + gather)
+    assert read_measured(both, "all_gather").rows[1048576] == (50.0, 15.73)
+    assert read_measured(both, "all_reduce").rows[1048576] == (50.0, 31.46)
+    for collective in (None, "alltoall"):
+        with pytest.raises(InputError, match="choose one with --collective all_reduce or all_gather"):
+            read_measured(both, collective)
+    both.write_text(MEASURED.replace("all_reduce_perf", "broadcast_perf"))
+    for collective in (None, "all_reduce"):
+        with pytest.raises(InputError, match="has the table of broadcast_perf: give one of all_reduce_perf"):
+            read_measured(both, collective)
+
+
+def test_bandwidths_without_a_ratio(tmp_path):
+    (tmp_path / "zero.txt").write_text(MEASURED.replace("31.46", " 0.00"))
+    done = cli("busbw", "--compare", "zero.txt", "--library", "mpi", "--json", cwd=tmp_path)
+    assert [row["difference"] is None for row in json.loads(done.stdout)["rows"]] == [True, False]
+    assert "n/a" in cli("busbw", "--compare", "zero.txt", "--library", "mpi", cwd=tmp_path).stdout
+    for word in ("  nan", "  inf"):
+        (tmp_path / "odd.txt").write_text(MEASURED.replace("31.46", word))
+        with pytest.raises(InputError, match="no size, time and busbw"):
+            read_measured(tmp_path / "odd.txt")
+
+
 def test_numbers_have_the_width_of_nccl_tests():
     assert [number(value, 7) for value in (3.14159, 12345.678, 1234567.8)] == ["   3.14", "12345.7", "1234568"]
 
@@ -129,6 +155,7 @@ def test_the_command_prints_compares_and_writes(tmp_path):
         (("--gpus", "4", "-o", "rows.txt"), "ends with .csv, .json or .parquet"),
         (("--gpus", "4", "--rate", "fast"), "fast"),
         ((), "name a scenario, or give --gpus N"),
+        (("--collective", "all_gather", "--gpus", "4", "-b", "4", "-e", "8"), "all sizes were left out"),
     ],
 )
 def test_mistakes_are_named(tmp_path, options, message):

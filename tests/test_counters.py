@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 from collections import Counter
 
 import pauseframe as pf
@@ -226,12 +227,17 @@ IpExtInCEPkts                   120                0.0
 """
 SS = """State  Recv-Q Send-Q Local Address:Port Peer Address:Port Process
 ESTAB  0      0           10.0.0.1:5001      10.0.0.2:41234
-\t dctcp wscale:7,7 rto:204 rtt:0.11/0.02 ato:40 mss:8948 cwnd:10 bytes_sent:99 retrans:0/7 delivered:9 delivered_ce:4
+\t ts sack dctcp wscale:7,7 rto:204 rtt:0.11/0.02 ato:40 mss:8948 cwnd:10 bytes_sent:99 retrans:0/7 delivered:9
+ESTAB  0      0           10.0.0.1:5003      10.0.0.2:41238
+\t ts sack ecn dctcp wscale:7,7 rto:204 rtt:0.11/0.02 mss:8948 cwnd:10 delivered:9 delivered_ce:4
 ESTAB  0      0           10.0.0.1:5002      10.0.0.2:41236
-\t dctcp ecn ecnseen wscale:7,7 rto:204 rtt:0.11/0.02 mss:8948 cwnd:10 retrans:0/2
+\t ts sack ecn ecnseen dctcp wscale:7,7 rto:204 rtt:0.11/0.02 mss:8948 cwnd:10 retrans:0/2
 ESTAB  0      0           10.0.0.1:22        10.0.0.9:51236
-\t cubic wscale:7,7 rto:204 rtt:0.11/0.02 mss:1448 cwnd:10
+\t ts sack cubic wscale:7,7 rto:204 rtt:0.11/0.02 mss:1448 cwnd:10
 """
+"""Of `ss -toi`, which prints options before the congestion control."""
+PLAIN_SS = re.sub(r"\t (?:(?:ts|sack|ecn|ecnseen) )+", "\t ", SS)
+"""Of `ss -ti`."""
 
 
 def test_texts_of_hosts(tmp_path):
@@ -249,6 +255,14 @@ def test_texts_of_hosts(tmp_path):
     (host / "nstat.txt").write_text(SS)
     whole = {key.kind: value.count for key, value in read_counters([host]).devices["server3"].ports[""].items()}
     assert whole == {"retransmits": 9, "ce_received": 4, "no_ecn_sockets": 1}
+    (host / "nstat.txt").write_text(PLAIN_SS)
+    counted = read_counters([host])
+    whole = {key.kind: value.count for key, value in counted.devices["server3"].ports[""].items()}
+    assert whole == {"retransmits": 9, "ce_received": 4}
+    assert [note for note in judge(counted, expectations.Expected.of(None, None)).notes if "`ss -toi`" in note]
+    marked = PLAIN_SS.replace("delivered:9\n", "delivered:9 delivered_ce:1\n").replace("retrans:0/2", "delivered_ce:1")
+    (host / "nstat.txt").write_text(marked)
+    assert not judge(read_counters([host]), expectations.Expected.of(None, None)).notes
     (host / "nstat.json").write_text(json.dumps({"kernel": {"TcpRetransSegs": 77}}))
     (host / "nstat.txt").unlink()
     assert read_counters([host]).devices["server3"].ports[""][Key("retransmits")].count == 77

@@ -114,6 +114,19 @@ def test_two_dimensions_are_servers_and_rails(folder: Path) -> None:
     assert graph.links()[0][2:] == (429_496_729_600, 0.5)
 
 
+def test_servers_have_the_collectives_of_nccl_without_a_system(folder: Path) -> None:
+    imported = import_astra(folder / "traces" / "sum", folder / "servers.yml")
+    assert tomllib.loads(imported.files["scenario.toml"])["workload"][0]["collectives"] == {"library": "nccl"}
+
+
+def test_delays_have_no_exponent(folder: Path) -> None:
+    system = json.loads((folder / "system.json").read_text())
+    (folder / "system.json").write_text(json.dumps(system | {"endpoint-delay": 1_000_000}))
+    imported = whole(folder, "servers.yml")
+    collectives = tomllib.loads(imported.files["scenario.toml"])["workload"][0]["collectives"]
+    assert collectives["message_cost"] == "1000000 ns"
+
+
 def test_each_key_has_a_fate(folder: Path) -> None:
     found = fates(whole(folder, logical=folder / "1d.json"))
     assert SYSTEM.keys() <= found.keys()

@@ -70,6 +70,12 @@ def fate(imported: ImportedFolder, key: str) -> str:
     return next(f"{one.state}: {one.how}" for one in imported.fates if one.key == key)
 
 
+def test_costs_of_messages_have_no_exponent(folder: Path) -> None:
+    imported = whole(folder, environment=["AS_SEND_LAT=0.00001"])
+    scenario = tomllib.loads(imported.files["scenario.toml"])
+    assert scenario["workload"][0]["collectives"]["message_cost"] == "0.00001 us"
+
+
 def test_nvswitches_become_the_scale_up_network(folder: Path) -> None:
     imported = whole(folder, environment=["AS_SEND_LAT=2", "AS_PXN_ENABLE=1"])
     scenario = tomllib.loads(imported.files["scenario.toml"])

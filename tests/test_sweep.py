@@ -154,6 +154,33 @@ def test_all_mistakes_before_anything_runs(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("value", ["1979-05-27", "07:32:00", "1979-05-27T07:32:00Z"])
+def test_dates_are_mistakes_of_the_scenario(tmp_path, value):
+    with pytest.raises(pf.ScenarioError, match="is a date; expected a time"):
+        pf.sweep(TINY, axes={"stop": tomllib.loads(f"values = [{value}, '1 ms']")["values"]}, out=tmp_path / "out")
+    with pytest.raises(pf.ScenarioError, match="is a date; expected a time"):
+        pf.run(TINY, set={"stop": tomllib.loads(f"value = {value}")["value"]})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["topology.link={rate='1 Gbps'},{rate='2 Gbps'}", "topology.link.rate=3 Gbps,4 Gbps"],
+         "sweep.topology.link.rate: is the same key as the axis topology.link, or a part of it"),
+        (["stop.time=1 ms,2 ms", "stop=3 ms,4 ms"], "sweep.stop: is the same key as the axis stop.time"),
+        (["topology.hosts=3,4", "topology.hosts=5,6"], "varies topology.hosts a second time"),
+        (["stop=1 ms,2 ms", "stop.time=3 ms"], "replaces stop.time, which is set for all runs"),
+    ],
+)  # fmt: skip
+def test_two_axes_of_one_key_are_refused(tmp_path, settings, message):
+    (tmp_path / "tiny.toml").write_text(TINY)
+    options = [word for setting in settings for word in ("--set", setting)]
+    done = cli("sweep", "tiny.toml", *options, "--out", "out", cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_problem_of_some_combinations_says_of_which(tmp_path):
     axes = {"switch.pfc.xoff": ["20 KB", "96 KB"], "switch.pfc.xon": ["10 KB", "64 KB"]}
     with pytest.raises(pf.ScenarioError) as caught:

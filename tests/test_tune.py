@@ -344,6 +344,10 @@ WRONG = {
     'constraints = { cable = "long" }': "is not a length",
     "constraint_share = 1.0": "must be a share from 0.5 to 0.99",
     "halving = 3": "the search has no such choice any more",
+    "parameters = { seed = [1, 2] }": "cannot be tuned",
+    "constraints = { drops = nan }": "must be finite",
+    "constraints = { drops = { at_least = -inf } }": "must be finite",
+    'parameters = { stop = ["1 ms", "2 ms"], "stop.time" = ["3 ms", "4 ms"] }': "is the same key as the parameter stop",
     'scenarios = [{ name = "x", set = { "switch.marker.k" = "9 KB" } }]': "sets a key that is tuned",
 }
 
@@ -354,6 +358,15 @@ def test_mistakes_say_what_and_where(entry):
     with pytest.raises(pf.ScenarioError) as caught:
         prepare(Source.read(SMALL), spec_from_table(table))
     assert WRONG[entry] in str(caught.value)
+
+
+def test_a_parameter_given_twice_is_refused(tmp_path):
+    (tmp_path / "small.toml").write_text(SMALL)
+    options = ["-p", "stop=1 ms,2 ms", "-p", "stop=3 ms,4 ms", "--out", "out"]
+    done = cli("tune", "small.toml", *options, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "is tuned a second time" in done.stderr
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.night

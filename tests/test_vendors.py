@@ -56,6 +56,19 @@ def test_a_fault_of_a_vendor_is_found_in_its_own_words(mixed, tmp_path, kind):
     assert "".join(output.as_text(report))
 
 
+@pytest.mark.parametrize("metres", [None, 5])
+def test_profiles_with_names_of_sonic_on_other_switches_have_no_patch(mixed, tmp_path, metres):
+    name = "pg_lossless_25000_40m_profile"
+    own = mixed.copy()
+    node = own.set("cumulus0")
+    profile = {"switch-priority": {"3": {}}, "port-buffer": 900_000, "xoff-threshold": 20_000}
+    node["qos"]["pfc"][name] = profile | ({"cable-length": metres} if metres else {})
+    del node["qos"]["roce"]
+    node["interface"]["swp11"]["qos"]["pfc"]["profile"] = name
+    report = judge(read_fabric([own.write(tmp_path)]))
+    assert not any(finding.patch for finding in report.findings if finding.place.device == "cumulus0")
+
+
 def test_values_of_nvue(tmp_path):
     switch: Any = nvue.read(NVUE, "startup.yaml", "unnamed")
     port = switch.ports["swp3s0"]
@@ -113,6 +126,50 @@ NVUE = """
       hostname: leaf07
       ntp: {server: {10.0.0.1: {}}}
 """
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "named"),
+    [
+        ("min-threshold: 40000", "min-threshold: banana", "min-threshold: banana"),
+        ("max-threshold: 90000", "max-threshold: 90000, probability: 0.5", "probability: 0.5"),
+        ("max-threshold: 90000", "max-threshold: 90000, probability: 500", "probability: 500"),
+        ("max-threshold: 90000", "max-threshold: 90000, ecn: perhaps", "ecn: perhaps"),
+        ("link: {speed: 100G}", "link: {speed: 100000}", "speed: 100000"),
+        ("fec: rs", "fec: driver-auto", "fec: driver-auto"),
+        ("mtu: 9000", "mtu: 9217", "mtu: 9217"),
+        ("cable-length: 30", "cable-length: 10000000", "cable-length: 10000000"),
+        ("cable-length: 30", "port-buffer: lots", "port-buffer: lots"),
+        ("trust: l3", "trust: banana", "trust: banana"),
+        ("'3': {}, '5': {}", "'3': {}, '9': {}", "9"),
+        ("'24-31': {switch-priority: 5}", "'24-31': {switch-priority: 8}", "switch-priority: 8"),
+        ("bw-percent: 60", "bw-percent: 600", "bw-percent: 600"),
+        ("lacp-rate: slow", "lacp-rate: slower", "lacp-rate: slower"),
+        ("    qos:\n      pfc:\n", "    qos:\n      pfc-watchdog: {robustness: 50000}\n      pfc:\n",
+         "robustness: 50000"),
+    ],
+)  # fmt: skip
+def test_values_of_nvue_that_are_not_understood_are_named(old, new, named):
+    assert old in NVUE
+    switch: Any = nvue.read(NVUE.replace(old, new), "startup.yaml", "unnamed")
+    (note,) = (note for note in switch.statements.notes() if "not understood, so not used" in note)
+    assert f": {named} (line " in note
+
+
+@pytest.mark.parametrize(
+    ("text", "speed"), [("2.5G", 2500), ("100g", 100_000), ("10M", 10), ("800G", 800_000), ("auto", None)]
+)
+def test_speeds_of_nvue(text, speed):
+    switch: Any = nvue.read(NVUE.replace("speed: 50G", f"speed: {text}"), "startup.yaml", "unnamed")
+    assert switch.ports["swp3s0"].speed == speed
+    assert not switch.statements.refused
+
+
+def test_sizes_of_nvue():
+    text = NVUE.replace("max-threshold: 90000", "max-threshold: 1 GB").replace("cable-length: 30", "port-buffer: 1 MB")
+    switch: Any = nvue.read(text, "startup.yaml", "unnamed")
+    assert switch.wred["storage traffic-class 5"].max_threshold == 1024**3
+    assert [note for note in switch.statements.notes() if "used only with the first two given" in note]
 
 
 def test_what_has_no_place_in_the_model_is_said():
@@ -225,17 +282,94 @@ def test_values_of_eos():
     assert EOS.splitlines()[switch.statements.line_of(place) - 1].strip() == "shutdown"
 
 
-def test_a_mixed_fabric_is_simulated(mixed, tmp_path):
-    mixed.write(tmp_path)
-    (tmp_path / "cables.csv").write_text(
-        "device_a,termination_a,device_b,termination_b,status\n"
-        + "".join(
-            f"{leaf},{port},server-{leaf}-{n},eth0,connected\n"
-            for leaf, form in (("cumulus0", "swp{}"), ("cumulus1", "swp{}"), ("arista0", "Ethernet{}"),
-                               ("arista1", "Ethernet{}"))
-            for n, port in ((1, form.format(1)), (2, form.format(2)))
+TIMED = ("150 kbytes maximum-threshold 1500 kbytes", "12 microseconds maximum-threshold 120 microseconds")
+"""Thresholds of generated switches in bytes, and as long as 100 Gb/s takes for these bytes."""
+
+
+def _cables(leaves):
+    forms = {"cumulus": "swp{}", "arista": "Ethernet{}"}
+    rows = [(leaf, forms[leaf[:-1]].format(n), f"server-{leaf}-{n}") for leaf in leaves for n in (1, 2)]
+    head = "device_a,termination_a,device_b,termination_b,status\n"
+    return head + "".join(f"{leaf},{port},{server},eth0,connected\n" for leaf, port, server in rows)
+
+
+@pytest.mark.parametrize("speed", ["   speed 100g-4\n", ""])
+def test_thresholds_in_time_are_bytes_at_the_rate_of_each_port(mixed, tmp_path, speed):
+    own = mixed.copy()
+    own.replace("arista0", *TIMED)
+    own.replace("arista0", "   speed 100g-4\n", speed)
+    (own.write(tmp_path) / "cables.csv").write_text(_cables([*own.nvue, *own.eos]))
+    reading = read_fabric([tmp_path])
+    for port in reading.fabric.switches["arista0"].ports.values():
+        wred = reading.fabric.switches["arista0"].wred[port.queues[3].wred]
+        rate = None if port.speed is None else port.speed // 1000
+        assert (wred.min_threshold, wred.max_threshold) == (
+            (None, None) if rate is None else (1500 * rate, 15_000 * rate)
         )
-    )  # fmt: skip
+    marker = tomllib.loads(import_fabric(reading, load="incast").toml)["switch"]["classes"]["queue3"]["marker"]
+    for which, threshold in (("min", 150_000), ("max", 1_500_000)):
+        assert marker[which]["arista0:Ethernet11"] == f"{threshold} B"
+        assert marker[which]["arista0:Ethernet1"] == f"{threshold // 4} B"
+    place = reading.fabric.switches["arista0"].statements.own(
+        Place("arista0", "WRED_PROFILE", "qos profile ROCE uc-tx-queue 3|25000 Mb/s", "green_min_threshold")
+    )
+    assert str(place) == "arista0  qos profile ROCE uc-tx-queue 3 random-detect".replace("  ", " ")
+
+
+@pytest.mark.parametrize(
+    ("text", "speed"),
+    [("forced 10000full", 10_000), ("forced 1000full", 1000), ("25gfull", 25_000), ("auto 100gfull", 100_000),
+     ("50g-1", 50_000), ("200g-4", 200_000), ("auto 2.5gfull", 2500), ("100full", 100), ("auto", None)],
+)  # fmt: skip
+def test_speeds_of_eos(text, speed):
+    switch: Any = eos.read(EOS.replace("speed forced 100gfull", f"speed {text}"), "leaf3.cfg", "unnamed")
+    assert switch.ports["Ethernet1/1"].speed == speed
+    assert not switch.statements.refused
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("speed forced 100gfull", "speed 100banana"),
+        ("speed forced 100gfull", "speed 100000"),
+        ("mtu 9000", "mtu 90000"),
+        ("lacp timer fast", "error-correction encoding banana"),
+        ("max-mark-probability 50", "max-mark-probability 500"),
+        ("ingress headroom cells 300", "ingress headroom pages 300"),
+        ("port-channel min-links 2", "port-channel min-links two"),
+        ("   no switchport\n   qos trust cos", "   no qos trust\n   qos cos 9"),
+        ("qos map cos 5", "priority-flow-control pause watchdog default timeout soon\nqos map cos 5"),
+    ],
+)
+def test_values_of_eos_that_are_not_understood_are_named(old, new):
+    switch: Any = eos.read(EOS.replace(old, new), "leaf3.cfg", "unnamed")
+    (note,) = (note for note in switch.statements.notes() if "not understood, so not used" in note)
+    assert new.split("\n")[new.count("\n") and "qos cos" in new].strip() in note
+    assert "(line " in note
+
+
+def test_weight_and_polling_interval_of_eos():
+    text = EOS.replace("probability 50", "probability 50 weight 9").replace("interval auto", "interval 0.025")
+    switch: Any = eos.read(text, "leaf3.cfg", "unnamed")
+    assert (switch.ports["Ethernet1/1"].watchdog.poll, switch.watchdog_poll) == (25, 100)
+    assert [note for note in switch.statements.notes() if "tx-queue 4: weight 9: the queue is not averaged" in note]
+    text = EOS.replace("random-detect ecn minimum-threshold 10 microseconds maximum-threshold 400 segments",
+                       "random-detect drop minimum-threshold 3 kbytes maximum-threshold 9 kbytes")  # fmt: skip
+    switch = eos.read(text.replace(" max-mark-probability 50", ""), "leaf3.cfg", "unnamed")
+    assert switch.wred[switch.ports["Ethernet1/1"].queues[4].wred].min_threshold == 3000
+
+
+def test_an_unknown_unit_of_a_threshold_is_named(mixed, tmp_path):
+    own = mixed.copy()
+    own.replace("arista0", TIMED[0], "150 gallons maximum-threshold 1500 kbytes")
+    report = judge(read_fabric([own.write(tmp_path)]))
+    (note,) = (note for note in report.reading.fabric.notes if "not understood" in note)
+    assert "random-detect ecn minimum-threshold 150 gallons" in note
+    assert {f.code for f in report.findings if f.place.device == "arista0"} == {"PF034"}
+
+
+def test_a_mixed_fabric_is_simulated(mixed, tmp_path):
+    (mixed.write(tmp_path) / "cables.csv").write_text(_cables([*mixed.nvue, *mixed.eos]))
     found = import_fabric(read_fabric([tmp_path]), load="incast")
     scenario = tomllib.loads(found.toml)
     assert len(scenario["topology"]["hosts"]) == 8
@@ -255,6 +389,22 @@ def test_pages_of_rules_say_to_whom_they_apply():
     assert {"nvue", "eos"} <= kinds["PF053"]
     assert not {"nvue", "eos"} & kinds["PF001"]
     assert "Applies to: SONiC, Cumulus Linux (NVUE), Arista EOS" in output.explain("PF041")
+
+
+@pytest.mark.parametrize(
+    ("key", "ports"),
+    [
+        ("swp1s0-1", ["swp1s0", "swp1s1"]),
+        ("swp1s0-3,swp2", ["swp1s0", "swp1s1", "swp1s2", "swp1s3", "swp2"]),
+        ("swp1-2s0-1", ["swp1s0", "swp1s1", "swp2s0", "swp2s1"]),
+        ("swp1-2s0, swp9", ["swp1s0", "swp2s0", "swp9"]),
+        ("swp1-2,swp5s0", ["swp1", "swp2", "swp5s0"]),
+    ],
+)
+def test_ranges_of_interfaces(key, ports):
+    assert nvue.expanded(key) == ports
+    switch: Any = nvue.read(NVUE.replace("swp1-2,swp4:", f"'{key}':"), "startup.yaml", "unnamed")
+    assert {switch.ports[port].speed for port in ports} == {100_000}
 
 
 def test_ranges_of_lines():

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
@@ -27,6 +28,7 @@ PROGRAMS = {
     "alltoall_perf": "alltoall",
 }
 """Programs of nccl-tests, and the collectives here."""
+_PROGRAM = re.compile(r"(?<![a-z_])([a-z]+(?:_[a-z]+)*_perf)(?![a-z])")
 
 
 @dataclass(frozen=True)
@@ -52,11 +54,11 @@ class Difference:
     simulated_busbw: float
 
     @property
-    def off(self) -> float:
-        """Simulated over measured bus bandwidth, less 1."""
-        return self.simulated_busbw / self.measured_busbw - 1 if self.measured_busbw else 0.0
+    def off(self) -> float | None:
+        """Simulated over measured bus bandwidth, less 1; None if the measured one is 0, as of one rank."""
+        return self.simulated_busbw / self.measured_busbw - 1 if self.measured_busbw else None
 
-    def record(self) -> dict[str, int | float]:
+    def record(self) -> dict[str, int | float | None]:
         """The row as CSV, JSON and Parquet have it."""
         return {
             "size_bytes": self.size,
@@ -68,21 +70,25 @@ class Difference:
         }
 
 
-def read_measured(path: Path) -> Measured:
-    """Reads the output of a program of nccl-tests. Raises InputError if it has no table."""
+def read_measured(path: Path, collective: str | None = None) -> Measured:
+    """Reads the output of programs of nccl-tests: the table of a collective, or the only one.
+
+    Raises InputError if it has no table, tables of several programs to choose from, or of none that is simulated.
+    """
     try:
         text = read_bytes(path, share=16).decode("utf-8", "replace")
     except OSError as error:
         raise InputError(f"{path}: {error.strerror or error}") from None
     columns: dict[str, int] = {}
-    rows: dict[int, tuple[float, float]] = {}
+    program = ""
+    tables: dict[str, dict[int, tuple[float, float]]] = {}
     ranks: set[int] = set()
-    collective = None
     for number, raw in enumerate(text.splitlines(), start=1):
         # mpirun and Slurm may put "[1,0]<stdout>:" or "0: " in front.
         line = re.sub(r"^\s*(\[[^\]]*\](<\w+>)?:?|[0-9]+:)\s*", "", raw)
         words = line.lstrip("# ").split()
-        collective = collective or next((PROGRAMS[program] for program in PROGRAMS if program in line), None)
+        if (found := _PROGRAM.search(line)) and found[1] != program:
+            program, columns = found[1], {}
         if found := re.match(r"\s*#?\s*Rank\s+([0-9]+)\s", line):
             ranks.add(int(found[1]))
         if words[:2] == ["size", "count"]:
@@ -90,20 +96,37 @@ def read_measured(path: Path) -> Measured:
         elif columns and re.match(r"\s*[0-9]+\s+[0-9]+\s+\w", line):
             size, *values = _values(path, number, words, columns)
             if size:
-                rows[int(size)] = (values[0], values[1])
-    if not rows:
+                tables.setdefault(program, {})[int(size)] = (values[0], values[1])
+    if not tables:
         raise InputError(
             f"{path} has no table of nccl-tests: it needs the line of headings (# size count type ...) and a line for "
             "each size"
         )
-    return Measured(rows, len(ranks) or None, collective)
+    program = _chosen(path, list(tables), collective)
+    return Measured(tables[program], len(ranks) or None, PROGRAMS.get(program))
+
+
+def _chosen(path: Path, programs: list[str], collective: str | None) -> str:
+    """The program whose table is compared; "" if the file names none."""
+    wanted = [program for program in programs if PROGRAMS.get(program) == collective]
+    if collective and wanted:
+        return wanted[0]
+    if len(programs) == 1 and programs[0] in {"", *PROGRAMS}:
+        return programs[0]
+    found = ", ".join(program or "a program without a name" for program in programs)
+    if known := [PROGRAMS[program] for program in programs if program in PROGRAMS]:
+        raise InputError(f"{path} has tables of {found}: choose one with --collective {' or '.join(known)}")
+    raise InputError(f"{path} has the table of {found}: give one of {', '.join(PROGRAMS)}")
 
 
 def _values(path: Path, number: int, words: list[str], columns: dict[str, int]) -> list[float]:
     try:
-        return [float(words[columns[name]]) for name in ("size", "time", "busbw")]
+        values = [float(words[columns[name]]) for name in ("size", "time", "busbw")]
     except (ValueError, IndexError, KeyError):
-        raise InputError(f"{path}, line {number}: no size, time and busbw below the headings") from None
+        values = []
+    if not values or not all(map(isfinite, values)):
+        raise InputError(f"{path}, line {number}: no size, time and busbw below the headings")
+    return values
 
 
 def compare(measured: Measured, rows: Sequence[Row]) -> list[Difference]:

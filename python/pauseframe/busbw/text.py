@@ -43,9 +43,13 @@ def comparison(rows: Sequence[Difference]) -> list[str]:
     ]
     return head + [
         f"{row.size:12d}  {number(row.measured_us, 10)}  {number(row.simulated_us, 10)}  "
-        f"{number(row.measured_busbw, 10)}  {number(row.simulated_busbw, 10)}  {row.off:>+10.1%}"
+        f"{number(row.measured_busbw, 10)}  {number(row.simulated_busbw, 10)}  {_share(row.off):>10}"
         for row in rows
     ]
+
+
+def _share(value: float | None) -> str:
+    return "n/a" if value is None else f"{value:+.1%}"
 
 
 def average(rows: Sequence[Row]) -> str:

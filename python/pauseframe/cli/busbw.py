@@ -88,7 +88,7 @@ def busbw(
 
     if out is not None:
         _check_out(out, force)
-    measured = read_measured(compare) if compare is not None else None
+    measured = read_measured(compare, collective) if compare is not None else None
     name = _collective(collective, measured, compare)
     if measured is not None and file is None:
         gpus = gpus or measured.gpus
@@ -103,6 +103,11 @@ def busbw(
         fabric, name, sizes, library=library, iterations=iters, threads=threads, warn=lambda it: say(f"warning: {it}")
     )
     rows = list(_printed(found, shows))
+    if not rows:
+        from pauseframe._core import InputError
+        from pauseframe.busbw.measure import ALIGNED
+
+        raise InputError(f"all sizes were left out: give sizes of at least {ALIGNED} B for each of {fabric.gpus} GPUs")
     records = _compared(measured, rows, shows) if measured is not None else [row.record() for row in rows]
     if as_json:
         print_json({"collective": name, "gpus": fabric.gpus, "library": library, "rows": records})

@@ -60,7 +60,7 @@ def counters(
     """Compare what devices count with the simulated fabric.
 
     Reads show pfc counters, show queue counters and wredcounters, watermarks (SONiC), ethtool -S (mlx5), nstat and
-    ss -ti; names pauses that nobody expects, pauses without marks, classes that should be empty, losses, uneven paths.
+    ss -toi; names pauses that nobody expects, pauses without marks, classes that should be empty, losses, uneven paths.
     """
     if form is not None:
         _print_run(files, form, out)

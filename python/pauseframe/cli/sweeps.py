@@ -211,6 +211,8 @@ def _vary(source: Source, item: str) -> None:
     values = axis_values(text)
     if not equals or not path or not values:
         raise failure([problem("--set", item, "is not of the form PATH=VALUE or PATH=V1,V2")])
+    if f"sweep.{path}" in source.varied:
+        raise failure([problem("--set", item, f"varies {path} a second time", "give all its values in one --set")])
     if is_range(values) or len(values) > 1:
         return source.vary({path: values})
     (value,) = values

@@ -173,10 +173,17 @@ def _study(
     in_file = placed(spec.problems, source.original, source.file_name)
     given_here = [one["path"].removeprefix("tune.") in changed for one in in_file]
     spec.problems = [one if here else two for one, two, here in zip(spec.problems, in_file, given_here, strict=True)]
+    named = set[str]()
     for text in parameters:
+        path = text.partition("=")[0].strip()
         if "=" not in text:
             spec.complain("parameters", text, "is not of the form PATH=FROM..TO or PATH=V1,V2")
+        elif path in named:
+            spec.complain(
+                f"parameters.{path}", text, "is tuned a second time", "give all its values in one --parameter"
+            )
         else:
+            named.add(path)
             add_parameters(spec, dict([parse_parameter(text)]))
     if minimize or maximize:
         spec.objectives = []

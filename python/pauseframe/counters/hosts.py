@@ -1,4 +1,4 @@
-"""Reads what hosts print about counters: `ethtool -S` of mlx5, `nstat` and `ss -ti`.
+"""Reads what hosts print about counters: `ethtool -S` of mlx5, `nstat` and `ss -toi`.
 
 Sources of the names: Linux Documentation/networking/device_drivers/ethernet/mellanox/mlx5/counters.rst;
 net/ipv4/proc.c (names of nstat); iproute2 misc/ss.c.
@@ -46,6 +46,8 @@ _NSTAT = re.compile(r"([A-Z][A-Za-z0-9]+)\s+(\d+)\s+[\d.]+")
 _PRIORITY = re.compile(r"([rt]x)_prio(\d)_([a-z_]+)")
 _CONTROLS = {"dctcp"}
 """Congestion controls that need ECN (RFC 8257)."""
+_OPTIONS = {"ts", "sack", "ecn", "ecnseen", "fastopen"}
+"""Options of a connection, which ss prints before the congestion control with -o, -e or -b (tcp_stats_print)."""
 
 
 def read_text(lines: Sequence[str], device: Device, interface: str) -> bool:
@@ -93,15 +95,18 @@ def _ethtool(lines: Sequence[str], device: Device, interface: str) -> None:
 def _sockets(lines: Sequence[str], device: Device) -> None:
     """Sums over sockets: a socket has a line of its state, and an indented line of its details."""
     device.tools.add("ss -ti")
-    for line in lines:
-        if not line.startswith((" ", "\t")):
-            continue
-        words = line.split()
+    sockets = [line.split() for line in lines if line.startswith((" ", "\t"))]
+    shows_options = any(_OPTIONS & {*words} for words in sockets)
+    for words in sockets:
         retrans = next((word.rpartition("/")[2] for word in words if word.startswith("retrans:")), "")
         marked = next((word.partition(":")[2] for word in words if word.startswith("delivered_ce:")), "")
         if retrans.isdecimal():
             device.add("", Key("retransmits"), int(retrans), "retrans", more=True)
         if marked.isdecimal():
             device.add("", Key("ce_received"), int(marked), "delivered_ce", more=True)
-        if _CONTROLS & {*words[:1]} and "ecn" not in words:
-            device.add("", Key("no_ecn_sockets"), 1, f"{words[0]} without ecn", more=True)
+        control = next(iter(_CONTROLS & {*words}), "")
+        if control and shows_options and "ecn" not in words:
+            device.add("", Key("no_ecn_sockets"), 1, f"{control} without ecn", more=True)
+        elif control and not shows_options and not marked.strip("0"):
+            # Only a socket that negotiated ECN counts marks.
+            device.missing.add("no_ecn_sockets")

@@ -61,7 +61,7 @@ def judge(counted: Counted, expected: Expected, *, flows: int | None = None) -> 
             *_empty(device, expected),
             *_losses(device, expected),
             *_headroom(device, expected),
-            *_sockets(device, expected),
+            *_sockets(device, expected, found.notes),
         ]
         found.spreads += _spreads(device, expected, flows)
     found.remarks += [remark for spread in found.spreads for remark in _uneven(spread, expected)]
@@ -188,7 +188,12 @@ def _headroom(device: Device, expected: Expected) -> Iterator[Remark]:
                 yield Remark("hint", "headroom", device.name, (port,), value.name, value.count, text)
 
 
-def _sockets(device: Device, expected: Expected) -> Iterator[Remark]:
+def _sockets(device: Device, expected: Expected, notes: list[str]) -> Iterator[Remark]:
+    if "no_ecn_sockets" in device.missing:
+        notes.append(
+            f"{device.name}: ss shows no options of connections of DCTCP, so nothing tells whether they negotiated "
+            "ECN: collect `ss -toi`"
+        )
     own = device.ports.get("", {})
     for key, value in own.items():
         if key.kind == "no_ecn_sockets" and value.count:

@@ -58,7 +58,7 @@ class Device:
     name: str
     ports: dict[str, dict[Key, Value]] = field(default_factory=dict)
     missing: set[Kind] = field(default_factory=set)
-    """Kinds that the device shows as N/A."""
+    """Kinds that the device shows as N/A, or that its output leaves open."""
     tools: set[str] = field(default_factory=set)
     """The commands whose output was read."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MOST_FILES = 20_000
 WANTED = (
     "show pfc counters, show queue counters, show queue wredcounters, show priority-group watermark, show interfaces "
-    "counters (SONiC), ethtool -S, nstat, ss -ti"
+    "counters (SONiC), ethtool -S, nstat, ss -toi"
 )
 _PROMPT = re.compile(r"(?:[\w.-]+@)([\w.-]+):[^#$]*[#$]\s+(?:sudo\s+)?(.*)")
 SUFFIXES = {".txt", ".json", ".log", ".out", ""}

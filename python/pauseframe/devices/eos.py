@@ -11,12 +11,12 @@ import re
 from typing import TYPE_CHECKING
 
 from pauseframe.devices.bundles import Channel
-from pauseframe.devices.files import number_in, whole_number
+from pauseframe.devices.files import number_in
 from pauseframe.devices.model import BufferProfile, Port, PortQos, Queue, Scheduler, Switch, Watchdog, Wred
-from pauseframe.devices.statements import Statements
+from pauseframe.devices.statements import Statements, T
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pauseframe.devices.bundles import LacpMode
     from pauseframe.devices.statements import Path, Words
@@ -30,7 +30,8 @@ COS = {0: 1, 1: 0} | {cos: cos for cos in range(2, 8)}
 SEGMENT = 208
 """Bytes of a segment, the unit of thresholds on Trident and Tomahawk."""
 UNITS = {"bytes": 1, "kbytes": 1000, "mbytes": 1_000_000, "segments": SEGMENT}
-TIMES = {"milliseconds": 1e-3, "microseconds": 1e-6}
+TIMES = {"milliseconds": 1000.0, "microseconds": 1.0}
+"""Microseconds of the units of thresholds in time."""
 FEC = {"reed-solomon": "rs", "fire-code": "fc"}
 MODES: dict[str, LacpMode] = {"active": "active", "passive": "passive", "on": "static"}
 POLL, TIMEOUT = 100, 200
@@ -39,7 +40,10 @@ _ECN = re.compile(
     r"random-detect ecn minimum-threshold (\d+) (\w+) maximum-threshold (\d+) (\w+)"
     r"(?: max-mark-probability (\d+))?(?: weight (\d+))?"
 )
-_SPEED = re.compile(r"(?:forced |auto )?(\d+)g(?:full|-\d+)?", re.IGNORECASE)
+_SPEED = re.compile(
+    r"(?:forced |auto )?(?:(\d{1,4}(?:\.5)?)g(?:full|half|-\d+)?|(\d{2,6})(?:full|half))", re.IGNORECASE
+)
+"""A speed in Gb/s, as 25gfull or 100g-4, or in Mb/s, as 1000full or 10000full."""
 _QUEUE = re.compile(r"(?:uc-)?tx-queue (\d)")
 _NUMBER = re.compile(r"\d+(/\d+)*(\.\d+)?")
 _PLATFORM = "platform trident mmu queue profile "
@@ -134,6 +138,27 @@ def _one(found: Statements, prefix: str, *section: str) -> str | None:
     return value
 
 
+def _value(found: Statements, parse: Callable[[str], T | None], prefix: str, *section: str) -> T | None:
+    """What follows a prefix, by `parse`; None if it is missing, or not understood, which its note tells."""
+    text = _one(found, prefix, *section)
+    value = None if text is None else parse(text)
+    if text is not None and value is None:
+        found.refuse(*section, prefix + text)
+    return value
+
+
+def _whole(low: int, high: int) -> Callable[[str], int | None]:
+    return lambda text: number_in(text, low, high)
+
+
+def _speed(text: str) -> int | None:
+    """Mb/s; 0 if the ends negotiate the speed."""
+    match = _SPEED.fullmatch(text)
+    if text == "auto" or match is None:
+        return 0 if text == "auto" else None
+    return round(float(match[1]) * 1000) if match[1] else int(match[2])
+
+
 def _all(found: Statements, pattern: re.Pattern[str], *section: str) -> Iterator[re.Match[str]]:
     """The statements of a section that match, which count as read."""
     for name in found.names(*section):
@@ -148,7 +173,7 @@ def _read_maps(found: Statements, switch: Switch) -> None:
     maps.dscp_to_tc[MAP], maps.dot1p_to_tc[MAP] = dict(DSCP), dict(COS)
     queues = maps.tc_to_queue[MAP] = {tc: tc for tc in range(8)}
     into = {"dscp": maps.dscp_to_tc[MAP], "cos": maps.dot1p_to_tc[MAP]}
-    for match in _all(found, re.compile(r"qos map (dscp|cos) ([\d ,-]+) to traffic-class (\d)")):
+    for match in _all(found, re.compile(r"qos map (dscp|cos) ([\d ,-]+) to traffic-class ([0-7])")):
         into[match[1]] |= dict.fromkeys(_numbers(match[2]), int(match[3]))
     for match in _all(found, re.compile(r"qos map traffic-class ([\d ,-]+) to (?:uc-)?tx-queue (\d)")):
         queues |= dict.fromkeys(_numbers(match[1]), int(match[2]))
@@ -167,26 +192,26 @@ def _numbers(text: str) -> list[int]:
 def _defaults_of_watchdog(found: Statements, switch: Switch) -> Watchdog:
     """The watchdog's times of all ports, in seconds in the file."""
     prefix = "priority-flow-control pause watchdog "
-    times = {name: _one(found, f"{prefix}default {name} ") for name in ("timeout", "recovery-time", "polling-interval")}
-    milliseconds = {name: _milliseconds(text) for name, text in times.items()}
+    names = ("timeout", "recovery-time", "polling-interval")
+    milliseconds = {name: _value(found, _milliseconds, f"{prefix}default {name} ") for name in names}
     switch.watchdog_poll = milliseconds["polling-interval"] or POLL
     action = _one(found, f"{prefix}action ") or "errdisable"
     return Watchdog(action, milliseconds["timeout"] or TIMEOUT, milliseconds["recovery-time"])
 
 
-def _milliseconds(text: str | None) -> int | None:
-    match = re.fullmatch(r"(\d{1,4}(?:\.\d{1,4})?)(?: forced)?", text or "")
+def _milliseconds(text: str) -> int | None:
+    match = re.fullmatch(r"(\d{1,4}(?:\.\d{1,4})?)(?: forced)?", text)
     return round(float(match[1]) * 1000) if match else None
 
 
 def _port(found: Statements, switch: Switch, section: str, watchdog: Watchdog) -> Port:
     name = section.split()[1]
-    speed = _SPEED.fullmatch(_one(found, "speed ", section) or "")
     routed = found.has(section, "no switchport")
-    port = Port(name, int(speed[1]) * 1000 if speed else None, number_in(_one(found, "mtu ", section), 68, 9416))
+    speed = _value(found, _speed, "speed ", section) or None
+    port = Port(name, speed, _value(found, _whole(68, 9416), "mtu ", section))
     port.mtu = port.mtu or MTU[routed]
-    encoding = _one(found, "error-correction encoding ", section)
-    port.fec = FEC.get(encoding or "") or ("none" if found.has(section, "no error-correction encoding") else None)
+    encoding = _value(found, FEC.get, "error-correction encoding ", section)
+    port.fec = encoding or ("none" if found.has(section, "no error-correction encoding") else None)
     port.up = not found.has(section, "shutdown")
     profile = _one(found, "service-profile ", section)
     sections = [*([f"qos profile {profile}"] if profile else []), section]
@@ -195,7 +220,8 @@ def _port(found: Statements, switch: Switch, section: str, watchdog: Watchdog) -
     trusts = trust or ("dscp" if routed else "cos")
     off = any(found.has(one, "no qos trust") for one in sections)
     if off:
-        usual = next((int(cos) for one in reversed(sections) if (cos := _one(found, "qos cos ", one))), 0)
+        chosen = (_value(found, _whole(0, 7), "qos cos ", one) for one in reversed(sections))
+        usual = next((cos for cos in chosen if cos is not None), 0)
         switch.maps.dscp_to_tc[f"no qos trust, cos {usual}"] = dict.fromkeys(
             range(64), switch.maps.dot1p_to_tc[MAP][usual]
         )
@@ -234,18 +260,27 @@ def _queues(found: Statements, switch: Switch, port: Port, section: str) -> None
         queue = port.queues.setdefault(number, Queue())
         found.has(section, sub)
         for ecn in _all(found, _ECN, section, sub):
+            if not {ecn[2], ecn[4]} <= UNITS.keys() | TIMES.keys() or int(ecn[5] or 100) > 100:
+                found.refuse(section, sub, ecn[0])
+                continue
+            # Thresholds in time are as many bytes as the port sends in it, so ports of other rates have other profiles.
+            if int(ecn[6] or 0):
+                found.remarks.append(f"{section} {sub}: weight {ecn[6]}: the queue is not averaged, as with weight 0")
+            timed = {ecn[2], ecn[4]} & TIMES.keys()
+            own = f"{name}|{port.speed} Mb/s" if timed and port.speed else name
             low, high = (_threshold(ecn[i], ecn[i + 1], port) for i in (1, 3))
-            switch.wred[name] = Wred(
-                name, "ecn_all", low, high, int(ecn[5] or 100), frozenset({"green", "yellow", "red"})
+            times = (_microseconds(ecn[i], ecn[i + 1], port) for i in (1, 3))
+            switch.wred[own] = Wred(
+                own, "ecn_all", low, high, int(ecn[5] or 100), frozenset({"green", "yellow", "red"}), *times
             )
-            queue.wred = name
+            queue.wred = own
         for drop in _all(found, re.compile(r"random-detect drop .*"), section, sub):
-            words = drop[0].split()
-            switch.wred[name] = Wred(name, "ecn_none", whole_number(words[3]) if len(words) > 3 else None, None, 100,
-                                     frozenset({"green", "yellow", "red"}))  # fmt: skip
+            least = re.search(r"minimum-threshold (\d+) (\w+)", drop[0])
+            low = _threshold(least[1], least[2], port) if least else None
+            switch.wred[name] = Wred(name, "ecn_none", low, None, 100, frozenset({"green", "yellow", "red"}))
             queue.wred = name
         strict, plain = (found.has(section, sub, text) for text in ("priority strict", "no priority"))
-        percent = number_in(_one(found, "bandwidth percent ", section, sub), 1, 100)
+        percent = _value(found, _whole(1, 100), "bandwidth percent ", section, sub)
         found.has(section, sub, "random-detect ecn count")
         if strict or percent or plain:
             kind = "STRICT" if strict else "DWRR"
@@ -257,20 +292,29 @@ def _threshold(number: str, unit: str, port: Port) -> int | None:
     """A threshold in bytes; one in time needs the port's rate."""
     if unit in UNITS:
         return int(number) * UNITS[unit]
-    return round(int(number) * TIMES[unit] * port.speed * 1e6 / 8) if unit in TIMES and port.speed else None
+    return round(int(number) * TIMES[unit] * port.speed / 8) if unit in TIMES and port.speed else None
+
+
+def _microseconds(number: str, unit: str, port: Port) -> float | None:
+    """A threshold in time of a port whose rate its file does not give."""
+    return int(number) * TIMES[unit] if unit in TIMES and not port.speed else None
 
 
 def _watch(found: Statements, port: Port, sections: list[str], watchdog: Watchdog) -> None:
     """The watchdog of a port: on if the port, its profile, or a default timeout for all ports turns it on."""
     prefix = "priority-flow-control pause watchdog"
     on = any(name.startswith(f"{prefix} default timeout") for name in found.names())
-    timer = re.compile(rf"{prefix} port timer timeout ([\d.]+) polling-interval (\S+) recovery-time ([\d.]+)( forced)?")
+    time = r"(\d{1,4}(?:\.\d{1,4})?)"
+    timer = re.compile(
+        rf"{prefix} port timer timeout {time} polling-interval (?:auto|{time}) recovery-time {time}( forced)?"
+    )
     own = Watchdog(watchdog.action, watchdog.detection, watchdog.restoration)
     for one in sections:
         on = (on or found.has(one, prefix)) and not found.has(one, f"no {prefix}")
         own.action = _one(found, f"{prefix} port action ", one) or own.action
         for match in _all(found, timer, one):
             own.detection, own.restoration = _milliseconds(match[1]), _milliseconds(match[3])
+            own.poll = _milliseconds(match[2] or "")
     port.qos.watchdog = port.lossless if on else frozenset()
     if on and port.lossless:
         port.watchdog = own
@@ -288,8 +332,8 @@ def _member(found: Statements, switch: Switch, port: Port, section: str) -> None
 def _channel(found: Statements, switch: Switch, section: str) -> None:
     name = section.split()[1]
     channel = switch.channels.setdefault(name, Channel(name))
-    channel.mtu = number_in(_one(found, "mtu ", section), 68, 9416)
-    channel.min_links = number_in(_one(found, "port-channel min-links ", section), 0, 1024)
+    channel.mtu = _value(found, _whole(68, 9416), "mtu ", section)
+    channel.min_links = _value(found, _whole(0, 1024), "port-channel min-links ", section)
     channel.up = not found.has(section, "shutdown")
     channel.fallback = _one(found, "port-channel lacp fallback", section) is not None
     number = _one(found, "mlag ", section)
@@ -303,7 +347,8 @@ def _read_buffers(found: Statements, switch: Switch) -> None:
         name = section.removeprefix(_PLATFORM)
         if not section.startswith(_PLATFORM) or name.endswith(" apply"):
             continue
-        sizes = {kind: _bytes(_one(found, f"ingress {kind} ", section)) for kind in ("headroom", "reserved", "resume")}
+        kinds = ("headroom", "reserved", "resume")
+        sizes = {kind: _value(found, _bytes, f"ingress {kind} ", section) for kind in kinds}
         if name != applied.removesuffix(" apply") or sizes["headroom"] is None:
             continue
         switch.profiles[name] = BufferProfile(name, size=sizes["reserved"] or 0, xoff=sizes["headroom"])
@@ -312,7 +357,7 @@ def _read_buffers(found: Statements, switch: Switch) -> None:
                 port.groups[priority], port.group_rows[priority] = name, f"{port.name}|{priority}"
 
 
-def _bytes(text: str | None) -> int | None:
+def _bytes(text: str) -> int | None:
     """A size as "bytes 40000", "cells 200" or "40000"; a cell is a segment."""
-    match = re.fullmatch(r"(?:(bytes|cells) )?(\d{1,9})", text or "")
+    match = re.fullmatch(r"(?:(bytes|cells) )?(\d{1,9})", text)
     return int(match[2]) * (SEGMENT if match[1] == "cells" else 1) if match else None

@@ -97,6 +97,9 @@ class Wred:
     max_threshold: int | None = None
     drop_probability: int = 100
     enabled: frozenset[str] = frozenset()
+    min_us: float | None = None
+    """The lower threshold as time in the queue, where no file of the switch gives the rate that makes it bytes."""
+    max_us: float | None = None
 
     @property
     def marks_green(self) -> bool:
@@ -157,6 +160,8 @@ class Watchdog:
     action: str | None = None
     detection: int | None = None
     restoration: int | None = None
+    poll: int | None = None
+    """Between two looks at this port; None: as the switch's."""
 
 
 @dataclass(slots=True)

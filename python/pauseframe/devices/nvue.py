@@ -17,6 +17,7 @@ from pauseframe.devices.statements import Statements
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from pauseframe.devices.bundles import LacpMode
     from pauseframe.devices.statements import Path, Words
 
 MOST_LEAVES = 500_000
@@ -35,10 +36,16 @@ ROCE_QUEUES = {sp: sp if sp in {3, 6} else 0 for sp in range(8)}
 ROCE_SHARES = {0: 50, 3: 50, 6: 0}
 """Share of each traffic class with `qos roce`; 0 is strict."""
 FEC = {"rs": "rs", "baser": "fc", "off": "none", "auto": "auto"}
-ON = {"on", "enable", "enabled", "true"}
+SWITCH = dict.fromkeys(("on", "enable", "enabled", "true"), True)
+SWITCH |= dict.fromkeys(("off", "disable", "disabled", "false"), False)
+TRUST = {word: word for word in ("l2", "l3", "both", "port")}
+UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 _START = re.compile(r"\s*(\[\s*\{|-\s+(header|set)\s*:|(set|header)\s*:)")
 _SET = re.compile(r'(?m)^[\s\[{-]*"?set"?\s*:')
-_RANGE = re.compile(r"([A-Za-z_.-]*)([0-9]+)-([0-9]+)")
+_RANGE = re.compile(r"([A-Za-z_.-]*(?:[0-9]+s)?)([0-9]+)-([0-9]+)(s[0-7](?:-[0-7])?)?")
+"""Numbers after a prefix: ports (swp1-4), lanes of a port (swp1s0-3), or lanes of several ports (swp1-4s0-3)."""
+MOST = 1024
+"""Interfaces in a range."""
 _PATTERNS = (re.compile(r"(swp|bond|eth|vlan|peerlink|lo)[0-9s.,-]*"), re.compile(r"[0-9]+"))
 WORDS: dict[tuple[str, str], Words] = {
     ("PORT", ""): ("interface", "{}", "link"),
@@ -91,7 +98,7 @@ def read(text: str, source: str, name: str) -> Switch | None:
     _read_maps(found, switch, roce)
     _read_marks(found, switch, roce)
     _read_schedulers(found, switch, roce)
-    poll = number_in(found.get("qos", "pfc-watchdog", "polling-interval"), 1, 60_000) or POLL
+    poll = found.number(1, 60_000, "qos", "pfc-watchdog", "polling-interval") or POLL
     switch.watchdog_poll = poll
     for port in found.names("interface"):
         for own in expanded(port):
@@ -158,53 +165,60 @@ def expanded(text: str) -> list[str]:
 
     >>> expanded("swp1-2,swp5s0")
     ['swp1', 'swp2', 'swp5s0']
+    >>> expanded("swp1-2s0-1")
+    ['swp1s0', 'swp1s1', 'swp2s0', 'swp2s1']
     """
     found: list[str] = []
     for part in text.split(","):
-        match = _RANGE.fullmatch(part)
-        if match and int(match[3]) - int(match[2]) < 1024:
-            found += [f"{match[1]}{n}" for n in range(int(match[2]), int(match[3]) + 1)]
+        match = _RANGE.fullmatch(part.strip())
+        if match and int(match[3]) - int(match[2]) < MOST:
+            ports = [f"{match[1]}{n}{match[4] or ''}" for n in range(int(match[2]), int(match[3]) + 1)]
+            found += [lane for port in ports for lane in (expanded(port) if match[4] else [port])]
         else:
-            found.append(part)
+            found.append(part.strip())
     return found
 
 
-def _numbers(text: str, most: int) -> list[int]:
-    return [n for part in expanded(text) if (n := number_in(part, 0, most)) is not None]
+def _numbered(found: Statements, most: int, *base: str) -> Iterator[tuple[str, list[int]]]:
+    """The numbers of each key below a path; a key with others is refused."""
+    for key in found.names(*base):
+        numbers = [number_in(part, 0, most) for part in expanded(key)]
+        if None in numbers:
+            found.refuse(*base, key)
+        yield key, [n for n in numbers if n is not None]
 
 
 def _roce(found: Statements) -> str:
     """The mode of `qos roce`: lossless, lossy, or empty if it is off."""
     if not found.has("qos", "roce"):
         return ""
-    words = [found.get("qos", "roce", name) for name in ("enable", "state")]
-    mode = found.get("qos", "roce", "mode") or "lossless"
-    if any(word is not None and word not in ON for word in words):
-        return ""
-    return "lossless" if mode.startswith("lossless") else "lossy"
+    states = [found.word(SWITCH, "qos", "roce", name) for name in ("enable", "state")]
+    modes = {mode: mode.partition("-")[0] for mode in ("lossless", "lossless-single-ipool", "lossy", "lossy-multi-tc")}
+    mode = found.word(modes, "qos", "roce", "mode") or "lossless"
+    return "" if False in states else mode
 
 
 def _read_maps(found: Statements, switch: Switch, roce: str) -> None:
     """Maps into switch priorities, which are the classes of the device model, and from these into traffic classes."""
     maps = switch.maps = Maps()
     for profile in {GLOBAL, *found.names("qos", "mapping")}:
-        trust = found.get("qos", "mapping", profile, "trust") or ("both" if roce else "l2")
+        trust = found.word(TRUST, "qos", "mapping", profile, "trust") or ("both" if roce else "l2")
         kinds = (("dscp", maps.dscp_to_tc, {"l3", "both"}, 64), ("pcp", maps.dot1p_to_tc, {"l2", "both"}, 8))
         for kind, into, trusted, count in kinds:
             own = {n: n * 8 // count for n in range(count)}
-            for key in found.names("qos", "mapping", profile, kind):
-                to = number_in(found.get("qos", "mapping", profile, kind, key, "switch-priority"), 0, 7)
-                own |= {n: to for n in _numbers(key, count - 1) if to is not None}
+            for key, numbers in _numbered(found, count - 1, "qos", "mapping", profile, kind):
+                to = found.number(0, 7, "qos", "mapping", profile, kind, key, "switch-priority")
+                own |= {n: to for n in numbers if to is not None}
             if trust in trusted:
                 into[profile] = own
         if trust == "port":
-            usual = number_in(found.get("qos", "mapping", profile, "port-default-sp"), 0, 7) or 0
+            usual = found.number(0, 7, "qos", "mapping", profile, "port-default-sp") or 0
             maps.dscp_to_tc[profile] = dict.fromkeys(range(64), usual)
     queues = dict(ROCE_QUEUES) if roce else {sp: sp for sp in range(8)}
     base = ("qos", "egress-queue-mapping", GLOBAL, "switch-priority")
-    for key in found.names(*base):
-        to = number_in(found.get(*base, key, "traffic-class"), 0, 7)
-        queues |= {sp: to for sp in _numbers(key, 7) if to is not None}
+    for key, priorities in _numbered(found, 7, *base):
+        to = found.number(0, 7, *base, key, "traffic-class")
+        queues |= {sp: to for sp in priorities if to is not None}
     maps.tc_to_queue[GLOBAL] = maps.pfc_to_queue[GLOBAL] = queues
 
 
@@ -212,29 +226,37 @@ def _read_marks(found: Statements, switch: Switch, roce: str) -> None:
     """A WRED profile for each traffic class of a profile: "default-global traffic-class 3"."""
     for profile in {GLOBAL, *found.names("qos", "congestion-control")}:
         base = ("qos", "congestion-control", profile, "traffic-class")
-        own = {tc: key for key in found.names(*base) for tc in _numbers(key, 7)}
+        own = {tc: key for key, classes in _numbered(found, 7, *base) for tc in classes}
         usual = ({0, 3} if roce else {0}) if profile == GLOBAL else set()
         for tc in sorted(own.keys() | usual):
             key = own.get(tc, "")
-            low, high = (found.get(*base, key, f"{which}-threshold") for which in ("min", "max"))
-            probability = number_in(found.get(*base, key, "probability"), 0, 100)
-            marks = (found.get(*base, key, "ecn") or "enable") in ON
-            drops = (found.get(*base, key, "red") or "disable") in ON
+            low, high = (found.parsed(_size, *base, key, f"{which}-threshold") for which in ("min", "max"))
+            probability = found.number(0, 100, *base, key, "probability")
+            marks = found.word(SWITCH, *base, key, "ecn") is not False
+            drops = found.word(SWITCH, *base, key, "red") or False
             name = f"{profile} traffic-class {tc}"
             switch.wred[name] = Wred(
                 name,
                 "ecn_all" if marks else "ecn_none",
-                _size(low, ECN[0]),
-                _size(high, ECN[1]),
+                ECN[0] if low is None else low,
+                ECN[1] if high is None else high,
                 ECN[2] if probability is None else probability,
                 frozenset({"green", "yellow", "red"}) if marks or drops else frozenset(),
             )
 
 
-def _size(text: str | None, usual: int) -> int:
+def _size(text: str) -> int | None:
     """A size in bytes, with or without a unit: "150000", "150000 B", "1.43 MB"."""
-    found = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([KM]?)B?", text or "")
-    return round(float(found[1]) * {"": 1, "K": 1024, "M": 1024**2}[found[2]]) if found else usual
+    found = re.fullmatch(r"([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([KMG]?)B?", text)
+    return round(float(found[1]) * UNITS[found[2]]) if found else None
+
+
+def _speed(text: str) -> int | None:
+    """Mb/s; 0 if the ends negotiate the speed."""
+    found = re.fullmatch(r"([0-9]{1,4}(?:\.5)?)([MG])", text.upper())
+    if text == "auto" or found is None:
+        return 0 if text == "auto" else None
+    return round(float(found[1]) * (1000 if found[2] == "G" else 1)) or None
 
 
 def _read_schedulers(found: Statements, switch: Switch, roce: str) -> None:
@@ -244,20 +266,18 @@ def _read_schedulers(found: Statements, switch: Switch, roce: str) -> None:
             switch.schedulers[name] = Scheduler(name, "DWRR" if share else "STRICT", share or 1)
     for profile in found.names("qos", "egress-scheduler"):
         base = ("qos", "egress-scheduler", profile, "traffic-class")
-        for key in found.names(*base):
-            percent = number_in(found.get(*base, key, "bw-percent"), 0, 100)
-            strict = found.get(*base, key, "mode") == "strict"
-            for tc in _numbers(key, 7):
+        for key, classes in _numbered(found, 7, *base):
+            percent = found.number(0, 100, *base, key, "bw-percent")
+            strict = found.word({"strict": True, "dwrr": False}, *base, key, "mode") or False
+            for tc in classes:
                 name = f"{profile} traffic-class {tc}"
                 switch.schedulers[name] = Scheduler(name, "STRICT" if strict else "DWRR", percent or 1)
 
 
 def _port(found: Statements, switch: Switch, key: str, name: str, roce: str) -> Port:
     link = ("interface", key, "link")
-    speed = found.get(*link, "speed") or ""
-    port = Port(name, number_in(speed.removesuffix("G"), 1, 1600), number_in(found.get(*link, "mtu"), 68, 9216) or MTU)
-    port.speed = None if port.speed is None or not speed.endswith("G") else port.speed * 1000
-    port.fec = FEC.get(found.get(*link, "fec") or "")
+    port = Port(name, found.parsed(_speed, *link, "speed") or None, found.number(68, 9216, *link, "mtu") or MTU)
+    port.fec = found.word(FEC, *link, "fec")
     port.autoneg = found.get(*link, "auto-negotiate")
     port.up = not found.has(*link, "state", "down") and found.get(*link, "state") != "down"
     found.has(*link, "state", "up")
@@ -286,30 +306,31 @@ def _port(found: Statements, switch: Switch, key: str, name: str, roce: str) -> 
 def _paused(found: Statements, profile: str, roce: str) -> frozenset[int]:
     """The priorities that a port pauses by a PFC profile."""
     base = ("qos", "pfc", profile)
-    own = {sp for key in found.names(*base, "switch-priority") for sp in _numbers(key, 7)}
-    found.take(*base, "switch-priority")
+    own = set[int]()
+    for key, priorities in _numbered(found, 7, *base, "switch-priority"):
+        own |= {*priorities}
+        found.take(*base, "switch-priority", key)
     if not own and roce == "lossless" and profile == GLOBAL:
         own = {3}
-    if (found.get(*base, "rx") or "enable") not in ON:
+    if found.word(SWITCH, *base, "rx") is False:
         found.remarks.append(f"qos pfc {profile} rx disable: ports that do not obey pauses are judged as if they did")
-    return frozenset(own if (found.get(*base, "tx") or "enable") in ON else ())
+    return frozenset(() if found.word(SWITCH, *base, "tx") is False else own)
 
 
 def _buffers(found: Statements, switch: Switch, port: Port, profile: str, roce: str) -> None:
     """The buffer of the paused priorities; Cumulus Linux computes it from the cable unless a profile gives it."""
     base = ("qos", "pfc", profile)
-    length = number_in(found.get(*base, "cable-length"), 1, 100_000)
+    length = found.number(1, 100_000, *base, "cable-length")
     if length is not None or (roce == "lossless" and port.lossless):
         port.cable = float(length) if length is not None else CABLE
-    size, xoff, xon = (found.get(*base, name) for name in ("port-buffer", "xoff-threshold", "xon-threshold"))
+    names = ("port-buffer", "xoff-threshold", "xon-threshold")
+    size, xoff, xon = (found.parsed(_size, *base, name) or 0 for name in names)
     if port.lossless and profile not in switch.profiles:
-        whole, pause = _size(size, 0), _size(xoff, 0)
+        given = bool(size and xoff)
+        if not given and (size or xoff or xon):
+            found.remarks.append(f"qos pfc {profile}: {', '.join(names)}: used only with the first two given")
         switch.profiles[profile] = BufferProfile(
-            profile,
-            size=whole,
-            xon=_size(xon, 0),
-            xoff=max(whole - pause, 0) if size and xoff else 0,
-            computed=not (size and xoff),
+            profile, size=size, xon=xon, xoff=max(size - xoff, 0) if given else 0, computed=not given
         )
     for priority in port.lossless:
         port.groups[priority], port.group_rows[priority] = profile, f"{port.name}|{priority}"
@@ -317,9 +338,9 @@ def _buffers(found: Statements, switch: Switch, port: Port, profile: str, roce: 
 
 def _watchdog(found: Statements, switch: Switch, port: Port, key: str) -> None:
     base = ("interface", key, "qos", "pfc-watchdog")
-    on = found.has(*base) and (found.get(*base, "state") or "enabled") in ON
+    on = found.has(*base) and found.word(SWITCH, *base, "state") is not False
     port.qos.watchdog = port.lossless if on else frozenset()
-    looks = number_in(found.get("qos", "pfc-watchdog", "robustness"), 1, 1000) or ROBUSTNESS
+    looks = found.number(1, 1000, "qos", "pfc-watchdog", "robustness") or ROBUSTNESS
     if on:
         poll = switch.watchdog_poll or POLL
         # It restores a port after a look without a pause, so it has no time to restoration.
@@ -330,10 +351,11 @@ def _bond(found: Statements, key: str, name: str) -> Channel:
     base = ("interface", key, "bond")
     members = [one for part in found.names(*base, "member") for one in expanded(part)]
     found.take(*base, "member")
-    channel = Channel(name, members, number_in(found.get("interface", key, "link", "mtu"), 68, 9216))
-    channel.mode = "static" if found.get(*base, "mode") == "static" else "active"
-    channel.fast = (found.get(*base, "lacp-rate") or "fast") == "fast"
-    channel.fallback = (found.get(*base, "lacp-bypass") or "off") in ON
+    channel = Channel(name, members, found.number(68, 9216, "interface", key, "link", "mtu"))
+    modes: dict[str, LacpMode] = {"static": "static", "lacp": "active"}
+    channel.mode = found.word(modes, *base, "mode") or "active"
+    channel.fast = found.word({"fast": True, "slow": False}, *base, "lacp-rate") is not False
+    channel.fallback = found.word(SWITCH, *base, "lacp-bypass") or False
     identifier = found.get(*base, "mlag", "id")
     channel.mclag = f"mlag {identifier}" if identifier else ""
     channel.up = not found.has("interface", key, "link", "state", "down")

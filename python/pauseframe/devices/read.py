@@ -57,6 +57,11 @@ class Reading:
     _names: dict[str, str] = field(default_factory=dict)
     """For each file or folder name, the name that the device gives itself."""
 
+    def rows(self, device: str, table: str) -> Mapping[str, Mapping[str, str]]:
+        """The rows of a table of CONFIG_DB; none for devices without one: other vendors', and those of minigraphs."""
+        database = self.databases.get(device)
+        return {} if database is None else database.rows(table)
+
 
 WANTED = (
     "config_db.json, pg_profile_lookup.ini, minigraph.xml, lldp.json, NVUE's startup.yaml, running-configurations of "

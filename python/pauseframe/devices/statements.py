@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from pauseframe.devices.files import shown
+from pauseframe.devices.files import number_in, shown
 from pauseframe.devices.model import Place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+T = TypeVar("T")
 Path = tuple[str, ...]
 Words = tuple[str, str, str]
 """A place in the vendor's words: the kind of object, its name ("{}" stands for the key of the row), and the rest."""
@@ -31,6 +32,8 @@ class Statements:
     taken: set[Path] = field(default_factory=set)
     alias: dict[str, str] = field(default_factory=dict)
     """For the name of an interface, the key with several that has its statements."""
+    refused: dict[Path, None] = field(default_factory=dict)
+    """Statements whose value is not understood: they are named, and do not count as read."""
     remarks: list[str] = field(default_factory=list)
     """What was read and has no place in the device model."""
     _children: dict[Path, dict[str, None]] = field(default_factory=dict)
@@ -53,9 +56,38 @@ class Statements:
         self.taken.add(path)
         return found[0]
 
+    def parsed(self, parse: Callable[[str], T | None], *path: str) -> T | None:
+        """A leaf's value by `parse`; None if it is missing, or not understood, which its note tells."""
+        text = self.get(*path)
+        value = None if text is None else parse(text)
+        if text is not None and value is None:
+            self.refused[path] = None
+        return value
+
+    def number(self, low: int, high: int, *path: str) -> int | None:
+        """A leaf's whole number within limits; None if it is missing or refused."""
+        return self.parsed(lambda text: number_in(text, low, high), *path)
+
+    def word(self, words: Mapping[str, T], *path: str) -> T | None:
+        """What one of the words of a leaf means; None if it is missing or refused."""
+        return self.parsed(words.get, *path)
+
     def take(self, *path: str) -> None:
         """Counts all leaves below a path as read."""
-        self.taken |= {leaf for leaf in self.leaves if leaf[: len(path)] == path}
+        self.taken.update(self._below(path))
+
+    def refuse(self, *path: str) -> None:
+        """Names all leaves below a path as not understood."""
+        self.refused |= dict.fromkeys(self._below(path))
+
+    def _below(self, path: Path) -> Iterator[Path]:
+        """The leaves at and below a path."""
+        todo = [path]
+        while todo:
+            one = todo.pop()
+            if one in self.leaves:
+                yield one
+            todo += [(*one, name) for name in self._children.get(one, ())]
 
     def has(self, *path: str) -> bool:
         """True if a path is there, with or without something below it; a leaf counts as read."""
@@ -91,18 +123,28 @@ class Statements:
         read: dict[str, list[int]] = defaultdict(list)
         unread: dict[str, list[int]] = defaultdict(list)
         for path, (_, line) in self.leaves.items():
-            (read if path in self.taken else unread)[self.general(path)].append(line)
+            (read if path in self.taken and path not in self.refused else unread)[self.general(path)].append(line)
         return {kind: (True, lines) for kind, lines in read.items()} | {
             kind: (False, lines) for kind, lines in unread.items()
         }
 
     def notes(self) -> Iterator[str]:
         """A note for each kind of statement that was not read, with file and lines."""
+        refused: dict[str, list[int]] = defaultdict(list)
+        for path in self.refused:
+            value, line = self.leaves[path]
+            refused[f"{path[-1]}: {value}" if value else path[-1]].append(line)
+        named = {line for lines in refused.values() for line in lines}
         for kind, (taken, lines) in self.kinds().items():
-            if not taken:
-                word = "lines" if len(set(lines)) > 1 else "line"
-                yield f"{shown(self.source)}: not read: {shown(kind)} ({word} {ranges(lines)})"
+            if not taken and (left := [line for line in lines if line not in named]):
+                yield f"{shown(self.source)}: not read: {shown(kind)} ({_at(left)})"
+        for text, lines in refused.items():
+            yield f"{shown(self.source)}: not understood, so not used: {shown(text)} ({_at(lines)})"
         yield from (f"{shown(self.source)}: {shown(remark)}" for remark in dict.fromkeys(self.remarks))
+
+
+def _at(lines: list[int]) -> str:
+    return f"{'lines' if len(set(lines)) > 1 else 'line'} {ranges(lines)}"
 
 
 def ranges(lines: list[int]) -> str:

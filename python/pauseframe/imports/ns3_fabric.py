@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pauseframe.imports.ns3_transport import payload
+from pauseframe.scenario.plain import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,7 +146,7 @@ def switches(config: Config, fabric: Fabric) -> list[str]:
     lines = [
         "",
         "[switch]",
-        f'buffer = {{ policy = "shared", size = "{size:g} MiB", alpha = 0.125 }}',
+        f'buffer = {{ policy = "shared", size = "{decimal(size)} MiB", alpha = 0.125 }}',
         f"marker = {_marker(config, fabric)}",
     ]
     if "ENABLE_PFC" in config.entries:
@@ -165,13 +166,16 @@ def _marker(config: Config, fabric: Fabric) -> str:
     if "ENABLE_QCN" in config.entries:
         config.used("ENABLE_QCN", "switches mark by the maps of KMIN, KMAX and PMAX")
     tables = {}
-    for key, unit in (("KMIN_MAP", '"{:g} KB"'), ("KMAX_MAP", '"{:g} KB"'), ("PMAX_MAP", "{:g}")):
+    for key, unit in (("KMIN_MAP", '"{} KB"'), ("KMAX_MAP", '"{} KB"'), ("PMAX_MAP", "{}")):
         values = config.by_rate(key)
         if missing := sorted(fabric.switch_rates - values.keys()):
             raise config.error(key, f"has no value for {missing[0]}, the rate of a link in bit/s: add a pair for it")
         if key == "PMAX_MAP" and (wrong := next((p for p in values.values() if not 0 <= p <= 1), None)) is not None:
             raise config.error(key, f"has the probability {wrong:g}; it is 0 to 1")
-        rows = [f'"{rate / 1e9:.12g} Gbps" = {unit.format(values[rate])}' for rate in sorted(fabric.switch_rates)]
+        rows = [
+            f'"{decimal(rate / 1e9)} Gbps" = {unit.format(decimal(values[rate]))}'
+            for rate in sorted(fabric.switch_rates)
+        ]
         tables[key] = f"{{ {', '.join(rows)} }}"
         config.used(
             key, f"RED for ports of {', '.join(f'{rate / 1e9:g} Gb/s' for rate in sorted(fabric.switch_rates))}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
+from pauseframe.scenario.plain import decimal
+
 if TYPE_CHECKING:
     from pauseframe.imports.config_file import Config
 
@@ -64,7 +66,7 @@ def opening(config: Config, name: str) -> list[str]:
         key, seconds = "SIMULATOR_STOP_TIME", config.number("SIMULATOR_STOP_TIME", "3.01")
         if "FLOWGEN_STOP_TIME" in config.entries:
             config.idle("FLOWGEN_STOP_TIME", "SIMULATOR_STOP_TIME ends the run")
-    time = f'time = "{seconds:g} s", ' if 0 < seconds <= LONGEST else ""
+    time = f'time = "{decimal(seconds)} s", ' if 0 < seconds <= LONGEST else ""
     ends = f"the run ends at {seconds:g} s, or when all flows have finished" if time else "it ends with the last flow"
     config.used(key, ends)
     seed = []

@@ -94,7 +94,7 @@ def _earlier_marks(reading: Reading, finding: Finding) -> tuple[PatchOperation, 
     """Marks begin at an eighth of what the group may hold, and are certain at a quarter."""
     reach = int(finding.instead.rpartition(" ")[2])
     place = finding.place
-    row = reading.databases[place.device].rows(place.table).get(place.key, {})
+    row = reading.rows(place.device, place.table).get(place.key, {})
     values = {"green_min_threshold": reach // 8, "green_max_threshold": reach // 4}
     return tuple(PatchOperation(place.table, place.key, n, str(v), place.device) for n, v in values.items() if n in row)
 
@@ -111,7 +111,7 @@ def _as_other_end(reading: Reading, finding: Finding) -> tuple[PatchOperation, .
     """The larger of two numbers, or the word of the other end, at both ends."""
     assert finding.other is not None
     place, other = finding.place, finding.other
-    rows = [reading.databases[p.device].rows("PORT").get(p.key, {}) for p in (place, other)]
+    rows = [reading.rows(p.device, "PORT").get(p.key, {}) for p in (place, other)]
     values = [row.get(place.field, "") for row in rows]
     best = max(values, key=lambda value: (value.isdecimal(), int(value) if value.isdecimal() else 0))
     best = best if best.isdecimal() else values[1]
@@ -139,7 +139,7 @@ def _longer_cable(reading: Reading, finding: Finding) -> tuple[PatchOperation, .
     lengths = [port.cable for end in ends if (port := reading.fabric.port(end)) is not None and port.cable is not None]
     found = []
     for end in ends:
-        rows = reading.databases[end.device].rows("CABLE_LENGTH")
+        rows = reading.rows(end.device, "CABLE_LENGTH")
         keys = [key for key, row in rows.items() if end.port in row]
         found += [PatchOperation("CABLE_LENGTH", key, end.port, f"{max(lengths):g}m", end.device) for key in keys]
     return tuple(found)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
+from datetime import date, time
+from decimal import Decimal
 from types import NoneType
 from typing import Any, ClassVar, TypeVar, get_args, get_origin, get_type_hints
 
@@ -99,7 +101,18 @@ def toml_value(value: Any) -> str:
         return "{ " + ", ".join(pairs) + " }"
     if isinstance(value, int | float):
         return repr(value)
+    if isinstance(value, date | time):  # TOML has them; the core names the key that has one
+        return value.isoformat()
     raise TypeError(f"a scenario has no value of type {type(value).__name__}")
+
+
+def decimal(value: float) -> str:
+    """A number without an exponent, which no unit of a scenario may follow.
+
+    >>> decimal(1_000_000.0), decimal(1e-05), decimal(2.50)
+    ('1000000', '0.00001', '2.5')
+    """
+    return format(Decimal(f"{value:.12g}"), "f")
 
 
 def _toml_string(text: str) -> str:

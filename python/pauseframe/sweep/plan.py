@@ -149,6 +149,8 @@ class Source:
         for path in self.fixed:
             if path in spec.axes:
                 spec.complain(path, "", "is set for all runs and an axis")
+            elif axis := next((axis for axis in spec.axes if path.startswith(f"{axis}.")), None):
+                spec.complain(axis, "", f"replaces {path}, which is set for all runs: set it in the values of the axis")
         spec.check()
         if spec.problems:
             raise failure(self._placed(spec.problems))

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import combinations, product
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
@@ -88,6 +88,9 @@ class Spec:
 
     def check(self) -> None:
         """Records mistakes in zip, exclude and seeds, after all axes are known."""
+        for one, other in combinations(self.axes, 2):
+            if overlap(one, other):
+                self.complain(other, "", f"is the same key as the axis {one}, or a part of it: vary one of them")
         self._check_seeds()
         self._check_zip()
         self._check_runs()
@@ -158,6 +161,15 @@ class Spec:
 
     def _names(self) -> str:
         return ", ".join(self.axes) or "none"
+
+
+def overlap(one: str, other: str) -> bool:
+    """True if two paths are of one key, or of a key and a table that has it: one value would undo the other.
+
+    >>> overlap("stop", "stop.time"), overlap("switch.buffer", "switch.buffer_size")
+    (True, False)
+    """
+    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
 
 
 def split_file(text: str, file_name: str, name: str = "sweep") -> tuple[str, Settings]:

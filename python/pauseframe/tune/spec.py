@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from pauseframe.scenario.plain import leaves, to_plain
+from pauseframe.sweep.spec import overlap
 from pauseframe.terminal.problems import problem
 from pauseframe.terminal.text import is_number, nearest
 from pauseframe.tune.metrics import Metric, parse_metric
@@ -136,6 +139,12 @@ class Spec:
 
     def check(self) -> None:
         """Records missing parts, after all parts are known."""
+        for one, other in combinations(self.parameters, 2):
+            if overlap(one, other):
+                message = f"is the same key as the parameter {one}, or a part of it"
+                self.complain(f"parameters.{other}", "", message, "tune one of them")
+        if "seed" in self.parameters:
+            self.complain("parameters.seed", "", "cannot be tuned", "the search draws seeds: seeds, held_out")
         if not self.parameters and not self.problems:
             self.complain("parameters", "", "names no key to tune", PARAMETERS)
         if not self.objectives and not self.problems:
@@ -273,6 +282,8 @@ def _add_limit(spec: Spec, name: str, value: Any) -> None:
             spec.complain(place, word, "unknown key", "a bound is at_most or at_least")
         elif isinstance(bound, bool) or not isinstance(bound, int | float):
             spec.complain(place, bound, f"{word} must be a number in the metric's own unit")
+        elif not isfinite(bound):
+            spec.complain(place, bound, f"{word} must be finite: leave a bound out that should not act")
         else:
             spec.limits.append(Limit(metric, float(bound), word == "at_least"))
     return

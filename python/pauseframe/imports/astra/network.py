@@ -19,6 +19,7 @@ from pauseframe.imports.config_file import Config, read_entries
 from pauseframe.imports.fates import Fate
 from pauseframe.imports.hpcc import fabric_of, topology_file
 from pauseframe.imports.ns3_conf import DEFAULT, Network, read_conf
+from pauseframe.scenario.plain import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -133,7 +134,7 @@ def _one_dimension(path: Path, network: AstraNetwork, shape: str, numbers: list[
             "do not: give [ Switch ]"
         )
     network.topology = ["", "[topology]", 'kind = "star"', f"hosts = {int(npus)}"]
-    network.topology.append(f'link = {{ rate = "{_rate(rate)}", delay = "{latency:g} ns" }}')
+    network.topology.append(f'link = {{ rate = "{_rate(rate)}", delay = "{decimal(latency)} ns" }}')
     file = path.name
     network.fates += [
         Fate(file, "topology", "Switch", "used", f"a star of {int(npus)} hosts"),

@@ -45,7 +45,10 @@ def import_astra(
     of_system = [key for key in without if key in keys]
     name = workload.name or "astra"
     net = read_network(network, name, topology=topology, without=[key for key in without if key not in of_system])
-    rules = read_system(system, nccl=net.has_servers, without=of_system) if system is not None else System()
+    if system is not None:
+        rules = read_system(system, nccl=net.has_servers, without=of_system)
+    else:
+        rules = System(['collectives = { library = "nccl" }'] if net.has_servers else [])
     if net.npus < len(traces):
         raise InputError(f"{workload}: it has {len(traces)} ranks, and {network} has {net.npus} NPUs")
     found = [Fate(workload.name, "traces", str(len(traces)), "used", "trace/: Chakra files, one for each rank")]

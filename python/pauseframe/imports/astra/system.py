@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pauseframe._core import InputError
 from pauseframe.files.reading import read_bytes
 from pauseframe.imports.fates import Fate
+from pauseframe.scenario.plain import decimal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -169,7 +170,7 @@ def _collectives(path: Path, table: dict[str, Any], system: System, nccl: bool) 
     entries = [f'library = "{"nccl" if nccl else "mpi"}"']
     entries += [f'algorithm = "{"tree" if trees[0] else "ring"}"'] if trees else []
     if delay := table.get("endpoint-delay"):
-        entries.append(f'message_cost = "{delay:g} ns"')
+        entries.append(f'message_cost = "{decimal(delay)} ns"')
     if "endpoint-delay" in table:
         system.fates.append(_fate(path, "endpoint-delay", delay, "used", "ns: collectives.message_cost"))
     if nccl or delay:

@@ -47,6 +47,13 @@ def _curve(scope: Scope, end: End, switch: Switch, port: Port, number: int) -> C
         key = f"queue {number} WRED_PROFILE {wred.name}"
         scope.account.differs(end.device, end.port, key, "drops and does not mark", "no marks and no early drops")
         return OFF
-    low = wred.min_threshold or 0
-    high = max(wred.max_threshold if wred.max_threshold is not None else low, low, 1)
+    rate = scope.by_end[end].speed
+    low = _bytes(wred.min_threshold, wred.min_us, rate) or 0
+    top = _bytes(wred.max_threshold, wred.max_us, rate)
+    high = max(low if top is None else top, low, 1)
     return Curve(f"{low} B", f"{high} B", wred.drop_probability / 100, wred.name)
+
+
+def _bytes(threshold: int | None, microseconds: float | None, rate: int) -> int | None:
+    """A threshold in bytes; one in time is what the link sends in it, with its rate in Mb/s."""
+    return threshold if microseconds is None else round(microseconds * rate / 8)

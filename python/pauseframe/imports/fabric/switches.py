@@ -199,7 +199,7 @@ def watchdog_at(switch: Switch, port: Port, classes: Classes) -> tuple[str, int,
     dog = port.watchdog if classes.data in {queue_of(switch, port, one) for one in guarded} else None
     if dog is None or not dog.detection:
         return None
-    return dog.action or "drop", dog.detection, dog.restoration, switch.watchdog_poll or 0
+    return dog.action or "drop", dog.detection, dog.restoration, dog.poll or switch.watchdog_poll or 0
 
 
 def _watchdog(scope: Scope, classes: Classes) -> dict[str, Any] | None:

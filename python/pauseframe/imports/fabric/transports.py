@@ -10,6 +10,7 @@ from pauseframe.deploy.routed_hosts import LINUX_RTO_MS, NUMBERS, SWITCHES
 from pauseframe.deploy.traffic import TrafficClass
 from pauseframe.imports.fabric.traffic import BEST_EFFORT, marked_code_points
 from pauseframe.imports.mlxconfig import lines_of
+from pauseframe.scenario.plain import decimal
 
 if TYPE_CHECKING:
     from pauseframe.devices.model import Host, HostRoute
@@ -129,7 +130,7 @@ def _tcp(scope: Scope, classes: Classes, host: Host, route: HostRoute | None) ->
     elif own["preset"] != "dctcp" and (ecn == "1" or (route and route.ecn)):
         own["ecn"] = "classic"
     if route and route.rto_min_ms not in {None, LINUX_RTO_MS}:
-        own["rto_min"] = f"{route.rto_min_ms:g} ms"
+        own["rto_min"] = f"{decimal(route.rto_min_ms)} ms"
     if route and route.initcwnd is not None:
         own["initial_window"] = f"{route.initcwnd} segments"
     if route and route.quickack:

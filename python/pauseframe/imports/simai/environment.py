@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from pauseframe._core import InputError
 from pauseframe.imports.fates import Fate
+from pauseframe.scenario.plain import decimal
 from pauseframe.terminal.text import none_of
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _judge(name: str, value: str) -> tuple[list[str], Fate]:
         raise InputError(f"--env {name}={value}: give a number from 0 on")
     if name == "AS_SEND_LAT":
         how = "collectives.message_cost in us: SimAI multiplies it by 1,000 ns, though its page says ns"
-        return [f'message_cost = "{number:g} us"'], Fate(WHERE, name, value, "used", how)
+        return [f'message_cost = "{decimal(number)} us"'], Fate(WHERE, name, value, "used", how)
     if name == "AS_PXN_ENABLE":
         return [f"pxn = {'true' if number else 'false'}"], Fate(WHERE, name, value, "used", "collectives.pxn")
     if number:

@@ -316,7 +316,7 @@ def check_mixed(reading: Reading) -> Iterator[Finding]:
 
 def _no_length(reading: Reading, switch: Switch, port: Port, profile: BufferProfile) -> Finding:
     found = _PROFILE_NAME.fullmatch(profile.name)
-    rows = reading.databases[switch.name].rows("CABLE_LENGTH")
+    rows = reading.rows(switch.name, "CABLE_LENGTH")
     patch = (PatchOperation("CABLE_LENGTH", min(rows), port.name, f"{found[2]}m"),) if found and len(rows) == 1 else ()
     return Finding(
         Place(switch.name, "CABLE_LENGTH", port.name),
@@ -358,9 +358,9 @@ def _made(reading: Reading, switch: Switch, port: Port, names: tuple[str, str]) 
     need = annex_o(
         port.speed or 0, port.cable or 0.0, max_frame=mtu + FRAME, lossless=len(port.lossless), behind=behind
     )
-    row = dict(reading.databases[switch.name].rows("BUFFER_PROFILE")[name])
+    row = dict(reading.rows(switch.name, "BUFFER_PROFILE").get(name, {}))
     xoff = max(profile.xoff, -(-need.total // 1024) * 1024)
-    if not _fits(switch, profile, xoff):
+    if not row or not _fits(switch, profile, xoff):
         return ()
     row["xoff"] = str(xoff)
     if profile.size >= profile.xoff > 0:

@@ -24,7 +24,7 @@ from pauseframe.lint.finding import EVERY, Finding, PatchOperation, Severity, ru
 from pauseframe.lint.subject import lossless_code_points
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from pauseframe.devices.read import Reading
 
@@ -67,7 +67,7 @@ def check_speeds(reading: Reading) -> Iterator[Finding]:
                 patch=patch,
             )
         for end, far, own, known in ((link.a, link.b, a.speed, b.speed), (link.b, link.a, b.speed, a.speed)):
-            if own is None and known and end.port in _rows(reading, end):
+            if own is None and known and end.port in reading.rows(end.device, "PORT"):
                 yield Finding(
                     Place(end.device, "PORT", end.port, "speed"),
                     f"no speed here, {known} Mb/s at {shown(str(far))}",
@@ -85,17 +85,11 @@ def check_speeds(reading: Reading) -> Iterator[Finding]:
             )
 
 
-def _rows(reading: Reading, end: End) -> Mapping[str, Mapping[str, str]]:
-    """The rows of PORT of a SONiC switch; none of other devices, whose ports need no speed."""
-    own = reading.databases.get(end.device)
-    return {} if own is None else own.rows("PORT")
-
-
 def _usual_speed(reading: Reading, link: Link, here: int, there: int) -> tuple[PatchOperation, ...]:
     """The speed of the other end, where most links between switches with as many lanes have it at this device."""
     fits = []
     for end, far, speed in ((link.a, link.b, there), (link.b, link.a, here)):
-        rows = _rows(reading, end)
+        rows = reading.rows(end.device, "PORT")
         lanes = {port: row.get("lanes", "").count(",") for port, row in rows.items()}
         alike = [
             port.speed
@@ -191,7 +185,7 @@ def check_pauses(reading: Reading) -> Iterator[Finding]:
 def _asymmetric(reading: Reading) -> Iterator[Finding]:
     """A port with asymmetric PFC obeys pauses of all priorities, which no watchdog guards (SONiC: pfc_asym)."""
     for link, _, a, _, b in _both(reading):
-        on = [_rows(reading, end).get(end.port, {}).get("pfc_asym") == "on" for end in (link.a, link.b)]
+        on = [reading.rows(end.device, "PORT").get(end.port, {}).get("pfc_asym") == "on" for end in (link.a, link.b)]
         if on[0] != on[1]:
             end, far, port = (link.a, link.b, a) if on[0] else (link.b, link.a, b)
             paused = ",".join(map(str, sorted(port.lossless))) or "none"
@@ -332,7 +326,7 @@ def _longer(reading: Reading, link: Link, here: float, there: float) -> tuple[Pa
 
 def _cable(reading: Reading, end: End, metres: float) -> tuple[PatchOperation, ...]:
     """Sets a length in the row of CABLE_LENGTH that has the port, or in the only row."""
-    rows = reading.databases[end.device].rows("CABLE_LENGTH")
+    rows = reading.rows(end.device, "CABLE_LENGTH")
     key = next((key for key, row in rows.items() if end.port in row), min(rows) if len(rows) == 1 else None)
     return () if key is None else (PatchOperation("CABLE_LENGTH", key, end.port, f"{metres:g}m", end.device),)
 

@@ -436,7 +436,7 @@ def check_flooding(reading: Reading) -> Iterator[Finding]:
                     '"enabled": "false"',
                     patch=(PatchOperation("STP_VLAN", name, "enabled", "false"),),
                 )
-            row = reading.databases[switch.name].rows("VLAN").get(name, {}) if switch.name in reading.databases else {}
+            row = reading.rows(switch.name, "VLAN").get(name, {})
             for on, fields in ((vlan.learning, ("mac_learning",)), (vlan.flood, FLOODS)):
                 if on:
                     verb = "learns" if fields[0] == "mac_learning" else "floods"

@@ -111,7 +111,7 @@ def _finding(
     (switch, own, port, far), (key, row, has_map) = at, tunnel
     peer = switch.peer_switch or "its peer"
     hops = [(switch.name, own.port), (far.device, "to the peer"), (peer, own.port), (far.device, far.port)]
-    maps = list(reading.databases[switch.name].rows("TC_TO_DSCP_MAP"))
+    maps = list(reading.rows(switch.name, "TC_TO_DSCP_MAP"))
     patch = (PatchOperation("TUNNEL", key, "encap_tc_to_dscp_map", maps[0]),) if len(maps) == 1 and not has_map else ()
     why = "leaves" if has_map else "is missing: the outer header has the inner DSCP, which leaves"
     return Finding(
