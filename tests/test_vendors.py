@@ -301,7 +301,7 @@ def test_thresholds_in_time_are_bytes_at_the_rate_of_each_port(mixed, tmp_path, 
     (own.write(tmp_path) / "cables.csv").write_text(_cables([*own.nvue, *own.eos]))
     reading = read_fabric([tmp_path])
     for port in reading.fabric.switches["arista0"].ports.values():
-        wred = reading.fabric.switches["arista0"].wred[port.queues[3].wred]
+        wred = reading.fabric.switches["arista0"].wred[port.queues[3].wred or ""]
         rate = None if port.speed is None else port.speed // 1000
         assert (wred.min_threshold, wred.max_threshold) == (
             (None, None) if rate is None else (1500 * rate, 15_000 * rate)
@@ -310,7 +310,9 @@ def test_thresholds_in_time_are_bytes_at_the_rate_of_each_port(mixed, tmp_path, 
     for which, threshold in (("min", 150_000), ("max", 1_500_000)):
         assert marker[which]["arista0:Ethernet11"] == f"{threshold} B"
         assert marker[which]["arista0:Ethernet1"] == f"{threshold // 4} B"
-    place = reading.fabric.switches["arista0"].statements.own(
+    statements = reading.fabric.switches["arista0"].statements
+    assert statements is not None
+    place = statements.own(
         Place("arista0", "WRED_PROFILE", "qos profile ROCE uc-tx-queue 3|25000 Mb/s", "green_min_threshold")
     )
     assert str(place) == "arista0  qos profile ROCE uc-tx-queue 3 random-detect".replace("  ", " ")
