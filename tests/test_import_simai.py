@@ -220,3 +220,19 @@ def test_a_step_takes_the_time_of_simai(folder: Path) -> None:
     (job,) = list(run.jobs)
     parts = [job["compute_us"], job["bubble_us"], *(job[f"exposed_{group}_us"] for group in ("tp", "dp", "ep", "pp"))]
     assert sum(parts) == pytest.approx(job["time_us"])
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        (f"{HEADER}\n2\n{LINE}\n\n{LINE}\n", "step.txt:4: ends before the name of a layer"),
+        (f"{HEADER}\n1\n{LINE}\n".replace("group: 4", "group: 3"), "3 does not divide 8 GPUs"),
+        (f"{HEADER}\n1\n{LINE}\n".replace("ga: 2", "ga:"), "step.txt:1: ga: cannot be 'all_gpus:'"),
+    ],
+)
+def test_what_run_would_refuse_is_not_written(folder, work, said):
+    (folder / "step.txt").write_text(work)
+    done = cli("import", "simai", "-n", "rails.txt", "-w", "step.txt", "--out", "made", cwd=folder)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert not (folder / "made").exists()

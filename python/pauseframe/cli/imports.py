@@ -60,9 +60,12 @@ def hpcc(
     files are read unchanged.
     """
     from pauseframe.imports.hpcc import read_config
+    from pauseframe.scenario.text import resolve_text
 
     target = out or config.with_suffix(".toml")
     imported = read_config(config, folder=target.parent, without=without or (), topology=topology, flows=flows)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    resolve_text(imported.toml, base_dir=str(target.parent), file_name=target.name)  # what `run` would refuse
     _write(imported, target, force=force, as_json=as_json)
 
 
@@ -273,10 +276,11 @@ def _write(imported: Imported, target: Path, *, force: bool, as_json: bool) -> N
 
 
 def _write_folder(imported: ImportedFolder, target: Path, *, force: bool, as_json: bool) -> None:
-    """Writes the files of an import, and shows the table of its keys."""
+    """Writes the files of an import, and shows the table of its keys. Nothing is written if `run` would refuse them."""
     from shutil import copyfile
 
     from pauseframe.files.atomic import added_files
+    from pauseframe.scenario.text import resolve_text
     from pauseframe.terminal.text import printable, terminal_table
 
     for name in (*imported.files, *imported.copies):
@@ -287,6 +291,8 @@ def _write_folder(imported: ImportedFolder, target: Path, *, force: bool, as_jso
             copyfile(source, partial / name)
         for name, text in imported.files.items():
             (partial / name).write_text(text, encoding="utf-8")
+        # What `run` would refuse is refused here, where the input stands that has to change.
+        resolve_text(imported.files["scenario.toml"], base_dir=str(partial), file_name="scenario.toml")
     if as_json:
         files = [str(target / name) for name in imported.files]
         print_json({"out": files, "fates": [fate._asdict() for fate in imported.fates], "notes": imported.notes})
