@@ -748,7 +748,7 @@ def test_kills_lose_and_duplicate_nothing(tmp_path):
     for count in (3, 9, 15):
         with popen("sweep", file, "--seeds", 24, "--out", out, "--resume") as process:
             wait_for(out, count)
-            workers = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
+            workers = workers_of(process)
             if count == 9:
                 os.kill(int(workers[0]), signal.SIGKILL)
                 wait_for(out, count + 2)
@@ -764,6 +764,16 @@ def test_kills_lose_and_duplicate_nothing(tmp_path):
     assert sweep.flows.collect().height == 24 * 2
     assert sweep.failures == []
     assert computed(out) == 24, "no run was computed twice"
+
+
+def workers_of(process):
+    """Its child processes, once there are some: where enough runs are kept already, it may not have begun."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    deadline = time.monotonic() + 60
+    while not (workers := children.read_text().split()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return workers
 
 
 def gone(process):
