@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 from pauseframe.examples import write_example
 from pauseframe.report.data import from_run
+from pauseframe.run import resolve
 from pauseframe.steps import critical_path, explain, tables
 from pauseframe.steps.expected import Places, least_us, longer_us
 from pauseframe.steps.links import Parallelism, group_of
@@ -180,3 +181,39 @@ def test_a_backup_beside_a_training_step_is_named_with_its_cost(tmp_path):
     assert {row[-1] for row in shown["hottest links"]} == {"train DP"}
     busbw = {row[0]: float(row[-1]) for row in shown["collectives"]}
     assert busbw["reduce_scatter DP"] == pytest.approx(50 * 4096 / 4182, rel=0.02)
+
+
+MODEL = """
+name = "model"
+topology = { kind = "star", hosts = 2, link = { rate = "400 Gbps", delay = "500 ns" } }
+transport = { preset = "roce_dcqcn" }
+[[workload]]
+name = "train"
+kind = "training"
+layers = 1
+hidden = 1024
+sequence = 1
+forward = "100 us"
+"""
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ("", []),
+        ("top_k = 4", ["top_k"]),
+        ("expert_parameters = 7", ["expert_parameters"]),
+        ("experts = 4\ntop_k = 4\nexpert_parameters = 7", []),
+    ],
+)
+def test_keys_of_experts_are_said_without_experts(more, said):
+    """Also in the resolved scenario, which has every key."""
+    scenario = resolve(MODEL + more)
+    for one in (scenario, resolve(scenario.toml)):
+        idle = [warning for warning in one.warnings if "changes nothing" in warning]
+        assert [warning.split(":")[0].rpartition(".")[2] for warning in idle] == said
+
+
+def test_a_token_goes_to_no_more_experts_than_there_are():
+    with pytest.raises(pf.ScenarioError, match="a token cannot go to 64 of 4 experts"):
+        resolve(MODEL + "experts = 4\ntop_k = 64")

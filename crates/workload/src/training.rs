@@ -211,7 +211,8 @@ fn steps(
     };
     or_problem(t, plan.check())?;
     let is_simai = name == ScheduleName::AsSimai;
-    let is_idle = read.is_some() && is_simai && plan.is_one_stage() && t.has("micro_batches");
+    let is_changed = read.is_some_and(|read| read.step.micro_batches != plan.step.micro_batches);
+    let is_idle = is_changed && is_simai && plan.is_one_stage();
     t.warn_if_idle("micro_batches", is_idle, "as_simai runs the layers of the file once, in their order");
     let message = || "SimAI runs all forward passes first".to_owned();
     t.check(!as_simai || is_simai, "schedule", message, "remove it, or as_simai");
@@ -343,7 +344,7 @@ fn model(t: &mut Table, micro_batches: Option<u32>) -> Option<Model> {
     let doc = "Parameters of an expert";
     let expert = (8 * width * width, computed);
     let expert_parameters = t.or_because_in("expert_parameters", expert, sizes, "8 hidden²", doc);
-    let is_idle = experts == 0 && t.has("expert_parameters");
+    let is_idle = experts == 0 && expert_parameters != 8 * width * width;
     t.warn_if_idle("expert_parameters", is_idle, NO_EXPERTS);
     let doc = "Tensor-parallel groups divide activations by tokens: all-gather and reduce-scatter instead of all-reduce";
     let sequence_parallel = t.or("sequence_parallel", true, doc);
