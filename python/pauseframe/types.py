@@ -44,6 +44,24 @@ class DropsByReason(TypedDict):
     watchdog: int
 
 
+class RememberedSteps(TypedDict):
+    """What the memory of steps did in a run (docs/models/memory-of-steps.md)."""
+
+    steps: int
+    kinds: int
+    not_kept: int
+    replayed: int
+    replayed_hops: int
+    replayed_share: float
+    failed: int
+    compared: int
+    beyond_bound: int
+    largest_difference: float | None
+    compared_hops: list[int]
+    compared_marks: list[int]
+    compared_pauses: list[int]
+
+
 class Summary(TypedDict):
     """The summary that `pauseframe run --json` prints (docs/reference/results.md)."""
 
@@ -86,6 +104,8 @@ class Summary(TypedDict):
     fct_us: CompletionTimes
     slowdown: Slowdowns
     query_fct_us: CompletionTimes
+    remembered: NotRequired[RememberedSteps | None]
+    """What the memory of steps did; None without one, absent in results of old versions."""
     status: Status
     warnings: list[str]
     out: str | None

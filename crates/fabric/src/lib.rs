@@ -29,6 +29,7 @@ mod ideal;
 mod ids;
 mod invariants;
 mod marker;
+mod memory;
 mod network;
 mod observers;
 mod order;
@@ -67,6 +68,7 @@ pub use marker::{
     BUFFER_MAX, MarkAt, MarkSpacing, Marker, NoMarker, NotEctAction, PortSelector, QueueLengthThreshold, Red,
     StepMarker, ValueByPort,
 };
+pub use memory::{StepMemoryReport, StepMemorySettings};
 pub use network::{Network, PartitionPanic as RunFailed};
 pub use observers::deadlock::{Deadlock, DeadlockedQueue};
 pub use observers::paths::{PathCounts, PathRow};

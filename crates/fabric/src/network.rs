@@ -8,6 +8,7 @@
 
 mod observers;
 mod outcome;
+mod steps;
 
 use crate::endpoint::HostPairPaths;
 use crate::external::{ExternalStack, ExternalStackFailure};
@@ -17,19 +18,21 @@ use crate::frame::PacketPool;
 use crate::host_ports::PortReach;
 use crate::ids::HostId;
 use crate::invariants::{InvariantCheckSchedule, check_invariants};
+use crate::memory::StepMemory;
 use crate::observers::deadlock::DeadlockDetector;
 use crate::observers::notes::PauseChange;
 use crate::observers::pause_tree::PauseIntervalLog;
 use crate::observers::sampler::Sampler;
 use crate::observers::states::StateLog;
 use crate::observers::view::{ObserverView, PartitionByNode};
-use crate::order::{EndpointReport, EndpointReroute};
+use crate::order::{EndpointReport, EndpointReroute, TimedEndpointOrder};
 use crate::partition::Partition;
 use crate::plan::NetworkPlan;
 use crate::rows::TrafficPathTable;
 use crate::settings::Settings;
 use crate::switching::paths::longest_path_length;
 use crate::thread_pool::{CatchPanic, ThreadPool, run_on_temporary_threads};
+use crate::throughput::ThroughputSeries;
 use crate::traffic::Traffic;
 use crate::wire::capture::RawCapturedFrame;
 use crate::worker::{PartitionWorker, swap_outboxes_and_inboxes};
@@ -58,6 +61,17 @@ pub struct Network {
     workloads: usize,
     /// All windows before this time have run.
     reached: Time,
+    /// The traffic has acted for all times before this.
+    acted_until: Time,
+    /// The run ends at this time at the latest.
+    limit: Time,
+    memory: Option<Box<StepMemory>>,
+    /// What the clock of the partitions lacks, because it stands still while steps are replayed.
+    clock_offset: Span,
+    /// On that clock: the last report of the last simulated step.
+    simulated_until: Time,
+    /// Application bytes of replayed steps.
+    replayed_throughput: ThroughputSeries,
     /// Number of windows that a single partition runs at once.
     windows_at_once: u64,
     capture_left: u64,
@@ -128,6 +142,12 @@ impl Network {
             stride,
             workloads: count,
             reached: Time::ZERO,
+            acted_until: Time::ZERO,
+            limit: Time::MAX,
+            memory: None,
+            clock_offset: Span::ZERO,
+            simulated_until: Time::ZERO,
+            replayed_throughput: ThroughputSeries::new(count),
             windows_at_once: 1,
             capture_left: 0,
             frames: Vec::new(),
@@ -232,7 +252,8 @@ impl Network {
 
     /// The current simulated time.
     pub fn now(&self) -> Time {
-        self.workers.iter().map(|worker| worker.partition.ctx.now()).max().unwrap_or_default()
+        let clock = self.workers.iter().map(|worker| worker.partition.ctx.now()).max().unwrap_or_default();
+        clock + self.clock_offset
     }
 
     fn observer_view(&self) -> ObserverView<'_> {
@@ -305,6 +326,7 @@ impl Network {
         observe: &mut dyn FnMut(&mut Network, RunProgress) -> RunCallbackDecision,
     ) -> Result<RunEnding, PartitionPanic> {
         self.workers.iter_mut().for_each(|worker| worker.publish_worker_status());
+        self.limit = limits.time;
         let (mut watched, mut turns) = (self.event_count(), 0);
         loop {
             if let Some(over) = self.traffic.all_work_finished_at().filter(|over| *over <= self.reached) {
@@ -319,7 +341,9 @@ impl Network {
                 continue;
             }
             let end = self.begin_window(start, limits.time);
-            self.run_workers(end, pool)?;
+            if !(self.is_replaying() && self.replay_until(end)) {
+                self.run_workers(end, pool)?;
+            }
             self.check_external_stack()?;
             if let Some(stopped) = self.run_due_observers(self.reached) {
                 return Ok(self.run_ending(stopped, false));
@@ -366,7 +390,11 @@ impl Network {
 
     /// Time of the next event of any kind.
     fn next_event_time(&self) -> Option<Time> {
-        let workers = self.workers.iter().filter_map(|worker| worker.status.next).min();
+        let clocks = self.workers.iter().filter_map(|worker| worker.status.next).min();
+        let workers = match &self.memory {
+            Some(memory) if memory.is_replaying() => memory.next_report_time(),
+            _ => clocks.map(|next| next.saturating_add(self.clock_offset)),
+        };
         let failures = self.failures.as_ref().and_then(FailureSchedule::next_network_change_time);
         [workers, self.traffic.next_traffic_time(), failures, self.next_observation_time()]
             .into_iter()
@@ -379,6 +407,7 @@ impl Network {
         let sampler = self.sampler.as_ref().and_then(|sampler| sampler.at);
         let states = self.state_log.as_ref().and_then(|log| log.at);
         let detector = self.detector.as_ref().and_then(|detector| detector.at);
+        let detector = detector.map(|at| at.saturating_add(self.clock_offset));
         [sampler, states, detector].into_iter().flatten().min()
     }
 
@@ -391,12 +420,16 @@ impl Network {
         let detector = self
             .detector
             .as_ref()
-            .and_then(|detector| detector.earliest_deadlock_check_time(start, self.plan.window));
+            .and_then(|detector| {
+                detector.earliest_deadlock_check_time(self.clock_at(start), self.plan.window)
+            })
+            .map(|check| check.saturating_add(self.clock_offset));
         let last =
             [failure, look, detector].into_iter().flatten().fold(limit.saturating_add(Span(1)), Time::min);
         // The traffic acts ahead as far as no report can intervene.
         let mut end = last.min(start.saturating_add(self.reaction.max(Span(1))));
         self.traffic.run_traffic_actions_until(end);
+        self.acted_until = self.acted_until.max(end);
         if self.workers.len() == 1 {
             // With one partition no other sends, and the first report ends the window when the traffic acts on it (`Context::report_endpoint_event`).
             let windows_at_once = start.saturating_add(Span(self.plan.window.0 * self.windows_at_once));
@@ -414,15 +447,14 @@ impl Network {
 
     /// Sends orders, paths and hosts of flows from the traffic to the workers, which process them at the start of the window.
     fn dispatch_orders(&mut self, now: Time) {
-        let workers = &mut self.workers;
         if let Some(update) = self.traffic.take_partition_update().map(Arc::new) {
-            for worker in workers.iter_mut() {
+            for worker in &mut self.workers {
                 worker.updates.push(Arc::clone(&update));
             }
         }
-        for order in self.traffic.orders.drain(..) {
-            workers[usize::from(self.partition_of[order.host])].orders.push(order);
-        }
+        let orders = self.take_orders_of_traffic();
+        self.send_orders_to_workers(orders);
+        let workers = &mut self.workers;
         self.traffic.rows.retire_due_path_rows(now);
         if self.traffic.rows.is_path_row_reclaim_due() {
             for worker in workers.iter_mut() {
@@ -437,9 +469,16 @@ impl Network {
         }
     }
 
+    fn send_orders_to_workers(&mut self, orders: Vec<TimedEndpointOrder>) {
+        for order in orders {
+            let order = self.order_on_clock(order);
+            self.workers[usize::from(self.partition_of[order.host])].orders.push(order);
+        }
+    }
+
     /// Runs all partitions up to `end` and exchanges crossing frames.
     fn run_workers(&mut self, end: Time, pool: &mut Option<ThreadPool>) -> Result<(), PartitionPanic> {
-        let before = self.event_count();
+        let (before, end) = (self.event_count(), self.clock_at(end));
         match pool {
             Some(pool) => pool
                 .run_workers_in_parallel(&mut self.workers, end)
@@ -448,7 +487,7 @@ impl Network {
         }
         swap_outboxes_and_inboxes(&mut self.workers);
         // A single partition may have stopped earlier, so that the traffic can react.
-        self.reached = self.workers[0].status.end;
+        self.reached = self.workers[0].status.end + self.clock_offset;
         self.receive_endpoint_reports();
         let crowd = self.event_count() - before > MAX_EVENTS_PER_BATCH;
         self.windows_at_once = if crowd {
@@ -463,7 +502,13 @@ impl Network {
     fn receive_endpoint_reports(&mut self) {
         let reports = self.workers.iter_mut().flat_map(|worker| worker.status.reports.drain(..));
         let mut reports: Vec<EndpointReport> = reports.collect();
+        if self.memory.is_some() {
+            reports = reports.into_iter().map(|report| self.report_off_clock(report)).collect();
+        }
         reports.sort_by_key(|report| (report.at, report.endpoint_key));
+        if let Some(memory) = &mut self.memory {
+            memory.take_reports(&mut reports);
+        }
         self.traffic.receive_endpoint_reports(reports.into_iter());
     }
 
@@ -473,10 +518,11 @@ impl Network {
         let Some(change) = failures.take_due_network_change(&self.plan.topology, now) else { return false };
         self.workers.iter_mut().for_each(|worker| worker.receive_orders_and_frames());
         // Failures are not events, so the clock is set for them and restored afterwards.
+        let clock = self.clock_at(now);
         let last: Vec<Time> =
-            self.workers.iter_mut().map(|worker| worker.partition.ctx.queue.set_now(now)).collect();
+            self.workers.iter_mut().map(|worker| worker.partition.ctx.queue.set_now(clock)).collect();
         match change {
-            LinkOrRouteChange::Links(links) => self.set_link_states(&links, now),
+            LinkOrRouteChange::Links(links) => self.set_link_states(&links, clock),
             LinkOrRouteChange::Reroute(routes, ports) => self.reroute(&routes, &ports, now),
             LinkOrRouteChange::HostPort(port, is_down) => {
                 let changed = self.traffic.on_host_port_noticed(port, is_down, now);
@@ -558,8 +604,9 @@ impl Network {
             sampler.sample_and_schedule_next(view, self.traffic.flow_records(), now, is_over);
         }
         let mut stopped = None;
-        if let Some(detector) = self.detector.as_mut().filter(|detector| detector.at == Some(now))
-            && detector.detect_deadlocks_if_due(view, now, is_over)
+        let (clock, offset) = (self.clock_at(now), self.clock_offset);
+        if let Some(detector) = self.detector.as_mut().filter(|detector| detector.at == Some(clock))
+            && detector.detect_deadlocks_if_due(view, clock, offset, is_over)
         {
             stopped = detector.stops.then_some(now);
         }
@@ -610,6 +657,9 @@ impl Network {
         }
         let notes = self.workers.iter_mut().flat_map(|worker| worker.partition.ctx.notes.list.drain(..));
         let mut notes: Vec<PauseChange> = notes.collect();
+        for note in &mut notes {
+            note.at += self.clock_offset;
+        }
         notes.sort_by_key(PauseChange::sort_key_of_pause_change);
         for note in &notes {
             self.pause_log.iter_mut().for_each(|log| log.record_pause_change(note, &self.plan));

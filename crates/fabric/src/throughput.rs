@@ -14,8 +14,10 @@ const INITIAL_INTERVAL: Span = Span::from_us(1);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ThroughputSeries {
     every: Span,
-    /// End of the current interval.
+    /// End of the current interval, on the clock of those that count.
     until: Time,
+    /// What that clock lacks.
+    clock_offset: Span,
     /// Bytes by interval and workload, up to the last interval with any.
     bytes: Vec<u64>,
     workloads: usize,
@@ -26,6 +28,7 @@ impl ThroughputSeries {
         ThroughputSeries {
             every: INITIAL_INTERVAL,
             until: Time::ZERO + INITIAL_INTERVAL,
+            clock_offset: Span::ZERO,
             bytes: vec![0; workloads],
             workloads,
         }
@@ -39,6 +42,11 @@ impl ThroughputSeries {
         }
         let current = self.bytes.len() - self.workloads;
         self.bytes[current + usize::from(workload)] += bytes;
+    }
+
+    /// From now on the clock lacks so much.
+    pub(crate) fn set_clock_offset(&mut self, offset: Span) {
+        (self.clock_offset, self.until) = (offset, Time::ZERO);
     }
 
     /// Adds the counts of another partition.
@@ -62,13 +70,15 @@ impl ThroughputSeries {
 
     #[cold]
     fn append_intervals_until(&mut self, now: Time) {
+        let now = now + self.clock_offset;
         let mut number = (now.0 / self.every.0) as usize;
         while number >= MAX_INTERVALS {
             self.double_interval_length();
             number = (now.0 / self.every.0) as usize;
         }
         self.bytes.resize((number + 1) * self.workloads, 0);
-        self.until = Time((number as u64 + 1).saturating_mul(self.every.0));
+        let until = Time((number as u64 + 1).saturating_mul(self.every.0));
+        self.until = Time(until.0.saturating_sub(self.clock_offset.0));
     }
 
     /// Merges neighbouring intervals and doubles the interval length.

@@ -33,7 +33,9 @@ pub use reference::reference;
 pub use rows::{DropsByReason, Names};
 pub use series::Series;
 pub use summary::percentile;
-pub use summary::{CompletionTimes, RunFacts, RunStatus, Slowdowns, Summary, peak_rss_bytes};
+pub use summary::{
+    CompletionTimes, RememberedSteps, RunFacts, RunStatus, Slowdowns, Summary, peak_rss_bytes,
+};
 
 /// The version of pauseframe that results record.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

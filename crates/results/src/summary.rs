@@ -3,7 +3,7 @@
 use super::VERSION;
 use super::rows::DropsByReason;
 use super::tables::{completion_time, flow_slowdown, query_time};
-use pauseframe_fabric::{FlowRecords, FlowStatus, PortPriorityReport, QueryRecord};
+use pauseframe_fabric::{FlowRecords, FlowStatus, PortPriorityReport, QueryRecord, StepMemoryReport};
 use pauseframe_units::{Span, Time};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -43,6 +43,8 @@ pub struct RunFacts {
     pub events: u64,
     /// Number of packet transmissions over links, ACKs included, pause frames not.
     pub packet_hops: u64,
+    /// What the memory of steps did, if the scenario asks for one and nothing hinders it.
+    pub memory: Option<StepMemoryReport>,
     /// Number of deadlocks found.
     pub deadlocks: u64,
     /// Number of SYNs among the packets dropped for not being ECN-capable.
@@ -78,6 +80,52 @@ pub struct CompletionTimes {
 pub struct Slowdowns {
     pub p50: Option<f64>,
     pub p99: Option<f64>,
+}
+
+/// What the memory of steps did; docs/reference/results.md defines each field.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[expect(missing_docs, reason = "docs/reference/results.md")]
+pub struct RememberedSteps {
+    pub steps: u64,
+    pub kinds: u64,
+    pub not_kept: u64,
+    pub replayed: u64,
+    pub replayed_hops: u64,
+    pub replayed_share: f64,
+    pub failed: u64,
+    pub compared: u64,
+    pub beyond_bound: u64,
+    /// Null if no step was compared, or if reports were missing.
+    pub largest_difference: Option<f64>,
+    pub compared_hops: [u64; 2],
+    pub compared_marks: [u64; 2],
+    pub compared_pauses: [u64; 2],
+}
+
+impl RememberedSteps {
+    fn new(memory: &StepMemoryReport, packet_hops: u64) -> RememberedSteps {
+        let both = |place: usize| [memory.simulated[place], memory.remembered[place]];
+        let is_known = memory.compared > 0 && memory.largest_difference.is_finite();
+        RememberedSteps {
+            steps: memory.steps,
+            kinds: memory.kinds,
+            not_kept: memory.not_kept,
+            replayed: memory.replayed,
+            replayed_hops: memory.replayed_hops,
+            replayed_share: if packet_hops == 0 {
+                0.0
+            } else {
+                memory.replayed_hops as f64 / packet_hops as f64
+            },
+            failed: memory.failed,
+            compared: memory.compared,
+            beyond_bound: memory.beyond_bound,
+            largest_difference: is_known.then_some(memory.largest_difference),
+            compared_hops: both(0),
+            compared_marks: both(1),
+            compared_pauses: both(2),
+        }
+    }
 }
 
 /// The summary of a run; docs/reference/results.md defines each field.
@@ -124,6 +172,8 @@ pub struct Summary {
     pub fct_us: CompletionTimes,
     pub slowdown: Slowdowns,
     pub query_fct_us: CompletionTimes,
+    /// Null without a memory of steps.
+    pub remembered: Option<RememberedSteps>,
     pub status: RunStatus,
     pub warnings: Vec<String>,
     pub out: Option<String>,
@@ -180,6 +230,7 @@ impl Summary {
             threads_reason: facts.threads_reason,
             events: facts.events,
             packet_hops: facts.packet_hops,
+            remembered: facts.memory.map(|memory| RememberedSteps::new(&memory, facts.packet_hops)),
             status: facts.status,
             warnings: facts.warnings,
             out: facts.out.map(|path| path.display().to_string()),
@@ -242,6 +293,7 @@ mod tests {
             threads_reason: String::new(),
             events: 10,
             packet_hops: 100,
+            memory: None,
             deadlocks: 1,
             syn_drops_not_ect: 2,
             fullest_switch: Some(("leaf0".into(), 1500)),

@@ -62,6 +62,14 @@ def run(
     force: Force = False,
     force_large: ForceLarge = False,
     threads: Threads = None,
+    remember: Annotated[
+        str | None,
+        typer.Option(
+            metavar="BOUND|check|off",
+            help="Replay repeated steps of applications that agreed within a bound, such as 0.1%; check: simulate all, and "
+            "compare with what a replay would have given. The same as --set remember.steps=... [default: off].",
+        ),
+    ] = None,
     plugin: PluginFiles = None,
     allow_plugins: AllowPlugins = False,
     kernel: Annotated[
@@ -84,6 +92,7 @@ def run(
     from pauseframe.results.places import is_whole, place
     from pauseframe.run import kernel_for, key_of
 
+    set_ = [*(set_ or ()), *_remembering(remember)]
     scenario = resolve_file(file, set_, seed, plugin, allow_plugins)
     for warning in scenario.warnings:
         say(f"warning: {warning}")
@@ -191,6 +200,22 @@ def _named(settings: list[str] | None) -> list[str]:
     """The settings that name a results folder: none if they have a name themselves, and no seed, which it has."""
     keys = {item: item.partition("=")[0].strip() for item in settings or ()}
     return [] if "name" in keys.values() else [item for item, key in keys.items() if key != "seed"]
+
+
+def _remembering(text: str | None) -> list[str]:
+    """The settings of `--remember`."""
+    if text is None:
+        return []
+    if text in {"off", "check"}:
+        return [f"remember.steps={text}"]
+    number = text.removesuffix("%").strip()
+    try:
+        bound = float(number) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is neither off, check nor a bound such as 0.1%", param_hint="--remember"
+        ) from None
+    return ["remember.steps=bound", f"remember.bound={bound!r}"]
 
 
 def _program(text: str) -> tuple[str, str]:

@@ -206,7 +206,28 @@ def summary_rows(summary: Summary, completed: int | None = None) -> list[tuple[s
         ("pause frames", format_count(summary["pfc_pauses"])),
         *_rare_rows(summary),
         ("fullest switch held", _fullest(summary)),
+        *_remembered_rows(summary),
     ]
+
+
+def _remembered_rows(summary: Summary) -> list[tuple[str, str]]:
+    """Lines about steps that were replayed, or compared with what a replay would have given."""
+    remembered = summary.get("remembered")
+    if remembered is None:
+        return []
+    share, difference = remembered["replayed_share"], remembered["largest_difference"]
+    rows = [
+        ("steps remembered", _of(remembered["replayed"], remembered["steps"])),
+        ("  share of packet hops", f"{share:.1%}"),
+        ("  steps compared", format_count(remembered["compared"])),
+    ]
+    if remembered["compared"]:
+        worst = "other reports" if difference is None else f"{difference:.3g} of a step's length"
+        rows += [
+            ("  largest difference", worst),
+            ("  beyond the bound", format_count(remembered["beyond_bound"])),
+        ]
+    return rows
 
 
 def unfinished_flows(summary: Summary | FlowSummary) -> int:

@@ -18,7 +18,7 @@ use crate::switching::conweave::state::ConWeaveCounts;
 use crate::switching::tunnel_state::TunnelCounts;
 use crate::throughput::ThroughputSeries;
 use crate::wire::capture::CapturedFrame;
-use pauseframe_units::{LinkId, NodeId, PortId, Time};
+use pauseframe_units::{LinkId, NodeId, PortId, Span, Time};
 use std::collections::BTreeMap;
 
 impl Network {
@@ -29,10 +29,11 @@ impl Network {
 
     /// Final observation at the end of a run: records changes since the last one.
     pub fn finish_observers(&mut self, now: Time) {
+        let (clock, offset) = (self.clock_at(now), self.clock_offset);
         let view =
             ObserverView { plan: &self.plan, workers: &self.workers, partition_of: &self.partition_of };
         if let Some(detector) = &mut self.detector {
-            detector.detect_deadlocks_at_end(view, self.guarded, now);
+            detector.detect_deadlocks_at_end(view, self.guarded, clock, offset);
         }
         if self.state_log.as_ref().is_some_and(|log| now > log.last) {
             self.log_port_states(now, true);
@@ -106,6 +107,7 @@ impl Network {
     pub fn throughput_series(&self) -> ThroughputSeries {
         let mut all = ThroughputSeries::new(self.workloads);
         self.workers.iter().for_each(|worker| all.merge_throughput(&worker.partition.endpoints.throughput));
+        all.merge_throughput(&self.replayed_throughput);
         self.traffic.throughput_within_servers().into_iter().for_each(|within| all.merge_throughput(within));
         all
     }
@@ -127,7 +129,7 @@ impl Network {
 
     /// Packets that crossed a link, ACKs included, pause frames not.
     pub fn total_packet_hops(&self) -> u64 {
-        self.workers.iter().map(|worker| worker.partition.ctx.packet_hops).sum()
+        self.simulated_packet_hops() + self.memory.as_ref().map_or(0, |memory| memory.replayed_packet_hops())
     }
 
     /// Packets that are in queues, on links or in stacks.
@@ -231,8 +233,17 @@ impl Network {
         self.traffic.into_flow_records()
     }
 
-    /// Reports of all ports and their active priorities up to `now`.
+    /// Reports of all ports and their active priorities up to `now`, with replayed steps.
     pub fn port_priority_reports(&self, now: Time) -> Vec<PortPriorityReport> {
+        let mut reports = self.simulated_port_reports(self.clock_at(now));
+        if let Some(memory) = self.memory.as_ref().filter(|_| self.clock_offset > Span::ZERO) {
+            memory.add_to_port_reports(&mut reports, now, self.clock_at(now));
+        }
+        reports
+    }
+
+    /// The same without replayed steps, up to `now` on the partitions' clock.
+    pub(super) fn simulated_port_reports(&self, now: Time) -> Vec<PortPriorityReport> {
         let (view, classes) = (self.observer_view(), self.plan.priorities.len() as u8);
         let all = self.plan.all_ports().flat_map(|port| (0..classes).map(move |class| (port, class)));
         all.filter_map(|(port, class)| {

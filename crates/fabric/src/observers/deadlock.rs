@@ -94,9 +94,16 @@ impl DeadlockDetector {
         self.at.is_none().then(|| self.deadlock_check_time(now, reaction))
     }
 
-    /// Checks for deadlocks if due; true if it found a new one. `is_over`: only observation is pending.
+    /// Checks for deadlocks if due; true if it found a new one. `now` is on the partitions' clock, which lacks `offset`. `is_over`: only observation is
+    /// pending.
     #[cold]
-    pub(crate) fn detect_deadlocks_if_due(&mut self, view: ObserverView, now: Time, is_over: bool) -> bool {
+    pub(crate) fn detect_deadlocks_if_due(
+        &mut self,
+        view: ObserverView,
+        now: Time,
+        offset: Span,
+        is_over: bool,
+    ) -> bool {
         self.at = None;
         let paused = view.queues_paused_by_switches();
         let Some(oldest) = paused.iter().map(|slot| view.pause_start_of_slot(*slot)).min() else {
@@ -104,7 +111,7 @@ impl DeadlockDetector {
             return false;
         };
         let due = oldest + self.after;
-        let found = due <= now && self.detect_deadlocks_among(view, &paused, now);
+        let found = due <= now && self.detect_deadlocks_among(view, &paused, now, offset);
         if !is_over {
             self.at = Some(if due > now { due } else { now + self.after });
         }
@@ -113,16 +120,28 @@ impl DeadlockDetector {
 
     /// Final check at the end of a run, for deadlocks since the last check. With a watchdog (`guarded`) it reports only cycles that the watchdog had
     /// time to break.
-    pub(crate) fn detect_deadlocks_at_end(&mut self, view: ObserverView, guarded: bool, now: Time) {
+    pub(crate) fn detect_deadlocks_at_end(
+        &mut self,
+        view: ObserverView,
+        guarded: bool,
+        now: Time,
+        offset: Span,
+    ) {
         let least = if guarded { self.after } else { Span::ZERO };
         let paused = view.queues_paused_by_switches();
         let since = |slot: &SlotId| view.pause_start_of_slot(*slot);
         if paused.iter().map(since).min().is_some_and(|oldest| oldest + least <= now) {
-            self.detect_deadlocks_among(view, &paused, now);
+            self.detect_deadlocks_among(view, &paused, now, offset);
         }
     }
 
-    fn detect_deadlocks_among(&mut self, view: ObserverView, paused: &[SlotId], now: Time) -> bool {
+    fn detect_deadlocks_among(
+        &mut self,
+        view: ObserverView,
+        paused: &[SlotId],
+        now: Time,
+        offset: Span,
+    ) -> bool {
         let held = view.sum_held_bytes_by_ingress_account(paused);
         let stuck = view.find_permanently_paused_queues(paused, &held);
         let cycles = view.find_deadlock_cycles(&stuck, &held);
@@ -130,8 +149,12 @@ impl DeadlockDetector {
         for cycle in &cycles {
             if !self.standing.contains(cycle) {
                 let victims = (stuck.len() - cycle.len()) as u64;
-                let cycle = cycle.iter().map(|slot| view.describe_deadlocked_queue(*slot)).collect();
-                self.found.push(Deadlock { found: now, cycle, victims });
+                let mut cycle: Vec<DeadlockedQueue> =
+                    cycle.iter().map(|slot| view.describe_deadlocked_queue(*slot)).collect();
+                for queue in &mut cycle {
+                    queue.since += offset;
+                }
+                self.found.push(Deadlock { found: now + offset, cycle, victims });
             }
         }
         self.standing = cycles.into_iter().collect();

@@ -30,6 +30,16 @@ pub struct PauseInterval {
     pub parents: Vec<u32>,
 }
 
+/// The pauses of a step, as they were recorded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RepeatedPauses {
+    /// When the step began.
+    pub(crate) begin: Time,
+    /// Number of the first interval.
+    pub(crate) first: u32,
+    pub(crate) intervals: Vec<PauseInterval>,
+}
+
 /// A pause request with its causes.
 #[derive(Clone, Debug)]
 struct PauseRequestWithCauses {
@@ -79,6 +89,25 @@ impl PauseIntervalLog {
                     self.intervals[last as usize].end = Some(note.at);
                 }
             }
+        }
+    }
+
+    /// Records the pauses of a step once more, for another that begins at `begin`.
+    pub(crate) fn repeat_pause_intervals(&mut self, pauses: &RepeatedPauses, begin: Time) {
+        let first = self.intervals.len() as u32;
+        let later = |time: Time| begin + time.saturating_since(pauses.begin);
+        for pause in &pauses.intervals {
+            if self.intervals.len() >= self.limit {
+                self.unrecorded += 1;
+                continue;
+            }
+            self.intervals.push(PauseInterval {
+                asked: later(pause.asked),
+                start: later(pause.start),
+                end: pause.end.map(later),
+                parents: pause.parents.iter().map(|parent| parent - pauses.first + first).collect(),
+                ..pause.clone()
+            });
         }
     }
 

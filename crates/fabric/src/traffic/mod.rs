@@ -213,7 +213,11 @@ impl Traffic {
     }
 
     fn workload_of_report(&self, report: &EndpointReport) -> u16 {
-        self.records.flow_record(report.endpoint_key / 2).spec.workload
+        self.workload_of_endpoint(report.endpoint_key)
+    }
+
+    pub(crate) fn workload_of_endpoint(&self, endpoint_key: u32) -> u16 {
+        self.records.flow_record(endpoint_key / 2).spec.workload
     }
 
     /// Adds the counters of an endpoint to the record of its flow.

@@ -23,6 +23,7 @@ mod host_ports;
 mod late;
 mod life;
 mod link_pause;
+mod memory;
 mod messages;
 mod nic;
 mod observation;

@@ -13,6 +13,7 @@ pub(crate) use transports::all_transports;
 use crate::jobs::Jobs;
 use crate::resolve::Resolved;
 use crate::run::RunOptions;
+use crate::spec::remember::hindrance;
 use crate::spec::{Scenario, WorkloadSpec};
 use pauseframe_fabric::{IdealFctCalculator, Network, Settings};
 use pauseframe_results::RunError;
@@ -58,6 +59,10 @@ pub(crate) fn build(
     let mut network = parts.idle_network(scenario, None).map_err(RunError::Build)?;
     let threads = threads::divide(scenario, &mut network, options);
     faults::install(scenario, &parts.topology, &mut network);
+    let memory = scenario.remember.memory_settings(scenario.seed);
+    if let Some(memory) = memory.filter(|_| hindrance(scenario, &parts.settings).is_none()) {
+        network.remember_steps(memory);
+    }
     let jobs = Jobs::on_ideal_hardware(scenario, &network, &parts, go_on).map_err(RunError::Refused)?;
     Ok(Built { parts, network, jobs, threads })
 }

@@ -73,6 +73,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
     let ports = network.port_priority_reports(ending.now);
     let mut warnings = resolved.warnings.clone();
     warnings.extend(threads.warning);
+    warnings.extend(warnings::nothing_remembered(scenario, &parts.settings));
     warnings.extend(network.warnings().iter().filter(|text| !resolved.warnings.contains(text)).cloned());
     add_warnings_of_results(scenario, (&mut network, &parts), &names, &ports, ending.now, &mut warnings);
     let of_kernel = network.take_external_stack_samples();
@@ -92,6 +93,7 @@ fn tabulate(resolved: &Resolved, ended: Ended, was_stopped: bool, out: Option<Pa
         threads_reason: threads.reason,
         events: ending.events,
         packet_hops: network.total_packet_hops(),
+        memory: network.step_memory_report(),
         deadlocks: deadlocks.len() as u64,
         syn_drops_not_ect: network.not_ect_syn_drop_count(),
         fullest_switch: network.switch_with_max_backlog().map(|(node, bytes)| (names.node(node), bytes)),

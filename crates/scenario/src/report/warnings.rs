@@ -1,9 +1,12 @@
 //! Warnings after a run: results that a reader could misinterpret, and data that the results lack.
 
-use crate::spec::Scenario;
+use crate::spec::remember::hindrance;
+use crate::spec::{RememberSteps, Scenario};
 use crate::volume::SERIES_ROWS_MAX;
 use pauseframe_fabric::path_hash::HashFunction;
-use pauseframe_fabric::{FlowRecord, FlowStatus, Network, PortPriorityReport, ports_matching_globs};
+use pauseframe_fabric::{
+    FlowRecord, FlowStatus, Network, PortPriorityReport, Settings, ports_matching_globs,
+};
 use pauseframe_results::{Names, Series};
 use pauseframe_topology::Topology;
 use pauseframe_units::{LinkId, PortId, Span, Time, counted};
@@ -182,4 +185,11 @@ pub(super) fn cut_short(network: &Network, of_jobs: Vec<String>, series: &Series
         ));
     }
     warnings
+}
+
+/// `remember` has no effect in this scenario.
+pub(super) fn nothing_remembered(scenario: &Scenario, settings: &Settings) -> Option<String> {
+    (scenario.remember.steps != RememberSteps::Off)
+        .then(|| hindrance(scenario, settings))?
+        .map(|reason| format!("remember.steps: nothing was replayed, since {reason}"))
 }

@@ -11,8 +11,8 @@ use crate::presets;
 use crate::spec::switch::Demands;
 use crate::spec::{
     Clocks, CorruptionSpec, Fabric, FailureSpec, HostSpec, PauseStormSpec, PluginsSpec, Protocol,
-    QcnSettings, RecordSpec, RoutingSpec, Scenario, Stop, SwitchSpec, TopologySpec, WorkloadKind,
-    WorkloadSpec, faults, graph, routing, topology,
+    QcnSettings, RecordSpec, RememberSpec, RoutingSpec, Scenario, Stop, SwitchSpec, TopologySpec,
+    WorkloadKind, WorkloadSpec, faults, graph, routing, topology,
 };
 use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::{Ledger, Origin};
@@ -53,6 +53,7 @@ pub(super) struct Draft {
     pub(super) switch: SwitchSpec,
     pub(super) qcn: Option<QcnSettings>,
     pub(super) record: RecordSpec,
+    remember: RememberSpec,
     failure: Vec<FailureSpec>,
     corruption: Vec<CorruptionSpec>,
     pause_storm: Vec<PauseStormSpec>,
@@ -95,6 +96,7 @@ impl Draft {
             switch: t.section("switch", |t| SwitchSpec::read(t, &demands)),
             qcn: t.switchable("qcn", Absent::Off(Origin::Default), "false", QCN, QcnSettings::read),
             record: t.section("record", RecordSpec::read),
+            remember: t.section("remember", RememberSpec::read),
             failure: faults::failures(t),
             corruption: faults::corruption(t),
             pause_storm: faults::pause_storms(t),
@@ -174,6 +176,7 @@ impl Draft {
             corruption: self.corruption,
             pause_storm: self.pause_storm,
             record: self.record,
+            remember: self.remember,
         };
         Some((scenario, self.graph?))
     }

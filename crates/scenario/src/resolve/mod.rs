@@ -69,6 +69,7 @@ const ORDER: &[&str] = &[
     "corruption",
     "pause_storm",
     "record",
+    "remember",
 ];
 
 /// Short forms of values.
@@ -82,6 +83,7 @@ const SHORTS: &[(&str, Short)] = &[
     ("switch.scheduler", Short::Key("kind")),
     ("switch.classes.*.marker", Short::Key("kind")),
     ("qcn", Short::TextOrTrue("preset")),
+    ("remember", Short::Key("steps")),
     ("record.series", Short::True),
     ("record.packets", Short::True),
     ("record.pause_tree", Short::True),

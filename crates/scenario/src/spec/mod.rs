@@ -13,6 +13,7 @@ pub(crate) mod lookup;
 mod planned;
 pub(crate) mod plugins;
 mod record;
+pub(crate) mod remember;
 pub(crate) mod routing;
 mod source;
 pub(crate) mod stop;
@@ -45,6 +46,7 @@ pub use pauseframe_workload::{
 pub(crate) use planned::Fabric;
 pub use plugins::PluginsSpec;
 pub use record::{PacketsSpec, PauseTreeSpec, RecordSpec, SeriesSpec, StatesSpec};
+pub use remember::{RememberSpec, RememberSteps};
 pub use routing::{
     ChoiceName, DemandEntry, Per, PlannedTables, RoutingKind, RoutingSpec, TunnelClass, UseOfTables,
     VlanRoutingSpec,
@@ -94,6 +96,8 @@ pub struct Scenario {
     pub pause_storm: Vec<PauseStormSpec>,
     /// The records.
     pub record: RecordSpec,
+    /// What repeats is simulated once.
+    pub remember: RememberSpec,
 }
 
 impl Scenario {

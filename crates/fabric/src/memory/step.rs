@@ -1,0 +1,264 @@
+//! A step: what applications asked of the network from one quiet instant to the next, and what it answered.
+
+use crate::flow::RdmaCounts;
+use crate::observers::pause_tree::RepeatedPauses;
+use crate::observers::ports::PortPriorityReport;
+use crate::order::{EndpointCounters, EndpointEvent, EndpointOrder, EndpointReport, TimedEndpointOrder};
+use pauseframe_units::{Span, Time};
+use std::collections::{HashMap, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+/// What an order asks, without the token, which names a message in one instance of a step only.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Ask {
+    Write { bytes: u64, notifies: bool },
+    Await { bytes: u64 },
+}
+
+impl Ask {
+    /// `None` for orders that open, close or stop something: a step with one is never replayed.
+    pub(super) fn of_order(order: &EndpointOrder) -> Option<Ask> {
+        match order {
+            EndpointOrder::Write { bytes, token, written: false } => {
+                Some(Ask::Write { bytes: *bytes, notifies: token.is_some() })
+            }
+            EndpointOrder::Await { bytes, .. } => Some(Ask::Await { bytes: *bytes }),
+            _ => None,
+        }
+    }
+
+    pub(super) fn stream_of_endpoint(self, endpoint_key: u32) -> OrderStream {
+        (endpoint_key, matches!(self, Ask::Write { .. }))
+    }
+}
+
+/// Orders of one endpoint that are executed one after the other: what it sends, and what it expects. These two do not wait for each other.
+pub(super) type OrderStream = (u32, bool);
+
+/// An order, at a time since the step began.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StepOrder {
+    pub(super) after: Span,
+    pub(super) endpoint_key: u32,
+    pub(super) ask: Ask,
+}
+
+impl StepOrder {
+    pub(super) fn stream(&self) -> OrderStream {
+        self.ask.stream_of_endpoint(self.endpoint_key)
+    }
+}
+
+/// A report, at a time since the step began: the next message of this endpoint has arrived, or has been sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct StepReport {
+    pub(super) after: Span,
+    pub(super) endpoint_key: u32,
+    pub(super) is_sent: bool,
+}
+
+/// What a step adds to the counters of a run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StepCounts {
+    /// By port and priority, what it added.
+    pub(super) ports: Vec<PortPriorityReport>,
+    /// By endpoint, what it added.
+    pub(crate) endpoints: Vec<EndpointCounters>,
+    pub(crate) pauses: RepeatedPauses,
+}
+
+impl StepCounts {
+    fn sum(&self, of: impl Fn(&PortPriorityReport) -> u64) -> u64 {
+        self.ports.iter().map(of).sum()
+    }
+
+    pub(super) fn marks(&self) -> u64 {
+        self.sum(|port| port.ecn_marks)
+    }
+
+    pub(super) fn pauses_sent(&self) -> u64 {
+        self.sum(|port| port.pauses_sent)
+    }
+}
+
+/// One instance of a step, as the network simulated it.
+#[derive(Debug)]
+pub(super) struct StepInstance {
+    pub(super) begin: Time,
+    /// In the order in which they were issued.
+    pub(super) orders: Vec<StepOrder>,
+    /// In the order of time.
+    pub(super) reports: Vec<StepReport>,
+    /// Whether it consists of messages alone, on open connections.
+    pub(super) is_of_messages: bool,
+    /// Packet hops; of the run before it, until it is over.
+    pub(super) packet_hops: u64,
+    /// What it counted, if they were read before it began.
+    pub(super) counts: Option<StepCounts>,
+}
+
+impl StepInstance {
+    pub(super) fn new(begin: Time) -> StepInstance {
+        StepInstance {
+            begin,
+            orders: Vec::new(),
+            reports: Vec::new(),
+            is_of_messages: true,
+            packet_hops: 0,
+            counts: None,
+        }
+    }
+
+    pub(super) fn record_order(&mut self, order: &TimedEndpointOrder) {
+        match Ask::of_order(&order.order) {
+            Some(ask) => self.orders.push(StepOrder {
+                after: order.at.saturating_since(self.begin),
+                endpoint_key: order.endpoint_key,
+                ask,
+            }),
+            None => self.is_of_messages = false,
+        }
+    }
+
+    pub(super) fn record_report(&mut self, report: &EndpointReport) {
+        let is_sent = match report.event {
+            EndpointEvent::Delivered(_) => false,
+            EndpointEvent::Sent(_) => true,
+            EndpointEvent::Counted(_) => return,
+            _ => {
+                self.is_of_messages = false;
+                return;
+            }
+        };
+        let after = report.at.saturating_since(self.begin);
+        self.reports.push(StepReport { after, endpoint_key: report.endpoint_key, is_sent });
+    }
+
+    /// From its begin to its last report.
+    pub(super) fn length(&self) -> Span {
+        self.reports.last().map_or(Span::ZERO, |report| report.after)
+    }
+
+    /// A hash of what was asked in each stream, in order; times do not matter.
+    pub(super) fn hash_of_orders(&self) -> u64 {
+        let mut places: HashMap<OrderStream, u32> = HashMap::new();
+        self.orders.iter().fold(0, |sum: u64, order| {
+            let place = places.entry(order.stream()).or_default();
+            *place += 1;
+            let mut hasher = DefaultHasher::new();
+            (order.endpoint_key, *place, order.ask).hash(&mut hasher);
+            sum.wrapping_add(hasher.finish())
+        })
+    }
+
+    /// The largest difference of this step from another instance of it, as a share of its length: of the time of a report, or of the number of packet
+    /// hops as a share of that. `None` if the reports are not the same.
+    pub(super) fn relative_difference(&self, other: &StepInstance) -> Option<f64> {
+        let times = largest_time_difference(
+            self.reports.iter().map(|report| ((report.endpoint_key, report.is_sent), report.after)),
+            other.reports.iter().map(|report| ((report.endpoint_key, report.is_sent), report.after)),
+        )?;
+        let times = times.0 as f64 / (self.length().0 as f64).max(1.0);
+        let hops = self.packet_hops.abs_diff(other.packet_hops) as f64 / (self.packet_hops as f64).max(1.0);
+        Some(times.max(hops))
+    }
+
+    /// Orders that precede all reports: they do not depend on what the network does.
+    fn first_orders(&self) -> impl Iterator<Item = (OrderStream, Span)> {
+        let first_report = self.reports.first().map_or(Span(u64::MAX), |report| report.after);
+        self.orders
+            .iter()
+            .filter(move |order| order.after < first_report)
+            .map(|order| (order.stream(), order.after))
+    }
+
+    /// The largest difference in time of the first orders of two instances; `None` if others came first.
+    pub(super) fn difference_of_first_orders(&self, other: &StepInstance) -> Option<Span> {
+        largest_time_difference(self.first_orders(), other.first_orders())
+    }
+}
+
+/// The largest difference in time between the n-th entries of each key; `None` if the keys or their numbers of entries differ.
+fn largest_time_difference<K: Copy + Eq + Hash>(
+    one: impl Iterator<Item = (K, Span)>,
+    other: impl Iterator<Item = (K, Span)>,
+) -> Option<Span> {
+    let mut times: HashMap<K, VecDeque<Span>> = HashMap::new();
+    for (key, time) in one {
+        times.entry(key).or_default().push_back(time);
+    }
+    let mut largest = Span::ZERO;
+    for (key, time) in other {
+        let own = times.get_mut(&key)?.pop_front()?;
+        largest = largest.max(Span(own.0.abs_diff(time.0)));
+    }
+    times.values().all(VecDeque::is_empty).then_some(largest)
+}
+
+/// `after` - `before`, port by port; both are in the order of ports and priorities, and `before` may lack some.
+pub(super) fn subtract_port_reports(
+    after: Vec<PortPriorityReport>,
+    before: &[PortPriorityReport],
+    times: [Time; 2],
+) -> Vec<PortPriorityReport> {
+    let integral = |report: &PortPriorityReport, now: Time| report.backlog_mean * now.0 as f64;
+    let earlier: HashMap<_, _> =
+        before.iter().map(|report| ((report.port, report.priority), report)).collect();
+    let difference = |mut report: PortPriorityReport| {
+        let mut backlog_time = integral(&report, times[1]);
+        if let Some(before) = earlier.get(&(report.port, report.priority)) {
+            report.tx_packets -= before.tx_packets;
+            report.tx_bytes -= before.tx_bytes;
+            report.busy -= before.busy;
+            report.drops.iter_mut().zip(&before.drops).for_each(|(more, less)| *more -= less);
+            report.lost.iter_mut().zip(&before.lost).for_each(|(more, less)| *more -= less);
+            report.ecn_marks -= before.ecn_marks;
+            report.trims -= before.trims;
+            report.new_flows -= before.new_flows;
+            report.pauses_sent -= before.pauses_sent;
+            report.pauses_received -= before.pauses_received;
+            report.resumes_received -= before.resumes_received;
+            report.paused -= before.paused;
+            report.cnms_sent -= before.cnms_sent;
+            report.cnms_received -= before.cnms_received;
+            report.watchdog_storms -= before.watchdog_storms;
+            backlog_time -= integral(before, times[0]);
+        }
+        // Until it is added to a report, the mean holds bytes times picoseconds.
+        report.backlog_mean = backlog_time.max(0.0);
+        report
+    };
+    after
+        .into_iter()
+        .map(difference)
+        .filter(|report| report.tx_packets > 0 || report.pauses_sent > 0)
+        .collect()
+}
+
+/// Adds what one replayed step counted on a port.
+pub(super) fn add_port_counts(sum: &mut PortPriorityReport, more: &PortPriorityReport) {
+    sum.tx_packets += more.tx_packets;
+    sum.tx_bytes += more.tx_bytes;
+    sum.busy += more.busy;
+    sum.drops.iter_mut().zip(&more.drops).for_each(|(sum, more)| *sum += more);
+    sum.lost.iter_mut().zip(&more.lost).for_each(|(sum, more)| *sum += more);
+    sum.ecn_marks += more.ecn_marks;
+    sum.trims += more.trims;
+    sum.new_flows += more.new_flows;
+    sum.pauses_sent += more.pauses_sent;
+    sum.pauses_received += more.pauses_received;
+    sum.resumes_received += more.resumes_received;
+    sum.paused += more.paused;
+    sum.cnms_sent += more.cnms_sent;
+    sum.cnms_received += more.cnms_received;
+    sum.watchdog_storms += more.watchdog_storms;
+    sum.backlog_mean += more.backlog_mean;
+}
+
+/// Whether an endpoint counted anything.
+pub(super) fn has_counts(counters: &EndpointCounters) -> bool {
+    let EndpointCounters { delivered, retransmits, timeouts, ce_packets, loss_probes, undone, rdma, .. } =
+        counters;
+    let rare = u64::from(retransmits + timeouts + loss_probes + undone);
+    *delivered + rare + ce_packets > 0 || *rdma != RdmaCounts::default()
+}

@@ -1,0 +1,130 @@
+"""Memory of steps: a training step whose collectives repeat, and what hinders a replay."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import polars as pl
+import pytest
+
+import pauseframe as pf
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MOE = """
+name = "moe"
+stop = {{ when_finished = true }}
+topology = {{ kind = "star", hosts = 4, link = {{ rate = "400 Gbps", delay = "500 ns" }} }}
+transport = {{ preset = "{preset}" }}
+{host}
+[[workload]]
+name = "train"
+kind = "training"
+ep = 4
+micro_batches = 8
+layers = 3
+hidden = 256
+sequence = 128
+experts = 4
+top_k = 2
+forward = "20 us"
+"""
+
+
+def moe(preset: str = "roce_dcqcn", host: str = "") -> str:
+    return MOE.format(preset=preset, host=host)
+
+
+def numbers(run: pf.Run) -> dict[str, float]:
+    ports = run.ports.to_polars()
+    columns = ("tx_packets", "tx_bytes", "ecn_marks", "pauses_sent")
+    flows = run.flows.to_polars()
+    return {name: float(ports[name].sum()) for name in columns} | {"delivered": float(flows["delivered_bytes"].sum())}
+
+
+@pytest.mark.parametrize("preset", ["roce_dcqcn", "roce_hpcc", "dctcp"])
+@pytest.mark.parametrize("clocks", ["ideal", "real"])
+def test_most_steps_are_replayed_and_times_agree(preset: str, clocks: str) -> None:
+    full = pf.run(moe(preset), set={"clocks": clocks}, progress=False)
+    assert full.summary["remembered"] is None
+    run = pf.run(moe(preset), set={"clocks": clocks, "remember.steps": "bound", "remember.bound": 0.02}, progress=False)
+    remembered = run.summary["remembered"]
+    assert remembered is not None and remembered["steps"] > 80
+    assert run.summary["sim_time_s"] == pytest.approx(full.summary["sim_time_s"], rel=0.02)
+    assert numbers(run)["delivered"] == numbers(full)["delivered"]
+    assert numbers(run)["tx_packets"] == pytest.approx(numbers(full)["tx_packets"], rel=0.02)
+    if preset == "roce_dcqcn":
+        # With ideal clocks members begin at times that drift apart.
+        assert remembered["replayed"] > remembered["steps"] / (2 if clocks == "real" else 10)
+        assert run.summary["events"] < full.summary["events"]
+    assert run.collectives.to_polars().height == full.collectives.to_polars().height
+
+
+def test_a_check_changes_nothing_and_counts() -> None:
+    full, checked = (
+        pf.run(moe(), set={"remember.steps": steps}, progress=False) for steps in ("off", "check")
+    )
+    assert checked.summary["fingerprint"] == full.summary["fingerprint"]
+    assert checked.ports.to_polars().equals(full.ports.to_polars())
+    remembered = checked.summary["remembered"]
+    assert remembered is not None
+    assert remembered["compared"] == remembered["replayed"] > 0
+    assert remembered["compared_hops"][0] == pytest.approx(remembered["compared_hops"][1], rel=0.01)
+
+
+def test_threads_do_not_matter() -> None:
+    text = moe(host='host = { reaction = "2 us" }').replace(
+        'kind = "star", hosts = 4,', 'kind = "leaf_spine", leaves = 2, spines = 1, hosts_per_leaf = 2,'
+    )
+    settings = {"remember.steps": "bound"}
+    one, two = (pf.run(text, set=settings, threads=threads, progress=False) for threads in (1, 2))
+    assert two.summary["threads"] == 2
+    for summary in (one.summary, two.summary):
+        assert summary["remembered"] is not None and summary["remembered"]["replayed"] > 0
+    assert one.summary["remembered"] == two.summary["remembered"]
+    assert one.summary["fingerprint"] == two.summary["fingerprint"]
+    assert one.ports.to_polars().drop("backlog_mean_bytes").equals(two.ports.to_polars().drop("backlog_mean_bytes"))
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"record.series": True}, "record.series samples every instant"),
+        ({"record.states": True}, "record.states logs every change"),
+        ({"record.paths": True}, "record.paths counts every packet"),
+    ],
+)
+def test_what_hinders_a_replay_is_said(change: dict[str, object], reason: str) -> None:
+    run = pf.run(moe(), set={"remember.steps": "bound", **change}, progress=False)
+    assert run.summary["remembered"] is None
+    assert any(reason in warning for warning in run.summary["warnings"])
+
+
+def test_a_workload_without_messages_hinders_too() -> None:
+    text = """
+    workload = [{ kind = "n_to_1", senders = 2, size = "1 MB" }]
+    topology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }
+    """
+    run = pf.run(text, set={"remember": "bound"}, progress=False)
+    assert any("neither an application nor training" in warning for warning in run.summary["warnings"])
+
+
+def test_the_command_says_what_was_replayed(tmp_path: Path) -> None:
+    (tmp_path / "moe.toml").write_text(moe(), encoding="utf-8")
+    command = [sys.executable, "-m", "pauseframe", "run", "moe.toml", "-o", "out", "--force"]
+
+    def ran(*options: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    shown = ran("--remember", "1%")
+    assert shown.returncode == 0, shown.stderr
+    assert "steps remembered" in shown.stdout and "share of packet hops" in shown.stdout
+    summary = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))["summary"]
+    assert summary["remembered"]["replayed"] > 0
+    assert pl.read_parquet(tmp_path / "out" / "collectives.parquet").height > 0
+    refused = ran("--remember", "much")
+    assert refused.returncode == 2 and "neither off, check nor a bound" in " ".join(refused.stderr.split())
