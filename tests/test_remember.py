@@ -7,10 +7,9 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
+import pauseframe as pf
 import polars as pl
 import pytest
-
-import pauseframe as pf
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,7 +52,8 @@ def test_most_steps_are_replayed_and_times_agree(preset: str, clocks: str) -> No
     assert full.summary["remembered"] is None
     run = pf.run(moe(preset), set={"clocks": clocks, "remember.steps": "bound", "remember.bound": 0.02}, progress=False)
     remembered = run.summary["remembered"]
-    assert remembered is not None and remembered["steps"] > 80
+    assert remembered is not None
+    assert remembered["steps"] > 80
     assert run.summary["sim_time_s"] == pytest.approx(full.summary["sim_time_s"], rel=0.02)
     assert numbers(run)["delivered"] == numbers(full)["delivered"]
     assert numbers(run)["tx_packets"] == pytest.approx(numbers(full)["tx_packets"], rel=0.02)
@@ -65,9 +65,7 @@ def test_most_steps_are_replayed_and_times_agree(preset: str, clocks: str) -> No
 
 
 def test_a_check_changes_nothing_and_counts() -> None:
-    full, checked = (
-        pf.run(moe(), set={"remember.steps": steps}, progress=False) for steps in ("off", "check")
-    )
+    full, checked = (pf.run(moe(), set={"remember.steps": steps}, progress=False) for steps in ("off", "check"))
     assert checked.summary["fingerprint"] == full.summary["fingerprint"]
     assert checked.ports.to_polars().equals(full.ports.to_polars())
     remembered = checked.summary["remembered"]
@@ -84,7 +82,8 @@ def test_threads_do_not_matter() -> None:
     one, two = (pf.run(text, set=settings, threads=threads, progress=False) for threads in (1, 2))
     assert two.summary["threads"] == 2
     for summary in (one.summary, two.summary):
-        assert summary["remembered"] is not None and summary["remembered"]["replayed"] > 0
+        assert summary["remembered"] is not None
+        assert summary["remembered"]["replayed"] > 0
     assert one.summary["remembered"] == two.summary["remembered"]
     assert one.summary["fingerprint"] == two.summary["fingerprint"]
     assert one.ports.to_polars().drop("backlog_mean_bytes").equals(two.ports.to_polars().drop("backlog_mean_bytes"))
@@ -122,9 +121,11 @@ def test_the_command_says_what_was_replayed(tmp_path: Path) -> None:
 
     shown = ran("--remember", "1%")
     assert shown.returncode == 0, shown.stderr
-    assert "steps remembered" in shown.stdout and "share of packet hops" in shown.stdout
+    assert "steps remembered" in shown.stdout
+    assert "share of packet hops" in shown.stdout
     summary = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))["summary"]
     assert summary["remembered"]["replayed"] > 0
     assert pl.read_parquet(tmp_path / "out" / "collectives.parquet").height > 0
     refused = ran("--remember", "much")
-    assert refused.returncode == 2 and "neither off, check nor a bound" in " ".join(refused.stderr.split())
+    assert refused.returncode == 2
+    assert "neither off, check nor a bound" in " ".join(refused.stderr.split())

@@ -28,6 +28,7 @@ fn ended(status: RunStatus) -> Manifest {
         fullest_switch: None,
         nic_queue: "fifo",
         series_full: None,
+        memory: None,
         deadlocks: 0,
         status,
         warnings: Vec::new(),

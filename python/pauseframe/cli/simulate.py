@@ -66,8 +66,8 @@ def run(
         str | None,
         typer.Option(
             metavar="BOUND|check|off",
-            help="Replay repeated steps of applications that agreed within a bound, such as 0.1%; check: simulate all, and "
-            "compare with what a replay would have given. The same as --set remember.steps=... [default: off].",
+            help="Replay repeated steps of applications that agreed within a bound, such as 0.1%; check: simulate all "
+            "and compare with what a replay would have given. The same as --set remember.steps=... [default: off].",
         ),
     ] = None,
     plugin: PluginFiles = None,

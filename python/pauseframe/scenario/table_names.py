@@ -63,6 +63,7 @@ __all__ = [
     "Rate",
     "Record",
     "Red",
+    "Remember",
     "Requests",
     "Ring",
     "Routing",

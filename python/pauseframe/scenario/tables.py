@@ -1163,6 +1163,20 @@ class Red(Part):
     """
 
 
+@dataclass(frozen=True)
+class Remember(Part):
+    """What repeats is simulated once (docs/models/memory-of-steps.md); short form: remember = "bound"."""
+
+    steps: Literal["off", "bound", "check"] | None = None
+    """What becomes of steps that repeat. A step is what happens from one instant at which nothing is under way to the
+    next; default "off".
+    """
+    bound: float | None = None
+    """Share of a step's length by which times of two instances may differ, and share of its packet hops (0.0 to 0.1);
+    default 0.001.
+    """
+
+
 @dataclass(frozen=True, kw_only=True)
 class Requests(WorkloadKeys):
     """A client that sends requests to a server, one at a time; or to all `servers` at once, in rounds."""
@@ -2197,3 +2211,5 @@ class ScenarioKeys(Part):
     """
     record: Record | None = None
     """The records."""
+    remember: Remember | Literal["off", "bound", "check"] | None = None
+    """What repeats is simulated once (docs/models/memory-of-steps.md); short form: remember = "bound"."""

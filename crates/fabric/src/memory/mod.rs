@@ -51,7 +51,7 @@ pub struct StepMemoryReport {
     pub steps_of_messages: u64,
     /// Different ones among these that are remembered.
     pub kinds: u64,
-    /// Steps for which there was no room.
+    /// Steps beyond what it keeps.
     pub not_kept: u64,
     /// Steps replayed; with `checks`, steps that would have been.
     pub replayed: u64,

@@ -1,6 +1,6 @@
 //! A step that was simulated before, and the search for it among the orders of a new one.
 
-use super::step::{Ask, OrderStream, StepInstance, StepOrder, StepReport};
+use super::step::{Ask, OrderSequence, StepInstance, StepOrder, StepReport};
 use crate::order::{EndpointEvent, EndpointOrder, EndpointReport, TimedEndpointOrder};
 use pauseframe_units::{Span, Time};
 use std::collections::{HashMap, VecDeque};
@@ -9,8 +9,8 @@ use std::collections::{HashMap, VecDeque};
 #[derive(Debug)]
 pub(super) struct RememberedStep {
     pub(super) instance: StepInstance,
-    /// The places of the orders of each stream.
-    places_by_stream: HashMap<OrderStream, Vec<usize>>,
+    /// The places of the orders of each sequence.
+    places_by_sequence: HashMap<OrderSequence, Vec<usize>>,
     /// The times of the orders, ascending.
     times: Vec<Span>,
     /// Messages that arrive: time, endpoint, bytes.
@@ -25,30 +25,30 @@ pub(super) struct RememberedStep {
 
 impl RememberedStep {
     pub(super) fn new(instance: StepInstance, tolerance: Span, is_trusted: bool) -> RememberedStep {
-        let mut places_by_stream: HashMap<OrderStream, Vec<usize>> = HashMap::new();
+        let mut places_by_sequence: HashMap<OrderSequence, Vec<usize>> = HashMap::new();
         for (place, order) in instance.orders.iter().enumerate() {
-            places_by_stream.entry(order.stream()).or_default().push(place);
+            places_by_sequence.entry(order.sequence()).or_default().push(place);
         }
         let mut times: Vec<Span> = instance.orders.iter().map(|order| order.after).collect();
         times.sort_unstable();
         let arrivals = if is_trusted { arrivals(&instance) } else { Vec::new() };
-        RememberedStep { instance, places_by_stream, times, arrivals, tolerance, is_trusted, replays: 0 }
+        RememberedStep { instance, places_by_sequence, times, arrivals, tolerance, is_trusted, replays: 0 }
     }
 
-    /// Whether the n-th order of its stream, from 0 on, is this one.
-    fn is_nth_order_of_stream(&self, n: usize, endpoint_key: u32, ask: Ask, after: Span) -> bool {
-        let stream = ask.stream_of_endpoint(endpoint_key);
-        let place = self.places_by_stream.get(&stream).and_then(|places| places.get(n));
+    /// Whether the n-th order of its sequence, from 0 on, is this one.
+    fn is_nth_order_of_sequence(&self, n: usize, endpoint_key: u32, ask: Ask, after: Span) -> bool {
+        let sequence = ask.sequence_of_endpoint(endpoint_key);
+        let place = self.places_by_sequence.get(&sequence).and_then(|places| places.get(n));
         place.is_some_and(|place| {
             let StepOrder { after: remembered, ask: asked, .. } = self.instance.orders[*place];
             asked == ask && remembered.0.abs_diff(after.0) <= self.tolerance.0
         })
     }
 
-    /// Whether the first order of its stream was this one, at about the begin.
+    /// Whether the first order of its sequence was this one, at about the begin.
     pub(super) fn begins_with(&self, first: &TimedEndpointOrder) -> bool {
         let ask = Ask::of_order(&first.order);
-        ask.is_some_and(|ask| self.is_nth_order_of_stream(0, first.endpoint_key, ask, Span::ZERO))
+        ask.is_some_and(|ask| self.is_nth_order_of_sequence(0, first.endpoint_key, ask, Span::ZERO))
     }
 
     /// Whether another instance began alike: a replay would have been tried.
@@ -87,8 +87,8 @@ pub(super) struct Replay {
     candidates: Vec<usize>,
     /// All orders so far: the network gets them if no remembered step agrees any more.
     held: Vec<TimedEndpointOrder>,
-    /// By stream, the number of its orders so far.
-    orders_of_stream: HashMap<OrderStream, usize>,
+    /// By sequence, the number of its orders so far.
+    orders_of_sequence: HashMap<OrderSequence, usize>,
     /// Tokens of messages that will arrive (false) or have been sent (true), by endpoint.
     tokens: HashMap<(u32, bool), VecDeque<u32>>,
     /// The remembered step whose reports are given, once there are any, and their number.
@@ -111,7 +111,7 @@ impl Replay {
             begin,
             candidates,
             held: Vec::new(),
-            orders_of_stream: HashMap::new(),
+            orders_of_sequence: HashMap::new(),
             tokens: HashMap::new(),
             chosen: None,
             given: 0,
@@ -123,10 +123,10 @@ impl Replay {
         let endpoint_key = order.endpoint_key;
         match Ask::of_order(&order.order) {
             Some(ask) => {
-                let n = self.orders_of_stream.entry(ask.stream_of_endpoint(endpoint_key)).or_default();
+                let n = self.orders_of_sequence.entry(ask.sequence_of_endpoint(endpoint_key)).or_default();
                 let after = order.at.saturating_since(self.begin);
                 self.candidates
-                    .retain(|step| steps[*step].is_nth_order_of_stream(*n, endpoint_key, ask, after));
+                    .retain(|step| steps[*step].is_nth_order_of_sequence(*n, endpoint_key, ask, after));
                 *n += 1;
             }
             None => self.candidates.clear(),

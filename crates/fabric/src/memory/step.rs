@@ -27,13 +27,13 @@ impl Ask {
         }
     }
 
-    pub(super) fn stream_of_endpoint(self, endpoint_key: u32) -> OrderStream {
+    pub(super) fn sequence_of_endpoint(self, endpoint_key: u32) -> OrderSequence {
         (endpoint_key, matches!(self, Ask::Write { .. }))
     }
 }
 
 /// Orders of one endpoint that are executed one after the other: what it sends, and what it expects. These two do not wait for each other.
-pub(super) type OrderStream = (u32, bool);
+pub(super) type OrderSequence = (u32, bool);
 
 /// An order, at a time since the step began.
 #[derive(Clone, Copy, Debug)]
@@ -44,8 +44,8 @@ pub(super) struct StepOrder {
 }
 
 impl StepOrder {
-    pub(super) fn stream(&self) -> OrderStream {
-        self.ask.stream_of_endpoint(self.endpoint_key)
+    pub(super) fn sequence(&self) -> OrderSequence {
+        self.ask.sequence_of_endpoint(self.endpoint_key)
     }
 }
 
@@ -139,11 +139,11 @@ impl StepInstance {
         self.reports.last().map_or(Span::ZERO, |report| report.after)
     }
 
-    /// A hash of what was asked in each stream, in order; times do not matter.
+    /// A hash of what was asked in each sequence, in order; times do not matter.
     pub(super) fn hash_of_orders(&self) -> u64 {
-        let mut places: HashMap<OrderStream, u32> = HashMap::new();
+        let mut places: HashMap<OrderSequence, u32> = HashMap::new();
         self.orders.iter().fold(0, |sum: u64, order| {
-            let place = places.entry(order.stream()).or_default();
+            let place = places.entry(order.sequence()).or_default();
             *place += 1;
             let mut hasher = DefaultHasher::new();
             (order.endpoint_key, *place, order.ask).hash(&mut hasher);
@@ -164,12 +164,12 @@ impl StepInstance {
     }
 
     /// Orders that precede all reports: they do not depend on what the network does.
-    fn first_orders(&self) -> impl Iterator<Item = (OrderStream, Span)> {
+    fn first_orders(&self) -> impl Iterator<Item = (OrderSequence, Span)> {
         let first_report = self.reports.first().map_or(Span(u64::MAX), |report| report.after);
         self.orders
             .iter()
             .filter(move |order| order.after < first_report)
-            .map(|order| (order.stream(), order.after))
+            .map(|order| (order.sequence(), order.after))
     }
 
     /// The largest difference in time of the first orders of two instances; `None` if others came first.

@@ -29,6 +29,7 @@ fn write_for_ever(path: &Path) -> ! {
         threads_reason: String::new(),
         events: 0,
         packet_hops: 0,
+        memory: None,
         deadlocks: 0,
         syn_drops_not_ect: 0,
         fullest_switch: None,
