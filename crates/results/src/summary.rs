@@ -293,7 +293,7 @@ mod tests {
             threads_reason: String::new(),
             events: 10,
             packet_hops: 100,
-            memory: None,
+            memory: Some(StepMemoryReport::default()),
             deadlocks: 1,
             syn_drops_not_ect: 2,
             fullest_switch: Some(("leaf0".into(), 1500)),
