@@ -217,6 +217,7 @@ fn the_resolved_text_is_grouped_by_table() {
         "[[workload]]",
         "[[workload]]",
         "[record]",
+        "[remember]",
     ];
     assert_eq!(headers, expected);
     let text = text
