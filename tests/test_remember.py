@@ -121,11 +121,13 @@ def test_the_command_says_what_was_replayed(tmp_path: Path) -> None:
 
     shown = ran("--remember", "1%")
     assert shown.returncode == 0, shown.stderr
-    assert "steps remembered" in shown.stdout
+    assert "steps replayed" in shown.stdout
+    assert "within 0.01" in shown.stdout
     assert "share of packet hops" in shown.stdout
     summary = json.loads((tmp_path / "out" / "manifest.json").read_text(encoding="utf-8"))["summary"]
     assert summary["remembered"]["replayed"] > 0
     assert pl.read_parquet(tmp_path / "out" / "collectives.parquet").height > 0
-    refused = ran("--remember", "much")
-    assert refused.returncode == 2
-    assert "neither off, check nor a bound" in " ".join(refused.stderr.split())
+    for wrong in ("much", "0.1"):
+        refused = ran("--remember", wrong)
+        assert refused.returncode == 2
+        assert "neither off, check nor a bound" in " ".join(refused.stderr.split())

@@ -47,6 +47,8 @@ class DropsByReason(TypedDict):
 class RememberedSteps(TypedDict):
     """What the memory of steps did in a run (docs/models/memory-of-steps.md)."""
 
+    bound: float
+    only_checked: bool
     steps: int
     kinds: int
     not_kept: int

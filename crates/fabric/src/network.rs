@@ -252,8 +252,7 @@ impl Network {
 
     /// The current simulated time.
     pub fn now(&self) -> Time {
-        let clock = self.workers.iter().map(|worker| worker.partition.ctx.now()).max().unwrap_or_default();
-        clock + self.clock_offset
+        self.clock() + self.clock_offset
     }
 
     fn observer_view(&self) -> ObserverView<'_> {

@@ -86,6 +86,8 @@ pub struct Slowdowns {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[expect(missing_docs, reason = "docs/reference/results.md")]
 pub struct RememberedSteps {
+    pub bound: f64,
+    pub only_checked: bool,
     pub steps: u64,
     pub kinds: u64,
     pub not_kept: u64,
@@ -107,6 +109,8 @@ impl RememberedSteps {
         let both = |place: usize| [memory.simulated[place], memory.remembered[place]];
         let is_known = memory.compared > 0 && memory.largest_difference.is_finite();
         RememberedSteps {
+            bound: memory.settings.bound,
+            only_checked: memory.settings.checks,
             steps: memory.steps,
             kinds: memory.kinds,
             not_kept: memory.not_kept,

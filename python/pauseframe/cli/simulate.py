@@ -208,9 +208,10 @@ def _remembering(text: str | None) -> list[str]:
         return []
     if text in {"off", "check"}:
         return [f"remember.steps={text}"]
-    number = text.removesuffix("%").strip()
     try:
-        bound = float(number) / (100 if text.endswith("%") else 1)
+        if not text.endswith("%"):
+            raise ValueError
+        bound = float(text.removesuffix("%")) / 100
     except ValueError:
         raise typer.BadParameter(
             f"{text!r} is neither off, check nor a bound such as 0.1%", param_hint="--remember"

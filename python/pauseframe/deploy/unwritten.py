@@ -31,7 +31,7 @@ _CHIP = "the switch chip has its own rule"
 _NIC = "the card or the kernel has its own rule"
 _FAULT = "it is a fault of the simulated fabric"
 TABLES = {
-    "name|seed|clocks|stop": _RUN,
+    "name|seed|clocks|stop|remember": _RUN,
     "workload": _RUN,
     "record": _RUN,
     "failure|corruption|pause_storm": _FAULT,

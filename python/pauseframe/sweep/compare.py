@@ -71,7 +71,10 @@ JOB_TIMES = {
     "job_bubble_us": ("bubble_us",),
 }
 """Metrics of applications, with the columns of the table `jobs` that they add up."""
-ENVIRONMENT = {"clocks", "topology", "routing", "host", "switch", "qcn", "failure", "corruption", "pause_storm", "stop"}
+ENVIRONMENT = {
+    *("clocks", "remember", "topology", "routing", "host", "switch", "qcn"),
+    *("failure", "corruption", "pause_storm", "stop"),
+}
 """Tables of a scenario that variants of a transport or workload are expected to share."""
 SOURCE = "results"
 """Name that replaces an axis when several folders are compared."""

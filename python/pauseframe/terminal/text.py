@@ -216,8 +216,9 @@ def _remembered_rows(summary: Summary) -> list[tuple[str, str]]:
     if remembered is None:
         return []
     share, difference = remembered["replayed_share"], remembered["largest_difference"]
+    title = "steps to replay" if remembered["only_checked"] else "steps replayed"
     rows = [
-        ("steps remembered", _of(remembered["replayed"], remembered["steps"])),
+        (title, f"{_of(remembered['replayed'], remembered['steps'])}, within {remembered['bound']:.3g}"),
         ("  share of packet hops", f"{share:.1%}"),
         ("  steps compared", format_count(remembered["compared"])),
     ]

@@ -32,7 +32,7 @@ const KINDS_MAX: usize = 1000;
 const VARIANTS_MAX: usize = 16;
 
 /// How repeated steps are treated.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct StepMemorySettings {
     /// Two instances of a step agree if no report differs by more than this share of the step's length.
     pub bound: f64,
@@ -45,10 +45,10 @@ pub struct StepMemorySettings {
 /// What the memory of steps has done.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct StepMemoryReport {
+    /// How it treated them.
+    pub settings: StepMemorySettings,
     /// Steps from one quiet instant to the next.
     pub steps: u64,
-    /// Steps with messages alone: others are never replayed.
-    pub steps_of_messages: u64,
     /// Different ones among these that are remembered.
     pub kinds: u64,
     /// Steps beyond what it keeps.
@@ -92,7 +92,7 @@ pub(crate) struct StepMemory {
     by_hash: HashMap<u64, Vec<usize>>,
     /// Orders of all remembered steps.
     orders_kept: usize,
-    /// The step that the network simulates now, or the last one.
+    /// The step that the network simulates now, or has simulated last.
     current: Option<StepInstance>,
     before: Option<CountersBefore>,
     replay: Option<Replay>,
@@ -137,7 +137,7 @@ impl StepMemory {
     }
 
     pub(crate) fn step_memory_report(&self) -> StepMemoryReport {
-        StepMemoryReport { kinds: self.steps.len() as u64, ..self.report }
+        StepMemoryReport { settings: self.settings, kinds: self.steps.len() as u64, ..self.report }
     }
 
     pub(crate) fn is_replaying(&self) -> bool {
@@ -167,7 +167,6 @@ impl StepMemory {
         self.report.steps += 1;
         let end = step.begin + step.length();
         if step.is_of_messages && !step.reports.is_empty() {
-            self.report.steps_of_messages += 1;
             self.compare_and_remember(step);
         }
         Some(end)
@@ -310,7 +309,6 @@ impl StepMemory {
         self.steps[place].replays += 1;
         let RememberedStep { instance, arrivals, .. } = &self.steps[place];
         self.report.steps += 1;
-        self.report.steps_of_messages += 1;
         self.report.replayed += 1;
         self.report.replayed_hops += instance.packet_hops;
         let counts = instance.counts.as_ref()?;

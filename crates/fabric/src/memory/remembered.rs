@@ -36,7 +36,7 @@ impl RememberedStep {
     }
 
     /// Whether the n-th order of its sequence, from 0 on, is this one.
-    fn is_nth_order_of_sequence(&self, n: usize, endpoint_key: u32, ask: Ask, after: Span) -> bool {
+    fn has_nth_order(&self, n: usize, endpoint_key: u32, ask: Ask, after: Span) -> bool {
         let sequence = ask.sequence_of_endpoint(endpoint_key);
         let place = self.places_by_sequence.get(&sequence).and_then(|places| places.get(n));
         place.is_some_and(|place| {
@@ -48,7 +48,7 @@ impl RememberedStep {
     /// Whether the first order of its sequence was this one, at about the begin.
     pub(super) fn begins_with(&self, first: &TimedEndpointOrder) -> bool {
         let ask = Ask::of_order(&first.order);
-        ask.is_some_and(|ask| self.is_nth_order_of_sequence(0, first.endpoint_key, ask, Span::ZERO))
+        ask.is_some_and(|ask| self.has_nth_order(0, first.endpoint_key, ask, Span::ZERO))
     }
 
     /// Whether another instance began alike: a replay would have been tried.
@@ -125,8 +125,7 @@ impl Replay {
             Some(ask) => {
                 let n = self.orders_of_sequence.entry(ask.sequence_of_endpoint(endpoint_key)).or_default();
                 let after = order.at.saturating_since(self.begin);
-                self.candidates
-                    .retain(|step| steps[*step].is_nth_order_of_sequence(*n, endpoint_key, ask, after));
+                self.candidates.retain(|step| steps[*step].has_nth_order(*n, endpoint_key, ask, after));
                 *n += 1;
             }
             None => self.candidates.clear(),

@@ -40,7 +40,7 @@ impl Network {
         }
         let Some(memory) = &mut self.memory else { return orders };
         let orders = memory.take_orders(orders);
-        if orders.is_empty() { self.take_orders_of_failed_replay() } else { orders }
+        if orders.is_empty() { self.resume_failed_replay() } else { orders }
     }
 
     /// Ends the last step, and begins to replay or to simulate the next one.
@@ -52,8 +52,7 @@ impl Network {
             self.simulated_until = self.clock_at(end);
         }
         // The clock does not go back.
-        let clock = self.workers.iter().map(|worker| worker.partition.ctx.now()).max().unwrap_or_default();
-        self.set_clock_offset(self.clock_offset.min(first.at.saturating_since(clock)));
+        self.set_clock_offset(self.clock_offset.min(first.at.saturating_since(self.clock())));
         let changes = self.failures.as_ref().and_then(FailureSchedule::next_network_change_time);
         let horizon =
             [changes, self.next_observation_time()].into_iter().flatten().fold(self.limit, Time::min);
@@ -65,7 +64,7 @@ impl Network {
     }
 
     /// If the orders of a replay have turned out different: those that the network has to execute from its begin on.
-    fn take_orders_of_failed_replay(&mut self) -> Vec<TimedEndpointOrder> {
+    fn resume_failed_replay(&mut self) -> Vec<TimedEndpointOrder> {
         let Some(mut memory) = self.memory.take() else { return Vec::new() };
         let failed = memory.take_failed_replay(self.acted_until);
         let orders = failed.map(|(begin, orders)| {
@@ -83,7 +82,7 @@ impl Network {
         let reaction = self.reaction.max(Span(1));
         let Some(memory) = &mut self.memory else { return false };
         let reports = memory.give_reports(end, reaction);
-        let orders = self.take_orders_of_failed_replay();
+        let orders = self.resume_failed_replay();
         if !orders.is_empty() {
             self.send_orders_to_workers(orders);
             return false;
@@ -144,7 +143,8 @@ impl Network {
         count_step(before, now, self.simulated_port_reports(now), endpoints, pauses)
     }
 
-    fn clock(&self) -> Time {
+    /// The clock of the partitions.
+    pub(super) fn clock(&self) -> Time {
         self.workers.iter().map(|worker| worker.partition.ctx.now()).max().unwrap_or_default()
     }
 

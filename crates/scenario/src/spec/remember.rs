@@ -9,7 +9,7 @@ choices! {
     pub enum RememberSteps {
         /// Every step is simulated
         Off = "off",
-            /// A step is replayed once two instances in a row agreed within `bound`; some are simulated again
+        /// A step is replayed once two instances in a row agreed within `bound`; some are simulated again
         Bound = "bound",
         /// Every step is simulated, and compared with what a replay within `bound` would have given
         Check = "check",
