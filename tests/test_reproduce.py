@@ -528,7 +528,7 @@ DECIDES_NOTHING = re.compile(
     r"|host\.(stack|kernel_hosts|sysctl|qdisc|route|interrupt_delay)"
     r"|topology\.(ports_per_host|planes|peer_links)|routing\.(mlag|tunnel_remap)"
     r"|host\.(port_choice|hash_policy|miimon|lacp_rate|packets_per_slave|mux_active|link_prober_interval)"
-    r"|host\.negative_signal_count"
+    r"|host\.negative_signal_count|remember\..*"
 )
 """Keys for names and recording, and keys that an experiment describes itself: senders, receivers, sizes, duration.
 
@@ -561,6 +561,7 @@ def test_paper_toml_names_every_key_that_a_scenario_sets_or_inherits(planned):
     named: dict[str, set[str]] = {}
     for text, paper in {cell.run.toml: cell.experiment.key for cell in planned}.items():
         scenario = tomllib.loads(text)
+        assert scenario["remember"]["steps"] == "off", f"{paper}: a verdict needs every step simulated"
         unused = UNUSED[scenario["transport"]["kind"]]
         used.setdefault(paper, set()).update(key for key in keys_of(scenario) if not unused.fullmatch(key))
     for cell in planned:
