@@ -107,3 +107,31 @@ def test_bulk_flows_of_a_host_share_its_link(tso: bool) -> None:
     shares = pl.DataFrame(run.flows)["delivered_bytes"].to_numpy().astype(float)
     assert shares.sum() ** 2 / (len(shares) * (shares**2).sum()) >= 0.99
     assert shares.sum() * 8 / 0.030 > 9.2e9 * 0.9
+
+
+@pytest.mark.parametrize("tso", [True, False])
+def test_jitter_delays_a_super_packet_as_a_whole(tso: bool) -> None:
+    """The stack handles a super-packet once: its frames leave back to back. Single frames are each late for itself."""
+    messages, frames = 400, 20
+
+    def times(jitter: str) -> np.ndarray:
+        size = f"{frames * 1448} B"
+        flows = [{"src": "host0", "dst": "host1", "size": size, "start": f"{n} ms"} for n in range(messages)]
+        run = run_of(
+            {
+                "stop": {"when_finished": True},
+                "topology": star(2, 100),
+                "host": {"tso": tso, "tx_jitter": jitter},
+                # A super-packet takes half of a window at most.
+                "transport": {"preset": "cubic", "initial_window": f"{2 * frames} segments", "handshake": False},
+                "workload": [{"kind": "flows", "flows": flows}],
+            }
+        )
+        return pl.DataFrame(run.flows).sort("start_us")["fct_us"].to_numpy()
+
+    late = times("10 us") - times("0 s")
+    assert late.min() >= 0
+    assert late.max() <= 10.001
+    # Frame n holds up the last by its delay less the time of the n frames ahead of it.
+    draws = np.random.default_rng(1).uniform(0, 10, (20_000, frames)) - FRAME_BITS / 100_000 * np.arange(frames)
+    assert late.mean() == pytest.approx(5 if tso else draws.max(axis=1).mean(), abs=0.5)

@@ -42,6 +42,8 @@ pub(crate) struct Host {
     blocked: VecDeque<BlockedSocket>,
     /// When the last segment leaves the stack.
     last_through: Time,
+    /// The last segment is a frame of a super-packet that has more: they leave the stack with it.
+    pub(super) has_more_frames: bool,
     /// CNPs of all queue pairs of the port.
     pub(super) cnp_limiter: CnpLimiter,
     jitter: Rng,
@@ -111,6 +113,7 @@ impl Host {
             turns: Vec::new(),
             blocked: VecDeque::new(),
             last_through: Time::ZERO,
+            has_more_frames: false,
             cnp_limiter: CnpLimiter::default(),
             jitter,
         }
@@ -262,10 +265,10 @@ impl Host {
         }
     }
 
-    /// When a segment leaves the stack: at `earliest` plus up to `jitter`, never before the segment ahead.
+    /// When a segment leaves the stack: at `earliest` plus up to `jitter`, never before the segment ahead. The stack handles a super-packet once.
     fn assign_stack_exit_time(&mut self, earliest: Time, jitter: Span) -> Time {
-        let late =
-            if jitter == Span::ZERO { Span::ZERO } else { Span(self.jitter.uniform_below(jitter.0 + 1)) };
+        let is_drawn = jitter > Span::ZERO && !self.has_more_frames;
+        let late = if is_drawn { Span(self.jitter.uniform_below(jitter.0 + 1)) } else { Span::ZERO };
         self.last_through = self.last_through.max(earliest + late);
         self.last_through
     }

@@ -172,6 +172,9 @@ impl<'n> BorrowedHost<'n> {
         };
         let index = ctx.packets.insert_packet(packet);
         self.send_through_stack(way, index, ctx);
+        if !ctx.hot.stackless {
+            self.sibling_mut(way.host).has_more_frames = !is_last_of_turn;
+        }
         if is_last_of_turn {
             self.count_turn(ctx);
         }
