@@ -462,6 +462,13 @@ impl Scoreboard {
         below.any(|segment| segment.has_any_state_bit(AMBIGUOUS))
     }
 
+    /// Number of segments between `from` and `to` that were sent more than once.
+    pub(crate) fn segments_sent_twice_within(&self, from: u64, to: u64) -> u32 {
+        let within = self.queue.range(self.index_of_first_segment_ending_above(from)..);
+        let within = within.take_while(|segment| segment.end <= to);
+        within.filter(|segment| segment.has_any_state_bit(AMBIGUOUS)).count() as u32
+    }
+
     /// Marks all segments lost after a timeout, except sacked ones, also retransmissions (RFC 6675 §5.1). If the first segment is sacked, the
     /// receiver has discarded it, and all SACKs are forgotten (RFC 2018 §8). Segments behind the first that were sent after `recent` are not marked.
     pub(crate) fn mark_all_lost(&mut self, una: u64, recent: Option<Time>) {

@@ -101,7 +101,14 @@ impl Sender {
         let (snd_una, snd_nxt) = (self.snd_una, self.snd_nxt);
         let Some(refined) = self.refined.as_deref_mut() else { return };
         if let (TcpOptions::Sack(blocks), true) = (&segment.options, self.sack) {
-            refined.process_dsack_block(blocks, self.space, snd_una, mss, stats.retransmits);
+            refined.process_dsack_block(
+                blocks,
+                self.space,
+                snd_una,
+                mss,
+                stats.retransmits,
+                &self.scoreboard,
+            );
         }
         refined.rack.update_rack_from_delivery(&refined.delivery, now, snd_una, snd_nxt);
         let silent = !advanced && segment.len == 0 && refined.delivery.bytes == 0;

@@ -12,6 +12,7 @@ use super::tlp::TailLossProbe;
 use super::undo::{UndoState, extract_dsack_range};
 use crate::config::TcpConfig;
 use crate::mechanisms::Mechanism;
+use crate::scoreboard::Scoreboard;
 use crate::segment::SackBlocks;
 use crate::sequence::SequenceSpace;
 use crate::small_queue::TcpSmallQueue;
@@ -104,10 +105,11 @@ impl RecoveryRefinementState {
         snd_una: u64,
         mss: u64,
         retransmits: u32,
+        scoreboard: &Scoreboard,
     ) {
         let Some((start, end)) = extract_dsack_range(blocks, space, snd_una) else { return };
         let segments = (end - start).unsigned_abs().div_ceil(mss).min(u64::from(u32::MAX)) as u32;
-        let end = snd_una.saturating_add_signed(end);
+        let [start, end] = [start, end].map(|offset| snd_una.saturating_add_signed(offset));
         if !self.undo.count_dsack_report(segments, retransmits) {
             return;
         }
@@ -117,6 +119,9 @@ impl RecoveryRefinementState {
             self.delivery.dsack = true;
         }
         self.delivery.bytes += u64::from(segments) * mss;
-        self.undo.count_needless_retransmissions(segments, end, snd_una);
+        // Above the ACK only segments sent again count (`tcp_sacktag_one`); what is below is no longer known (`tcp_check_dsack`).
+        let needless =
+            if end > snd_una { scoreboard.segments_sent_twice_within(start, end) } else { segments };
+        self.undo.count_needless_retransmissions(needless, end);
     }
 }
