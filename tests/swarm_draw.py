@@ -85,6 +85,7 @@ def draw(seed: int, attempt: int = 0) -> Table:
     _choices_of_ports(of_ports, scenario)
     _give_conweave(random.Random(f"{seed}/{attempt}/conweave"), scenario)
     _give_codel(random.Random(f"{seed}/{attempt}/codel"), scenario)
+    _give_linux(random.Random(f"{seed}/{attempt}/linux"), scenario)
     _give_servers(random.Random(f"{seed}/{attempt}/servers"), scenario, place)
     scenario |= _faults(rng, chosen, place)
     of_keys = random.Random(f"{seed}/{attempt}/keys")
@@ -163,6 +164,22 @@ def _give_codel(rng: random.Random, scenario: Table) -> None:
             switch |= own
     if rng.random() < 0.15 and "pfc" not in switch:
         host["nic_queue"] = rng.choice(["codel", "fq_codel"])
+
+
+def _give_linux(rng: random.Random, scenario: Table) -> None:
+    """Makes the switches of some scenarios Linux machines, if nothing in it needs hardware."""
+    switch, routing = scenario["switch"], scenario["routing"].get("kind", "ecmp")
+    needs_hardware = {"pfc", "queue", "classes", "scheduler", "codel"} & switch.keys() or "qcn" in scenario
+    if rng.random() > 0.5 or needs_hardware or _lossless(scenario) or routing != "ecmp":
+        return
+    if switch.get("marker", {}).get("at") == "dequeue" or "entropy" in str(scenario):
+        return
+    size = switch["buffer"]["size"]
+    switch |= {"kind": "linux", "buffer": {"size": size}, "queue_packets": rng.choice([1, 5, 100])}
+    delay = rng.choice(["0 s", "3 us", "40 us", "250 us"])
+    switch["linux"] = {"packets_per_second": rng.choice([50_000, 1_000_000]), "interrupt_delay": delay}
+    if rng.random() < 0.3:
+        switch["linux"] |= rng.choice([{"gro": False}, {"ring": 7}])
 
 
 def _give_servers(rng: random.Random, scenario: Table, place: Place) -> None:

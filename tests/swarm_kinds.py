@@ -24,7 +24,7 @@ KINDS = {
     "buffer": "per_port shared ideal_output_queued egress_pool reserved",
     "marker": "none step red dequeue packets by_port geometric",
     "switch": "latency pfabric_queue trim_queue codel fq_codel class_codel queue_packets ets pfc whole_link quanta "
-    "watchdog_drop watchdog_forward watchdog_alert watchdog_poll headroom_pool one_way qcn",
+    "watchdog_drop watchdog_forward watchdog_alert watchdog_poll headroom_pool one_way qcn linux",
     "work": "permutation n_to_1 incast background scatter_gather hotspot long_flows requests flows udp storage "
     "application training",
     "traffic": "kept_connections new_connections closed_loop flow_graph circle collective trace udp_bursts udp_sized "
@@ -188,6 +188,7 @@ def _switch(resolved: Table) -> Iterator[str]:
         headroom_pool=pfc.get("headroom_pool"),
         one_way=pfc.get("ports"),
         qcn=resolved["qcn"],
+        linux=switch["kind"] == "linux",
     )
 
 

@@ -39,6 +39,7 @@ class DropsByReason(TypedDict):
     not_ect: int
     headroom_pool: int
     codel: int
+    ring_full: int
     link_down: int
     corrupted: int
     watchdog: int

@@ -31,6 +31,8 @@ pub(crate) enum Event {
     Order(u32),
     /// A slow receiver has drained a frame from its buffer.
     HostDrain(HostId),
+    /// The network card of this port interrupts the CPU of its switch, a Linux machine.
+    Interrupt(PortId),
     /// A rate-limited flow queue may release a packet.
     RateRelease(QcnRateLimiterId),
     /// A timer cycle of a QCN rate limiter has ended.
@@ -41,6 +43,8 @@ pub(crate) enum Event {
     PauseStorm(u32),
     /// Packets that a leaf holds for an earlier one on another path may be due.
     HoldTimer(HeldFlowId),
+    /// The CPU of a Linux machine that switches has forwarded a super-packet.
+    SuperPacketForwarded(SwitchId),
     /// A stack outside of the simulator acts.
     External,
 }
@@ -103,6 +107,7 @@ impl Event {
             Event::Timer(end) => (7, end),
             Event::Order(end) => (8, end),
             Event::HostDrain(host) => (32, host.0),
+            Event::Interrupt(port) => (33, port.0),
             Event::RateRelease(limiter) => return 34 << EVENT_KIND_SHIFT | limiter.pack_limiter_id(),
             Event::RateTimer(limiter) => return 35 << EVENT_KIND_SHIFT | limiter.pack_limiter_id(),
             Event::Watchdog(slot) => (36, slot.0),
@@ -111,7 +116,8 @@ impl Event {
                 debug_assert!(switch.0 < 1 << 24, "a network has sixteen million switches at most");
                 return 38 << EVENT_KIND_SHIFT | u64::from(switch.0) << 32 | u64::from(to);
             }
-            Event::External => (39, 0),
+            Event::SuperPacketForwarded(switch) => (39, switch.0),
+            Event::External => (40, 0),
         };
         kind << EVENT_KIND_SHIFT | u64::from(index)
     }
@@ -162,6 +168,7 @@ impl Event {
             7 => Event::Timer(index),
             8 => Event::Order(index),
             32 => Event::HostDrain(HostId(index)),
+            33 => Event::Interrupt(PortId(index)),
             34 => {
                 Event::RateRelease(QcnRateLimiterId::unpack_limiter_id(code & ((1 << EVENT_KIND_SHIFT) - 1)))
             }
@@ -171,6 +178,7 @@ impl Event {
             38 => {
                 Event::HoldTimer(HeldFlowId { switch: SwitchId((code >> 32) as u32 & 0xff_ffff), to: index })
             }
+            39 => Event::SuperPacketForwarded(SwitchId(index)),
             _ => Event::External,
         }
     }
@@ -193,11 +201,13 @@ mod tests {
             Event::Timer(9),
             Event::Order(4),
             Event::HostDrain(HostId(3)),
+            Event::Interrupt(PortId(4)),
             Event::RateRelease(QcnRateLimiterId { host: HostId(u32::MAX), nic_queue: NicQueueId(7) }),
             Event::RateTimer(QcnRateLimiterId { host: HostId(0), nic_queue: NicQueueId((1 << 24) - 1) }),
             Event::Watchdog(SlotId(8)),
             Event::PauseStorm(1),
             Event::HoldTimer(HeldFlowId { switch: SwitchId((1 << 24) - 1), to: u32::MAX }),
+            Event::SuperPacketForwarded(SwitchId(2)),
             Event::External,
         ];
         for event in all {

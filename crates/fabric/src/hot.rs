@@ -86,6 +86,8 @@ pub(crate) struct HotPathSettings {
     pub(crate) slow_next_hop: bool,
     /// Paths may lead through tunnels between ToRs of mux cables.
     pub(crate) tunnels: bool,
+    /// Switches are Linux machines: frames wait in receive rings before they are forwarded.
+    pub(crate) linux_switch: bool,
     /// Leaves measure their paths and restore the order of packets.
     pub(crate) conweave: bool,
     /// Each packet picks its VLAN.
@@ -199,7 +201,9 @@ impl HotPathSettings {
             look_up: settings.hop_choice.is_some() || settings.vlans.is_some(),
             slow_next_hop: settings.hop_choice.is_some()
                 || settings.vlans.is_some()
-                || settings.dual_tor.is_some(),
+                || settings.dual_tor.is_some()
+                || settings.linux_switch.is_some(),
+            linux_switch: settings.linux_switch.is_some(),
             tunnels: settings.dual_tor.is_some(),
             conweave: matches!(settings.hop_choice, Some(HopChoice::ConWeave(_))),
             vlan_per_packet: settings.vlans.as_ref().is_some_and(|vlans| vlans.per_packet),

@@ -83,11 +83,11 @@ pub use records::FlowRecords;
 pub use settings::{
     ArsMode, ArsSettings, BufferPolicy, ClassSettings, CodelSettings, ConWeaveSettings, ConnectionQueuePairs,
     DualTorSettings, Ets, EtsGroup, FrameOverhead, HashPolicy, HeadroomPoolSettings, HopChoice,
-    HostLinkJitterSettings, HostPortSettings, IPV4_UDP_HEADER_BYTES, IdealOutputQueuedBuffer, MlagSettings,
-    NicQueue, ObeyedPausePriorities, PauseStorm, PerPortBuffer, PfcPorts, PfcSettings, PfcWatchdogSettings,
-    PortChoice, ProtocolSettings, QcnSettings, RdmaSettings, ScaleUpSettings, Scheduler, Settings,
-    SharedBuffer, SlowReceiverSettings, StrictPriorityScheduler, SwitchOverride, TransportSettings,
-    UdpSettings, VlanChoice, VlanRoutes, WatchdogAction,
+    HostLinkJitterSettings, HostPortSettings, IPV4_UDP_HEADER_BYTES, IdealOutputQueuedBuffer,
+    LinuxSwitchSettings, MlagSettings, NicQueue, ObeyedPausePriorities, PauseStorm, PerPortBuffer, PfcPorts,
+    PfcSettings, PfcWatchdogSettings, PortChoice, ProtocolSettings, QcnSettings, RdmaSettings,
+    ScaleUpSettings, Scheduler, Settings, SharedBuffer, SlowReceiverSettings, StrictPriorityScheduler,
+    SwitchKind, SwitchOverride, TransportSettings, UdpSettings, VlanChoice, VlanRoutes, WatchdogAction,
 };
 pub use switching::conweave::state::ConWeaveCounts;
 pub use switching::tunnel_state::TunnelCounts;

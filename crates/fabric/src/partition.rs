@@ -12,7 +12,7 @@ use crate::event::{Event, HeldFlowId, QcnRateLimiterId};
 use crate::external::ExternalStack;
 use crate::frame::{FrameContent, PacketId};
 use crate::hot::PrefetchDistance;
-use crate::ids::{HostId, SlotId, SwitchOrHost};
+use crate::ids::{HostId, SlotId, SwitchId, SwitchOrHost};
 use crate::order::EndpointReroute;
 use crate::plan::NetworkPlan;
 use crate::prefetch::{self, ShortPrefetchState};
@@ -246,6 +246,19 @@ impl Partition {
         BorrowedSwitch::new(node, switching).on_hold_timer(held, ctx);
     }
 
+    fn on_interrupt(&mut self, port: PortId) {
+        let Partition { ports, switching, ctx, .. } = self;
+        let (node, _) = BorrowedNodePorts::borrow_sender_of_port(ports, port);
+        BorrowedSwitch::new(node, switching).on_interrupt(port, ctx);
+    }
+
+    fn on_super_packet_forwarded(&mut self, switch: SwitchId) {
+        let Partition { ports, switching, ctx, .. } = self;
+        let machine = &ctx.plan.topology.nodes()[switching.switches[switch].node];
+        let (node, _) = BorrowedNodePorts::borrow_sender_of_port(ports, machine.ports[0]);
+        BorrowedSwitch::new(node, switching).on_super_packet_forwarded(ctx);
+    }
+
     /// Borrows a host and the context.
     #[inline(always)]
     fn borrow_host(&mut self, host: HostId) -> (BorrowedHost<'_>, &mut Context) {
@@ -344,6 +357,8 @@ impl Partition {
             Event::Watchdog(slot) => self.on_pfc_watchdog_check(slot),
             Event::PauseStorm(number) => self.send_pause_storm_frames(number),
             Event::HoldTimer(held) => self.on_hold_timer(held),
+            Event::Interrupt(port) => self.on_interrupt(port),
+            Event::SuperPacketForwarded(switch) => self.on_super_packet_forwarded(switch),
             Event::External => self.on_external_stack_event(),
             Event::TxDone(_) | Event::Arrive(_) => unreachable!("the run loop handles it itself"),
         }

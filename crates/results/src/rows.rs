@@ -29,6 +29,8 @@ pub struct DropsByReason {
     pub headroom_pool: u64,
     /// Packets that CoDel dropped, because those of their queue had waited too long.
     pub codel: u64,
+    /// Frames that found the receive ring of a Linux switch full.
+    pub ring_full: u64,
     /// Packets that were on, waited for, or were bound for a link that was down.
     pub link_down: u64,
     /// Frames that arrived damaged, pause frames included.
@@ -54,6 +56,7 @@ impl DropsByReason {
                 DropReason::NotEct => &mut self.not_ect,
                 DropReason::HeadroomPool => &mut self.headroom_pool,
                 DropReason::Codel => &mut self.codel,
+                DropReason::RingFull => &mut self.ring_full,
             } += count;
         }
         for (reason, count) in LossReason::ALL.into_iter().zip(report.lost) {
@@ -72,6 +75,7 @@ impl DropsByReason {
             + self.not_ect
             + self.headroom_pool
             + self.codel
+            + self.ring_full
             + self.link_down
             + self.corrupted
             + self.watchdog
@@ -104,7 +108,7 @@ pub(super) fn idle_report(port: u32) -> PortPriorityReport {
         tx_packets: 0,
         tx_bytes: 0,
         busy: pauseframe_units::Span::ZERO,
-        drops: [0; 5],
+        drops: [0; 6],
         lost: [0; 3],
         ecn_marks: 0,
         trims: 0,

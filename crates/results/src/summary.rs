@@ -349,7 +349,7 @@ mod tests {
         long.spec.size = u64::MAX;
         let flows: FlowRecords = flows.into_iter().chain([long]).collect();
         let port =
-            PortPriorityReport { drops: [1, 2, 4, 0, 0], ecn_marks: 5, pauses_sent: 3, ..idle_report(0) };
+            PortPriorityReport { drops: [1, 2, 4, 0, 0, 0], ecn_marks: 5, pauses_sent: 3, ..idle_report(0) };
         let summary = Summary::new(facts(), &flows, &[], &[port, port]);
         assert_eq!((summary.flows_total, summary.flows_finished, summary.flows_failed), (4, 2, 1));
         assert_eq!(summary.flows_long, 1);

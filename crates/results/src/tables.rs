@@ -187,6 +187,8 @@ pub fn ports(reports: &[PortPriorityReport], names: &Names, run: Span) -> Column
         drops_headroom_pool = drops(|drops| drops.headroom_pool);
         /// Packets that CoDel dropped, because those of their queue had waited too long (docs/models/codel.md)
         drops_codel = drops(|drops| drops.codel);
+        /// Frames that arrived by this port of a Linux switch and found its receive ring full (docs/models/linux-switch.md)
+        drops_ring_full = drops(|drops| drops.ring_full);
         /// Packets on the wire, in the queue, or arriving for it, when the link failed or was down
         drops_link_down = drops(|drops| drops.link_down);
         /// Frames of this port that arrived damaged, including pause frames
@@ -429,7 +431,7 @@ mod tests {
         let busy = PortPriorityReport {
             busy: Span::from_us(25),
             backlog_mean: 2000.0,
-            drops: [1, 2, 3, 4, 5],
+            drops: [1, 2, 3, 4, 5, 6],
             paused: Span::from_us(9),
             ..idle_report(2)
         };
@@ -443,7 +445,7 @@ mod tests {
         assert_eq!(floats(&batch, "paused_us")[0], Some(9.0));
         let first = |name: &str| batch.column_by_name(name).unwrap().as_primitive::<UInt64Type>().value(0);
         assert_eq!(first("rate_bps"), 10_000_000_000);
-        let reasons = ["buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "codel"];
-        assert_eq!(reasons.map(|reason| first(&format!("drops_{reason}"))), [1, 2, 3, 4, 5]);
+        let reasons = ["buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "codel", "ring_full"];
+        assert_eq!(reasons.map(|reason| first(&format!("drops_{reason}"))), [1, 2, 3, 4, 5, 6]);
     }
 }

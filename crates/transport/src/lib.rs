@@ -32,6 +32,7 @@ pub use config::{
 };
 pub use connection::{Connection, ConnectionFailure};
 pub use mechanisms::{DisabledMechanisms, Mechanism};
+pub use receiver::{ForwardedFrame, ForwardingGro};
 pub use recovery::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 pub use rtt::CLOCK_PERIOD_TICKS;
 pub use segment::{EcnCodepoint, SackBlocks, Segment, SynOptions, TcpFlags, TcpOptions, Timestamps};

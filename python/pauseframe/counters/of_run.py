@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pauseframe.counters.model import Kind
     from pauseframe.results.folder import ResultsFolder
 
-DROPS = ("buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "codel", "link_down", "watchdog")
+DROPS = ("buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "codel", "ring_full", "link_down", "watchdog")
 
 
 @dataclass

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pauseframe.results import Run
     from pauseframe.results.table import Table
 
-DROPS = ("buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "codel", "link_down", "watchdog")
+DROPS = ("buffer_full", "headroom_exceeded", "not_ect", "headroom_pool", "codel", "ring_full", "link_down", "watchdog")
 
 
 @dataclass(frozen=True)

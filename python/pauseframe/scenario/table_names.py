@@ -42,6 +42,7 @@ __all__ = [
     "LeafSpine",
     "Line",
     "Link",
+    "LinuxSwitch",
     "List",
     "Load",
     "LogNormal",

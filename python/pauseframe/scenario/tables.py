@@ -797,6 +797,29 @@ class Line(TopologyKeys):
 
 
 @dataclass(frozen=True)
+class LinuxSwitch(Part):
+    """A Linux machine as a switch (docs/models/linux-switch.md)"""
+
+    gro: bool | None = None
+    """In-order segments of a connection that a poll of the network card finds travel on as one packet, up to the
+    egress; default true (Linux: napi_gro_receive, tcp_gro_receive)
+    """
+    interrupt_delay: str | None = None
+    """A network card interrupts the CPU so long after the first frame that waits in its ring, as with `ethtool -C rx-
+    usecs`; 0 s: for each frame (0 s to 10 ms); default "10 us" (Linux: bnxt_en 10 us, mlx5 8 or 16 us, igb and
+    e1000e up to 250 us)
+    """
+    ring: int | None = None
+    """Frames that may wait in the receive ring of a port; more are dropped (1 to 65536); default 256 (Linux: igb and
+    e1000e 256, ixgbe 512)
+    """
+    packets_per_second: int | None = None
+    """Packets, merged ones counted once, that the CPU forwards in a second, over all ports (1 to 1000000000000)
+    (default: none: forwarding takes no time)
+    """
+
+
+@dataclass(frozen=True)
 class LogNormal(Part):
     """Times between events with this mean; `sigma` is the standard deviation of their logarithm."""
 
@@ -902,8 +925,8 @@ class PerPort(Part):
 
     _tag: ClassVar = ("policy", "per_port")
     size: str | None = None
-    """Bytes per egress port for lossy traffic, and per ingress (port, priority) for lossless traffic (1 B to 4 GB);
-    default "225 KB" (bolt §IV-A2: 225 KB a port)
+    """Bytes per egress port for lossy traffic, and per ingress (port, priority) for lossless traffic (1 B to 4 GB)
+    (default: "225 KB"; "4 GB", which is no limit, with kind = "linux") (bolt §IV-A2: 225 KB a port)
     """
 
 
@@ -1563,38 +1586,43 @@ class SwitchOverride(Part):
     """
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Switch(Part):
     """Switches."""
 
+    kind: Literal["hardware", "linux"] | None = None
+    """What forwards: switching hardware, or a Linux machine (docs/models/linux-switch.md); default "hardware"."""
     model: (
         Literal["none", "g8264", "triumph", "scorpion", "cat4948", "trident2", "s6100", "arista_7050cx3", "msn2700"]
         | None
-    ) = None
+    ) = field(default=None, kw_only=True)
     """The real switch whose published figures are the defaults; default "none"."""
-    latency: str | None = None
+    latency: str | None = field(default=None, kw_only=True)
     """Time from the last bit in to the egress queue (0 s to 1 s); default "0 s"."""
-    queue: Literal["fifo", "pfabric", "trim", "codel", "fq_codel"] | None = None
+    queue: Literal["fifo", "pfabric", "trim", "codel", "fq_codel"] | None = field(default=None, kw_only=True)
     """Order of service within a priority, and which packet a full queue drops; default "fifo"."""
-    pfc: Pfc | bool | None = None
+    pfc: Pfc | bool | None = field(default=None, kw_only=True)
     """Priority flow control (IEEE 802.1Qbb), or false: no priority is lossless (default: a table with its defaults if
     a transport in use is lossless, else false)
     """
-    queue_packets: int | None = None
-    """Maximum number of packets in a lossy queue, whatever their size (1 to 10000000) (default: none: bytes alone
-    count) (Linux: pfifo limit)
+    queue_packets: int | None = field(default=None, kw_only=True)
+    """Maximum number of packets in a lossy queue, whatever their size; in a Linux switch a merged packet is one (1 to
+    10000000) (default: none: bytes alone count; 1000 with kind = "linux") (Linux: pfifo limit; its default is
+    txqueuelen, 1000)
     """
-    priority_of_dscp: Sequence[Sequence[int]] | None = None
+    priority_of_dscp: Sequence[Sequence[int]] | None = field(default=None, kw_only=True)
     """Priority that hosts and switches assign to a DSCP, as in [[10, 1], [46, 5]]; default [] (RFC 2474)"""
-    classes: Mapping[str, SwitchClass] | None = None
+    classes: Mapping[str, SwitchClass] | None = field(default=None, kw_only=True)
     """Other settings for some priorities (default: none)"""
-    override: Sequence[SwitchOverride] | None = None
+    override: Sequence[SwitchOverride] | None = field(default=None, kw_only=True)
     """Switches with other values (default: none)"""
-    buffer: PerPort | Shared | IdealOutputQueued | str | None = None
-    codel: Codel | None = None
+    linux: LinuxSwitch | None = field(default=None, kw_only=True)
+    """A Linux machine as a switch (docs/models/linux-switch.md)"""
+    buffer: PerPort | Shared | IdealOutputQueued | str | None = field(default=None, kw_only=True)
+    codel: Codel | None = field(default=None, kw_only=True)
     """CoDel (RFC 8289) or FQ-CoDel (RFC 8290), with the names and defaults of Linux."""
-    marker: NoMarker | Step | Red | Literal["none", "step", "red"] | None = None
-    scheduler: Strict | Ets | Literal["strict", "ets"] | None = None
+    marker: NoMarker | Step | Red | Literal["none", "step", "red"] | None = field(default=None, kw_only=True)
+    scheduler: Strict | Ets | Literal["strict", "ets"] | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,11 @@ pub(super) fn check_packet_conservation(view: ObserverView<'_>, switch: NodeId) 
             went += PacketsAndBytes::sum_of_packets(iter_fifo_packets(here, fifo));
         }
     }
+    if let Some(linux) = &here.switching.switches[number].linux {
+        for (_, fifo) in linux.fifos_before_forwarding() {
+            went += PacketsAndBytes::sum_of_packets(iter_fifo_packets(here, fifo));
+        }
+    }
     if let Some(tunnels) = &here.switching.tunnels {
         came.bytes = came.bytes.saturating_add_signed(tunnels.growth[number]);
     }

@@ -55,6 +55,7 @@ impl<'a> PartitionRecount<'a> {
         }
         for switch in self.partition.switching.switches.ids() {
             self.visit_held_packets(switch);
+            self.visit_packets_before_forwarding(switch);
             self.check_switch_backlog_and_pools(switch);
         }
         self.check_ingress_accounts();
@@ -122,7 +123,15 @@ impl<'a> PartitionRecount<'a> {
             if at_switch {
                 self.assert_counter_equals_recount("the backlog", port, slot.backlog, bytes);
             }
-            if at_switch && partition.ctx.hot.watched_arrivals & 1 << class != 0 {
+            let number = state.from.as_switch().map(|switch| &partition.switching.switches[switch]);
+            if let Some(linux) = number.and_then(|switch| switch.linux.as_ref()) {
+                let (waiting, frames, of_frames) =
+                    linux.recount_queue(partition.ctx.hot.slot_of_class(port, class));
+                let counted = u64::from(slot.waiting);
+                self.assert_counter_equals_recount("the packet count", port, counted, waiting);
+                self.assert_counter_equals_recount("the frames of super-packets", port, frames, count);
+                self.assert_counter_equals_recount("the bytes of super-packets", port, of_frames, bytes);
+            } else if at_switch && partition.ctx.hot.watched_arrivals & 1 << class != 0 {
                 self.assert_counter_equals_recount("the packet count", port, u64::from(slot.waiting), count);
             }
         }
@@ -188,6 +197,19 @@ impl<'a> PartitionRecount<'a> {
     fn add_bytes_to_recounted_accounts(&mut self, owed: Vec<(SlotId, u64)>) {
         for (account, size) in owed {
             self.accounts[account] += size;
+        }
+    }
+
+    /// Visits the packets of a Linux machine that are in no egress queue yet.
+    fn visit_packets_before_forwarding(&mut self, number: SwitchId) {
+        let partition = self.partition;
+        let Some(linux) = &partition.switching.switches[number].linux else { return };
+        for (port, counted, fifo) in linux.ring_counts() {
+            let count = fifo.iter(&partition.ctx.packets).count() as u64;
+            self.assert_counter_equals_recount("the receive ring", port, u64::from(counted), count);
+        }
+        for (port, fifo) in linux.fifos_before_forwarding() {
+            self.visit_and_count_fifo_packets(fifo, port, "a receive ring or poll", |_| {});
         }
     }
 

@@ -225,11 +225,14 @@ registry! {
 
 impl Marker {
     /// Reads the table of a marker. Switches mark by default, whatever the transports are: packets that are not ECN-capable pass. A queue that
-    /// `has_codel` marks by itself.
-    pub fn read_marker_table(t: &mut Table, has_codel: bool) -> Marker {
-        let rule = "\"step\"; \"none\" where the queue has CoDel, which marks";
+    /// `has_codel` marks by itself, and a queue of a Linux machine (`is_linux`) by default not at all.
+    pub fn read_marker_table(t: &mut Table, has_codel: bool, is_linux: bool) -> Marker {
+        let rule =
+            "\"step\"; \"none\" where the queue has CoDel, which marks, and with switch.kind = \"linux\"";
         let default = if has_codel {
             ("none", Origin::Computed("because CoDel marks".to_owned()), rule)
+        } else if is_linux {
+            ("none", Origin::Computed("because pfifo does not mark".to_owned()), rule)
         } else {
             ("step", Origin::Default, rule)
         };

@@ -1,5 +1,6 @@
 //! `[switch.buffer]`: who owns the bytes of a switch (docs/models/buffers.md).
 
+use super::linux_switch::SwitchKind;
 use crate::marker::BUFFER_MAX;
 use pauseframe_schema::bounds::Above;
 use pauseframe_schema::ledger::Origin;
@@ -18,7 +19,7 @@ kinds! {
         "shared" => Shared(SharedBuffer);
         "ideal_output_queued" => IdealOutputQueued(IdealOutputQueuedBuffer);
     }
-    pub fn read(t);
+    pub fn read(t, is_linux: bool);
 }
 
 table! {
@@ -27,9 +28,25 @@ table! {
     pub struct PerPortBuffer as "PerPort" {
         /// Bytes per egress port for lossy traffic, and per ingress (port, priority) for lossless traffic
         #[source = "bolt §IV-A2: 225 KB a port"]
-        size: Bytes = or_in(Bytes::kb(225), Bytes(1)..=BUFFER_MAX);
+        size: Bytes = by(size_of_port, is_linux);
     }
-    pub fn read(t);
+    pub fn read(t, is_linux: bool);
+}
+
+/// A queue of Linux has no limit in bytes unless its `tc` command gives one.
+fn size_of_port(t: &mut Table, key: &'static str, doc: &str, is_linux: bool) -> Bytes {
+    let default = if is_linux {
+        (BUFFER_MAX, Origin::Computed("because a Linux switch counts packets (queue_packets)".to_owned()))
+    } else {
+        (Bytes::kb(225), Origin::Default)
+    };
+    t.or_because_in(
+        key,
+        default,
+        Bytes(1)..=BUFFER_MAX,
+        "\"225 KB\"; \"4 GB\", which is no limit, with kind = \"linux\"",
+        doc,
+    )
 }
 
 table! {
@@ -51,7 +68,7 @@ table! {
             t.check(egress_pool.is_none_or(|pool| pool < size), "egress_pool", message, "lower it");
         };
     }
-    pub fn read(t);
+    pub fn read(t, _is_linux: bool);
 }
 
 table! {
@@ -62,16 +79,16 @@ table! {
         #[source = "cee §III-B4, Table I: 100 KB a port"]
         size: Bytes = or_in(Bytes::kb(100), Bytes(1)..=BUFFER_MAX);
     }
-    pub fn read(t);
+    pub fn read(t, _is_linux: bool);
 }
 
 impl BufferPolicy {
-    /// Reads the table, whose policy may be left out.
-    pub fn read_buffer_policy_table(t: &mut Table) -> BufferPolicy {
+    /// Reads the table of switches of a kind; its policy may be left out.
+    pub fn read_buffer_policy_table(t: &mut Table, kind: SwitchKind) -> BufferPolicy {
         let doc = "Buffer per port, one shared pool, or buffer per input. A size alone is short for per_port";
         let default = Some(("per_port", Origin::Default, "\"per_port\""));
         let fallback = BufferPolicy::PerPort(PerPortBuffer { size: Bytes::kb(225) });
-        BufferPolicy::read(t, "policy", default, doc).unwrap_or(fallback)
+        BufferPolicy::read(t, "policy", default, doc, kind == SwitchKind::Linux).unwrap_or(fallback)
     }
 
     /// Bytes of a port, or of a switch with a shared buffer.

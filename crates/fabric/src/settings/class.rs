@@ -37,7 +37,7 @@ fn read_marker_of_class(
     queue: Option<QueueDiscipline>,
 ) -> Option<Marker> {
     let has_codel = queue.is_some_and(QueueDiscipline::has_codel);
-    let read = |t: &mut Table| t.section(key, |t| Marker::read_marker_table(t, has_codel));
+    let read = |t: &mut Table| t.section(key, |t| Marker::read_marker_table(t, has_codel, false));
     (t.has(key) || t.is_documenting()).then(|| read(t))
 }
 

@@ -5,6 +5,7 @@ mod class;
 mod codel;
 mod dual_tor;
 mod hops;
+mod linux_switch;
 mod nic;
 mod pause;
 mod pfc;
@@ -24,6 +25,7 @@ pub use class::ClassSettings;
 pub use codel::CodelSettings;
 pub use dual_tor::{DualTorSettings, MlagSettings};
 pub use hops::{ArsMode, ArsSettings, ConWeaveSettings, HopChoice};
+pub use linux_switch::{LinuxSwitchSettings, SwitchKind};
 pub use nic::{HashPolicy, HostPortSettings, NicQueue, PortChoice};
 pub use pause::PauseStorm;
 pub use pfc::{HeadroomPoolSettings, ObeyedPausePriorities, PfcPorts, PfcSettings};
@@ -80,6 +82,8 @@ pub struct Settings {
     pub mlag: Option<MlagSettings>,
     /// Forwarding latency of a switch.
     pub switch_latency: Span,
+    /// Switches are Linux machines. They need `queue_packets`, FIFO queues, lossy classes, per-port buffers, and flows that keep their paths.
+    pub linux_switch: Option<LinuxSwitchSettings>,
     /// Buffer policy of switches.
     pub buffer: BufferPolicy,
     /// Maximum number of packets in a lossy queue; `None`: only bytes count.

@@ -5,6 +5,8 @@ pub(crate) mod cnm;
 mod congestion_point;
 pub(crate) mod conweave;
 pub(crate) mod hop_choice;
+mod linux;
+pub(crate) mod linux_state;
 mod marking;
 pub(crate) mod node;
 pub(crate) mod paths;
@@ -25,6 +27,7 @@ mod watchdog;
 use self::cnm::CongestionPoints;
 use self::conweave::state::ConWeaveState;
 use self::hop_choice::HopChoiceState;
+use self::linux_state::LinuxSwitchState;
 use self::marking::{create_marker_states_by_queue, create_markers_by_queue};
 use self::node::BorrowedSwitch;
 use self::paths::PathTable;
@@ -83,6 +86,8 @@ pub(crate) struct Switch {
     pub(crate) hops: HopChoiceState,
     /// What it does as a leaf that measures paths.
     pub(crate) conweave: Option<Box<ConWeaveState>>,
+    /// What it does as a Linux machine.
+    pub(crate) linux: Option<Box<LinuxSwitchState>>,
     /// Chooses which packet is trimmed.
     trims: Rng,
 }
@@ -97,6 +102,7 @@ impl PartitionSwitches {
             headroom: SharedHeadroom { size: *headroom, used: 0 },
             hops: HopChoiceState::new(random_stream(settings.seed, "spray", u64::from(id.0))),
             conweave: None,
+            linux: settings.linux_switch.map(|linux| Box::new(LinuxSwitchState::new(linux))),
             trims: random_stream(settings.seed, "trim", u64::from(id.0)),
         };
         PartitionSwitches {
@@ -131,6 +137,10 @@ impl<'n> BorrowedSwitch<'n> {
         let packet = &mut ctx.packets[index];
         let mut class = packet.class;
         let egress = if ctx.hot.slow_next_hop {
+            if ctx.hot.linux_switch {
+                self.reborrow().receive_into_ring(ingress, index, ctx);
+                return;
+            }
             if ctx.hot.conweave {
                 self.reborrow().forward_by_conweave(ingress, index, ctx);
                 return;

@@ -92,12 +92,22 @@ impl<'n> BorrowedSwitch<'n> {
         let slot = self.ports.egress_queue(port.egress_queue_token(class, &ctx.hot));
         let found = (slot.backlog, slot.waiting);
         let index = self.ports.dequeue_first_packet_of_class(port, class, ctx);
-        self.ports.decrement_waiting_packet_count(port, class, ctx);
+        self.uncount_waiting_packet(port, class, index, ctx);
         if ctx.hot.timed & 1 << class != 0 {
             self.finish_timed_departure(port, class, ctx);
         }
         self.mark_at_departure_if_due(index, port, found, ctx);
         index
+    }
+
+    /// A packet has left its queue: decrements the number of waiting packets, which are super-packets in a Linux machine.
+    #[inline(always)]
+    fn uncount_waiting_packet(&mut self, port: PortToken<'n>, class: u8, index: PacketId, ctx: &Context) {
+        if ctx.hot.linux_switch {
+            self.count_departure_from_qdisc(port, class, index, ctx);
+        } else {
+            self.ports.decrement_waiting_packet_count(port, class, ctx);
+        }
     }
 
     /// Empties the queues of a port whose link went down.
@@ -122,7 +132,7 @@ impl<'n> BorrowedSwitch<'n> {
             let index = self.ports.dequeue_first_packet_of_class(port, class, ctx);
             let size = u32::from(ctx.packets[index].size);
             self.ports.uncount_dequeued_packet(port, class, size, &ctx.hot);
-            self.ports.decrement_waiting_packet_count(port, class, ctx);
+            self.uncount_waiting_packet(port, class, index, ctx);
             if ctx.hot.accounted & 1 << class != 0 {
                 self.release_buffer_of_packet(index, port, ctx);
             }

@@ -18,16 +18,19 @@ pub enum DropReason {
     HeadroomPool,
     /// CoDel dropped it: packets of its queue had waited too long.
     Codel,
+    /// The receive ring of a Linux machine that switches was full.
+    RingFull,
 }
 
 impl DropReason {
     /// All reasons, in the order of their numbers.
-    pub const ALL: [DropReason; 5] = [
+    pub const ALL: [DropReason; 6] = [
         DropReason::BufferFull,
         DropReason::HeadroomExceeded,
         DropReason::NotEct,
         DropReason::HeadroomPool,
         DropReason::Codel,
+        DropReason::RingFull,
     ];
 }
 

@@ -32,7 +32,7 @@ fn a_fixed_limit_drops_the_packet_that_would_exceed_it() {
     for (limit, kept) in [(5 * FRAME, 5), (5 * FRAME - 1, 4), (6 * FRAME - 1, 5), (0, 0), (19 * FRAME, 19)] {
         let settings = Settings { buffer: per_port(limit), ..settings(config()) };
         let (mut network, ending) = run_until(&topology, &settings, &flows, SOON);
-        assert_eq!(drops(&network, &ending), [19 - kept, 0, 0, 0, 0], "{limit} bytes");
+        assert_eq!(drops(&network, &ending), [19 - kept, 0, 0, 0, 0, 0], "{limit} bytes");
         let records = network.flow_records(ending.now);
         let finished: Vec<bool> =
             records.iter().map(|record| record.status == FlowStatus::Finished).collect();
@@ -56,7 +56,7 @@ fn a_limit_in_packets_counts_them_however_short() {
         let flows: Vec<_> = flows.into_iter().map(|flow| FlowSpec { size, ..flow }).collect();
         let settings = Settings { buffer: per_port(bytes), queue_packets: Some(limit), ..settings(config()) };
         let (network, ending) = run_until(&topology, &settings, &flows, SOON);
-        assert_eq!(drops(&network, &ending), [19 - kept, 0, 0, 0, 0], "{limit} packets of {size} bytes");
+        assert_eq!(drops(&network, &ending), [19 - kept, 0, 0, 0, 0, 0], "{limit} packets of {size} bytes");
     }
 }
 
@@ -110,7 +110,7 @@ fn a_large_alpha_does_not_overdraw_the_pool() {
     let settings = Settings { buffer, ..settings(config()) };
     let (network, ending) = run_until(&topology, &settings, &flows, SOON);
     assert_eq!(report(&network, &ending, port(&topology, "switch", "host0")).backlog_max, 10 * FRAME);
-    assert_eq!(drops(&network, &ending), [29, 0, 0, 0, 0]);
+    assert_eq!(drops(&network, &ending), [29, 0, 0, 0, 0, 0]);
 
     // Lossless: what the pool cannot take goes to the headroom, and nothing is lost.
     let transport = TransportSettings::of_tcp(Arc::new(config()), priority(LOSSLESS));
@@ -120,7 +120,7 @@ fn a_large_alpha_does_not_overdraw_the_pool() {
     let settings = Settings { buffer, transports, pfc: Some(pfc()), ..settings };
     let flows: Vec<_> = lossless_flows.iter().map(|flow| FlowSpec { size: 100 * MSS, ..*flow }).collect();
     let (mut network, ending) = run(&topology, &settings, &flows);
-    assert_eq!(drops(&network, &ending), [0; 5]);
+    assert_eq!(drops(&network, &ending), [0; 6]);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
 }
 
@@ -163,7 +163,7 @@ fn ecn_settings(marker: Marker, ecn: EcnMode) -> Settings {
 }
 
 /// Which of the packets of a burst of `count` were marked, and how many were dropped.
-fn marked(marker: Marker, ecn: EcnMode, count: u32) -> (Vec<u32>, [u64; 5]) {
+fn marked(marker: Marker, ecn: EcnMode, count: u32) -> (Vec<u32>, [u64; 6]) {
     let (topology, flows) = burst(count, 0);
     let (mut network, ending) = run_until(&topology, &ecn_settings(marker, ecn), &flows, SOON);
     let marks = (0..).zip(network.flow_records(ending.now)).filter(|(_, r)| r.ce_packets > 0).map(|(i, _)| i);
@@ -184,12 +184,12 @@ fn step_marking_at_enqueue_marks_what_finds_more_than_k() {
     };
     for ecn in [EcnMode::Dctcp, EcnMode::Classic] {
         // Packet 0 meets an idle port, packet i finds i - 1 waiting: more than three from packet 5 on.
-        assert_eq!(marked(at(3 * FRAME), ecn, 10), ((5..10).collect(), [0; 5]));
-        assert_eq!(marked(at(3 * FRAME - 1), ecn, 10), ((4..10).collect(), [0; 5]));
-        assert_eq!(marked(at(0), ecn, 10), ((2..10).collect(), [0; 5]));
-        assert_eq!(marked(at(9 * FRAME), ecn, 10), (vec![], [0; 5]));
+        assert_eq!(marked(at(3 * FRAME), ecn, 10), ((5..10).collect(), [0; 6]));
+        assert_eq!(marked(at(3 * FRAME - 1), ecn, 10), ((4..10).collect(), [0; 6]));
+        assert_eq!(marked(at(0), ecn, 10), ((2..10).collect(), [0; 6]));
+        assert_eq!(marked(at(9 * FRAME), ecn, 10), (vec![], [0; 6]));
     }
-    assert_eq!(marked(at(3 * FRAME), EcnMode::Off, 10), (vec![], [0; 5]), "only what is ECN-capable");
+    assert_eq!(marked(at(3 * FRAME), EcnMode::Off, 10), (vec![], [0; 6]), "only what is ECN-capable");
 }
 
 #[test]
@@ -202,9 +202,9 @@ fn step_marking_at_dequeue_marks_what_leaves_more_than_k_with_itself() {
         })
     };
     // Packet i leaves when those from i on are there: 10 - i of them.
-    assert_eq!(marked(at(3 * FRAME), EcnMode::Dctcp, 10), ((1..7).collect(), [0; 5]));
-    assert_eq!(marked(at(3 * FRAME - 1), EcnMode::Dctcp, 10), ((1..8).collect(), [0; 5]));
-    assert_eq!(marked(at(3 * FRAME), EcnMode::Off, 10), (vec![], [0; 5]));
+    assert_eq!(marked(at(3 * FRAME), EcnMode::Dctcp, 10), ((1..7).collect(), [0; 6]));
+    assert_eq!(marked(at(3 * FRAME - 1), EcnMode::Dctcp, 10), ((1..8).collect(), [0; 6]));
+    assert_eq!(marked(at(3 * FRAME), EcnMode::Off, 10), (vec![], [0; 6]));
 }
 
 #[test]
@@ -215,13 +215,13 @@ fn what_is_not_ect_is_dropped_above_k_where_it_is_asked_for() {
         not_ect: NotEctAction::Drop,
     });
     // The queue stays at four packets: 0 on the wire, 1 to 4 waiting.
-    assert_eq!(marked(marker.clone(), EcnMode::Off, 10), (vec![], [0, 0, 5, 0, 0]));
-    assert_eq!(marked(marker.clone(), EcnMode::Dctcp, 10), ((5..10).collect(), [0; 5]));
+    assert_eq!(marked(marker.clone(), EcnMode::Off, 10), (vec![], [0, 0, 5, 0, 0, 0]));
+    assert_eq!(marked(marker.clone(), EcnMode::Dctcp, 10), ((5..10).collect(), [0; 6]));
     // A lossless class keeps them: losing them would be no better than not marking them.
     let (topology, flows) = burst(10, 0);
     let settings = Settings { marker, ..lossless(config(), 100_000) };
     let (network, ending) = run_until(&topology, &settings, &flows, SOON);
-    assert_eq!(drops(&network, &ending), [0; 5]);
+    assert_eq!(drops(&network, &ending), [0; 6]);
 }
 
 /// A packet that is dropped because the buffer is full has not been marked.
@@ -231,5 +231,5 @@ fn a_packet_that_is_dropped_is_not_counted_as_marked() {
     let settings = Settings { buffer: per_port(5 * FRAME), ..ecn_settings(step(3 * FRAME), EcnMode::Dctcp) };
     let (network, ending) = run_until(&topology, &settings, &flows, SOON);
     let egress = report(&network, &ending, port(&topology, "switch", "host0"));
-    assert_eq!((egress.drops, egress.ecn_marks), ([4, 0, 0, 0, 0], 1));
+    assert_eq!((egress.drops, egress.ecn_marks), ([4, 0, 0, 0, 0, 0], 1));
 }

@@ -152,7 +152,7 @@ fn a_paused_group_leaves_the_link_to_the_others() {
     let base = with_priorities(lossless(config(), 60_000), &config(), &[LOSSLESS, 1]);
     let settings = Settings { scheduler: ets(&[(&[LOSSLESS], 90), (&[1], 10)]), ..base };
     let (mut network, ending) = run(&topology, &settings, &flows);
-    assert_eq!(drops(&network, &ending), [0; 5]);
+    assert_eq!(drops(&network, &ending), [0; 6]);
     let records = network.flow_records(ending.now);
     // 1500 packets of 1542 bytes at 10 Gb/s are 1.85 ms; class 3 takes 1 Gb/s and its first buffer full of that.
     assert!(fct(&records[1]) < Span::from_us(2200), "{}", fct(&records[1]));
@@ -270,14 +270,14 @@ fn an_ideal_output_queue_holds_what_all_inputs_own() {
     let (topology, flows) = many_to_one(1, 5, 400);
     let settings = Settings { buffer, pfc: Some(pfc), ..lossless(config(), 0) };
     let (mut network, ending) = run(&topology, &settings, &flows);
-    assert_eq!(drops(&network, &ending), [0; 5]);
+    assert_eq!(drops(&network, &ending), [0; 6]);
     assert!(network.flow_records(ending.now).iter().all(|f| f.status == FlowStatus::Finished));
     let sink = report(&network, &ending, port(&topology, "switch", "host0"));
     assert!(sink.backlog_max > 5 * 79_000 && sink.backlog_max <= 5 * 100_000, "{}", sink.backlog_max);
 }
 
 /// Which packets arrive with CE of a burst of `count` packets sent at once, each by another host and flow.
-fn marked(settings: &Settings, count: u32) -> (Vec<u32>, [u64; 5]) {
+fn marked(settings: &Settings, count: u32) -> (Vec<u32>, [u64; 6]) {
     let (topology, flows) = many_to_one(1, count, 1);
     let (mut network, ending) = run_until(&topology, settings, &flows, Time(1000 * US));
     let records = network.flow_records(ending.now);
@@ -302,7 +302,7 @@ fn a_threshold_in_packets_counts_packets() {
         let (marks, dropped) = marked(&settings, 10);
         // As with 3 full frames in bytes: at enqueue from packet 5 on, at dequeue while more than 3 are left.
         let expected: Vec<u32> = if at == MarkAt::Dequeue { (1..7).collect() } else { (5..10).collect() };
-        assert_eq!((marks, dropped), (expected, [0; 5]), "{at:?}");
+        assert_eq!((marks, dropped), (expected, [0; 6]), "{at:?}");
     }
     let marker = Marker::StepMarker(StepMarker {
         k: ValueByPort::All(QueueLengthThreshold::Packets(3)),
@@ -310,7 +310,7 @@ fn a_threshold_in_packets_counts_packets() {
         not_ect: NotEctAction::Drop,
     });
     let settings = Settings { marker, ..settings(config()) };
-    assert_eq!(marked(&settings, 10), (vec![], [0, 0, 5, 0, 0]));
+    assert_eq!(marked(&settings, 10), (vec![], [0, 0, 5, 0, 0, 0]));
 }
 
 /// With `w_q` = 1 the average is the backlog, and with `p_max` = 1 and a maximum just above the minimum RED is a step.
@@ -329,16 +329,16 @@ fn red_without_memory_is_a_step() {
     };
     // Packet i finds i - 1 waiting. At the minimum itself the probability is 0.
     let all = Settings { marker: Marker::Red(red.clone()), ..settings(ecn(EcnMode::Dctcp)) };
-    assert_eq!(marked(&all, 10), ((5..10).collect(), [0; 5]));
+    assert_eq!(marked(&all, 10), ((5..10).collect(), [0; 6]));
     let not_ect = Settings { marker: Marker::Red(red.clone()), ..settings(config()) };
-    assert_eq!(marked(&not_ect, 10), (vec![], [0, 0, 5, 0, 0]));
+    assert_eq!(marked(&not_ect, 10), (vec![], [0, 0, 5, 0, 0, 0]));
     let queued = Red { not_ect: NotEctAction::Queue, ..red.clone() };
     let not_ect = Settings { marker: Marker::Red(queued), ..settings(config()) };
-    assert_eq!(marked(&not_ect, 10), (vec![], [0; 5]));
+    assert_eq!(marked(&not_ect, 10), (vec![], [0; 6]));
     // A real weight: a short burst moves the average too little.
     let slow = Red { w_q: 0.002, ..red };
     let settings = Settings { marker: Marker::Red(slow), ..settings(ecn(EcnMode::Dctcp)) };
-    assert_eq!(marked(&settings, 10), (vec![], [0; 5]));
+    assert_eq!(marked(&settings, 10), (vec![], [0; 6]));
 }
 
 /// judd §7.1: DCTCP and TCP in separate queues. Only the class that has a marker marks or drops.
@@ -359,7 +359,7 @@ fn a_marker_is_its_classes_own() {
     let dropped: Vec<_> = reports.iter().filter(|r| r.port == sink).map(|r| r.drops).collect();
     // A packet without a tag is the first to be in, so all twelve of class 1 meet a busy port: four wait, the fifth finds
     // more than three.
-    assert_eq!(dropped, [[0; 5], [0, 0, 8, 0, 0]]);
+    assert_eq!(dropped, [[0; 6], [0, 0, 8, 0, 0, 0]]);
 }
 
 fn pfabric(buffer: u64) -> Settings {
@@ -374,7 +374,7 @@ fn a_short_flow_passes_the_queue() {
     flows[4] = FlowSpec { size: 4 * MSS, start: Time(200 * US), ..flows[4] };
     let short = |settings: &Settings| {
         let (mut network, ending) = run(&topology, settings, &flows);
-        assert_eq!(drops(&network, &ending), [0; 5]);
+        assert_eq!(drops(&network, &ending), [0; 6]);
         let record = network.flow_records(ending.now)[4];
         (fct(&record), record.ideal)
     };

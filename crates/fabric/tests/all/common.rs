@@ -122,6 +122,7 @@ pub(crate) fn settings(config: TcpConfig) -> Settings {
         path_hash: pauseframe_fabric::path_hash::PathHashSettings::IDEAL,
         switch_latency: Span::ZERO,
         buffer: per_port(1 << 30),
+        linux_switch: None,
         queue_packets: None,
         marker: Marker::NONE,
         queue: QueueDiscipline::Fifo,
@@ -267,11 +268,11 @@ pub(crate) fn report(network: &Network, ending: &RunEnding, port: PortId) -> Por
 }
 
 /// Drops of all ports, by reason.
-pub(crate) fn drops(network: &Network, ending: &RunEnding) -> [u64; 5] {
+pub(crate) fn drops(network: &Network, ending: &RunEnding) -> [u64; 6] {
     let reports = network.port_priority_reports(ending.now);
     reports
         .iter()
-        .fold([0; 5], |sum, report| std::array::from_fn(|reason| sum[reason] + report.drops[reason]))
+        .fold([0; 6], |sum, report| std::array::from_fn(|reason| sum[reason] + report.drops[reason]))
 }
 
 /// Goodput of each flow in Gb/s, in intervals of `every` up to `until`: `[interval][flow]`.

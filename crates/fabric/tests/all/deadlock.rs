@@ -81,7 +81,7 @@ fn a_ring_with_cyclic_routes_stops_and_the_detector_names_its_links() {
         let ending = proceed(&mut network, Time(80_000 * US));
         assert_eq!(network.total_packet_hops(), hops, "something has moved");
         assert!(network.flow_records(ending.now).iter().all(|r| r.status == FlowStatus::Running));
-        assert_eq!(drops(&network, &ending), [0; 5]);
+        assert_eq!(drops(&network, &ending), [0; 6]);
     }
 }
 

@@ -99,7 +99,7 @@ fn a_paused_link_stops_all_priorities() {
     let down = [port(&topology, "s", "a"), port(&topology, "s", "b")];
     network.enable_frame_capture(&down, 1_000_000);
     let ending = proceed(&mut network, Time::MAX);
-    assert_eq!(drops(&network, &ending), [0; 5]);
+    assert_eq!(drops(&network, &ending), [0; 6]);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
     let frames = network.take_captured_frames();
     let quanta: Vec<u16> = frames
@@ -142,7 +142,7 @@ fn a_slow_receiver_pauses_its_link() {
     let settings = Settings { receivers: vec![slow(&topology, BitRate::gbps(1), 100_000)], ..base };
     let packets = 1000u64;
     let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "a", "b", packets * MSS)]);
-    assert_eq!(drops(&network, &ending), [0; 5]);
+    assert_eq!(drops(&network, &ending), [0; 6]);
     let record = network.flow_records(ending.now)[0];
     assert_eq!((record.status, record.retransmits), (FlowStatus::Finished, 0));
     // The buffer never runs empty: two serialisations and delays, then 1000 frames of 1522 bytes at 8 ns a byte.
@@ -186,7 +186,7 @@ fn a_slow_receiver_recovers() {
     let settings = Settings { receivers: vec![receiver], ..base };
     let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "a", "b", packets * MSS)]);
     let record = network.flow_records(ending.now)[0];
-    assert_eq!((record.status, drops(&network, &ending)), (FlowStatus::Finished, [0; 5]));
+    assert_eq!((record.status, drops(&network, &ending)), (FlowStatus::Finished, [0; 6]));
     // 410 frames in the slow time; the others take 1522 bytes each in the host, 1542 on the wire, and the host sends XON to the switch.
     let rest = packets - slow_for.0 / (TAGGED * 8000);
     // What is left of the frame in service at the stop takes less than a frame.
@@ -230,7 +230,7 @@ fn a_slow_receiver_pauses_the_whole_link() {
         .map(|(from, transport)| FlowSpec { transport, ..flow(&topology, from, "b", 500_000) })
         .to_vec();
     let (mut network, ending) = run(&topology, &settings, &flows);
-    assert_eq!(drops(&network, &ending), [0; 5]);
+    assert_eq!(drops(&network, &ending), [0; 6]);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
 }
 
@@ -257,7 +257,7 @@ fn jumbo_frames_need_and_have_their_headroom() {
     let ends = [("a", "c"), ("b", "c"), ("c", "a"), ("c", "b")];
     let flows = ends.map(|(from, to)| flow(&topology, from, to, 200 * JUMBO_MSS));
     let (mut network, ending) = run(&topology, &settings, &flows);
-    assert_eq!(drops(&network, &ending), [0; 5]);
+    assert_eq!(drops(&network, &ending), [0; 6]);
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
     let wire = link(10, Span::from_us(1));
     let needed = LinkHeadroom::compute_headroom_for_link(wire, wire, 9022, settings.overhead, Span::ZERO, 1)

@@ -88,7 +88,7 @@ fn nothing_is_lost(seed: u64, mtu: u32) {
     }
     let (mut network, ending) = run(&topology, &settings, &flows);
     assert!(network.warnings().is_empty(), "{:?}", network.warnings());
-    assert_eq!(drops(&network, &ending), [0; 5]);
+    assert_eq!(drops(&network, &ending), [0; 6]);
     assert!(network.port_priority_reports(ending.now).iter().all(|report| report.lost == [0; 3]));
     for record in network.flow_records(ending.now) {
         assert_eq!(record.status, FlowStatus::Finished);
@@ -196,7 +196,7 @@ fn a_byte_less_than_the_headroom_loses_a_packet() {
         let flows = [flow(&topology, "a", "r", 400 * mss), flow(&topology, "q", "a", 400 * mss)];
         let until = Time(60 * wire_ps);
         let (network, ending) = run_until(&topology, &settings(None), &flows, until);
-        assert_eq!(drops(&network, &ending), [0; 5], "{mtu} {gbps}");
+        assert_eq!(drops(&network, &ending), [0; 6], "{mtu} {gbps}");
         let used = report(&network, &ending, port(&topology, "a", "s")).ingress_max - 5 * u64::from(frame);
         assert_eq!(used, needed.0, "all of the headroom is used: {mtu} {gbps}");
         let (network, ending) = run_until(&topology, &settings(Some(Bytes(needed.0 - 1))), &flows, until);

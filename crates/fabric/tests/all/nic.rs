@@ -16,7 +16,7 @@ fn wire() -> Channel {
 /// Ends of the flows, in their order.
 fn ends(topology: &Topology, settings: &Settings, flows: &[FlowSpec]) -> Vec<u64> {
     let (mut network, ending) = run(topology, settings, flows);
-    assert_eq!(drops(&network, &ending), [0; 5]);
+    assert_eq!(drops(&network, &ending), [0; 6]);
     let records = network.flow_records(ending.now);
     for record in &records {
         assert_eq!(record.status, FlowStatus::Finished);

@@ -73,7 +73,7 @@ fn a_frame_stops_its_priority_for_its_time() {
     let other = of(&network, &ending, to_b, 0);
     // At a port that is paused in any class a packet is queued before it is sent, and no other waits behind it.
     assert_eq!((other.pauses_received, other.paused, other.backlog_max), (0, Span::ZERO, FRAME));
-    assert_eq!(drops(&network, &ending), [0; 5]);
+    assert_eq!(drops(&network, &ending), [0; 6]);
     assert!(network.flow_records(ending.now).iter().all(|r| r.datagrams.lost == 0));
 }
 
@@ -251,8 +251,8 @@ fn a_pool_of_headroom_that_is_too_small_drops() {
         let ending = proceed(&mut network, Time::MAX);
         (drops(&network, &ending), warned)
     };
-    assert_eq!(run(None), ([0; 5], 0));
-    assert_eq!(run(Some(HeadroomPoolSettings { size: None, over_subscription: 1.0 })), ([0; 5], 0));
+    assert_eq!(run(None), ([0; 6], 0));
+    assert_eq!(run(Some(HeadroomPoolSettings { size: None, over_subscription: 1.0 })), ([0; 6], 0));
     let (dropped, warned) =
         run(Some(HeadroomPoolSettings { size: Some(Bytes(15_000)), over_subscription: 1.0 }));
     assert!(dropped[DropReason::HeadroomPool as usize] > 0 && warned == 1, "{dropped:?}");

@@ -266,6 +266,7 @@ fn draw_settings(rng: &mut Rng, seed: u64, cyclic: bool) -> Settings {
         path_hash: pauseframe_fabric::path_hash::PathHashSettings::IDEAL,
         switch_latency: Span(rng.uniform_below(2) * rng.uniform_below(800_000)),
         buffer,
+        linux_switch: None,
         queue_packets: None,
         marker: if coin(rng) { marker } else { Marker::NONE },
         queue: QueueDiscipline::Fifo,

@@ -126,7 +126,7 @@ fn pauses_alone_share_a_link_equally_and_lose_nothing() {
     let size = 4_000 * MTU;
     let flows = ["host1", "host2"].map(|source| flow(&topology, source, "host0", size));
     let (mut network, ending) = run(&topology, &roce(NO_CONTROL), &flows);
-    assert_eq!(drops(&network, &ending), [0; 5]);
+    assert_eq!(drops(&network, &ending), [0; 6]);
     let paused = report_of(&network, &ending, &topology, "host1");
     assert!(paused > 0, "the switch pauses its senders");
     let records = network.flow_records(ending.now);
@@ -562,7 +562,7 @@ fn nscc_ends_as_in_htsim() {
             let trimmed: u64 = reports.iter().map(|report| report.trims).sum();
             let repeats: u64 = records.iter().map(|record| record.rdma.repeats_by_nak).sum();
             if trims {
-                assert_eq!((drops(&network, &ending), repeats), ([0; 5], trimmed), "{} flows", pairs.len());
+                assert_eq!((drops(&network, &ending), repeats), ([0; 6], trimmed), "{} flows", pairs.len());
             }
             let acknowledged = |(record, pair): (&FlowRecord, &(usize, usize))| {
                 record.end.0 + fat_tree_links(pair.0, pair.1) * (1_000_000 + ACK_WIRE * 80)

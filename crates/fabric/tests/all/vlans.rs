@@ -151,7 +151,7 @@ fn a_switch_that_changes_the_lane_pauses_the_lane_that_packets_came_by() {
     let settings = in_lanes(routes(tables), 60_000);
     let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "a", "b", 1_000_000)]);
     assert_eq!(network.flow_records(ending.now)[0].status, FlowStatus::Finished);
-    assert_eq!((drops(&network, &ending), network.packet_count_in_network()), ([0; 5], 0));
+    assert_eq!((drops(&network, &ending), network.packet_count_in_network()), ([0; 6], 0));
     let reports = network.port_priority_reports(ending.now);
     let by = |from, to| {
         let reports = reports.iter().filter(|report| report.port == port(&topology, from, to));
@@ -242,7 +242,7 @@ fn all_to_all(topology: &Topology, settings: &Settings, size: u64, until: Time) 
         pairs.map(|(source, destination)| FlowSpec { source, destination, ..template }).collect();
     let (mut network, ending) = run_until(topology, settings, &flows, until);
     let lost = drops(&network, &ending);
-    assert_eq!(lost, [0; 5], "a lossless network lost something");
+    assert_eq!(lost, [0; 6], "a lossless network lost something");
     let paused = network.port_priority_reports(ending.now);
     let paused = paused.iter().filter(|report| report.pauses_received > report.resumes_received).count();
     let records = network.flow_records(ending.now);

@@ -51,6 +51,7 @@ pub(crate) fn settings(
         mlag: scenario.routing.mlag.then(|| MlagSettings { peer_links: topology.links_between_homes() }),
         path_hash: scenario.routing.hash.clone(),
         switch_latency: switch.latency,
+        linux_switch: switch.linux,
         buffer: switch.buffer,
         queue_packets: switch.queue_packets,
         marker: switch.marker.clone(),

@@ -5,7 +5,8 @@
 use super::checks::{self, Named};
 use super::idle_transport_keys;
 use super::{
-    by_rate, connections, conweave, dual_tor, host_ports, idle, kernel, routes, thresholds, transports,
+    by_rate, connections, conweave, dual_tor, host_ports, idle, kernel, linux_switch, routes, thresholds,
+    transports,
 };
 use crate::presets;
 use crate::spec::switch::Demands;
@@ -152,6 +153,13 @@ impl Draft {
         host_ports::check(ledger, self);
         dual_tor::check(ledger, self);
         kernel::check(ledger, self);
+        linux_switch::check(
+            ledger,
+            (&self.host, &self.switch, &self.routing),
+            self.qcn.is_some(),
+            &self.transports,
+            !self.workloads.is_empty(),
+        );
     }
 
     /// The scenario and its graph. Returns `None` only if a mistake was recorded.

@@ -18,6 +18,7 @@ mod idle_transport_keys;
 mod kernel;
 mod kernel_keys;
 mod kinds;
+mod linux_switch;
 mod routes;
 mod thresholds;
 pub(crate) mod transports;

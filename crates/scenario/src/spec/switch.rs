@@ -2,8 +2,8 @@
 
 use crate::switch_models::MODELS;
 use pauseframe_fabric::{
-    BufferPolicy, ClassSettings, CodelSettings, Marker, PfcPorts, PfcSettings, QueueDiscipline, Scheduler,
-    SwitchOverride, ports_matching_globs,
+    BufferPolicy, ClassSettings, CodelSettings, LinuxSwitchSettings, Marker, PfcPorts, PfcSettings,
+    QueueDiscipline, Scheduler, SwitchKind, SwitchOverride, ports_matching_globs,
 };
 use pauseframe_schema::ledger::{Ledger, Origin};
 use pauseframe_schema::nested::Absent;
@@ -25,21 +25,25 @@ table! {
     pub struct SwitchSpec {
         /// The real switch whose published figures are the defaults
         model: String = or_row(MODELS, "none");
+        /// What forwards: switching hardware, or a Linux machine (docs/models/linux-switch.md)
+        kind: SwitchKind = or(SwitchKind::Hardware);
+        /// A Linux machine as a switch
+        linux: Option<LinuxSwitchSettings> = by(LinuxSwitchSettings::read_for, kind);
         /// Time from the last bit in to the egress queue
         latency: Span = or_in(Span::ZERO, Span::ZERO..=Span::from_secs(1));
         /// Buffer policy and size
-        buffer: BufferPolicy = section(BufferPolicy::read_buffer_policy_table);
+        buffer: BufferPolicy = by(buffer, kind);
         /// Order of service within a priority, and which packet a full queue drops
         queue: QueueDiscipline = or(QueueDiscipline::Fifo);
         /// CoDel's parameters
         codel: Option<CodelSettings> = by(CodelSettings::read_for, Some(queue));
         /// ECN marking
-        marker: Marker = by(marker, queue);
+        marker: Marker = by(marker, queue, kind);
         /// Priority flow control (IEEE 802.1Qbb), or false: no priority is lossless
         pfc: Option<PfcSettings> = by(pfc_or_none, demands);
-        /// Maximum number of packets in a lossy queue, whatever their size
-        #[source = "Linux: pfifo limit"]
-        queue_packets: Option<u32> = optional_in(1..=10_000_000, "none: bytes alone count");
+        /// Maximum number of packets in a lossy queue, whatever their size; in a Linux switch a merged packet is one
+        #[source = "Linux: pfifo limit; its default is txqueuelen, 1000"]
+        queue_packets: Option<u32> = by(queue_packets, kind);
         /// Which priority is served next
         scheduler: Scheduler = section(Scheduler::read_scheduler_table);
         /// Priority that hosts and switches assign to a DSCP, as in [[10, 1], [46, 5]]
@@ -53,8 +57,21 @@ table! {
     pub fn read(t, demands: &Demands);
 }
 
-fn marker(t: &mut Table, key: &'static str, _: &str, queue: QueueDiscipline) -> Marker {
-    t.section(key, |t| Marker::read_marker_table(t, queue.has_codel()))
+fn buffer(t: &mut Table, key: &'static str, _: &str, kind: SwitchKind) -> BufferPolicy {
+    t.section(key, |t| BufferPolicy::read_buffer_policy_table(t, kind))
+}
+
+fn marker(t: &mut Table, key: &'static str, _: &str, queue: QueueDiscipline, kind: SwitchKind) -> Marker {
+    t.section(key, |t| Marker::read_marker_table(t, queue.has_codel(), kind == SwitchKind::Linux))
+}
+
+fn queue_packets(t: &mut Table, key: &'static str, doc: &str, kind: SwitchKind) -> Option<u32> {
+    let (bounds, rule) = (1..=10_000_000, "none: bytes alone count; 1000 with kind = \"linux\"");
+    if kind == SwitchKind::Linux && !t.is_documenting() {
+        let origin = Origin::Computed("because a Linux switch counts packets".to_owned());
+        return Some(t.or_because_in(key, (1000, origin), bounds, rule, doc));
+    }
+    t.optional_in(key, bounds, rule, doc)
 }
 
 fn classes(t: &mut Table, key: &'static str, doc: &str) -> Vec<(String, ClassSettings)> {

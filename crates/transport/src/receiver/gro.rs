@@ -30,6 +30,48 @@ pub(crate) enum GroResult {
     Passed(Option<MergedSegment>),
 }
 
+/// What a frame does to the packet that GRO is merging, in a machine that forwards it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ForwardedFrame {
+    /// It joins the merged packet, or begins one if none is held.
+    Joins,
+    /// It joins and ends the merged packet.
+    Ends,
+    /// The merged packet ends before it; it begins the next.
+    BeginsNext,
+    /// The merged packet ends before it, if one is held; it travels alone.
+    Alone,
+}
+
+/// GRO of one connection in a machine that forwards its frames, in one direction: the rules of a receiving host.
+#[derive(Clone, Debug)]
+pub struct ForwardingGro(GroState);
+
+impl ForwardingGro {
+    /// Holds nothing. Who polls the NIC ends the poll by forgetting this.
+    pub fn new() -> ForwardingGro {
+        let rules = GroMergeRules { ce: true, last: MERGE_ENDING_FLAGS };
+        ForwardingGro(GroState { held: None, frame: 0, ends: Time::MAX, poll: Span::ZERO, rules })
+    }
+
+    /// Processes the next frame.
+    pub fn add_frame(&mut self, segment: &Segment, codepoint: EcnCodepoint) -> ForwardedFrame {
+        let before = self.0.held.map_or(0, |held| held.frames);
+        match self.0.merge_frame_or_flush_held(segment, codepoint, Time::ZERO) {
+            GroResult::Held => ForwardedFrame::Joins,
+            GroResult::Due(merged) if merged.frames > before => ForwardedFrame::Ends,
+            GroResult::Due(_) => ForwardedFrame::BeginsNext,
+            GroResult::Passed(_) => ForwardedFrame::Alone,
+        }
+    }
+}
+
+impl Default for ForwardingGro {
+    fn default() -> ForwardingGro {
+        ForwardingGro::new()
+    }
+}
+
 /// Frames merged into one segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MergedSegment {
@@ -195,6 +237,17 @@ mod tests {
             [1000, 0, 1000]
         );
         assert_eq!(lengths(&[plain(0), (frame(1000, 1001, none), EcnCodepoint::Ect0)]), [1000, 1001]);
+    }
+
+    #[test]
+    fn a_machine_that_forwards_merges_by_the_same_rules() {
+        use ForwardedFrame::{Alone, BeginsNext, Ends, Joins};
+        let none = TcpFlags(0);
+        let mut gro = ForwardingGro::new();
+        let mut add = |seq, len, flags| gro.add_frame(&frame(seq, len, flags), EcnCodepoint::Ect0);
+        assert_eq!([add(0, 1000, none), add(1000, 1000, none), add(2000, 10, none)], [Joins, Joins, Ends]);
+        assert_eq!([add(2010, 1000, none), add(9000, 1000, none)], [Joins, BeginsNext]);
+        assert_eq!([add(10_000, 1000, TcpFlags::PSH), add(11_000, 0, none)], [Ends, Alone]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::rtt::RttEstimator;
 use crate::segment::{EcnCodepoint, Segment, TcpFlags};
 use crate::sequence::SequenceSpace;
 use adaptive::ReceiverExtensions;
+pub use gro::{ForwardedFrame, ForwardingGro};
 pub(crate) use gro::{GroResult, MergedSegment};
 use pauseframe_units::{Span, Time};
 use reassembly::OutOfOrderRange;
