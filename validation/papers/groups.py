@@ -39,8 +39,8 @@ declared before the first run, but after a search by hand on the seeds 1 to 5 ha
 """
 WHY_NOT_MORE = """
 The aim for the four papers is 75 %. Most of what differs rests on what their texts only draw or leave out: the rates
-and laws of cee's workloads and its traces, the load of bolt's background, and the Linux machine that was repro's
-switch, which is not simulated.
+and laws of cee's workloads and its traces, the load of bolt's background, and the offload and interrupts of repro's
+Linux machines.
 """
 CONTROL = """
 ### Negative control

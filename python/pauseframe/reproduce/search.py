@@ -108,12 +108,12 @@ def search(experiments: Sequence[Experiment], turned: Claims, bench: Bench) -> S
     turned_points: list[Found] = []
     missed: list[str] = []
     before = _processor_time()
-    for one, key, value in _plan(reached):
+    for one, row, value in _plan(reached):
+        key, changes = (row.key, {row.key: value} | row.also) if row else ("", {})
         if _processor_time() - before > BUDGET:
             missed.append(f"{one.name}, {key} = {json.dumps(value)}")
             continue
-        sys.stderr.write(f"{one.id}: {f'{key} = {json.dumps(value)}' if key else 'as it is'}\n")
-        changes = {key: value} if key else {}
+        sys.stderr.write(f"{one.id}: {in_words(changes) or 'as it is'}\n")
         found, reverse = bench.judged(one, changes, [claims[one.id], turned.get(one.id, [])])
         for kept, judgements in ((points, found), (turned_points, reverse)):
             verdicts = {judgement.claim.id: judgement.verdict for judgement in judgements}
@@ -127,13 +127,13 @@ def search(experiments: Sequence[Experiment], turned: Claims, bench: Bench) -> S
     )
 
 
-def _plan(reached: Sequence[Experiment]) -> Iterator[tuple[Experiment, str, JsonValue]]:
+def _plan(reached: Sequence[Experiment]) -> Iterator[tuple[Experiment, Open | None, JsonValue]]:
     """Every experiment as it is, then each value of each key in each experiment that the key reaches."""
     for one in reached:
-        yield one, "", None
+        yield one, None, None
         for row in one.paper.search:
             if one.name in row.experiments:
-                yield from ((one, row.key, value) for value in row.values)
+                yield from ((one, row, value) for value in row.values)
 
 
 def _judge_joint(reached: Sequence[Experiment], claims: Claims, points: Sequence[Found], bench: Bench) -> Joint:
@@ -158,7 +158,7 @@ def joint_settings(rows: Sequence[Open], points: Sequence[Found]) -> dict[str, S
         best = row.values[scores.index(max(scores))]
         if max(scores) > _score(row, "", None, points):
             for name in row.experiments:
-                settings[name] = settings.get(name, {}) | {row.key: best}
+                settings[name] = settings.get(name, {}) | {row.key: best} | row.also
     return settings
 
 

@@ -69,6 +69,8 @@ class Open(Model):
     """Names of the experiments that the key reaches."""
     values: Annotated[list[JsonValue], Field(min_length=1, max_length=12)]
     """The plausible values besides the present one."""
+    also: dict[str, JsonValue] = {}
+    """Keys that go along with each of them, because a testbed has them together."""
     why: str
     """The reason for the range, with what the paper says."""
 
