@@ -15,6 +15,7 @@ import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe import _core
+from pauseframe.cli._common import is_own_page
 from pauseframe.plugins import abi, classes, load, records
 from pauseframe.run import resolve
 from test_cli import cli
@@ -853,7 +854,9 @@ def test_check_of_a_good_plugin(tmp_path):
     ]
     assert order == sorted(order), "the answer, the contract, and the scenarios folded"
     assert done.stdout.index("rule idle") < done.stdout.index("one flow"), "the contract before anything is simulated"
-    refused = cli("cc", "check", SWIFT, "--out", tmp_path / "check.html")
+    assert is_own_page(tmp_path / "check.html"), "so that the next check may replace it"
+    (tmp_path / "notes.html").write_text("<p>my own notes")
+    refused = cli("cc", "check", SWIFT, "--out", tmp_path / "notes.html")
     assert (refused.returncode, "--force" in refused.stderr) == (2, True)
 
 

@@ -170,6 +170,20 @@ def refuse_existing(path: Path, force: bool) -> None:
         raise InputError(f"{path} exists: name another file, or overwrite it with --force")
 
 
+def is_own_page(path: Path) -> bool:
+    """True for a page that pauseframe wrote: a newer one may take its place."""
+    return path.is_file() and b"<footer>Written by pauseframe " in path.read_bytes()
+
+
+def spare_inputs(path: Path | None, *written: str) -> None:
+    """Raises InputError if a command would write over a file of a known kind that is none of the kinds `written`."""
+    from pauseframe.files.kinds import kind_of
+
+    kind = kind_of(path) if path is not None and path.is_file() else None
+    if kind is not None and kind.key not in written:
+        raise InputError(f"{path} is {kind.name}, and this command would overwrite it: name another file")
+
+
 def named_or_last(
     folders: list[Path] | None, count: int | None, *, sweeps: bool = True, default: int = 1
 ) -> list[Path]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from pauseframe.cli import _complete
-from pauseframe.cli._common import AsJson, Open, in_shell, name_file, print_json, print_table, say
+from pauseframe.cli._common import AsJson, Open, in_shell, name_file, print_json, print_table, say, spare_inputs
 from pauseframe.cli._errors import NOT_DONE, wrong_values
 from pauseframe.cli._options import PlainTyper
 
@@ -65,6 +65,7 @@ def counters(
     if form is not None:
         _print_run(files, form, out)
         return
+    spare_inputs(out, "page")
     from pauseframe.counters.judge import judge
     from pauseframe.counters.model import since
     from pauseframe.counters.read import read_counters

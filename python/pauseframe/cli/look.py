@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 from pauseframe.cli import _complete
-from pauseframe.cli._common import AsJson, Force, Last, Open, name_file, named_or_last, out_option, print_json
+from pauseframe.cli._common import (
+    AsJson,
+    Force,
+    Last,
+    Open,
+    name_file,
+    named_or_last,
+    out_option,
+    print_json,
+    spare_inputs,
+)
 from pauseframe.cli._options import PlainTyper
 
 commands = PlainTyper()
@@ -48,6 +58,7 @@ def report(
 
     folders = named_or_last(folders, last)
     target = out or folders[0] / "report.html"
+    spare_inputs(target, "page")
     if any((folder / "sweep.json").is_file() for folder in folders):
         from pauseframe.report.sweep import build_sweep_report
         from pauseframe.sweep.compare import compare
@@ -85,6 +96,7 @@ def view(
     folder = folders[0]
     runs = [from_folder(path) for path in folders]
     target = out or folder / "view.html"
+    spare_inputs(target, "page")
     report = folder / "report.html"
     beside_it = report.is_file() and target.resolve().parent == folder.resolve()
     path = build_view(runs, target, report="report.html" if beside_it else None)
@@ -110,6 +122,7 @@ def perfetto(
     """
     from pauseframe.view.perfetto import export_perfetto
 
+    spare_inputs(out)
     name_file(export_perfetto(folder, out or folder / "trace.perfetto-trace"), as_json)
 
 

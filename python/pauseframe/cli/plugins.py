@@ -16,6 +16,7 @@ from pauseframe.cli._common import (
     Quiet,
     Set,
     changes_of,
+    is_own_page,
     out_option,
     print_json,
     print_table,
@@ -56,7 +57,7 @@ def check(
     from pauseframe.plugins.check import check as run_check
 
     target = None if contract else out or Path("results") / f"cc-{files[0].stem.removeprefix('lib')}.html"
-    if target is not None and target.exists() and not force:
+    if target is not None and target.exists() and not force and not is_own_page(target):
         raise InputError(f"{target} exists: name another file with --out, or replace it with --force")
     tell = None if quiet or as_json else say
     show_rules = None if as_json else partial(_show_rules, quiet=quiet)

@@ -26,6 +26,7 @@ from pauseframe.cli._common import (
     print_json,
     print_table,
     say,
+    spare_inputs,
 )
 from pauseframe.cli._errors import NOT_DONE
 from pauseframe.cli._options import PlainTyper
@@ -146,6 +147,8 @@ def compare(
     from pauseframe.sweep import tables
     from pauseframe.sweep.compare import compare as compare_folders
 
+    for path, *written in ((csv,), (latex,), (report, "page")):
+        spare_inputs(path, *written)
     folders = named_or_last(folders, last) if folders else _last_compared(last)
     comparison = compare_folders(folders, by=by, metrics=metric or None, level=level)
     if comparison.runs == 1 and not as_json:
