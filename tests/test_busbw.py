@@ -156,9 +156,13 @@ def test_the_command_prints_compares_and_writes(tmp_path):
         (("--gpus", "4", "--rate", "fast"), "fast"),
         ((), "name a scenario, or give --gpus N"),
         (("--collective", "all_gather", "--gpus", "4", "-b", "4", "-e", "8"), "all sizes were left out"),
+        (("x.json",), "x.json: this is JSON, not TOML"),
+        (("twice.toml",), "twice.toml:2: this is not TOML: duplicate key"),
     ],
 )
 def test_mistakes_are_named(tmp_path, options, message):
+    (tmp_path / "x.json").write_text('{"a": 1}')
+    (tmp_path / "twice.toml").write_text("seed = 1\nseed = 2\n")
     done = cli("busbw", *options, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr

@@ -302,14 +302,27 @@ COMMANDS = {
     "init": ("init", "is not a command", "a scenario file that you write"),
     "export parquet out": ("export", "'parquet' is not one of", "csv"),
     "export out": ("export", "'out' is not one of", "the command comes first"),
-    "lint out": ("out is the results folder of a run", "lint reads config_db.json", "pauseframe report out"),
-    "lint good.toml": ("good.toml", "is a scenario, not a device file", "lint reads config_db.json"),
+    "lint out": ("out is the results folder of a run", "device files are config_db.json", "pauseframe report out"),
+    "lint good.toml": ("good.toml", "is a scenario, not a device file", "device files are config_db.json"),
     "route check fat_tree:k=4 out": ("out", "holds the results of a run", "route plan"),
     "sweep good.toml --set topology.hosts=4..8": ("--set", "is no range", "from = 4, to = 8"),
     "tune good.toml": ("tune.parameters", "names no key", "[tune.parameters]"),
     "reproduce fig11": ("'fig11'", "is no paper, experiment or claim", "bolt/fig11"),
     "options ecn_threshold": ("'ecn_threshold'", "no key has", "pauseframe options ecn"),
     "options kmin": ("'kmin'", "no key has", "pauseframe options lists all"),
+    "options topolgy.kind": ("'topolgy.kind'", "no key has", "did you mean topology.kind?"),
+    "import pcap .": (".", "is a folder", "name a file in it"),
+    "import hpcc .": (".", "is a folder", "name a file in it"),
+    "headroom --rate 100GB --cable 40m": ("'100GB'", "a capital B counts bytes", "write 800G"),
+    "headroom --rate 100GBps --cable 40m": ("'100GBps'", "a capital B counts bytes", "write 800G"),
+    "headroom --rate 100G --cable 40m --mtu 9.1k": ("--mtu", "'9.1k'", "is not a whole number from 68 to 9,216"),
+    "tune good.toml --trials 0": ("--trials", "'0'", "is not a whole number from 1 on"),
+    "compare out --level 95": ("--level", "'95'", "is not a number from 0.5 to 0.9999"),
+    "report out --out good.toml": ("good.toml is a scenario", "would overwrite it", "name another file"),
+    "compare out --csv good.toml": ("good.toml is a scenario", "would overwrite it", "name another file"),
+    "compare out --latex good.toml": ("good.toml is a scenario", "would overwrite it", "name another file"),
+    "compare out --report good.toml": ("good.toml is a scenario", "would overwrite it", "name another file"),
+    "export perfetto out -o good.toml": ("good.toml is a scenario", "would overwrite it", "name another file"),
     "import hpcc good.toml": ("good.toml", "is no config.txt", "CC_MODE"),
 }
 
@@ -321,6 +334,14 @@ def test_a_wrong_command_is_answered_with_place_reason_and_cure(command, desk, m
     said = " ".join(answer(*command.split()).split())
     for part in COMMANDS[command]:
         assert part in said, said
+
+
+def test_a_run_is_not_compared_with_a_sweep(desk):
+    pf.run(desk / "good.toml", out=desk / "out", progress=False)
+    axes = {"transport.preset": ["dctcp", "cubic"]}
+    pf.sweep(desk / "good.toml", axes=axes, out=desk / "swept", jobs=1, progress=False)
+    said = answer("compare", "out", "swept")
+    assert "out is a single run, and swept a sweep over transport.preset: compare runs with runs" in said
 
 
 def test_a_sweep_without_an_axis_says_so(desk):

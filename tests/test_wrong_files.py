@@ -9,7 +9,7 @@ import pauseframe as pf
 import pytest
 from pauseframe.cli import app
 from pauseframe.examples import write_example
-from pauseframe.files.kinds import CONTENTS, FOLDERS, SUFFIXES, TABLES, kind_of
+from pauseframe.files.kinds import CONTENTS, DEVICES, FOLDERS, SUFFIXES, TABLES, kind_of
 from typer.testing import CliRunner
 
 TEXTS = {
@@ -42,6 +42,8 @@ KINDS = {
     "flows/flows.csv": "a list of flows",
     "flows/fabric.graphml": "a topology in GraphML",
     "sonic/configs/leaf0/config_db.json": "a CONFIG_DB of SONiC",
+    "sonic/configs": "a folder of device configurations",
+    "sonic/configs/leaf0": "a folder of device configurations",
     "run/flows.parquet": "a Parquet table",
     "plat.xml": "a platform of SimGrid",
     "net.gml": "a graph in GML",
@@ -64,10 +66,11 @@ TAKE = {
     "view": {KINDS["run"]},
     "compare": {KINDS["run"], KINDS["sweep"]},
     "topo show": {name for name in KINDS.values() if "topology" in name or name == "a scenario"},
-    "lint": {KINDS["deployed"], "a CONFIG_DB of SONiC"},
+    "lint": {KINDS["deployed"], "a CONFIG_DB of SONiC", "a folder of device configurations"},
     "deploy -o out": {KINDS["plan"], "a scenario"},
     "cc check --contract": {"a Python file", "a shared library"},
     "packetdrill": {"a packetdrill script"},
+    "import pcap -o out": set(),
 }
 """Commands, and the kinds that each takes."""
 OTHERWISE = {
@@ -101,7 +104,11 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_kind_is_recognised(desk: Path) -> None:
     found = {name: kind_of(desk / name) for name in KINDS}
     assert {name: kind and kind.name for name, kind in found.items()} == KINDS
-    known = {kind.name for _, kind in (*CONTENTS, *TABLES)} | {kind.name for kind in (FOLDERS | SUFFIXES).values()}
+    known = (
+        {kind.name for _, kind in (*CONTENTS, *TABLES)}
+        | {kind.name for kind in (FOLDERS | SUFFIXES).values()}
+        | {DEVICES.name}
+    )
     assert known <= set(KINDS.values()), "each kind has a file here"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from pauseframe._core import InputError, ScenarioError
+from pauseframe._core import InputError, ScenarioError, resolve
 from pauseframe.files.reading import parse_toml
 from pauseframe.scenario.text import read_scenario_file
 from pauseframe.terminal.problems import failure, placed, problem
@@ -170,7 +170,11 @@ def bench(
     if rate is not None:
         raise InputError(f"--rate {rate}: {scenario} has the rates; change them with --set topology.link.rate=RATE")
     text, base_dir, _ = read_scenario_file(scenario)
-    document = dict(parse_toml(text))
+    try:
+        document = dict(parse_toml(text))
+    except ValueError as error:
+        resolve(text, file_name=str(scenario))  # the core reports the mistake with its line
+        raise InputError(f"{scenario}: {error}") from None
     kept = _kept_of(document)
     for table in DROPPED:
         document.pop(table, None)

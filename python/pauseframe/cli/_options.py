@@ -74,6 +74,8 @@ class _Reader:
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         """Converts the value of an option to the type that its command takes."""
         plain = _plain(value, param, self._descriptor)
+        if plain is NOT_PLAIN and (wrong := _wrong_number(value, self._descriptor)):
+            raise typer.BadParameter(wrong, param=param, ctx=ctx)
         return self._adapter().coerce(value, param=param, ctx=ctx) if plain is NOT_PLAIN else plain
 
 
@@ -112,6 +114,17 @@ def _one(value: Any, annotation: Any, info: Any) -> Any:
     except Exception:  # noqa: BLE001 (Typer says what is wrong)
         return NOT_PLAIN
     return plain if within else NOT_PLAIN
+
+
+def _wrong_number(value: Any, descriptor: Any) -> str:
+    """What is wrong with a text where the option takes a number, or ""."""
+    read, info = READERS.get(descriptor.annotation), descriptor.parameter_info
+    if read not in (int, float) or not isinstance(value, str) or info.parser is not None:
+        return ""
+    lower = "" if info.min is None else f" from {info.min:,}"
+    upper = "" if info.max is None else f" {'up to' if info.min is None else 'to'} {info.max:,}"
+    wanted = f"{'a whole number' if read is int else 'a number'}{lower}{upper or (' on' if lower else '')}"
+    return f"{value!r} is not {wanted}"
 
 
 def _path(text: str) -> Path:

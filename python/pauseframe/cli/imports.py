@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from pauseframe._core import InputError
 from pauseframe.cli._common import (
     AsJson,
     Force,
@@ -62,7 +63,7 @@ def hpcc(
     from pauseframe.imports.hpcc import read_config
     from pauseframe.scenario.text import resolve_text
 
-    target = out or config.with_suffix(".toml")
+    target = out or _beside(config, ".toml")
     imported = read_config(config, folder=target.parent, without=without or (), topology=topology, flows=flows)
     target.parent.mkdir(parents=True, exist_ok=True)
     resolve_text(imported.toml, base_dir=str(target.parent), file_name=target.name)  # what `run` would refuse
@@ -167,7 +168,7 @@ def mlxconfig(
     """
     from pauseframe.imports.mlxconfig import read_dump
 
-    _write(read_dump(dump, port), out or dump.with_suffix(".toml"), force=force, as_json=as_json)
+    _write(read_dump(dump, port), out or _beside(dump, ".toml"), force=force, as_json=as_json)
 
 
 @imports.command(epilog="Example: pauseframe import fabric configs/ -o fabric.toml && pauseframe run fabric.toml")
@@ -255,7 +256,7 @@ def pcap(
     """
     from pauseframe.imports.pcap import read_captures, summary, write
 
-    target = out or files[0].with_suffix("")
+    target = out or _beside(files[0], "")
     refuse_existing(target / "scenario.toml", force)
     imported = read_captures(files, cut, idle)
     write(imported, target, files[0].stem)
@@ -307,3 +308,10 @@ def _write_folder(imported: ImportedFolder, target: Path, *, force: bool, as_jso
 
 def _short(text: str) -> str:
     return text if len(text) <= LONGEST_VALUE else f"{text[: LONGEST_VALUE - 3]}..."
+
+
+def _beside(path: Path, suffix: str) -> Path:
+    """The default output: the name of the input with another suffix; InputError for a folder without a name."""
+    if not path.name:
+        raise InputError(f"{path} is a folder: name a file in it")
+    return path.with_suffix(suffix)

@@ -257,6 +257,8 @@ def _show_sources(name: str, stack: str, as_json: bool) -> None:
 
 SEARCHED = ("path", "doc", "source", "when")
 """What `options WORD` searches of a key."""
+CLOSE_PATH = 0.85
+"""Similarity (difflib) from which on a key is what was meant."""
 
 
 @commands.command(epilog="Example: pauseframe options pfc")
@@ -316,6 +318,8 @@ def schema(
 
 
 def _no_such_option(wanted: str) -> NoReturn:
+    from difflib import get_close_matches
+
     import pauseframe as pf
     from pauseframe.terminal.text import nearest
 
@@ -330,7 +334,9 @@ def _no_such_option(wanted: str) -> NoReturn:
         else nearest(wanted, dict.fromkeys(part for row in rows for part in row["path"].split(".")))
     )
     hint = "; pauseframe options lists all"
-    if found:
+    if paths := get_close_matches(wanted, [row["path"] for row in rows], 1, CLOSE_PATH):
+        hint = f"; did you mean {paths[0]}?"
+    elif found:
         hint = f"; pauseframe options {found[0]} lists keys about {found[0]}"
     elif meant:
         hint = f"; did you mean {' or '.join(meant)}?"

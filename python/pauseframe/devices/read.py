@@ -72,7 +72,7 @@ WANTED = (
 def _refuse_other_kinds(path: Path) -> None:
     kind = kind_of(path)
     if kind is not None and kind.key not in ("device", "deployment"):
-        raise DeviceFileError(f"{shown(kind.message(path, 'a device file'))}; lint reads {WANTED}")
+        raise DeviceFileError(f"{shown(kind.message(path, 'a device file'))}; device files are {WANTED}")
 
 
 def read_fabric(paths: Sequence[Path], *, topology: Path | None = None) -> Reading:

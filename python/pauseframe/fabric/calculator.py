@@ -67,6 +67,9 @@ def parse_rate(text: str) -> int:
     unit = found[2].lower() if found else "?"
     if found is None or unit not in _RATES or not unit:
         raise ValueError(f"{text!r} is not a rate: write 100G, 25000M or 100 Gbps")
+    if "B" in found[2] and not found[2].endswith("BPS"):  # GB, GBps; but 100 GBPS is only loud
+        bits = f"{float(found[1]) * 8:g}{found[2][0].upper()}"
+        raise ValueError(f"{text!r}: rates are in bits per second, and a capital B counts bytes; write {bits}")
     speed = float(found[1]) * _RATES[unit]
     if speed != int(speed) or not 1 <= speed <= 1_600_000:
         raise ValueError(f"{text!r}: rates are whole Mb/s, to 1.6T")

@@ -52,6 +52,7 @@ FOLDERS = {
     "deploy.json": Kind("deployment", "the folder of a deployment", "pauseframe lint {path}"),
 }
 """Kinds of folders, by a file that only they have."""
+DEVICES = Kind("device", "a folder of device configurations", "pauseframe lint {path} checks them")
 RUN = Kind("run", "the results folder of a run", "pauseframe report {path}")
 FLOW_RUN = Kind(
     "flow run", "the results folder of a run at flow level", "docs/reference/flow-level.md has its tables (Parquet)"
@@ -162,7 +163,10 @@ def _begin(path: Path, size: int) -> str:
 def _kind_of_folder(path: Path) -> Kind | None:
     if (path / MANIFEST).is_file():
         return FLOW_RUN if (read_object(path / MANIFEST) or {}).get("kind") == FLOW_LEVEL else RUN
-    return next((kind for name, kind in FOLDERS.items() if (path / name).is_file()), None)
+    if kind := next((kind for name, kind in FOLDERS.items() if (path / name).is_file()), None):
+        return kind
+    of_sonic = "config_db.json"
+    return DEVICES if (path / of_sonic).is_file() or next(path.glob(f"*/{of_sonic}"), None) else None
 
 
 def refuse_other_kinds(path: Path, wanted: str, *keys: str) -> None:

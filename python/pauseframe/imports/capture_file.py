@@ -6,6 +6,7 @@ import struct
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from pauseframe._core import InputError
+from pauseframe.files.kinds import refuse_other_kinds
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,8 +55,12 @@ def frames(path: Path, names: dict[bytes, str]) -> Iterator[Frame]:
             elif magic == SECTION:
                 yield from _pcapng(file, names, path)
             else:
+                refuse_other_kinds(path, "a capture (pcap or pcapng)")
                 hint = ": unpack it first" if magic[:2] == b"\x1f\x8b" or magic == b"\x28\xb5\x2f\xfd" else ""
                 raise InputError(f"{path}: neither a pcap nor a pcapng file{hint}")
+    except IsADirectoryError:
+        refuse_other_kinds(path, "a capture (pcap or pcapng)")
+        raise InputError(f"{path} is a folder: name the captures in it") from None
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
 

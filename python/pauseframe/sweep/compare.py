@@ -198,7 +198,7 @@ def compare(
     axes = list(observations[0].axes)
     for one in observations:
         if set(one.axes) != set(axes):
-            raise InputError(f"{one.source} and {observations[0].source} have different axes; compare them one by one")
+            raise InputError(_other_axes(observations[0], one))
     several = len({one.source for one in observations}) > 1
     by = by or (SOURCE if several or not axes else axes[0])
     if by not in (SOURCE, *axes):
@@ -364,6 +364,21 @@ def _by_size(flows: pl.LazyFrame) -> tuple[dict[str, tuple[float, int]], int]:
     names = list(SIZES)
     by_size = {names[index]: (value, count) for index, value, count in bins} if len(bins) > 1 else {}
     return by_size, sum(count for _, _, count in bins)
+
+
+def _other_axes(first: Observation, other: Observation) -> str:
+    """A message about two folders of which one varies what the other does not."""
+    alone = next((one for one in (first, other) if not one.axes), None)
+    if alone is not None:
+        sweep = other if alone is first else first
+        return (
+            f"{alone.source} is a single run, and {sweep.source} a sweep over {', '.join(sweep.axes)}: compare runs "
+            "with runs, and sweeps with sweeps of the same keys"
+        )
+    return (
+        f"{first.source} varies {', '.join(first.axes)}, and {other.source} {', '.join(other.axes)}: only sweeps of "
+        "the same keys can be compared"
+    )
 
 
 def _named(observations: list[Observation], folders: Sequence[str | Path]) -> list[Observation]:
