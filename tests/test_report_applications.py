@@ -8,9 +8,9 @@ from typing import cast
 import pauseframe as pf
 import polars as pl
 import pytest
-from pauseframe.report import applications, from_run
+from pauseframe.report import applications, data, from_run
 from pauseframe.report.applications import COLUMNS, Job, JobRow, occupied
-from pauseframe.terminal.text import ACTIVITIES
+from pauseframe.terminal.text import ACTIVITIES, summary_rows
 from test_fabrics import cli
 from test_report import report
 
@@ -90,6 +90,15 @@ def test_time_is_shared_out_to_the_intervals_that_it_fell_in():
     shares = {trace["name"]: trace["y"] for trace in applications._shares(job, [job])["data"]}
     assert [shares[name][1] for name in ACTIVITIES] == [0.5, 0.5, 0.0]
     assert shares["sending"][9] == 0.25
+
+
+def test_connections_of_applications_are_no_unfinished_flows(tmp_path):
+    run = pf.run(f'{TWO_JOBS}[[workload]]\nkind = "n_to_1"\nsenders = 2\nsize = "64 KB"\n', progress=False)
+    assert run.summary["flows_finished"] == run.summary["flows_total"] > 2
+    assert data.unfinished_flows(from_run(run)) == {}
+    titles = [title for title, _ in summary_rows(run.summary, data.completed_flows(from_run(run)))]
+    assert "FCT of 2 flows, mean" in titles
+    assert "FCT, mean" in [title for title, _ in summary_rows(run.summary)]
 
 
 def test_no_time_is_lost_between_table_and_figure(tmp_path):

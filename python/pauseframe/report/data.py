@@ -145,8 +145,11 @@ def unfinished_by(table: pl.LazyFrame, key: pl.Expr) -> dict[Any, int]:
 
 
 def unfinished_flows(run: RunData) -> dict[int, int]:
-    """Number of flows without a completion time, by size bin, without flows that never have one (until stopped)."""
-    sized = run.flows.filter(pl.col("size_bytes").is_not_null())
+    """Number of unfinished flows by size bin, without flows that have no size (until stopped).
+
+    Connections of applications finish without a completion time.
+    """
+    sized = run.flows.filter(pl.col("size_bytes").is_not_null() & (pl.col("status").cast(pl.String) != "finished"))
     return unfinished_by(sized, size_bin(pl.col("size_bytes") + pl.col("reply_bytes")))
 
 

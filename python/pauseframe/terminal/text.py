@@ -183,7 +183,8 @@ def summary_rows(summary: Summary, completed: int | None = None) -> list[tuple[s
         rows.append(("flows finished", _of(summary["flows_finished"], summary["flows_finished"] + left)))
         # Connections of applications stay open and have no completion time; the table of jobs shows their times.
         if fct["mean"] is not None or not summary["flows_finished"]:
-            rows += completion_rows(fct, summary["slowdown"], count, left)
+            some = count < summary["flows_finished"]
+            rows += completion_rows(fct, summary["slowdown"], count, left, some_only=some)
     if long:
         rows.append(("long flows", format_count(long)))
     if summary["queries_total"]:
@@ -264,12 +265,17 @@ def _of(part: int, whole: int) -> str:
     return f"{format_count(part)} of {format_count(whole)}"
 
 
-def completion_rows(fct: CompletionTimes, slowdown: Slowdowns, count: int, unfinished: int) -> list[tuple[str, str]]:
-    """Completion times and slowdowns of `count` flows, with the number of unfinished flows."""
+def completion_rows(
+    fct: CompletionTimes, slowdown: Slowdowns, count: int, unfinished: int, *, some_only: bool = False
+) -> list[tuple[str, str]]:
+    """Completion times and slowdowns of `count` flows, with the number of unfinished flows.
+
+    `some_only` names the number of flows, because others finished without a completion time.
+    """
     times = {key: format_us(fct[key]) for key in ("p50", "p99", "p999")}
     ratios = {key: format_number(slowdown[key]) for key in ("p50", "p99")}
     return [
-        ("FCT, mean", format_us(fct["mean"])),
+        (f"FCT of {counted(count, 'flow')}, mean" if some_only else "FCT, mean", format_us(fct["mean"])),
         ("  p50 / p99 / p99.9", percentiles_text(times, count, unfinished)),
         ("slowdown, p50 / p99", percentiles_text(ratios, count, unfinished)),
     ]
