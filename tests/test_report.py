@@ -269,7 +269,7 @@ def test_lines_are_linked_between_runs(folders, tmp_path):
 def test_equal_values_of_two_runs_are_both_seen(folders):
     run = from_folder(folders["dctcp"])
     table = data.percentiles_by(data.finished_flows(run), "bin")
-    under, over = figures.percentile_figure([(0, "A", table), (1, "B", table)], "p50", str)["data"]
+    under, over = figures.percentile_figure([(0, "A", table), (1, "B", table)], "p50", str, "flow size")["data"]
     assert under["y"] == over["y"]
     assert under["marker"]["size"] > over["marker"]["size"]
 

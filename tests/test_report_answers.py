@@ -8,9 +8,10 @@ import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe.report import Group, answers, build_report, from_run
-from pauseframe.report.figures import counts_figure
-from pauseframe.report.sweep import _winners, build_sweep_report, multiples, sentence
-from pauseframe.sweep.compare import compare
+from pauseframe.report.figures import counts_figure, percentile_figure
+from pauseframe.report.sweep import _differ, _surely, _winners, build_sweep_report, multiples, sentence
+from pauseframe.sweep.compare import Cell, compare
+from pauseframe.sweep.statistics import Estimate
 from test_view_browser import RING
 
 STAR = 'topology = { kind = "star", hosts = 5 }\nswitch = { buffer = "40 KB" }\n'
@@ -148,6 +149,30 @@ def test_a_single_reason_of_drops_is_named_on_the_axis(lossy):
     assert figure["layout"]["xaxis"]["title"] == "packets dropped: buffer full (number)"
     figure = counts_figure([lossy], {"buffer_full": [3], "link_down": [1]}, "packets dropped")
     assert figure["layout"]["xaxis"]["title"] == "packets dropped (number)"
+    figure = counts_figure([lossy], {"timeouts": [3]}, "timeouts")
+    assert figure["layout"]["xaxis"]["title"] == "timeouts (number)"
+
+
+def test_percentiles_over_sizes_name_both_axes(lossy):
+    table = {0: {"n": 100, "p50": 3.0}}
+    figure = percentile_figure([(0, "lossy", table)], "p50", str, "flow size")
+    assert [figure["layout"][axis]["title"] for axis in ("xaxis", "yaxis")] == ["flow size", "time (s)"]
+
+
+def test_seeds_confirm_a_winner_by_their_paired_differences():
+    def cell(median, low, high, ratio):
+        value = Estimate(6, median, low, high, 0.97)
+        paired = None if ratio is None else Estimate(6, ratio[1], ratio[0], ratio[2], 0.97)
+        return Cell("fct_us.p99", ("0.5",), "a", value, None, paired)
+
+    first = cell(555, 462, 715, None)
+    assert _differ(first, cell(539, 457, 697, (0.949, 0.977, 0.996))), "intervals overlap, differences exclude zero"
+    assert not _differ(cell(539, 457, 697, (0.949, 0.977, 1.02)), first)
+    assert not _differ(cell(539, 457, 697, (0.9, 0.95, 0.96)), cell(560, 470, 720, (1.1, 1.2, 1.3))), "no common pair"
+    rows = [[first, cell(539, 457, 697, (0.949, 0.977, 0.996))], [first, cell(560, 470, 720, (0.9, 1.01, 1.1))]]
+    assert _surely(rows, min) == "; the seeds confirm 1 of them"
+    assert _surely(rows[:1], min) == ""
+    assert _surely([[cell(1, None, None, None), cell(2, None, None, (2, 2, 2))]], min) == "", "single seeds"
 
 
 def test_one_setting_is_bars_and_one_sentence(swept, tmp_path):

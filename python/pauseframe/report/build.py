@@ -145,7 +145,7 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
         marks=explanation(text for table in summaries for _, _, cells in table.rows for text, _ in cells),
         bins=_bins(runs, finished, by_bin, page, answer.chart == answers.ALL_FLOWS),
         percentiles=[
-            (PERCENTILE_TITLES[key], page.add(figures.percentile_figure(by_bin, key, figures.bin_label)))
+            (PERCENTILE_TITLES[key], page.add(figures.percentile_figure(by_bin, key, figures.bin_label, "flow size")))
             for key in ("p50", "p99", "p999")
             if _has_lines(table for _, _, table in by_bin)
         ],
@@ -305,7 +305,7 @@ def _queries(runs: Sequence[RunData], page: Figures) -> Queries | None:
         figures=[
             (
                 f"{PERCENTILE_TITLES[key.removesuffix('_slowdown')]} {'slowdown' if 'slowdown' in key else 'time'}",
-                page.add(figures.percentile_figure(tables, key, figures.size_label)),
+                page.add(figures.percentile_figure(tables, key, figures.size_label, "response size")),
             )
             for key in ("p50", "p99", "p999", "p999_slowdown")
             if _has_lines(table for _, _, table in tables)

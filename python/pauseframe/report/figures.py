@@ -265,8 +265,9 @@ def percentile_figure(
     columns: Sequence[tuple[int, str, dict[Any, dict[str, float]]]],
     statistic: str,
     name: Callable[[Any], str],
+    over: str,
 ) -> Figure:
-    """One statistic over bins, one line per run; `name` returns a bin's label."""
+    """One statistic over bins of `over`, one line per run; `name` returns a bin's label."""
     is_time = not statistic.endswith("_slowdown")
     hover, scale = ("%{y:.4s}s", 1e-6) if is_time else ("%{y:.4~g}× ideal", 1.0)
     bins = sorted({key for _, _, table in columns for key in table})
@@ -279,7 +280,7 @@ def percentile_figure(
         unsure = [is_unsure(table[key]["n"], share) for key in known]
         traces.append(trace | _dots(number, len(columns), unsure))
     categories = [name(key) for key in bins]
-    x_axis: Axis = {"type": "category", "categoryorder": "array", "categoryarray": categories}
+    x_axis: Axis = {"type": "category", "categoryorder": "array", "categoryarray": categories, "title": over}
     y_axis: Axis = {"type": "log", "ticksuffix": "s", "title": "time (s)"} if is_time else SLOWDOWN
     return plot(traces, x_axis, y_axis, {"ends": True})
 
@@ -364,7 +365,7 @@ def counts_figure(runs: Sequence[RunData], kinds: dict[str, list[int]], kind: st
     y_axis: Axis = {"autorange": "reversed", "automargin": True, "type": "category"}
     layout: Layout = {"barmode": "stack", "showlegend": True}
     # A legend needs two entries: the axis names a single kind.
-    title = f"{kind}: {traces[0]['name']}" if len(traces) == 1 else kind
+    title = f"{kind}: {traces[0]['name']}" if len(traces) == 1 and traces[0]["name"] != kind else kind
     return plot(traces, {"rangemode": "tozero", "title": f"{title} (number)"}, y_axis, layout, 130 + 34 * len(runs))
 
 

@@ -279,8 +279,28 @@ def sentence(comparison: Comparison) -> str:
     same = sum(map(_equal, rows))
     parts = [f"{variant} in {format_count(count)}" for variant, count in wins.most_common(3)]
     lead = f"{title} is {extreme} with {', '.join(parts)} of {format_count(len(rows))} settings" if parts else title
+    lead += _surely(rows, best_of)
     equal = f"; in {same} the variants are equal" if same else ""
     return f"{lead}{equal}. {_largest(comparison, metric, rows)}"
+
+
+def _surely(rows: list[list[Cell]], best_of: Callable[..., Cell]) -> str:
+    """In how many settings the seeds tell the best variant from all others, if not in all; "" for single seeds."""
+    if any(cell.value.low is None for cells in rows for cell in cells):
+        return ""
+    bests = [(best_of(cells, key=_median), cells) for cells in rows if not _equal(cells)]
+    clear = sum(all(_differ(best, other) for other in cells if other is not best) for best, cells in bests)
+    return "" if clear == len(bests) else f"; the seeds confirm {format_count(clear)} of them"
+
+
+def _differ(one: Cell, other: Cell) -> bool:
+    """True if the differences seed by seed exclude zero; between two others than the first, if no intervals overlap."""
+    for first, later in ((one, other), (other, one)):
+        paired = later.ratio if first.ratio is None else None
+        if paired is not None and paired.low is not None and paired.high is not None:
+            return not paired.low <= 1 <= paired.high
+    low, high = sorted((one, other), key=_median)
+    return _apart(low, high)
 
 
 def _beside(comparison: Comparison, cells: list[Cell]) -> str:
@@ -290,7 +310,7 @@ def _beside(comparison: Comparison, cells: list[Cell]) -> str:
     if best.value.low is None or worst.value.low is None:
         sure = "" if best.seedless and worst.seedless else ", with one seed, which shows no interval"
     else:
-        sure = "" if _apart(best, worst) else ", and their intervals overlap"
+        sure = "" if _differ(best, worst) else ", and the seeds do not tell them apart"
     low, high = (f"{form(_median(one))} with {_named(comparison, one)}" for one in (best, worst))
     return f"{low}, {high}{sure}"
 
