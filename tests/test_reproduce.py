@@ -12,7 +12,8 @@ import pytest
 import test_cli
 from pauseframe import InputError, RunError, ScenarioError
 from pauseframe.reproduce import expected, plots
-from pauseframe.reproduce.judge import Measured, judge
+from pauseframe.reproduce.command import measured
+from pauseframe.reproduce.judge import Judgement, Measured, judge
 from pauseframe.reproduce.measure import _rows, measure
 from pauseframe.reproduce.points import Point
 from pauseframe.reproduce.run import plan, plan_stage, reproduce
@@ -179,6 +180,10 @@ def test_a_percentile_without_samples_beyond_it_is_refused():
     assert tail(3).verdict == "not run"
     assert tail(3).note == (
         "refused: 900 samples are too few: only about 9 lie beyond the percentile, and 10 are needed"
+    )
+    few = measured(Judgement(claim_of(kind="within", variant="a", low=1), [tail(3), tail(4)]))
+    assert few.endswith(
+        " = 5 (900 samples are too few: only about 9 lie beyond the percentile, and 10 are needed); m: a = 5"
     )
 
 

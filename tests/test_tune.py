@@ -27,7 +27,7 @@ from pauseframe.lint import lint
 from pauseframe.sweep import incremental
 from pauseframe.sweep.batch import Batches
 from pauseframe.sweep.plan import Source
-from pauseframe.tune import tune
+from pauseframe.tune import text, tune
 from pauseframe.tune.answer import KEEP_DEFAULT, NOTHING_KEEPS, NOTHING_MEASURED, RECOMMENDED, PredictionInterval
 from pauseframe.tune.chance import seeds_needed
 from pauseframe.tune.export import export_answer
@@ -601,10 +601,10 @@ def test_the_first_screen_has_the_answer(tmp_path, browser):  # noqa: F811 - a f
 @pytest.mark.night
 @pytest.mark.parametrize("target", ["sonic", "linux"])
 def test_export_is_clean(tmp_path, target):
-    text = SMALL.replace('"dctcp"', '"tcp_bolt"').replace(
+    scenario = SMALL.replace('"dctcp"', '"tcp_bolt"').replace(
         '"transport.delayed_ack_segments" = [1, 2]', '"switch.buffer.alpha" = [0.5, 2.0]'
     )
-    done = tune(text, out=tmp_path / "search", play=False, trials=2, sensitivity=False, constraints={})
+    done = tune(scenario, out=tmp_path / "search", play=False, trials=2, sensitivity=False, constraints={})
     assert done.answer.recommended is not None
     done.answer.recommended.changes = {"switch.marker.k": "30 KB", "switch.buffer.alpha": 0.5}
     export_answer(done, target, tmp_path / "devices")
@@ -701,3 +701,15 @@ def test_areas_that_fronts_dominate(evidence):
 def test_metric_texts():
     metric = parse_metric("fct_us.p50 where size_bytes > 1e6")
     assert (metric.table, metric.column, metric.quantile, metric.counts_unfinished) == ("flows", "fct_us", 0.5, True)
+
+
+def test_answers_are_written_as_people_write_them():
+    one = {"median": 1.457, "confidence": {"low": 1.243, "high": 26.0}}
+    assert text.relative(one) == "× 1.46 [× 1.24, × 26]", "not +2.5e+03 %"
+    assert text.relative({"median": 0.88, "confidence": {"low": 0.79, "high": 1.09}}) == "-12 % [-21 %, +9 %]"
+    assert [text.label(value) for value in ("1 segments", "2 segments", "1 packets", 11)] == [
+        "1 segment",
+        "2 segments",
+        "1 packet",
+        "11",
+    ]

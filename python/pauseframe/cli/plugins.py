@@ -99,13 +99,15 @@ def _show(checked: Checked, quiet: bool) -> None:
         print()
         _show_runs(checked)
     if checked.report is not None:
-        print(f"\nreport: {checked.report}")
+        print(f"report: {checked.report}")
 
 
 def _show_runs(checked: Checked) -> None:
     from pauseframe.plugins.check import key_figures
+    from pauseframe.results.percentiles import explanation
     from pauseframe.terminal.text import terminal_table
 
+    marks = ""
     for scenario, runs in checked.runs.items():
         figures = {label: key_figures(run) for label, run in runs.items()}
         names = [{"header": name, "justify": "right", "no_wrap": True} for name in next(iter(figures.values()))]
@@ -113,3 +115,7 @@ def _show_runs(checked: Checked) -> None:
         first = {"header": "", "style": "dim", "no_wrap": True}
         print_table(terminal_table(first, *names, title=scenario.replace("_", " "), rows=rows))
         print()
+        cells = [cell for of_run in figures.values() for cell in of_run.values()]
+        marks = marks or explanation(cells)
+    if marks:
+        print(marks)

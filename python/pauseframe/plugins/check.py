@@ -171,13 +171,15 @@ def _about(scenario: str) -> str:
 
 def key_figures(run: pf.Run) -> dict[str, str]:
     """The figures of a run that the terminal shows."""
+    from pauseframe.results.percentiles import SHARES, marked
     from pauseframe.terminal.text import format_count, format_us
 
     summary = run.summary
     percentiles = summary["fct_us"]
+    finished = summary["flows_finished"]
     return {
-        "p50 FCT": format_us(percentiles["p50"]),
-        "p99 FCT": format_us(percentiles["p99"]),
+        "p50 FCT": marked(format_us(percentiles["p50"]), finished, SHARES["p50"]),
+        "p99 FCT": marked(format_us(percentiles["p99"]), finished, SHARES["p99"]),
         "goodput": _goodput(run),
         "largest queue": _largest_queue(run),
         "drops": format_count(summary["drops"]),

@@ -8,7 +8,7 @@ from pauseframe.files.atomic import write_text
 from pauseframe.report import figures
 from pauseframe.report.html import render
 from pauseframe.report.sweep import LOG_FROM, _unit
-from pauseframe.sweep.spec import label, split_unit
+from pauseframe.sweep.spec import split_unit
 from pauseframe.tune import text
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def build_tune_report(record: dict[str, Any], out: Path) -> Path:
     ]
     front = [("Pareto front", add(_front(record)))] if len(record["objectives"]) == 2 else []
     parts = {"beside": beside, "slices": slices, "progress": progress, "scatter": scatter, "front": front}
-    html = render("tune.html.j2", items, title=record["name"], record=record, text=text, label=label, **parts)
+    html = render("tune.html.j2", items, title=record["name"], record=record, text=text, label=text.label, **parts)
     return write_text(out, html)
 
 
@@ -61,7 +61,7 @@ def _values(record: dict[str, Any], number: int) -> list[float]:
 def _x_axis(path: str, record: dict[str, Any]) -> figures.Axis:
     entry = next(one for one in record["parameters"] if one["path"] == path)
     if "choices" in entry:
-        names = [label(value) for value in entry["choices"]]
+        names = [text.label(value) for value in entry["choices"]]
         return {"title": path, "type": "category", "categoryorder": "array", "categoryarray": names}
     found = split_unit(entry["low"])
     axis: figures.Axis = {"title": path if found is None else f"{path} ({found[1]})"}
@@ -71,7 +71,7 @@ def _x_axis(path: str, record: dict[str, Any]) -> figures.Axis:
 def _x(value: Any, axis: figures.Axis) -> Any:
     if value is None:  # a setting that leaves this key as it is
         return None
-    return label(value) if axis.get("type") == "category" else _number(value)
+    return text.label(value) if axis.get("type") == "category" else _number(value)
 
 
 def _beside(record: dict[str, Any], number: int) -> Figure:
@@ -125,12 +125,12 @@ def _slice(one: dict[str, Any], record: dict[str, Any]) -> Figure:
     axis = _x_axis(one["path"], record)
     traces: list[Trace] = []
     for number, objective in enumerate(record["objectives"]):
-        rows = [(_x(one["value"], axis), 1.0, label(one["value"]))]
+        rows = [(_x(one["value"], axis), 1.0, text.label(one["value"]))]
         rows += [
             (
                 _x(point["value"], axis),
                 point["ratios"][number],
-                label(point["value"]) + ("" if point["kept"] else f", {point['why']}"),
+                text.label(point["value"]) + ("" if point["kept"] else f", {point['why']}"),
             )
             for point in one["points"]
             if point["ratios"] and point["ratios"][number] is not None

@@ -191,9 +191,10 @@ def _print(outcomes: Sequence[Outcome]) -> None:
 
 
 def measured(judgement: Judgement) -> str:
-    """The median of each part of a claim, followed by the part's band if the median lies outside the band."""
+    """The median of each part of a claim; of a part that was not run, also the reason."""
     texts = []
     for part in judgement.parts:
         value = format_number(part.median, 3) if part.values else part.note
-        texts.append(f"{part.part.title} {value}")
-    return ", ".join(texts)
+        why = f" ({part.note.removeprefix('refused: ')})" if part.values and part.verdict == "not run" else ""
+        texts.append(f"{part.part.title} = {value}{why}")
+    return "; ".join(texts)

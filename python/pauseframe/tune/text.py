@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
-from pauseframe.sweep.spec import label
-from pauseframe.terminal.text import MISSING, counted, format_duration, format_number, terminal_table
+from pauseframe.sweep.spec import label as plain_label
+from pauseframe.terminal.text import MISSING, counted, format_count, format_duration, format_number, terminal_table
 from pauseframe.tune.answer import KEEP_DEFAULT, NOTHING_KEEPS, NOTHING_MEASURED
 from pauseframe.tune.metrics import format_metric
 
@@ -56,7 +57,7 @@ def relative(one: dict[str, Any] | None) -> str:
     if one is None or one["median"] is None:
         return MISSING
 
-    large = one["median"] >= LARGE_RATIO
+    large = max(one["median"], one["confidence"]["high"] or 0) >= LARGE_RATIO
 
     def percent(ratio: float) -> str:
         return f"× {ratio:.3g}" if large else f"{(ratio - 1) * 100:+.3g} %"
@@ -64,6 +65,11 @@ def relative(one: dict[str, Any] | None) -> str:
     low, high = one["confidence"]["low"], one["confidence"]["high"]
     ends = "" if low is None else f" [{percent(low)}, {percent(high)}]"
     return percent(one["median"]) + ends
+
+
+def label(value: Any) -> str:
+    """A value as in a scenario; of one segment or packet in the singular, which scenarios take too."""
+    return re.sub(r"^(1 (?:segment|packet))s$", r"\1", plain_label(value))
 
 
 def settings_text(settings: dict[str, Any]) -> str:
@@ -149,7 +155,7 @@ def cost_text(record: dict[str, Any]) -> str:
     by_state = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
     return (
         f"{counted(len(states), 'setting')} ({by_state}), {counted(round(cost['runs']), 'run')}, "
-        f"{cost['computed']:.0f} of them computed now; "
+        f"{format_count(round(cost['computed']))} of them computed now; "
         f"{format_duration(cost['wall_s'])}, of which {format_duration(cost['search_s'])} for the search itself"
     )
 
