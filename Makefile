@@ -14,7 +14,7 @@ MUTANTS ?= 100000
 # Where it is set, each of the thousand processes of the tests compiles all modules that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help build demo test test-papers test-kernel night changed check docs gallery pictures dist platforms generate bench bench-growth calibrate pitfalls recount switches clean
+.PHONY: help build demo test test-papers test-kernel night changed check docs gallery pictures dist platforms generate bench bench-growth calibrate pitfalls recount remembered switches clean
 
 help:
 	@echo "make demo    TCP-Bolt beside four transports on the paper's fat tree: results/demo/report.html"
@@ -34,6 +34,7 @@ help:
 	@echo "make calibrate  beside the real Linux kernel: docs/validation/linux.md"
 	@echo "make pitfalls  docs/pitfalls.md and its figures, after a change of results"
 	@echo "make recount  docs/validation/papers.md, after new verdicts"
+	@echo "make remembered  the table of docs/models/memory-of-steps.md, after a change of training or of replays"
 	@echo "make switches  what claims hang on: the runs of validation/papers/switches.toml that are not kept yet"
 	@echo "make bench   speed and memory, instructions per packet hop"
 	@echo "make bench-growth  cost against flows, hosts, links and simulated time: results/growth"
@@ -109,6 +110,9 @@ bench-growth: $(STAMP)/dev
 
 recount: $(STAMP)/dev
 	$(BIN)/python validation/papers/recount.py
+
+remembered: $(STAMP)/dev
+	$(BIN)/python tools/remembered.py
 
 switches: $(STAMP)/dev
 	$(BIN)/python validation/papers/switches.py

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import runpy
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from types import SimpleNamespace
 
 import pauseframe as pf
 import polars as pl
 import pytest
 
-if TYPE_CHECKING:
-    from pathlib import Path
+table = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "tools" / "remembered.py")))
 
 MOE = """
 name = "moe"
@@ -131,3 +132,10 @@ def test_the_command_says_what_was_replayed(tmp_path: Path) -> None:
         refused = ran("--remember", wrong)
         assert refused.returncode == 2
         assert "neither off, check nor a bound" in " ".join(refused.stderr.split())
+
+
+def test_the_page_has_the_numbers_of_today() -> None:
+    """A row of docs/models/memory-of-steps.md; `make remembered` fills in the table."""
+    row = table.ROWS[1]
+    assert table.line(table.cells(row)) in table.PAGE.read_text(encoding="utf-8")
+    assert all(f"| {one.name} |" in table.PAGE.read_text(encoding="utf-8") for one in table.ROWS)
