@@ -82,6 +82,7 @@ def test_a_range_varies_an_axis_that_the_file_has(tmp_path):
         ("[swich]", "swich", "", "unknown key", "swich"),
         ('"switch".buffer = -3', "switch.buffer.size", "-3", "has no unit", "-3"),
         ('name = "寿司", size = "1 XB"', "workload.0.size", '"1 XB"', "unit", '"1 XB"'),
+        ('"switch.marker.k" = { from = 9, to = 5 }', "tune.parameters.switch.marker.k", "", "x", '"switch.marker.k"'),
         ("  nothing here # known", "a.b", "", "is required", "nothing here"),
     ],
 )

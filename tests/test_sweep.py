@@ -200,6 +200,7 @@ def test_a_problem_of_some_combinations_says_of_which(tmp_path):
         ({"axes": {"axes.host.mtu": ["9 KB"]}}, 'write "host.mtu" = [...] there'),
         ({"axes": {"transport": [{"preset": "dctcp"}]}}, "transport.preset"),
         ({"axes": AXES, "zip": [["transport.preset", "nothing"]]}, "nothing"),
+        ({"axes": AXES, "zip": [["transport.preset"]]}, "is alone: name two axes or more"),
         ({"axes": AXES | {"host.mtu": ["9 KB"]}, "zip": [["transport.preset", "host.mtu"]]}, "equally many"),
         ({"axes": AXES, "exclude": [{"transport.preset": "bolt"}]}, "no axis has this value"),
         ({"axes": AXES, "exclude": [{"transport.preset": ["dctcp", "newreno"]}]}, "nothing to run"),

@@ -345,6 +345,7 @@ WRONG = {
     "constraint_share = 1.0": "must be a share from 0.5 to 0.99",
     "halving = 3": "the search has no such choice any more",
     "parameters = { seed = [1, 2] }": "cannot be tuned",
+    "constraints = { drops = { at_last = 3 } }": "at_last: unknown key; a bound is at_most or at_least",
     "constraints = { drops = nan }": "must be finite",
     "constraints = { drops = { at_least = -inf } }": "must be finite",
     'parameters = { stop = ["1 ms", "2 ms"], "stop.time" = ["3 ms", "4 ms"] }': "is the same key as the parameter stop",

@@ -44,7 +44,9 @@ def _span(line: str, path: str, value: str) -> tuple[int, int]:
     """Where the value, or else the key, or else the whole text stands in a line."""
     parts = [part for part in re.findall(r'"[^"]*"|[^.]+', path) if not part.isdigit()]
     key = re.escape(parts[-1].strip('"')) if parts else ""
-    at = re.search(rf"(?<![\w-])[\"']?{key}[\"']?(?=\s*[=.\]])", line) if key else None
+    # Paths of [tune.parameters] are one key in quotes: "switch.marker.k".
+    at = re.search(rf"([\"'])(?:[\w-]+\.)*{key}\1(?=\s*[=.\]])", line) if key else None
+    at = at or (re.search(rf"(?<![\w-]){key}(?=\s*[=.\]])", line) if key else None)
     if value:
         place = line.find(value, at.end() if at else 0)
         if place >= 0:

@@ -146,6 +146,8 @@ class Spec:
         for path in sorted({path for path in named if named.count(path) > 1}):
             self.complain("zip", path, "is zipped twice")
         for group in self.zip:
+            if len(group) < 2:
+                self.complain("zip", str(group), "is alone: name two axes or more that vary together")
             lengths = {path: len(self.axes[path]) for path in group if path in self.axes}
             if len(set(lengths.values())) > 1:
                 counts = ", ".join(f"{path} {count}" for path, count in lengths.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from itertools import combinations
 from math import isfinite
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,8 @@ KEYS = (
     *("constraint_share", "sensitivity"),
     *("parameters", "objectives", "constraints", "scenarios", "references"),
 )
+CLOSE_WORD = 0.75
+"""Similarity (difflib) from which on a word below a metric is a misspelt bound."""
 GONE = dict.fromkeys(("sampler", "halving", "first_stop"), "the search has no such choice any more: leave it out")
 
 PARAMETERS = (
@@ -273,9 +276,12 @@ def _add_static(spec: Spec, name: str, value: Any) -> None:
 
 def _add_limit(spec: Spec, name: str, value: Any) -> None:
     place = f"constraints.{name}"
+    before, _, last = name.rpartition(".")
+    if before and get_close_matches(last, ("at_most", "at_least"), 1, CLOSE_WORD):
+        return spec.complain(f"constraints.{before}", last, "unknown key", "a bound is at_most or at_least")
     metric = _metric(spec, "constraints", name)
     if metric is None:
-        return
+        return None
     bounds = value if isinstance(value, Mapping) else {"at_most": value}
     for word, bound in bounds.items():
         if word not in ("at_most", "at_least"):
@@ -286,7 +292,7 @@ def _add_limit(spec: Spec, name: str, value: Any) -> None:
             spec.complain(place, bound, f"{word} must be finite: leave a bound out that should not act")
         else:
             spec.limits.append(Limit(metric, float(bound), word == "at_least"))
-    return
+    return None
 
 
 def _add_objectives(spec: Spec, entries: Any) -> None:
