@@ -8,6 +8,7 @@ import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe.report import Group, answers, build_report, from_run
+from pauseframe.report.data import busy_until, throughput
 from pauseframe.report.figures import counts_figure, percentile_figure
 from pauseframe.report.sweep import _differ, _surely, _winners, build_sweep_report, multiples, sentence
 from pauseframe.sweep.compare import Cell, compare
@@ -89,6 +90,10 @@ def test_runs_whose_flows_never_finish_are_compared_by_throughput():
 def test_a_deadlock_comes_first():
     stuck = run(RING)
     assert answered(stuck)[0].sentence.startswith("Deadlock: 5 queues wait for each other")
+    end = stuck.summary["sim_time_s"]
+    assert busy_until(stuck) == end
+    x, y = throughput(stuck, end)
+    assert [x[-1], y[-1]] == pytest.approx([end, 0.0]), "the line ends at zero, after the deadlock"
 
 
 def test_the_page_begins_with_sentence_chart_and_table(lossy, lossless, tmp_path):

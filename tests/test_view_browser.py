@@ -227,6 +227,11 @@ def test_a_deadlock_shows_its_circle(pages, visit):
     page.get_by_role("button", name="deadlock").click()
     assert story(page).startswith("DEADLOCK since 153.26 us: s0:1 → s1:2 → s2:2 → s3:2 → s4:2 wait for each other")
     assert page.evaluate("deadlocksAt(player.runs[0], player.time)[0].ports.length") == 5
+    stopped = "(port) => run.slotsOf.get(port).some((slot) => run.pauseAt(slot, player.time) >= 0)"
+    every = (
+        f"(() => {{ const run = player.runs[0]; return deadlocksAt(run, player.time)[0].ports.every({stopped}); }})()"
+    )
+    assert page.evaluate(every), "at the instant of the last pause"
     assert ink(page) > 5000
 
 

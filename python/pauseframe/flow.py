@@ -85,9 +85,8 @@ def run_flows(
         if display is not None:
             display.close()
     if run.interrupted:
-        sys.stderr.write(
-            f"interrupted at {run.summary['sim_time_s']:g} s of simulated time; what was simulated is kept\n"
-        )
+        at = format_duration(run.summary["sim_time_s"])
+        sys.stderr.write(f"interrupted at {at} of simulated time; what was simulated is kept\n")
     return run
 
 

@@ -118,9 +118,10 @@ def run(
     if folder is not None:
         keep_inputs(folder, key, given_keys(resolved), core.summary)
     if core.interrupted:
-        sys.stderr.write(
-            f"interrupted at {core.summary['sim_time_s']:g} s of simulated time; what was recorded is kept\n"
-        )
+        from pauseframe.terminal.text import format_duration
+
+        at = format_duration(core.summary["sim_time_s"])
+        sys.stderr.write(f"interrupted at {at} of simulated time; what was recorded is kept\n")
     return from_core(core, resolved)
 
 

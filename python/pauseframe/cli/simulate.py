@@ -234,14 +234,14 @@ def _end(result: Run, folder: Path) -> None:
         raise typer.Exit(interrupt.EXIT_CODE)
     if not result.deadlocked:
         return
-    from pauseframe.terminal.text import counted, unfinished_flows
+    from pauseframe.terminal.text import counted, format_duration, unfinished_flows
 
     summary = result.summary
     count, left = summary["deadlocks"], unfinished_flows(summary)
     ended = "the run ended there" if summary["status"] == "deadlock" else "the run went on after it"
     say(
         f"DEADLOCK: {counted(count, 'cycle of queues')} that wait for each other; {ended}, at "
-        f"{summary['sim_time_s']:g} s of simulated time, with {counted(left, 'flow')} unfinished. "
+        f"{format_duration(summary['sim_time_s'])} of simulated time, with {counted(left, 'flow')} unfinished. "
         f"Who waits for whom: {folder / 'deadlocks.parquet'}"
     )
     raise typer.Exit(DEADLOCK)

@@ -198,8 +198,13 @@ def finished_queries(run: RunData) -> pl.DataFrame:
 
 
 def busy_until(run: RunData, share: float = 0.995) -> float:
-    """Time in seconds at which the given share of all bytes has arrived; figures do not show the idle end of a run."""
+    """Time in seconds at which the given share of all bytes has arrived; figures do not show the idle end of a run.
+
+    A deadlock is such an end, and what a figure must show.
+    """
     end: float = run.summary["sim_time_s"]
+    if run.summary.get("deadlocks"):
+        return end
     steps = received(run)
     if steps.is_empty():
         return _last_finish(run, end)
@@ -249,7 +254,10 @@ def throughput(run: RunData, until: float) -> tuple[list[float], list[float]]:
         pl.col("start").first(), pl.col("end").last(), pl.col("bytes").sum()
     )
     rates = (wide["bytes"] * 8 / (wide["end"] - wide["start"])).to_list()
-    return [*wide["start"].to_list(), wide["end"][-1]], [*rates, rates[-1]]
+    last_end, end = float(wide["end"][-1]), min(until, run.summary["sim_time_s"])
+    if run.summary.get("deadlocks") and last_end < end:  # the table ends with the last byte
+        return [*wide["start"].to_list(), last_end, end], [*rates, 0.0, 0.0]
+    return [*wide["start"].to_list(), last_end], [*rates, rates[-1]]
 
 
 def mean_throughput(run: RunData) -> float:

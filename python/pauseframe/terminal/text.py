@@ -182,7 +182,7 @@ def summary_rows(summary: Summary, completed: int | None = None) -> list[tuple[s
     if left or summary["flows_finished"] or not long:
         rows.append(("flows finished", _of(summary["flows_finished"], summary["flows_finished"] + left)))
         # Connections of applications stay open and have no completion time; the table of jobs shows their times.
-        if fct["mean"] is not None or not summary["flows_finished"]:
+        if fct["mean"] is not None:
             some = count < summary["flows_finished"]
             rows += completion_rows(fct, summary["slowdown"], count, left, some_only=some)
     if long:

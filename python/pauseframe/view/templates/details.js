@@ -59,7 +59,7 @@ class Details {
       const { depth, load, pauses, marks, drops, sent, received } = run.timeLines(slot);
       const [times, [queue, busy]] = joined([depth, load]);
       const title = `${run.portName(port)}, priority ${run.slotPriorities[slot]}`, until = [...times, run.end], close = (data) => [...data, data[data.length - 1]];
-      this.lines.append(element("h3", `${named ? `${title}, ${run.arrow(port)}` : title}: ${pauses.length} pauses (shaded), ${marks} marks, ${drops} drops${this.counted(sent, received)}`));
+      this.lines.append(element("h3", `${named ? `${title}, ${run.arrow(port)}` : title}: ${pauses.length} ${pauses.length === 1 ? "pause" : "pauses"} (shaded), ${marks} marks, ${drops} drops${this.counted(sent, received)}`));
       const box = this.lines.appendChild(element("div", undefined, { class: "pair" }));
       const left = box.appendChild(element("div")), right = box.appendChild(element("div"));
       this.player.charts.add(left, { title: "queue, largest of each interval", unit: "bytes", times: until, lines: [{ label: "queue", colour: theme.queue[4], data: close(queue) }], pauses, stepped: true });

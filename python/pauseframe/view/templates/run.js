@@ -35,6 +35,8 @@ class Run {
     run.times = new Float64Array(run.kinds.length);
     let tick = 0;
     (await unpack(steps, Uint32Array)).forEach((step, i) => { tick += step; run.times[i] = (tick / TICKS) * run.end; });
+    // Times of events are rounded to ticks: at the begin of a deadlock its last pause must be there.
+    for (const deadlock of run.deadlocks) deadlock.since_us = Math.ceil((deadlock.since_us / run.end) * TICKS) / TICKS * run.end;
     run.prepare();
     return run;
   }
