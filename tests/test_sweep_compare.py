@@ -126,7 +126,7 @@ def test_folders_with_one_another(done, tmp_path):
     assert both.variants == ["mixed-sweep", "jumbo"]
     assert list(both.axes) == list(AXES)
     assert {cell.difference.n for cell in both.cells if cell.difference} == {2}  # seeds that both folders have
-    with pytest.raises(pf.RunError, match="different axes"):
+    with pytest.raises(pf.RunError, match="is a single run, and mixed-sweep a sweep over"):
         compare([done.folder, folders[0]])
     with pytest.raises(pf.RunError, match=r"fct_us\.p99"):
         compare(folders, metrics=["fct"])
