@@ -5,7 +5,7 @@ use crate::spec::{RememberSteps, Scenario};
 use crate::volume::SERIES_ROWS_MAX;
 use pauseframe_fabric::path_hash::HashFunction;
 use pauseframe_fabric::{
-    FlowRecord, FlowStatus, Network, PortPriorityReport, Settings, ports_matching_globs,
+    FlowRecord, FlowStatus, Network, PortPriorityReport, Settings, matches_glob, ports_matching_globs,
 };
 use pauseframe_results::{Names, Series};
 use pauseframe_topology::Topology;
@@ -160,6 +160,14 @@ pub(super) fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: b
                 "record.packets: packets are written to a results folder only, and none was given".to_owned(),
             );
         }
+    }
+    let is_there =
+        |glob: &String| scenario.workload.iter().any(|workload| matches_glob(glob, &workload.name));
+    if let Some(series) = &scenario.record.series
+        && !series.flows.is_empty()
+        && !series.flows.iter().any(is_there)
+    {
+        warnings.push(format!("record.series.flows: no workload is called {}", series.flows.join(" or ")));
     }
     warnings
 }
