@@ -59,6 +59,7 @@ SCHEMAS = {
         "drops_not_ect": pl.UInt64,
         "drops_headroom_pool": pl.UInt64,
         "drops_codel": pl.UInt64,
+        "drops_ring_full": pl.UInt64,
         "drops_link_down": pl.UInt64,
         "drops_corrupted": pl.UInt64,
         "drops_watchdog": pl.UInt64,
@@ -166,6 +167,7 @@ def port_row(rng, node, number, tier, lossless):
         "drops_not_ect": 0,
         "drops_headroom_pool": 0,
         "drops_codel": 0,
+        "drops_ring_full": 0,
         "drops_link_down": 0,
         "drops_corrupted": 0,
         "drops_watchdog": 0,
@@ -221,7 +223,7 @@ def summary_of(frames, *, name, seed, status, warnings=()):
     flows, queries, ports = frames["flows"], frames["queries"], frames["ports"]
     slowdown = statistics(flows["slowdown"].drop_nulls())
     lossless = ("headroom_exceeded", "headroom_pool", "watchdog")
-    reasons = ("buffer_full", "not_ect", "codel", "link_down", "corrupted", *lossless)
+    reasons = ("buffer_full", "not_ect", "codel", "ring_full", "link_down", "corrupted", *lossless)
     drops = {reason: int(ports[f"drops_{reason}"].sum()) for reason in reasons}
     return {
         "name": name,

@@ -383,6 +383,11 @@ def with_codel_in_class(codel: Tables) -> Tables:
     return {"switch.classes.NAME": {"priorities": [0, 1], "queue": "fq_codel", "codel": codel}}
 
 
+def with_linux_switch(linux: Tables) -> Tables:
+    """What keys of `switch.linux` need: queues that mark arrivals or not at all, and a CPU that lets frames wait."""
+    return {"switch.kind": "linux", "switch.marker": {"kind": "none"}, "switch.linux": linux}
+
+
 def with_reads_or_sends(transport: Tables, read_share: float) -> Tables:
     """What keys of queue pairs need: storage with several operations under way, all reads or all writes."""
     storage = {**KINDS["workload.kind", "storage"], "kind": "storage", "queue_depth": 4, "read_share": read_share}
@@ -398,6 +403,10 @@ BESIDE: dict[str, Tables] = {
     **{f"switch.codel.{key}": with_codel(FULL_CODEL) for key in ("limit", "drop_batch")},
     **{f"switch.classes.NAME.codel.{key}": with_codel_in_class(CODEL) for key in CODEL_KEYS},
     **{f"switch.classes.NAME.codel.{key}": with_codel_in_class(FULL_CODEL) for key in ("limit", "drop_batch")},
+    **{
+        f"switch.linux.{key}": with_linux_switch({"packets_per_second": 400_000})
+        for key in ("gro", "interrupt_delay", "ring", "packets_per_second")
+    },
     "workload.grid": {"workload.pattern": "stencil"},
     "routing.low_load": {"routing.mode": "packet_quality"},
     # Marks need senders that are ECN-capable and behind another leaf switch than the receiver.

@@ -23,7 +23,7 @@ from conftest import SCENARIO
 if TYPE_CHECKING:
     from pauseframe.types import RunProgress
 
-COLUMNS = {"flows": 34, "queries": 11, "ports": 32, "series": 4}
+COLUMNS = {"flows": 34, "queries": 11, "ports": 33, "series": 4}
 
 
 @pytest.fixture(scope="module")
