@@ -124,3 +124,8 @@ def test_a_picture_keeps_its_digest(tmp_path):
     (tmp_path / "a.png").write_bytes(pictures.with_digest((tmp_path / "a.png").read_bytes(), "f" * 64))
     assert pictures.stored(tmp_path / "a.png") == "f" * 64
     assert (imread(tmp_path / "a.png") == pixels).all(), "other programs read it"
+
+
+def test_words_for_tests_are_no_part_of_a_code_block():
+    text = "```toml part\na = 1\n```\n  ```python file=swift.py\n```\n```sh\nls | cat\n```\n"
+    assert site.plain_fences(text) == "```toml\na = 1\n```\n  ```python\n```\n```sh\nls | cat\n```\n"

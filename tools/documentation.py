@@ -56,8 +56,14 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    """Fills the commands into their page."""
+    """Fills the commands into their page, and leaves of a code block's first line what readers need."""
+    markdown = plain_fences(markdown)
     return markdown.replace(COMMANDS_HERE, commands()) if page.file.src_uri == "reference/command-line.md" else markdown
+
+
+def plain_fences(markdown: str) -> str:
+    """Code blocks with their language alone: with the tests' words behind it, as in "toml part", they would be text."""
+    return re.sub(r"^( *```\w+) [^\n`]+$", r"\1", markdown, flags=re.MULTILINE)
 
 
 def live_pages() -> dict[str, str]:
@@ -126,9 +132,12 @@ def _cell(text: str) -> str:
 
 
 def on_post_build(config: MkDocsConfig) -> None:
-    """Fails if a page would fetch something from elsewhere."""
+    """Fails if a page would fetch something from elsewhere, or shows a code block as text."""
     for path in sorted(Path(config.site_dir).rglob("*.html")):
-        if found := fetched(path.read_text(encoding="utf-8")):
+        html = path.read_text(encoding="utf-8")
+        if "<p>```" in html:
+            raise PluginError(f"{path.name} shows a code block as text")
+        if found := fetched(html):
             raise PluginError(f"{path.name} fetches {found} from elsewhere: the site must work without a network")
 
 
