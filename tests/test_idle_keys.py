@@ -148,7 +148,7 @@ def test_defaults_are_never_said(preset, stack):
 @pytest.mark.parametrize(
     ("globs", "said"), [(["nosuch"], True), (["nosuch", "in*"], False), (["*"], False), ([], False)]
 )
-def test_series_of_workloads_that_are_not_there_are_said(globs, said):
+def test_series_of_unknown_workloads_get_a_warning(globs, said):
     summary = pf.run(INCAST, set={"record.series": {"flows": globs}, "workload.name": "incast"}, progress=False).summary
     assert (
         any(one.startswith("record.series.flows: no workload is called nosuch") for one in summary["warnings"]) == said

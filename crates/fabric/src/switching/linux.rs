@@ -93,13 +93,13 @@ impl<'n> BorrowedSwitch<'n> {
         let mut from = 0;
         for run in ways.chunk_by(|first, next| first == next) {
             let egress = self.ports.port_token(run[0].0, ctx);
-            self.queue_or_drop_super_packet(&frames[from..from + run.len()], (egress, run[0].1), ctx);
+            self.enqueue_or_drop(&frames[from..from + run.len()], (egress, run[0].1), ctx);
             from += run.len();
         }
     }
 
     /// The qdisc of `egress` takes a super-packet or drops it.
-    fn queue_or_drop_super_packet(
+    fn enqueue_or_drop(
         &mut self,
         frames: &[PacketId],
         (egress, class): (PortToken<'n>, u8),
