@@ -212,7 +212,8 @@ impl Topology {
     /// The number of a port at its switch or host, from 0.
     pub fn port_number(&self, port: PortId) -> usize {
         let node = &self.nodes[self.owner(port)];
-        let position = || node.ports.iter().position(|p| *p == port).unwrap_or(0);
+        // Links number ports upwards.
+        let position = || node.ports.binary_search(&port).unwrap_or(0);
         node.port_of.map_or_else(position, |port| port.number as usize)
     }
 

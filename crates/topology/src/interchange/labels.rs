@@ -125,9 +125,9 @@ impl Labels {
         }
         let part = |port: PortId| {
             let node = topology.owner(port);
-            let position = topology.nodes()[node].ports.iter().position(|own| *own == port).unwrap_or(0);
             let parts = &nodes[node.0 as usize];
-            parts[position.min(parts.len() - 1)]
+            // A switch has one part.
+            parts[topology.port_number(port).min(parts.len() - 1)]
         };
         for (id, link) in topology.links().iter_enumerated() {
             let ports = [0, 1].map(|end| PortId::of_link(id, end));
