@@ -73,6 +73,7 @@ REFUSED = {
     "kernel": ({'port_choice = "mux"': 'port_choice = "mux"\nstack = "kernel"'}, "a kernel host has one port"),
     "planes": ({"ports_per_host = 2": "planes = 2"}, "planes that no link joins"),
     "no such port": ({'["host*1:1",': '["host*1:2",'}, "is no port of a host with two"),
+    "both ToRs": ({'["host*1:1",': '["host*",'}, "names both ports of"),
     "captures": ({"[transport]": "[record]\npackets = true\n[transport]"}, "captures do not show outer headers"),
     "trimming": ({"[switch]": '[switch]\nqueue = "trim"'}, "trimmed packets are not simulated in tunnels"),
     "mlag": ({'kind = "ecmp"': 'kind = "ecmp"\nmlag = true'}, "no link joins two switches that share hosts"),

@@ -84,6 +84,45 @@ def test_sizes_and_times_of_offloads_that_are_off_are_said(key, value):
     assert any(warning.startswith(f"host.{key}: ") for warning in said)
 
 
+def of_markers(summary):
+    return [said for said in summary["warnings"] if said.startswith("switch.marker: ")]
+
+
+@pytest.mark.parametrize("preset", ["cubic", "tcp_dcb", "roce_timely"])
+@pytest.mark.parametrize("marker", [{"kind": "red"}, {"k": "50 KB"}, {"at": "dequeue"}])
+def test_a_marker_that_nothing_heeds_is_said(preset, marker):
+    plain, changed = of(preset, ""), of(preset, "", {f"switch.marker.{key}": value for key, value in marker.items()})
+    assert of_markers(plain) == []
+    assert of_markers(changed) == ["switch.marker: nothing that passes it is ECN-capable: it marks nothing"]
+    assert changed["ecn_marks"] == 0
+
+
+@pytest.mark.parametrize(
+    ("preset", "more"),
+    [
+        ("dctcp", {"switch.marker.kind": "red"}),
+        ("roce_dcqcn", {"switch.marker.k": "50 KB"}),
+        ("cubic", {"switch.marker.kind": "red", "switch.marker.not_ect": "drop", "switch.marker.at": "enqueue"}),
+        ("cubic", {"switch.marker.kind": "none"}),
+        ("cubic", {"topology.link.rate": "100 Gbps"}),
+    ],
+)
+def test_a_marker_that_acts_or_is_the_default_is_not_said(preset, more):
+    assert of_markers(of(preset, "", more)) == []
+    text = resolve(INCAST, set={"transport.preset": preset} | more).toml
+    assert not any(warning.startswith("switch.marker: ") for warning in resolve(text).warnings)
+
+
+@pytest.mark.parametrize(("preset", "said"), [("roce_dcqcn", True), ("cubic", False)])
+@pytest.mark.parametrize("queue", ["per_flow", "fifo"])
+def test_the_share_of_sockets_in_a_nic_is_not_for_queue_pairs(preset, said, queue):
+    summary = of(preset, "", {"host.nic_queue": queue, "host.nic_buffer": "64 KB"})
+    assert any(warning.startswith("host.nic_buffer: ") for warning in summary["warnings"]) is said
+    plain = of(preset, "", {"host.nic_queue": queue})
+    assert not any(warning.startswith("host.nic_buffer: ") for warning in plain["warnings"])
+    assert not said or plain["fingerprint"] == summary["fingerprint"]
+
+
 REQUESTS = """
 name = "requests"
 stop = { when_finished = true }

@@ -46,22 +46,39 @@ fn settle_marker(ledger: &mut Ledger, graph: &Topology, path: &str, marker: &mut
     let Marker::StepMarker(StepMarker { k, .. }) = marker else { return };
     let ValueByPort::All(QueueLengthThreshold::Bytes(base)) = *k else { return };
     let path = format!("{path}.k");
+    let Some(by_rate) = thresholds(graph, base).filter(|_| ledger.is_default(&path)) else { return };
+    *k = by_rate;
+    let why = format!("in proportion to the rate of the port, {base} at {MARKER_RATE}");
+    ledger.settle(&path, k.toml(), Origin::Computed(why));
+}
+
+/// Whether a marker is what a scenario without one has.
+pub(super) fn is_default(marker: &Marker, graph: Option<&Topology>) -> bool {
+    let mut default = StepMarker::default();
+    if let (ValueByPort::All(QueueLengthThreshold::Bytes(base)), Some(graph)) = (&default.k, graph)
+        && let Some(by_rate) = thresholds(graph, *base)
+    {
+        default.k = by_rate;
+    }
+    *marker == Marker::StepMarker(default)
+}
+
+/// Thresholds in proportion to the rates; `None` if no port is faster than 10 Gb/s.
+fn thresholds(graph: &Topology, base: Bytes) -> Option<ValueByPort<QueueLengthThreshold>> {
     let rates: BTreeSet<u64> = switch_ports(graph).map(|port| graph.channel(port).rate.0).collect();
-    if !ledger.is_default(&path) || rates.last().is_none_or(|fastest| *fastest <= MARKER_RATE.0) {
-        return;
+    if rates.last().is_none_or(|fastest| *fastest <= MARKER_RATE.0) {
+        return None;
     }
     let scaled = |rate: u64| {
         let bytes = u128::from(base.0) * u128::from(rate.max(MARKER_RATE.0)) / u128::from(MARKER_RATE.0);
         QueueLengthThreshold::Bytes(Bytes(bytes as u64))
     };
-    *k = match rates.len() {
+    Some(match rates.len() {
         1 => ValueByPort::All(scaled(*rates.first().expect("it has one"))),
         _ => ValueByPort::Rows(
             rates.iter().map(|rate| (PortSelector::Rate(BitRate(*rate)), scaled(*rate))).collect(),
         ),
-    };
-    let why = format!("in proportion to the rate of the port, {base} at {MARKER_RATE}");
-    ledger.settle(&path, k.toml(), Origin::Computed(why));
+    })
 }
 
 /// Makes the default buffer that of chips of the fastest rate, and at least twice the headroom.

@@ -138,7 +138,7 @@ impl Draft {
         thresholds::check(ledger, switch, graph);
         checks::transports(ledger, switch, transports, workloads);
         checks::classes(ledger, switch);
-        idle::check(ledger, (host, switch, routing), transports, workloads);
+        idle::check(ledger, (host, switch, routing), graph, transports, workloads);
         routes::judge(ledger, (routing, host), (graph, labels), switch, transports);
         checks::datagrams(ledger, host, workloads);
         checks::queue_pairs(ledger, host, transports);

@@ -127,6 +127,12 @@ fn check_mux(ledger: &mut Ledger, draft: &Draft, graph: &Topology) {
             );
         }
     }
+    let active = draft.host.first_active_ports(graph);
+    let has_both = |(_, ports): &(_, &Vec<NodeId>)| ports.iter().all(|port| active.contains(port));
+    if let Some((host, _)) = several.iter().find(has_both) {
+        let message = format!("names both ports of {}: one ToR is active", graph.nodes()[*host].name);
+        ledger.problem("host.mux_active", message, "name one port of each host, as in \"host*:1\"");
+    }
 }
 
 /// Checks that lossy packets are so in the tunnel too; warns of lossless ones that are not.

@@ -1,15 +1,17 @@
 //! Keys of `[host]`, `[switch]` and `[routing]` that act on some kinds of transport only: where those in use are of another kind, they are
 //! refused or warned of.
 
+use super::by_rate;
 use super::checks::{Named, udp_source};
-use crate::spec::host::{GRO_TIMEOUT, TSO_SIZE};
+use crate::spec::host::{GRO_TIMEOUT, TSO_SIZE, default_nic_buffer};
 use crate::spec::{
-    ClassSettings, HostSpec, Marker, NicQueue, QueueDiscipline, RoutingSpec, SwitchSpec, TransportKindName,
-    WorkloadKind,
+    ClassSettings, HostSpec, HostStack, Marker, NicQueue, QueueDiscipline, RoutingSpec, SwitchSpec,
+    TransportKindName, WorkloadKind,
 };
 use TransportKindName::{Rdma, Tcp, Udp};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Choice;
+use pauseframe_topology::Topology;
 use pauseframe_units::{Priority, Span};
 use pauseframe_workload::Partial;
 
@@ -41,6 +43,7 @@ impl Kinds {
 pub(super) fn check(
     ledger: &mut Ledger,
     (host, switch, routing): (&HostSpec, &SwitchSpec, &RoutingSpec),
+    graph: Option<&Topology>,
     transports: &[Named],
     workloads: &[Partial],
 ) {
@@ -67,6 +70,9 @@ pub(super) fn check(
             ledger.warn(format!("host.{key}: {needs} is off, so it changes nothing"));
         }
     }
+    if !kinds.has(Tcp) && !kinds.has(Udp) && host.nic_buffer != default_nic_buffer(host.nic_queue) {
+        ledger.warn("host.nic_buffer: queue pairs hold nothing in it: it changes nothing");
+    }
     if !kinds.has(Tcp) && !kinds.has(Rdma) && host.reaction > Span::ZERO {
         ledger.warn("host.reaction: nothing reacts to datagrams: it changes nothing");
     }
@@ -74,6 +80,9 @@ pub(super) fn check(
     refusing_and_silent(ledger, host, &kinds);
     queues(ledger, switch, transports, workloads);
     markers_of_lossless_classes(ledger, switch);
+    if host.stack == HostStack::Simulated {
+        markers_without_ecn(ledger, switch, graph, transports, workloads);
+    }
     codel(ledger, switch);
     codel_of_hosts(ledger, (host, switch), transports, workloads);
     let one_path = kinds.first(&[Rdma, Udp]).filter(|_| routing.picks_a_vlan_per_packet());
@@ -120,6 +129,32 @@ fn markers_of_lossless_classes(ledger: &mut Ledger, switch: &SwitchSpec) {
         if is_lossless && class.marker.as_ref().is_some_and(Marker::has_changed_not_ect) {
             let path = format!("switch.classes.{name}.marker.not_ect");
             ledger.warn(format!("{path}: it changes nothing: the priorities of this class are lossless"));
+        }
+    }
+}
+
+/// Markers that a person chose, where nothing that passes them is ECN-capable or dropped in place of a mark.
+fn markers_without_ecn(
+    ledger: &mut Ledger,
+    switch: &SwitchSpec,
+    graph: Option<&Topology>,
+    transports: &[Named],
+    workloads: &[Partial],
+) {
+    let lossless = lossless_priorities(switch);
+    let of_sources = workloads.iter().filter_map(|workload| udp_source(workload.kind.as_ref()));
+    let of_sources = of_sources.map(|udp| (udp.priority, udp.ecn));
+    let used = transports.iter().filter(|named| named.is_used);
+    let carried: Vec<(Priority, bool)> =
+        used.map(|named| (named.spec.priority, named.spec.is_ecn_capable())).chain(of_sources).collect();
+    for (path, marker) in switch.markers() {
+        let acts = |(priority, has_ecn): &(Priority, bool)| {
+            let drops = marker.drops_not_ect_packets() && !lossless.contains(priority);
+            std::ptr::eq(switch.marker_of(*priority), marker) && (*has_ecn || drops)
+        };
+        let is_chosen = *marker != Marker::NONE && !by_rate::is_default(marker, graph);
+        if is_chosen && !ledger.failed(&path) && !carried.iter().any(acts) {
+            ledger.warn(format!("{path}: nothing that passes it is ECN-capable: it marks nothing"));
         }
     }
 }

@@ -126,12 +126,18 @@ fn nic_queue(t: &mut Table, key: &'static str, doc: &str, qcn: bool) -> NicQueue
     t.or_because(key, default, origin, "\"per_flow\"; \"per_destination\" with qcn", doc)
 }
 
+/// What sockets may hold in the NIC by default.
+pub(crate) fn default_nic_buffer(queue: NicQueue) -> Bytes {
+    if queue.has_shares_of_flows() { FLOW_SHARE } else { Bytes::kb(512) }
+}
+
 fn nic_buffer(t: &mut Table, key: &'static str, doc: &str, queue: NicQueue) -> Bytes {
-    let default = if queue.has_shares_of_flows() {
-        (FLOW_SHARE, Origin::Default)
+    let origin = if queue.has_shares_of_flows() {
+        Origin::Default
     } else {
-        (Bytes::kb(512), Origin::Computed("because all flows share the NIC's buffer".to_owned()))
+        Origin::Computed("because all flows share the NIC's buffer".to_owned())
     };
+    let default = (default_nic_buffer(queue), origin);
     let rule = "\"1 MiB\" with queues for flows, otherwise \"512 KB\"";
     t.or_because_in(key, default, Bytes(1)..=Bytes(4_000_000_000), rule, doc)
 }
