@@ -22,6 +22,10 @@ def folder(tmp_path):
     return tmp_path
 
 
+BOTH = {
+    "topology": '{ kind = "star", hosts = 2 }',
+    "workload": '[{ kind = "permutation", size = "1 KB" }]',
+}
 MISTAKES = {
     "a file that is not there": ("run incats.toml", "incats.toml: there is no such file; did you mean incast.toml?"),
     "nothing like it": ("run zzz.toml", "zzz.toml: there is no such file"),
@@ -36,6 +40,8 @@ MISTAKES = {
     "a stack": ("presets dctcp --stack linus", "did you mean linux"),
     "a key": ("run incast.toml --set transport.prest=dctcp", 'did you mean "preset"?'),
     "a preset in a part": ("run incast.toml --set transport.preset=bolt", 'did you mean "tcp_bolt"?'),
+    "a queue as a marker": ("run incast.toml --set switch.marker.kind=codel", 'write switch.queue = "codel"'),
+    "a bound of steps": ("run incast.toml --remember 150%", "at most 10 %"),
     "a negative size": ("run incast.toml --set switch.buffer=-5", "-5 has no unit; expected a size such as"),
     "it says so": ("run incast.toml --set switch.buffer=-5", "it cannot be negative"),
     "a seed in words": ("run incast.toml --seed abc", "'abc' must be a whole number from 0 to 2^64 - 1"),
@@ -75,6 +81,28 @@ def test_wrong_input_is_2_and_says_what_was_meant(mistake, folder):
     assert "Errno" not in done.stderr
     assert "Traceback" not in done.stderr
     assert sorted(folder.rglob("*")) == before
+
+
+FILES = {
+    'workload = [{ kind = "flows", flows = "a.csv" }]': ['write file = "a.csv" instead'],
+    'workload = [{ kind = "flows", flows = ["a.csv"] }]': ['write file = "a.csv" instead'],
+    'workload = [{ kind = "training", collectives = "steps.txt" }]': [],
+    'topology = "a.json"': ['write [topology] with kind = "file" and path = "a.json"'],
+    'topology = { path = "a.json" }': ["path is there: it goes with kind = file"],
+    'topology = { file = "a.json" }': ["did you mean path? it goes with kind = file"],
+    "topology = { spines = 2 }": ["spines is there: it goes with kind = leaf_spine"],
+}
+
+
+@pytest.mark.parametrize("line", FILES)
+def test_a_file_in_place_of_a_table_is_said(line):
+    text = "".join(f"{key} = {value}\n" for key, value in BOTH.items() if not line.startswith(key))
+    with pytest.raises(pf.ScenarioError) as caught:
+        pf.run(f"{text}{line}\n", progress=False)
+    said = str(caught.value)
+    assert all(hint in said for hint in FILES[line]), said
+    if "a." in line:
+        assert said.count("is required") <= 1, said
 
 
 def test_what_the_system_refuses_is_1(folder):

@@ -12,6 +12,8 @@ from types import SimpleNamespace
 import pauseframe as pf
 import polars as pl
 import pytest
+from pauseframe import _core
+from pauseframe.cli.simulate import BOUND
 
 table = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "tools" / "remembered.py")))
 
@@ -139,3 +141,8 @@ def test_the_page_has_the_numbers_of_today() -> None:
     row = table.ROWS[1]
     assert table.line(table.cells(row)) in table.PAGE.read_text(encoding="utf-8")
     assert all(f"| {one.name} |" in table.PAGE.read_text(encoding="utf-8") for one in table.ROWS)
+
+
+def test_the_highest_bound_of_the_option_is_that_of_the_key():
+    highest = next(option["doc"] for option in _core.options() if option["path"] == "remember.bound")
+    assert highest.endswith(f"to {BOUND})")

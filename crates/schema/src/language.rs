@@ -105,6 +105,24 @@ impl Language {
             .map_or_else(String::new, |inner| format!("it belongs in [{}.{inner}]", shown.join(".")))
     }
 
+    /// How to name a file where a document has text in place of the table or tables at `path`, or "".
+    pub fn file_instead(&'static self, path: &str, text: &str) -> String {
+        let table = path.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+        let names_file = |option: &&OptionDoc| ["file", "path"].contains(&last_segment(&option.path));
+        let mut files = self.options().iter().filter(names_file);
+        if let Some(inner) = files.clone().find(|option| is_place(parent(&option.path), table)) {
+            let kind = inner.when.rsplit('.').next().and_then(|choice| choice.split_once(" = "));
+            let kind = kind.map_or_else(String::new, |(key, name)| format!("{key} = {name:?} and "));
+            return format!("write [{table}] with {kind}{} = {text:?}", last_segment(&inner.path));
+        }
+        let own = self.options().iter().find(|option| is_place(&option.path, table));
+        let is_beside = |option: &&OptionDoc| {
+            own.is_some_and(|own| (parent(&own.path), &own.when) == (parent(&option.path), &option.when))
+        };
+        let beside = files.find(is_beside).map(|option| last_segment(&option.path));
+        beside.map_or_else(String::new, |key| format!("write {key} = {text:?} instead"))
+    }
+
     /// The place of a key that is unknown here, as a hint, or "". A time (`at`) can be meant everywhere.
     pub fn home_of(&'static self, key: &str, wanted: Wanted) -> String {
         if key == "at" {

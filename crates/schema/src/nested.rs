@@ -2,7 +2,7 @@
 
 use crate::document::{Item, Value};
 use crate::ledger::Origin;
-use crate::reader::Table;
+use crate::reader::{Table, instead_of_table};
 use crate::shape::Shape;
 use std::fmt::Display;
 
@@ -138,7 +138,8 @@ impl<'d> Table<'_, 'd> {
         let item = item?;
         let Value::Array(items) = &item.value else {
             let message = format!("{} is {}; expected a list of tables", item.show(), item.sort());
-            self.ledger.problem(&path, message, "");
+            let hint = instead_of_table(self.ledger.language, &path, item).unwrap_or_default();
+            self.ledger.problem(&path, message, hint);
             return None;
         };
         let (mut rows, mut texts) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));

@@ -77,7 +77,9 @@ impl<'a, 'd> Table<'a, 'd> {
                 Value::Text(text) if ["off", "no", "false"].contains(&text.as_str()) => {
                     "write false, without quotes".to_owned()
                 }
-                _ => format!("write [{path}] on a line of its own, and the keys of the table under it"),
+                _ => instead_of_table(ledger.language, &path, item).unwrap_or_else(|| {
+                    format!("write [{path}] on a line of its own, and the keys of the table under it")
+                }),
             };
             ledger.problem_with(item, &path, message, hint);
         }
@@ -507,10 +509,27 @@ impl<'a, 'd> Table<'a, 'd> {
 
     fn missing(&mut self, key: &str, expected: &str) {
         let message = format!("is required: {expected}");
-        if !self.is_documenting() {
-            let (path, hint) = (self.at(key), self.place_for(key));
+        let is_table = self.item.is_none_or(|item| matches!(item.value, Value::Table(_)));
+        if !self.is_documenting() && is_table {
+            let hint = if key == self.selector { self.kind_by_keys() } else { None };
+            let (path, hint) = (self.at(key), hint.unwrap_or_else(|| self.place_for(key)));
             self.ledger.problem(&path, message, hint);
         }
+    }
+
+    /// The kind that has the keys of a table without one.
+    fn kind_by_keys(&self) -> Option<String> {
+        let Value::Table(pairs) = &self.item?.value else { return None };
+        let language = self.ledger.language;
+        let of_key = |key: &str| {
+            let kinds = language.kinds_with(&self.path, key, Wanted::Key);
+            (!kinds.is_empty()).then_some(kinds)
+        };
+        pairs.iter().find_map(|(key, _)| {
+            let of_term = || terms::keys(key).iter().find_map(|name| Some((name, of_key(name)?)));
+            let other = |(name, kinds): (&&str, String)| format!("did you mean {name}? {kinds}");
+            of_key(key).map(|kinds| format!("{key} is there: {kinds}")).or_else(|| of_term().map(other))
+        })
     }
 
     /// The place for a missing key.
@@ -601,6 +620,13 @@ fn as_written(path: String, item: &Item) -> Vec<(String, &Item)> {
         }
         _ => vec![(path, item)],
     }
+}
+
+/// What to write where `item` names a file in place of a table.
+pub(crate) fn instead_of_table(language: &'static Language, path: &str, item: &Item) -> Option<String> {
+    let Value::Text(text) = &item.value else { return None };
+    let hint = if text.contains(['.', '/']) { language.file_instead(path, text) } else { String::new() };
+    (!hint.is_empty()).then_some(hint)
 }
 
 fn plain_text(item: &Item) -> String {

@@ -2,7 +2,7 @@
 //! "dctcp"), so a term gets an explanation instead of a suggestion.
 
 /// Terms that are not modelled, with their meaning.
-const NOT_MODELLED: [(&str, &str); 21] = [
+const NOT_MODELLED: [(&str, &str); 20] = [
     ("powertcp", "congestion control by in-band telemetry"),
     ("poseidon", "congestion control by in-band telemetry"),
     ("bbr2", "model-based congestion control of Google"),
@@ -22,7 +22,6 @@ const NOT_MODELLED: [(&str, &str); 21] = [
     ("quic", "a transport over UDP"),
     ("mptcp", "TCP over several paths"),
     ("srd", "a transport of AWS"),
-    ("codel", "active queue management by delay"),
     ("pie", "active queue management by delay"),
 ];
 
@@ -58,11 +57,19 @@ const RDMA: [(&str, &str); 7] = [
     ("rocev2", "roce_dcqcn"),
 ];
 
+/// Terms that are values of another key.
+const OTHER_KEYS: [(&str, &str); 3] = [
+    ("codel", "switch.queue = \"codel\""),
+    ("fqcodel", "switch.queue = \"fq_codel\""),
+    ("red", "switch.marker = \"red\""),
+];
+
 /// Published flow sizes, which are sources of the distribution `cdf`.
 const FLOW_SIZES: [&str; 3] = ["web_search", "data_mining", "facebook_key_value"];
 
 /// Names of keys in other tools.
-const KEYS: [(&str, &[&str]); 17] = [
+const KEYS: [(&str, &[&str]); 18] = [
+    ("file", &["path"]),
     ("bandwidth", &["rate"]),
     ("speed", &["rate"]),
     ("capacity", &["rate"]),
@@ -82,17 +89,26 @@ const KEYS: [(&str, &[&str]); 17] = [
     ("congestioncontrol", &["preset", "cc"]),
 ];
 
+/// The keys that a term of the field can mean.
+pub(crate) fn keys(word: &str) -> &'static [&'static str] {
+    let plain = plain(word);
+    KEYS.iter().find(|(term, _)| *term == plain).map_or(&[], |(_, names)| names)
+}
+
 /// The key for a term of the field, as a question, or "".
 pub(crate) fn key_hint(word: &str, known: &[&str]) -> String {
-    let plain = plain(word);
-    let names = KEYS.iter().find(|(term, _)| *term == plain).map_or(&[][..], |(_, names)| names);
-    let meant = names.iter().find(|name| known.contains(name));
+    let meant = keys(word).iter().find(|name| known.contains(name));
     meant.map_or_else(String::new, |name| format!("did you mean {name:?}?"))
 }
 
 /// The explanation of a term of the field; `None` for any other word.
 pub fn hint(word: &str, known: &[&str]) -> Option<String> {
     let term = plain(word);
+    // Names of plug-ins are FILE:ALGORITHM.
+    let of_plugin = |name: &&&str| name.contains(':') && name.split(':').any(|part| plain(part) == term);
+    if let Some(name) = known.iter().find(of_plugin) {
+        return Some(format!("did you mean {name:?}?"));
+    }
     let names = OTHER_NAMES.iter().find(|(other, _)| *other == term).map_or(&[][..], |(_, names)| names);
     let here: Vec<String> =
         names.iter().filter(|name| known.contains(name)).map(|name| format!("{name:?}")).collect();
@@ -111,6 +127,9 @@ pub fn hint(word: &str, known: &[&str]) -> Option<String> {
         } else {
             format!("for RDMA, write preset = {preset:?}")
         });
+    }
+    if let Some((_, key)) = OTHER_KEYS.iter().find(|(other, _)| *other == term) {
+        return Some(format!("write {key}"));
     }
     let (_, what) = NOT_MODELLED.iter().find(|(missing, _)| *missing == term)?;
     Some(format!("{word} ({what}) is not modelled yet"))
@@ -146,6 +165,11 @@ mod tests {
         let sizes = ["fixed", "uniform", "log_uniform", "cdf"];
         let form = "write sizes = \"web_search\", or { kind = \"cdf\", source = \"web_search\" }";
         assert_eq!(did_you_mean("websearch", sizes.into_iter()), form);
+        assert_eq!(did_you_mean("codel", ["step", "red"].into_iter()), "write switch.queue = \"codel\"");
+        assert_eq!(did_you_mean("codell", ["fifo", "codel"].into_iter()), "did you mean \"codel\"?");
+        let plugged = ["cubic", "reno", "mine:swift"];
+        assert_eq!(did_you_mean("swift", plugged.into_iter()), "did you mean \"mine:swift\"?");
+        assert_eq!(did_you_mean("mine", plugged.into_iter()), "did you mean \"mine:swift\"?");
         assert_eq!(did_you_mean("bolt", known.iter().copied()), "did you mean \"tcp_bolt\"?");
     }
 }

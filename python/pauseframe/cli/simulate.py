@@ -44,6 +44,9 @@ PAGES = ("report.html", "view.html", "trace.perfetto-trace", "csv/*.csv", "arrow
 """Patterns of what `report`, `view` and `export` write into a results folder, and `run --force` removes."""
 
 
+BOUND = 0.1
+"""The highest remember.bound."""
+
 Choice = Literal["random", "best_of_two", "least_loaded"]
 """Rules that choose a flow's VLAN."""
 
@@ -209,12 +212,12 @@ def _remembering(text: str | None) -> list[str]:
     if text in {"off", "check"}:
         return [f"remember.steps={text}"]
     try:
-        if not text.endswith("%"):
+        if not text.endswith("%") or not 0 <= (bound := float(text.removesuffix("%")) / 100) <= BOUND:
             raise ValueError
-        bound = float(text.removesuffix("%")) / 100
     except ValueError:
         raise typer.BadParameter(
-            f"{text!r} is neither off, check nor a bound such as 0.1%", param_hint="--remember"
+            f"{text!r} is neither off, check nor a bound such as 0.1%, at most {100 * BOUND:g} %",
+            param_hint="--remember",
         ) from None
     return ["remember.steps=bound", f"remember.bound={bound!r}"]
 
