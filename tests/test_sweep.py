@@ -169,6 +169,9 @@ def test_dates_are_mistakes_of_the_scenario(tmp_path, value):
          "sweep.topology.link.rate: is the same key as the axis topology.link, or a part of it"),
         (["stop.time=1 ms,2 ms", "stop=3 ms,4 ms"], "sweep.stop: is the same key as the axis stop.time"),
         (["topology.hosts=3,4", "topology.hosts=5,6"], "varies topology.hosts a second time"),
+        (["workload.size=1 KB,2 KB", "workload.0.size=3 KB,4 KB"],
+         "sweep.workload.0.size: is the same key as the axis workload.size"),
+        (["workload.size=1 KB,2 KB", "workload.0.size=3 KB"], "replaces workload.0.size, which is set for all runs"),
         (["stop=1 ms,2 ms", "stop.time=3 ms"], "replaces stop.time, which is set for all runs"),
     ],
 )  # fmt: skip

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 from pathlib import Path
 
 import pauseframe as pf
@@ -27,6 +30,13 @@ TEXTS = {
     "layer -1 1 NONE 0 1 NONE 0 1 NONE 0 1\n",
     "simai.txt": "4 2 1 1 4 H100\n2 3\n0 2 2880Gbps 0.000025ms 0\n1 2 2880Gbps 0.000025ms 0\n"
     "0 3 400Gbps 0.0005ms 0\n1 3 400Gbps 0.0005ms 0\n",
+}
+BYTES = {
+    "one.toml.gz": gzip.compress(b"name = 1"),
+    "one.toml.zst": b"(\xb5/\xfd\x24\x08",
+    "one.toml.bz2": bz2.compress(b"name = 1"),
+    "one.toml.xz": lzma.compress(b"name = 1"),
+    "one.zip": b"PK\x03\x04\x14\x00\x00\x00\x08\x00",
 }
 KINDS = {
     "run": "the results folder of a run",
@@ -57,6 +67,11 @@ KINDS = {
     "step.txt": "a workload text of SimAI",
     "simai.txt": "a topology of SimAI",
     "mine.so": "a shared library",
+    "one.toml.gz": "a file compressed by gzip",
+    "one.toml.zst": "a file compressed by Zstandard",
+    "one.toml.bz2": "a file compressed by bzip2",
+    "one.toml.xz": "a file compressed by xz",
+    "one.zip": "a file compressed by zip",
 }
 SCENARIO = 'workload = [{ kind = "n_to_1", size = "1 KB" }]\n[topology]\nkind = "star"\nhosts = 2\n'
 TAKE = {
@@ -89,6 +104,8 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write_example(name, folder / name)
     for name, text in {**TEXTS, "one.toml": SCENARIO, "sweep.toml": f"{SCENARIO}[sweep]\nseeds = 2\n"}.items():
         (folder / name).write_text(text)
+    for name, content in BYTES.items():
+        (folder / name).write_bytes(content)
     pf.run(folder / "one.toml", out=folder / "run", progress=False)
     fabric = str(folder / "flows/fabric.graphml")
     for command in (

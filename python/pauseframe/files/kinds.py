@@ -65,7 +65,19 @@ SUFFIXES = {
     ".pkt": Kind("packetdrill", "a packetdrill script", "pauseframe packetdrill {path}"),
     ".topo": Kind("topology", "a topology of htsim", GRAPH),
 }
+
+
+def _compressed(tool: str, by: str) -> Kind:
+    return Kind("compressed", f"a file compressed by {by}", f"unpack it first: {tool} {{path}}")
+
+
 CONTENTS = (
+    # Bytes that are no UTF-8 are replaced (`_begin`).
+    (r"\x1f\ufffd\x08", _compressed("gunzip -k", "gzip")),
+    (r"\(\ufffd/\ufffd", _compressed("zstd -d", "Zstandard")),
+    (r"BZh[1-9]1AY&SY", _compressed("bunzip2 -k", "bzip2")),
+    (r"\ufffd7zXZ\x00", _compressed("unxz -k", "xz")),
+    (r"PK\x03\x04", _compressed("unzip", "zip")),
     (r"PAR1", Kind("table", "a Parquet table", "polars.read_parquet reads it; commands take results folders whole")),
     (r"\s*(<\?xml.*?\?>\s*)?<!doctype html|\s*<html", Kind("page", "a web page", "a browser opens it")),
     (

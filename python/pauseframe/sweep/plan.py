@@ -17,7 +17,7 @@ from pauseframe import _core
 from pauseframe.results.run_key import run_key
 from pauseframe.scenario.plain import Settings, Value, toml_value
 from pauseframe.scenario.text import resolve_text, source_of
-from pauseframe.sweep.spec import Spec, label, set_rule, spec_from_table, split_file
+from pauseframe.sweep.spec import Spec, covers, label, set_rule, spec_from_table, split_file
 from pauseframe.terminal.problems import failure, placed
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class Source:
         for path in self.fixed:
             if path in spec.axes:
                 spec.complain(path, "", "is set for all runs and an axis")
-            elif axis := next((axis for axis in spec.axes if path.startswith(f"{axis}.")), None):
+            elif axis := next((axis for axis in spec.axes if covers(axis, path)), None):
                 spec.complain(axis, "", f"replaces {path}, which is set for all runs: set it in the values of the axis")
         spec.check()
         if spec.problems:

@@ -170,8 +170,16 @@ def overlap(one: str, other: str) -> bool:
 
     >>> overlap("stop", "stop.time"), overlap("switch.buffer", "switch.buffer_size")
     (True, False)
+    >>> overlap("workload.size", "workload.0.size"), overlap("workload.1.size", "workload.0.size")
+    (True, False)
     """
-    return f"{one}.".startswith(f"{other}.") or f"{other}.".startswith(f"{one}.")
+    return covers(one, other) or covers(other, one)
+
+
+def covers(table: str, path: str) -> bool:
+    """True if `path` is of a key in `table`, or of the same key. The only element of a list needs no number."""
+    table, path = (re.sub(r"\.0(?=\.)", "", text) for text in (table, path))
+    return f"{path}.".startswith(f"{table}.")
 
 
 def split_file(text: str, file_name: str, name: str = "sweep") -> tuple[str, Settings]:
