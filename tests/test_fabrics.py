@@ -203,6 +203,40 @@ def test_a_plan_is_written_whole_and_checks(tmp_path):
     assert (foreign / "thesis.tex").exists()
 
 
+def test_a_plan_for_another_topology_says_so(tmp_path):
+    large, small = tmp_path / "large", tmp_path / "small"
+    for k, folder in ((6, large), (4, small)):
+        options = ("--vlans", 4, "--effort", "fast", "-q", "-o", folder)
+        assert cli("route", "plan", f"fat_tree:k={k}", *options).returncode == 0
+    scenario = tmp_path / "fabric.toml"
+    scenario.write_text(
+        "topology = { kind = 'fat_tree', k = 4 }\nworkload = [{ kind = 'permutation', size = '1 MB' }]\n"
+    )
+    for command in (
+        ("route", "check", "fat_tree:k=4", large),
+        ("route", "check", "fat_tree:k=4", large / "tables.csv"),
+        ("route", "draw", "fat_tree:k=4", large, "--to", "host0", "--vlan", 1, "-o", tmp_path / "tree.svg"),
+        ("flow", scenario, "--tables", large, "-o", tmp_path / "flow"),
+    ):
+        done = cli(*command)
+        difference = "the plan is for another topology: the host host16 is only in the plan; its own topology: "
+        assert (done.returncode, difference + str(large / "topology.graphml") in done.stderr) == (2, True), done.stderr
+        assert "line " not in done.stderr
+    # All rows of the smaller plan fit the larger fabric, where most pairs have no route.
+    done = cli("route", "check", "fat_tree:k=6", small)
+    assert (done.returncode, "note: " in done.stderr) == (1, True)
+    assert "the host host16 is not in the plan" in done.stderr
+    assert "the host host16" in json.loads(cli("route", "check", "fat_tree:k=6", small, "--json").stdout)["notes"][-1]
+    # One link less: nodes are the same, and the error of tables without a plan stays.
+    fabric = pf.load_topology("fat_tree:k=4").with_single_ports()
+    (tmp_path / "cut.graphml").write_text(fabric.without([31]).write("graphml"))
+    done = cli("route", "check", tmp_path / "cut.graphml", small)
+    assert f"the link {' - '.join(sorted(fabric.ports()[31]))} is only in the plan" in done.stderr, done.stderr
+    (large / "plan.json").unlink()
+    assert "line 9: " in cli("route", "check", "fat_tree:k=4", large).stderr
+    assert cli("route", "check", "fat_tree:k=4", small).stderr == ""
+
+
 def test_a_plan_of_many_rows_is_parquet(tmp_path, monkeypatch):
     fabric = "jellyfish:switches=12,ports=8,hosts_per_switch=3"
     monkeypatch.setattr("pauseframe.fabric.routing.ROWS_CSV", 12 * 12 * 4 - 1)

@@ -33,7 +33,6 @@ from pauseframe._core import (
     options,
     plan_routes,
     presets,
-    read_routes,
 )
 from pauseframe.results import Run, load
 from pauseframe.results.folder import DamagedResultsError

@@ -1,6 +1,6 @@
 """Public names that load on first use, because seventy scenario classes take longer to import than a small run."""
 
-from pauseframe.fabric.routing import write_plan
+from pauseframe.fabric.routing import read_routes, write_plan
 from pauseframe.fabric.topology import from_networkx, load_topology, to_networkx
 from pauseframe.flow import run_flows
 from pauseframe.program import Program, programs
@@ -17,6 +17,7 @@ __all__ = [
     "load_sweep",
     "load_topology",
     "programs",
+    "read_routes",
     "run_flows",
     "to_networkx",
     "write_plan",

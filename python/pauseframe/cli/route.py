@@ -185,7 +185,7 @@ def check(
     The exit code is 1 if the tables can deadlock or are invalid.
     """
     from pauseframe.fabric.draw import draw as draw_topology
-    from pauseframe.fabric.routing import read_routes, what_ifs
+    from pauseframe.fabric.routing import other_topology, read_routes, what_ifs
 
     if (tables / "manifest.json").is_file():
         raise InputError(f"{tables} holds the results of a run: name the forwarding tables that route plan wrote")
@@ -197,15 +197,16 @@ def check(
     with Display("check", quiet or as_json) as display:
         report = routes.check(rows_budget=rows, what_if=what_if, examples=examples, progress=display)
     text = report.pop("text")
+    notes = [*routes.notes, *filter(None, [other_topology(tables, topology)])]
     several = what_ifs(routes, topology, groups=what_if_groups, pairs=what_if_pairs)
     if drawing is not None:
         held = [arc["held"] for arc in report["shortest_cycle"]]
         cycle = {buffer["port"]: f"{buffer['port']}, lane {buffer['lane']}" for buffer in held}
         draw_topology(topology, drawing, mark=cycle, title=f"{source}: {tables}")
     if as_json:
-        print_json({**report, **({"what_if_several": several} if several else {}), "notes": routes.notes})
+        print_json({**report, **({"what_if_several": several} if several else {}), "notes": notes})
     elif not quiet:
-        for note in routes.notes:
+        for note in notes:
             say(f"note: {note}")
         print(text, end="")
         for failure, figures in several.items():

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe import _core
-from pauseframe._core import Routes, plan_routes, read_routes
+from pauseframe._core import Routes, plan_routes
 from pauseframe.fabric.draw import draw
 from pauseframe.files.atomic import whole_folder
 from pauseframe.files.reading import read_text
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Routes",
+    "other_topology",
     "plan_routes",
     "read_groups",
     "read_routes",
@@ -102,6 +103,50 @@ def write_plan(
         draw(topology, partial / "topology.svg", title=str(summary.get("topology", "topology")))
         (partial / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     return summary
+
+
+def read_routes(
+    path: str | Path,
+    topology: _core.Topology,
+    *,
+    format: str | None = None,
+    addresses: str | None = None,
+    lanes: dict[int, int] | None = None,
+) -> Routes:
+    """Reads tables from a plan folder, a file (csv, parquet, json, opensm) or a folder of SWITCH.json files.
+
+    A SWITCH.json file holds the output of `bridge -j fdb show`. `addresses` is a CSV file with the header address,node;
+    `lanes` gives the lanes of VLANs that the tables do not give. Raises FabricError for tables that do not fit the
+    topology, with the first difference if they are a plan for another topology.
+    """
+    try:
+        return _core.read_routes(str(path), topology, format=format, addresses=addresses, lanes=lanes)
+    except _core.FabricError as error:
+        if other := other_topology(path, topology):
+            raise _core.FabricError(f"{other}. Use that one, or plan anew: pauseframe route plan") from error
+        raise
+
+
+def other_topology(tables: str | Path, topology: _core.Topology) -> str | None:
+    """The first difference between a topology and that of a plan, with what to do; None without a difference."""
+    folder = tables if (tables := Path(tables)).is_dir() else tables.parent
+    own = folder / "topology.graphml"
+    if not ((folder / SUMMARY).is_file() and own.is_file()):
+        return None
+    planned = _core.Topology.read(str(own))
+    for plan, here in ((_nodes(planned), _nodes(topology)), (_links(planned), _links(topology))):
+        for mine, others, place in ((plan, here, "only in the plan"), (here, plan, "not in the plan")):
+            if one := next((one for one in mine if one not in others), None):
+                return f"{tables}: the plan is for another topology: {one} is {place}; its own topology: {own}"
+    return None
+
+
+def _nodes(topology: _core.Topology) -> dict[str, None]:
+    return {f"the {kind} {name}": None for name, kind, _ in topology.nodes()}
+
+
+def _links(topology: _core.Topology) -> dict[str, None]:
+    return {f"the link {' - '.join(sorted(ports))}": None for ports in topology.ports()}
 
 
 def update_routes(
