@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from html.parser import HTMLParser
+from typing import Any
 
 import pauseframe as pf
 import polars as pl
@@ -369,17 +370,40 @@ def test_natural_order():
 
 
 def test_every_axis_has_a_title(folders, tmp_path):
-    """Axes of numbers state what they show, with a unit unless it is a share or a number; categories need no title."""
+    """Axes of numbers state what they show, with a unit unless it is a share or a number; categories need no title.
+
+    The unit stands in the title or, with its prefix, at every tick: "10 ms" beside "time (s)" confuses.
+    """
     _, _, page = report(tmp_path / "r.html", folders["tcp_bolt"], folders["dctcp"])
     axes = [plot["layout"][axis] for plot in json.loads(page.scripts["figures"]) for axis in ("xaxis", "yaxis")]
     shown = [axis for axis in axes if axis.get("type") != "category" and axis.get("visible") is not False]
     assert len(shown) > 20
     assert [axis for axis in shown if not axis.get("title")] == []
     units = {title: match[1] for axis in shown if (match := re.search(r"\((.+)\)$", title := axis["title"]))}
-    assert {"s", "B", "b/s", "Gb/s", "× ideal"} <= {*units.values()}
-    assert {axis["title"] for axis in shown} - {*units} <= {
+    assert {"Gb/s", "× ideal"} <= {*units.values()}
+    at_ticks = {axis["title"]: axis["ticksuffix"] for axis in shown if axis.get("ticksuffix")}
+    assert {"s", "B", "b/s"} == {*at_ticks.values()}
+    assert not units.items() & at_ticks.items()
+    assert {axis["title"] for axis in shown} - {*units, *at_ticks} <= {
         "simulated time", "ports paused", "Paused share of each interval", "DCTCP alpha"
     }  # fmt: skip
+
+
+def test_axes_of_sweeps_searches_and_papers_have_one_unit():
+    from types import SimpleNamespace
+
+    from pauseframe.report import sweep, tune
+    from pauseframe.reproduce import plots
+
+    assert sweep._y_axis("fct_us.p99", "s")["title"] == "FCT, p99"
+    record = {"objectives": [{"metric": "fct_us.p99"}], "scenarios": ["a.toml"]}
+    assert tune._value_axis(record, 0, [1.0])[1].items() >= {"title": "fct_us.p99", "ticksuffix": "s"}.items()
+    for label, axis in (
+        ("flow size (B)", {"title": "flow size", "ticksuffix": "B"}),
+        ("senders", {"title": "senders"}),
+    ):
+        plot: Any = SimpleNamespace(kind="line", x_label=label, categories=None, log_x=True)
+        assert plots._x_axis(plot, []) == {"type": "log"} | axis
 
 
 def test_one_dot_a_run_is_no_figure(tmp_path):

@@ -161,7 +161,7 @@ def test_a_single_reason_of_drops_is_named_on_the_axis(lossy):
 def test_percentiles_over_sizes_name_both_axes(lossy):
     table = {0: {"n": 100, "p50": 3.0}}
     figure = percentile_figure([(0, "lossy", table)], "p50", str, "flow size")
-    assert [figure["layout"][axis]["title"] for axis in ("xaxis", "yaxis")] == ["flow size", "time (s)"]
+    assert [figure["layout"][axis]["title"] for axis in ("xaxis", "yaxis")] == ["flow size", "time"]
 
 
 def test_seeds_confirm_a_winner_by_their_paired_differences():

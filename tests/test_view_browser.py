@@ -235,6 +235,15 @@ def test_a_deadlock_shows_its_circle(pages, visit):
     assert ink(page) > 5000
 
 
+def test_ticks_or_title_have_the_unit(pages, visit):
+    page = visit(pages("units", RING))
+    axes = page.evaluate(
+        "[...player.charts.all].map(chart => chart.axes[1]).map(axis => [axis.label, axis.values(null, [2e5])[0]])"
+    )
+    assert len(axes) >= 5
+    assert all(str(tick) == "200000" if label else tick == "200 KB" for label, tick in axes), axes
+
+
 def test_two_runs_have_one_clock(pages, visit):
     calm = (
         storm_text()

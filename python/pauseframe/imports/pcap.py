@@ -217,10 +217,10 @@ def _scenario(flows: pl.DataFrame, name: str) -> str:
 
 
 def _curve(x: list[float], y: list[float], what: str) -> Figure:
-    trace = figures._line(0, what, figures.short(x), figures.short(y), "%{x:.4~g}: %{y:.1%}")
+    trace = figures._line(0, what, figures.short(x), figures.short(y), "%{x:.4s}B: %{y:.1%}")
     return figures.plot(
         [trace],
-        {"title": "flow size (B)", "type": "log"},
+        {"title": "flow size", "ticksuffix": "B", "type": "log"},
         {"range": [0, 1.02], "tickformat": ".0%", "title": f"share of {what}"},
     )
 

@@ -106,6 +106,7 @@ class Axis(TypedDict, total=False):
     """Properties of an axis that do not depend on the theme."""
 
     title: str
+    """With the unit in parentheses, but where ticks have theirs (`ticksuffix`): "10 ms" is no number of seconds."""
     type: str
     time: bool
     """True for simulated time in seconds; all such axes of a page have one range and one crosshair."""
@@ -257,7 +258,7 @@ def cdf_figure(columns: Sequence[tuple[int, str, pl.Series]]) -> Figure:
         traces[-1]["line"] = {"shape": "hv"}
         if len(x) == 1:
             traces[-1]["mode"] = "markers"
-    x_axis: Axis = {"type": "log", "title": "FCT (s)", "ticksuffix": "s"}
+    x_axis: Axis = {"type": "log", "title": "FCT", "ticksuffix": "s"}
     return plot(traces, x_axis, {"range": [0, 1.02], "tickformat": ".0%", "title": "flows (share)"})
 
 
@@ -281,7 +282,7 @@ def percentile_figure(
         traces.append(trace | _dots(number, len(columns), unsure))
     categories = [name(key) for key in bins]
     x_axis: Axis = {"type": "category", "categoryorder": "array", "categoryarray": categories, "title": over}
-    y_axis: Axis = {"type": "log", "ticksuffix": "s", "title": "time (s)"} if is_time else SLOWDOWN
+    y_axis: Axis = {"type": "log", "ticksuffix": "s", "title": "time"} if is_time else SLOWDOWN
     return plot(traces, x_axis, y_axis, {"ends": True})
 
 
@@ -305,7 +306,7 @@ def slowdown_figure(columns: Sequence[tuple[int, str, pl.DataFrame]], statistic:
         counts = table["n"].to_list()
         unsure = [is_unsure(count, SHARES[statistic]) for count in counts]
         traces.append(trace | _dots(number, len(columns), unsure) | {"customdata": counts})
-    return plot(traces, {"type": "log", "title": "flow size (B)", "ticksuffix": "B"}, SLOWDOWN, {"ends": True})
+    return plot(traces, {"type": "log", "title": "flow size", "ticksuffix": "B"}, SLOWDOWN, {"ends": True})
 
 
 def throughput_figures(runs: Sequence[RunData]) -> list[tuple[str, Figure]]:
@@ -326,7 +327,7 @@ def _throughput_figure(runs: Sequence[RunData], until: float) -> Figure:
         x, y = data.throughput(run, until)
         trace = _line(number, run.label, short(x, 6), short(y), "%{y:.4s}b/s<br>at %{x}")
         traces.append(trace | {"line": {"shape": "hv"}})
-    y_axis: Axis = {"rangemode": "tozero", "ticksuffix": "b/s", "title": "throughput (b/s)"}
+    y_axis: Axis = {"rangemode": "tozero", "ticksuffix": "b/s", "title": "throughput"}
     return plot(traces, time_axis(until), y_axis)
 
 
@@ -448,8 +449,8 @@ def _line_figure(
         trace.update(line.grid())  # type: ignore[typeddict-item]
         traces.append(trace)
         values += [array("f", part * scale) for part in line.parts]
-    y_axis: Axis = {"title": f"{name} ({unit})" if unit else name, "rangemode": "tozero"}
-    y_axis |= {"unit": unit} if unit in ("Gb/s", "") else {"ticksuffix": unit}
+    y_axis: Axis = {"title": name, "rangemode": "tozero"}
+    y_axis |= {"title": f"{name} ({unit})", "unit": unit} if unit == "Gb/s" else {"ticksuffix": unit}
     if peak > 0:
         y_axis["range"] = [0, peak * scale * 1.05]
     figure = plot(traces, time_axis(ends[0]) | {"end": ends[1]}, y_axis, {"showlegend": True})

@@ -164,8 +164,7 @@ def _bars(
 
 
 def _y_axis(metric: str, suffix: str) -> figures.Axis:
-    unit = f" ({suffix})" if suffix else ""
-    return {"rangemode": "tozero", "ticksuffix": suffix, "title": f"{tables.title(metric)}{unit}"}
+    return {"rangemode": "tozero", "ticksuffix": suffix, "title": tables.title(metric)}
 
 
 def _unit(metric: str, relative: bool) -> tuple[float, str]:

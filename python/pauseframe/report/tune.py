@@ -116,8 +116,7 @@ def _value_axis(record: dict[str, Any], number: int, values: Sequence[float]) ->
     """Scale factor of an objective's values, and their axis."""
     metric = record["objectives"][number]["metric"]
     scale, suffix = _unit(metric.partition(" where ")[0], relative=len(record["scenarios"]) > 1)
-    unit = f" ({suffix})" if suffix else ""
-    return scale, {"title": f"{metric}{unit}", "ticksuffix": suffix} | _log_or_zero(values)
+    return scale, {"title": metric, "ticksuffix": suffix} | _log_or_zero(values)
 
 
 def _slice(one: dict[str, Any], record: dict[str, Any]) -> Figure:

@@ -156,7 +156,11 @@ def _x_axis(plot: Plot, points: Sequence[Point]) -> Axis:
         return {"type": "category", "categoryorder": "array", "categoryarray": order, "title": title}
     if plot.kind == "time":
         return {"title": title.removesuffix(" (s)"), "time": True, "rangemode": "tozero"}
-    return {"title": title, "type": "log"} if plot.log_x else {"title": title, "rangemode": "tozero"}
+    axis: Axis = {"type": "log"} if plot.log_x else {"rangemode": "tozero"}
+    # Ticks write bytes as 1 MB, as in reports.
+    return axis | (
+        {"title": title} if (name := title.removesuffix(" (B)")) == title else {"title": name, "ticksuffix": "B"}
+    )
 
 
 def _y_axis(plot: Plot, traces: Sequence[Trace]) -> Axis:
@@ -202,7 +206,9 @@ def save(drawn: Figure, title: str, path: Path) -> None:
     ):
         if axis.get("type") == "log":
             set_scale("log")
-        set_label(axis.get("title", ""), fontsize=7)
+        # Here ticks are plain numbers, of seconds on an axis of time.
+        unit = "s" if axis.get("time") else axis.get("ticksuffix")
+        set_label(axis.get("title", "") + (f" ({unit})" if unit else ""), fontsize=7)
     axes.tick_params(labelsize=6)
     axes.set_title(title, fontsize=8)
     axes.legend(fontsize=6, frameon=False)

@@ -37,7 +37,7 @@ class Charts {
       scales: { x: { time: false, range: [0, end / scale] }, y: { range: range || ((_, low, high) => [0, high > 0 ? high * 1.08 : 1]) } },
       axes: [
         { ...axis, label: `simulated time (${name})`, labelSize: 16, size: 30, space: 60 },
-        { ...axis, label: unit, labelSize: 16, size: 66, values: (_, ticks) => ticks.map((tick) => (unit === "bytes" ? formatBytes(tick) : +tick.toPrecision(6))) },
+        { ...axis, label: unit === "bytes" ? "" : unit, labelSize: 16, size: 66, values: (_, ticks) => ticks.map((tick) => (unit === "bytes" ? formatBytes(tick) : +tick.toPrecision(6))) },
       ],
       series: [{ label: `time (${name})` }, ...lines.map(({ label, colour }) => ({
         label, stroke: colour, width: 1.5, fill: lines.length === 1 ? colour + "22" : undefined, points: { show: false },
