@@ -373,6 +373,14 @@ def test_the_keys_of_a_deadlock(pages, visit):
     spoken = page.get_by_role("status").inner_text()
     assert len(re.findall(r"s\d:\d waits for s\d:\d", spoken)) == 5
     assert "where the circle began" in spoken
+    assert page.get_by_role("button", name="Go to where it began").count() == 1, "the circle is the cause, and no chain"
+    assert "Why it is paused" not in page.inner_text("#details")
+    page.evaluate("player.seek(player.end); player.choose({ view: player.views[0], port: 0 })")
+    chain = page.locator("#details ol.chain li").all_inner_texts()
+    assert len(chain) == 2
+    assert chain[-1].endswith("it is in the deadlock."), "the chain of a port behind the circle"
+    page.keyboard.press("d")
+    page.keyboard.press("w")
     since = page.evaluate("player.time")
     page.keyboard.press("b")
     assert page.evaluate("player.time") < since, "the first of its pauses"

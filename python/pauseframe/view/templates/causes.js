@@ -79,10 +79,15 @@ function deadlocksAt(run, time) {
   return run.deadlocks.filter((deadlock) => time >= deadlock.since_us);
 }
 
-// The chain of the first paused slot of a port, numbered from 1: [{ port, number, ... }].
+// The chain of the first paused slot of a port, numbered from 1: [{ port, number, ... }]. It ends at a deadlock, whose cause is its
+// circle: a port in one has no chain.
 function chainOfPort(run, port, time) {
+  const stuck = new Set(deadlocksAt(run, time).flatMap(({ ports }) => ports));
   const slot = (run.slotsOf.get(port) || []).find((one) => run.pauseAt(one, time) >= 0);
-  return slot === undefined ? [] : causeChain(run, slot, time).map((link, index) => ({ ...link, number: index + 1 }));
+  if (slot === undefined || stuck.has(port)) return [];
+  const chain = causeChain(run, slot, time), end = chain.findIndex((link) => stuck.has(link.port));
+  if (end >= 0) chain.splice(end, chain.length, { ...chain[end], ends: "deadlock" });
+  return chain.map((link, index) => ({ ...link, number: index + 1 }));
 }
 
 // When anything is paused, up to a time: [begin, end, the event that begins it] each.

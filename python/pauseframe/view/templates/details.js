@@ -164,14 +164,16 @@ class Details {
     const { run } = view, slots = (run.slotsOf.get(port) || []).filter((slot) => run.pauseAt(slot, view.time) >= 0);
     if (!slots.length) return this.chosen.begun ? [] : [element("p", `${run.portName(port)} is not paused at this time.`, { class: "note" })];
     const list = element("ol", undefined, { class: "chain" }), links = chainOfPort(run, port, view.time);
+    if (!links.length) return [];
     for (const link of links) {
       const item = list.appendChild(element("li"));
       item.append(this.button(view, link.port), ` stopped at ${formatTime(link.started)}: `);
       if (link.ends === "host") item.append(`${run.nodes[run.peer(link.port)]} asked for it because its own receive buffer was full. The storm begins there.`);
+      else if (link.ends === "deadlock") item.append("it is in the deadlock.");
       else if (link.ends === "circle") item.append("this is where we began: the queues wait for each other.");
       else item.append(`${run.nodes[run.peer(link.port)]} asked at ${formatTime(link.asked)}, because of its queue `, this.button(view, link.because), link.ends === "queue" ? ", which no pause held back: more came in than its link carries. The storm begins there." : ", which a pause held back:");
     }
-    return [element("h3", "Why it is paused"), list, ...(links.at(-1)?.ends === "circle" ? [] : [this.beginning(view, rootOf(links), beginningOf(run, rootOf(links), view.time))])];
+    return [element("h3", "Why it is paused"), list, ...(["circle", "deadlock"].includes(links.at(-1).ends) ? [] : [this.beginning(view, rootOf(links), beginningOf(run, rootOf(links), view.time))])];
   }
 
   // Goes to the place and the time at which it began.
