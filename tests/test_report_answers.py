@@ -1,5 +1,6 @@
 """Every report begins with its answer: the sentence, the chart and the table agree with the tables of results."""
 
+import json
 import re
 import shutil
 from dataclasses import replace
@@ -94,6 +95,15 @@ def test_a_deadlock_comes_first():
     assert busy_until(stuck) == end
     x, y = throughput(stuck, end)
     assert [x[-1], y[-1]] == pytest.approx([end, 0.0]), "the line ends at zero, after the deadlock"
+
+
+def test_no_figure_is_twice_on_a_page(lossy, tmp_path):
+    for number, one in enumerate((lossy, run(LONG), run(RING))):
+        page = build_report([Group("", [one])], tmp_path / f"{number}.html").read_text(encoding="utf-8")
+        drawn = json.loads(re.search(r'<script type="application/json" id="figures">(.*?)</script>', page)[1])
+        texts = [json.dumps(figure, sort_keys=True) for figure in drawn]
+        assert len(texts) == len(set(texts)) > 0
+        assert page.count("Application bytes that reached their hosts") == 1
 
 
 def test_the_page_begins_with_sentence_chart_and_table(lossy, lossless, tmp_path):

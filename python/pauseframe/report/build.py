@@ -152,7 +152,7 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
         slowdown=_slowdown(runs, finished, page),
         queries=_queries(runs, page),
         applications=applications.section(runs, page.add),
-        throughput=[(name, page.add(figure)) for name, figure in figures.throughput_figures(runs)],
+        throughput=_throughput(runs, page, answer.chart),
         lines=[
             (one.title, one.note, [(label, page.add(figure)) for label, figure in one.parts])
             for one in figures.line_figures(runs, lines)
@@ -288,6 +288,13 @@ def _slowdown(runs: Sequence[RunData], finished: Sequence[Any], page: Figures) -
     tables = [table for table in tables if len(table[2])]
     drawn = _has_lines(table for _, _, table in tables)
     return [(key, page.add(figures.slowdown_figure(tables, key))) for key in ("p50", "p99") if drawn]
+
+
+def _throughput(runs: Sequence[RunData], page: Figures, charted: str) -> list[tuple[str, int]] | None:
+    """Figures of throughput, or None if the answer's chart, with the title `charted`, is the only one."""
+    drawn = figures.throughput_figures(runs)
+    new = [(name, page.add(figure)) for name, figure in drawn if name != charted]
+    return new if new or not drawn else None
 
 
 def _queries(runs: Sequence[RunData], page: Figures) -> Queries | None:

@@ -131,7 +131,8 @@ class GroupPage:
     slowdown: Named
     queries: Queries | None
     applications: Section | None
-    throughput: Named
+    throughput: Named | None
+    """None if the answer's chart shows it."""
     lines: list[tuple[str, str, Named]]
     """Title and note of a sampled metric, and its figures."""
     pauses: list[tuple[str, int, int]]
