@@ -100,7 +100,9 @@ def test_a_deadlock_comes_first():
 def test_no_figure_is_twice_on_a_page(lossy, tmp_path):
     for number, one in enumerate((lossy, run(LONG), run(RING))):
         page = build_report([Group("", [one])], tmp_path / f"{number}.html").read_text(encoding="utf-8")
-        drawn = json.loads(re.search(r'<script type="application/json" id="figures">(.*?)</script>', page)[1])
+        found = re.search(r'<script type="application/json" id="figures">(.*?)</script>', page)
+        assert found
+        drawn = json.loads(found[1])
         texts = [json.dumps(figure, sort_keys=True) for figure in drawn]
         assert len(texts) == len(set(texts)) > 0
         assert page.count("Application bytes that reached their hosts") == 1
