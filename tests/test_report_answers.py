@@ -108,6 +108,22 @@ def test_no_figure_is_twice_on_a_page(lossy, tmp_path):
         assert page.count("Application bytes that reached their hosts") == 1
 
 
+def test_a_warning_of_several_runs_is_shown_once(lossy, tmp_path):
+    def banners(*warnings):
+        runs = [
+            replace(lossy, label=f"r{number}", summary={**lossy.summary, "warnings": list(texts)})
+            for number, texts in enumerate(warnings)
+        ]
+        page = build_report([Group("", runs)], tmp_path / "r.html").read_text(encoding="utf-8")
+        texts = re.findall(r'<div class="banner" role="status">(.*?)</div>', page, re.DOTALL)
+        return [" ".join(re.sub("<[^>]*>", " ", text).split()) for text in texts]
+
+    assert banners(["slow", "short"], ["slow", "wide"]) == ["r0 short", "r1 wide", "r0, r1 slow"]
+    assert banners(["slow"], [], ["slow"]) == ["r0, r2 slow"]
+    assert banners(["slow", "wide"], ["slow", "wide"], ["slow", "wide"]) == ["all 3 runs slow wide"]
+    assert banners(["slow"]) == ["r0 slow"]
+
+
 def test_the_page_begins_with_sentence_chart_and_table(lossy, lossless, tmp_path):
     page = build_report([Group("", [lossy, lossless])], tmp_path / "r.html").read_text(encoding="utf-8")
     main = page.partition("<main>")[2]

@@ -30,7 +30,7 @@ from pauseframe.results.percentiles import EXPLANATION, SHARES, TITLES, explanat
 from pauseframe.terminal.text import MISSING, format_bytes, format_count, format_duration, format_us
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence, Sized
+    from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
     from typing import Unpack
 
     from pauseframe.report.data import RunData
@@ -130,12 +130,21 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
     given, others = data.split_by_origin(runs) if len(runs) > 1 else ([], [])
     of_long_flows = long_flows.long_flows_table(runs)
     summaries = [*summary.tables(runs), *(table for table in (of_long_flows, of_operations) if table)]
+    owners: dict[str, list[str]] = {}
+    for run in runs:
+        for warning in dict.fromkeys(run.summary["warnings"]):
+            owners.setdefault(warning, []).append(run.label)
+    shared: dict[str, list[str]] = {}
+    for warning, labels in owners.items():
+        if len(labels) > 1:
+            shared.setdefault(_listed(labels, len(runs)), []).append(warning)
     return GroupPage(
         id=f"g{number}",
         title=group.title,
         text=group.text,
         answer=answer,
-        runs=[_run_header(run) for run in runs],
+        runs=[_run_header(run, owners) for run in runs],
+        warnings=list(shared.items()),
         players=[(runs[number].label, link) for number, link in players.items()],
         players_by_run=json.dumps(players),
         given=given,
@@ -185,7 +194,12 @@ def _with_distinct_labels(runs: Sequence[RunData]) -> list[RunData]:
     return result
 
 
-def _run_header(run: RunData) -> RunHeader:
+def _listed(labels: Sequence[str], runs: int) -> str:
+    return f"all {runs} runs" if len(labels) == runs > 2 else ", ".join(labels)
+
+
+def _run_header(run: RunData, owners: Mapping[str, Sequence[str]]) -> RunHeader:
+    """The notes about a run; `owners` are the runs of each warning."""
     said = run.summary
     return RunHeader(
         label=run.label,
@@ -196,7 +210,7 @@ def _run_header(run: RunData) -> RunHeader:
         sim_time=format_duration(said["sim_time_s"]),
         wall=format_duration(said["wall_s"]),
         speed=f"{format_count(said['packet_hops_per_s'])} packet hops/s",
-        warnings=said["warnings"],
+        warnings=[warning for warning in said["warnings"] if len(owners[warning]) == 1],
         nic_queue=said.get("nic_queue", MISSING).replace("_", " "),
         series_end="" if (full := said.get("series_full_at_s")) is None else format_duration(full),
         circles=_circles(run),

@@ -79,6 +79,7 @@ class RunHeader:
     wall: str
     speed: str
     warnings: list[str]
+    """Those of this run alone."""
     nic_queue: str
     series_end: str
     """Time at which the series reached its row limit; empty if the series is complete."""
@@ -122,6 +123,8 @@ class GroupPage:
     """Keys that somebody set and that differ between the runs, with the value of each."""
     differing: list[tuple[str, list[str]]]
     """Other keys that differ."""
+    warnings: list[tuple[str, list[str]]]
+    """Warnings of several runs, with the labels of these."""
     caution: str
     summaries: list[SummaryTable]
     marks: str

@@ -138,10 +138,12 @@ class Player {
 
   // What must be known of the runs: that they were cut off, or that the log was.
   warn() {
-    const texts = this.runs.flatMap((run) => [
-      ...(["complete", "deadlock"].includes(run.status) ? [] : [`${run.name} was ${run.status}: this is part of the run.`]),
-      ...run.warnings.filter((text) => text.includes("record.states")).map((text) => `${run.name}: ${text}`),
-    ]);
+    const cut = this.runs.filter((run) => !["complete", "deadlock"].includes(run.status));
+    const warnings = new Set(this.runs.flatMap((run) => run.warnings.filter((text) => text.includes("record.states"))));
+    const texts = [
+      ...cut.map((run) => `${run.name} was ${run.status}: this is part of the run.`),
+      ...[...warnings].map((text) => `${this.runs.filter((run) => run.warnings.includes(text)).map((run) => run.name).join(", ")}: ${text}`),
+    ];
     this.find("trouble").textContent = texts.join(" ");
     this.find("trouble").hidden = !texts.length;
   }
