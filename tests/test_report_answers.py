@@ -4,13 +4,15 @@ import json
 import re
 import shutil
 from dataclasses import replace
+from typing import Any
 
 import pauseframe as pf
 import polars as pl
 import pytest
 from pauseframe.report import Group, answers, build_report, from_run
 from pauseframe.report.data import busy_until, throughput
-from pauseframe.report.figures import counts_figure, percentile_figure
+from pauseframe.report.figures import Axis, _line, counts_figure, percentile_figure, plot
+from pauseframe.report.html import page as html_page
 from pauseframe.report.sweep import _differ, _surely, _winners, build_sweep_report, multiples, sentence
 from pauseframe.sweep.compare import Cell, compare
 from pauseframe.sweep.statistics import Estimate
@@ -241,6 +243,42 @@ def test_points_open_the_runs_of_their_setting(swept):
 def main_order(html):
     main = html.partition("<main>")[2]
     return [main.index(part) for part in ('class="sentence"', "data-figure", '<table class="numbers">', "<h2>")]
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")
+@pytest.mark.parametrize("width", [390, 1400])
+def test_ticks_stay_where_their_texts_have_no_room(tmp_path, width):
+    """Each value has its tick; its text is there, if need be tilted, unless it would overlap the one before."""
+    api = pytest.importorskip("playwright.sync_api", reason="no playwright here: pip install 'pauseframe[dev]'")
+    doubled: list[float] = [2, 4, 8, 16, 32]
+    axes: list[Axis] = [
+        {"type": "category", "categoryarray": [f"{size} KB" for size in range(10, 90, 10)]},
+        {"type": "category", "categoryarray": [f"host{number}" for number in range(64)]},
+        {"tickvals": doubled, "ticktext": [str(number) for number in doubled]},
+    ]
+    drawn = []
+    for axis in axes:
+        x: Any = axis.get("categoryarray", doubled)
+        drawn.append(("", plot([_line(0, "run", x, list(range(len(x))), "")], axis, {"title": "number"})))
+    file = tmp_path / "ticks.html"
+    file.write_text(html_page(drawn), encoding="utf-8")
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        tab = browser.new_page(viewport={"width": width, "height": 1500})
+        tab.goto(file.as_uri())
+        tab.wait_for_function("document.querySelectorAll('.uplot').length === 3")
+        found = tab.evaluate(
+            """() => [...document.querySelectorAll("[data-figure]")].map(({ plot }) => {
+                const [axis] = plot.chart.axes;
+                return [axis._splits.length, axis._values.filter(text => text !== "").length];
+            })"""
+        )
+        browser.close()
+    (sizes, all_sizes), (hosts, some_hosts), (numbers, all_numbers) = found
+    assert (sizes, hosts, numbers) == (8, 64, 5)
+    assert (all_sizes, all_numbers) == (8, 5)
+    assert (some_hosts == 64) == (width == 1400)
+    assert some_hosts > 12
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here: apt-get install chromium")

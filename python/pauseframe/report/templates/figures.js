@@ -74,15 +74,17 @@ class Axis {
     return [low - room, high + room];
   }
 
+  // The texts of the ticks that stand for all values: names, or the few numbers that were run.
+  get fixed() { return this.names || this.spec.ticktext; }
+
   // Positions and texts of ticks on `pixels`, for the range that is shown.
-  ticks(low, high, pixels, space) {
+  ticks(low, high, pixels, space, room) {
     const { spec } = this, unit = spec.ticksuffix || "";
-    if (this.names || spec.tickvals) {
-      const places = this.names ? this.names.map((_, index) => index) : spec.tickvals, texts = this.names || spec.ticktext;
-      const every = Math.max(1, Math.ceil(places.length / Math.max(2, pixels / space)));
-      return places.map((place, index) => [place, texts[index]]).filter(([place], index) => index % every === 0 && place >= low && place <= high);
+    if (this.fixed) {
+      const ticks = this.fixed.map((text, index) => [this.names ? index : spec.tickvals[index], text]);
+      return fitted(ticks.filter(([place]) => place >= low && place <= high), low, high, pixels, room);
     }
-    if (this.isLog) return logTicks(low, high).map(([place, value]) => [place, withPrefix(value, unit)]);
+    if (this.isLog) return fitted(logTicks(low, high).map(([place, value]) => [place, withPrefix(value, unit)]), low, high, pixels, room);
     const wanted = (high - low) / Math.max(2, Math.floor(pixels / space)), wide = niceStep(wanted), result = [];
     const step = spec.dtick || (wide > high - low ? niceStep(wanted / 2) : wide); // two ticks at least
     for (let place = Math.ceil(low / step - 1e-9) * step; place <= high + step * 1e-9; place += step) result.push(+place.toPrecision(12));
@@ -110,14 +112,25 @@ function niceStep(least) {
   return [1, 2, 5, 10].find(step => step * power >= least * (1 - 1e-9)) * power;
 }
 
+// Ticks without the texts that have no room beside the one before; their lines stay, so that a reader sees that texts are missing.
+function fitted(ticks, low, high, pixels, room) {
+  let end = -Infinity;
+  return ticks.map(([place, text]) => {
+    const at = ((place - low) / (high - low)) * pixels, half = room(text) / 2;
+    if (at - half < end) return [place, ""];
+    end = at + half;
+    return [place, text];
+  });
+}
+
+const widthOf = text => 6.4 * String(text).length;
+
 // Ticks at 1, 2 and 5, or at decades alone where the data span two; two ticks at least.
 function logTicks(low, high) {
   const result = [], steps = high - low >= 2 ? [1] : [1, 2, 5];
   for (let power = Math.floor(low); power <= Math.ceil(high); power++)
     for (const step of steps) result.push([Math.log10(step) + power, +`${step}e${power}`]);
-  const shown = result.filter(([place]) => place >= low - 1e-9 && place <= high + 1e-9);
-  const every = Math.ceil(shown.length / 8);
-  return shown.filter((_, index) => index % every === 0);
+  return result.filter(([place]) => place >= low - 1e-9 && place <= high + 1e-9);
 }
 
 function logRange(numbers) {
@@ -270,13 +283,14 @@ class Plot {
     element.appendChild(this.tools());
     this.cursorText = element.appendChild(make("div", "tip"));
     this.cursorText.hidden = true;
-    const axis = visible => ({
+    const axis = (visible, { names }) => ({
       show: visible !== false, stroke: colour("soft"), font: "11px system-ui, sans-serif", gap: 4,
-      grid: { stroke: colour("line"), width: 1 }, ticks: { show: false },
+      grid: { stroke: colour("line"), width: 1 }, ticks: { show: !!names, stroke: colour("line"), width: 1, size: 4 },
     });
     this.ends = layout.ends && !narrow() && this.visible.length < 7 && this.visible.every(trace => trace.name.length < 19);
     const room = this.ends ? 14 + 6.6 * Math.max(...this.visible.map(trace => trace.name.length)) : 12;
-    const tilted = this.x.names && this.x.names.length > 6 && Math.max(...this.x.names.map(name => String(name).length)) > 5;
+    const widest = Math.max(0, ...(this.x.fixed || []).map(widthOf));
+    const tilted = (this.x.fixed || []).length * (widest + 8) > element.clientWidth - 80;
     this.chart = new uPlot({
       width: Math.max(element.clientWidth, 120), height: (figure.height || 300) - TITLES, legend: { show: false }, padding: [10, room, 0, 4],
       scales: {
@@ -285,10 +299,10 @@ class Plot {
       },
       series: [{}, { paths: () => null, points: { show: false } }],
       axes: [
-        { ...axis(layout.xaxis.visible), size: tilted ? 54 : 26, rotate: tilted ? -50 : 0,
-          grid: { show: layout.xaxis.showgrid !== false && !this.x.names, stroke: colour("line"), width: 1 }, ...this.splits(this.x, tilted ? 22 : narrow() ? 64 : 76, "width") },
-        { ...axis(layout.yaxis.visible), grid: { show: layout.yaxis.showgrid !== false && !this.y.names, stroke: colour("line"), width: 1 },
-          size: (_, texts) => Math.min(170, 14 + 6.4 * Math.max(2, ...(texts || []).map(text => String(text).length))), ...this.splits(this.y, this.y.names ? 14 : 34, "height") },
+        { ...axis(layout.xaxis.visible, this.x), size: tilted ? Math.min(96, 16 + 0.77 * widest) : 26, rotate: tilted ? -50 : 0,
+          grid: { show: layout.xaxis.showgrid !== false && !this.x.names, stroke: colour("line"), width: 1 }, ...this.splits(this.x, narrow() ? 64 : 76, "width", tilted ? () => 16 : text => widthOf(text) + 8) },
+        { ...axis(layout.yaxis.visible, this.y), grid: { show: layout.yaxis.showgrid !== false && !this.y.names, stroke: colour("line"), width: 1 },
+          size: (_, texts) => Math.min(170, 14 + Math.max(widthOf("00"), ...(texts || []).map(widthOf))), ...this.splits(this.y, 34, "height", () => 14) },
       ],
       cursor: {
         y: false, points: { show: false }, drag: { x: !narrow(), y: false, setScale: false }, bind: { dblclick: () => () => this.reset() },
@@ -334,11 +348,11 @@ class Plot {
     return near[0]?.name.split("/")[0];
   }
 
-  splits(axis, space, side) {
+  splits(axis, space, side, room) {
     let texts = [];
     return {
       splits: (chart, _, low, high) => {
-        const ticks = axis.ticks(low, high, chart.bbox[side] / devicePixelRatio, space);
+        const ticks = axis.ticks(low, high, chart.bbox[side] / devicePixelRatio, space, room);
         texts = ticks.map(([, text]) => text);
         return ticks.map(([place]) => place);
       },
