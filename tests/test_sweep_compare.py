@@ -280,7 +280,8 @@ def test_differences_in_words():
         ratio = None if 0 in base else estimate([one / other for one, other in zip(value, base, strict=True)])
         return tables.format_difference(Cell(metric, (), "b", estimate(value), difference, ratio))
 
-    assert words("fct_us.p99", [9.0, 10.0, 11.0], [10.0, 10.0, 10.0]) == "+0 % [-10 %, +10 %]"
+    assert words("fct_us.p99", [9.0, 10.0, 11.0], [10.0, 10.0, 10.0]) == "0 % [-10 %, +10 %]"
+    assert words("fct_us.p99", [1000.00336, 1000.4, 1001.0], [1000.0] * 3) == "≈ 0 % [≈ 0 %, +0.1 %]"
     assert words("drops", [3.0, 0.0, 5.0], [0.0, 1.0, 2.0]) == "+3 [-1, +3]"  # from zero
     assert words("fct_us.p99", [1500.0], [0.0]) == "+1.5 ms"
 

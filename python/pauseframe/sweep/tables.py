@@ -11,7 +11,9 @@ from pauseframe.results.percentiles import explanation, marked, share_of
 from pauseframe.sweep.compare import LONG, METRICS, SIZES, long_table
 from pauseframe.terminal.text import (
     MISSING,
+    UNSEEN,
     format_bytes,
+    format_change,
     format_count,
     format_number,
     format_rate,
@@ -39,6 +41,7 @@ LATEX_SPECIAL = {
     "Δ": r"$\Delta$",
     "†": r"\dag{}",
     "≥": r"$\geq$",
+    "≈": r"$\approx$",
 }
 
 
@@ -81,7 +84,7 @@ def format_difference(cell: Cell) -> str:
 
 
 def _percent(ratio: float | None) -> str:
-    return MISSING if ratio is None else f"{(ratio - 1) * 100:+.3g} %"
+    return MISSING if ratio is None else format_change(ratio)
 
 
 def _factor(ratio: float | None) -> str:
@@ -156,8 +159,9 @@ def _difference(cell: Cell) -> str:
 
 def note(comparison: Comparison) -> str:
     """Explains the numbers, and the mark of percentiles if one is marked."""
-    cells = (cell for metric in comparison.metrics for row in rows(comparison, metric) for cell in row)
-    return f"{_about_medians(comparison)} {explanation(cells)}".rstrip()
+    cells = [cell for metric in comparison.metrics for row in rows(comparison, metric) for cell in row]
+    unseen = f"{UNSEEN}: less than 0.05 %." if any(UNSEEN in cell for cell in cells) else ""
+    return " ".join(filter(None, [_about_medians(comparison), explanation(cells), unseen]))
 
 
 def _about_medians(comparison: Comparison) -> str:

@@ -94,6 +94,21 @@ def format_number(value: float | None, digits: int = 3) -> str:
     return text if "e" not in text else f"{value:.1e}"
 
 
+UNSEEN = "≈ 0 %"
+"""A change below 0.05 %, which values with three digits cannot show."""
+
+
+def format_change(ratio: float) -> str:
+    """The change from a first value, given the ratio to it.
+
+    >>> format_change(1.123), format_change(0.99999664), format_change(1.0)
+    ('+12.3 %', '≈ 0 %', '0 %')
+    """
+    if ratio == 1:
+        return "0 %"
+    return UNSEEN if abs(ratio - 1) < 0.0005 else f"{(ratio - 1) * 100:+.3g} %"
+
+
 def format_scaled(value: float | None, units: Iterable[tuple[float, str]]) -> str:
     """`value` in the largest unit in which it is at least one; `units` descend in size."""
     if value is None:

@@ -7,7 +7,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pauseframe.sweep.spec import label as plain_label
-from pauseframe.terminal.text import MISSING, counted, format_count, format_duration, format_number, terminal_table
+from pauseframe.terminal.text import (
+    MISSING,
+    counted,
+    format_change,
+    format_count,
+    format_duration,
+    format_number,
+    terminal_table,
+)
 from pauseframe.tune.answer import KEEP_DEFAULT, NOTHING_KEEPS, NOTHING_MEASURED
 from pauseframe.tune.metrics import format_metric
 
@@ -60,7 +68,7 @@ def relative(one: dict[str, Any] | None) -> str:
     large = max(one["median"], one["confidence"]["high"] or 0) >= LARGE_RATIO
 
     def percent(ratio: float) -> str:
-        return f"× {ratio:.3g}" if large else f"{(ratio - 1) * 100:+.3g} %"
+        return f"× {ratio:.3g}" if large else format_change(ratio)
 
     low, high = one["confidence"]["low"], one["confidence"]["high"]
     ends = "" if low is None else f" [{percent(low)}, {percent(high)}]"
