@@ -332,6 +332,17 @@ def test_a_verdict_that_is_not_the_known_one_fails(folder, tmp_path):
         assert list(json.loads((folder / "verdicts.json").read_text())["T-1"]) == recorded
 
 
+def test_the_number_of_claims_has_its_verb(folder, tmp_path):
+    path, out = folder / "tiny" / "two.toml", tmp_path / "out"
+    arguments = ("reproduce", "tiny/two", "--experiments", folder, "--out", out, "--seeds", "1")
+    changed = (*arguments, "--set", "topology.link.delay=1 ms")
+    assert "\n1 differs\n" in cli(*changed).stdout
+    text = path.read_text()
+    path.write_text(text + text[text.index("[[claims]]") :].replace("T-1", "T-2"))
+    assert "\n2 differ\n" in cli(*changed).stdout
+    assert ">2 differ<" in (out / "index.html").read_text()
+
+
 def test_what_a_parameter_decides(folder, tmp_path):
     """--set applies before experiment and variant, and disables recording."""
     arguments = ("reproduce", "tiny/two", "--experiments", folder, "--out", tmp_path / "out", "--seeds", "1")

@@ -10,7 +10,7 @@ from pauseframe._core import InputError
 from pauseframe.files.atomic import write_text
 from pauseframe.files.lock import locked
 from pauseframe.reproduce import expected, scan, search, turned
-from pauseframe.reproduce.judge import VERDICTS
+from pauseframe.reproduce.judge import VERDICTS, Verdict, tally
 from pauseframe.reproduce.report import build_pages, save_plots
 from pauseframe.reproduce.run import refuse_foreign, reproduce
 from pauseframe.reproduce.spec import Size, find_experiments, select
@@ -176,7 +176,7 @@ def _print(outcomes: Sequence[Outcome]) -> None:
     table = terminal_table(
         *({"header": name, "overflow": "fold", "no_wrap": no_wrap} for name, no_wrap in heads.items())
     )
-    counts = dict.fromkeys(VERDICTS, 0)
+    counts: dict[Verdict, int] = dict.fromkeys(VERDICTS, 0)
     for outcome in outcomes:
         for judgement in outcome.judgements:
             counts[judgement.verdict] += 1
@@ -187,7 +187,7 @@ def _print(outcomes: Sequence[Outcome]) -> None:
                 judgement.claim.id, outcome.experiment.id, judgement.claim.claimed, shown, verdict, f"{right}/{seeds}"
             )
     wide_console().print(table)
-    wide_console().print(", ".join(f"{count} {verdict}" for verdict, count in counts.items() if count))
+    wide_console().print(", ".join(tally(verdict, count) for verdict, count in counts.items() if count))
 
 
 def measured(judgement: Judgement) -> str:

@@ -30,6 +30,15 @@ Verdict = Literal["reproduced", "shape only", "differs", "not run"]
 VERDICTS: tuple[Verdict, ...] = ("reproduced", "shape only", "differs", "not run")
 
 
+def tally(verdict: Verdict, count: int) -> str:
+    """A number of claims with their verdict.
+
+    >>> tally("differs", 1), tally("differs", 3), tally("shape only", 2)
+    ('1 differs', '3 differ', '2 shape only')
+    """
+    return f"{count} {'differ' if verdict == 'differs' and count != 1 else verdict}"
+
+
 EDGE = 0.83
 """Maximum distance between medians of two groups of five seeds, as a fraction of one group's range.
 
