@@ -238,20 +238,24 @@ def test_every_replacement_is_used():
 
 
 def test_the_first_scenario_shows_what_it_is_for(shell):
-    """README: the lossless run pauses, the lossy run drops and times out, with the numbers that README states."""
+    """README: the lossless run pauses, the lossy run drops and times out, with the numbers that commands print."""
     import pauseframe as pf
     import polars as pl
+    from pauseframe.terminal.text import format_us, summary_rows
 
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     (shell.folder / "incast.toml").write_text(scenarios(ROOT / "README.md")["incast.toml"], encoding="utf-8")
     file = shell.folder / "incast.toml"
     runs = [pf.run(file, set={"transport.preset": name}, progress=False) for name in ("tcp_bolt", "dctcp")]
     bolt, dctcp = (run.summary for run in runs)
-    slowest = [max(pl.DataFrame(run.flows)["fct_us"]) / 1000 for run in runs]
+    shown = [dict(summary_rows(run.summary)) for run in runs]
+    slowest = [format_us(max(pl.DataFrame(run.flows)["fct_us"])) for run in runs]
     assert (bolt["drops"], bolt["timeouts"], dctcp["pfc_pauses"]) == (0, 0, 0)
     assert bolt["pfc_pauses"] > 0
-    assert f"{bolt['pfc_pauses']} pause frames, 0 drops, slowest flow {slowest[0]:.1f} ms" in text
-    assert f"{dctcp['drops']} drops, timeouts: {dctcp['timeouts']}, slowest flow {slowest[1]:.0f} ms" in text
+    assert f"prints {shown[0]['pause frames']} pause frames, 0 drops and a mean FCT of {shown[0]['FCT, mean']}" in text
+    drops, timeouts, mean = dctcp["drops"], shown[1]["timeouts"], shown[1]["FCT, mean"]
+    assert f"prints {drops} drops, {timeouts} timeouts and a mean FCT of {mean}" in text
+    assert f"begins with the slowest flow: {slowest[0]} beside {slowest[1]}" in text
 
 
 def test_figures_of_the_readme_stand_on_the_pages_that_it_names():
