@@ -10,6 +10,7 @@ from typing import Any
 
 import pauseframe as pf
 import pytest
+from pauseframe.report import Group, build_report, from_folder
 from pauseframe.report.sweep import multiples
 from pauseframe.sweep import tables
 from pauseframe.sweep.compare import Cell, compare
@@ -263,6 +264,31 @@ def test_one_table_for_all_metrics(tmp_path):
     assert page.count('<table class="numbers">') == 1
     sentence = page.partition('class="sentence">')[2].partition("<")[0]
     assert sentence.endswith("with one seed, which shows no interval.")
+
+
+def test_slowdowns_of_other_ideal_times_say_so(tmp_path):
+    """A handshake doubles the ideal time of a small flow; two kinds of TCP have nearly the same."""
+    text = """
+    stop = "20 ms"
+    topology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }
+    workload = [{ kind = "n_to_1", size = "1 KB" }]
+    """
+    folders = []
+    for name in ("dctcp", "roce_dcqcn", "tcp_bolt"):
+        pf.run(text, set={"transport.preset": name}, out=tmp_path / name)
+        folders.append(tmp_path / name)
+    shown = cli("compare", *folders[:2]).stdout
+    assert re.search(r"for flows < 10 KB their mean is 8\.\d+ us in dctcp, 3\.\d+ us in roce_dcqcn", shown)
+    rows = {line.partition("  ")[0]: line for line in shown.splitlines()}
+    assert "ideal times differ" in rows["slowdown, p50"]
+    assert "ideal times differ" not in rows["FCT, p50"]
+    build_report([Group("", [from_folder(folder) for folder in folders[:2]])], tmp_path / "r.html")
+    assert "us in dctcp, 3." in (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "ideal times" not in cli("compare", folders[0], folders[2]).stdout
+    sizes: dict[str, list[object]] = {"transport.preset": ["dctcp"], "workload.size": ["1 KB", "2 KB"]}
+    swept = pf.sweep(text, axes=sizes, out=tmp_path / "sizes")
+    note = tables.note(compare([swept.folder], by="workload.size"))
+    assert "ideal times" not in note, "other flows have other ideal times"
 
 
 def test_large_differences_are_factors():

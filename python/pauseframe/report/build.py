@@ -26,6 +26,7 @@ from pauseframe.report.figures import Figures
 from pauseframe.report.html import render, script_json
 from pauseframe.report.page import GroupPage, Queries, RunHeader, SizeBin
 from pauseframe.results.causes import lossless_caution
+from pauseframe.results.ideals import ideal_caution, ideals_of
 from pauseframe.results.percentiles import EXPLANATION, SHARES, TITLES, explanation, marked
 from pauseframe.terminal.text import MISSING, format_bytes, format_count, format_duration, format_us
 
@@ -150,6 +151,7 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
         given=given,
         differing=others,
         caution=_caution(runs),
+        ideals=ideal_caution({run.label: ideals_of(run.flows) for run in runs}) if len(runs) > 1 else "",
         summaries=summaries,
         marks=explanation(text for table in summaries for _, _, cells in table.rows for text, _ in cells),
         bins=_bins(runs, finished, by_bin, page, answer.chart == answers.ALL_FLOWS),

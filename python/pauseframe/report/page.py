@@ -123,6 +123,8 @@ class GroupPage:
     """Keys that somebody set and that differ between the runs, with the value of each."""
     differing: list[tuple[str, list[str]]]
     """Other keys that differ."""
+    ideals: str
+    """A sentence about ideal times that differ, for slowdowns."""
     warnings: list[tuple[str, list[str]]]
     """Warnings of several runs, with the labels of these."""
     caution: str

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pauseframe._core import InputError
 from pauseframe.results.causes import Conditions, brief_causes, lossless_caution
 from pauseframe.results.folder import FINISHED, ResultsFolder, open_results
+from pauseframe.results.ideals import Ideals, added, ideal_caution, ideals_of
 from pauseframe.results.percentiles import is_unsure, share_of
 from pauseframe.sweep.results import MANIFEST, flat, load_sweep
 from pauseframe.sweep.spec import label
@@ -96,6 +97,7 @@ class Observation:
     scenario_toml: str
     samples: dict[str, int]
     """Number of samples by group of the summary (`fct_us`), or by metric of one flow size."""
+    ideals: Ideals
 
     def samples_of(self, metric: str) -> int | None:
         """Number of samples of a percentile; None if the metric is not a percentile."""
@@ -155,6 +157,8 @@ class Comparison:
     """The conditions of all runs of each variant."""
     effective: list[tuple[str, list[str]]]
     """Settings of the network, of hosts and of clocks that differ besides the axes, with the value of each variant."""
+    ideals: dict[str, Ideals]
+    """The ideal times of all runs of each variant."""
 
     def cell(self, metric: str, setting: tuple[str, ...], variant: str) -> Cell | None:
         """The cell of this metric, setting and variant, or None if it has no runs."""
@@ -232,6 +236,7 @@ def compare(
         [Path(f) for f in folders],
         [_conditions(table, variant) for variant in variants],
         _effective(table, variants, axes),
+        {variant: added(one.ideals for one in _runs_of(table, variant)) for variant in variants},
     )
 
 
@@ -249,8 +254,11 @@ def _effective(table: Table, variants: list[str], axes: Sequence[str]) -> list[t
 
 
 def _conditions(table: Table, variant: str) -> Conditions:
-    runs = [one for (name, _), seeds in table.items() if name == variant for one in seeds.values()]
-    return Conditions.together(variant, [one.conditions for one in runs])
+    return Conditions.together(variant, [one.conditions for one in _runs_of(table, variant)])
+
+
+def _runs_of(table: Table, variant: str) -> list[Observation]:
+    return [one for (name, _), seeds in table.items() if name == variant for one in seeds.values()]
 
 
 def long_table(comparison: Comparison) -> list[Settings]:
@@ -316,6 +324,7 @@ def _observation(
         Conditions.of(summary["name"], summary, scenario_toml),
         scenario_toml,
         samples | {name: count for name, (_, count) in by_size.items()},
+        {} if flows is None else ideals_of(flows),
     )
 
 
@@ -450,6 +459,12 @@ def _cell(
     ratio = None if zero else estimate([one / other for one, other in pairs], level, varies=varies)
     first = Conditions.together(baseline, [one.conditions for one in others.values()])
     causes = brief_causes(first, conditions) if is_time else []
+    if metric.startswith("slowdown"):
+        sides = {
+            name: added(side[seed].ideals for seed in mine if seed in base)
+            for name, side in ((baseline, others), (variant, runs))
+        }
+        causes += ["ideal times differ"] if ideal_caution(sides) else []
     return Cell(metric, setting, variant, value, difference, ratio, seedless, samples, left, causes)
 
 

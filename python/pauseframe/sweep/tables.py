@@ -7,6 +7,7 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from pauseframe.results.causes import lossless_caution
+from pauseframe.results.ideals import ideal_caution
 from pauseframe.results.percentiles import explanation, marked, share_of
 from pauseframe.sweep.compare import LONG, METRICS, SIZES, long_table
 from pauseframe.terminal.text import (
@@ -161,7 +162,8 @@ def note(comparison: Comparison) -> str:
     """Explains the numbers, and the mark of percentiles if one is marked."""
     cells = [cell for metric in comparison.metrics for row in rows(comparison, metric) for cell in row]
     unseen = f"{UNSEEN}: less than 0.05 %." if any(UNSEEN in cell for cell in cells) else ""
-    return " ".join(filter(None, [_about_medians(comparison), explanation(cells), unseen]))
+    ideals = ideal_caution(comparison.ideals) if any("slowdown" in metric for metric in comparison.metrics) else ""
+    return " ".join(filter(None, [_about_medians(comparison), explanation(cells), unseen, ideals]))
 
 
 def _about_medians(comparison: Comparison) -> str:
