@@ -222,6 +222,10 @@ def test_a_plan_for_another_topology_says_so(tmp_path):
         difference = "the plan is for another topology: the host host16 is only in the plan; its own topology: "
         assert (done.returncode, difference + str(large / "topology.graphml") in done.stderr) == (2, True), done.stderr
         assert "line " not in done.stderr
+    for path in (large, large / "tables.csv"):
+        done = cli("show", scenario, "--set", "routing.kind=plan", "--set", f"routing.path={path}")
+        advice = f"if the plan is for another topology, name its own ({large / 'topology.graphml'})"
+        assert (done.returncode, advice in done.stderr) == (2, True), done.stderr
     # All rows of the smaller plan fit the larger fabric, where most pairs have no route.
     done = cli("route", "check", "fat_tree:k=6", small)
     assert (done.returncode, "note: " in done.stderr) == (1, True)

@@ -213,8 +213,21 @@ fn plan_file(t: &mut Table, fabric: &Fabric) -> Option<Planned> {
         }
         Err(error) => {
             let key = if t.has("path") { "path" } else { "text" };
-            t.check(false, key, || error.to_string(), "");
+            t.check(false, key, || error.to_string(), &other_topology(fabric, &source.name));
             None
         }
     }
+}
+
+/// What to do where tables of a plan do not fit, because its topology is another one; "" for other tables.
+fn other_topology(fabric: &Fabric, tables: &str) -> String {
+    let (tables, file) = (Path::new(tables), "topology.graphml");
+    let places = [tables.join(file), tables.with_file_name(file)];
+    let own = places.into_iter().find(|place| fabric.base_dir.join(place).is_file());
+    own.map_or_else(String::new, |own| {
+        format!(
+            "if the plan is for another topology, name its own ({}), or plan anew: pauseframe route plan",
+            own.display()
+        )
+    })
 }
