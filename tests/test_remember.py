@@ -143,6 +143,6 @@ def test_the_page_has_the_numbers_of_today() -> None:
     assert all(f"| {one.name} |" in table.PAGE.read_text(encoding="utf-8") for one in table.ROWS)
 
 
-def test_the_highest_bound_of_the_option_is_that_of_the_key():
+def test_the_highest_bound_of_the_option_is_that_of_the_key() -> None:
     highest = next(option["doc"] for option in _core.options() if option["path"] == "remember.bound")
     assert highest.endswith(f"to {BOUND})")
