@@ -148,12 +148,13 @@ fn markers_without_ecn(
     let carried: Vec<(Priority, bool)> =
         used.map(|named| (named.spec.priority, named.spec.is_ecn_capable())).chain(of_sources).collect();
     for (path, marker) in switch.markers() {
+        let passes = |(priority, _): &&(Priority, bool)| std::ptr::eq(switch.marker_of(*priority), marker);
         let acts = |(priority, has_ecn): &(Priority, bool)| {
-            let drops = marker.drops_not_ect_packets() && !lossless.contains(priority);
-            std::ptr::eq(switch.marker_of(*priority), marker) && (*has_ecn || drops)
+            *has_ecn || (marker.drops_not_ect_packets() && !lossless.contains(priority))
         };
+        let mut passing = carried.iter().filter(passes).peekable();
         let is_chosen = *marker != Marker::NONE && !by_rate::is_default(marker, graph);
-        if is_chosen && !ledger.failed(&path) && !carried.iter().any(acts) {
+        if is_chosen && !ledger.failed(&path) && passing.peek().is_some() && !passing.any(acts) {
             ledger.warn(format!("{path}: nothing that passes it is ECN-capable: it marks nothing"));
         }
     }
