@@ -21,7 +21,9 @@ def hook(event, arguments):
     if event == EVENT and WORD and WORD in str(arguments[0] if arguments else arguments):
         WORD = ""
         os.write(2, b"here\\n")
-        time.sleep(600)
+        # One long sleep would miss a signal that comes right before it.
+        for _ in range(6_000):
+            time.sleep(0.1)
 sys.addaudithook(hook)
 """
 
