@@ -113,14 +113,14 @@ def test_a_marker_that_acts_or_is_the_default_is_not_said(preset, more):
     assert not any(warning.startswith("switch.marker: ") for warning in resolve(text).warnings)
 
 
-@pytest.mark.parametrize(("preset", "said"), [("roce_dcqcn", True), ("cubic", False)])
+@pytest.mark.parametrize(("preset", "warns"), [("roce_dcqcn", True), ("cubic", False)])
 @pytest.mark.parametrize("queue", ["per_flow", "fifo"])
-def test_the_share_of_sockets_in_a_nic_is_not_for_queue_pairs(preset, said, queue):
+def test_the_share_of_sockets_in_a_nic_is_not_for_queue_pairs(preset, warns, queue):
     summary = of(preset, "", {"host.nic_queue": queue, "host.nic_buffer": "64 KB"})
-    assert any(warning.startswith("host.nic_buffer: ") for warning in summary["warnings"]) is said
+    assert any(warning.startswith("host.nic_buffer: ") for warning in summary["warnings"]) is warns
     plain = of(preset, "", {"host.nic_queue": queue})
     assert not any(warning.startswith("host.nic_buffer: ") for warning in plain["warnings"])
-    assert not said or plain["fingerprint"] == summary["fingerprint"]
+    assert not warns or plain["fingerprint"] == summary["fingerprint"]
 
 
 REQUESTS = """

@@ -1,6 +1,7 @@
 //! A kind of document, defined by its readers, and the keys that follow from them.
 
 use crate::docs::{Documentation, OptionDoc};
+use crate::document::{Item, Value};
 use crate::ledger::{Ledger, last_segment};
 use crate::options::explore;
 use crate::short::Short;
@@ -105,22 +106,26 @@ impl Language {
             .map_or_else(String::new, |inner| format!("it belongs in [{}.{inner}]", shown.join(".")))
     }
 
-    /// How to name a file where a document has text in place of the table or tables at `path`, or "".
-    pub fn file_instead(&'static self, path: &str, text: &str) -> String {
+    /// What to write where `item` names a file in place of the table or tables at `path`.
+    pub(crate) fn file_instead(&'static self, path: &str, item: &Item) -> Option<String> {
+        let Value::Text(text) = &item.value else { return None };
+        if !text.contains(['.', '/']) {
+            return None;
+        }
         let table = path.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
         let names_file = |option: &&OptionDoc| ["file", "path"].contains(&last_segment(&option.path));
         let mut files = self.options().iter().filter(names_file);
         if let Some(inner) = files.clone().find(|option| is_place(parent(&option.path), table)) {
             let kind = inner.when.rsplit('.').next().and_then(|choice| choice.split_once(" = "));
             let kind = kind.map_or_else(String::new, |(key, name)| format!("{key} = {name:?} and "));
-            return format!("write [{table}] with {kind}{} = {text:?}", last_segment(&inner.path));
+            return Some(format!("write [{table}] with {kind}{} = {text:?}", last_segment(&inner.path)));
         }
         let own = self.options().iter().find(|option| is_place(&option.path, table));
         let is_beside = |option: &&OptionDoc| {
             own.is_some_and(|own| (parent(&own.path), &own.when) == (parent(&option.path), &option.when))
         };
         let beside = files.find(is_beside).map(|option| last_segment(&option.path));
-        beside.map_or_else(String::new, |key| format!("write {key} = {text:?} instead"))
+        beside.map(|key| format!("write {key} = {text:?} instead"))
     }
 
     /// The place of a key that is unknown here, as a hint, or "". A time (`at`) can be meant everywhere.

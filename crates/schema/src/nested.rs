@@ -2,7 +2,7 @@
 
 use crate::document::{Item, Value};
 use crate::ledger::Origin;
-use crate::reader::{Table, instead_of_table};
+use crate::reader::Table;
 use crate::shape::Shape;
 use std::fmt::Display;
 
@@ -138,7 +138,7 @@ impl<'d> Table<'_, 'd> {
         let item = item?;
         let Value::Array(items) = &item.value else {
             let message = format!("{} is {}; expected a list of tables", item.show(), item.sort());
-            let hint = instead_of_table(self.ledger.language, &path, item).unwrap_or_default();
+            let hint = self.ledger.language.file_instead(&path, item).unwrap_or_default();
             self.ledger.problem(&path, message, hint);
             return None;
         };

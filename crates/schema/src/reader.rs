@@ -77,7 +77,7 @@ impl<'a, 'd> Table<'a, 'd> {
                 Value::Text(text) if ["off", "no", "false"].contains(&text.as_str()) => {
                     "write false, without quotes".to_owned()
                 }
-                _ => instead_of_table(ledger.language, &path, item).unwrap_or_else(|| {
+                _ => ledger.language.file_instead(&path, item).unwrap_or_else(|| {
                     format!("write [{path}] on a line of its own, and the keys of the table under it")
                 }),
             };
@@ -620,13 +620,6 @@ fn as_written(path: String, item: &Item) -> Vec<(String, &Item)> {
         }
         _ => vec![(path, item)],
     }
-}
-
-/// What to write where `item` names a file in place of a table.
-pub(crate) fn instead_of_table(language: &'static Language, path: &str, item: &Item) -> Option<String> {
-    let Value::Text(text) = &item.value else { return None };
-    let hint = if text.contains(['.', '/']) { language.file_instead(path, text) } else { String::new() };
-    (!hint.is_empty()).then_some(hint)
 }
 
 fn plain_text(item: &Item) -> String {

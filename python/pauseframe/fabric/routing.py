@@ -123,7 +123,7 @@ def read_routes(
         return _core.read_routes(str(path), topology, format=format, addresses=addresses, lanes=lanes)
     except _core.FabricError as error:
         if other := other_topology(path, topology):
-            raise _core.FabricError(f"{other}. Use that one, or plan anew: pauseframe route plan") from error
+            raise _core.FabricError(f"{other}. Use that one, or plan again: pauseframe route plan") from error
         raise
 
 

@@ -131,21 +131,14 @@ def _group(number: int, group: Group, page: Figures, lines: str | None, out: Pat
     given, others = data.split_by_origin(runs) if len(runs) > 1 else ([], [])
     of_long_flows = long_flows.long_flows_table(runs)
     summaries = [*summary.tables(runs), *(table for table in (of_long_flows, of_operations) if table)]
-    owners: dict[str, list[str]] = {}
-    for run in runs:
-        for warning in dict.fromkeys(run.summary["warnings"]):
-            owners.setdefault(warning, []).append(run.label)
-    shared: dict[str, list[str]] = {}
-    for warning, labels in owners.items():
-        if len(labels) > 1:
-            shared.setdefault(_listed(labels, len(runs)), []).append(warning)
+    owners = _owners(runs)
     return GroupPage(
         id=f"g{number}",
         title=group.title,
         text=group.text,
         answer=answer,
         runs=[_run_header(run, owners) for run in runs],
-        warnings=list(shared.items()),
+        warnings=_shared(owners, len(runs)),
         players=[(runs[number].label, link) for number, link in players.items()],
         players_by_run=json.dumps(players),
         given=given,
@@ -196,8 +189,23 @@ def _with_distinct_labels(runs: Sequence[RunData]) -> list[RunData]:
     return result
 
 
-def _listed(labels: Sequence[str], runs: int) -> str:
-    return f"all {runs} runs" if len(labels) == runs > 2 else ", ".join(labels)
+def _owners(runs: Sequence[RunData]) -> dict[str, list[str]]:
+    """The labels of the runs that have each warning."""
+    owners: dict[str, list[str]] = {}
+    for run in runs:
+        for warning in dict.fromkeys(run.summary["warnings"]):
+            owners.setdefault(warning, []).append(run.label)
+    return owners
+
+
+def _shared(owners: Mapping[str, Sequence[str]], runs: int) -> list[tuple[str, list[str]]]:
+    """Warnings of several of `runs` runs, below the labels of these."""
+    shared: dict[str, list[str]] = {}
+    for warning, labels in owners.items():
+        if len(labels) > 1:
+            names = f"all {runs} runs" if len(labels) == runs > 2 else ", ".join(labels)
+            shared.setdefault(names, []).append(warning)
+    return list(shared.items())
 
 
 def _run_header(run: RunData, owners: Mapping[str, Sequence[str]]) -> RunHeader:

@@ -5,15 +5,12 @@ use pauseframe_schema::table;
 use pauseframe_schema::value::Setting;
 use pauseframe_units::{BitRate, Bytes};
 
-/// Default threshold of ports of up to 10 Gb/s.
-const THRESHOLD: Bytes = Bytes(22_500);
-
 table! {
     /// CE when the backlog exceeds `k`
     pub struct StepMarker as "Step" {
         /// Mark while the backlog of the queue exceeds this: a size, or "20 packets". Default: 22.5 KB up to 10 Gb/s, above in proportion to the rate of the port
         #[source = "DCTCP (Alizadeh et al. 2010) §3.1; bolt §IV-A2"]
-        k: ValueByPort<QueueLengthThreshold> = or(ValueByPort::All(QueueLengthThreshold::Bytes(THRESHOLD))) => {
+        k: ValueByPort<QueueLengthThreshold> = or(ValueByPort::All(QueueLengthThreshold::Bytes(Bytes(22_500)))) => {
             let fits = |k: &QueueLengthThreshold| match k {
                 QueueLengthThreshold::Bytes(bytes) => (Bytes(1)..=BUFFER_MAX).contains(bytes),
                 QueueLengthThreshold::Packets(count) => *count >= 1,
@@ -28,13 +25,6 @@ table! {
         };
     }
     pub fn read(t);
-}
-
-impl Default for StepMarker {
-    fn default() -> StepMarker {
-        let k = ValueByPort::All(QueueLengthThreshold::Bytes(THRESHOLD));
-        StepMarker { k, at: MarkAt::Enqueue, not_ect: NotEctAction::Queue }
-    }
 }
 
 impl Marking for StepMarker {

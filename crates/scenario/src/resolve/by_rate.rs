@@ -8,6 +8,7 @@ use pauseframe_fabric::{
     ValueByPort, all_ports_of_topology,
 };
 use pauseframe_schema::ledger::{Ledger, Origin};
+use pauseframe_schema::reader::defaults;
 use pauseframe_schema::value::Setting;
 use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_units::{BitRate, Bytes, PortId, Priority};
@@ -54,7 +55,7 @@ fn settle_marker(ledger: &mut Ledger, graph: &Topology, path: &str, marker: &mut
 
 /// Whether a marker is what a scenario without one has.
 pub(super) fn is_default(marker: &Marker, graph: Option<&Topology>) -> bool {
-    let mut default = StepMarker::default();
+    let mut default = defaults(StepMarker::read);
     if let (ValueByPort::All(QueueLengthThreshold::Bytes(base)), Some(graph)) = (&default.k, graph)
         && let Some(by_rate) = thresholds(graph, *base)
     {

@@ -226,7 +226,7 @@ fn other_topology(fabric: &Fabric, tables: &str) -> String {
     let own = places.into_iter().find(|place| fabric.base_dir.join(place).is_file());
     own.map_or_else(String::new, |own| {
         format!(
-            "if the plan is for another topology, name its own ({}), or plan anew: pauseframe route plan",
+            "if the plan is for another topology, name its own ({}), or plan again: pauseframe route plan",
             own.display()
         )
     })
