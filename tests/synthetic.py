@@ -216,7 +216,9 @@ def series_rows(rng, samples):
 def statistics(values):
     frame = pl.Series(values, dtype=pl.Float64)
     shares = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
-    return {"mean": frame.mean()} | {key: frame.quantile(share, "linear") for key, share in shares.items()}
+    return {"mean": frame.mean(), "max": frame.max()} | {
+        key: frame.quantile(share, "linear") for key, share in shares.items()
+    }
 
 
 def summary_of(frames, *, name, seed, status, warnings=()):

@@ -48,11 +48,11 @@ def runs(tmp_path_factory):
 def test_the_terminal_marks_and_counts(tmp_path):
     (tmp_path / "few.toml").write_text(scenario("tcp_bolt", "1 s"))
     done = cli("run", tmp_path / "few.toml", "--out", tmp_path / "few")
-    assert re.search(r"p50 / p99 / p99\.9 .* \? / .* \? / .* \?", done.stdout)
+    assert re.search(r"p50 / p99 / p99\.9 / slowest .* \? / .* \? / .* \? / [\d.]+ ms\n", done.stdout)
     assert percentiles.EXPLANATION in done.stdout
     (tmp_path / "cut.toml").write_text(scenario("dctcp", "1 ms"))
     cut = cli("run", tmp_path / "cut.toml", "--out", tmp_path / "cut")
-    assert re.search(r"p50 / p99 / p99\.9 .* \? \(1 unfinished\)", cut.stdout)
+    assert re.search(r"p50 / p99 / p99\.9 / slowest .* \? / [\d.]+ \w+ \(1 unfinished\)", cut.stdout)
 
 
 def test_the_report_marks_and_says_what_else_decides(runs, tmp_path):

@@ -22,6 +22,8 @@ class CompletionTimes(TypedDict):
     p50: float | None
     p99: float | None
     p999: float | None
+    max: NotRequired[float | None]
+    """The slowest; missing in older results."""
 
 
 class Slowdowns(TypedDict):

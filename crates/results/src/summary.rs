@@ -64,7 +64,7 @@ pub struct RunFacts {
     pub out: Option<PathBuf>,
 }
 
-/// Mean and percentiles in microseconds; null without values.
+/// Mean, percentiles and maximum in microseconds; null without values.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct CompletionTimes {
@@ -72,6 +72,17 @@ pub struct CompletionTimes {
     pub p50: Option<f64>,
     pub p99: Option<f64>,
     pub p999: Option<f64>,
+    pub max: Option<f64>,
+}
+
+impl CompletionTimes {
+    /// Of times in microseconds.
+    pub fn of(mut us: Vec<f64>) -> CompletionTimes {
+        us.sort_unstable_by(f64::total_cmp);
+        let mean = (!us.is_empty()).then(|| us.iter().sum::<f64>() / us.len() as f64);
+        let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|p| percentile(&us, p));
+        CompletionTimes { mean, p50, p99, p999, max: us.last().copied() }
+    }
 }
 
 /// Percentiles; null without values.
@@ -224,9 +235,9 @@ impl Summary {
             series_full_at_s: facts.series_full.map(Time::as_secs_f64),
             datagrams_sent: flows.iter().map(|flow| flow.datagrams.sent).sum(),
             datagrams_lost: flows.iter().map(|flow| flow.datagrams.lost).sum(),
-            fct_us: completion_times(flows.iter().filter_map(|flow| completion_time(&flow))),
+            fct_us: CompletionTimes::of(us(flows.iter().filter_map(|flow| completion_time(&flow)))),
             slowdown: slowdowns(flows),
-            query_fct_us: completion_times(queries.iter().filter_map(query_time)),
+            query_fct_us: CompletionTimes::of(us(queries.iter().filter_map(query_time))),
             name: facts.name,
             seed: facts.seed,
             wall_s: facts.wall_s,
@@ -242,12 +253,8 @@ impl Summary {
     }
 }
 
-fn completion_times(times: impl Iterator<Item = Span>) -> CompletionTimes {
-    let mut us: Vec<f64> = times.map(Span::as_us_f64).collect();
-    us.sort_unstable_by(f64::total_cmp);
-    let mean = (!us.is_empty()).then(|| us.iter().sum::<f64>() / us.len() as f64);
-    let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|p| percentile(&us, p));
-    CompletionTimes { mean, p50, p99, p999 }
+fn us(times: impl Iterator<Item = Span>) -> Vec<f64> {
+    times.map(Span::as_us_f64).collect()
 }
 
 fn slowdowns(flows: &FlowRecords) -> Slowdowns {
@@ -329,6 +336,9 @@ mod tests {
         assert_eq!(found, [1.0, 1.4, 4.0, 63.400_000_000_000_006, 96.34, 100.0]);
         assert_eq!(percentile(&[3.0], 0.99), Some(3.0));
         assert_eq!(percentile(&[], 0.5), None);
+        let times = CompletionTimes::of(vec![4.0, 100.0, 1.0, 8.5, 2.0]);
+        assert_eq!([times.mean, times.p50, times.p99, times.max], [23.1, 4.0, 96.34, 100.0].map(Some));
+        assert_eq!(CompletionTimes::of(Vec::new()), CompletionTimes::default());
     }
 
     proptest! {
@@ -380,7 +390,7 @@ mod tests {
         collect_fields(&serde_json::from_str(&json).unwrap(), &mut fields);
         assert_eq!(quoted.map(str::to_owned).collect::<BTreeSet<_>>(), fields);
         assert!(
-            json.contains("\"fct_us\":{\"mean\":null,\"p50\":null,\"p99\":null,\"p999\":null}"),
+            json.contains("\"fct_us\":{\"mean\":null,\"p50\":null,\"p99\":null,\"p999\":null,\"max\":null}"),
             "{json}"
         );
     }

@@ -25,6 +25,7 @@ from pauseframe.report import (
 from pauseframe.report.figures import Figures
 from pauseframe.report.html import render, script_json
 from pauseframe.report.page import GroupPage, Queries, RunHeader, SizeBin
+from pauseframe.results import flow_sizes
 from pauseframe.results.causes import lossless_caution
 from pauseframe.results.ideals import ideal_caution, ideals_of
 from pauseframe.results.percentiles import EXPLANATION, SHARES, TITLES, explanation, marked
@@ -269,7 +270,7 @@ def _bins(
 
     result = []
     left = [data.unfinished_flows(run) for run in runs]
-    for index, name in enumerate(data.BIN_NAMES):
+    for index, name in enumerate(flow_sizes.NAMES):
         parts = [
             (number, run.label, frame.filter(pl.col("bin") == index)["fct_us"])
             for number, (run, frame) in enumerate(zip(runs, finished, strict=True))

@@ -20,6 +20,7 @@ import polars as pl
 from pauseframe._core import RunError
 from pauseframe.files.reading import parse_toml
 from pauseframe.results.causes import Conditions
+from pauseframe.results.flow_sizes import size_bin
 from pauseframe.results.folder import open_results
 from pauseframe.results.percentiles import SHARES
 
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from pauseframe.results import Run
     from pauseframe.types import Summary
 
-BIN_EDGES = (10_000, 100_000, 1_000_000, 10_000_000)
-BIN_NAMES = ("< 10 KB", "10–100 KB", "0.1–1 MB", "1–10 MB", "≥ 10 MB")
 PERCENTILES = {name: SHARES[name] for name in ("p50", "p95", "p99", "p999")}
 CDF_POINTS = 400
 THROUGHPUT_POINTS = 200
@@ -390,11 +389,6 @@ def natural(name: str) -> tuple[Any, ...]:
     """Sort key that puts "edge2" before "edge10"."""
     groups = itertools.groupby(name, str.isdigit)
     return tuple((1, int("".join(part)), "") if digit else (0, 0, "".join(part)) for digit, part in groups)
-
-
-def size_bin(size: pl.Expr) -> pl.Expr:
-    """The name in `BIN_NAMES` for a size in bytes."""
-    return pl.sum_horizontal([(size >= edge).cast(pl.Int64) for edge in BIN_EDGES])
 
 
 def shortened(scenario_toml: str) -> str:

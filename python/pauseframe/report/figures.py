@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from pauseframe.report import data
+from pauseframe.results import flow_sizes
 from pauseframe.results.percentiles import SHARES, is_unsure
 from pauseframe.terminal.text import format_bytes, format_duration
 
@@ -530,7 +531,7 @@ def size_label(size: float) -> str:
 
 def bin_label(index: int) -> str:
     """A size bin as the label of a category."""
-    return data.BIN_NAMES[index]
+    return flow_sizes.NAMES[index]
 
 
 def _line(number: int, label: str, x: Sequence[Any], y: Sequence[Any], hover: str) -> Trace:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
+from pauseframe.results.flow_sizes import NAMES, size_bin
 from pauseframe.terminal.text import format_us
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ SIDES = 8
 def ideals_of(flows: pl.LazyFrame) -> Ideals:
     """The ideal times of the flows of a run; long flows and datagrams have none."""
     import polars as pl
-
-    from pauseframe.report.data import size_bin
 
     size = pl.col("size_bytes") + pl.col("reply_bytes")
     sums = (
@@ -63,8 +62,6 @@ def ideal_caution(sides: Mapping[str, Ideals]) -> str:
     >>> ideal_caution({"dctcp": {0: (2, 2000, 16.1)}, "bolt": {0: (2, 2000, 16.2)}, "more": {0: (4, 4000, 7.5)}})
     ''
     """
-    from pauseframe.report.data import BIN_NAMES
-
     first = next(iter(sides.values()), {})
     widest, text = 1 + LEAST, ""
     for index, (flows, total, _) in first.items():
@@ -76,6 +73,6 @@ def ideal_caution(sides: Mapping[str, Ideals]) -> str:
             listed = ", ".join(f"{format_us(mean)} in {name}" for name, mean in shown)
             text = (
                 "A slowdown refers to the ideal times of its own side, which differ: for flows "
-                f"{BIN_NAMES[index]} their mean is {listed}. Headers, handshakes and paths count in it."
+                f"{NAMES[index]} their mean is {listed}. Headers, handshakes and paths count in it."
             )
     return text

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pauseframe._core import InputError
+from pauseframe.results import flow_sizes
 from pauseframe.results.causes import Conditions, brief_causes, lossless_caution
 from pauseframe.results.folder import FINISHED, ResultsFolder, open_results
 from pauseframe.results.ideals import Ideals, added, ideal_caution, ideals_of
@@ -31,11 +32,10 @@ if TYPE_CHECKING:
     from pauseframe.types import Summary
 
 SIZES = {
-    "fct_us.p99.to_10KB": "< 10 KB",
-    "fct_us.p99.10KB_100KB": "10–100 KB",
-    "fct_us.p99.100KB_1MB": "0.1–1 MB",
-    "fct_us.p99.1MB_10MB": "1–10 MB",
-    "fct_us.p99.from_10MB": "≥ 10 MB",
+    f"fct_us.p99.{size}": name
+    for size, name in zip(
+        ("to_10KB", "10KB_100KB", "100KB_1MB", "1MB_10MB", "from_10MB"), flow_sizes.NAMES, strict=True
+    )
 }
 """Metrics of flows by size, with the bytes of both directions."""
 METRICS = {
@@ -364,9 +364,7 @@ def _by_size(flows: pl.LazyFrame) -> tuple[dict[str, tuple[float, int]], int]:
     """The p99 of completion times by bin of flow sizes, with the number of samples; empty for a single bin."""
     import polars as pl
 
-    from pauseframe.report.data import size_bin
-
-    size = size_bin(pl.col("size_bytes") + pl.col("reply_bytes")).alias("bin")
+    size = flow_sizes.size_bin(pl.col("size_bytes") + pl.col("reply_bytes")).alias("bin")
     done = flows.filter(pl.col("fct_us").is_not_null())
     p99 = pl.col("fct_us").quantile(0.99, "linear")
     bins = done.group_by(size).agg(p99, pl.len().alias("n")).sort("bin").collect().rows()

@@ -204,10 +204,9 @@ def summary_rows(summary: Summary, completed: int | None = None) -> list[tuple[s
         rows.append(("long flows", format_count(long)))
     if summary["queries_total"]:
         done, left = summary["queries_finished"], summary["queries_total"] - summary["queries_finished"]
-        times = {key: format_us(queries[key]) for key in ("p50", "p99", "p999")}
         rows += [
             ("queries finished", _of(done, summary["queries_total"])),
-            ("  p50 / p99 / p99.9", percentiles_text(times, done, left)),
+            (TIMES_HEADING, _times_text(queries, done, left)),
         ]
     if summary["datagrams_sent"]:
         rows.append(("datagrams lost", _of(summary["datagrams_lost"], summary["datagrams_sent"])))
@@ -287,24 +286,34 @@ def completion_rows(
 
     `some_only` names the number of flows, because others finished without a completion time.
     """
-    times = {key: format_us(fct[key]) for key in ("p50", "p99", "p999")}
     ratios = {key: format_number(slowdown[key]) for key in ("p50", "p99")}
     return [
         (f"FCT of {counted(count, 'flow')}, mean" if some_only else "FCT, mean", format_us(fct["mean"])),
-        ("  p50 / p99 / p99.9", percentiles_text(times, count, unfinished)),
+        (TIMES_HEADING, _times_text(fct, count, unfinished)),
         ("slowdown, p50 / p99", percentiles_text(ratios, count, unfinished)),
     ]
+
+
+TIMES_HEADING = "  p50 / p99 / p99.9 / slowest"
+
+
+def _times_text(times: CompletionTimes, count: int, unfinished: int) -> str:
+    shown = {"p50": times["p50"], "p99": times["p99"], "p999": times["p999"], "max": times.get("max")}
+    return percentiles_text({key: format_us(us) for key, us in shown.items()}, count, unfinished)
 
 
 def percentiles_text(texts: Mapping[str, str], samples: int, unfinished: int) -> str:
     """Percentiles on one line, with a mark where samples are too few, and with the number of unfinished flows.
 
-    >>> percentiles_text({"p50": "592 us", "p99": "6.3 ms"}, 216, 3)
-    '592 us / 6.3 ms ? (3 unfinished)'
+    A maximum is no percentile and has no mark.
+
+    >>> percentiles_text({"p50": "592 us", "p99": "6.3 ms", "max": "9 ms"}, 216, 3)
+    '592 us / 6.3 ms ? / 9 ms (3 unfinished)'
     """
     from pauseframe.results.percentiles import SHARES, marked
 
-    line = " / ".join(marked(text, samples, SHARES[name]) for name, text in texts.items())
+    parts = (marked(text, samples, SHARES[name]) if name in SHARES else text for name, text in texts.items())
+    line = " / ".join(parts)
     return f"{line} ({format_count(unfinished)} unfinished)" if unfinished else line
 
 

@@ -137,11 +137,8 @@ impl FlowSummary {
         let is_long = |record: &&Record| record.spec.size == u64::MAX;
         let finished =
             || records.iter().filter(|record| record.status == FlowStatus::Finished && !is_long(record));
-        let mut times: Vec<f64> = finished().map(|record| record.time() * 1e6).collect();
         let mut slowdowns: Vec<f64> = finished().filter_map(Record::slowdown).collect();
-        times.sort_unstable_by(f64::total_cmp);
         slowdowns.sort_unstable_by(f64::total_cmp);
-        let [p50, p99, p999] = [0.5, 0.99, 0.999].map(|p| percentile(&times, p));
         let delivered: f64 = records.iter().map(|record| record.delivered).sum();
         let hosts = topology.hosts().count().max(1) as f64;
         let rates: Vec<f64> = records.iter().filter_map(Record::rate).collect();
@@ -153,7 +150,7 @@ impl FlowSummary {
             flows_long: records.iter().filter(is_long).count() as u64,
             throughput_bps: if outcome.end > 0.0 { delivered * 8.0 / outcome.end / hosts } else { 0.0 },
             rate_bps: RateStatistics::of(&rates),
-            fct_us: CompletionTimes { mean: mean(&times), p50, p99, p999 },
+            fct_us: CompletionTimes::of(finished().map(|record| record.time() * 1e6).collect()),
             slowdown: Slowdowns { p50: percentile(&slowdowns, 0.5), p99: percentile(&slowdowns, 0.99) },
             hops_mean: mean(&hops),
             fabric_utilisation: fabric_use(topology, &utilisation),
