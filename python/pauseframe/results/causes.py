@@ -95,6 +95,7 @@ def lossless_caution(runs: Sequence[Conditions]) -> str:
     >>> bolt = Conditions("bolt", 18, 0, 0, True, "per_port of 225 KB", 2.3e6)
     >>> lossless_caution([lossy, bolt]).splitlines()[0]
     'Not the same memory: the fullest switch held 200 KB in dctcp (lossy), 2.3 MB in bolt (lossless).'
+    >>> from dataclasses import replace
     >>> lossless_caution([replace(run, buffer="shared of 9 MB") for run in (lossy, bolt)])
     ''
     """
