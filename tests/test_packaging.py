@@ -35,6 +35,16 @@ def test_links_of_readme_lead_somewhere():
         assert link.startswith("https://") or (ROOT / link.partition("#")[0]).exists(), link
 
 
+def test_every_crate_of_ours_is_optimised():
+    """The release profile optimises libraries a little; what it names, and that is every crate of ours, fully."""
+    profile = tomllib.loads((ROOT / "Cargo.toml").read_text(encoding="utf-8"))["profile"]["release"]
+    ours = {f"pauseframe-{crate.parent.name}" for crate in (ROOT / "crates").glob("*/Cargo.toml")}
+    full = {name for name, settings in profile["package"].items() if settings.get("opt-level") == 3}
+    assert ours <= full
+    # An entry for "*" would optimise macros and build scripts too.
+    assert "opt-level" not in profile["package"]["*"]
+
+
 def test_classifiers_name_the_versions_that_it_needs():
     versions = [line.rpartition(" ")[2] for line in PROJECT["classifiers"] if re.search(r":: 3\.\d+$", line)]
     assert f">={versions[0]}" == PROJECT["requires-python"]
