@@ -203,4 +203,19 @@ mod tests {
             assert_eq!(metrics.cwnd, kept, "{phase:?} {cwnd}");
         }
     }
+    /// `tcp_hc_update`: the mean of the known value and the new one; a connection in its first slow start has no threshold to tell.
+    #[test]
+    fn freebsd_keeps_the_mean_with_what_it_knew() {
+        for (known, ssthresh, kept) in
+            [(4000, u64::MAX, 4000), (4000, 6000, 5000), (0, 6000, 6000), (0, u64::MAX, 0)]
+        {
+            let mut connection = inherit(CachePolicy::Freebsd, NOTHING);
+            let sender = &mut connection.sender;
+            sender.rtt.add_rtt_sample(Span::from_ms(1), &connection.config.rto);
+            sender.window.ssthresh = ssthresh;
+            let mut metrics = CachedTcpMetrics { ssthresh: known, ..NOTHING };
+            connection.cache_connection_metrics(&mut metrics);
+            assert_eq!((metrics.ssthresh, metrics.rtt), (kept, Span::from_ms(1)), "{known} {ssthresh}");
+        }
+    }
 }

@@ -308,6 +308,14 @@ mod tests {
         assert_eq!(data, [230, 260, 320, 440, 680, 1_160, 2_120, 4_040, 7_880, 15_560, 15_560, 15_560]);
         rtt.add_rtt_sample(Span::from_us(100), &config);
         assert_eq!(rtt.rto(&config), Span::from_ms(230), "a sample ends it");
+        // With a longer maximum the SYN's table ends at 64 times, the other one at 512 times.
+        let long = RtoConfig { max: Span::from_secs(10_000), ..config };
+        let mut rtt = RttEstimator::new(&long);
+        (0..20).for_each(|_| rtt.back_off_syn(&long));
+        assert_eq!(rtt.rto(&long), Span::from_ms(64 * 3_000 + 200));
+        let mut rtt = RttEstimator::new(&long);
+        (0..20).for_each(|_| rtt.double_rto());
+        assert_eq!(rtt.rto(&long), Span::from_ms(512 * 3_000 + 200));
     }
 
     #[test]

@@ -190,4 +190,34 @@ mod tests {
             assert_eq!(supers.update_waiting_skbs(0, 1 << 20, 1460, 536).goal, goal, "the largest counts");
         }
     }
+    /// The first `sk_buff` holds what is left of it, the others a full size each, and the last one the rest.
+    #[test]
+    fn the_last_waiting_buffer_has_the_rest() {
+        let of = |first_end, end| WaitingSkbs { first_end, end, goal: 50 };
+        for (waiting, last, count) in [
+            (of(100, 100), 30, 1),
+            (of(100, 70), 0, 0),
+            (of(100, 101), 1, 2),
+            (of(100, 160), 10, 3),
+            (of(100, 200), 50, 3),
+        ] {
+            assert_eq!(
+                (waiting.bytes_in_last_skb(70), waiting.waiting_skb_count(70)),
+                (last, count),
+                "{waiting:?}"
+            );
+        }
+    }
+    /// Of super-packets that were sent whole, those are in flight that are not acknowledged to their end.
+    #[test]
+    fn super_packets_are_in_flight_until_their_end_is_acknowledged() {
+        let offload = OffloadConfig { tso: 65_536, ..OffloadConfig::NONE };
+        let mut supers = SuperPacketState::new(&TcpConfig { offload, ..TcpConfig::PLAIN }).expect("TSO");
+        supers.record_super_packet_sent(1000);
+        supers.record_super_packet_sent(3000);
+        for (acknowledged, in_flight) in [(0, 2), (999, 2), (1000, 1), (2999, 1), (3000, 0)] {
+            assert_eq!(supers.is_at_most_one_super_packet_in_flight(acknowledged), in_flight < 2);
+            assert_eq!(supers.count_super_packets_in_flight(acknowledged), in_flight, "{acknowledged}");
+        }
+    }
 }

@@ -223,3 +223,23 @@ impl SocketWriter {
         self.small_end = end;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A segment that is sent again has PSH if a marked byte is in it, as the mark is the last byte of what was pushed.
+    #[test]
+    fn marks_stay_until_they_are_acknowledged() {
+        let config = TcpConfig { send_buffer: SendBuffer::Linux, ..TcpConfig::PLAIN };
+        let mut writer = SocketWriter::new(&config).expect("it has a buffer");
+        writer.mark_segment_for_push(1000, 0);
+        writer.mark_segment_for_push(3000, 0);
+        let pushed =
+            |writer: &SocketWriter| [0, 500, 1000, 2000, 3000].map(|at| writer.has_push_mark(at, 1000));
+        assert_eq!(pushed(&writer), [true, true, false, true, false]);
+        assert!(!writer.has_push_mark(0, 999));
+        writer.mark_segment_for_push(5000, 1000);
+        assert_eq!(pushed(&writer), [false, false, false, true, false]);
+    }
+}

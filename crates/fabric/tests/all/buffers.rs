@@ -100,6 +100,18 @@ fn a_shared_pool_gives_queues_their_dynamic_threshold() {
     }
 }
 
+/// A queue may reach its threshold: with alpha 1 the k-th packet finds k - 1 in the pool, and 2k - 1 fit.
+#[test]
+fn a_queue_reaches_its_dynamic_threshold_exactly() {
+    let (topology, flows) = burst(20, 0);
+    for (pool, kept) in [(11 * FRAME, 6), (11 * FRAME - 1, 5), (13 * FRAME, 7)] {
+        let settings = Settings { buffer: shared_buffer(pool, 1.0, 0), ..settings(config()) };
+        let (network, ending) = run_until(&topology, &settings, &flows, SOON);
+        let egress = report(&network, &ending, port(&topology, "switch", "host0"));
+        assert_eq!(egress.backlog_max, kept * FRAME, "{pool} bytes");
+    }
+}
+
 /// With alpha above 1 the threshold of a queue is more than what is free; the pool is still not overdrawn.
 #[test]
 fn a_large_alpha_does_not_overdraw_the_pool() {

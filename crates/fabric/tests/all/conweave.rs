@@ -175,7 +175,8 @@ fn flows_that_meet_part_and_keep_their_order() {
     assert!(weave < hash, "{weave} against {hash}");
 }
 
-/// A transport for half of the drawn networks each: lossless queue pairs that go back, selective repeat over lossy Ethernet, TCP.
+/// A transport for a third of the drawn networks each: lossless queue pairs that go back, selective repeat over lossy Ethernet, TCP over queues that
+/// count their packets.
 fn drawn(seed: u64) -> Settings {
     let buffers = [per_port(100_000), shared_buffer(1_000_000, 1.0, 2_000)];
     let buffer = buffers[(seed / 3) as usize % 2];
@@ -189,7 +190,9 @@ fn drawn(seed: u64) -> Settings {
             let transports: Vec<TransportSettings> = vec![transport];
             Settings { buffer, pfc: None, transports, ..roce(NO_CONTROL) }
         }
-        _ => Settings { buffer, marker: step(60_000), ..settings(dctcp(20 * MSS)) },
+        _ => {
+            Settings { buffer, marker: step(60_000), queue_packets: Some(1_000), ..settings(dctcp(20 * MSS)) }
+        }
     }
 }
 

@@ -61,6 +61,20 @@ fn what_a_dead_link_holds_and_gets_is_lost() {
     assert!(dead.into_iter().all(|t| t < down || t >= up));
 }
 
+/// The frame that a failure cuts off has kept its port busy up to then, and no longer.
+#[test]
+fn a_cut_frame_counts_as_far_as_it_was_sent() {
+    let wire = link(10, Span::from_us(1));
+    let topology = star_of(&[("a", wire), ("b", wire)]);
+    let flows = [flow(&topology, "a", "b", 100 * MSS)];
+    for down in [10 * FULL, 10 * FULL + FULL / 2, 11 * FULL - 10] {
+        let mut network = build(&topology, &settings(impatient(100 * MSS)), &flows);
+        network.schedule_link_and_node_failures(vec![link_down(&topology, "a", "s", down, None)], Span::ZERO);
+        let ending = proceed(&mut network, Time(20 * FULL));
+        assert_eq!(report(&network, &ending, port(&topology, "a", "s")).busy.0, down);
+    }
+}
+
 /// A host keeps its packets: its queue loses nothing, and the host sends again at the instant of the repair.
 #[test]
 fn a_host_keeps_its_queue_and_goes_on_when_the_link_is_back() {

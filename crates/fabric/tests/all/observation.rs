@@ -9,6 +9,7 @@ use pauseframe_fabric::{
     SampledEntity, SampledMetric, ScheduledFailure, Settings, TransportSettings, UdpSettings,
 };
 use pauseframe_topology::generate::star;
+use pauseframe_transport::TcpConfig;
 use pauseframe_units::{BitRate, LinkId, PortId, Span, Time};
 use std::collections::BTreeMap;
 
@@ -44,6 +45,25 @@ fn the_mean_backlog_is_the_integral_of_dense_samples() {
         }
     }
     assert!(compared >= 50, "{compared} queues were long enough to tell");
+}
+
+/// A port that is never idle sends frames of 1518 bytes with 20 bytes between them, at 10 Gb/s 9.87 Gb/s of frames, in each interval.
+#[test]
+fn the_throughput_of_a_full_port_is_its_rate_less_the_gaps() {
+    let topology = star(2, link(10, Span::from_us(1))).unwrap();
+    let flows = [flow(&topology, "host0", "host1", 1_000 * MSS)];
+    let mut network =
+        build(&topology, &settings(TcpConfig { initial_window: 1_000 * MSS, ..config() }), &flows);
+    let ports = vec![port(&topology, "host0", "switch")];
+    network.enable_sampling(SamplePlan { every: Span::from_us(7), ports, workloads: vec![] });
+    proceed(&mut network, Time(700_000_000));
+    let samples = network.take_metric_samples();
+    let rates: Vec<f64> =
+        samples.iter().filter(|one| one.metric == SampledMetric::Throughput).map(|one| one.value).collect();
+    assert_eq!(rates.len(), 100);
+    let exact = 10.0 * FRAME as f64 / (FRAME + 20) as f64;
+    // A frame in service counts as far as it is sent, its gap with it.
+    assert!(rates.iter().all(|rate| (rate - exact).abs() < 0.01), "{rates:?}, not {exact}");
 }
 
 /// At whatever time a run stops, and with links that fail in the middle of a frame.

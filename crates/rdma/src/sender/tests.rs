@@ -5,7 +5,7 @@ use crate::packet::{NamedPsn, Opcode, Packet, Syndrome};
 use crate::queue_pair::{QueuePair, QueuePairSettings};
 use crate::sender::Failure;
 
-use pauseframe_units::{Span, Time};
+use pauseframe_units::{Bytes, Span, Time};
 
 fn settings() -> QueuePairSettings {
     QueuePairSettings {
@@ -127,4 +127,19 @@ fn expiries_within_a_timeout_are_one_retry() {
     pair.on_timeout(first + nscc.timeout);
     pair.on_timeout(now + nscc.timeout);
     assert_eq!((pair.stats().timeouts, pair.stats().waited), (2, nscc.timeout));
+}
+
+/// Unordered delivery: whole packets in flight, headers included, up to the window and not beyond; a smaller one lets a lone packet go.
+#[test]
+fn unordered_packets_fill_the_window() {
+    let mut settings = QueuePairSettings { unordered: true, ..settings() };
+    let packet = settings.full_packet();
+    for (window, count) in [(4 * packet, 4), (5 * packet - 1, 4), (packet, 1), (packet - 1, 1)] {
+        settings.tx_window = Some(Bytes(window));
+        let mut pair = QueuePair::new(settings);
+        pair.send(100 * 1024);
+        let mut now = Time::ZERO;
+        send(&mut pair, &mut now, count);
+        assert!(pair.poll_data(now + Span::from_us(50)).is_none(), "{window} bytes");
+    }
 }

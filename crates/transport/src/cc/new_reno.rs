@@ -101,4 +101,10 @@ mod tests {
         assert_eq!(reno.ssthresh_after_congestion(&window(21_000), CongestionCause::Loss), 10_500);
         assert_eq!(reno.ssthresh_after_congestion(&window(3_000), CongestionCause::Ecn), 2_000);
     }
+    /// A window that ECE has reduced is not reduced again for a loss in it (`tcp_enter_cwr`, `tcp_enter_recovery`).
+    #[test]
+    fn a_loss_after_ece_leaves_the_reduced_window() {
+        let window = CongestionWindow { cwnd: 10_000, ssthresh: 7000, mss: 1000 };
+        assert_eq!(NewReno::default().cwnd_on_loss_after_ecn(&window), 7000);
+    }
 }

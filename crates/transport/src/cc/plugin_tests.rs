@@ -49,6 +49,10 @@ unsafe extern "C" fn probe_after(_: *const c_void) -> i64 {
     ANSWER.get()
 }
 
+unsafe extern "C" fn alpha(_: *const c_void) -> f64 {
+    0.25
+}
+
 /// A plug-in that paces, with a timer and without; or one that sets the window by delivery samples.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
@@ -79,7 +83,7 @@ fn load(module: &str, kind: Kind) -> Plugin {
         on_timeout: None,
         on_restart: None,
         probe_after: (kind == Kind::Full).then_some(probe_after as abi::Count),
-        alpha: None,
+        alpha: (kind == Kind::Full).then_some(alpha as abi::Observe),
         on_delivery: (!grows).then_some(on_delivery as abi::OnDelivery),
         on_timer: (kind == Kind::Full).then_some(on_timer as abi::OnWindowTimer),
     }));
@@ -170,6 +174,8 @@ fn a_plugin_sets_pacing_rate_and_timer() {
     ANSWER.set(1);
     assert_eq!(plugin.timeouts_before_probing(), 1);
     assert_eq!(load("plain", Kind::Plain).timeouts_before_probing(), u32::MAX);
+    assert_eq!(plugin.dctcp_alpha(), Some(0.25));
+    assert_eq!(load("unobserved", Kind::Plain).dctcp_alpha(), None);
 }
 
 #[test]

@@ -216,6 +216,19 @@ mod tests {
         }
     }
 
+    /// `tcp_vegas_cong_avoid`: less than alpha adds a segment, more than beta takes one, and both themselves leave the window. With 64 segments and 601 us
+    /// 18 us are 1 segment in the queue, 19 us 2, 38 us 4 and 47 us 5.
+    #[test]
+    fn alpha_and_beta_themselves_leave_the_window() {
+        for (us, segments) in [(18, 65), (19, 64), (38, 64), (47, 63)] {
+            let mut vegas = Vegas::new(VegasConfig { alpha: 2, beta: 4, ..VegasConfig::default() });
+            let mut window = CongestionWindow { ssthresh: 10_000, ..window_of_full_segments(64) };
+            (vegas.base_rtt, vegas.rtt_min, vegas.samples) = (601, 601 + us, MIN_RTT_SAMPLES);
+            vegas.increase_window(&mut window, &ack_sample_of_bytes(1000, 1000, 65_000));
+            assert_eq!(window.cwnd, segments * 1000, "{us} us");
+        }
+    }
+
     #[test]
     fn the_paper_doubles_every_other_round_trip() {
         let constants = VegasConfig { slow_start_alternate: true, ..VegasConfig::default() };

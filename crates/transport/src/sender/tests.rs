@@ -182,3 +182,18 @@ fn a_round_trip_of_zero_gives_no_rate() {
         assert_eq!(sender.small_queue_share(&config), rate.map_or(u64::MAX, |rate| rate >> 10));
     }
 }
+
+/// Frames of a super-packet leave one after the other, until its end or until what is unsent is discarded.
+#[test]
+fn a_super_packet_is_sent_to_its_end_or_discarded() {
+    let (mut ends, now) = established(linux());
+    let end = &mut ends[0];
+    end.send_application_data(9000, now);
+    for _ in 0..3 {
+        assert_eq!(end.poll_transmit(now).map(|(segment, _)| segment.len), Some(1000));
+        assert!(end.is_super_packet_partly_sent());
+    }
+    end.sender.discard_unsent_data();
+    assert!(!end.is_super_packet_partly_sent());
+    assert!(leaving(end, now).is_empty());
+}
