@@ -129,3 +129,39 @@ def test_a_lossless_fabric_outlives_a_port_of_each_leaf() -> None:
     in_flight = 2 + 1.25e9 * 110e-6 / 1_000
     assert lost
     assert all(count <= (2 if port.startswith("host") else in_flight) for port, count in lost.items()), lost
+
+
+QUERIES = """
+stop = { when_finished = true }
+clocks = "ideal"
+transport.preset = "dctcp"
+[topology]
+PORTS
+link = { rate = "10 Gbps", delay = "1 us" }
+[[workload]]
+kind = "requests"
+client = "host5"
+servers = ["host10", "host0", "host8"]
+count = 8
+response = "20 KB"
+persistent = false
+"""
+SEVERAL = [
+    'kind = "fat_tree"\nk = 4\nplanes = 3',
+    'kind = "leaf_spine"\nleaves = 4\nspines = 2\nhosts_per_leaf = 6\nports_per_host = 2',
+]
+CHOICES = ["802.3ad", "xor", "active-backup", "balance-rr", "rail", "least_loaded"]
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("ports", SEVERAL, ids=["planes", "two leaves"])
+@pytest.mark.parametrize("preset", ["dctcp", "roce_dcqcn"])
+def test_the_ideal_of_a_query_is_a_bound_whatever_ports_its_flows_take(preset: str, ports: str, choice: str) -> None:
+    """The responses of a query come in by all ports of its client at once, or by one, as the flows hash."""
+    given = {"host.port_choice": choice, "transport.preset": preset}
+    run = pf.run(QUERIES.replace("PORTS", ports), set=given, progress=False)
+    slowdowns = sorted(row["slowdown"] for row in run.queries)
+    assert len(slowdowns) == 8
+    assert slowdowns[0] >= 1
+    # Nothing else is on the way, so the bound is not far.
+    assert slowdowns[0] < 2.5

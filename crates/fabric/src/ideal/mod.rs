@@ -144,19 +144,48 @@ impl IdealFctCalculator {
         self.settings.tx_delay.saturating_add(wire).saturating_add(self.settings.rx_delay)
     }
 
-    /// A job completes with its slowest flow or part of a flow, and not before all its bytes from other servers have passed the aggregator's link back to back; `flows` are
-    /// the job's, to or from the same aggregator.
+    /// A job completes with its slowest flow or part of a flow, and not before all its bytes from other servers have passed the aggregator's links back to back; `flows`
+    /// are the job's, to or from the same aggregator. Each flow takes the best ports of its hosts.
     pub fn ideal_query_completion_time(&self, flows: &[FlowSpec]) -> Span {
+        let by_ports = flows.iter().map(|flow| self.flow_by_each_pair_of_ports(flow)).collect::<Vec<_>>();
+        let least = |ways: &Vec<FlowSpec>, of: &dyn Fn(&FlowSpec) -> Span| {
+            ways.iter().map(of).min().unwrap_or_default()
+        };
         let alone = |flow: &FlowSpec| self.ideal_flow_completion_time(&self.largest_part(flow));
-        let alone = flows.iter().map(alone).max().unwrap_or_default();
-        let crossing = || flows.iter().filter(|flow| !self.is_within_server(flow));
-        let Some(first) = crossing().map(|flow| self.first_arrival_time_at_last_link(flow)).min() else {
+        let alone = by_ports.iter().map(|ways| least(ways, &alone)).max().unwrap_or_default();
+        let crossing = || by_ports.iter().filter(|ways| ways.iter().all(|flow| !self.is_within_server(flow)));
+        let first = |flow: &FlowSpec| self.first_arrival_time_at_last_link(flow);
+        let Some(first) = crossing().map(|ways| least(ways, &first)).min() else {
             return alone;
         };
-        let last_link =
-            crossing().map(|flow| self.last_link_transmission_time(flow)).fold(first, Span::saturating_add);
-        let delay = crossing().map(|flow| self.host_delay_after_last_link(flow)).min().unwrap_or_default();
+        let load = |flow: &FlowSpec| self.last_link_transmission_time(flow);
+        let last_link = crossing().map(|ways| least(ways, &load)).fold(first, Span::saturating_add);
+        let delay = |flow: &FlowSpec| self.host_delay_after_last_link(flow);
+        let delay = crossing().map(|ways| least(ways, &delay)).min().unwrap_or_default();
         alone.max(last_link.saturating_add(delay))
+    }
+
+    /// A flow by each pair of ports of its two hosts that reach each other. Whose packets take all ports in turn has one path by all of them.
+    fn flow_by_each_pair_of_ports(&self, spec: &FlowSpec) -> Vec<FlowSpec> {
+        let [own, reached] = [spec.source, spec.destination].map(|node| self.ports_of_host(node));
+        if own.len() * reached.len() == 1 || self.settings.host_ports.choice == PortChoice::RoundRobin {
+            return vec![*spec];
+        }
+        let pairs = own.iter().flat_map(|own| reached.iter().map(move |reached| (*own, *reached)));
+        let reaches = |from, to| {
+            self.routes.distance(from, to) < u32::MAX && !self.ideal_path_hops(from, to).is_empty()
+        };
+        let has_way = |(own, reached): &(NodeId, NodeId)| reaches(*own, *reached) && reaches(*reached, *own);
+        let ways: Vec<FlowSpec> = pairs
+            .filter(has_way)
+            .map(|(source, destination)| FlowSpec { source, destination, ..*spec })
+            .collect();
+        if ways.is_empty() { vec![*spec] } else { ways }
+    }
+
+    /// The nodes of the ports of a host; itself, if it has one.
+    fn ports_of_host(&self, node: NodeId) -> Vec<NodeId> {
+        self.ports_of_hosts.get(&self.topology.host_of(node)).cloned().unwrap_or_else(|| vec![node])
     }
 
     /// What one queue pair carries of a flow at most: parts of a message can take several paths at once.
@@ -280,9 +309,7 @@ impl IdealFctCalculator {
         if self.settings.host_ports.choice != PortChoice::RoundRobin {
             return vec![vec![(from, to)]];
         }
-        let [own, reached] = [from, to].map(|node| {
-            self.ports_of_hosts.get(&self.topology.host_of(node)).cloned().unwrap_or_else(|| vec![node])
-        });
+        let [own, reached] = [from, to].map(|node| self.ports_of_host(node));
         let nearest = |own: &NodeId| {
             let distance = |port: &NodeId| self.routes.distance(*own, *port);
             let least = reached.iter().map(distance).min().filter(|least| *least < u32::MAX)?;
@@ -487,9 +514,17 @@ impl IdealFctCalculator {
         (whole - inbound).saturating_add(self.settings.tx_delay).saturating_add(first)
     }
 
+    /// The time of a flow's bytes on the links of the aggregator, all of which carry flows of the job, unless one of them is the active one.
     fn last_link_transmission_time(&self, spec: &FlowSpec) -> Span {
         let (path, bytes) = self.path_and_bytes_to_query_aggregator(spec);
-        path.last().load(&self.build_packet_train(spec, bytes))
+        let aggregator = if spec.reply > 0 { spec.source } else { spec.destination };
+        let mut last = *path.last();
+        if !matches!(self.settings.host_ports.choice, PortChoice::ActiveBackup | PortChoice::Mux) {
+            let rate =
+                |node: NodeId| self.topology.channel(self.topology.nodes()[node].ports[0].reverse()).rate.0;
+            last.total_rate = last.total_rate.max(self.ports_of_host(aggregator).into_iter().map(rate).sum());
+        }
+        last.load(&self.build_packet_train(spec, bytes))
     }
 
     fn host_delay_after_last_link(&self, spec: &FlowSpec) -> Span {
