@@ -45,6 +45,9 @@ EQUIVALENT: dict[str, str] = {
     "fabric/src/wire/jitter.rs: burst > 0 -> burst >= 0": "an empty token bucket delays no frame",
     "fabric/src/wire/jitter.rs: plan.settings.wire_burst > 0 -> plan.settings.wire_burst >= 0": "the slow path adds "
     "nothing to the delay of a link without jitter",
+    "fabric/src/switching/paths.rs: self.ports.len() < row + self.stride -> self.ports.len() <= row + self.stride": (
+        "to resize to the length that it has changes nothing"
+    ),
     "routing/src/verify/lengths.rs: hop == Hop::Lost && port != PortId::NONE -> hop == Hop::Lost || port != "
     "PortId::NONE": "only the cache is lost",
     "transport/src/receiver/buffer.rs: full > self.mss -> full >= self.mss": "one segment is a whole one",

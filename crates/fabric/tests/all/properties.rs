@@ -10,10 +10,10 @@ use pauseframe_fabric::path_hash::{HashFunction, PathHashSettings};
 use pauseframe_fabric::{
     ArsMode, ArsSettings, BufferPolicy, ClassSettings, CodelSettings, ConWeaveSettings, ConnectionQueuePairs,
     Ets, EtsGroup, FlowSpec, FlowStatus, FrameOverhead, HashPolicy, HeadroomPoolSettings, HopChoice,
-    HostPortSettings, IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker, Network, NicQueue, NotEctAction,
-    PerPortBuffer, PfcPorts, PfcSettings, PortChoice, PortPriorityReport, ProtocolSettings, QueueDiscipline,
-    QueueLengthThreshold, RdmaSettings, Red, Scheduler, Settings, SharedBuffer, StepMarker, SwitchOverride,
-    TransportSettings, ValueByPort,
+    HostPortSettings, IdealOutputQueuedBuffer, LinuxSwitchSettings, MarkAt, MarkSpacing, Marker, Network,
+    NicQueue, NotEctAction, PerPortBuffer, PfcPorts, PfcSettings, PortChoice, PortPriorityReport,
+    ProtocolSettings, QueueDiscipline, QueueLengthThreshold, RdmaSettings, Red, Scheduler, Settings,
+    SharedBuffer, StepMarker, SwitchOverride, TransportSettings, ValueByPort,
 };
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::{ControlName, ControlParameters};
@@ -49,6 +49,7 @@ pub(crate) fn draw(seed: u64) -> Scenario {
     let mut settings = draw_settings(&mut rng, seed, matches!(family, "ring" | "torus"));
     draw_switches(&mut random_stream(seed, "swarm-switches", 0), &mut settings);
     draw_queue_pairs(&mut random_stream(seed, "swarm-rdma", 0), &mut settings);
+    draw_linux_switches(&mut random_stream(seed, "swarm-linux", 0), &mut settings);
     if coin(&mut random_stream(seed, "swarm-hash", 0)) {
         settings.path_hash = draw_path_hash(&mut random_stream(seed, "swarm-hash", 1));
     }
@@ -352,6 +353,30 @@ fn draw_switches(rng: &mut Rng, settings: &mut Settings) {
         alpha: one_of(rng, &[None, Some(0.125), Some(8.0)]),
         reserved: one_of(rng, &[None, Some(Bytes(1000))]),
     }];
+}
+
+/// Half of the lossy networks with plain queues have Linux machines as switches.
+fn draw_linux_switches(rng: &mut Rng, settings: &mut Settings) {
+    let is_plain = settings.queue == QueueDiscipline::Fifo && settings.classes.is_empty();
+    let has_queues_of_ports = matches!(settings.buffer, BufferPolicy::PerPort(_));
+    if settings.pfc.is_some()
+        || settings.hop_choice.is_some()
+        || !is_plain
+        || !has_queues_of_ports
+        || coin(rng)
+    {
+        return;
+    }
+    settings.linux_switch = Some(LinuxSwitchSettings {
+        gro: rng.uniform_below(4) > 0,
+        interrupt_delay: one_of(rng, &[Span::ZERO, Span::from_us(8), Span::from_us(100)]),
+        ring: one_of(rng, &[4, 256]),
+        packets_per_second: one_of(rng, &[None, Some(200_000), Some(2_000_000)]),
+    });
+    settings.queue_packets = one_of(rng, &[None, Some(8)]);
+    if let Marker::StepMarker(step) = &mut settings.marker {
+        step.at = MarkAt::Enqueue;
+    }
 }
 
 /// In half of the lossy networks queues have CoDel.

@@ -223,6 +223,10 @@ fn bounds_hold_the_worst_rate_of_every_routing() {
         let bounds =
             ConcurrentFlow { gap: 0.1, phases_max: 5000 }.solve(&topology, &graph, &pairs, &mut Unwatched);
         assert!(bounds.upper <= 1.1 * bounds.lower && bounds.upper <= 1e9, "{bounds:?}");
+        let short = ConcurrentFlow { gap: 1e-6, phases_max: 3 };
+        let short = short.solve(&topology, &graph, &pairs, &mut Unwatched);
+        assert!(short.phases == 3 && short.upper > 1.01 * short.lower, "{short:?}");
+        assert!(short.lower <= bounds.upper && bounds.lower <= short.upper, "{short:?} and {bounds:?}");
         let paths = routes::ecmp(&topology, &hops, &pairs, seed);
         let rates = MaxMin::default().solve(&capacities(&topology), Flows::equal(&paths)).unwrap();
         assert!(rates.iter().copied().fold(f64::INFINITY, f64::min) <= bounds.upper);

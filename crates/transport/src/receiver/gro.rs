@@ -239,6 +239,15 @@ mod tests {
         assert_eq!(lengths(&[plain(0), (frame(1000, 1001, none), EcnCodepoint::Ect0)]), [1000, 1001]);
     }
 
+    /// Before the first frame nothing is known of the peer's segments; then a merged packet counts as one of its frames.
+    #[test]
+    fn a_merged_packet_shows_the_size_of_its_first_frame() {
+        let mut gro = gro();
+        assert_eq!(gro.infer_peer_segment_size(3000), 3000);
+        gro.merge_frame_or_flush_held(&frame(0, 1000, TcpFlags(0)), EcnCodepoint::NotEct, Time::ZERO);
+        assert_eq!([3000, 1000, 10].map(|len| gro.infer_peer_segment_size(len)), [1000, 1000, 10]);
+    }
+
     #[test]
     fn a_machine_that_forwards_merges_by_the_same_rules() {
         use ForwardedFrame::{Alone, BeginsNext, Ends, Joins};

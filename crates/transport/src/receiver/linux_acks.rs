@@ -209,3 +209,29 @@ impl LinuxDelayedAckState {
         Some((rtt? / 20).min(SACK_COMPRESSION_LIMITS.0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `__tcp_ack_snd_check`: each gap has three reports at once, then so many that wait for a twentieth of the round trip.
+    #[test]
+    fn each_gap_has_its_reports_at_once() {
+        let config = TcpConfig {
+            delayed_ack_form: DelayedAckForm::Linux,
+            sack_compression: true,
+            sack: true,
+            dup_thresh: 3,
+            ..TcpConfig::PLAIN
+        };
+        let mut acks = LinuxDelayedAckState::new(1000, Span::from_ms(40));
+        let (longest, most) = SACK_COMPRESSION_LIMITS;
+        let mut of = |gap, rtt| acks.sack_compression_delay(gap, Some(Span::from_us(rtt)), &config);
+        let late = Some(Span::from_us(5));
+        assert_eq!([0; 5].map(|gap| of(gap, 100)), [None, None, None, late, late]);
+        assert_eq!([5000; 5].map(|gap| of(gap, 100)), [None, None, None, late, late]);
+        assert_eq!(of(5000, 1_000_000), Some(longest));
+        let compressed = (0..200).filter(|_| of(9000, 100).is_some()).count();
+        assert_eq!(compressed, most as usize);
+    }
+}
