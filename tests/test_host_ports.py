@@ -165,3 +165,34 @@ def test_the_ideal_of_a_query_is_a_bound_whatever_ports_its_flows_take(preset: s
     assert slowdowns[0] >= 1
     # Nothing else is on the way, so the bound is not far.
     assert slowdowns[0] < 2.5
+
+
+UNEQUAL = """
+stop = { when_finished = true }
+clocks = "ideal"
+topology.kind = "custom"
+topology.hosts = ["c", "x", "y", "z"]
+topology.switches = ["s", "t"]
+topology.links = [
+    { ends = ["c", "s"], rate = "10 Gbps" }, { ends = ["c", "t"], rate = "25 Gbps" },
+    { ends = ["x", "s"], rate = "10 Gbps" }, { ends = ["x", "t"], rate = "25 Gbps" },
+    { ends = ["y", "s"], rate = "10 Gbps" }, { ends = ["y", "t"], rate = "25 Gbps" },
+    { ends = ["z", "s"], rate = "10 Gbps" }, { ends = ["z", "t"], rate = "25 Gbps" },
+]
+[[workload]]
+kind = "requests"
+client = "c"
+servers = ["x", "y", "z"]
+count = 12
+response = "200 KB"
+persistent = false
+"""
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+@pytest.mark.parametrize("preset", ["dctcp", "roce_dcqcn"])
+def test_requests_and_replies_may_take_ports_of_other_rates(preset: str, choice: str) -> None:
+    """With the least loaded port a request leaves by one link and its reply by another, which may be faster."""
+    run = pf.run(UNEQUAL, set={"host.port_choice": choice, "transport.preset": preset}, progress=False)
+    for table in (run.flows, run.queries):
+        assert min(row["slowdown"] for row in table) >= 1

@@ -86,11 +86,15 @@ impl IdealFctCalculator {
 
     /// From the start of the flow to its last byte at the application (that of the reply, if there is one).
     pub fn ideal_flow_completion_time(&self, spec: &FlowSpec) -> Span {
+        self.ideal_time_of_ways(spec, [[spec.source, spec.destination], [spec.destination, spec.source]])
+    }
+
+    /// The same by the ports that its packets leave and reach, there and back.
+    pub(crate) fn ideal_time_of_ways(&self, spec: &FlowSpec, [there, back]: [[NodeId; 2]; 2]) -> Span {
         if let Some(time) = self.ideal_time_within_server(spec) {
             return time;
         }
-        let there = self.ideal_path(spec, spec.source, spec.destination);
-        let back = self.ideal_path(spec, spec.destination, spec.source);
+        let [there, back] = [there, back].map(|[from, to]| self.ideal_path(spec, from, to));
         if let Some(time) = self.ideal_queue_pair_operation_time(spec, &there, &back) {
             return time;
         }

@@ -40,12 +40,10 @@ impl Traffic {
         let kept = spec.kept.and_then(|kept| self.kept.get(&(spec.workload, kept.number)).copied());
         let ports = self.ports_of_flow(&spec, flow, kept);
         let sends_datagrams = self.transport_uses_datagrams(spec.transport);
-        let [source, destination] = ports.nodes[0];
-        let on_ports = FlowSpec { source, destination, ..spec };
         let ideal =
-            if sends_datagrams { Span::ZERO } else { self.ideal.ideal_flow_completion_time(&on_ports) };
+            if sends_datagrams { Span::ZERO } else { self.ideal.ideal_time_of_ways(&spec, ports.nodes) };
         self.records.push_flow_record(&FlowRecord::new_at_flow_start(spec, ideal, now));
-        self.new_hosts.push([source, ports.nodes[1][0]]);
+        self.new_hosts.push(ports.nodes.map(|[leaves, _]| leaves));
         self.active += 1;
         self.register_start_of_job_flow(flow);
         let reply = if spec.reply > 0 { spec.reply } else { u64::MAX };
