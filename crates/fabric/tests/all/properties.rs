@@ -373,7 +373,7 @@ fn draw_linux_switches(rng: &mut Rng, settings: &mut Settings) {
         ring: one_of(rng, &[4, 256]),
         packets_per_second: one_of(rng, &[None, Some(200_000), Some(2_000_000)]),
     });
-    settings.queue_packets = one_of(rng, &[None, Some(8)]);
+    settings.queue_packets = Some(one_of(rng, &[8, 1_000]));
     if let Marker::StepMarker(step) = &mut settings.marker {
         step.at = MarkAt::Enqueue;
     }
