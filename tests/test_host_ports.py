@@ -138,18 +138,28 @@ transport.preset = "dctcp"
 [topology]
 PORTS
 link = { rate = "10 Gbps", delay = "1 us" }
+"""
+REQUESTS = """
 [[workload]]
 kind = "requests"
-client = "host5"
-servers = ["host10", "host0", "host8"]
-count = 8
-response = "20 KB"
+client = "CLIENT"
+servers = SERVERS
+count = 12
+response = "SIZE"
 persistent = false
 """
 SEVERAL = [
     'kind = "fat_tree"\nk = 4\nplanes = 3',
     'kind = "leaf_spine"\nleaves = 4\nspines = 2\nhosts_per_leaf = 6\nports_per_host = 2',
 ]
+
+
+def requests(size: str, client: str, *servers: str) -> str:
+    return (
+        REQUESTS.replace("SIZE", size).replace("CLIENT", client).replace("SERVERS", str([*servers]).replace("'", '"'))
+    )
+
+
 CHOICES = ["802.3ad", "xor", "active-backup", "balance-rr", "rail", "least_loaded"]
 
 
@@ -159,9 +169,13 @@ CHOICES = ["802.3ad", "xor", "active-backup", "balance-rr", "rail", "least_loade
 def test_the_ideal_of_a_query_is_a_bound_whatever_ports_its_flows_take(preset: str, ports: str, choice: str) -> None:
     """The responses of a query come in by all ports of its client at once, or by one, as the flows hash."""
     given = {"host.port_choice": choice, "transport.preset": preset}
-    run = pf.run(QUERIES.replace("PORTS", ports), set=given, progress=False)
+    run = pf.run(
+        QUERIES.replace("PORTS", ports) + requests("20 KB", "host5", "host10", "host0", "host8"),
+        set=given,
+        progress=False,
+    )
     slowdowns = sorted(row["slowdown"] for row in run.queries)
-    assert len(slowdowns) == 8
+    assert len(slowdowns) == 12
     assert slowdowns[0] >= 1
     # Nothing else is on the way, so the bound is not far.
     assert slowdowns[0] < 2.5
@@ -179,13 +193,6 @@ topology.links = [
     { ends = ["y", "s"], rate = "10 Gbps" }, { ends = ["y", "t"], rate = "25 Gbps" },
     { ends = ["z", "s"], rate = "10 Gbps" }, { ends = ["z", "t"], rate = "25 Gbps" },
 ]
-[[workload]]
-kind = "requests"
-client = "c"
-servers = ["x", "y", "z"]
-count = 12
-response = "200 KB"
-persistent = false
 """
 
 
@@ -193,6 +200,7 @@ persistent = false
 @pytest.mark.parametrize("preset", ["dctcp", "roce_dcqcn"])
 def test_requests_and_replies_may_take_ports_of_other_rates(preset: str, choice: str) -> None:
     """With the least loaded port a request leaves by one link and its reply by another, which may be faster."""
-    run = pf.run(UNEQUAL, set={"host.port_choice": choice, "transport.preset": preset}, progress=False)
+    given = {"host.port_choice": choice, "transport.preset": preset}
+    run = pf.run(UNEQUAL + requests("200 KB", "c", "x", "y", "z"), set=given, progress=False)
     for table in (run.flows, run.queries):
         assert min(row["slowdown"] for row in table) >= 1

@@ -190,7 +190,7 @@ mod tests {
             assert_eq!(supers.update_waiting_skbs(0, 1 << 20, 1460, 536).goal, goal, "the largest counts");
         }
     }
-    /// The first `sk_buff` holds what is left of it, the others a full size each, and the last one the rest.
+    /// Every `sk_buff` behind the first is full, but for the last.
     #[test]
     fn the_last_waiting_buffer_has_the_rest() {
         let of = |first_end, end| WaitingSkbs { first_end, end, goal: 50 };

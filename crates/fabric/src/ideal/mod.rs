@@ -151,7 +151,7 @@ impl IdealFctCalculator {
     /// A job completes with its slowest flow or part of a flow, and not before all its bytes from other servers have passed the aggregator's links back to back; `flows`
     /// are the job's, to or from the same aggregator. Each flow takes the best ports of its hosts.
     pub fn ideal_query_completion_time(&self, flows: &[FlowSpec]) -> Span {
-        let by_ports = flows.iter().map(|flow| self.flow_by_each_pair_of_ports(flow)).collect::<Vec<_>>();
+        let by_ports = flows.iter().map(|flow| self.flow_by_ports(flow)).collect::<Vec<_>>();
         let least = |ways: &Vec<FlowSpec>, of: &dyn Fn(&FlowSpec) -> Span| {
             ways.iter().map(of).min().unwrap_or_default()
         };
@@ -169,8 +169,9 @@ impl IdealFctCalculator {
         alone.max(last_link.saturating_add(delay))
     }
 
-    /// A flow by each pair of ports of its two hosts that reach each other. Whose packets take all ports in turn has one path by all of them.
-    fn flow_by_each_pair_of_ports(&self, spec: &FlowSpec) -> Vec<FlowSpec> {
+    /// A flow by each pair of ports of its two hosts that reach each other. Where packets take all ports in turn (`balance-rr`), the path of the flow
+    /// has them all already.
+    fn flow_by_ports(&self, spec: &FlowSpec) -> Vec<FlowSpec> {
         let [own, reached] = [spec.source, spec.destination].map(|node| self.ports_of_host(node));
         if own.len() * reached.len() == 1 || self.settings.host_ports.choice == PortChoice::RoundRobin {
             return vec![*spec];
@@ -518,7 +519,7 @@ impl IdealFctCalculator {
         (whole - inbound).saturating_add(self.settings.tx_delay).saturating_add(first)
     }
 
-    /// The time of a flow's bytes on the links of the aggregator, all of which carry flows of the job, unless one of them is the active one.
+    /// The time of a flow's bytes on the links of the aggregator: on all of them together, or on one if only one port is active at a time.
     fn last_link_transmission_time(&self, spec: &FlowSpec) -> Span {
         let (path, bytes) = self.path_and_bytes_to_query_aggregator(spec);
         let aggregator = if spec.reply > 0 { spec.source } else { spec.destination };
