@@ -516,7 +516,7 @@ impl QueuePair {
             return None;
         }
         let packet = receiver.poll_response(settings.mtu, stats)?;
-        let entropy = sender.entropy.as_mut().map_or(0, |entropy| entropy.next(now));
+        let entropy = sender.entropy.as_mut().map_or(0, |entropy| entropy.next());
         let packet = Packet { entropy, ..packet };
         sender.pace(&packet, control, settings, now);
         Some(packet)

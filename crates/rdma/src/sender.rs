@@ -261,16 +261,16 @@ impl Sender {
                 || (number + 1).is_multiple_of(u64::from(settings.ack_request_every)),
             ..Packet::new(of(is_first, is_last), psn(number)).with_length(length)
         };
-        let packet = Packet { entropy: self.next_entropy(number, settings, now), ..packet };
+        let packet = Packet { entropy: self.next_entropy(number, settings), ..packet };
         self.on_sent(number..number + 1, &packet, settings, stats, now);
         self.pace(&packet, cc, settings, now);
         Some(packet)
     }
 
     /// The entropy value of a packet that leaves.
-    fn next_entropy(&mut self, number: u64, settings: &QueuePairSettings, now: Time) -> u8 {
+    fn next_entropy(&mut self, number: u64, settings: &QueuePairSettings) -> u8 {
         let Some(entropy) = &mut self.entropy else { return 0 };
-        let value = entropy.next(now);
+        let value = entropy.next();
         if settings.unordered {
             entropy.remember(number, value);
         }
@@ -318,8 +318,8 @@ impl Sender {
             return true;
         };
         if settings.unordered {
-            let Unordered { in_flight, is_forced, .. } = self.unordered;
-            return in_flight == 0 || is_forced || (in_flight + 1) * settings.full_packet() <= window;
+            let in_flight = self.unordered.count_in_flight();
+            return in_flight == 0 || (in_flight + 1) * settings.full_packet() <= window;
         }
         let psns_of_reads = if self.reads.posted > 0 { self.reads_under_way().1 } else { 0 };
         let flight = (self.next - self.unacknowledged - psns_of_reads) * u64::from(settings.mtu);
@@ -328,7 +328,7 @@ impl Sender {
 
     /// Unordered delivery: no packet may follow the next one before an acknowledgement comes.
     fn fills_window(&self, cc: &Controller, settings: &QueuePairSettings) -> bool {
-        let behind = (self.unordered.in_flight + 2) * settings.full_packet();
+        let behind = (self.unordered.count_in_flight() + 2) * settings.full_packet();
         cc.window(settings).is_some_and(|window| behind > window)
     }
 
@@ -384,7 +384,6 @@ impl Sender {
         }
         if settings.unordered {
             self.unordered.in_flight += 1;
-            self.unordered.is_forced = false;
             if self.unordered.lost.remove(&number).is_some() {
                 self.unordered.resent.insert(number);
             }
@@ -525,8 +524,12 @@ impl Sender {
             self.selected = self.selected.split_off(&self.unacknowledged);
         }
         (self.retries, self.waited, self.rnr_retries) = (0, Span::ZERO, 0);
-        self.timer_at = Time::MAX;
-        if self.unacknowledged < self.next {
+        let is_waiting = self.unacknowledged < self.next;
+        // The timer of unordered delivery is that of its oldest packet: it runs on, and looks for it when it expires.
+        if !(settings.unordered && is_waiting) {
+            self.timer_at = Time::MAX;
+        }
+        if is_waiting && self.timer_at == Time::MAX {
             self.start_timer(settings, now);
         }
         sent_at
@@ -586,6 +589,19 @@ impl Sender {
         if is_paced { self.timer_at.min(self.pace_at) } else { self.timer_at }
     }
 
+    /// Counts an interval without progress; true if the queue pair fails because of it.
+    fn count_retry(&mut self, interval: Span, settings: &QueuePairSettings, stats: &mut Stats) -> bool {
+        self.waited += interval;
+        stats.waited += interval;
+        self.retries += 1;
+        let fails = self.waited >= settings.patience();
+        if fails {
+            self.timer_at = Time::MAX;
+            self.failure = Some(Failure::RetriesExhausted);
+        }
+        fails
+    }
+
     pub(crate) fn on_timeout(
         &mut self,
         cc: &mut Controller,
@@ -596,22 +612,13 @@ impl Sender {
         if now < self.timer_at {
             return;
         }
-        stats.timeouts += 1;
-        // Packets of unordered delivery expire one by one: those of one timeout are one retry.
-        if !settings.unordered || now >= self.unordered.retry_at {
-            let interval = if settings.unordered { settings.timeout } else { self.timer(settings) };
-            self.waited += interval;
-            stats.waited += interval;
-            self.retries += 1;
-            self.unordered.retry_at = now + settings.timeout;
-        }
-        self.timer_at = Time::MAX;
-        if self.waited >= settings.patience() {
-            self.failure = Some(Failure::RetriesExhausted);
+        if settings.unordered {
+            self.on_unordered_timeout(cc, settings, stats, now);
             return;
         }
-        if settings.unordered {
-            self.on_unordered_timeout(cc, settings, now);
+        stats.timeouts += 1;
+        self.timer_at = Time::MAX;
+        if self.count_retry(self.timer(settings), settings, stats) {
             return;
         }
         cc.on_loss(now);

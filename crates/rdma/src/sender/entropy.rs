@@ -11,7 +11,7 @@ const PENALTY_OF_MARK: u8 = 1;
 const PENALTY_OF_NAK: u8 = 4;
 /// Values that REPS remembers.
 const RING: usize = 8;
-/// How long REPS keeps to values that have worked after a timeout, and packets that then explore.
+/// How long REPS uses its values again and again after a timeout, and packets that then explore.
 const FROZEN: Span = Span::from_ms(10);
 const EXPLORERS: u32 = 16;
 
@@ -50,11 +50,40 @@ struct Round {
 /// The values that REPS has seen come back.
 #[derive(Clone, Debug, Default)]
 struct Ring {
-    /// Oldest first, and whether each is still unused.
-    values: VecDeque<(u8, bool)>,
+    /// Up to [`RING`], and whether each is still unused.
+    values: Vec<(u8, bool)>,
+    /// Place of the next value that comes back.
+    head: usize,
     /// While frozen: until when, and the place of the next value to use again.
     frozen: Option<(Time, usize)>,
     explorers: u32,
+}
+
+impl Ring {
+    /// A value has come back: it replaces the oldest one.
+    fn add(&mut self, value: u8) {
+        match self.values.get_mut(self.head) {
+            Some(oldest) => *oldest = (value, true),
+            None => self.values.push((value, true)),
+        }
+        self.head = (self.head + 1) % RING;
+    }
+
+    /// The oldest unused value; while frozen the next one, used or not.
+    fn take(&mut self) -> Option<u8> {
+        let count = self.values.len();
+        let place = match &mut self.frozen {
+            Some(_) if count == 0 => return None,
+            Some((_, next)) => {
+                let place = *next;
+                *next = (place + 1) % count;
+                place
+            }
+            None => (0..count).map(|age| (self.head + age) % count).find(|place| self.values[*place].1)?,
+        };
+        self.values[place].1 = false;
+        Some(self.values[place].0)
+    }
 }
 
 /// The choice of one queue pair.
@@ -103,12 +132,12 @@ impl Entropy {
     }
 
     /// The value of the next packet.
-    pub(crate) fn next(&mut self, now: Time) -> u8 {
+    pub(crate) fn next(&mut self) -> u8 {
         match self.choice {
             EntropyChoice::None => 0,
             EntropyChoice::Oblivious => self.next_of_round(),
             EntropyChoice::Bitmap => self.next_without_penalty(),
-            EntropyChoice::Reps => self.next_of_ring(now),
+            EntropyChoice::Reps => self.next_of_ring(),
             EntropyChoice::Mixed => self.good.pop_front().unwrap_or_else(|| self.next_without_penalty()),
         }
     }
@@ -146,26 +175,12 @@ impl Entropy {
         self.next_of_round()
     }
 
-    fn next_of_ring(&mut self, now: Time) -> u8 {
-        if self.ring.frozen.is_some_and(|(until, _)| now >= until) {
-            self.ring = Ring { explorers: EXPLORERS, ..Ring::default() };
-        }
+    fn next_of_ring(&mut self) -> u8 {
         if self.ring.explorers > 0 {
             self.ring.explorers -= 1;
             return self.any();
         }
-        if let Some((_, next)) = self.ring.frozen.as_mut().filter(|_| !self.ring.values.is_empty()) {
-            let place = *next % self.ring.values.len();
-            *next = place + 1;
-            return self.ring.values[place].0;
-        }
-        match self.ring.values.iter_mut().find(|(_, is_fresh)| *is_fresh) {
-            Some((value, is_fresh)) => {
-                *is_fresh = false;
-                *value
-            }
-            None => self.any(),
-        }
+        self.ring.take().unwrap_or_else(|| self.any())
     }
 
     /// What became of a packet with this value.
@@ -179,20 +194,23 @@ impl Entropy {
         if let Some(of_value) = self.penalties.get_mut(usize::from(value)) {
             *of_value = (*of_value + penalty).min(PENALTY_MAX);
         }
-        match (self.choice, feedback) {
-            (EntropyChoice::Mixed, Feedback::Good) => self.good.push_back(value),
-            (EntropyChoice::Reps, Feedback::TimedOut)
-                if self.ring.frozen.is_none() && self.ring.explorers == 0 =>
-            {
-                self.ring.frozen = Some((now + FROZEN, 0));
-            }
-            (EntropyChoice::Reps, Feedback::Good) if self.ring.frozen.is_none() => {
-                if self.ring.values.len() == RING {
-                    self.ring.values.pop_front();
-                }
-                self.ring.values.push_back((value, true));
-            }
+        match self.choice {
+            EntropyChoice::Mixed if feedback == Feedback::Good => self.good.push_back(value),
+            EntropyChoice::Reps => self.learn_for_ring(value, feedback, now),
             _ => {}
+        }
+    }
+
+    /// A timeout freezes the ring; what comes back goes on to replace its values.
+    fn learn_for_ring(&mut self, value: u8, feedback: Feedback, now: Time) {
+        if feedback == Feedback::TimedOut && self.ring.frozen.is_none() && self.ring.explorers == 0 {
+            self.ring.frozen = Some((now + FROZEN, 0));
+        }
+        if self.ring.frozen.is_some_and(|(until, _)| now > until) {
+            self.ring = Ring { explorers: EXPLORERS, ..Ring::default() };
+        }
+        if feedback == Feedback::Good {
+            self.ring.add(value);
         }
     }
 
@@ -232,8 +250,7 @@ mod tests {
     #[test]
     fn oblivious_walks_all_values() {
         let mut entropy = of(EntropyChoice::Oblivious);
-        let rounds: Vec<Vec<u8>> =
-            (0..3).map(|_| (0..64).map(|_| entropy.next(Time::ZERO)).collect()).collect();
+        let rounds: Vec<Vec<u8>> = (0..3).map(|_| (0..64).map(|_| entropy.next()).collect()).collect();
         for round in &rounds {
             assert_eq!(round.iter().collect::<BTreeSet<_>>().len(), 64);
         }
@@ -246,7 +263,7 @@ mod tests {
         for (feedback, skips) in [(Feedback::Marked, 1), (Feedback::Trimmed, 4), (Feedback::TimedOut, 15)] {
             let mut entropy = of(EntropyChoice::Bitmap);
             entropy.learn(5, feedback, Time::ZERO);
-            let values: Vec<u8> = (0..64 * 20).map(|_| entropy.next(Time::ZERO)).collect();
+            let values: Vec<u8> = (0..64 * 20).map(|_| entropy.next()).collect();
             // 64 values a round, of which a skipped one makes room for the next.
             let first = values.iter().position(|value| *value == 5).expect("it comes back");
             assert!(first > 63 * skips && first <= 64 * (skips + 1), "{feedback:?}: {first}");
@@ -254,7 +271,7 @@ mod tests {
         // If all have a penalty, packets still go.
         let mut entropy = of(EntropyChoice::Bitmap);
         (0..64).for_each(|value| entropy.learn(value, Feedback::TimedOut, Time::ZERO));
-        assert!((0..100).all(|_| entropy.next(Time::ZERO) < 64));
+        assert!((0..100).all(|_| entropy.next() < 64));
     }
 
     #[test]
@@ -262,27 +279,30 @@ mod tests {
         let mut entropy = of(EntropyChoice::Reps);
         (10..20).for_each(|value| entropy.learn(value, Feedback::Good, Time::ZERO));
         entropy.learn(30, Feedback::Marked, Time::ZERO);
-        let values: Vec<u8> = (0..8).map(|_| entropy.next(Time::ZERO)).collect();
+        let values: Vec<u8> = (0..8).map(|_| entropy.next()).collect();
         assert_eq!(values, (12..20).collect::<Vec<u8>>(), "the last eight, oldest first");
-        let random: BTreeSet<u8> = (0..200).map(|_| entropy.next(Time::ZERO)).collect();
+        let random: BTreeSet<u8> = (0..200).map(|_| entropy.next()).collect();
         assert!(random.len() > 40, "then random ones");
     }
 
-    /// After a timeout the values in the ring serve again and again for 10 ms; then 16 packets explore.
+    /// After a timeout the values in the ring serve again and again, and new ones replace the oldest. The first answer after 10 ms ends this: 16
+    /// packets explore.
     #[test]
     fn a_timeout_freezes_the_ring_of_reps() {
         let mut entropy = of(EntropyChoice::Reps);
         (1..4).for_each(|value| entropy.learn(value, Feedback::Good, Time::ZERO));
         entropy.learn(9, Feedback::TimedOut, Time::ZERO);
-        entropy.learn(50, Feedback::Good, Time::ZERO);
-        let soon = Time::ZERO + Span::from_ms(9);
-        assert_eq!((0..7).map(|_| entropy.next(soon)).collect::<Vec<_>>(), [1, 2, 3, 1, 2, 3, 1]);
-        let later = Time::ZERO + Span::from_ms(10);
-        entropy.next(later);
-        entropy.learn(50, Feedback::Good, later);
-        let explored: BTreeSet<u8> = (1..EXPLORERS).map(|_| entropy.next(later)).collect();
+        let end = Time::ZERO + Span::from_ms(10);
+        let next = |entropy: &mut Entropy, count| (0..count).map(|_| entropy.next()).collect::<Vec<_>>();
+        assert_eq!(next(&mut entropy, 7), [1, 2, 3, 1, 2, 3, 1]);
+        (4..10).for_each(|value| entropy.learn(value, Feedback::Good, end));
+        assert_eq!(next(&mut entropy, 9), [2, 3, 4, 5, 6, 7, 8, 9, 2], "9 has replaced 1");
+        entropy.learn(50, Feedback::Marked, end);
+        assert_eq!(next(&mut entropy, 2), [3, 4], "until an answer after 10 ms");
+        entropy.learn(50, Feedback::Good, Time(end.0 + 1));
+        let explored: BTreeSet<u8> = next(&mut entropy, EXPLORERS).into_iter().collect();
         assert!(explored.len() > 8, "they explore: {explored:?}");
-        assert_eq!(entropy.next(later), 50, "then what came back");
+        assert_eq!(next(&mut entropy, 1), [50], "then what came back");
     }
 
     #[test]
@@ -292,8 +312,8 @@ mod tests {
             entropy.learn(value, Feedback::Good, Time::ZERO);
         }
         entropy.learn(5, Feedback::TimedOut, Time::ZERO);
-        assert_eq!([0, 1, 2].map(|_| entropy.next(Time::ZERO)), [3, 4, 3]);
-        let round: BTreeSet<u8> = (0..63).map(|_| entropy.next(Time::ZERO)).collect();
+        assert_eq!([0, 1, 2].map(|_| entropy.next()), [3, 4, 3]);
+        let round: BTreeSet<u8> = (0..63).map(|_| entropy.next()).collect();
         assert!(!round.contains(&5));
     }
 

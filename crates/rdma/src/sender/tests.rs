@@ -111,6 +111,45 @@ fn unordered_delivery_gives_up_after_as_many_timeouts() {
     assert_eq!(pair.failure(), Some(Failure::RetriesExhausted));
 }
 
+/// A packet of unordered delivery expires a timeout after it was sent, whatever was acknowledged meanwhile (htsim: `UecSrc::recalculateRTO`). When the
+/// timer expires for one that has arrived, nothing is counted.
+#[test]
+fn a_packet_expires_a_timeout_after_it_was_sent() {
+    let parameters = ControlParameters { base_rtt: Span::from_us(4), ..ControlParameters::default() };
+    let control = ControlName::Nscc.into();
+    let nscc = QueuePairSettings { unordered: true, control, parameters, ..settings() };
+    let mut pair = QueuePair::new(nscc);
+    pair.send(3 * 1024);
+    let mut sent = Vec::new();
+    let mut now = Time::ZERO;
+    for _ in 0..3 {
+        now += Span::from_us(10);
+        assert!(pair.poll_data(now).is_some());
+        sent.push(now);
+    }
+    // The first and the third have arrived, late.
+    let acknowledged = Time((sent[0] + nscc.timeout).0 - 1);
+    for (answered, received) in [(0, 1), (2, 2)] {
+        let answer = Packet {
+            selective: Some(NamedPsn::of(answered)),
+            received,
+            ..Packet::new(Opcode::Acknowledge, 1)
+        };
+        pair.on_packet(&answer, false, acknowledged);
+    }
+    let first = pair.deadline(acknowledged);
+    assert_eq!(first, sent[0] + nscc.timeout);
+    pair.on_timeout(first);
+    assert_eq!((pair.stats().timeouts, pair.poll_data(first)), (0, None));
+    let second = pair.deadline(first);
+    assert_eq!(second, sent[1] + nscc.timeout);
+    pair.on_timeout(second);
+    assert_eq!(pair.stats().timeouts, 1);
+    assert_eq!(pair.poll_data(second).map(|packet| packet.psn), Some(1));
+    assert_eq!(pair.poll_data(second), None);
+    assert_eq!(pair.deadline(second), second + nscc.timeout);
+}
+
 /// Two packets that expire within one timeout are one retry.
 #[test]
 fn expiries_within_a_timeout_are_one_retry() {
