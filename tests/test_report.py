@@ -149,6 +149,10 @@ def test_in_a_notebook(folders):
     (row,) = run.flows
     assert row == run.flows[0] == run.flows[-1] == run.flows.rows()[0]
     assert row["status"] == "finished"
+    assert list(run.flows["status"]) == [row["status"]]
+    assert run.flows[:1].to_dicts() == [row]
+    with pytest.raises(KeyError, match="did you mean fct_us"):
+        run.flows["fct"]
     with pytest.raises(IndexError, match="1 row"):
         run.flows[1]
     assert "<table" in run.flows._repr_html_()

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
-from pauseframe.terminal.text import counted
+from pauseframe.terminal.text import counted, none_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class Table:
     """A table in Arrow's memory layout: polars, pandas, pyarrow and DuckDB read it without copying.
 
-    `len(table)` is the number of rows, iteration yields rows as dicts, and `table[0]` is the first row.
+    `len(table)` is the number of rows, iteration yields rows as dicts, `table[0]` is the first row, and
+    `table["fct_us"]` a column.
     """
 
     def __init__(self, core: _core.Table) -> None:
@@ -49,10 +50,22 @@ class Table:
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return self.to_polars().iter_rows(named=True)
 
-    def __getitem__(self, number: int) -> dict[str, Any]:
-        if not -len(self) <= number < len(self):
-            raise IndexError(f"the table has {counted(len(self), 'row')}, so none of number {number}")
-        return self.to_polars().row(number, named=True)
+    @overload
+    def __getitem__(self, key: int) -> dict[str, Any]: ...
+    @overload
+    def __getitem__(self, key: str) -> pl.Series: ...
+    @overload
+    def __getitem__(self, key: slice) -> pl.DataFrame: ...
+    def __getitem__(self, key: int | str | slice) -> dict[str, Any] | pl.Series | pl.DataFrame:
+        if isinstance(key, slice):
+            return self.to_polars()[key]
+        if isinstance(key, str):
+            if key not in self.column_names:
+                raise KeyError(none_of(key, self.column_names))
+            return self.to_polars()[key]
+        if not -len(self) <= key < len(self):
+            raise IndexError(f"the table has {counted(len(self), 'row')}, so none of number {key}")
+        return self.to_polars().row(key, named=True)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         return self._core.__arrow_c_stream__(requested_schema)
