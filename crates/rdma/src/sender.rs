@@ -384,8 +384,11 @@ impl Sender {
         }
         if settings.unordered {
             self.unordered.in_flight += 1;
-            if self.unordered.lost.remove(&number).is_some() {
+            if let Some(cause) = self.unordered.lost.remove(&number) {
                 self.unordered.resent.insert(number);
+                if cause == Cause::Timeout {
+                    self.unordered.expired.insert(number);
+                }
             }
         }
         if number == self.next {

@@ -14,6 +14,9 @@ pub(super) struct Unordered {
     /// Packets to send again, and packets that were, which give no round trip.
     pub(super) lost: BTreeMap<u64, Cause>,
     pub(super) resent: BTreeSet<u64>,
+    /// Of these, packets that had timed out: several copies may be under way, so a NAK of one of them says nothing. If each NAK called for another
+    /// copy, their number would never fall while switches trim all of them.
+    pub(super) expired: BTreeSet<u64>,
     /// Packets that the receiver has, modulo 2^16.
     pub(super) received: u16,
     /// Packets under way. Negative for a while if a packet that has timed out arrives: it counts as gone twice until it is sent again.
@@ -75,7 +78,10 @@ impl Sender {
         let mut sample = Sample { now, bytes, rtt, marked: packet.echoes_ce, in_flight: in_flight * full };
         if packet.syndrome == Syndrome::Ack {
             cc.on_unordered_ack(&sample);
-        } else if !is_known && self.unordered.lost.insert(answered, Cause::Nak).is_none() {
+        } else if !is_known
+            && !self.unordered.expired.contains(&answered)
+            && self.unordered.lost.insert(answered, Cause::Nak).is_none()
+        {
             stats.naks_received += 1;
             sample.bytes = full;
             cc.on_trimmed(&sample);
@@ -101,10 +107,11 @@ impl Sender {
         if let Some(entropy) = &mut self.entropy {
             entropy.forget_before(self.unacknowledged);
         }
-        let Unordered { lost, resent, .. } = &mut self.unordered;
+        let Unordered { lost, resent, expired, .. } = &mut self.unordered;
         let before = lost.len();
         if !resent.is_empty() {
             *resent = resent.split_off(&self.unacknowledged);
+            *expired = expired.split_off(&self.unacknowledged);
         }
         lost.retain(|number, _| *number >= self.unacknowledged && !self.selected.contains(number));
         (before - lost.len()) as u64
