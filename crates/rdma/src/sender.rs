@@ -383,13 +383,7 @@ impl Sender {
             self.sent_at[place] = now;
         }
         if settings.unordered {
-            self.unordered.in_flight += 1;
-            if let Some(cause) = self.unordered.lost.remove(&number) {
-                self.unordered.resent.insert(number);
-                if cause == Cause::Timeout {
-                    self.unordered.expired.insert(number);
-                }
-            }
+            self.unordered.on_packet_sent(number);
         }
         if number == self.next {
             self.next = end;
@@ -527,12 +521,10 @@ impl Sender {
             self.selected = self.selected.split_off(&self.unacknowledged);
         }
         (self.retries, self.waited, self.rnr_retries) = (0, Span::ZERO, 0);
-        let is_waiting = self.unacknowledged < self.next;
         // The timer of unordered delivery is that of its oldest packet: it runs on, and looks for it when it expires.
-        if !(settings.unordered && is_waiting) {
+        if self.unacknowledged == self.next {
             self.timer_at = Time::MAX;
-        }
-        if is_waiting && self.timer_at == Time::MAX {
+        } else if !settings.unordered || self.timer_at == Time::MAX {
             self.start_timer(settings, now);
         }
         sent_at

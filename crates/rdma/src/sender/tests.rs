@@ -115,11 +115,7 @@ fn unordered_delivery_gives_up_after_as_many_timeouts() {
 /// timer expires for one that has arrived, nothing is counted.
 #[test]
 fn a_packet_expires_a_timeout_after_it_was_sent() {
-    let parameters = ControlParameters { base_rtt: Span::from_us(4), ..ControlParameters::default() };
-    let control = ControlName::Nscc.into();
-    let nscc = QueuePairSettings { unordered: true, control, parameters, ..settings() };
-    let mut pair = QueuePair::new(nscc);
-    pair.send(3 * 1024);
+    let (mut pair, nscc) = unordered(3);
     let mut sent = Vec::new();
     let mut now = Time::ZERO;
     for _ in 0..3 {
@@ -129,14 +125,8 @@ fn a_packet_expires_a_timeout_after_it_was_sent() {
     }
     // The first and the third have arrived, late.
     let acknowledged = Time((sent[0] + nscc.timeout).0 - 1);
-    for (answered, received) in [(0, 1), (2, 2)] {
-        let answer = Packet {
-            selective: Some(NamedPsn::of(answered)),
-            received,
-            ..Packet::new(Opcode::Acknowledge, 1)
-        };
-        pair.on_packet(&answer, false, acknowledged);
-    }
+    answer(&mut pair, Syndrome::Ack, 0, 1, 1, acknowledged);
+    answer(&mut pair, Syndrome::Ack, 2, 1, 2, acknowledged);
     let first = pair.deadline(acknowledged);
     assert_eq!(first, sent[0] + nscc.timeout);
     pair.on_timeout(first);
@@ -150,14 +140,69 @@ fn a_packet_expires_a_timeout_after_it_was_sent() {
     assert_eq!(pair.deadline(second), second + nscc.timeout);
 }
 
-/// Two packets that expire within one timeout are one retry.
-#[test]
-fn expiries_within_a_timeout_are_one_retry() {
+/// A queue pair of NSCC with whole packets to send, and the settings that it has.
+fn unordered(packets: u64) -> (QueuePair, QueuePairSettings) {
     let parameters = ControlParameters { base_rtt: Span::from_us(4), ..ControlParameters::default() };
     let control = ControlName::Nscc.into();
     let nscc = QueuePairSettings { unordered: true, control, parameters, ..settings() };
     let mut pair = QueuePair::new(nscc);
-    pair.send(2048);
+    pair.send(packets * 1024);
+    (pair, nscc)
+}
+
+/// The answer to a packet of unordered delivery, when all before `expected` and `received` packets in all have arrived.
+fn answer(pair: &mut QueuePair, syndrome: Syndrome, number: u64, expected: u32, received: u16, now: Time) {
+    let selective = Some(NamedPsn::of(number));
+    let packet = Packet { syndrome, selective, received, ..Packet::new(Opcode::Acknowledge, expected) };
+    pair.on_packet(&packet, false, now);
+}
+
+/// Packets that have timed out and arrive before they are sent again were under way after all: they count as gone once (htsim: "don't double count").
+#[test]
+fn late_packets_open_no_room_in_the_window() {
+    let (mut pair, nscc) = unordered(200);
+    let mut now = Time::ZERO;
+    let all = std::iter::from_fn(|| {
+        now += Span::from_us(1);
+        pair.poll_data(now)
+    });
+    let window = all.count() as u16;
+    assert!(window > 8, "{window}");
+    let expiry = now + nscc.timeout;
+    pair.on_timeout(expiry);
+    answer(&mut pair, Syndrome::Ack, u64::from(window) - 1, window.into(), window, expiry);
+    let mut now = expiry;
+    let again = std::iter::from_fn(|| {
+        now += Span::from_us(1);
+        pair.poll_data(now)
+    });
+    assert!(again.count() <= usize::from(window), "a cut window, and no packet beyond it");
+}
+
+/// After a timeout several copies may be under way: NAKs of them call for no further copy. A NAK of a packet that was sent once does.
+#[test]
+fn a_nak_of_a_packet_that_had_timed_out_says_nothing() {
+    let (mut pair, nscc) = unordered(2);
+    let sent = Time::ZERO + Span::from_us(1);
+    assert_eq!(pair.poll_data(sent).map(|packet| packet.psn), Some(0));
+    let second = sent + Span::from_us(1);
+    assert_eq!(pair.poll_data(second).map(|packet| packet.psn), Some(1));
+    pair.on_timeout(sent + nscc.timeout);
+    let now = sent + nscc.timeout + Span(1);
+    assert_eq!(pair.poll_data(now).map(|packet| packet.psn), Some(0));
+    answer(&mut pair, Syndrome::SequenceError, 0, 0, 0, now);
+    let later = now + Span(nscc.timeout.0 / 1000);
+    assert_eq!((pair.poll_data(later), pair.stats().naks_received), (None, 0));
+    answer(&mut pair, Syndrome::SequenceError, 1, 0, 0, later);
+    let last = later + Span(nscc.timeout.0 / 1000);
+    assert_eq!(pair.poll_data(last).map(|packet| packet.psn), Some(1));
+    assert_eq!(pair.stats().naks_received, 1);
+}
+
+/// Two packets that expire within one timeout are one retry.
+#[test]
+fn expiries_within_a_timeout_are_one_retry() {
+    let (mut pair, nscc) = unordered(2);
     let mut now = Time::ZERO;
     send(&mut pair, &mut now, 1);
     let first = now;

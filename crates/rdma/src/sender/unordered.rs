@@ -6,17 +6,16 @@ use crate::cc::nscc::Sample;
 use crate::packet::{NamedPsn, Packet, Syndrome, unwrap_psn};
 use crate::queue_pair::{QueuePairSettings, Stats};
 use pauseframe_units::{Span, Time};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// What unordered delivery keeps beside [`Sender::selected`].
 #[derive(Clone, Debug, Default)]
 pub(super) struct Unordered {
-    /// Packets to send again, and packets that were, which give no round trip.
+    /// Packets to send again.
     pub(super) lost: BTreeMap<u64, Cause>,
-    pub(super) resent: BTreeSet<u64>,
-    /// Of these, packets that had timed out: several copies may be under way, so a NAK of one of them says nothing. If each NAK called for another
-    /// copy, their number would never fall while switches trim all of them.
-    pub(super) expired: BTreeSet<u64>,
+    /// Packets that were sent again, which give no round trip. Several copies of one that had timed out may be under way, so a NAK of one of them says
+    /// nothing: if each called for another copy, their number would never fall while switches trim all of them.
+    pub(super) resent: BTreeMap<u64, Cause>,
     /// Packets that the receiver has, modulo 2^16.
     pub(super) received: u16,
     /// Packets under way. Negative for a while if a packet that has timed out arrives: it counts as gone twice until it is sent again.
@@ -26,6 +25,13 @@ pub(super) struct Unordered {
 }
 
 impl Unordered {
+    pub(super) fn on_packet_sent(&mut self, number: u64) {
+        self.in_flight += 1;
+        if let Some(cause) = self.lost.remove(&number) {
+            self.resent.insert(number, cause);
+        }
+    }
+
     pub(super) fn count_in_flight(&self) -> u64 {
         self.in_flight.max(0) as u64
     }
@@ -79,7 +85,7 @@ impl Sender {
         if packet.syndrome == Syndrome::Ack {
             cc.on_unordered_ack(&sample);
         } else if !is_known
-            && !self.unordered.expired.contains(&answered)
+            && self.unordered.resent.get(&answered) != Some(&Cause::Timeout)
             && self.unordered.lost.insert(answered, Cause::Nak).is_none()
         {
             stats.naks_received += 1;
@@ -96,7 +102,7 @@ impl Sender {
     /// Since a packet of unordered delivery was sent, if it was sent once and counts as under way.
     pub(super) fn round_trip(&self, number: u64, now: Time) -> Option<Span> {
         let Unordered { lost, resent, .. } = &self.unordered;
-        let is_sure = !resent.contains(&number) && !lost.contains_key(&number);
+        let is_sure = !resent.contains_key(&number) && !lost.contains_key(&number);
         let place = number.checked_sub(self.unacknowledged).filter(|_| is_sure)?;
         self.sent_at.get(place as usize).map(|sent| now - *sent)
     }
@@ -107,11 +113,10 @@ impl Sender {
         if let Some(entropy) = &mut self.entropy {
             entropy.forget_before(self.unacknowledged);
         }
-        let Unordered { lost, resent, expired, .. } = &mut self.unordered;
+        let Unordered { lost, resent, .. } = &mut self.unordered;
         let before = lost.len();
         if !resent.is_empty() {
             *resent = resent.split_off(&self.unacknowledged);
-            *expired = expired.split_off(&self.unacknowledged);
         }
         lost.retain(|number, _| *number >= self.unacknowledged && !self.selected.contains(number));
         (before - lost.len()) as u64
