@@ -25,9 +25,9 @@ impl Sender {
     }
 
     /// §4 `NextSeg` rules 3 and 4, tried when no segment is marked lost and no new data waits: a hole that is not known to be lost, or once
-    /// per recovery the last segment. Not with RACK.
+    /// per recovery the last segment. Not with RACK, and not in Linux, which waits for the timeout (`tcp_update_scoreboard`).
     pub(crate) fn next_speculative_retransmission(&mut self, config: &TcpConfig) -> Option<Retransmission> {
-        if self.uses_rack(config) {
+        if self.uses_rack(config) || config.recovery.count_packets {
             return None;
         }
         if let Some(hole) = self.scoreboard.next_unsacked_hole(self.snd_una) {
