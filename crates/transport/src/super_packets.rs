@@ -23,8 +23,8 @@ const TSO_RTT_LOG: u32 = 9;
 pub(crate) struct SuperPacketState {
     /// Largest super-packet (`sk_gso_max_size`).
     max: u64,
-    /// End of the first waiting `sk_buff`; later ones except the last are full.
-    first_end: u64,
+    /// The waiting `sk_buff`s (`sk_write_queue`), as far as data were written at the last update.
+    waiting: VecDeque<EqualSkbs>,
     /// End of all data written at the last update.
     written: u64,
     /// Super-packets in flight (`tcp_rtx_queue`).
@@ -37,6 +37,29 @@ pub(crate) struct SuperPacketState {
     pub(crate) began: Time,
     /// The largest window that the peer has announced (`max_window`).
     max_window: u64,
+}
+
+/// Waiting `sk_buff`s that were filled to the same size but for the first, of which a part may have left, and the last.
+#[derive(Clone, Copy, Debug)]
+struct EqualSkbs {
+    first_end: u64,
+    end: u64,
+    goal: u64,
+}
+
+impl EqualSkbs {
+    /// Their number.
+    fn count(self) -> u64 {
+        1 + (self.end - self.first_end).div_ceil(self.goal)
+    }
+
+    /// Where the last one begins, if the first begins at `start`.
+    fn start_of_last(self, start: u64) -> u64 {
+        match self.count() {
+            1 => start,
+            count => self.first_end + (count - 2) * self.goal,
+        }
+    }
 }
 
 /// A super-packet in flight: its end, and whether its last frame has PSH because it was larger than a segment.
@@ -52,7 +75,7 @@ impl SuperPacketState {
         (config.offload.tso > 0).then(|| {
             Box::new(SuperPacketState {
                 max: u64::from(config.offload.tso),
-                first_end: 0,
+                waiting: VecDeque::new(),
                 written: 0,
                 sent: VecDeque::new(),
                 current_end: 0,
@@ -94,16 +117,57 @@ impl SuperPacketState {
         window: u64,
     ) -> WaitingSkbs {
         self.max_window = self.max_window.max(window);
-        let goal = self.super_packet_size_goal(mss);
-        if self.first_end <= snd_nxt {
-            self.first_end = snd_nxt.saturating_add(goal).min(end);
-        } else if self.first_end >= self.written {
-            // The first is the last.
-            self.first_end = self.first_end.max(snd_nxt.saturating_add(goal)).min(end);
+        while self.waiting.front().is_some_and(|skbs| skbs.end <= snd_nxt) {
+            self.waiting.pop_front();
         }
-        self.first_end = self.first_end.min(end.max(snd_nxt));
+        if let Some(first) = self.waiting.front_mut().filter(|skbs| skbs.first_end <= snd_nxt) {
+            first.first_end = snd_nxt.saturating_add(first.goal).min(first.end);
+        }
+        let goal = self.super_packet_size_goal(mss);
+        if end > self.written.max(snd_nxt) {
+            self.append_skbs(snd_nxt, end, goal);
+        }
         self.written = end;
-        WaitingSkbs { first_end: self.first_end, end, goal }
+        let first_end = self.waiting.front().map_or(end.max(snd_nxt), |skbs| skbs.first_end);
+        let last = end.saturating_sub(self.start_of_last(snd_nxt));
+        WaitingSkbs { first_end, end, goal, last }
+    }
+
+    /// Where the last waiting `sk_buff` begins; `snd_nxt` without one.
+    fn start_of_last(&self, snd_nxt: u64) -> u64 {
+        let before = self.waiting.iter().rev().nth(1).map_or(snd_nxt, |skbs| skbs.end);
+        self.waiting.back().map_or(snd_nxt, |skbs| skbs.start_of_last(before))
+    }
+
+    /// Writes up to `end`, which fills `sk_buff`s to `goal`.
+    fn append_skbs(&mut self, snd_nxt: u64, end: u64, goal: u64) {
+        let start = self.start_of_last(snd_nxt);
+        if let Some(last) = self.waiting.back_mut() {
+            if last.end - start >= goal {
+                if last.goal == goal {
+                    last.end = end;
+                } else {
+                    let first_end = last.end.saturating_add(goal).min(end);
+                    self.waiting.push_back(EqualSkbs { first_end, end, goal });
+                }
+                return;
+            }
+            // The last one is filled up.
+            if last.goal == goal && last.count() > 1 {
+                last.end = end;
+                return;
+            }
+            last.end = start;
+            if last.first_end > start {
+                self.waiting.pop_back();
+            }
+        }
+        self.waiting.push_back(EqualSkbs { first_end: start.saturating_add(goal).min(end), end, goal });
+    }
+
+    /// Number of waiting `sk_buff`s.
+    pub(crate) fn waiting_skb_count(&self) -> u64 {
+        self.waiting.iter().map(|skbs| skbs.count()).sum()
     }
 
     /// Number of super-packets in flight.
@@ -143,27 +207,13 @@ impl SuperPacketState {
     }
 }
 
-/// The waiting `sk_buff`s: end of the first, end of the last, and size of a full one.
+/// The waiting `sk_buff`s: end of the first, end of the last, size to which a write fills one now, and bytes in the last.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WaitingSkbs {
     pub(crate) first_end: u64,
     pub(crate) end: u64,
     pub(crate) goal: u64,
-}
-
-impl WaitingSkbs {
-    /// Bytes in the last `sk_buff`.
-    pub(crate) fn bytes_in_last_skb(self, snd_nxt: u64) -> u64 {
-        match self.end.saturating_sub(self.first_end) {
-            0 => self.end.saturating_sub(snd_nxt),
-            behind => (behind - 1) % self.goal + 1,
-        }
-    }
-
-    /// Number of waiting `sk_buff`s.
-    pub(crate) fn waiting_skb_count(self, snd_nxt: u64) -> u64 {
-        if self.end > snd_nxt { 1 + self.end.saturating_sub(self.first_end).div_ceil(self.goal) } else { 0 }
-    }
+    pub(crate) last: u64,
 }
 
 #[cfg(test)]
@@ -190,22 +240,38 @@ mod tests {
             assert_eq!(supers.update_waiting_skbs(0, 1 << 20, 1460, 536).goal, goal, "the largest counts");
         }
     }
-    /// Every `sk_buff` behind the first is full, but for the last.
+    /// Every `sk_buff` behind the first is filled to the size of its time, but for the last, which the next write fills up. With segments of 10
+    /// bytes, a window of 60 fills 30, and one of 100 fills 50.
     #[test]
-    fn the_last_waiting_buffer_has_the_rest() {
-        let of = |first_end, end| WaitingSkbs { first_end, end, goal: 50 };
-        for (waiting, last, count) in [
-            (of(100, 100), 30, 1),
-            (of(100, 70), 0, 0),
-            (of(100, 101), 1, 2),
-            (of(100, 160), 10, 3),
-            (of(100, 200), 50, 3),
+    fn a_write_fills_the_last_buffer_first() {
+        const SMALL: u64 = 60;
+        const LARGE: u64 = 100;
+        for (writes, expected) in [
+            // Window, sent, written; then the end of the first, bytes in the last, number.
+            (&[(SMALL, 0, 30)][..], (30, 30, 1)),
+            (&[(SMALL, 0, 31)], (30, 1, 2)),
+            (&[(SMALL, 0, 91)], (30, 1, 4)),
+            // What is left of the first and last is filled up: from 20 to 50.
+            (&[(SMALL, 0, 30), (SMALL, 20, 90)], (50, 10, 3)),
+            // A first that is not the last stays as it is.
+            (&[(SMALL, 0, 40), (SMALL, 20, 90)], (30, 30, 3)),
+            (&[(SMALL, 0, 40), (SMALL, 30, 90)], (60, 30, 2)),
+            // The size grows: the last grows with it, those before stay.
+            (&[(SMALL, 0, 80), (LARGE, 0, 200)], (30, 40, 5)),
+            (&[(SMALL, 0, 90), (LARGE, 0, 200)], (30, 40, 5)),
+            (&[(SMALL, 0, 90), (LARGE, 60, 200)], (110, 40, 3)),
+            (&[(SMALL, 0, 40), (LARGE, 35, 200)], (85, 15, 4)),
+            (&[(SMALL, 0, 40), (LARGE, 40, 40)], (40, 0, 0)),
         ] {
-            assert_eq!(
-                (waiting.bytes_in_last_skb(70), waiting.waiting_skb_count(70)),
-                (last, count),
-                "{waiting:?}"
-            );
+            let offload = OffloadConfig { tso: 65_536, ..OffloadConfig::NONE };
+            let mut supers = SuperPacketState::new(&TcpConfig { offload, ..TcpConfig::PLAIN }).expect("TSO");
+            let mut seen = (0, 0, 0);
+            for (window, sent, end) in writes {
+                // A window below 536 bytes bounds an `sk_buff` whole, so half of it is given here.
+                let waiting = supers.update_waiting_skbs(*sent, *end, 10, *window / 2);
+                seen = (waiting.first_end, waiting.last, supers.waiting_skb_count());
+            }
+            assert_eq!(seen, expected, "{writes:?}");
         }
     }
     /// Of super-packets that were sent whole, those are in flight that are not acknowledged to their end.

@@ -21,13 +21,14 @@ const TIMESTAMPS_OPTION_BYTES: u64 = 12;
 /// `TCP_INIT_CWND`.
 const MIN_BUFFER_SEGMENTS: u64 = 10;
 
-/// State of a socket at a write: end of its data, charged buffer bytes, bytes in the last segment (or buffer of segments) and in a full one, and the
-/// peer's window. In bytes.
+/// State of a socket at a write: end of its data, charged buffer bytes, bytes in the last segment (or buffer of segments) and in a full one, where the
+/// write is interrupted, and the peer's window. In bytes.
 pub(crate) struct SendBufferState {
     pub(crate) end: u64,
     pub(crate) queued: u64,
     pub(crate) last: u64,
     pub(crate) goal: u64,
+    pub(crate) until: u64,
     pub(crate) snd_una: u64,
     pub(crate) snd_wnd: u64,
     pub(crate) mss: u64,
@@ -43,6 +44,8 @@ pub(crate) struct SocketWriter {
     pub(crate) waiting: u64,
     /// The application waits for room (`SOCK_NOSPACE`), at the earliest until the buffer holds at most `room_at` bytes of data.
     pub(crate) full: bool,
+    /// A write has been interrupted to send what it has filled.
+    pub(crate) writing: bool,
     pub(crate) room_at: u64,
     /// The largest window that the peer has announced, as far as the writer has seen.
     max_window: u64,
@@ -72,6 +75,7 @@ impl SocketWriter {
             max,
             waiting: 0,
             full: false,
+            writing: false,
             room_at: 0,
             max_window: 0,
             pushed: 0,
@@ -140,7 +144,7 @@ impl SocketWriter {
 
     /// The application takes back what it could not write.
     pub(crate) fn cancel_application_write(&mut self) {
-        (self.waiting, self.full, self.due) = (0, false, u64::MAX);
+        (self.waiting, self.full, self.writing, self.due) = (0, false, false, u64::MAX);
     }
 
     /// `tcp_init_buffer_space`: sets the buffer size after the handshake.
@@ -163,9 +167,9 @@ impl SocketWriter {
         self.size > 0 && self.waiting > 0
     }
 
-    /// `tcp_sendmsg`: writes segment by segment until all data are in the buffer or it is full. Returns the new end.
+    /// `tcp_sendmsg`: writes segment by segment until all data are in the buffer or it is full, or the write is interrupted. Returns the new end.
     pub(crate) fn fill_send_buffer_by_segments(&mut self, buffer: &SendBufferState) -> u64 {
-        let &SendBufferState { mut end, mut queued, last, goal, snd_una, snd_wnd, mss } = buffer;
+        let &SendBufferState { mut end, mut queued, last, goal, until, snd_una, snd_wnd, mss } = buffer;
         self.max_window = self.max_window.max(snd_wnd);
         if self.max == u64::MAX {
             let end = end.saturating_add(std::mem::take(&mut self.waiting));
@@ -188,13 +192,14 @@ impl SocketWriter {
             if take > 0 && self.waiting > 0 && end > self.pushed + self.max_window / 2 {
                 self.mark_segment_for_push(end, snd_una);
             }
-            if self.waiting == 0 || queued >= self.size {
+            self.writing = self.waiting > 0 && end >= until;
+            if self.writing || self.waiting == 0 || queued >= self.size {
                 break;
             }
             take = goal;
             queued += SKB_OVERHEAD;
         }
-        if self.waiting > 0 {
+        if self.waiting > 0 && !self.writing {
             self.wait_for_send_buffer_room(mss);
         }
         end

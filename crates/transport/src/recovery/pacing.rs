@@ -2,7 +2,8 @@
 //! below half of ssthresh, else times 1.2.
 //!
 //! A congestion control that sets a pacing rate replaces that rate (`sk_pacing_rate` of BBR). The first ten segments of a
-//! connection, unless a plug-in sets the rate, fast retransmits without BBR, and probes do not wait. Left out: the credit for late timers.
+//! connection, unless a plug-in sets the rate, fast retransmits without BBR, and probes do not wait. A burst that leaves late (after a pause, or because
+//! the window was full) takes up to half of its duration back from the delay.
 
 use pauseframe_units::{Span, Time};
 
@@ -10,20 +11,16 @@ use pauseframe_units::{Span, Time};
 pub(super) const UNPACED_SEGMENTS: u64 = 10;
 
 /// When the next segment may leave.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Pacer {
-    /// When all segments so far would have left at the pacing rate.
+    /// When all segments so far would have left at the pacing rate (`tcp_wstamp_ns`).
     busy_until: Time,
     /// The next burst may begin.
     pub(super) next: Time,
     /// Segments left in the current burst.
     left: u32,
-}
-
-impl Default for Pacer {
-    fn default() -> Self {
-        Pacer { busy_until: Time::ZERO, next: Time::ZERO, left: 0 }
-    }
+    /// How late the current burst left, as far as its segments have not made use of it.
+    credit: Span,
 }
 
 impl Pacer {
@@ -41,12 +38,17 @@ impl Pacer {
         ends: Option<bool>,
         now: Time,
     ) {
-        if self.left == 0 {
-            self.left = burst.max(1);
+        let begins = self.left == 0;
+        if begins || now > self.busy_until {
+            self.credit = now.saturating_since(self.busy_until);
         }
-        self.busy_until = self.busy_until.max(now).saturating_add(span);
-        self.left -= 1;
-        if ends.unwrap_or(self.left == 0) {
+        // `tcp_update_skb_after_send`
+        let late = self.credit.min(span / 2);
+        self.credit -= late;
+        self.busy_until = self.busy_until.max(now).saturating_add(span - late);
+        let left = if begins { burst.max(1) - 1 } else { self.left - 1 };
+        self.left = ends.map_or(left, |ends| u32::from(!ends));
+        if self.left == 0 {
             self.next = self.busy_until;
         }
     }

@@ -264,7 +264,7 @@ impl Sender {
             rtt: None,
             srtt: self.rtt.srtt(),
             is_ack_delayed: false,
-            departure: refined.pacer.busy_until(),
+            departure: self.paced_until(),
             phase: self.phase,
         })
     }

@@ -47,11 +47,12 @@ impl Sender {
         (at == self.rto_deadline && at != Time::MAX).then_some(kind)
     }
 
-    /// Sets the timer for the pacer or for host queue space.
+    /// Sets the timer for the pacer or for host queue space, unless it waits for one of them until then already.
     pub(crate) fn set_wakeup_timer(&mut self, at: Time) {
-        let deadline = self.rto_deadline;
-        let Some(refined) = self.refined.as_deref_mut() else { return };
-        if at < deadline {
+        if at < self.rto_deadline {
+            self.restore_timer_after_pacing_wait();
+            let deadline = self.rto_deadline;
+            let Some(refined) = self.refined.as_deref_mut() else { return };
             refined.behind_pacing = (deadline, refined.special.take());
             self.set_timer_purpose(NonRtoTimerPurpose::Pacing, at);
         }

@@ -87,14 +87,15 @@ impl Sender {
         if self.is_super_packet_partly_sent() {
             return self.next_frame_of_super_packet(now, config).map(|outgoing| (outgoing, false));
         }
-        if let Some(next) = self.next_probe_or_segment(now, config, stats) {
-            return Some(next);
-        }
-        if self.set_timer_if_pacer_delays(now, config) || !self.continue_application_writes_of_super_packets()
+        self.fill_first_skb();
+        let mut next = self.next_probe_or_segment(now, config, stats);
+        while next.is_none()
+            && self.continue_application_writes_of_super_packets()
+            && !self.set_timer_if_pacer_delays(now, config)
         {
-            return None;
+            next = self.next_segment_without_probe(now, config, stats).map(|outgoing| (outgoing, false));
         }
-        self.next_segment_without_probe(now, config, stats).map(|outgoing| (outgoing, false))
+        next
     }
 
     /// The probe, if one is due (RFC 8985 §7.3): new data if the peer's window has room, else the last segment.
@@ -197,6 +198,11 @@ impl Sender {
         held
     }
 
+    /// When all that was sent would have left at the pacing rate.
+    pub(crate) fn paced_until(&self) -> Time {
+        self.refined.as_deref().map_or(Time::ZERO, |refined| refined.pacer.busy_until())
+    }
+
     /// Charges `len` sent bytes to the pacer.
     fn charge_sent_bytes_to_pacer(&mut self, len: u32, now: Time, config: &TcpConfig) {
         let pacing = &config.recovery.pacing;
@@ -206,18 +212,17 @@ impl Sender {
         let paced = self.cc.pacing_rate();
         // A plug-in paces from its first segment on.
         let is_early = (paced.is_none() || self.is_window_owned())
-            && self.snd_nxt <= UNPACED_SEGMENTS * u64::from(self.window.mss);
+            && self.end_of_departing_data() < UNPACED_SEGMENTS * u64::from(self.window.mss);
         let span = match paced {
+            _ if is_early => 0,
             // As `tcp_update_skb_after_send`: no rate, no pacing.
-            Some(0) => return,
-            Some(rate) if !is_early => BitRate(rate).serialise(Bytes(len.into())).0,
-            _ if is_early => return,
-            _ => {
-                let Some(srtt) = self.rtt.srtt() else { return };
+            Some(0) => 0,
+            Some(rate) => BitRate(rate).serialise(Bytes(len.into())).0,
+            None => self.rtt.srtt().map_or(0, |srtt| {
                 let window = self.window.cwnd.max(self.flight_size());
                 let rate = u128::from(window) * u128::from(pacing.pacing_percent(&self.window).max(1));
                 (u128::from(len) * u128::from(srtt.0) * 100 / rate.max(1)) as u64
-            }
+            }),
         };
         let ends = self.uses_super_packets().then(|| !self.is_super_packet_partly_sent());
         if let Some(refined) = self.refined.as_deref_mut() {

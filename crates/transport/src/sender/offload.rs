@@ -28,6 +28,11 @@ impl Sender {
         self.super_packet_state().is_some_and(|supers| self.snd_nxt < supers.current_end)
     }
 
+    /// End of the data that leave now: those of the current super-packet, or all that were sent.
+    pub(crate) fn end_of_departing_data(&self) -> u64 {
+        self.super_packet_state().map_or(0, |supers| supers.current_end).max(self.snd_nxt)
+    }
+
     /// Ends the current super-packet; its unsent part remains unsent data.
     pub(super) fn end_super_packet(&mut self) {
         let nxt = self.snd_nxt;
@@ -43,18 +48,18 @@ impl Sender {
         Some(self.super_packet_state_mut()?.update_waiting_skbs(nxt, end, mss, window))
     }
 
-    /// Bytes in the last waiting `sk_buff`, and in a full one; for the writer.
-    pub(super) fn last_waiting_skb_bytes(&mut self) -> Option<(u64, u64)> {
-        let nxt = self.snd_nxt;
-        let waiting = self.update_waiting_skbs()?;
-        Some((waiting.bytes_in_last_skb(nxt), waiting.goal))
+    /// Bytes in the last waiting `sk_buff`, and in a full one, and whether the last is the first; for the writer.
+    pub(super) fn last_waiting_skb_bytes(&mut self) -> Option<(u64, u64, bool)> {
+        let WaitingSkbs { first_end, end, goal, last } = self.update_waiting_skbs()?;
+        Some((last, goal, first_end == end))
     }
 
     /// The `sk_buff`s that hold data, in flight or waiting.
     pub(super) fn count_skbs_with_data(&mut self) -> Option<u64> {
-        let (una, nxt) = (self.snd_una, self.snd_nxt);
-        let waiting = self.update_waiting_skbs()?.waiting_skb_count(nxt);
-        Some(self.super_packet_state_mut()?.count_super_packets_in_flight(una) + waiting)
+        let una = self.snd_una;
+        self.update_waiting_skbs()?;
+        let supers = self.super_packet_state_mut()?;
+        Some(supers.count_super_packets_in_flight(una) + supers.waiting_skb_count())
     }
 
     /// Records that new data were sent.
@@ -138,13 +143,15 @@ impl Sender {
     ) -> Option<u64> {
         let mss = u64::from(self.window.mss);
         let WaitingSkbs { first_end, end, .. } = self.update_waiting_skbs()?;
+        // A full one that the application writes behind leaves at once (`tcp_push_one`).
+        let is_pushed = self.is_writer_writing();
         let waiting = first_end.saturating_sub(self.snd_nxt);
         if waiting <= mss {
             return Some(waiting);
         }
         let most = self.max_super_packet_segments(config);
         let cong_win = (cwnd - in_flight) * mss;
-        let may_wait = config.is_mechanism_enabled(Mechanism::TsoDefer);
+        let may_wait = config.is_mechanism_enabled(Mechanism::TsoDefer) && !is_pushed;
         if may_wait
             && self.should_defer_super_packet(waiting, first_end == end, [cong_win, room, most * mss], now)
         {
@@ -163,7 +170,9 @@ impl Sender {
             return Some(allowed);
         }
         let partial = needed % mss;
-        let held = partial > 0 && first_end == end && self.delays_small_segment(partial);
+        // `tcp_mss_split_point`: Nagle's rule holds for what the peer's window cuts off too.
+        let is_cut = first_end == end || room < allowed;
+        let held = partial > 0 && is_cut && !is_pushed && self.delays_small_segment(partial);
         Some(if held { needed - partial } else { needed })
     }
 
@@ -177,7 +186,7 @@ impl Sender {
         now: Time,
     ) -> bool {
         if matches!(self.phase, RecoveryPhase::Recovery | RecoveryPhase::Loss)
-            || now.saturating_since(self.last_sent) > MAX_PAUSE_TO_DEFER
+            || now.saturating_since(self.last_sent.max(self.paced_until())) > MAX_PAUSE_TO_DEFER
         {
             return false;
         }

@@ -163,6 +163,7 @@ fn only_a_send_buffer_limits_the_writer() {
     ] {
         let (mut ends, now) = established(TcpConfig { send_buffer, small_segments, ..linux() });
         ends[0].send_application_data(1 << 30, now);
+        leaving(&mut ends[0], now);
         let waits = ends[0].sender.is_writer_waiting();
         assert_eq!((ends[0].config.limits_writer(), waits), (limits, limits), "{send_buffer:?}");
     }

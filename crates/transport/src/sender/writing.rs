@@ -17,15 +17,20 @@ impl Sender {
     /// The application writes `bytes`.
     pub(crate) fn append_application_data(&mut self, bytes: u64) {
         let (unsent, end, mss) = (self.snd_end - self.snd_nxt, self.snd_end, u64::from(self.window.mss));
-        let (last, goal) = self.last_waiting_skb_bytes().unwrap_or((unsent % mss, mss));
+        let (last, goal, _) = self.last_waiting_skb_bytes().unwrap_or((unsent % mss, mss, false));
         let Some(writer) = self.socket_writer_mut() else {
             self.snd_end = self.snd_end.saturating_add(bytes);
             return;
         };
         writer.request_application_write(bytes, last % goal != 0, end, unsent);
         if !writer.full {
-            self.fill_send_buffer();
+            self.fill_send_buffer(false);
         }
+    }
+
+    /// Whether the application, with super-packets, is in the middle of a write: the first `sk_buff` is full and the last.
+    pub(super) fn is_writer_writing(&self) -> bool {
+        self.socket_writer().is_some_and(|writer| writer.writing)
     }
 
     /// Whether the application has filled the send buffer and waits for room.
@@ -54,7 +59,7 @@ impl Sender {
             writer.set_initial_send_buffer_size(u64::from(config.send_buffer_initial));
         }
         self.expand_send_buffer();
-        self.fill_send_buffer();
+        self.fill_send_buffer(false);
     }
 
     /// Continues writing after an ACK, which may have made room in the buffer.
@@ -73,11 +78,21 @@ impl Sender {
         }
     }
 
+    /// In the middle of a write with super-packets: fills up the first `sk_buff`, of which a part may have left.
+    #[cold]
+    pub(crate) fn fill_first_skb(&mut self) {
+        if self.is_writer_writing() {
+            self.fill_send_buffer(false);
+        }
+    }
+
     /// Continues writing with super-packets, when nothing more may leave now. True: new data were written.
     #[cold]
     pub(crate) fn continue_application_writes_of_super_packets(&mut self) -> bool {
         let end = self.snd_end;
-        if self.is_writer_waiting() {
+        if self.is_writer_writing() {
+            self.fill_send_buffer(true);
+        } else if self.is_writer_waiting() {
             self.wake_waiting_writer();
         }
         self.snd_end > end
@@ -92,7 +107,7 @@ impl Sender {
         if let Some(writer) = self.socket_writer_mut().filter(|writer| writer.has_room_to_wake_writer(queued))
         {
             writer.full = false;
-            self.fill_send_buffer();
+            self.fill_send_buffer(false);
         }
     }
 
@@ -131,20 +146,22 @@ impl Sender {
             && self.snd_end <= self.snd_una + u64::from(self.snd_wnd)
     }
 
-    /// Writes as much application data as fits the buffer.
-    fn fill_send_buffer(&mut self) {
-        let mss = u64::from(self.window.mss);
-        let (queued, last) = (self.send_buffer_usage(), self.last_waiting_skb_bytes());
-        let (last, goal) = last.unwrap_or(((self.snd_end - self.snd_nxt) % mss, mss));
+    /// Writes as much application data as fits the buffer; with super-packets, unless `behind`, only as much as fills the first `sk_buff` if that is
+    /// the last, because a full one leaves before the next is begun (`tcp_push_one`).
+    fn fill_send_buffer(&mut self, behind: bool) {
+        let (mss, unsent) = (u64::from(self.window.mss), self.snd_end - self.snd_nxt);
+        let queued = self.send_buffer_usage();
+        let (last, goal, is_first) = self.last_waiting_skb_bytes().unwrap_or((unsent % mss, mss, false));
+        let until = if is_first && !behind { self.snd_nxt + goal } else { u64::MAX };
         let (snd_una, snd_wnd) = (self.snd_una, u64::from(self.snd_wnd));
-        let buffer = SendBufferState { end: self.snd_end, queued, last, goal, snd_una, snd_wnd, mss };
+        let buffer = SendBufferState { end: self.snd_end, queued, last, goal, until, snd_una, snd_wnd, mss };
         let Some(writer) = self.socket_writer_mut().filter(|writer| writer.has_data_to_write()) else {
             return;
         };
         let end = writer.fill_send_buffer_by_segments(&buffer);
         self.snd_end = end;
         let whole = self.is_writer_waiting() && self.written_data_fits_in_windows();
-        if let Some(writer) = self.socket_writer_mut() {
+        if let Some(writer) = self.socket_writer_mut().filter(|writer| !writer.writing) {
             writer.set_push_on_last_segment(end, snd_una, whole);
         }
     }
