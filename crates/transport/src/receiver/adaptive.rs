@@ -52,7 +52,7 @@ impl ReceiverExtensions {
         };
         (!plain).then(|| {
             Box::new(ReceiverExtensions {
-                acks: acks.then(|| LinuxDelayedAckState::new(mss, config.delayed_ack.timeout)),
+                acks: acks.then(|| LinuxDelayedAckState::new(mss, config)),
                 buffer: ReceiveBufferState::new(config, mss),
                 reader: config.read_rate.map(|rate| PacedApplicationReader::new(rate, mss)),
                 ack_at: Time::MAX,
@@ -97,10 +97,11 @@ impl ReceiverExtensions {
         }
     }
 
-    /// Old data arrived: the sender may be retransmitting needlessly, so Linux sends quick ACKs (`tcp_send_dupack`).
-    pub(super) fn on_old_data_received(&mut self) {
+    /// Old data, or data beyond the `announced` window: the sender may be retransmitting needlessly, so Linux sends
+    /// quick ACKs (`tcp_data_queue`).
+    pub(super) fn on_unacceptable_data(&mut self, announced: u32) {
         if let Some(acks) = &mut self.acks {
-            acks.enter_quick_ack_mode();
+            acks.enter_quick_ack_mode(u32::MAX, announced);
         }
     }
 
@@ -154,16 +155,25 @@ impl Receiver {
         merged
     }
 
-    /// [`Self::on_data`] of a receiver with a box.
+    /// [`Self::on_data`] of a receiver with a box. `ecn`: the codepoint of the segment, and whether this is the first CE
+    /// since a CWR.
     pub(super) fn on_data_with_extensions(
         &mut self,
         segment: &Segment,
+        ecn: (EcnCodepoint, bool),
         now: Time,
         config: &TcpConfig,
         rtt: &RttEstimator,
     ) {
         let before = self.rcv_nxt;
+        let held_before = self.bytes_held_above_gap();
+        // Of CWR, or because CE has changed.
+        let ack_now = self.ack_now;
         let in_order = self.is_next_in_order_segment(segment);
+        if let Some(adaptive) = &mut self.adaptive {
+            // A report that compression held back is forgotten (`tcp_data_queue`).
+            adaptive.duplicate = None;
+        }
         if in_order {
             self.advance_rcv_nxt_to(before + u64::from(segment.len));
         } else {
@@ -171,31 +181,44 @@ impl Receiver {
         }
         let fresh = self.rcv_nxt - before;
         let held = self.bytes_held_above_gap();
-        let unacked = self.rcv_nxt - self.acked;
+        let announced = self.announced_window();
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
-        let announced = u64::from(self.window) + unacked;
+        let frame = adaptive.gro.as_ref().map_or(segment.len, |gro| gro.infer_peer_segment_size(segment.len));
+        if let Some(acks) = &mut adaptive.acks {
+            if fresh > 0 {
+                acks.on_data(segment, frame, now, announced, config, rtt);
+            }
+            acks.on_ecn(ecn, announced);
+        }
+        let unread = adaptive.unread_bytes() + fresh;
+        let grown = if fresh > 0 {
+            adaptive.buffer.on_data(segment, frame, now, self.rcv_nxt, u64::from(announced), unread + held)
+        } else {
+            // Without SACK the sender counts only ACKs with the same window as duplicates.
+            held > held_before
+                && config.sack
+                && adaptive.buffer.on_data_above_gap(segment.len, frame, unread + held_before)
+        };
+        if grown && let Some(acks) = &mut adaptive.acks {
+            acks.grant_one_quick_ack();
+        }
         if fresh > 0 {
-            let frame =
-                adaptive.gro.as_ref().map_or(segment.len, |gro| gro.infer_peer_segment_size(segment.len));
-            if let Some(acks) = &mut adaptive.acks {
-                acks.on_data(segment, frame, now, announced as u32, config, rtt);
-            }
-            let unread = adaptive.unread_bytes() + fresh;
-            let grown = adaptive.buffer.on_data(segment, frame, now, self.rcv_nxt, announced, unread + held);
-            if grown && let Some(acks) = &mut adaptive.acks {
-                acks.grant_one_quick_ack();
-            }
             adaptive.queue_bytes_for_application(fresh, now);
-        } else if !in_order && !self.ranges.is_empty() {
-            self.delay_ack_by_sack_compression(now, config, rtt);
         }
         if in_order {
             self.send_or_delay_ack(segment.flags, now, config, rtt);
+        } else if !self.ranges.is_empty() && !ack_now {
+            self.delay_ack_by_sack_compression(now, config, rtt);
         }
         if fresh > 0 {
             self.update_receive_window_after_read(now);
         }
         self.update_receiver_deadline();
+    }
+
+    /// The window of the last ACK.
+    pub(super) fn announced_window(&self) -> u32 {
+        self.window + (self.rcv_nxt - self.acked) as u32
     }
 
     /// Decides whether an ACK of in-order data leaves now, or when.
@@ -230,11 +253,11 @@ impl Receiver {
     /// Linux holds back ACKs that only report further data above a gap, after the first three (`tcp_comp_sack_*`).
     fn delay_ack_by_sack_compression(&mut self, now: Time, config: &TcpConfig, rtt: &RttEstimator) {
         let rcv_nxt = self.rcv_nxt;
+        let unacked = rcv_nxt - self.acked;
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
         let Some(acks) = &mut adaptive.acks else { return };
         let estimate = adaptive.buffer.rtt_measured_by_receiver().into_iter().chain(rtt.srtt()).min();
-        if adaptive.duplicate.is_some() || self.before_change != super::NO_OFFSET || self.rcv_nxt > self.acked
-        {
+        if self.before_change != super::NO_OFFSET || acks.must_send_ack_immediately(unacked, config) {
             return;
         }
         if let Some(hold) = acks.sack_compression_delay(rcv_nxt, estimate, config) {
@@ -256,14 +279,14 @@ impl Receiver {
     }
 
     /// Updates the announced window when an ACK is sent. The right edge never moves back (RFC 9293 §3.8.6).
-    pub(super) fn update_receive_window_after_ack(&mut self) {
+    pub(super) fn update_receive_window_after_ack(&mut self, scheduled: bool) {
         let held = self.bytes_held_above_gap();
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
         self.window =
             self.window.max(adaptive.buffer.receive_window_to_advertise(held + adaptive.unread_bytes()));
         adaptive.ack_at = Time::MAX;
         if let Some(acks) = &mut adaptive.acks {
-            acks.on_ack_sent();
+            acks.on_ack_sent(scheduled);
         }
         self.update_receiver_deadline();
     }

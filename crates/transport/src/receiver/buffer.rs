@@ -127,6 +127,17 @@ impl ReceiveBufferState {
         }
     }
 
+    /// Processes a segment above a gap, while `held` bytes waited before it. True if the window will grow: Linux grows
+    /// it in `tcp_data_queue_ofo`, of whatever length the segment is.
+    pub(super) fn on_data_above_gap(&mut self, len: u32, frame: u32, held: u64) -> bool {
+        match self {
+            ReceiveBufferState::Linux(linux) => {
+                linux.grow_receive_window(u64::from(len), u64::from(frame), held)
+            }
+            ReceiveBufferState::Fixed { .. } | ReceiveBufferState::Freebsd(_) => false,
+        }
+    }
+
     /// The application has read up to `read`.
     pub(super) fn autotune_receive_buffer_on_read(&mut self, read: u64, now: Time) {
         if let ReceiveBufferState::Linux(linux) = self {

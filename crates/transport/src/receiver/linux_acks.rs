@@ -8,7 +8,7 @@ use super::adaptive::SACK_COMPRESSION_LIMITS;
 use crate::config::{DelayedAckForm, TcpConfig};
 use crate::mechanisms::Mechanism;
 use crate::rtt::RttEstimator;
-use crate::segment::{Segment, TcpFlags};
+use crate::segment::{EcnCodepoint, Segment, TcpFlags};
 use pauseframe_units::{Span, Time};
 
 /// `TCP_MSS_DEFAULT`.
@@ -23,6 +23,8 @@ pub(crate) struct LinuxDelayedAckState {
     ato: Span,
     /// Initial timeout (`TCP_ATO_MIN`).
     min_ato: Span,
+    /// `TCP_MAX_QUICKACKS`.
+    max_quick_acks: u32,
     /// Arrival of the last data, if any.
     last_data: Option<Time>,
     /// RCV.NXT of the gap that the counts `reported` (immediate ACKs) and `compressed` (delayed ACKs) belong to.
@@ -38,15 +40,16 @@ pub(crate) struct LinuxDelayedAckState {
     /// Number of small or pushed segments since the last ACK, at most two.
     pushed: u8,
     pingpong: bool,
-    /// Old data arrived: the next data restart quick ACKs.
-    restarts_quick_acks: bool,
+    /// A segment with ECT or CE has come.
+    ecn_seen: bool,
 }
 
 impl LinuxDelayedAckState {
-    pub(super) fn new(mss: u32, min_ato: Span) -> LinuxDelayedAckState {
+    pub(super) fn new(mss: u32, config: &TcpConfig) -> LinuxDelayedAckState {
         LinuxDelayedAckState {
             ato: Span::ZERO,
-            min_ato,
+            min_ato: config.delayed_ack.timeout,
+            max_quick_acks: config.quick_acks,
             last_data: None,
             gap: 0,
             mss,
@@ -57,7 +60,7 @@ impl LinuxDelayedAckState {
             compressed: 0,
             pushed: 0,
             pingpong: false,
-            restarts_quick_acks: false,
+            ecn_seen: false,
         }
     }
 
@@ -76,7 +79,7 @@ impl LinuxDelayedAckState {
         let rto = rtt.rto(&config.rto);
         match self.last_data.replace(now) {
             None => {
-                self.grant_quick_acks(window, config);
+                self.grant_quick_acks(u32::MAX, window);
                 self.ato = least;
             }
             Some(before) => {
@@ -87,12 +90,9 @@ impl LinuxDelayedAckState {
                     self.ato = (self.ato / 2 + pause).min(rto);
                 } else if pause > rto {
                     // The peer may have restarted from a small window.
-                    self.grant_quick_acks(window, config);
+                    self.grant_quick_acks(u32::MAX, window);
                 }
             }
-        }
-        if std::mem::take(&mut self.restarts_quick_acks) {
-            self.grant_quick_acks(window, config);
         }
     }
 
@@ -113,12 +113,24 @@ impl LinuxDelayedAckState {
         self.pushed = (self.pushed + 1).min(2);
     }
 
-    /// `tcp_incr_quickack`.
-    fn grant_quick_acks(&mut self, window: u32, config: &TcpConfig) {
-        if config.delayed_ack_form == DelayedAckForm::Linux {
-            let affordable = (window / (2 * self.rcv_mss)).max(2);
-            self.quick_acks_left = self.quick_acks_left.max(affordable.min(config.quick_acks));
+    /// `tcp_incr_quickack`: one for each two segments of the announced `window`, and at most `most`.
+    fn grant_quick_acks(&mut self, most: u32, window: u32) {
+        let most = most.min(self.max_quick_acks);
+        let affordable = match window / (2 * self.rcv_mss) {
+            0 => 2,
+            acks => acks,
+        };
+        self.quick_acks_left = self.quick_acks_left.max(affordable.min(most));
+    }
+
+    /// `__tcp_ecn_check_ce`: two quick ACKs at the first CE after a CWR (not with DCTCP), and for what is probably sent
+    /// again, since it is not ECT: the sender's window may be small.
+    pub(super) fn on_ecn(&mut self, (codepoint, first_ce): (EcnCodepoint, bool), window: u32) {
+        let not_ect = codepoint == EcnCodepoint::NotEct;
+        if first_ce || (not_ect && self.ecn_seen) {
+            self.enter_quick_ack_mode(2, window);
         }
+        self.ecn_seen |= !not_ect;
     }
 
     /// Grants a quick ACK to announce a larger window (`tcp_grow_window`).
@@ -126,10 +138,9 @@ impl LinuxDelayedAckState {
         self.quick_acks_left |= 1;
     }
 
-    /// Old data arrived (`tcp_enter_quickack_mode`): leaves interactive mode until data are sent again. The number of quick ACKs is set with the next
-    /// data.
-    pub(super) fn enter_quick_ack_mode(&mut self) {
-        self.restarts_quick_acks = true;
+    /// `tcp_enter_quickack_mode`: at most `most` quick ACKs, and no interactive mode until data are sent again.
+    pub(super) fn enter_quick_ack_mode(&mut self, most: u32, window: u32) {
+        self.grant_quick_acks(most, window);
         self.pingpong = false;
         self.ato = self.min_ato;
     }
@@ -140,7 +151,12 @@ impl LinuxDelayedAckState {
             return false;
         }
         let full = u64::from(config.delayed_ack.segments.saturating_sub(1)) * u64::from(self.rcv_mss);
-        unacked > full || (config.quick_acks > 0 && self.quick_acks_left > 0 && !self.pingpong)
+        unacked > full || self.has_quick_ack()
+    }
+
+    /// `tcp_in_quickack_mode`.
+    fn has_quick_ack(&self) -> bool {
+        self.max_quick_acks > 0 && self.quick_acks_left > 0 && !self.pingpong
     }
 
     /// `tcp_cleanup_rbuf`: a reader that has emptied the buffer acknowledges pushed data.
@@ -174,9 +190,14 @@ impl LinuxDelayedAckState {
         }
     }
 
-    /// `tcp_event_ack_sent`.
-    pub(super) fn on_ack_sent(&mut self) {
-        self.quick_acks_left = self.quick_acks_left.saturating_sub(1);
+    /// `tcp_event_ack_sent`; `scheduled`: data had arrived since the last ACK.
+    pub(super) fn on_ack_sent(&mut self, scheduled: bool) {
+        if scheduled && self.quick_acks_left > 0 {
+            self.quick_acks_left -= 1;
+            if self.quick_acks_left == 0 {
+                self.ato = self.min_ato;
+            }
+        }
         self.pushed = 0;
         self.compressed = 0;
     }
@@ -224,7 +245,7 @@ mod tests {
             dup_thresh: 3,
             ..TcpConfig::PLAIN
         };
-        let mut acks = LinuxDelayedAckState::new(1000, Span::from_ms(40));
+        let mut acks = LinuxDelayedAckState::new(1000, &config);
         let (longest, most) = SACK_COMPRESSION_LIMITS;
         let mut of = |gap, rtt| acks.sack_compression_delay(gap, Some(Span::from_us(rtt)), &config);
         let late = Some(Span::from_us(5));

@@ -175,11 +175,10 @@ impl Receiver {
         config: &TcpConfig,
         rtt: &RttEstimator,
     ) {
-        if self.ecn != EcnMode::Off {
-            self.update_ecn_echo(segment.flags, codepoint == EcnCodepoint::Ce);
-        }
+        let ce = codepoint == EcnCodepoint::Ce;
+        let first_ce = self.ecn != EcnMode::Off && self.update_ecn_echo(segment.flags, ce);
         if self.adaptive.is_some() {
-            self.on_data_with_extensions(segment, now, config, rtt);
+            self.on_data_with_extensions(segment, (codepoint, first_ce), now, config, rtt);
         } else if self.is_next_in_order_segment(segment) {
             self.rcv_nxt += u64::from(segment.len);
             self.schedule_ack_of_in_order_data(segment.flags, now, config.delayed_ack.timeout);
@@ -241,8 +240,9 @@ impl Receiver {
             + self.adaptive.as_ref().map_or(0, |_| size_of::<ReceiverExtensions>())
     }
 
+    /// Returns whether this is the first CE since a CWR.
     #[inline]
-    fn update_ecn_echo(&mut self, flags: TcpFlags, ce: bool) {
+    fn update_ecn_echo(&mut self, flags: TcpFlags, ce: bool) -> bool {
         if flags.contains_flags(TcpFlags::CWR) {
             // As Linux: a sender that has just shrunk its window must not wait for a delayed ACK.
             self.ack_now = true;
@@ -251,10 +251,14 @@ impl Receiver {
             }
         }
         if self.ecn == EcnMode::Classic {
+            let first = ce && !self.echo;
             self.echo |= ce;
-        } else if ce != self.echo {
+            return first;
+        }
+        if ce != self.echo {
             self.update_dctcp_echo_state(ce);
         }
+        false
     }
 
     /// RFC 8257 §3.2: each ACK covers packets that were all marked or all unmarked. Packets before the change get an ACK with the old state; as in
@@ -335,12 +339,13 @@ impl Receiver {
             self.acked = offset;
             return PendingAck { offset, ece: !self.echo };
         }
+        let scheduled = self.ack_now || self.acked < self.rcv_nxt;
         self.acked = self.rcv_nxt;
         self.ack_now = false;
         self.alone = false;
         self.deadline = Time::MAX;
         if self.adaptive.is_some() {
-            self.update_receive_window_after_ack();
+            self.update_receive_window_after_ack(scheduled);
         }
         PendingAck { offset: self.rcv_nxt, ece: self.echo }
     }

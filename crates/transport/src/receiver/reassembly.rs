@@ -28,6 +28,10 @@ impl Receiver {
         }
         if end <= start {
             // Old data, or data beyond the window (RFC 9293 §3.10.7.4): only an ACK is sent.
+            let announced = self.announced_window();
+            if let Some(adaptive) = &mut self.adaptive {
+                adaptive.on_unacceptable_data(announced);
+            }
             return;
         }
         let (start, end) = (self.rcv_nxt + start as u64, self.rcv_nxt + end as u64);
@@ -51,11 +55,10 @@ impl Receiver {
     /// RFC 2883 §4.1.1: a segment that begins below RCV.NXT is at least partly a duplicate.
     fn record_old_duplicate(&mut self, start: u64, len: u32) {
         let end = (start + u64::from(len)).min(self.rcv_nxt);
-        if let Some(adaptive) = &mut self.adaptive {
-            adaptive.on_old_data_received();
-            if start < end {
-                adaptive.record_duplicate_for_dsack(start, end);
-            }
+        if let Some(adaptive) = &mut self.adaptive
+            && start < end
+        {
+            adaptive.record_duplicate_for_dsack(start, end);
         }
     }
 

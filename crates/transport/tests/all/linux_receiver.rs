@@ -38,16 +38,19 @@ fn ns(n: u64) -> Time {
     Time(n * 1000)
 }
 
-/// A receiver whose handshake was over at 10.9 ms, as in the reference run; and the window of its SYN-ACK.
-fn receiver(max: u32) -> (Connection, u32) {
-    let mut connection = Connection::accept(Arc::new(linux(max)), 0, 0);
+/// A receiver that had a SYN and the end of the handshake at these times; and the window of its SYN-ACK.
+fn receiver(config: TcpConfig, [syn_at, established_at]: [Time; 2]) -> (Connection, u32) {
+    let ecn = config.ecn;
+    let mut connection = Connection::accept(Arc::new(config), 0, 0);
     let options = TcpOptions::Syn(SynOptions { mss: 1460, sack: true, timestamps: true, window_scale: 7 });
-    let syn = Segment { flags: TcpFlags::SYN, window: 64_240, options, ..Segment::default() };
-    connection.on_segment(&syn, EcnCodepoint::NotEct, ns(10_300_000));
-    let (syn_ack, _) = connection.poll_transmit(ns(10_300_000)).expect("a SYN-ACK");
+    let setup = TcpFlags::SYN.with_flags(TcpFlags::ECE).with_flags(TcpFlags::CWR);
+    let flags = if ecn == EcnMode::Off { TcpFlags::SYN } else { setup };
+    let syn = Segment { flags, window: 64_240, options, ..Segment::default() };
+    connection.on_segment(&syn, EcnCodepoint::NotEct, syn_at);
+    let (syn_ack, _) = connection.poll_transmit(syn_at).expect("a SYN-ACK");
     let ack = Segment { seq: 1, ack: 1, flags: TcpFlags::ACK, window: 64_256, ..Segment::default() };
-    connection.on_segment(&ack, EcnCodepoint::NotEct, ns(10_900_000));
-    assert!(connection.is_established() && connection.poll_transmit(ns(10_900_000)).is_none());
+    connection.on_segment(&ack, EcnCodepoint::NotEct, established_at);
+    assert!(connection.is_established() && connection.poll_transmit(established_at).is_none());
     (connection, syn_ack.window)
 }
 
@@ -76,7 +79,7 @@ fn rows() -> Vec<Row> {
 
 #[test]
 fn every_ack_and_window_is_that_of_the_kernel() {
-    let (mut connection, syn_window) = receiver(6 << 20);
+    let (mut connection, syn_window) = receiver(linux(6 << 20), [10_300_000, 10_900_000].map(ns));
     assert_eq!(syn_window, 65_160);
     let (mut sent, mut ours) = (0, Vec::new());
     for row in rows() {
@@ -107,4 +110,69 @@ fn every_ack_and_window_is_that_of_the_kernel() {
     }
     assert_eq!(sent, 911);
     assert!(ours.is_empty());
+}
+
+/// Replays what reached a receiver at 10 Gb/s, and compares its ACKs: moment, what they acknowledge, window, ECE.
+fn compare_acks(table: &str, ecn: EcnMode) -> usize {
+    let config = TcpConfig { ecn, ..linux(6 << 20) };
+    let (mut connection, _) = receiver(config, [1_049_101, 1_147_296].map(ns));
+    // Of the receiver at the SYN; both clocks count from there.
+    let clock = 2;
+    let (mut ours, mut compared) = (Vec::new(), 0);
+    let poll = |connection: &mut Connection, at: Time, ours: &mut Vec<_>| {
+        while let Some((ack, _)) = connection.poll_transmit(at) {
+            ours.push((at, ack.ack - 1, ack.window, ack.flags.contains_flags(TcpFlags::ECE)));
+        }
+    };
+    for line in table.lines().filter(|line| !line.starts_with('#')) {
+        let words: Vec<&str> = line.split(',').collect();
+        let number = |i: usize| words[i].parse::<u32>().expect("a number");
+        let at = ns(u64::from(number(1)));
+        while let Some(timer) = connection.next_timer_deadline().filter(|timer| *timer < at) {
+            connection.on_timeout(timer);
+            poll(&mut connection, timer, &mut ours);
+        }
+        if words[0] == "data" {
+            let has = |letter| words[6].contains(letter);
+            let marks = [('P', TcpFlags::PSH), ('W', TcpFlags::CWR)];
+            let flags = marks
+                .iter()
+                .filter(|mark| has(mark.0))
+                .fold(TcpFlags::ACK, |all, mark| all.with_flags(mark.1));
+            let codepoint = match (has('C'), has('T')) {
+                (true, _) => EcnCodepoint::Ce,
+                (_, true) => EcnCodepoint::Ect0,
+                _ => EcnCodepoint::NotEct,
+            };
+            let stamps = Timestamps { value: number(4) + clock, echo: number(5) + clock };
+            let (seq, len) = (1 + number(2), number(3));
+            let segment = Segment { seq, ack: 1, len, window: 64_256, flags, stamps, ..Segment::default() };
+            connection.on_segment(&segment, codepoint, at);
+            poll(&mut connection, at, &mut ours);
+            continue;
+        }
+        assert!(!ours.is_empty(), "no ACK here for {line}, after {compared}");
+        let (time, bytes, window, ece) = ours.remove(0);
+        assert!(
+            time.saturating_since(at).max(at.saturating_since(time)) <= Span::from_ns(2),
+            "{time:?}: {line}"
+        );
+        assert_eq!((bytes, window, ece), (number(2), number(3), words[4] == "E"), "{line}, after {compared}");
+        compared += 1;
+    }
+    assert!(ours.is_empty());
+    compared
+}
+
+/// Above a gap the window grows and its ACKs leave at once, until the window has grown as far as it can; then ACKs are
+/// compressed.
+#[test]
+fn data_above_a_gap_open_the_window_as_in_the_kernel() {
+    assert_eq!(compare_acks(include_str!("../data/linux_6_1_gap.csv"), EcnMode::Off), 345);
+}
+
+/// The first CE after a CWR brings two quick ACKs, and a CWR one.
+#[test]
+fn marks_bring_quick_acks_as_in_the_kernel() {
+    assert_eq!(compare_acks(include_str!("../data/linux_6_1_ecn.csv"), EcnMode::Classic), 520);
 }
