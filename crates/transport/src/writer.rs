@@ -40,6 +40,8 @@ pub(crate) struct SocketWriter {
     /// `sk_sndbuf`; 0: the connection is not established yet.
     size: u64,
     max: u64,
+    /// The largest congestion window that the buffer was expanded for.
+    expanded_for: u64,
     /// Bytes that the application wants to write but that do not fit.
     pub(crate) waiting: u64,
     /// The application waits for room (`SOCK_NOSPACE`), at the earliest until the buffer holds at most `room_at` bytes of data.
@@ -73,6 +75,7 @@ impl SocketWriter {
         Some(Box::new(SocketWriter {
             size,
             max,
+            expanded_for: 0,
             waiting: 0,
             full: false,
             writing: false,
@@ -152,11 +155,17 @@ impl SocketWriter {
         self.size = size;
     }
 
+    /// Whether the application waits and a window of `cwnd` bytes would expand the buffer.
+    pub(crate) fn waits_for_expansion(&self, cwnd: u64) -> bool {
+        self.full && cwnd > self.expanded_for && self.size < self.max
+    }
+
     /// `tcp_sndbuf_expand`: so many windows of `cwnd` bytes, with the worst-case overhead of each segment.
     pub(crate) fn expand_send_buffer(&mut self, windows: u64, cwnd: u64, mss: u64) {
         let segments = (cwnd / mss).max(MIN_BUFFER_SEGMENTS);
         let cost = (mss + TIMESTAMPS_OPTION_BYTES + SKB_HEADER_BYTES).next_power_of_two() + SK_BUFF_BYTES;
         self.size = self.size.max((windows * segments * cost).min(self.max));
+        self.expanded_for = self.expanded_for.max(cwnd);
         if self.full {
             self.wait_for_send_buffer_room(mss);
         }

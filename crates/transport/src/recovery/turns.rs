@@ -57,6 +57,9 @@ impl Sender {
         self.record_bytes_queued_in_host(outgoing.len, now);
         self.charge_sent_bytes_to_pacer(outgoing.len, now, config);
         self.update_cwnd_validation(now, config);
+        if offloads && outgoing.kind == SegmentKindForEcn::New {
+            self.expand_send_buffer_after_super_packet();
+        }
         Some(outgoing)
     }
 

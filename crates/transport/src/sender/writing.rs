@@ -70,10 +70,7 @@ impl Sender {
         }
         let held = self.snd_end - self.snd_una;
         let Some(writer) = self.socket_writer() else { return };
-        if writer.full
-            && (held <= writer.room_at
-                || held < self.window.cwnd + self.scoreboard.sent_bytes_not_in_network())
-        {
+        if writer.full && (held <= writer.room_at || writer.waits_for_expansion(self.window.cwnd)) {
             self.wake_waiting_writer();
         }
     }
@@ -98,9 +95,24 @@ impl Sender {
         self.snd_end > end
     }
 
-    /// `tcp_new_space`, after what the window allows has gone out.
+    /// A super-packet has left (`tcp_event_new_data_sent`).
+    pub(crate) fn expand_send_buffer_after_super_packet(&mut self) {
+        if self.may_expand_send_buffer()
+            && !self.is_super_packet_partly_sent()
+            && self.pipe() < self.window.cwnd
+        {
+            self.expand_send_buffer();
+        }
+    }
+
+    fn may_expand_send_buffer(&self) -> bool {
+        self.socket_writer().is_some_and(|writer| writer.waits_for_expansion(self.window.cwnd))
+    }
+
+    /// `tcp_new_space`, each time that something new has left and when no more may (`tcp_check_space`): the buffer
+    /// expands if the window has room left, be it only until the next segment leaves.
     fn wake_waiting_writer(&mut self) {
-        if self.flight_size_if_peer_window_sent() < self.window.cwnd {
+        if self.may_expand_send_buffer() && self.flight_size_after_next_segment() < self.window.cwnd {
             self.expand_send_buffer();
         }
         let queued = self.send_buffer_usage();
@@ -128,21 +140,27 @@ impl Sender {
         self.snd_end - self.snd_una + count * SKB_OVERHEAD
     }
 
-    /// The flight size after sending everything that the peer's window allows.
-    fn flight_size_if_peer_window_sent(&self) -> u64 {
+    /// The flight size when the next new segment that the peer's window allows has left, if one does; with super-packets:
+    /// now.
+    fn flight_size_after_next_segment(&self) -> u64 {
         if self.uses_super_packets() {
             return self.pipe();
         }
+        self.flight_size_if_sent(u64::from(self.window.mss))
+    }
+
+    /// The flight size after sending at most `most` bytes of what the peer's window allows.
+    fn flight_size_if_sent(&self, most: u64) -> u64 {
         let sendable = self.snd_end.min(self.snd_una + u64::from(self.snd_wnd)).saturating_sub(self.snd_nxt);
         let mss = u64::from(self.window.mss);
         let charge = if self.scoreboard.counts_packets() { sendable.div_ceil(mss) * mss } else { sendable };
-        self.pipe() + self.scoreboard.lost_bytes_to_retransmit() + charge
+        self.pipe() + self.scoreboard.lost_bytes_to_retransmit() + charge.min(most)
     }
 
     /// Whether the windows have room for all written data: these are then sent as they are written, and no segment is left to be marked with PSH.
     fn written_data_fits_in_windows(&self) -> bool {
         !self.uses_super_packets()
-            && self.flight_size_if_peer_window_sent() <= self.window.cwnd
+            && self.flight_size_if_sent(u64::MAX) <= self.window.cwnd
             && self.snd_end <= self.snd_una + u64::from(self.snd_wnd)
     }
 
