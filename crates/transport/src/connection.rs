@@ -85,7 +85,8 @@ impl Connection {
 
     fn new(config: Arc<TcpConfig>, iss: u32, peer_iss: u32, state: ConnectionState) -> Connection {
         let mut sender = Sender::new(&config, iss);
-        let receiver = Receiver::new(&config, config.ecn, peer_iss, sender.window.mss);
+        let opens = state == ConnectionState::SynSent;
+        let receiver = Receiver::new(&config, config.ecn, peer_iss, sender.window.mss, opens);
         // Replaced by the peer's value; without a handshake both endpoints have the same settings.
         sender.set_peer_window(receiver.receive_window_of_syn());
         if state == ConnectionState::Established {

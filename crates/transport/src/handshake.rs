@@ -44,7 +44,8 @@ impl Connection {
                 self.receiver.request_ack();
             }
             ConnectionState::Refusing if syn && !ack => {
-                self.receiver = Receiver::new(&self.config, EcnMode::Off, segment.seq, self.config.mss);
+                self.receiver =
+                    Receiver::new(&self.config, EcnMode::Off, segment.seq, self.config.mss, false);
                 self.syn_due = true;
             }
             _ => {}
@@ -68,7 +69,8 @@ impl Connection {
             self.sender.sack = false;
         }
         self.sender.set_peer_window(syn.window);
-        self.receiver = Receiver::new(&self.config, self.ecn, syn.seq, self.sender.window.mss);
+        let opens = self.state == ConnectionState::SynSent;
+        self.receiver = Receiver::new(&self.config, self.ecn, syn.seq, self.sender.window.mss, opens);
         if self.config.timestamps {
             self.update_ts_recent(syn);
         }

@@ -38,7 +38,7 @@ const OLD_SEGMENT_ANSWER_INTERVAL: Span = Span::from_ms(500);
 
 impl ReceiverExtensions {
     /// Creates the extensions, if the settings need any.
-    pub(super) fn new(config: &TcpConfig, mss: u32) -> Option<Box<ReceiverExtensions>> {
+    pub(super) fn new(config: &TcpConfig, mss: u32, opens: bool) -> Option<Box<ReceiverExtensions>> {
         let acks = config.delayed_ack_form == DelayedAckForm::Linux;
         let plain = !acks
             && config.receive_buffer == ReceiveBuffer::Fixed
@@ -53,7 +53,7 @@ impl ReceiverExtensions {
         (!plain).then(|| {
             Box::new(ReceiverExtensions {
                 acks: acks.then(|| LinuxDelayedAckState::new(mss, config)),
-                buffer: ReceiveBufferState::new(config, mss),
+                buffer: ReceiveBufferState::new(config, mss, opens),
                 reader: config.read_rate.map(|rate| PacedApplicationReader::new(rate, mss)),
                 ack_at: Time::MAX,
                 duplicate: None,
@@ -282,8 +282,12 @@ impl Receiver {
     pub(super) fn update_receive_window_after_ack(&mut self, scheduled: bool) {
         let held = self.bytes_held_above_gap();
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
-        self.window =
-            self.window.max(adaptive.buffer.receive_window_to_advertise(held + adaptive.unread_bytes()));
+        let offer = adaptive.buffer.receive_window_to_advertise(held + adaptive.unread_bytes());
+        if offer < self.window {
+            self.window = adaptive.buffer.window_with_same_edge(self.window);
+        } else {
+            self.window = offer;
+        }
         adaptive.ack_at = Time::MAX;
         if let Some(acks) = &mut adaptive.acks {
             acks.on_ack_sent(scheduled);

@@ -14,6 +14,8 @@ use pauseframe_units::{Span, Time};
 const SKB_OVERHEAD_BYTES: u64 = 768;
 /// `SKB_TRUESIZE(MAX_TCP_HEADER)`, for what a buffer must hold to give a window of one segment.
 const SKB_LINEAR_BYTES: u64 = 192 + 576;
+/// Size of the timestamps option in every segment.
+const TIMESTAMPS_OPTION_BYTES: u32 = 12;
 /// The window field of a SYN is not scaled.
 const MAX_SYN_WINDOW: u64 = 65_535;
 
@@ -29,12 +31,16 @@ pub(crate) enum ReceiveBufferState {
 }
 
 impl ReceiveBufferState {
-    pub(super) fn new(config: &TcpConfig, mss: u32) -> ReceiveBufferState {
+    /// `opens`: this side sends the SYN.
+    pub(super) fn new(config: &TcpConfig, mss: u32, opens: bool) -> ReceiveBufferState {
         let (initial, max) = (config.receive_buffer_initial, config.receive_buffer_max);
         match config.receive_buffer {
             ReceiveBuffer::Fixed => ReceiveBufferState::Fixed { size: config.receive_window, mss },
             ReceiveBuffer::Linux => {
-                ReceiveBufferState::Linux(LinuxReceiveBuffer::new(u64::from(initial), u64::from(max), mss))
+                // `tcp_connect_init`: when the SYN leaves, it is not known whether segments will have timestamps.
+                let syn_mss = mss + if opens && config.timestamps { TIMESTAMPS_OPTION_BYTES } else { 0 };
+                let sizes = [u64::from(initial), u64::from(max)];
+                ReceiveBufferState::Linux(LinuxReceiveBuffer::new(sizes, mss, syn_mss))
             }
             ReceiveBuffer::Freebsd => ReceiveBufferState::Freebsd(FreebsdReceiveBuffer {
                 size: initial,
@@ -75,6 +81,14 @@ impl ReceiveBufferState {
             ReceiveBufferState::Freebsd(freebsd) => {
                 receive_window_of_fixed_buffer(freebsd.size, freebsd.mss, held)
             }
+        }
+    }
+
+    /// The window while its right edge stays where it is, with `rest` bytes unused: Linux rounds it up (`tcp_select_window`).
+    pub(super) fn window_with_same_edge(&self, rest: u32) -> u32 {
+        match self {
+            ReceiveBufferState::Linux(linux) => rest.next_multiple_of(1 << linux.scale),
+            ReceiveBufferState::Fixed { .. } | ReceiveBufferState::Freebsd(_) => rest,
         }
     }
 
@@ -185,6 +199,8 @@ pub(crate) struct LinuxReceiveBuffer {
     /// `tcp_rmem[2]`.
     max: u64,
     mss: u64,
+    /// The window of a SYN is a multiple of it.
+    syn_mss: u64,
     /// `window_clamp`.
     clamp: u64,
     /// `rcv_ssthresh`: the window grows up to the clamp as full segments come.
@@ -202,8 +218,8 @@ pub(crate) struct LinuxReceiveBuffer {
 }
 
 impl LinuxReceiveBuffer {
-    fn new(initial: u64, max: u64, mss: u32) -> LinuxReceiveBuffer {
-        let mss = u64::from(mss);
+    fn new([initial, max]: [u64; 2], mss: u32, syn_mss: u32) -> LinuxReceiveBuffer {
+        let (mss, syn_mss) = (u64::from(mss), u64::from(syn_mss));
         let (full, max) = (window_from_buffer_space(initial), max.max(initial));
         // `tcp_init_buffer_space`: one segment is reserved.
         let clamp = if full > 2 * mss { (full - mss).max(2 * mss) } else { full };
@@ -212,6 +228,7 @@ impl LinuxReceiveBuffer {
             size: initial,
             max,
             mss,
+            syn_mss,
             clamp,
             ssthresh: 0,
             space: 0,
@@ -233,7 +250,7 @@ impl LinuxReceiveBuffer {
     /// `tcp_select_initial_window`: whole segments.
     fn receive_window_of_syn(&self) -> u32 {
         let full = window_from_buffer_space(self.size);
-        let whole = if full > self.mss { full - full % self.mss } else { full };
+        let whole = if full > self.syn_mss { full - full % self.syn_mss } else { full };
         whole.min(MAX_SYN_WINDOW) as u32
     }
 
@@ -387,7 +404,7 @@ mod tests {
     /// That fits 128 bytes of data after one halving, for windows up to 8 KB, and 224 bytes at once.
     #[test]
     fn segments_with_much_overhead_grow_small_windows_only() {
-        let mut buffer = LinuxReceiveBuffer::new(65_536, 65_536, MSS);
+        let mut buffer = LinuxReceiveBuffer::new([65_536, 65_536], MSS, MSS);
         for (len, ssthresh, step) in [
             (128, 8192, 2 * 1448),
             (128, 8193, 0),
@@ -405,7 +422,7 @@ mod tests {
     #[test]
     fn a_buffer_for_one_segment_grows_by_128_bytes() {
         // Half of 2216 + 6 * 128 = 2984 bytes is the first window of a segment.
-        assert_eq!(LinuxReceiveBuffer::new(65_536, 65_536, MSS).min_buffer_for_one_segment(), 2984);
+        assert_eq!(LinuxReceiveBuffer::new([65_536, 65_536], MSS, MSS).min_buffer_for_one_segment(), 2984);
     }
 
     /// `tcp_do_segment`: a step if more than seven eighths of the buffer came within the round trip, up to the maximum.
@@ -435,7 +452,7 @@ mod tests {
     /// overhead each leave half of 65,536 - 22,160 = 43,376 bytes.
     #[test]
     fn linux_announces_a_window_of_twice_what_is_left() {
-        let buffer = ReceiveBufferState::Linux(LinuxReceiveBuffer::new(65_536, 65_536, MSS));
+        let buffer = ReceiveBufferState::Linux(LinuxReceiveBuffer::new([65_536, 65_536], MSS, MSS));
         for (held, rest, announces) in [
             (0, 15_660, true),
             (0, 15_661, false),
@@ -452,7 +469,7 @@ mod tests {
     #[test]
     fn the_receiver_times_full_segments() {
         for (len, rtt) in [(1447, None), (1448, Some(5)), (2896, Some(5))] {
-            let mut buffer = LinuxReceiveBuffer::new(65_536, 65_536, MSS);
+            let mut buffer = LinuxReceiveBuffer::new([65_536, 65_536], MSS, MSS);
             let stamps = Timestamps { value: 1, echo: 5 };
             let segment = Segment { len, stamps, ..Segment::default() };
             buffer.measure_receiver_rtt_by_timestamp(&segment, Time::ZERO + Span::from_ms(9));

@@ -62,8 +62,9 @@ pub(crate) struct Receiver {
 }
 
 impl Receiver {
-    pub(crate) fn new(config: &TcpConfig, ecn: EcnMode, peer_iss: u32, mss: u32) -> Receiver {
-        let adaptive = ReceiverExtensions::new(config, mss);
+    /// `opens`: this side sends the SYN.
+    pub(crate) fn new(config: &TcpConfig, ecn: EcnMode, peer_iss: u32, mss: u32, opens: bool) -> Receiver {
+        let adaptive = ReceiverExtensions::new(config, mss, opens);
         Receiver {
             rcv_nxt: 0,
             acked: 0,

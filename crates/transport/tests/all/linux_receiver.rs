@@ -176,3 +176,18 @@ fn data_above_a_gap_open_the_window_as_in_the_kernel() {
 fn marks_bring_quick_acks_as_in_the_kernel() {
     assert_eq!(compare_acks(include_str!("../data/linux_6_1_ecn.csv"), EcnMode::Classic), 520);
 }
+
+/// The SYN announces whole segments without timestamps, 44 times 1460 bytes, and the next ACK rounds its window up to what
+/// the shift can write (`tcp_connect_init`, `tcp_select_window`); Linux 6.1.192 announces the same.
+#[test]
+fn an_active_open_announces_whole_segments_without_timestamps() {
+    let mut connection = Connection::open(Arc::new(linux(6 << 20)), 0, 0, ns(0));
+    let (syn, _) = connection.poll_transmit(ns(0)).expect("a SYN");
+    assert_eq!(syn.window, 64_240);
+    let options = TcpOptions::Syn(SynOptions { mss: 1460, sack: true, timestamps: true, window_scale: 7 });
+    let flags = TcpFlags::SYN.with_flags(TcpFlags::ACK);
+    let syn_ack = Segment { flags, ack: syn.seq + 1, window: 65_160, options, ..Segment::default() };
+    connection.on_segment(&syn_ack, EcnCodepoint::NotEct, ns(1000));
+    let (ack, _) = connection.poll_transmit(ns(1000)).expect("an ACK");
+    assert_eq!(ack.window, 64_256);
+}
