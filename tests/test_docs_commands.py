@@ -254,7 +254,8 @@ def test_the_first_scenario_shows_what_it_is_for(shell):
     assert bolt["pfc_pauses"] > 0
     assert f"prints {shown[0]['pause frames']} pause frames, 0 drops and a mean FCT of {shown[0]['FCT, mean']}" in text
     drops, timeouts, mean = dctcp["drops"], shown[1]["timeouts"], shown[1]["FCT, mean"]
-    assert f"prints {drops} drops, {timeouts} timeouts and a mean FCT of {mean}" in text
+    times_out = "1 timeout" if timeouts == "1" else f"{timeouts} timeouts"
+    assert f"prints {drops} drops, {times_out} and a mean FCT of {mean}" in text
     assert f"begins with the slowest flow: {slowest[0]} beside {slowest[1]}" in text
 
 

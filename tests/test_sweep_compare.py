@@ -98,7 +98,7 @@ def test_syns_that_markers_dropped_are_told(tmp_path):
     base += 'transport.preset = "dctcp"\ntransport.ect_on_syn = false\n'
     base += 'switch.marker = { k = "5 KB", not_ect = "drop" }\n'
     base += 'workload = [{ kind = "n_to_1", size = "1 MB", senders = 2 }, '
-    base += '{ kind = "n_to_1", size = "1 MB", start = "1 ms" }]\n'
+    base += '{ kind = "n_to_1", size = "1 MB", start = "0.5 ms" }]\n'
     lost = pf.sweep(base, seeds=2, out=tmp_path / "lost")
     dropped = lost.summaries["syn_drops_not_ect"].sum()
     assert dropped > 0
