@@ -255,4 +255,59 @@ mod tests {
         let compressed = (0..200).filter(|_| of(9000, 100).is_some()).count();
         assert_eq!(compressed, most as usize);
     }
+
+    fn linux(quick_acks: u32) -> LinuxDelayedAckState {
+        let config = TcpConfig { delayed_ack_form: DelayedAckForm::Linux, quick_acks, ..TcpConfig::PLAIN };
+        LinuxDelayedAckState { rcv_mss: 1000, ..LinuxDelayedAckState::new(1000, &config) }
+    }
+
+    /// `tcp_incr_quickack`: one for two segments of the window, two if there is not one, never fewer than there are.
+    #[test]
+    fn the_window_bounds_quick_acks() {
+        for (window, left) in [(0, 2), (1999, 2), (2000, 1), (3999, 1), (4000, 2), (31_999, 15), (90_000, 16)]
+        {
+            let mut acks = linux(16);
+            acks.grant_quick_acks(u32::MAX, window);
+            assert_eq!(acks.quick_acks_left, left, "{window}");
+            acks.grant_quick_acks(1, window);
+            assert_eq!(acks.quick_acks_left, left, "{window}");
+        }
+        let mut none = linux(0);
+        none.grant_quick_acks(u32::MAX, 90_000);
+        none.grant_one_quick_ack();
+        assert!(!none.has_quick_ack());
+    }
+
+    /// `tcp_dec_quickack_mode`: only ACKs of data are counted, and the last one deflates the timeout.
+    #[test]
+    fn acks_of_data_spend_quick_acks() {
+        let mut acks = linux(16);
+        acks.ato = Span::from_secs(1);
+        acks.grant_quick_acks(2, 90_000);
+        for (scheduled, left) in [(false, 2), (true, 1), (false, 1)] {
+            acks.on_ack_sent(scheduled);
+            assert_eq!((acks.quick_acks_left, acks.ato), (left, Span::from_secs(1)));
+        }
+        acks.on_ack_sent(true);
+        assert_eq!((acks.quick_acks_left, acks.ato), (0, acks.min_ato));
+        acks.ato = Span::from_secs(1);
+        acks.on_ack_sent(true);
+        assert_eq!((acks.quick_acks_left, acks.ato), (0, Span::from_secs(1)));
+    }
+
+    /// `__tcp_ecn_check_ce`: what is not ECT counts once ECT has been seen.
+    #[test]
+    fn ecn_brings_two_quick_acks_and_ends_interactive_mode() {
+        let mut acks = linux(16);
+        let mut after = |codepoint, first_ce| {
+            (acks.quick_acks_left, acks.pingpong) = (0, true);
+            acks.on_ecn((codepoint, first_ce), 90_000);
+            (acks.quick_acks_left, acks.pingpong)
+        };
+        assert_eq!(after(EcnCodepoint::NotEct, false), (0, true));
+        assert_eq!(after(EcnCodepoint::Ect0, false), (0, true));
+        assert_eq!(after(EcnCodepoint::NotEct, false), (2, false));
+        assert_eq!(after(EcnCodepoint::Ce, false), (0, true));
+        assert_eq!(after(EcnCodepoint::Ce, true), (2, false));
+    }
 }

@@ -193,3 +193,23 @@ impl Sender {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recovery::RecoveryConfig;
+
+    /// The pacer and a full queue of the host may ask in turn, for an earlier time than the one that is set.
+    #[test]
+    fn the_timeout_stays_behind_two_wakeups() {
+        let config = TcpConfig { recovery: RecoveryConfig::LINUX, ..TcpConfig::PLAIN };
+        let mut sender = Sender::new(&config, 0);
+        sender.rto_deadline = Time(9000);
+        for (at, next) in [(500, 500), (300, 300), (400, 300)] {
+            sender.set_wakeup_timer(Time(at));
+            assert_eq!(sender.rto_deadline, Time(next));
+        }
+        sender.restore_timer_after_pacing_wait();
+        assert_eq!((sender.rto_deadline, sender.current_timer_purpose()), (Time(9000), None));
+    }
+}

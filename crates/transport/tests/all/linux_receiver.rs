@@ -191,3 +191,31 @@ fn an_active_open_announces_whole_segments_without_timestamps() {
     let (ack, _) = connection.poll_transmit(ns(1000)).expect("an ACK");
     assert_eq!(ack.window, 64_256);
 }
+
+/// Without SACK a sender counts an ACK as duplicate only while its window stays: data above a gap do not open it
+/// (`tcp_data_queue_ofo`), and a second copy of them never does.
+#[test]
+fn without_sack_the_window_stays_above_a_gap() {
+    let windows = |sack: bool, seqs: [u32; 4]| {
+        let config = TcpConfig { sack, receive_buffer_initial: 1 << 20, ..linux(6 << 20) };
+        let (mut connection, _) = receiver(config, [10_300_000, 10_900_000].map(ns));
+        seqs.map(|segment| {
+            let segment = Segment {
+                seq: 1 + segment * MSS,
+                ack: 1,
+                len: MSS,
+                window: 64_256,
+                flags: TcpFlags::ACK,
+                stamps: Timestamps { value: 12, echo: 11 },
+                ..Segment::default()
+            };
+            connection.on_segment(&segment, EcnCodepoint::NotEct, ns(11_000_000));
+            connection.poll_transmit(ns(11_000_000)).expect("an ACK").0.window
+        })
+    };
+    // Each segment that counts adds two.
+    let after = |steps: u32| (65_535 + 2 * MSS * steps).next_multiple_of(128);
+    assert_eq!(windows(false, [0, 2, 3, 4]), [after(1); 4]);
+    assert_eq!(windows(true, [0, 2, 3, 4]), [1, 2, 3, 4].map(after));
+    assert_eq!(windows(true, [0, 2, 2, 3]), [1, 2, 2, 3].map(after));
+}
