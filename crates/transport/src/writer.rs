@@ -48,6 +48,8 @@ pub(crate) struct SocketWriter {
     pub(crate) full: bool,
     /// A write has been interrupted to send what it has filled.
     pub(crate) writing: bool,
+    /// End of what the windows allowed when that write was interrupted first: so much it sends itself.
+    pub(crate) sends_until: u64,
     pub(crate) room_at: u64,
     /// The largest window that the peer has announced, as far as the writer has seen.
     max_window: u64,
@@ -79,6 +81,7 @@ impl SocketWriter {
             waiting: 0,
             full: false,
             writing: false,
+            sends_until: 0,
             room_at: 0,
             max_window: 0,
             pushed: 0,

@@ -75,12 +75,27 @@ impl Sender {
         }
     }
 
-    /// In the middle of a write with super-packets: fills up the first `sk_buff`, of which a part may have left.
+    /// In the middle of a write with super-packets: fills up the first `sk_buff`, of which a part may have left, and ends
+    /// the write when as much has left as the windows allowed when it began. ACKs that came since open them for
+    /// `tcp_write_xmit`, which may defer.
     #[cold]
     pub(crate) fn fill_first_skb(&mut self) {
-        if self.is_writer_writing() {
-            self.fill_send_buffer(false);
+        if !self.is_writer_writing() {
+            return;
         }
+        self.fill_send_buffer(false);
+        let next_end = self.snd_nxt + u64::from(self.window.mss);
+        let sent = |writer: &SocketWriter| writer.writing && next_end > writer.sends_until;
+        if self.socket_writer().is_some_and(sent) {
+            self.fill_send_buffer(true);
+        }
+    }
+
+    /// End of what the congestion window and the peer's allow.
+    fn end_of_open_windows(&self) -> u64 {
+        let mss = u64::from(self.window.mss);
+        let segments = (self.window.cwnd / mss).saturating_sub(self.pipe().div_ceil(mss));
+        (self.snd_nxt + segments * mss).min(self.snd_una + u64::from(self.snd_wnd))
     }
 
     /// Continues writing with super-packets, when nothing more may leave now. True: new data were written.
@@ -173,9 +188,13 @@ impl Sender {
         let until = if is_first && !behind { self.snd_nxt + goal } else { u64::MAX };
         let (snd_una, snd_wnd) = (self.snd_una, u64::from(self.snd_wnd));
         let buffer = SendBufferState { end: self.snd_end, queued, last, goal, until, snd_una, snd_wnd, mss };
+        let sends_until = if self.uses_super_packets() { self.end_of_open_windows() } else { 0 };
         let Some(writer) = self.socket_writer_mut().filter(|writer| writer.has_data_to_write()) else {
             return;
         };
+        if !writer.writing {
+            writer.sends_until = sends_until;
+        }
         let end = writer.fill_send_buffer_by_segments(&buffer);
         self.snd_end = end;
         let whole = self.is_writer_waiting() && self.written_data_fits_in_windows();
