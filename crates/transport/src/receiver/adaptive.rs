@@ -166,21 +166,16 @@ impl Receiver {
         rtt: &RttEstimator,
     ) {
         let before = self.rcv_nxt;
-        let held_before = self.bytes_held_above_gap();
         // Of CWR, or because CE has changed.
         let ack_now = self.ack_now;
         let in_order = self.is_next_in_order_segment(segment);
-        if let Some(adaptive) = &mut self.adaptive {
-            // A report that compression held back is forgotten (`tcp_data_queue`).
-            adaptive.duplicate = None;
-        }
-        if in_order {
+        let [held_before, held] = if in_order {
             self.advance_rcv_nxt_to(before + u64::from(segment.len));
+            [0; 2]
         } else {
-            self.on_data_out_of_order(segment);
-        }
+            self.queue_data_out_of_order(segment)
+        };
         let fresh = self.rcv_nxt - before;
-        let held = self.bytes_held_above_gap();
         let announced = self.announced_window();
         let Some(adaptive) = self.adaptive.as_deref_mut() else { return };
         let frame = adaptive.gro.as_ref().map_or(segment.len, |gro| gro.infer_peer_segment_size(segment.len));
@@ -214,6 +209,18 @@ impl Receiver {
             self.update_receive_window_after_read(now);
         }
         self.update_receiver_deadline();
+    }
+
+    /// Returns the bytes above a gap before and after.
+    #[cold]
+    fn queue_data_out_of_order(&mut self, segment: &Segment) -> [u64; 2] {
+        if let Some(adaptive) = &mut self.adaptive {
+            // A report that compression held back is forgotten (`tcp_data_queue`).
+            adaptive.duplicate = None;
+        }
+        let before = self.bytes_held_above_gap();
+        self.on_data_out_of_order(segment);
+        [before, self.bytes_held_above_gap()]
     }
 
     /// The window of the last ACK.

@@ -114,6 +114,7 @@ impl LinuxDelayedAckState {
     }
 
     /// `tcp_incr_quickack`: one for each two segments of the announced `window`, and at most `most`.
+    #[cold]
     fn grant_quick_acks(&mut self, most: u32, window: u32) {
         let most = most.min(self.max_quick_acks);
         let affordable = match window / (2 * self.rcv_mss) {
@@ -125,6 +126,7 @@ impl LinuxDelayedAckState {
 
     /// `__tcp_ecn_check_ce`: two quick ACKs at the first CE after a CWR (not with DCTCP), and for what is probably sent
     /// again, since it is not ECT: the sender's window may be small.
+    #[inline]
     pub(super) fn on_ecn(&mut self, (codepoint, first_ce): (EcnCodepoint, bool), window: u32) {
         let not_ect = codepoint == EcnCodepoint::NotEct;
         if first_ce || (not_ect && self.ecn_seen) {
@@ -139,6 +141,7 @@ impl LinuxDelayedAckState {
     }
 
     /// `tcp_enter_quickack_mode`: at most `most` quick ACKs, and no interactive mode until data are sent again.
+    #[cold]
     pub(super) fn enter_quick_ack_mode(&mut self, most: u32, window: u32) {
         self.grant_quick_acks(most, window);
         self.pingpong = false;
