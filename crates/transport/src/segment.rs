@@ -2,6 +2,9 @@
 
 use pauseframe_units::{Span, Time};
 
+/// The timestamps option of every segment, padded (RFC 7323 appendix A).
+pub(crate) const TIMESTAMPS_OPTION_BYTES: u32 = 12;
+
 /// The ECN field of the IP header (RFC 3168 §5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[repr(u8)]
@@ -149,7 +152,7 @@ impl Segment {
     /// Length of the TCP header with its options in bytes: 20, plus options padded to four. `timestamps`:
     /// whether the connection uses them (RFC 7323: 10 bytes and two of padding on every segment).
     pub fn tcp_header_len(&self, timestamps: bool) -> u32 {
-        let stamp = if timestamps { 12 } else { 0 };
+        let stamp = if timestamps { TIMESTAMPS_OPTION_BYTES } else { 0 };
         20 + match self.options {
             TcpOptions::None => stamp,
             // MSS 4, SACK permitted 2, window scale 3, timestamps 10; padded.

@@ -9,6 +9,7 @@
 
 use crate::config::{SendBuffer, SmallSegments, TcpConfig};
 use crate::mechanisms::Mechanism;
+use crate::segment::TIMESTAMPS_OPTION_BYTES;
 use std::collections::VecDeque;
 
 /// `SKB_TRUESIZE(MAX_TCP_HEADER)`: overhead of a segment. 21 segments of 1448 bytes fill 46,080 bytes.
@@ -16,8 +17,6 @@ pub(crate) const SKB_OVERHEAD: u64 = 192 + 576;
 /// `tcp_sndbuf_expand`: headers and `skb_shared_info` in the power of two that `kmalloc` gives, and the `sk_buff`.
 const SKB_HEADER_BYTES: u64 = 192 + 320;
 const SK_BUFF_BYTES: u64 = 256;
-/// Size of the timestamps option in every segment.
-const TIMESTAMPS_OPTION_BYTES: u64 = 12;
 /// `TCP_INIT_CWND`.
 const MIN_BUFFER_SEGMENTS: u64 = 10;
 
@@ -166,7 +165,8 @@ impl SocketWriter {
     /// `tcp_sndbuf_expand`: so many windows of `cwnd` bytes, with the worst-case overhead of each segment.
     pub(crate) fn expand_send_buffer(&mut self, windows: u64, cwnd: u64, mss: u64) {
         let segments = (cwnd / mss).max(MIN_BUFFER_SEGMENTS);
-        let cost = (mss + TIMESTAMPS_OPTION_BYTES + SKB_HEADER_BYTES).next_power_of_two() + SK_BUFF_BYTES;
+        let cost =
+            (mss + u64::from(TIMESTAMPS_OPTION_BYTES) + SKB_HEADER_BYTES).next_power_of_two() + SK_BUFF_BYTES;
         self.size = self.size.max((windows * segments * cost).min(self.max));
         self.expanded_for = self.expanded_for.max(cwnd);
         if self.full {

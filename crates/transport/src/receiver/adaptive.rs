@@ -173,7 +173,7 @@ impl Receiver {
             self.advance_rcv_nxt_to(before + u64::from(segment.len));
             [0; 2]
         } else {
-            self.queue_data_out_of_order(segment)
+            self.queue_out_of_order(segment)
         };
         let fresh = self.rcv_nxt - before;
         let announced = self.announced_window();
@@ -213,7 +213,7 @@ impl Receiver {
 
     /// Returns the bytes above a gap before and after.
     #[cold]
-    fn queue_data_out_of_order(&mut self, segment: &Segment) -> [u64; 2] {
+    fn queue_out_of_order(&mut self, segment: &Segment) -> [u64; 2] {
         if let Some(adaptive) = &mut self.adaptive {
             // A report that compression held back is forgotten (`tcp_data_queue`).
             adaptive.duplicate = None;

@@ -6,7 +6,7 @@
 //! FreeBSD is `tcp_do_segment` of version 9: a step a round trip while almost a buffer arrives in it.
 
 use crate::config::{ReceiveBuffer, TcpConfig};
-use crate::segment::Segment;
+use crate::segment::{Segment, TIMESTAMPS_OPTION_BYTES};
 use pauseframe_units::{Span, Time};
 
 /// What an `sk_buff` takes beyond its data: 256 for itself, 512 for its head (`SKB_TRUESIZE` of a packet whose data lie
@@ -14,8 +14,6 @@ use pauseframe_units::{Span, Time};
 const SKB_OVERHEAD_BYTES: u64 = 768;
 /// `SKB_TRUESIZE(MAX_TCP_HEADER)`, for what a buffer must hold to give a window of one segment.
 const SKB_LINEAR_BYTES: u64 = 192 + 576;
-/// Size of the timestamps option in every segment.
-const TIMESTAMPS_OPTION_BYTES: u32 = 12;
 /// The window field of a SYN is not scaled.
 const MAX_SYN_WINDOW: u64 = 65_535;
 

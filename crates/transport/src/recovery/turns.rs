@@ -58,7 +58,7 @@ impl Sender {
         self.charge_sent_bytes_to_pacer(outgoing.len, now, config);
         self.update_cwnd_validation(now, config);
         if offloads && outgoing.kind == SegmentKindForEcn::New {
-            self.expand_send_buffer_after_super_packet();
+            self.on_super_packet_sent();
         }
         Some(outgoing)
     }

@@ -80,6 +80,50 @@ fn only_the_window_defers_data_before_a_fin() {
     }
 }
 
+/// `tcp_push_one` sends what the window allows when the application writes. An ACK that comes while those frames still
+/// leave opens it by two segments, which `tcp_tso_should_defer` holds back, for the write has long ended.
+#[test]
+fn a_write_sends_only_what_its_windows_allow() {
+    let (mut ends, begin) = established(TcpConfig { send_buffer: SendBuffer::Linux, ..linux() });
+    ends[0].send_application_data(200_000, begin);
+    for _ in 0..9 {
+        ends[0].poll_transmit(begin).expect("a window of ten segments");
+    }
+    let now = begin + ROUND_TRIP;
+    let (peer, own) = (ends[1].sender.space.iss(), ends[0].sender.space.iss());
+    let ack = Segment {
+        seq: peer.wrapping_add(1),
+        ack: own.wrapping_add(1001),
+        flags: TcpFlags::ACK,
+        window: 1_000_000,
+        ..Segment::default()
+    };
+    ends[0].on_segment(&ack, EcnCodepoint::NotEct, now);
+    assert_eq!(leaving(&mut ends[0], now), [-1000]);
+}
+
+/// `tcp_event_new_data_sent`: of the 16 segments that an ACK of eight allows, nine leave first (half a window); the buffer
+/// expands between the two super-packets, and the application goes on.
+#[test]
+fn the_buffer_expands_between_two_super_packets() {
+    let offload = OffloadConfig { tso: 10_000, ..OffloadConfig::NONE };
+    let (mut ends, begin) = established(TcpConfig { send_buffer: SendBuffer::Linux, offload, ..linux() });
+    ends[0].send_application_data(1_000_000, begin);
+    assert_eq!(leaving(&mut ends[0], begin).len(), 10);
+    let written = ends[0].sender.snd_end;
+    let (peer, own) = (ends[1].sender.space.iss(), ends[0].sender.space.iss());
+    let ack = Segment {
+        seq: peer.wrapping_add(1),
+        ack: own.wrapping_add(8001),
+        flags: TcpFlags::ACK,
+        window: 1_000_000,
+        ..Segment::default()
+    };
+    ends[0].on_segment(&ack, EcnCodepoint::NotEct, begin + ROUND_TRIP);
+    assert_eq!(leaving(&mut ends[0], begin + ROUND_TRIP).len(), 16);
+    assert!(ends[0].sender.snd_end > written);
+}
+
 /// Nagle's algorithm in Minshall's form holds the small tail of a super-packet only while another small segment is in flight.
 #[test]
 fn the_tail_of_a_super_packet_waits_behind_a_small_segment() {

@@ -111,7 +111,7 @@ impl Sender {
     }
 
     /// A super-packet has left (`tcp_event_new_data_sent`).
-    pub(crate) fn expand_send_buffer_after_super_packet(&mut self) {
+    pub(crate) fn on_super_packet_sent(&mut self) {
         if self.may_expand_send_buffer()
             && !self.is_super_packet_partly_sent()
             && self.pipe() < self.window.cwnd
@@ -127,7 +127,7 @@ impl Sender {
     /// `tcp_new_space`, each time that something new has left and when no more may (`tcp_check_space`): the buffer
     /// expands if the window has room left, be it only until the next segment leaves.
     fn wake_waiting_writer(&mut self) {
-        if self.may_expand_send_buffer() && self.flight_size_after_next_segment() < self.window.cwnd {
+        if self.may_expand_send_buffer() && self.next_flight_size() < self.window.cwnd {
             self.expand_send_buffer();
         }
         let queued = self.send_buffer_usage();
@@ -157,7 +157,7 @@ impl Sender {
 
     /// The flight size when the next new segment that the peer's window allows has left, if one does; with super-packets:
     /// now.
-    fn flight_size_after_next_segment(&self) -> u64 {
+    fn next_flight_size(&self) -> u64 {
         if self.uses_super_packets() {
             return self.pipe();
         }

@@ -219,3 +219,60 @@ fn without_sack_the_window_stays_above_a_gap() {
     assert_eq!(windows(true, [0, 2, 3, 4]), [1, 2, 3, 4].map(after));
     assert_eq!(windows(true, [0, 2, 2, 3]), [1, 2, 2, 3].map(after));
 }
+
+/// A receiver that compresses reports of a gap; its window cannot grow at 11 ms.
+fn compressing(config: &TcpConfig) -> Connection {
+    let config = TcpConfig { sack_compression: true, dsack: true, ..config.clone() };
+    receiver(config, [10_300_000, 10_900_000].map(ns)).0
+}
+
+/// Gives it a segment at 11 ms, and returns what it answers at once.
+fn give(connection: &mut Connection, number: u32, flags: TcpFlags) -> Option<Segment> {
+    let flags = flags.with_flags(TcpFlags::ACK);
+    let stamps = Timestamps { value: 12, echo: 11 };
+    let seq = 1 + number * MSS;
+    let segment = Segment { seq, ack: 1, len: MSS, window: 64_256, flags, stamps, ..Segment::default() };
+    connection.on_segment(&segment, EcnCodepoint::Ect0, ns(11_000_000));
+    connection.poll_transmit(ns(11_000_000)).map(|sent| sent.0)
+}
+
+/// Three reports of a gap leave at once, the fourth waits, and one that CWR demands does not (`tcp_ecn_accept_cwr`).
+#[test]
+fn an_ack_that_cwr_demands_is_not_compressed() {
+    let mut connection = compressing(&TcpConfig { quick_acks: 0, ecn: EcnMode::Classic, ..linux(6 << 20) });
+    let mut answers = |number, flags| give(&mut connection, number, flags).is_some();
+    answers(0, TcpFlags(0));
+    assert_eq!([2, 3, 4, 5].map(|number| answers(number, TcpFlags(0))), [true, true, true, false]);
+    assert!(answers(6, TcpFlags::CWR));
+}
+
+/// What compression held back of a second copy is forgotten with the next segment (`tcp_data_queue`).
+#[test]
+fn a_held_report_of_a_second_copy_is_forgotten() {
+    for (last, has_duplicate) in [(2, true), (5, false)] {
+        let mut connection = compressing(&TcpConfig { quick_acks: 0, ..linux(6 << 20) });
+        for number in [0, 2, 3, 4, 2, last] {
+            give(&mut connection, number, TcpFlags(0));
+        }
+        let timer = connection.next_timer_deadline().expect("a held ACK");
+        connection.on_timeout(timer);
+        let (ack, _) = connection.poll_transmit(timer).expect("it leaves");
+        let TcpOptions::Sack(sack) = ack.options else { panic!("no SACK") };
+        assert_eq!(sack.blocks[0].1 - sack.blocks[0].0 == MSS, has_duplicate, "{last}");
+    }
+}
+
+/// `tcp_data_queue`: old data, and data beyond the window, restart quick ACKs.
+#[test]
+fn data_outside_the_window_restart_quick_acks() {
+    for outside in [0, 100] {
+        let mut connection = compressing(&linux(6 << 20));
+        let acked = (0..40).filter(|number| give(&mut connection, *number, TcpFlags(0)).is_some()).count();
+        assert!(acked < 40, "delayed ACKs");
+        assert!(give(&mut connection, outside, TcpFlags(0)).is_some());
+        assert_eq!(
+            [40, 41, 42].map(|number| give(&mut connection, number, TcpFlags(0)).is_some()),
+            [true; 3]
+        );
+    }
+}
