@@ -34,6 +34,7 @@ def workload(rng: random.Random, place: Place) -> Table:
         _background(rng),
         _requests(rng, hosts, size),
         _storage(rng, hosts),
+        _kv_transfer(rng, hosts, size),
         _flows(rng, hosts, size),
         _graph(rng, hosts),
     ]
@@ -97,6 +98,23 @@ def _storage(rng: random.Random, hosts: list[str]) -> Table:
         work["initiators"] = hosts[1:3]
     work |= {"queue_depth": rng.choice([1, 2, 16]), "read_share": rng.choice([0.0, 0.5, 1.0])}
     work["sizes"] = rng.choice(["300 B", "4 KiB", {"kind": "list", "sizes": ["1 B", "4 KiB", "40 KB"]}])
+    return work
+
+
+def _kv_transfer(rng: random.Random, hosts: list[str], size: str) -> Table:
+    """Draws prefill and decode instances of one or two GPUs, and requests at random times or listed ones."""
+    tp = rng.choice([1, 2]) if len(hosts) >= 4 else 1
+    half = len(hosts) // (2 * tp) * tp
+    work: Table = {"kind": "kv_transfer", "tp": tp, "prefill": hosts[:half], "decode": hosts[half : 2 * half]}
+    if rng.random() < 0.5:
+        work["requests"] = {"kind": "poisson", "per_second": 6000, "sizes": size, "stop": "1 ms"}
+    else:
+        listed = [
+            {"arrival": f"{rng.randrange(300)} us", "tokens": rng.randint(1, 60)} for _ in range(rng.randint(1, 8))
+        ]
+        work |= {"requests": {"kind": "trace", "entries": listed}, "bytes_per_token": "1 KB"}
+    if rng.random() < 0.5:
+        work |= {"prefill_rate": 100_000, "layers": rng.choice([1, 4])}
     return work
 
 

@@ -329,6 +329,16 @@ KINDS: dict[tuple[str, str], Tables] = {
         "count": 8,
         "read_share": 0.5,
     },
+    ("workload.kind", "kv_transfer"): {
+        "requests": {
+            "kind": "poisson",
+            "per_second": 4000,
+            "sizes": {"kind": "fixed", "size": "60 KB"},
+            "stop": "2 ms",
+        },
+        "bytes_per_token": "2 KB",
+        "prefill_rate": 200_000,
+    },
     ("workload.kind", "udp"): {
         "rate": "6 Gbps",
         "stop": "300 us",
@@ -349,16 +359,29 @@ KINDS: dict[tuple[str, str], Tables] = {
         # Tensor-parallel pairs on different rails of different servers.
         "hosts": ["host0", "host3", "host1", "host2"],
     },
+    ("workload.requests.kind", "poisson"): {
+        "per_second": 4000,
+        "sizes": {"kind": "fixed", "size": "60 KB"},
+        "stop": "2 ms",
+    },
+    ("workload.requests.kind", "trace"): {
+        "entries": [{"tokens": 20}, {"arrival": "100 us", "tokens": 40, "cached": 10}]
+    },
     ("workload.sizes.kind", "fixed"): {"size": "20 KB"},
     ("workload.sizes.kind", "uniform"): {"min": "10 KB", "max": "30 KB"},
     ("workload.sizes.kind", "log_uniform"): {"min": "10 KB", "max": "30 KB"},
     ("workload.sizes.kind", "list"): {"sizes": ["10 KB", "20 KB"]},
     ("workload.sizes.kind", "cdf"): {"points": [[1000, 0.5], [30000, 1.0]]},
     ("workload.burst.sizes.kind", "fixed"): {"size": "20 KB"},
+    ("workload.requests.sizes.kind", "fixed"): {"size": "20 KB"},
     ("workload.burst.sizes.kind", "uniform"): {"min": "10 KB", "max": "30 KB"},
+    ("workload.requests.sizes.kind", "uniform"): {"min": "10 KB", "max": "30 KB"},
     ("workload.burst.sizes.kind", "log_uniform"): {"min": "10 KB", "max": "30 KB"},
+    ("workload.requests.sizes.kind", "log_uniform"): {"min": "10 KB", "max": "30 KB"},
     ("workload.burst.sizes.kind", "list"): {"sizes": ["10 KB", "20 KB"]},
+    ("workload.requests.sizes.kind", "list"): {"sizes": ["10 KB", "20 KB"]},
     ("workload.burst.sizes.kind", "cdf"): {"points": [[1000, 0.5], [30000, 1.0]]},
+    ("workload.requests.sizes.kind", "cdf"): {"points": [[1000, 0.5], [30000, 1.0]]},
     ("workload.arrivals.kind", "load"): {"load": 0.4},
     ("workload.arrivals.kind", "rate"): {"per_host": 3000.0},
     ("workload.arrivals.kind", "concurrency"): {"per_host": 2},

@@ -13,6 +13,7 @@ mod distributions;
 pub mod flow_dag;
 pub mod flow_list;
 pub mod hosts;
+mod kv_trace;
 pub mod maker;
 mod queries;
 mod random;
@@ -55,6 +56,7 @@ registry! {
         "scatter_gather" => scatter_gather::ScatterGather(ScatterGatherSpec);
         "hotspot" => hotspot::Hotspot(HotspotSpec);
         "storage" => storage::Storage(StorageSpec);
+        "kv_transfer" => kv_transfer::KvTransfer(KvTransferSpec);
         "udp" => udp::Udp(UdpSpec);
         "application" => application::Application(ApplicationSpec);
         "training" => training::Training(TrainingSpec);

@@ -773,6 +773,75 @@ class KernelRecord(Part):
 
 
 @dataclass(frozen=True)
+class PoissonRequests(Part):
+    """Requests at random times."""
+
+    _tag: ClassVar = ("kind", "poisson")
+    per_second: float
+    """Mean number of requests in a second, for all instances together (above 0 to 1e9)"""
+    sizes: Fixed | Uniform | LogUniform | List | Cdf
+    start: str | None = None
+    """No request arrives before this time (0 s to 2400 h); default "0 s"."""
+    stop: str | None = None
+    """No request arrives after this time (default: stop.time)"""
+
+
+@dataclass(frozen=True)
+class TraceRequest(Part):
+    """One request."""
+
+    tokens: int
+    """Tokens of its prompt (1 to 100000000)"""
+    arrival: str | None = None
+    """When it arrives (0 s to 2400 h); default "0 s"."""
+    cached: int | None = None
+    """Tokens at its beginning whose cache both sides have: not computed and not sent; at least one token is (0 to
+    100000000); default 0.
+    """
+
+
+@dataclass(frozen=True)
+class RequestTrace(Part):
+    """Requests as listed, or from a trace."""
+
+    _tag: ClassVar = ("kind", "trace")
+    entries: Sequence[TraceRequest] | None = None
+    """The requests themselves (default: none: see file)"""
+    file: str | None = None
+    """Trace of Mooncake (.jsonl), or CSV of Azure, of BurstGPT, or with the columns timestamp_ms, input_tokens
+    (default: none: see entries)
+    """
+    time_scale: float | None = None
+    """Factor for the times of arrival (0.0 to 1000000.0); default 1.0."""
+
+
+@dataclass(frozen=True)
+class KvTransfer(WorkloadKeys):
+    """KV caches of prompts, sent from the GPUs of prefill to those of decode; each request is a query."""
+
+    _tag: ClassVar = ("kind", "kv_transfer")
+    requests: PoissonRequests | RequestTrace
+    prefill: Sequence[str] | None = None
+    """GPUs of the prefill instances, each a host; tp in a row form an instance (default: the first half of the hosts,
+    or those that are not in decode)
+    """
+    decode: Sequence[str] | None = None
+    """GPUs of the decode instances (default: all hosts that are not in prefill)"""
+    tp: int | None = None
+    """GPUs of an instance, which share a cache evenly (1 to 1024); default 1."""
+    bytes_per_token: str | None = None
+    """Bytes of the cache of a token, in all layers (1 B to 1000 TB); default "327.68 KB" (Llama 3 70B: 2 · 80 layers ·
+    8 heads · 128 · 2 B)
+    """
+    prefill_rate: float | None = None
+    """Tokens that a prefill instance computes in a second (above 0 to 1e12) (default: none: prefill takes no time)"""
+    layers: int | None = None
+    """Equal parts of a cache, each sent when its share of the prefill is done: 1, or the layers of the model (1 to
+    1024); default 1.
+    """
+
+
+@dataclass(frozen=True)
 class LeafSpine(TopologyKeys):
     """Every leaf linked to every spine."""
 
@@ -2189,6 +2258,7 @@ AnyWorkload = (
     | ScatterGather
     | Hotspot
     | Storage
+    | KvTransfer
     | Udp
     | Application
     | Training

@@ -29,6 +29,7 @@ impl Use {
             WorkloadKind::Incast(incast) if incast.request.0 > 0 => Use::Exchanges("waits for replies"),
             WorkloadKind::Storage(_) => Use::Exchanges("reads and writes in the order of one queue pair"),
             WorkloadKind::Hotspot(_) => Use::Exchanges("keeps the connections of its sources"),
+            WorkloadKind::KvTransfer(_) => Use::Exchanges("keeps the connections of its GPUs"),
             WorkloadKind::Flows(_)
             | WorkloadKind::Permutation(_)
             | WorkloadKind::NToOne(_)

@@ -119,6 +119,7 @@ fn check_kernel(ledger: &mut Ledger, draft: &Draft) {
                     | WorkloadKind::Application(_)
                     | WorkloadKind::Training(_)
                     | WorkloadKind::Storage(_)
+                    | WorkloadKind::KvTransfer(_)
             )
         ) {
             let message = "the agent in the kernel opens TCP connections for flows only";
