@@ -1,7 +1,7 @@
 //! The state log, from which a run can be played back: backlogs, link loads, pause requests with causes, marks and drops.
 //!
 //! Pauses are logged when they occur. Other values are sampled once per interval, and only significant changes are logged, so the log of a large
-//! fabric stays small: a queue whose maximum backlog doubled or halved; a link whose load changed by two tenths of its capacity or became zero or
+//! fabric stays small: a queue whose maximum backlog changed by an eighth, and by a packet or two; a link whose load changed by two tenths of its capacity or became zero or
 //! full; numbers of marks and drops. Observation only: nothing in the simulation reads the log, and hops pay nothing for it.
 
 use crate::ids::SlotId;
@@ -12,8 +12,10 @@ use crate::plan::NetworkPlan;
 use crate::wire::counters::PacketsAndBytes;
 use pauseframe_units::{IndexVec, PortId, Priority, Span, Time};
 
-/// Smallest backlog that is logged, bytes: less is normal traffic.
+/// Smallest backlog, and smallest change of one, that is logged, bytes: less is normal traffic.
 const MIN_LOGGED_BACKLOG: u64 = 4096;
+/// A part of the last logged backlog: a smaller change is not logged.
+const PARTS_OF_BACKLOG: u64 = 8;
 /// Full load, in tenths of a link's capacity.
 const FULL_LOAD_TENTHS: u8 = 10;
 
@@ -77,7 +79,7 @@ impl LoggedQueueState {
         if peak == 0 || self.depth == 0 {
             peak != self.depth
         } else {
-            peak >= 2 * self.depth || 2 * peak <= self.depth
+            peak.abs_diff(self.depth) >= MIN_LOGGED_BACKLOG.max(self.depth / PARTS_OF_BACKLOG)
         }
     }
 
@@ -229,10 +231,12 @@ mod tests {
                 && !queue(0).has_backlog_changed_enough(0)
         );
         assert!(
-            !queue(5000).has_backlog_changed_enough(9999) && queue(5000).has_backlog_changed_enough(10_000)
+            !queue(5000).has_backlog_changed_enough(9095) && queue(5000).has_backlog_changed_enough(9096)
         );
         assert!(
-            !queue(9999).has_backlog_changed_enough(5000) && queue(10_000).has_backlog_changed_enough(5000)
+            !queue(80_000).has_backlog_changed_enough(89_999)
+                && queue(80_000).has_backlog_changed_enough(90_000)
+                && queue(80_000).has_backlog_changed_enough(70_000)
         );
         let link = |load| LoggedQueueState { load, ..LoggedQueueState::default() };
         assert!(

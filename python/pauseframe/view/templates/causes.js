@@ -102,7 +102,8 @@ function pausedSpans(run, time) {
   return spans;
 }
 
-// Where the storm of a time began because of `root`: its first request { time, asker, asked, host }, or null. Two spans of pauses are
+// Where the storm of a time began because of `root`: its first request { time, asker, asked, host, stops }, or null; `stops` is when
+// the port that was asked stopped. Two spans of pauses are
 // one storm if the break between them is no longer than either.
 function beginningOf(run, root, time) {
   const spans = pausedSpans(run, time);
@@ -116,7 +117,9 @@ function beginningOf(run, root, time) {
   for (let i = countUpTo(run.times, since - 1e-9); i < run.times.length && run.times[i] <= time; i++) {
     if (run.kinds[i] !== KIND.asked) continue;
     const port = run.slotPorts[run.slots[i]], cause = run.values[i] < 0 ? port : run.values[i];
-    if (cause === root) return { time: run.times[i], asker: run.peer(port), asked: run.owner(port), host: run.values[i] < 0 };
+    if (cause !== root) continue;
+    const stop = run.times.findIndex((_, j) => j > i && run.kinds[j] === KIND.paused && run.slots[j] === run.slots[i]);
+    return { time: run.times[i], asker: run.peer(port), asked: run.owner(port), host: run.values[i] < 0, stops: stop < 0 ? null : run.times[stop] };
   }
   return null;
 }

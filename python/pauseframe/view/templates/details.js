@@ -62,8 +62,8 @@ class Details {
       this.lines.append(element("h3", `${named ? `${title}, ${run.arrow(port)}` : title}: ${pauses.length} ${pauses.length === 1 ? "pause" : "pauses"} (shaded), ${marks} marks, ${drops} drops${this.counted(sent, received)}`));
       const box = this.lines.appendChild(element("div", undefined, { class: "pair" }));
       const left = box.appendChild(element("div")), right = box.appendChild(element("div"));
-      this.player.charts.add(left, { title: "queue, largest of each interval", unit: "bytes", times: until, lines: [{ label: "queue", colour: theme.queue[4], data: close(queue) }], pauses, stepped: true });
-      this.player.charts.add(right, { title: "load of the link", unit: "%", times: until, lines: [{ label: "load", colour: theme.load[theme.load.length - 2], data: close(busy) }], range: [0, 105], pauses, stepped: true });
+      this.player.charts.add(left, { title: "queue, largest of an interval, to an eighth or 4 KB", unit: "bytes", times: until, lines: [{ label: "queue", colour: theme.queue[4], data: close(queue) }], pauses, stepped: true });
+      this.player.charts.add(right, { title: "load of the link, to a fifth", unit: "%", times: until, lines: [{ label: "load", colour: theme.load[theme.load.length - 2], data: close(busy) }], range: [0, 105], pauses, stepped: true });
       if (sent[0].length + received[0].length > 2) this.addNotifications(sent, received);
     }
   }
@@ -138,7 +138,7 @@ class Details {
     const { begun } = this.chosen, { run } = view;
     if (!begun || begun.asker === undefined || Math.abs(view.time - begun.time) > 1e-6) return [];
     const why = begun.host ? "because its own receive buffer was full" : `because of its queue ${run.portName(this.chosen.port)}, which held ${formatBytes(view.map.depth[this.chosen.port])}`;
-    return [element("p", `Here it began, at ${formatTime(begun.time)}: ${run.nodes[begun.asker]} asked ${run.nodes[begun.asked]} to stop, ${why}. That is the first pause of this storm that goes back to it.`, { class: "began" })];
+    return [element("p", `Here it began, at ${formatTime(begun.time)}: ${run.nodes[begun.asker]} asked ${run.nodes[begun.asked]} to stop, ${why}.${begun.stops === null ? "" : ` The request took effect at ${formatTime(begun.stops)}.`} That is the first pause of this storm that goes back to it.`, { class: "began" })];
   }
 
   aboutFlow(view, flow) {
