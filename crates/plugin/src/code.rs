@@ -287,7 +287,8 @@ fn read_plugin_parameter(prefix: &str, raw: &Parameter) -> Result<Constant, Stri
         && !(constant_value_as_f64(low) <= constant_value_as_f64(default)
             && constant_value_as_f64(default) <= constant_value_as_f64(high))
     {
-        return Err(format!("{key}: the default {default:?} is outside of its range, {low:?} to {high:?}"));
+        let [value, low, high] = [default, low, high].map(constant_value_as_text);
+        return Err(format!("{key}: the default {value} is outside of its range, {low} to {high}"));
     }
     Ok(Constant {
         key: leak_text_to_static(&format!("{prefix}_{key}")),
@@ -295,6 +296,14 @@ fn read_plugin_parameter(prefix: &str, raw: &Parameter) -> Result<Constant, Stri
         default,
         range,
     })
+}
+
+fn constant_value_as_text(value: ConstantValue) -> String {
+    if let ConstantValue::Time(time) = value {
+        time.to_string()
+    } else {
+        constant_value_as_f64(value).to_string()
+    }
 }
 
 fn constant_value_as_f64(value: ConstantValue) -> f64 {

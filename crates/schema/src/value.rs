@@ -254,7 +254,10 @@ impl Setting for f64 {
         match &item.value {
             Value::Integer(number) => Ok(*number as f64),
             Value::Float(number) if number.is_finite() => Ok(*number),
-            Value::Float(_) => wrong_sort(item, "a finite number"),
+            Value::Float(_) => {
+                let message = format!("{} is not a finite number", item.show());
+                Err(Mistake { message, hint: String::new() })
+            }
             Value::Text(text) if text.parse::<f64>().is_ok() => Err(Mistake {
                 message: format!("{} is text; expected a number", item.show()),
                 hint: format!("write {text} without quotes"),

@@ -83,6 +83,10 @@ pub trait Quantity: fmt::Display + FromStr<Err = ParseError> {
     fn of_base_unit(number: f64) -> String {
         let units = Self::UNITS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
         match exact::<Self>(number, Self::BASE) {
+            // Nobody has links of some bits per second.
+            Some(_) if number < 1e6 && Self::UNITS.contains(&("Gbps", 1_000_000_000)) => {
+                format!("if {number} is in Gb/s, write \"{number} Gbps\"; units are {units}")
+            }
             Some(value) => {
                 format!("if {number} is in {}, write \"{value}\"; units are {units}", Self::BASE_UNIT)
             }
@@ -441,6 +445,10 @@ mod tests {
         );
         assert!(Span::of_base_unit(1e-6).contains("write \"1 us\""));
         assert!(BitRate::of_base_unit(1e10).contains("write \"10 Gbps\""));
+        assert_eq!(
+            hint::<BitRate>("400"),
+            "if 400 is in Gb/s, write \"400 Gbps\"; units are bps, Kbps, Mbps, Gbps, Tbps"
+        );
         assert!(!Span::of_base_unit(1e-15).contains("write \"0"));
     }
 

@@ -5,6 +5,7 @@ use super::flow_list::{FlowEntry, node_by_name};
 use super::maker::{Maker, at};
 use pauseframe_apps::{around, circle};
 use pauseframe_fabric::{FlowRecord, FlowSpec, FlowStatus, KeptConnection, Workload};
+use pauseframe_schema::value::misspelt;
 use pauseframe_units::Time;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -12,26 +13,46 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// For each flow, the indices of the flows that it waits for.
 type Needs = Vec<Vec<u32>>;
 
-/// The predecessors of each flow. Errors give the position of an invalid flow and the reason: a duplicate id, an
-/// unknown id, or flows that wait for each other.
+/// What is wrong with the order of flows.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Mistake {
+    /// Index of the flow, and its key.
+    pub flow: usize,
+    /// The key: "id" or "after".
+    pub key: &'static str,
+    /// What is wrong.
+    pub message: String,
+    /// The remedy, or "".
+    pub hint: String,
+}
+
+/// The predecessors of each flow.
 ///
 /// # Errors
-/// The index of the invalid flow and the reason.
-pub fn needs(flows: &[FlowEntry]) -> Result<Needs, (usize, String)> {
+/// The first duplicate id or unknown id, or a flow that waits for itself.
+pub fn needs(flows: &[FlowEntry]) -> Result<Needs, Mistake> {
     let mut by_id: BTreeMap<&str, u32> = BTreeMap::new();
     for (index, id) in flows.iter().enumerate().filter_map(|(index, flow)| Some((index, flow.id.as_deref()?)))
     {
         if by_id.insert(id, index as u32).is_some() {
-            return Err((index, format!("id {id:?} names an earlier flow too")));
+            let message = format!("id {id:?} names an earlier flow too");
+            return Err(Mistake {
+                flow: index,
+                key: "id",
+                message,
+                hint: "give each flow another id".to_owned(),
+            });
         }
     }
     let mut needs = Vec::with_capacity(flows.len());
     for (index, flow) in flows.iter().enumerate() {
         let find = |id: &String| {
-            by_id
-                .get(id.as_str())
-                .copied()
-                .ok_or_else(|| (index, format!("no flow has the id {id:?} that it is after")))
+            by_id.get(id.as_str()).copied().ok_or_else(|| Mistake {
+                flow: index,
+                key: "after",
+                message: format!("no flow has the id {id:?} that it is after"),
+                hint: misspelt(id, by_id.keys().copied()),
+            })
         };
         needs.push(flow.after.iter().map(find).collect::<Result<Vec<u32>, _>>()?);
     }
@@ -42,7 +63,12 @@ pub fn needs(flows: &[FlowEntry]) -> Result<Needs, (usize, String)> {
     match circle(flows.len(), pairs.iter()) {
         Some(found) => {
             let ids = found.iter().map(|&flow| flows[flow].id.clone().unwrap_or_default());
-            Err((found[0], format!("waits for itself: {}", around(ids, "after"))))
+            Err(Mistake {
+                flow: found[0],
+                key: "after",
+                message: format!("waits for itself: {}", around(ids, "after")),
+                hint: "remove one of them".to_owned(),
+            })
         }
         None => Ok(needs),
     }
@@ -136,13 +162,16 @@ mod tests {
     fn what_flows_are_after_is_checked() {
         let good = [flow("x", &["y"]), flow("y", &[]), flow("", &["x", "y"])];
         assert_eq!(needs(&good), Ok(vec![vec![1], vec![], vec![0, 1]]));
+        let at = |found: Result<Needs, Mistake>| {
+            found.map_err(|mistake| (mistake.flow, mistake.message)).unwrap_err()
+        };
         let unknown = needs(&[flow("x", &["z"])]);
-        assert_eq!(unknown, Err((0, "no flow has the id \"z\" that it is after".to_owned())));
-        assert_eq!(needs(&[flow("x", &[]), flow("x", &[])]).unwrap_err().0, 1);
+        assert_eq!(at(unknown), (0, "no flow has the id \"z\" that it is after".to_owned()));
+        assert_eq!(needs(&[flow("x", &[]), flow("x", &[])]).unwrap_err().flow, 1);
         // "v" comes after a circle that it is no part of.
         let circle = needs(&[flow("v", &["w", "y"]), flow("w", &[]), flow("x", &["y"]), flow("y", &["x"])]);
-        assert_eq!(circle, Err((2, "waits for itself: x after y after x".to_owned())));
+        assert_eq!(at(circle), (2, "waits for itself: x after y after x".to_owned()));
         let alone = needs(&[flow("x", &["x"])]);
-        assert_eq!(alone, Err((0, "waits for itself: x after x".to_owned())));
+        assert_eq!(at(alone), (0, "waits for itself: x after x".to_owned()));
     }
 }

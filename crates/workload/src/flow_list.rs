@@ -1,6 +1,6 @@
 //! Flow lists: in the scenario, or in a CSV or Parquet file with the columns `src`, `dst`, `size_bytes` and `start_us`.
 //! Optional columns are `id`, `after` (ids of flows that must have finished, separated by spaces) and `compute_us`.
-//! Further columns are ignored. Times are rounded to the nearest picosecond.
+//! Further columns are left out with a note. Times are rounded to the nearest picosecond.
 //!
 //! `.txt` files are flow files of the HPCC simulator (Li et al., SIGCOMM 2019) or its descendants: the number
 //! of flows, then `src dst priority_group port bytes start_s` for each flow (without `port` in those of
@@ -13,6 +13,7 @@ use parquet::record::{Field, Row};
 use parquet::schema::types::Type;
 use pauseframe_schema::panics::caught;
 use pauseframe_schema::table;
+use pauseframe_schema::value::misspelt;
 use pauseframe_units::limits::Limit;
 use pauseframe_units::{Bytes, NodeId, Span, counted, files};
 use std::collections::BTreeMap;
@@ -184,6 +185,7 @@ fn read_csv(path: &Path) -> Result<FlowList, String> {
     let index = positions(headers.iter())?;
     let optional = optional_positions(headers.iter());
     let mut list = FlowList { unit: "line", ..FlowList::default() };
+    list.notes.extend(left_out(headers.iter()));
     for record in reader.records() {
         let record = record.map_err(|error| error.to_string())?;
         let line = record.position().map_or(0, |position| line_of(&text, position));
@@ -212,7 +214,7 @@ fn line_of(text: &str, position: &csv::Position) -> u64 {
 
 fn csv_entry([src, dst, size, start]: [&str; 4]) -> Result<FlowEntry, Problem> {
     let (src, dst) = named(src, dst)?;
-    let size = size.parse().map_err(|_| (2, format!("{size:?} is not a whole number of bytes")))?;
+    let size = whole(size).ok_or_else(|| (2, format!("{size:?} is not a whole number of bytes")))?;
     let start = start.parse().map_err(|_| (3, format!("{start:?} is not a number")))?;
     checked(src, dst, size, start)
 }
@@ -226,12 +228,13 @@ fn read_parquet(path: &Path) -> Result<FlowList, String> {
     let rows = u64::try_from(reader.metadata().file_metadata().num_rows()).unwrap_or(0);
     Limit::Rows.check(rows, "rows")?;
     let text_limit = Limit::Bytes.value()?;
+    let notes = left_out(schema.get_fields().iter().map(|field| field.name())).into_iter().collect();
     let columns = index.iter().copied().chain(optional.into_iter().flatten());
     let schema = only(schema, &columns.collect::<Vec<_>>());
     let index = positions(schema.get_fields().iter().map(|field| field.name()))?;
     let optional = optional_positions(schema.get_fields().iter().map(|field| field.name()));
     let records = reader.get_row_iter(Some(schema)).map_err(|error| error.to_string())?;
-    let mut list = FlowList { unit: "row", ..FlowList::default() };
+    let mut list = FlowList { unit: "row", notes, ..FlowList::default() };
     let mut text = 0;
     for (number, row) in (1..).zip(records) {
         let row = row.map_err(|error| error.to_string())?;
@@ -272,7 +275,11 @@ fn parquet_entry(row: &Row, index: [usize; 4]) -> Result<FlowEntry, Problem> {
         (_, Some(number)) => Ok(number.to_string()),
         (other, None) => Err((column, format!("{other} is not a text"))),
     };
-    let size = integer(size).ok_or_else(|| (2, format!("{size} is not a whole number of bytes")));
+    let size = match size {
+        Field::Double(bytes) => whole(&bytes.to_string()),
+        other => integer(other),
+    }
+    .ok_or_else(|| (2, format!("{size} is not a whole number of bytes")));
     let start = match start {
         Field::Double(us) => Ok(*us),
         Field::Float(us) => Ok(f64::from(*us)),
@@ -315,6 +322,34 @@ fn positions<'a>(names: impl Iterator<Item = &'a str>) -> Result<[usize; 4], Str
         })?;
     }
     Ok(index)
+}
+
+/// Columns that are not read, and the one that each may be.
+fn left_out<'a>(names: impl Iterator<Item = &'a str>) -> Option<String> {
+    const SHOWN: usize = 6;
+    let names: Vec<&str> = names.collect();
+    let absent = COLUMNS.iter().copied().filter(|column| !names.contains(column));
+    let text = |name: &&str| match misspelt(name, absent.clone()) {
+        near if near.is_empty() => (*name).to_owned(),
+        near => format!("{name} ({near})"),
+    };
+    let others: Vec<String> = names.iter().filter(|name| !COLUMNS.contains(name)).map(text).collect();
+    let more = others.len().saturating_sub(SHOWN);
+    let shown = others[..others.len() - more].join(", ");
+    let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+    (!others.is_empty()).then(|| format!("columns left out: {shown}{rest}"))
+}
+
+/// A whole number, also as "1e6" or "1000000.0", which spreadsheets and pandas write.
+fn whole(text: &str) -> Option<u64> {
+    const EXACT: f64 = 9_007_199_254_740_992.0;
+    text.parse().ok().or_else(|| {
+        let number = text
+            .parse()
+            .ok()
+            .filter(|number: &f64| number.fract() == 0.0 && (0.0..EXACT).contains(number))?;
+        Some(number as u64)
+    })
 }
 
 /// Positions of the optional columns.
@@ -412,6 +447,10 @@ mod tests {
         let windows = csv("src,dst,size_bytes,start_us\r\n\r\n# two\r\nh0,h1,1,0\r\nh1,h0,1,0\r\n").unwrap();
         assert_eq!([0, 1].map(|index| windows.place(index)), [4, 5]);
         assert!(csv("src,dst,size_bytes,start_us\n").unwrap().flows.is_empty());
+        assert_eq!(list.notes, ["columns left out: note"]);
+        let odd = csv("src,dst,size_bytes,start_us,id,aftr\nh0,h1,1e6,0,a,\nh0,h1,5000.0,0,b,a\n").unwrap();
+        assert_eq!(odd.notes, ["columns left out: aftr (did you mean \"after\"?)"]);
+        assert_eq!(odd.flows.iter().map(|flow| flow.size.0).collect::<Vec<_>>(), [1_000_000, 5000]);
     }
 
     /// Checks the line numbers: comments, blank lines and texts with line breaks count.

@@ -1,7 +1,7 @@
 //! `kind = "flows"`: flows listed in the scenario or in a file.
 
 use super::context::{Context, SIZE_MAX, SIZES, TIME_MAX};
-use super::flow_dag::{FlowDag, needs};
+use super::flow_dag::{FlowDag, Mistake, needs};
 use super::flow_list::{FlowEntry, node_by_name, read_flow_list};
 use super::maker::{Listed, Maker, OpenLoop, Source, at, mean_host_rate};
 use pauseframe_fabric::Workload;
@@ -42,8 +42,10 @@ impl FlowsSpec {
         };
         let key = if t.has("file") { "file" } else { "flows" };
         t.check(!flows.is_empty(), key, || "there is no flow in it".to_owned(), "");
-        if let Err((index, message)) = needs(&flows) {
-            t.check(false, key, || format!("flow {}: {message}", index + 1), "");
+        if key == "flows" {
+            if let Err(Mistake { flow, key, message, hint }) = needs(&flows) {
+                t.check(false, &format!("flows.{flow}.{key}"), || message, &hint);
+            }
         }
         Some(FlowsSpec { flows })
     }
@@ -98,6 +100,11 @@ fn from_file(t: &mut Table, file: &str, context: &Context) -> Option<Vec<FlowEnt
         mistakes.extend(
             wrong_row(flow, context, is_listed).map(|(message, hint)| (list.place(index), message, hint)),
         );
+    }
+    if mistakes.is_empty() {
+        mistakes.extend(needs(&list.flows).err().map(|Mistake { flow, key, message, hint }| {
+            (list.place(flow), format!("column {key}: {message}"), hint)
+        }));
     }
     mistakes.sort_by_key(|(place, ..)| *place);
     let path = t.at("file");

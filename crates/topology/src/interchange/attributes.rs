@@ -5,8 +5,8 @@
 //! ([`crate::PortOfHost`]), `port_of`, the name of the host, and `port`, its number. Attributes of an edge: `rate` ("10 Gbps")
 //! and `delay` ("1 us"); `rate_back` and `delay_back` if the other direction differs; `source_port` and
 //! `target_port`; `frame_error`, the probability that a frame is damaged; `link`, the index of the link, because `NetworkX` reorders edges; `from`, because
-//! `NetworkX` swaps the ends of edges. The reader also accepts `type` or `role` for the kind and `LinkSpeedRaw` (bits
-//! per second, Topology Zoo) for the rate.
+//! `NetworkX` swaps the ends of edges. The reader also accepts `type` or `role` for the kind, and for the rate `LinkSpeedRaw` (bits
+//! per second, Topology Zoo) and, with a unit, `speed`, `bandwidth` or `capacity`; for the delay `latency`. A note names all others.
 
 use super::draft::{Draft, Partial, number};
 use super::{Defaults, Flaw, Import, Labels};
@@ -16,6 +16,37 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The attribute of an edge for the probability that a frame is damaged.
 pub(super) const FRAME_ERROR: &str = "frame_error";
+
+/// Attributes of an edge that are read, or that only name it.
+const READ_OF_EDGE: [&str; 14] = [
+    "rate",
+    "delay",
+    "rate_back",
+    "delay_back",
+    "source_port",
+    "target_port",
+    FRAME_ERROR,
+    "link",
+    "from",
+    "LinkSpeedRaw",
+    "LinkSpeedRaw_back",
+    "label",
+    "id",
+    "key",
+];
+
+/// Other names of the rate and of the delay of a link.
+const OTHER_NAMES: [(&str, &str); 4] =
+    [("speed", "rate"), ("bandwidth", "rate"), ("capacity", "rate"), ("latency", "delay")];
+
+/// What an attribute under another name says, if it has a unit and the proper one is absent.
+fn other_name<'a>(attributes: &'a Attributes, name: &str) -> Option<&'a str> {
+    let (_, proper) = OTHER_NAMES.iter().find(|(other, _)| *other == name)?;
+    let text = attributes.get(name).filter(|_| !attributes.contains_key(*proper))?;
+    let has_unit =
+        if *proper == "rate" { text.parse::<BitRate>().is_ok() } else { text.parse::<Span>().is_ok() };
+    has_unit.then_some(text)
+}
 
 /// Values of attributes by their names.
 pub(super) type Attributes = BTreeMap<String, String>;
@@ -68,6 +99,7 @@ impl RawGraph {
             ));
         }
         self.restore_order();
+        draft.notes.extend(self.left_out());
         if self.directed && is_one_way(&self.edges) {
             draft
                 .notes
@@ -79,6 +111,23 @@ impl RawGraph {
             add_edge(&mut draft, &edge).map_err(|message| Flaw::at(&edge.place, message))?;
         }
         Ok(draft.finish())
+    }
+
+    /// Attributes of edges that are not read.
+    fn left_out(&self) -> Option<String> {
+        const SHOWN: usize = 6;
+        let mut names: BTreeSet<&str> = BTreeSet::new();
+        for edge in &self.edges {
+            let is_read =
+                |name: &str| READ_OF_EDGE.contains(&name) || other_name(&edge.attributes, name).is_some();
+            names.extend(edge.attributes.keys().map(String::as_str).filter(|name| !is_read(name)));
+        }
+        let mut shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("{name:?}")).collect();
+        if names.len() > SHOWN {
+            shown.push(format!("{} more", names.len() - SHOWN));
+        }
+        let text = "a link has the attributes rate (\"10 Gbps\") and delay (\"1 us\"), each with a unit";
+        (!names.is_empty()).then(|| format!("attributes of edges left out: {}; {text}", shown.join(", ")))
     }
 
     /// Restores the original order of links, if every edge still has its `link` attribute.
@@ -174,8 +223,15 @@ fn kind(attributes: &Attributes) -> Result<Option<NodeKind>, String> {
 
 /// Reads rate and delay of both directions of a link.
 pub(super) fn channels(attributes: &Attributes) -> Result<[Partial; 2], String> {
-    let rate = |key: &str| attributes.get(key).map(|text| text.parse::<BitRate>()).transpose();
-    let delay = |key: &str| attributes.get(key).map(|text| text.parse::<Span>()).transpose();
+    let value = |key: &str| {
+        let other = || OTHER_NAMES.iter().filter(|(_, proper)| *proper == key);
+        attributes
+            .get(key)
+            .map(String::as_str)
+            .or_else(|| other().find_map(|(name, _)| other_name(attributes, name)))
+    };
+    let rate = |key: &str| value(key).map(str::parse::<BitRate>).transpose();
+    let delay = |key: &str| value(key).map(str::parse::<Span>).transpose();
     let raw = |key: &str| attributes.get(key)?.parse::<f64>().ok().map(|speed| BitRate(speed as u64));
     let say = |error: pauseframe_units::ParseError| error.to_string();
     let forth = Partial {

@@ -71,7 +71,8 @@ fn node_link_json_of_networkx() {
     assert_eq!((names(&topology), kinds(&topology)), (vec!["0_0", "0_1", "1_0", "7"], "sssh".to_owned()));
     assert_eq!(topology.nodes()[NodeId(3)].level, Some(0));
     assert_eq!(channel(&topology, 2, 1), (3_000_000_000, 500_000));
-    assert_eq!(notes.len(), 2);
+    assert_eq!(notes.len(), 3);
+    assert!(notes[0].starts_with("attributes of edges left out: \"weight\"; a link has"), "{}", notes[0]);
 }
 
 #[test]
@@ -605,4 +606,25 @@ proptest! {
             let _ = read(&text, format, DEFAULTS);
         }
     }
+}
+
+#[test]
+fn rates_under_other_names_are_read_with_a_unit_and_named_without() {
+    let file = |name: &str, value: &str| {
+        format!(
+            "<graphml><key id='r' for='edge' attr.name='{name}'/><graph edgedefault='undirected'><node id='a'/><node id='b'/>\
+             <edge source='a' target='b'><data key='r'>{value}</data></edge></graph></graphml>"
+        )
+    };
+    for name in ["speed", "bandwidth", "capacity", "rate"] {
+        let Import { topology, notes, .. } =
+            read(&file(name, "100 Gbps"), Format::GraphMl, DEFAULTS).unwrap();
+        assert_eq!(channel(&topology, 0, 0).0, 100_000_000_000);
+        assert!(!notes.iter().any(|note| note.contains("left out") || note.contains("no rate")), "{notes:?}");
+    }
+    let Import { notes, .. } = read(&file("speed", "100"), Format::GraphMl, DEFAULTS).unwrap();
+    assert!(
+        notes.iter().any(|note| note.contains("left out: \"speed\"; a link has the attributes rate")),
+        "{notes:?}"
+    );
 }

@@ -122,6 +122,8 @@ impl TopologySpec {
 pub(crate) fn topology(t: &mut Table, base_dir: &Path) -> Option<TopologySpec> {
     let kind = TopologyKind::choose(t);
     let host = t.section("link", LinkSpec::read);
+    // What follows from a wrong link is no further mistake.
+    let host = if t.ledger.failed("topology.link") { LinkSpec::DEFAULT } else { host };
     let fabric = t.section("fabric_link", |t| fabric_link(t, host));
     let message = || "differs from link, but the links of a file all have the same default".to_owned();
     let fits = kind != Some("file") || fabric == host;
