@@ -282,7 +282,9 @@ impl fmt::Display for Report {
         }
         let Report { delivered, loops, black_holes, unreachable, .. } = self;
         let counts = [loops.count, black_holes.count];
-        writeln!(f, "routes: {delivered} arrive, {} circle, {} are lost", counts[0], counts[1])?;
+        let served = counts.iter().sum::<u64>() > 0 && unreachable.count == 0;
+        let served = if served { "; another VLAN serves their pairs" } else { "" };
+        writeln!(f, "routes: {delivered} arrive, {} circle, {} are lost{served}", counts[0], counts[1])?;
         for (what, routes) in [("circles", loops), ("is lost", black_holes)] {
             for route in routes.examples.iter().take(1) {
                 writeln!(f, "  {what}: {route}")?;
@@ -307,9 +309,13 @@ impl fmt::Display for Report {
             writeln!(f, "{}", budget.unwrap_or_default())?;
         }
         let Some(what_if) = &self.what_if else { return Ok(()) };
-        for (what, failures) in [("link", &what_if.links), ("switch", &what_if.switches)] {
+        // The hosts of a failed switch have no other one.
+        let of_others = " of other hosts";
+        for (what, failures, whose) in
+            [("link", &what_if.links, ""), ("switch", &what_if.switches, of_others)]
+        {
             let Failures { tried, harmless, .. } = failures;
-            writeln!(f, "one {what} down: {harmless} of {tried} cost no pair its last route")?;
+            writeln!(f, "one {what} down: {harmless} of {tried} cost no pair{whose} its last route")?;
             for Failure { what, pairs_lost, .. } in failures.worst.iter().take(1) {
                 writeln!(f, "  worst: {what}, {}", counted(*pairs_lost, "pair"))?;
             }
