@@ -164,6 +164,36 @@ def test_the_sentence_of_a_sweep_counts_the_best_variant(swept):
     assert sentence(compare([swept], metrics=["drops"])).startswith("drops")
 
 
+def test_the_sentence_of_a_sweep_says_the_difference_that_its_table_has(tmp_path):
+    """The ratio of two medians is not the median of ratios: the setting that differs most is that of the table."""
+    work = '[[workload]]\nkind = "background"\nsizes = "50 KB"\narrivals = { kind = "load", load = 0.5 }\nstop = "1 ms"\n'
+    axes = '[sweep]\n"transport.preset" = ["newreno", "tcp_bolt"]\n"workload.0.arrivals.load" = [0.3, 0.6, 0.9]\nseeds = 5\n'
+    (tmp_path / "load.toml").write_text(
+        f'topology = {{ kind = "star", hosts = 4 }}\nstop = {{ time = "1 s", when_finished = true }}\n{work}{axes}',
+        encoding="utf-8",
+    )
+    pf.sweep(tmp_path / "load.toml", out=tmp_path / "results", progress=False)
+    comparison = compare([tmp_path / "results"])
+    changes = {
+        cell.setting[0]: abs(cell.ratio.median - 1)
+        for cell in comparison.cells
+        if cell.metric == "fct_us.p99" and cell.ratio is not None
+    }
+    most = max(changes, key=lambda setting: changes[setting])
+    text = sentence(comparison)
+    assert f"load = {most}: " in text
+    change = next(one for one in comparison.cells if one.metric == "fct_us.p99" and one.ratio and one.setting == (most,))
+    assert f"({tables.format_ratio(change.ratio)} seed by seed)" in text
+
+
+def test_medians_of_few_are_marked(lossy, tmp_path):
+    page = build_report([Group("", [lossy])], tmp_path / "r.html").read_text(encoding="utf-8")
+    count = lossy.flows.collect().height
+    assert (" ?" in page.partition("<h2>")[0]) == (count < 20)
+    assert count < 20
+    assert "?: fewer than 10 samples lie beyond this percentile." in page.partition("<h2>")[0]
+
+
 def test_the_sentence_of_a_sweep_names_all_winners_and_the_axis_of_a_number(swept, tmp_path):
     (tmp_path / "tie.toml").write_text(
         BURST + '[sweep]\ntransport.preset = ["newreno", "tcp_bolt"]\nstop.time = ["1 s", "2 s"]\nseeds = [1]\n',

@@ -11,7 +11,7 @@ from pauseframe.report import data, figures, long_flows
 from pauseframe.report.page import Answer, Bar
 from pauseframe.report.summary import ratio
 from pauseframe.results.causes import other_causes
-from pauseframe.results.percentiles import ENOUGH_BEYOND, SHARES
+from pauseframe.results.percentiles import ENOUGH_BEYOND, SHARES, explanation, marked
 from pauseframe.terminal.text import (
     MISSING,
     counted,
@@ -133,14 +133,17 @@ def of_scenarios(lead: str, groups: Mapping[str, Sequence[RunData]]) -> Answer:
 
 def _beside(measures: Mapping[str, Measure], contenders: Sequence[RunData]) -> list[str]:
     """How often the first contender is faster or slower than each other."""
+    names = " or ".join(sorted({measure.name for measure in measures.values()}))
     result = []
     for number, rival in enumerate(contenders[1:], start=1):
         pairs = [(measure.value(0), measure.value(number)) for measure in measures.values()]
         known = [(mine, theirs) for mine, theirs in pairs if mine is not None and theirs is not None]
         faster = sum(mine < 0.99 * theirs for mine, theirs in known)
         slower = sum(mine > 1.01 * theirs for mine, theirs in known)
+        less = f" ({len(measures) - len(known)} have no times)" if len(known) < len(measures) else ""
         result.append(
-            f"Beside {rival.label} it is faster in {faster} of {len(known)} scenarios and slower in {slower}."
+            f"By {names} it is faster than {rival.label} in {faster} of {len(known)} scenarios{less} and slower in "
+            f"{slower}."
         )
     return result
 
@@ -295,7 +298,7 @@ def _cells(
     medians = [measure.median(other) for other in range(len(runs))]
     return [
         (f"{format_count(done)} of {format_count(done + left)}" if left else format_count(done), ""),
-        (format_us(medians[number]), ratio(medians, number)),
+        (marked(format_us(medians[number]), done, SHARES["p50"]), ratio(medians, number)),
         (format_us(values[number]), ", ".join([*([times] if times else []), *causes])),
         (format_rate(data.mean_throughput(run)), ""),
         (format_count(said["drops"]), ""),
@@ -310,4 +313,8 @@ def _note(runs: Sequence[RunData], measure: Measure) -> str:
     if len(runs) > 1:
         parts.append(f"× n: so many times the value of {runs[0].label}.")
     parts.append("Throughput: of all flows together, the mean until 99.5 % of all bytes had come.")
+    medians = [
+        marked(format_us(measure.median(run)), len(times), SHARES["p50"]) for run, times in enumerate(measure.times)
+    ]
+    parts += filter(None, [explanation(medians)])
     return " ".join(parts)

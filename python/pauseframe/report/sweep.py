@@ -311,7 +311,11 @@ def _beside(comparison: Comparison, cells: list[Cell]) -> str:
     else:
         sure = "" if _differ(best, worst) else ", and the seeds do not tell them apart"
     low, high = (f"{form(_median(one))} with {_named(comparison, one)}" for one in (best, worst))
-    return f"{low}, {high}{sure}"
+    pairs = [
+        one.ratio for one, other in ((worst, best), (best, worst)) if other.ratio is None and one.ratio is not None
+    ]
+    by_seed = "".join(f" ({tables.format_ratio(ratio)} seed by seed)" for ratio in pairs if ratio.low is not None)
+    return f"{low}, {high}{by_seed}{sure}"
 
 
 def _named(comparison: Comparison, cell: Cell) -> str:
@@ -348,10 +352,12 @@ def _where(comparison: Comparison, cell: Cell) -> str:
 
 
 def _largest(comparison: Comparison, metric: str, rows: list[list[Cell]]) -> str:
-    """The setting in which the variants differ most, by ratio."""
+    """The setting in which the variants differ most, by ratio: seed by seed to the first one, where that is known."""
 
     def factor(cells: list[Cell]) -> float:
-        low, high = min(map(_median, cells)), max(map(_median, cells))
+        paired = [1.0, *(cell.ratio.median for cell in cells if cell.ratio is not None)]
+        values = paired if len(paired) == len(cells) else [_median(cell) for cell in cells]
+        low, high = min(values), max(values)
         return high / low if low > 0 else (float("inf") if high else 1.0)
 
     cells = max(rows, key=factor)

@@ -84,6 +84,11 @@ def format_difference(cell: Cell) -> str:
     return format_estimate(cell.difference, lambda value: MISSING if value is None else _signed(value, form))
 
 
+def format_ratio(ratio: Estimate) -> str:
+    """The median of a ratio to the first variant, as `format_difference` writes it."""
+    return _factor(ratio.median) if ratio.median >= 10 else _percent(ratio.median)
+
+
 def _percent(ratio: float | None) -> str:
     return MISSING if ratio is None else format_change(ratio)
 
