@@ -226,6 +226,8 @@ def _prove(report: Any, folder: Path, *, as_text: bool) -> None:
         if proof.rows:
             rows = [(here.name, here.text, there.text) for here, there in proof.rows]
             print_table(terminal_table("", "as it is", "mended", rows=rows))
+        if proof.price:
+            print(proof.price)
         sys.stdout.flush()
     if len(report.findings) > MOST:
         say(f"note: findings that were not simulated: {len(report.findings) - MOST}; choose some with --select")

@@ -14,6 +14,7 @@ from pauseframe.devices.model import Fabric, FdbRow, LookupRow, Switch
 from pauseframe.devices.sonic_db import ConfigDb, documents, looks_like_config_db
 from pauseframe.devices.sonic_schema import TABLES
 from pauseframe.files.kinds import kind_of
+from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -264,7 +265,11 @@ def _add_switch(document: ConfigDb, name: str, reading: Reading, origin: tuple[P
     others = sorted(set(document.tables) - set(TABLES))
     if others and not document.case:
         listed = ", ".join(map(shown, others[:8])) + (" …" if len(others) > 8 else "")
-        reading.fabric.notes.append(f"{shown(switch.name)}: {len(others)} other tables, not looked at: {listed}")
+        reading.fabric.notes.append(
+            f"{shown(switch.name)}: {counted(len(others), 'other table')}, not looked at: {listed}"
+        )
+    if not document.case and not set(document.tables) & set(TABLES):
+        reading.fabric.notes.append(f"{shown(document.source)}: it has no table that rules read: nothing was checked")
 
 
 def reread(reading: Reading, changed: Mapping[str, ConfigDb]) -> Reading:

@@ -152,9 +152,10 @@ def as_text(result: Result) -> str:
     known = result.shipped
     if known is not None:
         below = known.below(result.headroom)
+        nearest = "" if known.cable == f"{result.cable:g}m" else f", the nearest length to {result.cable:g}m in them"
         lines += [
             "",
-            f"shipped for {rate} and {known.cable}: {known.values[0]:,} to {known.values[-1]:,} B in "
+            f"shipped for {rate} and {known.cable}{nearest}: {known.values[0]:,} to {known.values[-1]:,} B in "
             f"{counted(len(known.values), 'table')}, of which {below} have less",
         ]
     return "\n".join(lines)

@@ -79,6 +79,15 @@ EQUAL = {
 """Why the scenarios with and without a finding can be equal, by code."""
 HIDDEN = "no fewer packets are lost with the patch: other findings at this place hide its effect, mend them first"
 NOTHING = "no difference measured: this load loses, pauses and marks the same packets with and without it"
+LOSSES = ("packets lost", "bytes lost", "sent again", "timeouts", "datagrams lost", "deadlocks")
+WAITS = ("longest paused", "slowest flow", "TCP waits")
+PRICES = {
+    "PF01": "what was lost has to wait now",
+    "PF05": "what was lost has to wait now",
+    "PF03": "marks make senders slower before a queue is full, and those that learn late take longer",
+    "PF04": "a watchdog drops what waits for a port in a storm, and what still comes, so that all others go on",
+}
+"""What a patch costs, by the first letters of the code."""
 AS_IS, MENDED = "as-is.toml", "mended.toml"
 PROOFS = "proofs.json"
 """The file with the numbers of all proofs."""
@@ -97,6 +106,16 @@ class Proof:
     folder: Path | None = None
     rows: list[tuple[Measure, Measure]] = field(default_factory=list)
     """Measures that differ: as it is, mended."""
+
+    @property
+    def price(self) -> str:
+        """What is worse with the patch, and why; "" if nothing is."""
+        worse = [here.name for here, there in self.rows if here.name in LOSSES + WAITS and there.value > here.value]
+        worse += [here.name for here, there in self.rows if here.name == "flows finished" and there.value < here.value]
+        if not worse or self.why:
+            return ""
+        why = PRICES.get(self.code[:4])
+        return f"worse with the patch: {', '.join(worse)}" + (f": {why}" if why else "")
 
 
 class ProofRow(TypedDict):

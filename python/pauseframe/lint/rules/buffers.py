@@ -35,7 +35,9 @@ def _place(switch: Switch, port: Port, group: int) -> Place:
 
 
 def _terms(need: AnnexO) -> str:
-    return " + ".join(f"{term.name} {term.bytes:.0f}" for term in need.terms)
+    total = " + ".join(f"{term.name} {term.bytes:.0f}" for term in need.terms)
+    gaps = sum(term.bytes for term in need.terms) - need.total
+    return f"{total} - preambles and gaps {gaps:.0f}" if gaps >= 1 else total
 
 
 @rule(
