@@ -35,6 +35,22 @@ def cli(*arguments, cwd=None, timeout=120):
     )
 
 
+def test_a_key_that_is_set_twice_and_a_plug_in_without_use_are_named(tmp_path):
+    twice = cli("run", HOME / "incast/incast.toml", "--set", "seed=1", "--set", "seed=2", cwd=tmp_path)
+    assert twice.returncode == 2
+    assert "seed is set twice: keep one" in twice.stderr
+    plugin = HOME / "plugin/swift.py"
+    unused = cli("run", HOME / "incast/incast.toml", "--plugin", plugin, cwd=tmp_path)
+    assert f"warning: --plugin {plugin}: no transport of the scenario has the control" in unused.stderr
+    used = cli("run", HOME / "plugin/incast.toml", "--plugin", plugin, cwd=tmp_path)
+    assert (used.returncode, "no transport" in used.stderr) == (0, False), used.stderr
+
+
+def test_files_without_anything_for_a_rule_are_named(tmp_path):
+    (tmp_path / "config_db.json").write_text("{}", encoding="utf-8")
+    assert "it has no table that rules read: nothing was checked" in cli("lint", "config_db.json", cwd=tmp_path).stderr
+
+
 def test_wrong_options_get_no_far_fetched_advice():
     unlike = cli("busbw", "x.toml", "--op", "allreduce").stderr
     assert "No such option: --op (Possible options: --out)" in " ".join(unlike.split())

@@ -227,12 +227,24 @@ def resolve_file(
 
     text, base_dir, name = read_scenario_file(file)
     load_plugins(plugins, allow_plugins, text, base_dir)
-    return resolve_text(text, base_dir=base_dir, file_name=name, overrides=pairs_of(set_), seed=seed)
+    scenario = resolve_text(text, base_dir=base_dir, file_name=name, overrides=pairs_of(set_), seed=seed)
+    if plugins:
+        _warn_of_unused(plugins, scenario.toml)
+    return scenario
+
+
+def _warn_of_unused(plugins: list[Path], resolved: str) -> None:
+    from pauseframe.plugins.load import load
+
+    for plugin in load(plugins):
+        if not any(f'"{name}"' in resolved for name in plugin.names):
+            names = " or ".join(f'"{name}"' for name in plugin.names)
+            say(f"warning: --plugin {plugin.path}: no transport of the scenario has the control {names}")
 
 
 def pairs_of(items: list[str] | None) -> list[tuple[str, str]]:
     """Paths and TOML values of `--set` options, in the form of the core."""
-    pairs = [_split_override(item) for item in items or []]
+    pairs = _split_overrides(items or [])
     for path, value in pairs:
         _refuse_range(path, value)
     return pairs
@@ -243,13 +255,22 @@ def changes_of(items: list[str]) -> Settings:
     from pauseframe.sweep.spec import split_values
 
     changes = {}
-    for path, text in map(_split_override, items):
+    for path, text in _split_overrides(items):
         _refuse_range(path, text)
         values = split_values(text)
         if len(values) != 1:
             raise typer.BadParameter(f"{path} has {len(values)} values: give one", param_hint="--set")
         changes[path] = values[0]
     return changes
+
+
+def _split_overrides(items: list[str]) -> list[tuple[str, str]]:
+    """Paths and texts of `--set` options; each path once."""
+    pairs = [_split_override(item) for item in items]
+    paths = [path for path, _ in pairs]
+    if twice := next((path for path in paths if paths.count(path) > 1), None):
+        raise typer.BadParameter(f"{twice} is set twice: keep one", param_hint="--set")
+    return pairs
 
 
 def _split_override(item: str) -> tuple[str, str]:
