@@ -203,6 +203,21 @@ mod tests {
             assert_eq!(metrics.cwnd, kept, "{phase:?} {cwnd}");
         }
     }
+
+    /// `tcp_update_metrics`: of a window in congestion avoidance half is the next threshold, but not less than the last one.
+    #[test]
+    fn linux_keeps_half_of_a_window_as_threshold() {
+        for (cwnd, ssthresh, kept) in [(8000, 3000, 4000), (8000, 6000, 6000), (6000, 6000, 6000)] {
+            let mut connection = inherit(CachePolicy::LinuxSsthresh, NOTHING);
+            let sender = &mut connection.sender;
+            sender.rtt.add_rtt_sample(Span::from_ms(1), &connection.config.rto);
+            (sender.window.cwnd, sender.window.ssthresh) = (cwnd, ssthresh);
+            let mut metrics = NOTHING;
+            connection.cache_connection_metrics(&mut metrics);
+            assert_eq!(metrics.ssthresh, kept, "{cwnd} {ssthresh}");
+        }
+    }
+
     /// `tcp_hc_update`: the mean of the known value and the new one; a connection in its first slow start has no threshold to tell.
     #[test]
     fn freebsd_keeps_the_mean_with_what_it_knew() {

@@ -372,6 +372,43 @@ fn the_drain_of_a_cycle_ends_with_the_flight_of_the_path() {
     }
 }
 
+/// `bbr_quantization_budget`: three batches of a packet make 100 packets an even 104; a probe for more has room for two more.
+#[test]
+fn only_a_probe_for_more_has_room_for_two_packets_more() {
+    use Mode::{Drain, ProbeBandwidth, ProbeRtt, Startup};
+    for (mode, phase_index, packets) in [
+        (ProbeBandwidth, 0, 106),
+        (ProbeBandwidth, 1, 104),
+        (ProbeBandwidth, 2, 104),
+        (Startup, 0, 104),
+        (Drain, 0, 104),
+        (ProbeRtt, 0, 104),
+    ] {
+        let model = Model { mode, phase_index, ..Model::default() };
+        assert_eq!(model.with_batches(100, MSS), packets, "{mode:?} {phase_index}");
+    }
+}
+
+/// `bbr_save_cwnd`: a window that recovery or a probe of the round trip has cut does not replace a larger one.
+#[test]
+fn a_cut_window_is_not_the_window_of_before() {
+    use RecoveryPhase::{Cwr, Loss, Open, Recovery};
+    for (recovery, mode, saved) in [
+        (Open, Mode::ProbeBandwidth, 10),
+        (Cwr, Mode::Startup, 10),
+        (Recovery, Mode::ProbeBandwidth, 50),
+        (Loss, Mode::ProbeBandwidth, 50),
+        (Open, Mode::ProbeRtt, 50),
+        (Loss, Mode::ProbeRtt, 50),
+    ] {
+        let mut model = Model { mode, recovery, prior_window: 50, ..Model::default() };
+        model.save_window(10);
+        assert_eq!(model.prior_window, saved, "{recovery:?} {mode:?}");
+        model.save_window(60);
+        assert_eq!(model.prior_window, 60);
+    }
+}
+
 /// `bbr_cwnd_event`: a flow that restarts after the 200 ms of four packets gets the window of before.
 #[test]
 fn a_restart_after_idle_ends_a_probe_of_the_round_trip_that_is_over() {

@@ -11,10 +11,12 @@ use std::ptr::null;
 type Action = fn(&mut Window);
 
 thread_local! {
-    /// What the plug-in does at its next call, what it returns, and what it saw of a delivery.
+    /// What the plug-in does at its next call, what it returns, what it saw of a delivery, and how often it was told to
+    /// forget and of a timeout.
     static ACTION: Cell<Action> = const { Cell::new(|_| ()) };
     static ANSWER: Cell<i64> = const { Cell::new(5000) };
     static SEEN: Cell<Option<Delivery>> = const { Cell::new(None) };
+    static NOTICES: Cell<[u32; 2]> = const { Cell::new([0; 2]) };
 }
 
 unsafe extern "C" fn init(_: *mut c_void, _: *const RawValue) -> c_int {
@@ -37,6 +39,22 @@ unsafe extern "C" fn on_delivery(_: *mut c_void, window: *mut Window, delivery: 
 
 unsafe extern "C" fn reduced(_: *mut c_void, _: *const Window, cause: c_int) -> i64 {
     ANSWER.get() + i64::from(cause)
+}
+
+unsafe extern "C" fn loss_after_ecn(_: *mut c_void, _: *const Window) -> i64 {
+    ANSWER.get()
+}
+
+unsafe extern "C" fn forget_earned(_: *mut c_void) -> c_int {
+    let [forgotten, timeouts] = NOTICES.get();
+    NOTICES.set([forgotten + 1, timeouts]);
+    1
+}
+
+unsafe extern "C" fn on_timeout(_: *mut c_void) -> c_int {
+    let [forgotten, timeouts] = NOTICES.get();
+    NOTICES.set([forgotten, timeouts + 1]);
+    1
 }
 
 unsafe extern "C" fn on_timer(_: *mut c_void, window: *mut Window, _: i64) -> c_int {
@@ -78,9 +96,9 @@ fn load(module: &str, kind: Kind) -> Plugin {
         on_ack: grows.then_some(on_ack as abi::OnAck),
         increase: grows.then_some(on_ack as abi::OnAck),
         reduced: grows.then_some(reduced as abi::Reduced),
-        loss_after_ecn: None,
-        forget_earned: None,
-        on_timeout: None,
+        loss_after_ecn: (kind == Kind::Full).then_some(loss_after_ecn as abi::LossAfterEcn),
+        forget_earned: (kind == Kind::Full).then_some(forget_earned as abi::Notice),
+        on_timeout: (kind == Kind::Full).then_some(on_timeout as abi::Notice),
         on_restart: None,
         probe_after: (kind == Kind::Full).then_some(probe_after as abi::Count),
         alpha: (kind == Kind::Full).then_some(alpha as abi::Observe),
@@ -148,6 +166,30 @@ fn a_plugin_sees_acks_without_progress() {
     ACTION.set(|window| window.ssthresh = 7777);
     plugin.on_ack_without_progress(&mut window, &AckSample { acked: 0, ..ack() });
     assert_eq!((window.cwnd, window.ssthresh), (10_000, 7777));
+}
+
+/// Linux (`tcp_enter_recovery` during CWR): without a function of its own the window stays at the threshold.
+#[test]
+fn a_plugin_sets_the_window_after_a_loss_that_follows_ecn() {
+    let reduced = CongestionWindow { ssthresh: 7000, ..window() };
+    let mut plugin = load("cuts", Kind::Full);
+    for (answer, cwnd) in [(5000, 5000), (1, 1000)] {
+        ANSWER.set(answer);
+        assert_eq!(plugin.cwnd_on_loss_after_ecn(&reduced), cwnd);
+    }
+    assert_eq!(load("stays", Kind::Plain).cwnd_on_loss_after_ecn(&reduced), 7000);
+}
+
+#[test]
+fn a_plugin_is_told_of_timeouts_and_to_forget_what_it_earned() {
+    for (kind, told) in [(Kind::Full, [2, 1]), (Kind::Plain, [0, 0])] {
+        NOTICES.set([0; 2]);
+        let mut plugin = load("told", kind);
+        plugin.on_timeout();
+        plugin.discard_growth_credit();
+        plugin.discard_growth_credit();
+        assert_eq!(NOTICES.get(), told);
+    }
 }
 
 #[test]

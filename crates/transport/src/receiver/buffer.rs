@@ -417,6 +417,31 @@ mod tests {
         }
     }
 
+    /// `tcp_event_data_recv` looks at segments of 128 bytes and more. `tcp_grow_window`: half of 65,536 less a segment is
+    /// the clamp of the window, and 768 bytes are half of what their `sk_buff` takes: they grow any window by two segments,
+    /// smaller ones not one above a quarter of the buffer.
+    #[test]
+    fn full_segments_grow_large_windows() {
+        for (len, ssthresh, grown) in [
+            (127, 1000, 0),
+            (128, 1000, 2 * 1448),
+            (767, 16_384, 2 * 1448),
+            (767, 16_385, 0),
+            (768, 16_385, 2 * 1448),
+            (1448, 16_385, 2 * 1448),
+            (1448, 31_000, 320),
+            (1448, 31_320, 0),
+        ] {
+            let mut linux = LinuxReceiveBuffer::new([65_536, 65_536], MSS, MSS);
+            linux.ssthresh = ssthresh;
+            let mut buffer = ReceiveBufferState::Linux(linux);
+            let segment = Segment { len, ..Segment::default() };
+            let grows = buffer.on_data(&segment, len, Time::ZERO, u64::from(len), 0, 0);
+            let ReceiveBufferState::Linux(linux) = buffer else { panic!("it is Linux's") };
+            assert_eq!((grows, linux.ssthresh), (grown > 0, ssthresh + grown), "{len} {ssthresh}");
+        }
+    }
+
     #[test]
     fn a_buffer_for_one_segment_grows_by_128_bytes() {
         // Half of 2216 + 6 * 128 = 2984 bytes is the first window of a segment.

@@ -237,6 +237,7 @@ impl LinuxDelayedAckState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::DelayedAckConfig;
 
     /// `__tcp_ack_snd_check`: each gap has three reports at once, then so many that wait for a twentieth of the round trip.
     #[test]
@@ -296,6 +297,24 @@ mod tests {
         acks.ato = Span::from_secs(1);
         acks.on_ack_sent(true);
         assert_eq!((acks.quick_acks_left, acks.ato), (0, Span::from_secs(1)));
+    }
+
+    /// `tcp_send_delayed_ack`: with pushed data 200 ms bound what is above the least timeout, and only that.
+    #[test]
+    fn the_least_timeout_has_no_bound() {
+        let delay = |least, ato| {
+            let timeout = Span::from_ms(least);
+            let config = TcpConfig {
+                delayed_ack: DelayedAckConfig { segments: 2, timeout },
+                delayed_ack_form: DelayedAckForm::Linux,
+                ..TcpConfig::PLAIN
+            };
+            let acks = LinuxDelayedAckState { ato: Span::from_ms(ato), pushed: 1, ..linux(0) };
+            acks.delayed_ack_timeout(&config, &RttEstimator::new(&config.rto))
+        };
+        for (least, ato, expected) in [(40, 40, 40), (40, 41, 41), (40, 201, 200), (300, 300, 300)] {
+            assert_eq!(delay(least, ato), Span::from_ms(expected), "{least} {ato}");
+        }
     }
 
     /// `__tcp_ecn_check_ce`: what is not ECT counts once ECT has been seen.

@@ -102,6 +102,8 @@ fn a_pause_of_the_application_limits_samples() {
         sender.send_application_data(1, us(2));
         let expected = if is_limited { 500 + written } else { 0 };
         assert_eq!(sender.sender.delivery_rate().map(|rate| rate.app_limited), Some(expected), "{written}");
+        let state = sender.sender.delivery_state(us(2), &config);
+        assert_eq!(state.map(|state| state.is_app_limited), Some(is_limited), "{written}");
     }
 }
 

@@ -46,6 +46,18 @@ fn leaving(connection: &mut Connection, now: Time) -> Vec<i64> {
     seen
 }
 
+/// An ACK of this side's data up to `end`, with a window of a megabyte.
+fn ack_of(ends: &[Connection; 2], end: u32) -> Segment {
+    let [own, peer] = [0, 1].map(|end| ends[end].sender.space.iss());
+    Segment {
+        seq: peer.wrapping_add(1),
+        ack: own.wrapping_add(1 + end),
+        flags: TcpFlags::ACK,
+        window: 1_000_000,
+        ..Segment::default()
+    }
+}
+
 /// `tcp_write_xmit`: with one segment of room in the window, more than a segment waits for the ACK that is expected, but a
 /// lone segment leaves at once. So does everything when the ACK is more than half a round trip away.
 #[test]
@@ -90,14 +102,7 @@ fn a_write_sends_only_what_its_windows_allow() {
         ends[0].poll_transmit(begin).expect("a window of ten segments");
     }
     let now = begin + ROUND_TRIP;
-    let (peer, own) = (ends[1].sender.space.iss(), ends[0].sender.space.iss());
-    let ack = Segment {
-        seq: peer.wrapping_add(1),
-        ack: own.wrapping_add(1001),
-        flags: TcpFlags::ACK,
-        window: 1_000_000,
-        ..Segment::default()
-    };
+    let ack = ack_of(&ends, 1000);
     ends[0].on_segment(&ack, EcnCodepoint::NotEct, now);
     assert_eq!(leaving(&mut ends[0], now), [-1000]);
 }
@@ -111,17 +116,56 @@ fn the_buffer_expands_between_two_super_packets() {
     ends[0].send_application_data(1_000_000, begin);
     assert_eq!(leaving(&mut ends[0], begin).len(), 10);
     let written = ends[0].sender.snd_end;
-    let (peer, own) = (ends[1].sender.space.iss(), ends[0].sender.space.iss());
-    let ack = Segment {
-        seq: peer.wrapping_add(1),
-        ack: own.wrapping_add(8001),
-        flags: TcpFlags::ACK,
-        window: 1_000_000,
-        ..Segment::default()
-    };
+    let ack = ack_of(&ends, 8000);
     ends[0].on_segment(&ack, EcnCodepoint::NotEct, begin + ROUND_TRIP);
     assert_eq!(leaving(&mut ends[0], begin + ROUND_TRIP).len(), 16);
     assert!(ends[0].sender.snd_end > written);
+}
+
+/// `tcp_check_space`: the buffer expands only while the application waits for room (`SOCK_NOSPACE`). For the first window
+/// it has 46,080 bytes, which five super-packets of 10,000 and their overhead pass; so it has when the window has doubled.
+#[test]
+fn the_buffer_of_a_writer_that_does_not_wait_stays() {
+    let offload = OffloadConfig { tso: 10_000, ..OffloadConfig::NONE };
+    let (mut ends, begin) = established(TcpConfig { send_buffer: SendBuffer::Linux, offload, ..linux() });
+    ends[0].send_application_data(10_000, begin);
+    assert_eq!(leaving(&mut ends[0], begin).len(), 10);
+    let (ack, now) = (ack_of(&ends, 10_000), begin + ROUND_TRIP);
+    ends[0].on_segment(&ack, EcnCodepoint::NotEct, now);
+    ends[0].send_application_data(20_000, now);
+    assert_eq!(leaving(&mut ends[0], now).len(), 20);
+    assert!(!ends[0].sender.is_writer_waiting());
+    ends[0].send_application_data(1_000_000, now);
+    assert!(leaving(&mut ends[0], now).is_empty() && ends[0].sender.is_writer_waiting());
+    assert_eq!(ends[0].sender.snd_end - ends[0].sender.snd_una, 50_000);
+}
+
+/// `sk_stream_wait_memory`: only who has more to write than fits waits, and the next write fills the buffer at once.
+#[test]
+fn a_writer_that_has_written_everything_does_not_wait() {
+    for offload in [OffloadConfig::NONE, linux().offload] {
+        let config = TcpConfig { send_buffer: SendBuffer::Linux, offload, ..linux() };
+        let (mut ends, now) = established(config);
+        for written in [1500, 3000] {
+            ends[0].send_application_data(1500, now);
+            assert!(!ends[0].sender.is_writer_waiting());
+            assert_eq!(ends[0].sender.snd_end, written, "{offload:?}");
+        }
+    }
+}
+
+/// `tcp_cwnd_validate`: as many packets as before say nothing new, so what counts is the use of a window, not of the time
+/// since it was last used so far. Once `snd_una` has passed it, the flight of three is what the window is used for.
+#[test]
+fn an_equal_flight_does_not_prolong_the_measured_window() {
+    let config = TcpConfig { recovery: RecoveryConfig::PLAIN, ..linux() };
+    let mut sender = Sender::new(&config, 1);
+    for (una, nxt, is_limited) in [(0, 6000, true), (1000, 7000, true), (6000, 9000, false)] {
+        (sender.snd_una, sender.snd_nxt) = (una, nxt);
+        sender.record_window_usage(false, nxt - una);
+        // In slow start more than half of the window of ten segments must be used.
+        assert_eq!(sender.is_cwnd_limited(), is_limited, "{una}");
+    }
 }
 
 /// Nagle's algorithm in Minshall's form holds the small tail of a super-packet only while another small segment is in flight.

@@ -262,6 +262,19 @@ fn a_held_report_of_a_second_copy_is_forgotten() {
     }
 }
 
+/// What waits for the end of a NIC poll has been received, but for what had come before.
+#[test]
+fn bytes_that_gro_holds_count_once() {
+    let offload = OffloadConfig { gro: Span::from_us(10), ..OffloadConfig::NONE };
+    let config = TcpConfig { offload, ..linux(6 << 20) };
+    let (mut connection, _) = receiver(config, [10_300_000, 10_900_000].map(ns));
+    // The third is a second copy, the fourth lies above a gap, as does its copy; the last fills the gap.
+    for (number, received) in [(0, 1), (1, 2), (0, 2), (3, 3), (3, 3), (2, 4)] {
+        give(&mut connection, number, TcpFlags(0));
+        assert_eq!(connection.received_bytes(), u64::from(received * MSS), "{number}");
+    }
+}
+
 /// `tcp_data_queue`: old data, and data beyond the window, restart quick ACKs.
 #[test]
 fn data_outside_the_window_restart_quick_acks() {
