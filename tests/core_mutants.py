@@ -51,6 +51,16 @@ EQUIVALENT: dict[str, str] = {
     "routing/src/verify/lengths.rs: hop == Hop::Lost && port != PortId::NONE -> hop == Hop::Lost || port != "
     "PortId::NONE": "only the cache is lost",
     "transport/src/receiver/buffer.rs: full > self.mss -> full >= self.mss": "one segment is a whole one",
+    "transport/src/cc/mod.rs: fn owns_window -> false": "what the default of the trait returns anyway",
+    "transport/src/super_packets.rs: last.count() > 1 -> last.count() < 1": "two parts of a run of buffers are the run",
+    "transport/src/receiver/reassembly.rs: ahead < 0 -> ahead <= 0": "a segment at RCV.NXT has nothing below it",
+    "transport/src/receiver/reassembly.rs: held.stamp >= carried.stamp -> held.stamp > carried.stamp": "each range has "
+    "its own stamp",
+    "fabric/src/switching/mod.rs: backlog + u64::from(packet.size) > ctx.hot.unchecked_below[number] -> backlog + "
+    "u64::from(packet.size) >= ctx.hot.unchecked_below[number]": "at the limit the checks admit and do not mark",
+    "fabric/src/wire/boundary.rs: fn prefetch_outboxes -> return": "a hint to the processor",
+    "fabric/src/marker/red.rs: self.rng.uniform_unit() < p_a -> self.rng.uniform_unit() <= p_a": "one of 2^53 draws is "
+    "equal",
 }
 """Survivors that no test can tell from the code, with the reason."""
 

@@ -290,6 +290,27 @@ fn what_is_trimmed_is_sent_again_without_a_timeout() {
     assert_eq!((source.stats().retransmits_by_nak, source.stats().timeouts), (trimmed, 0));
 }
 
+/// Acknowledgements of unordered delivery come by bytes, so of new packets only the one that fills the window requests one;
+/// one that is sent again always does.
+#[test]
+fn unordered_delivery_requests_acknowledgements_where_it_would_stop() {
+    let settings = QueuePairSettings { ack_request_every: 1000, ..nscc() };
+    let mut ends = [(); 2].map(|()| QueuePair::new(settings));
+    ends[0].send(1_000_000);
+    let at = |step: u64| Time(step * 100_000);
+    let sent: Vec<Packet> = (0..100).filter_map(|step| ends[0].poll_data(at(step))).collect();
+    let asking: Vec<u32> = sent.iter().filter(|packet| packet.ack_request).map(|packet| packet.psn).collect();
+    assert_eq!(asking, [sent.len() as u32 - 1]);
+    for packet in sent {
+        ends[1].on_packet(&if packet.psn == 3 { packet.trimmed() } else { packet }, false, at(100));
+    }
+    while let Some(reply) = ends[1].poll_transmit(at(100)) {
+        ends[0].on_packet(&reply, false, at(110));
+    }
+    let again = ends[0].poll_data(at(110)).expect("a retransmission");
+    assert_eq!((again.psn, again.ack_request), (3, true));
+}
+
 /// Only NSCC knows trimming.
 #[test]
 fn what_is_trimmed_is_lost_to_queue_pairs_that_keep_order() {

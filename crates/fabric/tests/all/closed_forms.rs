@@ -5,7 +5,7 @@
 
 use crate::common::*;
 use pauseframe_engine::random_stream;
-use pauseframe_fabric::{FlowSpec, FlowStatus, FrameOverhead, Settings};
+use pauseframe_fabric::{FlowSpec, FlowStatus, FrameOverhead, LinuxSwitchSettings, Settings};
 use pauseframe_topology::generate::{dumbbell, star};
 use pauseframe_topology::{Channel, NodeKind, Topology};
 use pauseframe_transport::TcpConfig;
@@ -94,6 +94,27 @@ fn two_hosts_back_to_back_need_no_switch() {
     topology.add_link(a, b, link(10, Span::from_us(1)));
     let fct = one(&topology, &settings(config()), flow(&topology, "a", "b", 10 * MSS));
     assert_eq!(fct, 10 * FULL + US);
+}
+
+/// The CPU takes 10 us for each packet, while the next ones wait in the receive ring.
+#[test]
+fn packets_wait_for_the_cpu_of_a_linux_switch() {
+    let topology = star_10g();
+    for (packets, rate) in [(1, None), (1, Some(100_000)), (3, Some(100_000))] {
+        let machine = LinuxSwitchSettings {
+            gro: false,
+            interrupt_delay: Span::ZERO,
+            ring: 256,
+            packets_per_second: rate,
+        };
+        let settings =
+            Settings { linux_switch: Some(machine), queue_packets: Some(1_000), ..settings(config()) };
+        let spec = flow(&topology, "host0", "host1", packets * MSS);
+        let (mut network, ending) = run(&topology, &settings, &[spec]);
+        let forwarding = if rate.is_some() { 10 * US * packets } else { 0 };
+        let taken = fct(&network.flow_records(ending.now)[0]);
+        assert_eq!(taken.0, 2 * FULL + 2 * US + forwarding, "{packets} {rate:?}");
+    }
 }
 
 #[test]

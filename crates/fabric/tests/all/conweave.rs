@@ -242,24 +242,48 @@ fn packets_keep_their_order_unless_a_timer_ends_the_wait() {
 }
 
 /// Held lossy packets have the limit of a queue, alpha times what is free: alone in the buffer they get alpha / (1 + alpha) of it (Choudhury and Hahne
-/// 1998), here a 17th, and what comes beyond is dropped.
+/// 1998), here a 17th of it and of the packet that comes, and what comes beyond is dropped.
 #[test]
 fn held_lossy_packets_keep_to_the_dynamic_threshold() {
-    const BUFFER: u64 = 1_000_000;
+    // In buffers, preamble and gap not counted.
+    const SIZE: u64 = 1024 + 44 + 18 + 4;
     let topology = slow_and_fast();
-    let mut most = 0;
-    for seed in 1..=6 {
-        let mut transport = rdma(NO_CONTROL);
-        if let ProtocolSettings::Rdma(rdma) = &mut transport.protocol {
-            rdma.pair = QueuePairSettings { selective_repeat: true, ..rdma.pair };
+    let most_held = |size| {
+        let mut most = 0;
+        for seed in 1..=6 {
+            let mut transport = rdma(NO_CONTROL);
+            if let ProtocolSettings::Rdma(rdma) = &mut transport.protocol {
+                rdma.pair = QueuePairSettings { selective_repeat: true, ..rdma.pair };
+            }
+            let (buffer, transports) = (shared_buffer(size, 1.0 / 16.0, 0), vec![transport]);
+            let settings = Settings { seed, buffer, pfc: None, transports, ..roce(NO_CONTROL) };
+            let flows = [flow(&topology, "a", "b", 3_000_000)];
+            let (network, _) = run(&topology, &weaving(settings, CONWEAVE), &flows);
+            most =
+                network.conweave_counts().values().map(|counts| counts.held_bytes_max).fold(most, u64::max);
         }
-        let (buffer, transports) = (shared_buffer(BUFFER, 1.0 / 16.0, 0), vec![transport]);
-        let settings = Settings { seed, buffer, pfc: None, transports, ..roce(NO_CONTROL) };
+        most
+    };
+    let enough = (17 * 50 - 1) * SIZE;
+    assert_eq!([enough, enough - 1].map(most_held), [50 * SIZE, 49 * SIZE]);
+}
+
+/// What is held over the threshold of the queue that it joins is marked there, not dropped.
+#[test]
+fn held_packets_are_marked_when_they_join_their_queue() {
+    let topology = slow_and_fast();
+    let (mut held, mut marks) = (0, 0);
+    for seed in 1..=6 {
+        let settings = Settings { seed, marker: step(0), ..settings(dctcp(1_000 * MSS)) };
         let flows = [flow(&topology, "a", "b", 3_000_000)];
-        let (network, _) = run(&topology, &weaving(settings, CONWEAVE), &flows);
-        most = network.conweave_counts().values().map(|counts| counts.held_bytes_max).fold(most, u64::max);
+        let (network, ending) = run(&topology, &weaving(settings, CONWEAVE), &flows);
+        assert_eq!(drops(&network, &ending), [0; 6], "seed {seed}");
+        held += total(&network).held_packets;
+        let to_host = port(&topology, "right", "b");
+        let reports = network.port_priority_reports(ending.now);
+        marks += reports.iter().filter(|row| row.port == to_host).map(|row| row.ecn_marks).sum::<u64>();
     }
-    assert!((BUFFER / 17 - FRAME..=(BUFFER + FRAME) / 17).contains(&most), "{most}");
+    assert!(held > 100 && marks > 100, "{held} held, {marks} marked");
 }
 
 /// Held lossless packets are in their ingress account: a link that brings many of them is paused, and nothing is dropped.

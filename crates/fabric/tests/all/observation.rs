@@ -6,9 +6,9 @@ use crate::properties::draw;
 use pauseframe_engine::random_stream;
 use pauseframe_fabric::{
     FailedElement, FlowRecord, FlowStatus, PortPriorityReport, PortStateChange, ProtocolSettings, SamplePlan,
-    SampledEntity, SampledMetric, ScheduledFailure, Settings, TransportSettings, UdpSettings,
+    SampledEntity, SampledMetric, ScheduledFailure, Settings, StateLogRow, TransportSettings, UdpSettings,
 };
-use pauseframe_topology::generate::star;
+use pauseframe_topology::generate::{dumbbell, star};
 use pauseframe_transport::TcpConfig;
 use pauseframe_units::{BitRate, LinkId, PortId, Span, Time};
 use std::collections::BTreeMap;
@@ -222,5 +222,50 @@ fn the_state_log_shows_the_load_of_a_link_without_a_queue() {
         let expected: Vec<_> =
             expected.map(|load| (Time::ZERO + every, PortStateChange::Load(load))).into_iter().collect();
         assert_eq!(seen, expected, "{rate} Gb/s");
+    }
+}
+
+/// A port whose link is down sends nothing, and has nothing else to tell than what it drops.
+#[test]
+fn the_state_log_shows_drops_of_a_port_that_sends_nothing() {
+    let topology = star(2, link(10, Span::from_us(1))).unwrap();
+    let datagrams = UdpSettings { rate: BitRate::gbps(1), payload: 1472, ecn: false };
+    let transport = TransportSettings { protocol: ProtocolSettings::Udp(datagrams), priority: priority(0) };
+    let settings = Settings { transports: vec![transport], ..settings(config()) };
+    let mut network = build(&topology, &settings, &[flow(&topology, "host0", "host1", 100 * 1472)]);
+    let to_host = port(&topology, "switch", "host1");
+    let (what, down) = (FailedElement::Link(to_host.link()), Time::ZERO + Span::from_us(600));
+    let failure = ScheduledFailure { is_silent: false, what, down, up: None };
+    network.schedule_link_and_node_failures(vec![failure], Span::from_ms(100));
+    network.enable_state_log(Span::from_us(10), 1000);
+    let ending = proceed(&mut network, Time::ZERO + Span::from_ms(5));
+    let dropped = |row: &StateLogRow| match row.state {
+        PortStateChange::Dropped(packets) if row.port == to_host => packets,
+        _ => 0,
+    };
+    let logged: u64 = network.state_log_rows().iter().map(dropped).sum();
+    let report = report(&network, &ending, to_host);
+    let lost: u64 = report.drops.iter().chain(&report.lost).sum();
+    // A datagram each 12.3 us.
+    assert!(lost > 40, "{lost}");
+    assert_eq!(logged, lost);
+}
+
+/// Analysers take a second copy of a packet for a retransmission.
+#[test]
+fn a_packet_is_captured_once_where_it_passes_first() {
+    let wire = link(10, Span::from_us(1));
+    let topology = dumbbell(1, 1, wire, wire).unwrap();
+    let ports = [("left", "right"), ("right", "r0")].map(|(from, to)| port(&topology, from, to));
+    for (once, expected) in [(false, [100, 100]), (true, [100, 0])] {
+        let mut network = build(&topology, &settings(config()), &[flow(&topology, "l0", "r0", 100 * MSS)]);
+        network.enable_frame_capture(&ports, 1_000);
+        if once {
+            network.capture_packets_at_first_hop_only();
+        }
+        proceed(&mut network, Time::MAX);
+        let frames = network.take_captured_frames();
+        let captured = ports.map(|port| frames.iter().filter(|frame| frame.port == port).count());
+        assert_eq!(captured, expected, "{once}");
     }
 }

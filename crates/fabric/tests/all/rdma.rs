@@ -2,9 +2,10 @@
 
 use crate::common::*;
 use pauseframe_fabric::{
-    BufferPolicy, ConnectionQueuePairs, FailedElement, FlowRecord, FlowSpec, FlowStatus, FrameOverhead,
-    IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker, NotEctAction, ProtocolSettings, QueueDiscipline,
-    RdmaSettings, Red, ScheduledFailure, Settings, TransportSettings, ValueByPort,
+    BufferPolicy, CapturedFrameContent, ConnectionQueuePairs, FailedElement, FlowRecord, FlowSpec,
+    FlowStatus, FrameOverhead, IdealOutputQueuedBuffer, MarkAt, MarkSpacing, Marker, NotEctAction,
+    ProtocolSettings, QueueDiscipline, RdmaSettings, Red, ScheduledFailure, Settings, TransportSettings,
+    ValueByPort,
 };
 use pauseframe_rdma::cc::hpcc::TELEMETRY_BYTES;
 use pauseframe_rdma::cc::swift::SwiftSettings;
@@ -534,6 +535,28 @@ fn trimming_keeps_ingress_accounts() {
     let trimmed: u64 = network.port_priority_reports(ending.now).iter().map(|report| report.trims).sum();
     assert!(trimmed > 100, "{trimmed} trims");
     assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
+}
+
+/// Two senders fill the queue in turns, so each packet that leaves makes room for one of the first sender, and one of the
+/// second finds none: if always the newcomer lost its payload, it would be the second's.
+#[test]
+fn a_fair_coin_picks_who_loses_its_payload() {
+    let wire = link(100, Span::from_us(1));
+    let topology = star_of(&[("a", wire), ("b", wire), ("c", wire)]);
+    let (_, settings) = htsim(1, true);
+    let settings = Settings { buffer: per_port(20_000), random_ties: false, hop_choice: None, ..settings };
+    let flows = ["a", "b"].map(|from| flow(&topology, from, "c", 500_000));
+    let mut network = build(&topology, &settings, &flows);
+    network.enable_frame_capture(&[port(&topology, "s", "c")], u64::MAX);
+    proceed(&mut network, Time::MAX);
+    let mut trimmed = [0; 2];
+    for frame in network.take_captured_frames() {
+        if let CapturedFrameContent::Rdma { headers, packet, .. } = frame.content {
+            trimmed[headers.flow as usize] += u32::from(packet.is_trimmed);
+        }
+    }
+    let [first, second] = trimmed;
+    assert!(first + second > 50 && 3 * first.min(second) > first.max(second), "{trimmed:?}");
 }
 
 /// Last completions of htsim's runs, microseconds (one seed each). There a flow ends when its last acknowledgement arrives.

@@ -282,7 +282,18 @@ mod tests {
     }
 
     #[test]
-    fn line_rate_alone_breaks_the_rule_of_congestion() {
+    fn line_rate_alone_breaks_the_rules_of_congestion_and_recovery() {
         assert!(check_reaction_to_congestion(ControlName::None.into()).is_err());
+        assert!(check_recovery(ControlName::None.into()).is_err());
+    }
+
+    /// In 10 us a line of 100 Gb/s carries 125,000 bytes, less than the first window of Swift.
+    #[test]
+    fn a_window_goes_once_in_a_round_trip() {
+        let player = Player::new(ControlName::Swift.into());
+        let window = player.control.own_window().expect("Swift has one");
+        assert!(window > 125_000);
+        assert_eq!(player.allowed(Span::from_us(10)), LINE);
+        assert_eq!(player.allowed(Span::from_ms(1)), window * 8 * 1000);
     }
 }

@@ -169,4 +169,14 @@ mod tests {
             assert_eq!(SwiftControl::new((), &settings).own_window(), Some(bytes), "{links}");
         }
     }
+
+    /// Flow scaling adds nothing from `scaling_max` packets on and its whole range, five times the base target,
+    /// at `scaling_min` and below.
+    #[test]
+    fn small_windows_have_up_to_six_times_the_target_delay() {
+        for (window, target) in [(1000.0, 20), (100.0, 20), (0.1, 120), (0.01, 120)] {
+            let target_of = Swift::new(SwiftSettings::default(), 0, window).target();
+            assert!(target_of.0.abs_diff(Span::from_us(target).0) <= 1, "{window} {target_of}");
+        }
+    }
 }

@@ -87,3 +87,24 @@ fn lengths(tables: &Tables, tree: &Tree) -> Option<Box<[u16]>> {
     let of_row = |switch: &u32| links[*switch as usize].unwrap_or(NEVER);
     (!differ.get()).then(|| graph.attachments().iter().map(of_row).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::nearly_shortest;
+
+    /// Whether the shortest route is found first or last.
+    #[test]
+    fn routes_of_the_shortest_length_and_the_slack_count() {
+        for (lengths, slack, expected) in [
+            (&[Some(5), Some(4), None, Some(6)][..], 0, &[1][..]),
+            (&[Some(5), Some(4), None, Some(6)], 1, &[0, 1]),
+            (&[Some(4), Some(6), Some(5)], 1, &[0, 2]),
+            (&[Some(6), Some(5), Some(4)], 2, &[0, 1, 2]),
+            (&[None, None], 9, &[]),
+        ] {
+            let mut out = vec![7];
+            nearly_shortest(lengths.len(), |vlan| lengths[vlan], slack, &mut out);
+            assert_eq!(out, expected, "{lengths:?} {slack}");
+        }
+    }
+}

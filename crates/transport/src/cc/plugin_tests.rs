@@ -168,7 +168,7 @@ fn a_plugin_sees_acks_without_progress() {
     assert_eq!((window.cwnd, window.ssthresh), (10_000, 7777));
 }
 
-/// Linux (`tcp_enter_recovery` during CWR): without a function of its own the window stays at the threshold.
+/// Without a function for it the window stays at the threshold.
 #[test]
 fn a_plugin_sets_the_window_after_a_loss_that_follows_ecn() {
     let reduced = CongestionWindow { ssthresh: 7000, ..window() };

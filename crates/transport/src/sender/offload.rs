@@ -172,7 +172,7 @@ impl Sender {
         let partial = needed % mss;
         // `tcp_mss_split_point`: Nagle's rule holds for what the peer's window cuts off too.
         let is_cut = first_end == end || room < allowed;
-        let held = partial > 0 && is_cut && !is_pushed && self.delays_small_segment(partial);
+        let held = partial > 0 && is_cut && !is_pushed && self.delays_small_segment();
         Some(if held { needed - partial } else { needed })
     }
 

@@ -154,8 +154,8 @@ fn a_writer_that_has_written_everything_does_not_wait() {
     }
 }
 
-/// `tcp_cwnd_validate`: as many packets as before say nothing new, so what counts is the use of a window, not of the time
-/// since it was last used so far. Once `snd_una` has passed it, the flight of three is what the window is used for.
+/// `tcp_cwnd_validate`: only more packets in flight than before begin the measured window anew. Once `snd_una` has passed
+/// its end, the flight of three counts.
 #[test]
 fn an_equal_flight_does_not_prolong_the_measured_window() {
     let config = TcpConfig { recovery: RecoveryConfig::PLAIN, ..linux() };

@@ -85,7 +85,7 @@ impl Sender {
             return None;
         }
         let len = unsent.min(u64::from(self.window.mss));
-        if PACKETS && len < u64::from(self.window.mss) && self.delays_small_segment(len) {
+        if PACKETS && len < u64::from(self.window.mss) && self.delays_small_segment() {
             return self.delay_small_segment(len, now, config);
         }
         if PACKETS && self.uses_super_packets() {

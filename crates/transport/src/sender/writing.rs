@@ -203,11 +203,10 @@ impl Sender {
         }
     }
 
-    /// Whether the last `unsent` bytes, less than a full segment, are delayed (`tcp_nagle_test`).
+    /// Whether the last unsent bytes, less than a full segment, are delayed (`tcp_nagle_test`).
     #[cold]
-    pub(super) fn delays_small_segment(&self, unsent: u64) -> bool {
-        unsent < u64::from(self.window.mss)
-            && !self.fin
+    pub(super) fn delays_small_segment(&self) -> bool {
+        !self.fin
             && self
                 .socket_writer()
                 .is_some_and(|writer| writer.delays_small_segment(self.snd_una, self.snd_nxt))
