@@ -42,7 +42,8 @@ def test_a_key_that_is_set_twice_and_a_plug_in_without_use_are_named(tmp_path):
     plugin = HOME / "plugin/swift.py"
     unused = cli("run", HOME / "incast/incast.toml", "--plugin", plugin, cwd=tmp_path)
     assert f"warning: --plugin {plugin}: no transport of the scenario has the control" in unused.stderr
-    used = cli("run", HOME / "plugin/incast.toml", "--plugin", plugin, cwd=tmp_path)
+    choice = "transport.congestion_control=swift:swift"
+    used = cli("run", HOME / "plugin/incast.toml", "--plugin", plugin, "--set", choice, cwd=tmp_path)
     assert (used.returncode, "no transport" in used.stderr) == (0, False), used.stderr
 
 
