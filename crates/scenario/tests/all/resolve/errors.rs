@@ -76,7 +76,7 @@ fn units_are_asked_for() {
     assert_eq!(
         errors_of(&GOOD.replace("\n[[workload]]", &format!("{text}[[workload]]")), &[]),
         "s.toml:7: topology.link.rate: 10 has no unit; expected a rate such as \"10 Gbps\"; \
-         if 10 is in bits per second, write \"10 bps\"; units are bps, Kbps, Mbps, Gbps, Tbps\n\
+         if 10 is in Gb/s, write \"10 Gbps\"; units are bps, Kbps, Mbps, Gbps, Tbps\n\
          s.toml:8: topology.link.delay: \"1 usec\" has the unknown unit \"usec\" (one of ps, ns, us, ms, s, min, h); \
          expected a time such as \"240 us\"; write \"1 us\"\n\
          s.toml:10: switch.buffer.size: \"225\" has no unit; expected a size such as \"96 KB\"; \
@@ -207,7 +207,7 @@ kind = "long_flow"
          s.toml:17: workload.2.name: \"permutation\" names an earlier workload too; give each its own name\n\
          s.toml:18: workload.2.senders: 4 is not possible: a host has 3 others; choose 1 to 3\n\
          s.toml:21: workload.3.kind: \"long_flow\" is not one of flows, permutation, n_to_1, long_flows, incast, \
-         requests, background, scatter_gather, hotspot, storage, udp, application, training; did you mean \"long_flows\"?"
+         requests, background, scatter_gather, hotspot, storage, kv_transfer, udp, application, training; did you mean \"long_flows\"?"
     );
 }
 
