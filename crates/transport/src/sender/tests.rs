@@ -154,7 +154,7 @@ fn a_writer_that_has_written_everything_does_not_wait() {
     }
 }
 
-/// `tcp_cwnd_validate`: only more packets in flight than before begin the measured window anew. Once `snd_una` has passed
+/// `tcp_cwnd_validate`: only more packets in flight than before begin the measured window again. Once `snd_una` has passed
 /// its end, the flight of three counts.
 #[test]
 fn an_equal_flight_does_not_prolong_the_measured_window() {
