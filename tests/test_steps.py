@@ -11,6 +11,7 @@ from pauseframe.steps.expected import Places, least_us, longer_us
 from pauseframe.steps.links import Parallelism, group_of
 from pauseframe.steps.path import Segment
 from pauseframe.steps.tables import collectives, iterations
+from pauseframe.sweep.plan import Source
 
 LINK = 'link = { rate = "10 Gbps", delay = "1 us" }'
 FLAT = f'topology = {{ kind = "star", hosts = 10, {LINK} }}\n'
@@ -217,3 +218,44 @@ def test_keys_of_experts_are_said_without_experts(more, said):
 def test_a_token_goes_to_no_more_experts_than_there_are():
     with pytest.raises(pf.ScenarioError, match="a token cannot go to 64 of 4 experts"):
         resolve(MODEL + "experts = 4\ntop_k = 64")
+
+
+MOE = """
+topology = { kind = "star", hosts = 8, link = { rate = "400 Gbps", delay = "500 ns" } }
+transport = { preset = "roce_dcqcn", rdma = { rdma_control = "none" } }
+stop = { time = "10 s", when_finished = true }
+[[workload]]
+kind = "training"
+ep = 8
+layers = 2
+hidden = 1024
+sequence = 512
+experts = 16
+top_k = 2
+forward = "50 us"
+"""
+
+
+def test_unequal_loads_of_experts_follow_the_seed_and_make_steps_longer() -> None:
+    def step(skew: float, seed: int) -> tuple[float, list[float], set[str]]:
+        done = pf.run(Source.read(MOE).resolve_with({"workload.expert_skew": skew}, seed=seed), progress=False)
+        kinds = {str(kind) for kind in done.collectives.to_polars()["kind"]}
+        return done.jobs.to_polars()["iteration_us"][0], done.ranks.to_polars()["compute_us"].to_list(), kinds
+
+    equal, computes, kinds = step(0.0, 1)
+    assert step(0.0, 2)[0] == pytest.approx(equal, rel=0.01)
+    assert len(set(computes)) == 1
+    assert "alltoallv" not in kinds
+    one, other = step(1.0, 1), step(1.0, 2)
+    assert one[0] != other[0]
+    assert min(one[0], other[0]) > 1.2 * equal
+    # Tokens are divided otherwise, and none are lost.
+    assert sum(one[1]) == pytest.approx(sum(computes), rel=1e-6)
+    assert max(one[1]) > 1.2 * min(one[1])
+    assert "alltoallv" in one[2]
+
+
+def test_a_skew_without_experts_changes_nothing_and_says_so() -> None:
+    dense = MOE.replace("experts = 16\ntop_k = 2\n", "").replace("ep = 8\n", "")
+    scenario = Source.read(dense).resolve_with({"workload.expert_skew": 1.0}, seed=1)
+    assert any("expert_skew: it changes nothing" in warning for warning in scenario.warnings)

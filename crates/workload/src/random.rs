@@ -14,6 +14,13 @@ pub(crate) fn standard_normal(rng: &mut Rng) -> f64 {
     radius * libm::cos(std::f64::consts::TAU * rng.uniform_unit())
 }
 
+/// Brings items into a random order; every order is equally likely (Durstenfeld 1964).
+pub(crate) fn shuffle<T>(rng: &mut Rng, items: &mut [T]) {
+    for last in (1..items.len()).rev() {
+        items.swap(last, rng.uniform_below(last as u64 + 1) as usize);
+    }
+}
+
 /// Draws `count` distinct numbers of 0..n; every subset is equally likely (Floyd 1987); `count` must not
 /// exceed `n`.
 pub(crate) fn distinct(rng: &mut Rng, count: usize, n: usize) -> Vec<usize> {

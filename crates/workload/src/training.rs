@@ -6,9 +6,10 @@ use super::application::{
 use super::collectives::{CollectivesSpec, Library, Slice};
 use super::context::{Context, SIZE_MAX, TIMES};
 use super::maker::{Maker, Source};
+use super::random::shuffle;
 use super::trace::{digest, keep};
 use pauseframe_apps::read::Bundle;
-use pauseframe_apps::training::{Model, Parallelism, Plan, Schedule, Step, application, simai};
+use pauseframe_apps::training::{ExpertLoads, Model, Parallelism, Plan, Schedule, Step, application, simai};
 use pauseframe_apps::{Application, Choices};
 use pauseframe_fabric::Workload;
 use pauseframe_schema::ledger::Origin;
@@ -23,8 +24,8 @@ table! {
     pub struct TrainingSpec {
         /// SimAI's own rules: groups span all stages, stages exchange nothing, a forward collective has at least 4096 B, a message is a whole step of a ring
         as_simai: bool = or(false);
-        /// The steps of the ranks
-        application: ApplicationSource = try_from(plan(t, context, as_simai).map(ApplicationSource));
+        /// The steps of the ranks, with equal loads of experts
+        steps: Steps = try_from(plan(t, context, as_simai));
         /// Factor for all compute times
         compute_scale: f64 = or_in(1.0, 0.0..=1e6);
         /// The library of collective operations, and what its messages cost
@@ -39,7 +40,7 @@ table! {
         placement: PlacementName = by(placement);
         /// Host of each rank
         hosts: Option<Vec<String>> = by(hosts_of_ranks, context) => {
-            let ranks = application.as_ref().map(|source: &ApplicationSource| source.0.ranks());
+            let ranks = steps.as_ref().map(|steps: &Steps| steps.application.ranks());
             check_places(t, context, ranks, 1, placement, hosts.as_deref());
         };
         /// Start of the first iteration
@@ -49,8 +50,8 @@ table! {
         /// Record the activities of each rank in the table timeline, which the report draws
         timeline: bool = or(false);
         /// The same as an application.
-        job: ApplicationSpec = try_from(application.clone().map(|application| ApplicationSpec {
-            application,
+        job: ApplicationSpec = try_from(steps.clone().map(|steps| ApplicationSpec {
+            application: ApplicationSource(steps.application),
             compute_scale,
             eager_limit: SIZE_MAX,
             envelope: Bytes::ZERO,
@@ -80,9 +81,48 @@ choices! {
     }
 }
 
+/// What ranks do in a step.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Steps {
+    /// Their programs.
+    application: Arc<Application>,
+    /// How to make them with unequal loads of experts, which depend on the seed.
+    skewed: Option<Arc<Skewed>>,
+}
+
+/// A step whose experts have unequal loads.
+#[derive(Clone, PartialEq, Debug)]
+struct Skewed {
+    plan: Plan,
+    experts: u32,
+    /// Exponent of Zipf's law.
+    exponent: f64,
+}
+
+impl Skewed {
+    /// Draws which experts of a block have many tokens: the k-th of them has a share in proportion to k^-exponent.
+    fn application(&self, maker: &Maker) -> Application {
+        let blocks = self.plan.step.expert_blocks;
+        let count = self.plan.iterations * self.plan.stages() * blocks;
+        let mut rng = maker.stream("experts", 0);
+        let weights: Vec<f64> = (1..=self.experts).map(|k| libm::pow(f64::from(k), -self.exponent)).collect();
+        let sum: f64 = weights.iter().sum();
+        let mut shares_of_block = || {
+            let mut drawn = weights.clone();
+            shuffle(&mut rng, &mut drawn);
+            let of_rank = drawn.chunks((self.experts / self.plan.parallelism.expert) as usize);
+            of_rank.map(|of_experts| of_experts.iter().sum::<f64>() / sum).collect::<Box<[f64]>>()
+        };
+        let shares = (0..count).map(|_| shares_of_block()).collect();
+        application("model", &Plan { loads: Some(ExpertLoads { blocks, shares }), ..self.plan.clone() })
+    }
+}
+
 impl Source for TrainingSpec {
     fn build(&self, maker: &Maker) -> Box<dyn Workload> {
-        self.job.build(maker)
+        let Some(skewed) = &self.steps.skewed else { return self.job.build(maker) };
+        let application = ApplicationSource(Arc::new(skewed.application(maker)));
+        ApplicationSpec { application, ..self.job.clone() }.build(maker)
     }
 
     fn starts(&self) -> Vec<Span> {
@@ -95,7 +135,7 @@ impl Source for TrainingSpec {
 }
 
 /// Reads what the steps are.
-fn plan(t: &mut Table, context: &Context, as_simai: bool) -> Option<Arc<Application>> {
+fn plan(t: &mut Table, context: &Context, as_simai: bool) -> Option<Steps> {
     let bundle = file(t, context);
     if t.is_documenting() {
         steps(t, context, as_simai, None);
@@ -186,7 +226,7 @@ fn steps(
     context: &Context,
     as_simai: bool,
     read: Option<&simai::Workload>,
-) -> Option<Arc<Application>> {
+) -> Option<Steps> {
     let parallelism = parallelism(t, context, read);
     let (schedule, name) = schedule(t, as_simai, read.is_some());
     let iterations = iterations(t);
@@ -194,11 +234,14 @@ fn steps(
         micro_batches(t, None);
         return None;
     }
+    let mut skew = (0, 0.0);
     let step = if let Some(read) = read {
         Step { micro_batches: micro_batches(t, Some(read.step.micro_batches)), ..read.step.clone() }
     } else {
         let count = micro_batches(t, None);
-        let model = model(t, Some(count))?;
+        let (model, exponent) = model(t, Some(count))?;
+        t.warn_if_idle("expert_skew", exponent > 0.0 && parallelism.expert == 1, "ep is 1, so each GPU has all experts");
+        skew = (model.experts, exponent);
         or_problem(t, model.step(&parallelism))?
     };
     let plan = Plan {
@@ -208,6 +251,7 @@ fn steps(
         iterations,
         ignores_stages: as_simai,
         is_micro: read.is_some_and(|read| read.is_micro),
+        loads: None,
     };
     or_problem(t, plan.check())?;
     let is_simai = name == ScheduleName::AsSimai;
@@ -229,7 +273,9 @@ fn steps(
         return None;
     }
     let name = read.map_or("model", |_| "simai");
-    Some(Arc::new(application(name, &plan)))
+    let (application, (experts, exponent)) = (Arc::new(application(name, &plan)), skew);
+    let is_skewed = exponent > 0.0 && plan.parallelism.expert > 1;
+    Some(Steps { application, skewed: is_skewed.then(|| Arc::new(Skewed { plan, experts, exponent })) })
 }
 
 fn or_problem<T>(t: &mut Table, result: Result<T, (&'static str, String)>) -> Option<T> {
@@ -298,7 +344,7 @@ fn micro_batches(t: &mut Table, of_file: Option<u32>) -> u32 {
 
 /// Keys of a model beside a file act on nothing.
 fn unused_model_keys(t: &mut Table) {
-    const KEYS: [&str; 13] = [
+    const KEYS: [&str; 14] = [
         "layers",
         "hidden",
         "sequence",
@@ -308,6 +354,7 @@ fn unused_model_keys(t: &mut Table) {
         "experts",
         "top_k",
         "expert_parameters",
+        "expert_skew",
         "sequence_parallel",
         "forward",
         "backward",
@@ -322,8 +369,8 @@ fn unused_model_keys(t: &mut Table) {
 
 const NO_EXPERTS: &str = "experts is 0, so the layers are dense";
 
-/// Reads a transformer.
-fn model(t: &mut Table, micro_batches: Option<u32>) -> Option<Model> {
+/// Reads a transformer, and the exponent of the loads of its experts.
+fn model(t: &mut Table, micro_batches: Option<u32>) -> Option<(Model, f64)> {
     let layers = t.required_in("layers", 1..=100_000, "Layers of the model");
     let hidden = t.required_in("hidden", 1..=10_000_000_u64, "Values of a token between layers");
     let sequence = t.required_in("sequence", 1..=1_000_000_000_u64, "Tokens of a sequence");
@@ -346,6 +393,9 @@ fn model(t: &mut Table, micro_batches: Option<u32>) -> Option<Model> {
     let expert_parameters = t.or_because_in("expert_parameters", expert, sizes, "8 hidden²", doc);
     let is_idle = experts == 0 && expert_parameters != 8 * width * width;
     t.warn_if_idle("expert_parameters", is_idle, NO_EXPERTS);
+    let doc = "Exponent of Zipf's law for the tokens of the experts of a layer, drawn for each layer and micro-batch; 0: equal";
+    let skew = t.or_in("expert_skew", 0.0, 0.0..=4.0, doc);
+    t.warn_if_idle("expert_skew", experts == 0 && skew > 0.0, NO_EXPERTS);
     let doc = "Tensor-parallel groups divide activations by tokens: all-gather and reduce-scatter instead of all-reduce";
     let sequence_parallel = t.or("sequence_parallel", true, doc);
     let doc = "Compute time of the forward pass of a micro-batch over a layer";
@@ -355,7 +405,7 @@ fn model(t: &mut Table, micro_batches: Option<u32>) -> Option<Model> {
     let origin = Origin::Computed("forward".to_owned());
     let backward = t.or_because_in("backward", (twice, origin), Span::ZERO..=Span(TIMES.end().0 * 2), "2 forward", doc);
     let optimizer = t.or_in("optimizer", Span::ZERO, TIMES, "Compute time at the end of an iteration");
-    Some(Model {
+    let model = Model {
         layers: layers?,
         hidden: hidden?,
         sequence: sequence?,
@@ -370,5 +420,6 @@ fn model(t: &mut Table, micro_batches: Option<u32>) -> Option<Model> {
         forward: forward?,
         backward,
         optimizer,
-    })
+    };
+    Some((model, skew))
 }

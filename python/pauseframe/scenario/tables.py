@@ -1760,6 +1760,10 @@ class Training(WorkloadKeys):
     """Parameters of a layer, without experts (0 to 1000000000000) (default: 12 hidden²; 4 hidden² with experts)"""
     expert_parameters: int | None = None
     """Parameters of an expert (0 to 1000000000000) (default: 8 hidden²)"""
+    expert_skew: float | None = None
+    """Exponent of Zipf's law for the tokens of the experts of a layer, drawn for each layer and micro-batch; 0: equal
+    (0.0 to 4.0); default 0.0.
+    """
     sequence_parallel: bool | None = None
     """Tensor-parallel groups divide activations by tokens: all-gather and reduce-scatter instead of all-reduce;
     default true.

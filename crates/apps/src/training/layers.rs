@@ -1,6 +1,6 @@
 //! Layers of a transformer from what a person knows of it, by the rules of AICB's generator.
 
-use super::{Collective, Group, Layer, Parallelism, Pass, STEPS_OF_LAYER, Step};
+use super::{Collective, ExpertPart, ExpertRole, Group, Layer, Parallelism, Pass, STEPS_OF_LAYER, Step};
 use crate::algorithm::Kind;
 use pauseframe_units::Span;
 use pauseframe_units::limits::Limit;
@@ -67,8 +67,8 @@ impl Model {
         Limit::Steps.check(steps, "steps of a rank").map_err(|message| ("micro_batches", message))?;
         let mut layers = self.gradients(parallelism, u64::from(own));
         let start = layers.len();
-        for _ in 0..self.micro_batches {
-            (0..own).for_each(|_| self.layer(parallelism, &mut layers));
+        for micro_batch in 0..self.micro_batches {
+            (0..own).for_each(|layer| self.layer(parallelism, micro_batch * own + layer, &mut layers));
         }
         if let Some(layer) = layers.iter().find(|layer| layer.largest_call() > BYTES_MAX) {
             return Err(("hidden", format!("{} would exchange more than 100 TB at once", layer.name)));
@@ -79,6 +79,7 @@ impl Model {
             layers,
             micro_batches: self.micro_batches,
             stage_bytes: self.activations() / whole,
+            expert_blocks: if self.experts > 0 { self.micro_batches * own } else { 0 },
             ..Step::default()
         })
     }
@@ -111,12 +112,12 @@ impl Model {
     }
 
     /// Attention, then a dense block or experts; each half of the compute time.
-    fn layer(&self, parallelism: &Parallelism, into: &mut Vec<Layer>) {
+    fn layer(&self, parallelism: &Parallelism, number: u32, into: &mut Vec<Layer>) {
         self.block("attention", into);
         if self.experts == 0 {
             self.block("mlp", into);
         } else {
-            self.expert_block(parallelism, into);
+            self.expert_block(parallelism, number, into);
         }
     }
 
@@ -149,7 +150,7 @@ impl Model {
     }
 
     /// Dispatch to experts, their work, and the way back.
-    fn expert_block(&self, parallelism: &Parallelism, into: &mut Vec<Layer>) {
+    fn expert_block(&self, parallelism: &Parallelism, block: u32, into: &mut Vec<Layer>) {
         let tensor = u64::from(parallelism.tensor);
         let tokens = self.activations().saturating_mul(u64::from(self.top_k));
         let exchange = call(Kind::Alltoall, Group::Ep, tokens / tensor);
@@ -157,19 +158,20 @@ impl Model {
             [Kind::Allgather, Kind::ReduceScatter].map(|kind| call(kind, Group::Tp, tokens));
         let [forward, input, weight] = self.compute(2);
         let none = Span::ZERO;
-        let mut push = |name: &str, there: Pass, back: Pass, weights: Span| {
+        let mut push = |name: &str, role: ExpertRole, there: Pass, back: Pass, weights: Span| {
             into.push(Layer {
                 name: name.to_owned(),
                 forward: there,
                 input_gradient: back,
                 weight_gradient: pass(weights, None),
+                experts: Some(ExpertPart { block, role }),
                 ..Layer::default()
             });
         };
-        push("moe_dispatch", pass(none, exchange), pass(none, exchange), none);
-        push("moe_gather", pass(none, gather), pass(none, scatter), none);
-        push("moe_experts", pass(forward, scatter), pass(input, gather), weight);
-        push("moe_combine", pass(none, exchange), pass(none, exchange), none);
+        push("moe_dispatch", ExpertRole::Dispatch, pass(none, exchange), pass(none, exchange), none);
+        push("moe_gather", ExpertRole::Work, pass(none, gather), pass(none, scatter), none);
+        push("moe_experts", ExpertRole::Work, pass(forward, scatter), pass(input, gather), weight);
+        push("moe_combine", ExpertRole::Combine, pass(none, exchange), pass(none, exchange), none);
     }
 }
 

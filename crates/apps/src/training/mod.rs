@@ -143,6 +143,37 @@ pub struct Layer {
     pub weight_gradient: Pass,
     /// Its backward pass waits for the gradients of all layers' weights: the optimizer.
     pub needs_gradients: bool,
+    /// Its part in the work of experts, if it has one.
+    pub experts: Option<ExpertPart>,
+}
+
+/// A layer's part in a block of experts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ExpertPart {
+    /// Number of the block among those of a stage in an iteration.
+    pub block: u32,
+    /// What the layer does.
+    pub role: ExpertRole,
+}
+
+/// What a layer does for experts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExpertRole {
+    /// Sends tokens to their experts; on the way back gradients come from there.
+    Dispatch,
+    /// Works on the tokens that have come.
+    Work,
+    /// Sends results back; on the way back gradients go there.
+    Combine,
+}
+
+/// The shares of tokens that each rank of an expert-parallel group works on, by iteration, stage and block.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct ExpertLoads {
+    /// Blocks of a stage in an iteration.
+    pub blocks: u32,
+    /// For each block the shares of the ranks, which add up to 1.
+    pub shares: Vec<Box<[f64]>>,
 }
 
 impl Layer {
@@ -166,6 +197,8 @@ pub struct Step {
     pub checkpoints: [Vec<u32>; 2],
     /// Bytes of a message from a rank of one stage to that of the next.
     pub stage_bytes: u64,
+    /// Blocks of experts in an iteration of a stage.
+    pub expert_blocks: u32,
 }
 
 /// How ranks are divided among groups.

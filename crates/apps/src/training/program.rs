@@ -4,7 +4,10 @@
 //! are consecutive d of a DP group; `DP_EP` those with the same place in their EP groups.
 
 use super::schedule::{Schedule, Turn};
-use super::{Collective, Group, Label, Layer, Parallelism, Pass, Phase, STEPS_OF_LAYER, Step, Training};
+use super::{
+    Collective, ExpertLoads, ExpertPart, ExpertRole, Group, Label, Layer, Parallelism, Pass, Phase,
+    STEPS_OF_LAYER, Step, Training,
+};
 use crate::algorithm::Kind;
 use crate::application::{Application, Call, Communicator, Op, Program};
 use pauseframe_units::Span;
@@ -25,6 +28,8 @@ pub struct Plan {
     pub ignores_stages: bool,
     /// A file of policy MICRO: nothing but the communication of its layers, one after the other.
     pub is_micro: bool,
+    /// Loads of experts, if they differ.
+    pub loads: Option<ExpertLoads>,
 }
 
 impl Plan {
@@ -67,7 +72,8 @@ impl Plan {
         self.stages() == 1
     }
 
-    fn stages(&self) -> u32 {
+    /// Number of stages that exchange messages.
+    pub fn stages(&self) -> u32 {
         if self.ignores_stages { 1 } else { self.parallelism.pipeline }
     }
 
@@ -296,7 +302,7 @@ impl<'a> Writer<'a> {
     fn forward(&mut self, at: usize) {
         self.wait(at);
         let layer = &self.plan.step.layers[at];
-        self.compute(layer.forward.compute, layer.line);
+        self.compute(self.of_experts(layer, layer.forward.compute), layer.line);
         self.call(at, Phase::Forward, layer.forward.call, false);
     }
 
@@ -305,9 +311,9 @@ impl<'a> Writer<'a> {
         if layer.needs_gradients {
             self.wait_for_all();
         }
-        self.compute(layer.input_gradient.compute, layer.line);
+        self.compute(self.of_experts(layer, layer.input_gradient.compute), layer.line);
         self.call(at, Phase::InputGradient, layer.input_gradient.call, false);
-        self.compute(layer.weight_gradient.compute, layer.line);
+        self.compute(self.of_experts(layer, layer.weight_gradient.compute), layer.line);
         self.call(at, Phase::WeightGradient, layer.weight_gradient.call, true);
     }
 
@@ -320,6 +326,54 @@ impl<'a> Writer<'a> {
             again.for_each(|layer| self.forward(layer));
         }
         self.backward(at);
+    }
+
+    /// The shares of the ranks of the group that has a layer's experts, and the place of this rank among them.
+    fn loads(&self, layer: &Layer) -> Option<(&'a [f64], usize, ExpertRole)> {
+        let (loads, ExpertPart { block, role }) = (self.plan.loads.as_ref()?, layer.experts?);
+        let of_iteration = self.iteration * self.plan.stages() + self.stage;
+        let members = self.groups.comms[self.groups.comm(Group::Ep, self.rank) as usize].members();
+        let place = members.iter().position(|member| *member == self.rank)?;
+        Some((&loads.shares[(of_iteration * loads.blocks + block) as usize], place, role))
+    }
+
+    /// The compute time of a pass: experts with more tokens work longer.
+    fn of_experts(&self, layer: &Layer, span: Span) -> Span {
+        match self.loads(layer) {
+            Some((shares, place, ExpertRole::Work)) => {
+                Span(times(span.0, shares[place] * shares.len() as f64))
+            }
+            _ => span,
+        }
+    }
+
+    /// A collective whose sizes follow the loads of experts, for one rank; `None` if they are equal.
+    fn by_load(&self, layer: &Layer, phase: Phase, call: Collective) -> Option<Call> {
+        let (shares, place, role) = self.loads(layer)?;
+        let is_forward = phase == Phase::Forward;
+        match role {
+            ExpertRole::Work => {
+                let bytes = times(call.bytes, shares[place] * shares.len() as f64);
+                (call.group == Group::Tp).then(|| self.plain(Collective { bytes, ..call }))
+            }
+            // Tokens and gradients of results go to the experts, results and gradients of tokens back.
+            _ if call.kind != Kind::Alltoall => None,
+            ExpertRole::Dispatch | ExpertRole::Combine => {
+                let to_experts = (role == ExpertRole::Dispatch) == is_forward;
+                let counts: Box<[u64]> = if to_experts {
+                    shares.iter().map(|share| times(call.bytes, *share)).collect()
+                } else {
+                    shares.iter().map(|_| times(call.bytes, shares[place])).collect()
+                };
+                Some(Call { counts, ..Call::new(Kind::Alltoallv, 0) })
+            }
+        }
+    }
+
+    /// A collective of equal blocks.
+    fn plain(&self, Collective { kind, group, bytes }: Collective) -> Call {
+        let size = self.groups.size(self.groups.comm(group, self.rank));
+        Call::new(kind, if kind == Kind::Allreduce { bytes } else { bytes.div_ceil(size) })
     }
 
     fn compute(&mut self, span: Span, line: u32) {
@@ -344,21 +398,18 @@ impl<'a> Writer<'a> {
     }
 
     fn call(&mut self, at: usize, phase: Phase, call: Option<Collective>, is_background: bool) {
-        let Some(Collective { kind, group, bytes }) = call else { return };
+        let Some(collective @ Collective { group, bytes, .. }) = call else { return };
         let comm = self.groups.comm(group, self.rank);
         let size = self.groups.size(comm);
         if size < 2 {
             return;
         }
         let layer = &self.plan.step.layers[at];
-        let block = match kind {
-            Kind::Allreduce => bytes,
-            _ => bytes.div_ceil(size),
-        };
+        let call = self.by_load(layer, phase, collective).unwrap_or_else(|| self.plain(collective));
         let label = Some(self.labels.of(self.iteration, at, phase, layer, bytes));
         let request = is_background.then_some(at as u32);
         let position = self.program.calls.len() as u32;
-        self.program.calls.push(Call { comm, label, ..Call::new(kind, block) });
+        self.program.calls.push(Call { comm, label, ..call });
         let waits = (!is_background).then_some(group);
         self.push(Op::Collective { call: position, request }, waits, layer.line);
         if is_background {
@@ -370,6 +421,11 @@ impl<'a> Writer<'a> {
         self.program.push(op, line);
         self.program.groups.push(group);
     }
+}
+
+/// A number of bytes or picoseconds times a factor.
+fn times(number: u64, factor: f64) -> u64 {
+    (number as f64 * factor).round() as u64
 }
 
 /// Tag of a message to the chunk at `place`.

@@ -1,5 +1,7 @@
 use super::simai::{self, Workload};
-use super::{Collective, Group, Layer, Model, Parallelism, Pass, Phase, Plan, Schedule, Step, application};
+use super::{
+    Collective, ExpertLoads, Group, Layer, Model, Parallelism, Pass, Phase, Plan, Schedule, Step, application,
+};
 use crate::algorithm::Kind;
 use crate::application::Application;
 use crate::ideal::{IdealNetwork, Sharing, run};
@@ -21,7 +23,15 @@ fn replay(application: Application, latency: Span) -> Replay {
 }
 
 fn plan(step: Step, parallelism: Parallelism, schedule: Schedule) -> Plan {
-    let plan = Plan { step, parallelism, schedule, iterations: 1, ignores_stages: false, is_micro: false };
+    let plan = Plan {
+        step,
+        parallelism,
+        schedule,
+        iterations: 1,
+        ignores_stages: false,
+        is_micro: false,
+        loads: None,
+    };
     plan.check().unwrap();
     plan
 }
@@ -372,6 +382,55 @@ fn what_does_not_divide_is_refused_at_its_key() {
     let parallelism = Parallelism { ranks: 4, tensor: 1, pipeline: 2, expert: 1 };
     let step = Step { layers: vec![Layer::default(); 5], body: 0..5, micro_batches: 2, ..Step::default() };
     let schedule = Schedule::OneForwardOneBackward;
-    let plan = Plan { step, parallelism, schedule, iterations: 1, ignores_stages: false, is_micro: false };
+    let plan = Plan {
+        step,
+        parallelism,
+        schedule,
+        iterations: 1,
+        ignores_stages: false,
+        is_micro: false,
+        loads: None,
+    };
     assert_eq!(plan.check().unwrap_err().0, "schedule");
+}
+
+/// Two GPUs with an expert each, which have three quarters and a quarter of the tokens.
+#[test]
+fn unequal_loads_of_experts_divide_bytes_and_work() {
+    let model = Model {
+        layers: 1,
+        hidden: 1000,
+        sequence: 1000,
+        micro_batch: 1,
+        micro_batches: 1,
+        value_bytes: 2,
+        parameters: 0,
+        experts: 2,
+        top_k: 1,
+        expert_parameters: 0,
+        sequence_parallel: true,
+        forward: Span::from_us(200),
+        backward: Span::from_us(400),
+        optimizer: Span::ZERO,
+    };
+    let parallelism = Parallelism { ranks: 2, tensor: 1, pipeline: 1, expert: 2 };
+    let equal = plan(model.step(&parallelism).unwrap(), parallelism, Schedule::OneForwardOneBackward);
+    let loaded = |first: f64| {
+        let loads = ExpertLoads { blocks: 1, shares: vec![Box::new([first, 1.0 - first])] };
+        application("e", &Plan { loads: Some(loads), ..equal.clone() })
+    };
+    let even = replay(application("e", &equal), LATENCY);
+    assert_eq!(replay(loaded(0.5), LATENCY).finish(), even.finish());
+    // Dispatch and combine forward, combine and dispatch backward: to the experts, back, to the experts, back.
+    let counts = |application: &Application, rank: usize| -> Vec<Vec<u64>> {
+        application.programs[rank].calls.iter().map(|call| call.counts.to_vec()).collect()
+    };
+    let uneven = loaded(0.75);
+    let (to, from) = (vec![1_500_000, 500_000], |own: u64| vec![own, own]);
+    assert_eq!(counts(&uneven, 0), [to.clone(), from(1_500_000), to.clone(), from(1_500_000)]);
+    assert_eq!(counts(&uneven, 1), [to.clone(), from(500_000), to, from(500_000)]);
+    // Half of the compute time is that of attention; the other half grows and shrinks with the tokens.
+    let compute: Vec<u64> =
+        replay(uneven, LATENCY).ranks().map(|rank| rank.totals.compute.0 / 1_000_000).collect();
+    assert_eq!(compute, [300 + 450, 300 + 150]);
 }
