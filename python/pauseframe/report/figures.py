@@ -11,6 +11,7 @@ import re
 import sys
 import zlib
 from array import array
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
@@ -435,12 +436,17 @@ def _line_figure(
     places = {one: place for place, one in enumerate(dict.fromkeys(map(data.whose, entities)))}
     traces: list[Trace] = []
     values: list[array[float]] = []
+    earlier: Counter[str] = Counter()
     for entity, line in lines.items():
-        number = places[data.whose(entity)]
+        port = data.whose(entity)
+        number = places[port]
+        # Further priorities of a port have colours that no port has.
+        colour = number + earlier[port] * len(places)
+        earlier[port] += 1
         trace: Trace = {
             "type": "samples",
             "name": entity,
-            "meta": {"run": number},
+            "meta": {"run": colour},
             "visible": True if number < LINES_A_FIGURE else "legendonly",
             "at": sum(map(len, values)),
             "size": len(line.times),
