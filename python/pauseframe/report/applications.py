@@ -417,7 +417,7 @@ def _shares(job: Job, found: Sequence[Job]) -> Figure:
                 "hovertemplate": f"%{{y:.3~g}} {activity}<extra></extra>",
             }
         )
-    y_axis: Axis = {"range": [0, job.row["ranks"]], "title": "ranks"}
+    y_axis: Axis = {"range": [0, job.row["ranks"]], "title": f"ranks, mean of {format_us(width)}"}
     return figures.plot(traces, x_axis, y_axis, {"showlegend": True, "hovermode": "x unified"}, 300)
 
 

@@ -300,8 +300,8 @@ impl fmt::Display for Report {
         if let Some(SwitchRows { switch, rows }) = &self.tables.largest {
             write!(
                 f,
-                "rows of a switch: {:.1} on average, at most {rows} ({switch})",
-                self.tables.rows_mean
+                "rows of a switch: {} on average, at most {rows} ({switch})",
+                (self.tables.rows_mean * 10.0).round() / 10.0
             )?;
             let budget = self.tables.budget.map(|budget| {
                 format!("; {budget} fit, too few for {}", counted(self.tables.over_budget.count, "switch"))
