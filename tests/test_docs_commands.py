@@ -258,7 +258,7 @@ def test_the_first_scenario_shows_what_it_is_for(shell):
     assert f"prints {drops} drops, {times_out} and a mean FCT of {mean}" in text
     assert f"begins with the slowest flow: {slowest[0]} beside {slowest[1]}" in text
     held = [row["fullest switch held"].partition(" (")[0] for row in shown]
-    assert f"the fullest switch held {held[0]} beside {held[1]}. With `switch.buffer = \"{held[0]}\"`" in text
+    assert f'the fullest switch held {held[0]} beside {held[1]}. With `switch.buffer = "{held[0]}"`' in text
     equal = pf.run(file, set={"transport.preset": "dctcp", "switch.buffer": held[0]}, progress=False).summary
     mean = dict(summary_rows(equal))["FCT, mean"]
     assert f"DCTCP drops {equal['drops']} packets and has a mean FCT of {mean} too" in text

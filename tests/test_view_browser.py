@@ -427,3 +427,30 @@ def test_notifications_and_rates_of_queue_pairs(pages, visit):
     assert "rate of the queue pair" in text
     assert "CNPs sent, received" in text
     assert "CNPs of each interval" in text
+
+
+def test_the_way_of_a_flow_is_listed_and_drawn(pages, visit):
+    """With recorded paths a chosen flow shows the ports that it used, in order, and their packets."""
+    text = """
+name = "way"
+stop = { time = "20 ms", when_finished = true }
+topology = { kind = "leaf_spine", leaves = 2, spines = 2, hosts_per_leaf = 2 }
+transport = { preset = "tcp_bolt" }
+workload = { kind = "flows", flows = [{ src = "host0", dst = "host2", size = "150 KB" }] }
+record = { states = true, paths = true }
+"""
+    page = visit(pages("way", text))
+    page.select_option("#flow", index=1)
+    ways = page.evaluate("[...document.querySelectorAll('.live h3')].map((one) => one.textContent)")
+    assert ways[:2] == ["Way", "Way back"]
+    steps = page.eval_on_selector_all(".live ol.chain li", "items => items.map((item) => item.textContent)")
+    found = [re.fullmatch(r"(\S+) \((\w+) → (\w+)\): (\d+) packets", step) for step in steps]
+    forward = [match.groups() for match in found if match is not None][:3]
+    via = forward[0][2]
+    assert [step[1:3] for step in forward] == [("leaf0", via), (via, "leaf1"), ("leaf1", "host2")]
+    paths = pf.run(text, progress=False).paths.to_polars().with_columns(pl.col("port", "direction").cast(pl.String))
+    rows = paths.filter(pl.col("direction") == "forward").select("port", "packets").rows()
+    assert sorted((port, int(packets)) for port, _, _, packets in forward) == sorted(rows)
+    assert page.evaluate("player.views[0].run.wayOf(player.chosen.flow).length") == 6
+    # The time lines are those of the whole way.
+    assert page.eval_on_selector_all(".lines h3", "items => items.length") >= 3

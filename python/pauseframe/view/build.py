@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from pauseframe.view.data import DeadlockedPorts, Fabric, Playback
+    from pauseframe.view.data import DeadlockedPorts, Fabric, Playback, Step
 
 SCRIPTS = ("run.js", "causes.js", "fold.js", "map.js", "charts.js", "details.js", "find.js", "player.js")
 RUNS_MAX = 2
@@ -92,6 +92,7 @@ class PageData(TypedDict):
     flows: list[list[Any]]
     flowsTotal: int
     rates_of_flows: dict[int, tuple[list[float], list[float]]]
+    paths: dict[int, list[Step]]
     deadlocks: list[DeadlockedPorts]
 
 
@@ -132,6 +133,7 @@ def _page_data(run: Playback) -> PageData:
         "flows": _flows(run),
         "flowsTotal": run.flows_total,
         "rates_of_flows": run.rates,
+        "paths": run.paths,
         "deadlocks": run.deadlocks,
     }
 

@@ -61,6 +61,10 @@ class DeadlockedPorts(TypedDict):
     flows: list[int]
 
 
+Step = tuple[int, int, int, int, int, int]
+"""A port of a flow's way: direction (0 forward, 1 back), port, and the packets there: all, marked, moved, late."""
+
+
 @dataclass(frozen=True)
 class Playback:
     """One run, ready for the player."""
@@ -81,6 +85,8 @@ class Playback:
     flows_total: int
     rates: dict[int, tuple[list[float], list[float]]]
     """Rates of queue pairs by flow, if the series has them: times in microseconds, Gb/s."""
+    paths: dict[int, list[Step]]
+    """By flow the ports of switches that it used, if the run recorded paths."""
     deadlocks: list[DeadlockedPorts]
     folder: Path
 
@@ -122,6 +128,7 @@ def from_folder(folder: Path) -> Playback:
         flows,
         total,
         _rates(results, flows),
+        _paths(results, flows, number),
         _deadlocks(results, number),
         folder,
     )
@@ -225,6 +232,25 @@ def _rates(results: ResultsFolder, flows: pl.DataFrame) -> dict[int, tuple[list[
         flow: (own["time_us"].to_list(), own["value"].to_list())
         for (flow,), own in shown.group_by("flow", maintain_order=True)
     }
+
+
+def _paths(results: ResultsFolder, flows: pl.DataFrame, number: dict[str, int]) -> dict[int, list[Step]]:
+    """The ports of each flow that is shown, of all its queue pairs together."""
+    if not results.has_table("paths") or flows.is_empty():
+        return {}
+    paths = results.frame("paths").with_columns(pl.col("port", "direction").cast(pl.String))
+    _check_names(results, "paths", "a port", paths["port"], number)
+    counts = ("packets", "marks", "moves", "late_packets")
+    shown = (
+        paths.join(flows.select("flow"), on="flow", how="semi", maintain_order="left")
+        .group_by("flow", "direction", "port", maintain_order=True)
+        .agg(pl.col(*counts).sum())
+    )
+    found: dict[int, list[Step]] = {}
+    for flow, direction, port, *numbers in shown.select("flow", "direction", "port", *counts).rows():
+        packets, marks, moves, late = numbers
+        found.setdefault(flow, []).append((int(direction != "forward"), number[port], packets, marks, moves, late))
+    return found
 
 
 def _deadlocks(results: ResultsFolder, number: dict[str, int]) -> list[DeadlockedPorts]:

@@ -1,6 +1,9 @@
 "use strict";
 // What is said about the port or flow that was chosen: numbers at the time that is shown, why it is paused, its time lines.
 
+// Of so many ports of a flow's way there are time lines.
+const LINES_OF_WAY = 8;
+
 function element(name, text, attributes = {}) {
   const made = document.createElement(name);
   if (text !== undefined) made.textContent = text;
@@ -44,9 +47,23 @@ class Details {
     this.update();
   }
 
-  // The first and the last queue of a flow's way: the rest of it is not in the log.
+  // The first and the last queue of a flow's way; with recorded paths all of it, unless it has very many.
   endPorts(run, flow) {
-    return [run.links.indexOf(flow[1]), run.links.indexOf(flow[2]) ^ 1];
+    const first = run.links.indexOf(flow[1]), way = run.wayOf(flow).filter(([back]) => !back).map(([, port]) => port);
+    return way.length && way.length <= LINES_OF_WAY ? [first, ...way] : [first, run.links.indexOf(flow[2]) ^ 1];
+  }
+
+  // The ports of switches that a flow used, in the order of its way, each to be clicked.
+  way(view, flow) {
+    const { run } = view, steps = run.wayOf(flow);
+    return [0, 1].flatMap((back) => {
+      const own = steps.filter((step) => step[0] === back), list = element("ol", undefined, { class: "chain" });
+      for (const [, port, packets, marks, moves, late] of own) {
+        const item = list.appendChild(element("li")), counts = [[marks, "marked"], [moves, "moved from another port"], [late, "late"]].filter(([count]) => count);
+        item.append(this.button(view, port), ` (${run.arrow(port)}): ${packets} packets${counts.map(([count, what]) => `, ${count} ${what}`).join("")}`);
+      }
+      return own.length ? [element("h3", back ? "Way back" : "Way"), list] : [];
+    });
   }
 
   addLines(run, port, named) {
@@ -155,6 +172,7 @@ class Details {
         ["timeouts", String(timeouts)],
         ...(sent + received ? [["CNPs sent, received", `${sent}, ${received}`]] : []),
       ]),
+      ...this.way(view, flow),
       ...this.chain(view, this.endPorts(run, flow)[0]),
     ];
   }

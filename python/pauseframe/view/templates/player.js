@@ -29,7 +29,7 @@ class View {
     this.chain = port >= 0 ? chainOfPort(this.run, port, this.time) : [];
     const begins = own && chosen.begun && Math.abs(this.time - chosen.begun.time) < 1e-6 ? [{ port: chosen.port }] : this.roots;
     this.map.draw(state, player.theme, {
-      deadlocks, roots: deadlocks.length ? [] : begins, port, chain: this.chain, found: this.found || new Set(), ends: own && chosen.flow ? [chosen.flow[1], chosen.flow[2]] : [],
+      deadlocks, roots: deadlocks.length ? [] : begins, port, chain: this.chain, found: own && chosen.flow ? new Set([...(this.found || []), ...this.run.wayOf(chosen.flow).map(([, way]) => way)]) : this.found || new Set(), ends: own && chosen.flow ? [chosen.flow[1], chosen.flow[2]] : [],
     });
     this.tell(state, deadlocks);
   }

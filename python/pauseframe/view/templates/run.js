@@ -144,6 +144,22 @@ class Run {
     this.fullest = fullest > 0 ? columns.time[columns.queued.indexOf(fullest)] : 0;
   }
 
+  // The ports of switches that a flow used, by their distance from its source, and back from its destination: see the class Playback.
+  wayOf(flow) {
+    const steps = this.paths[flow[0]] || [];
+    return [0, 1].flatMap((back) => {
+      const left = new Set(steps.filter((step) => step[0] === back)), found = [];
+      for (let nodes = new Set([this.peer(this.links.indexOf(flow[1 + back]))]); left.size;) {
+        const here = [...left].filter(([, port]) => nodes.has(this.owner(port)));
+        const next = here.length ? here : [...left];
+        next.forEach((step) => left.delete(step));
+        found.push(...next);
+        nodes = new Set(next.map(([, port]) => this.peer(port)));
+      }
+      return found;
+    });
+  }
+
   owner(port) { return this.links[port]; }
   peer(port) { return this.links[port ^ 1]; }
   portName(port) {
