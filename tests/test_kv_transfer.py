@@ -62,6 +62,7 @@ def test_shares_go_from_gpu_to_gpu_in_parallel() -> None:
     found, flows = queries(done), done.flows.to_polars()
     # Each instance has one request, and its two GPUs send at once.
     assert found["fct_us"].to_list() == pytest.approx([transfer(200)] * 2, rel=1e-9)
+    assert found["slowdown"].to_list() == pytest.approx([1.0] * 2)
     assert sorted(flows["src"].cast(pl.String)) == ["host0", "host1", "host2", "host3"]
     assert sorted(flows["dst"].cast(pl.String)) == ["host4", "host5", "host6", "host7"]
 

@@ -353,16 +353,26 @@ impl KvTransfer {
         }
     }
 
+    /// The longest of flows that go between different hosts, each alone.
+    fn ideal(&self, flows: &[FlowSpec]) -> Span {
+        let alone = flows.iter().map(|flow| (self.ideal_of_query)(std::slice::from_ref(flow)));
+        alone.max().unwrap_or_default()
+    }
+
     /// The first part of a request is sent. Its query counts from the end of the prefill: what decoding waits for.
     fn begin(&mut self, request: u32) -> Option<()> {
         let Waiting { last, first, share } = self.waiting.remove(&request)?;
         let query = self.numbers.take();
-        let flows: Vec<FlowSpec> =
-            last.iter().map(|part| self.flow(part, !self.open.contains(&part.ends))).collect();
+        // Only the first part opens its connection.
+        let of_size = |size: Option<u64>| -> Vec<FlowSpec> {
+            let is_first = size.is_some() || self.spec.layers == 1;
+            let flow = |part: &Part| self.flow(part, is_first && !self.open.contains(&part.ends));
+            last.iter().map(|part| FlowSpec { size: size.unwrap_or(part.bytes), ..flow(part) }).collect()
+        };
+        let (flows, whole) = (of_size(None), of_size(Some(share)));
         let (end, start) = (&flows[0], last[0].start);
-        let whole: Vec<FlowSpec> = flows.iter().map(|flow| FlowSpec { size: share, ..*flow }).collect();
         // The parts before the last one had the time of the prefill.
-        let rest = Span((self.ideal_of_query)(&whole).0.saturating_sub((start - first).0));
+        let rest = Span(self.ideal(&whole).0.saturating_sub((start - first).0));
         let record = QueryRecord {
             query,
             workload: end.workload,
@@ -371,7 +381,7 @@ impl KvTransfer {
             response: share,
             start,
             finish: None,
-            ideal: (self.ideal_of_query)(&flows).max(rest),
+            ideal: self.ideal(&flows).max(rest),
             timeouts: 0,
         };
         self.under_way.begin(record, self.spec.tp * self.spec.layers, ());
