@@ -442,4 +442,21 @@ mod tests {
             });
         assert_eq!(answers, [1, 0, 1, 1, 0]);
     }
+
+    /// A packet that comes an interval after the last acknowledgement is acknowledged, whatever `ack_every` is.
+    #[test]
+    fn a_slow_packet_is_acknowledged_once_an_interval_has_passed() {
+        let settings = QueuePairSettings { ack_every: 1000, ..QueuePairSettings::default() };
+        let (mut receiver, mut stats) = (Receiver::new(&settings), Stats::default());
+        let interval = ACK_INTERVAL.0;
+        let times = [interval - 1, interval, 2 * interval - 1, 2 * interval, 2 * interval + 1, 4 * interval];
+        let answers = [0, 1, 2, 3, 4, 5].map(|number| {
+            let now = Time(times[number as usize]);
+            let packet = Packet { payload: 1000, ..Packet::new(Opcode::of_write(false, false), number) };
+            let mut port = CnpLimiter::default();
+            receiver.on_data(&packet, false, &mut port, &settings, &mut stats, now);
+            std::iter::from_fn(|| receiver.poll(&mut stats, now)).count()
+        });
+        assert_eq!(answers, [0, 1, 0, 1, 0, 1]);
+    }
 }

@@ -459,3 +459,41 @@ impl TcpConfig {
         self.recovery.count_packets && self.is_mechanism_enabled(Mechanism::EmptyProbe)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pauseframe_schema::document::{Item, Place, Value};
+    use pauseframe_schema::language::Language;
+    use pauseframe_schema::ledger::Ledger;
+
+    /// What is wrong with these keys of the linux stack, each as "key: message".
+    fn mistakes(keys: &[(&str, &str)]) -> Vec<String> {
+        static LANGUAGE: Language = Language::new(|_| {}, &[], &[]);
+        let mut root = Item::table(Place::Nowhere);
+        for (key, text) in keys {
+            root.insert(key, Item { value: Value::Text((*text).to_owned()), place: Place::Nowhere });
+        }
+        let mut ledger = Ledger::new(&root, "", &LANGUAGE);
+        TcpConfig::read(&mut Table::root(&mut ledger), "linux", None);
+        let problems = ledger.close().err().unwrap_or_default();
+        problems.iter().map(|problem| format!("{}: {}", problem.path, problem.message)).collect()
+    }
+
+    #[test]
+    fn a_buffer_in_use_grows_from_its_initial_size_upwards() {
+        for (kind, initial, max) in [
+            ("receive_buffer", "receive_buffer_initial", "receive_buffer_max"),
+            ("send_buffer", "send_buffer_initial", "send_buffer_max"),
+        ] {
+            let unused = if kind == "send_buffer" { "unlimited" } else { "fixed" };
+            for (form, most, is_wrong) in
+                [("linux", "4999 B", true), ("linux", "5000 B", false), (unused, "4999 B", false)]
+            {
+                let expected = is_wrong.then(|| format!("{max}: 4.999 KB is below {initial} (5 KB)"));
+                let keys = [(kind, form), (initial, "5000 B"), (max, most)];
+                assert_eq!(mistakes(&keys), expected.into_iter().collect::<Vec<_>>(), "{form} {most}");
+            }
+        }
+    }
+}

@@ -612,8 +612,9 @@ mod tests {
         assert!(size_of::<Connection>() <= 470, "{} bytes", size_of::<Connection>());
         let mut now = Time::ZERO;
         let mut ends = pair();
-        // No loss; a loss in the middle; the last but one and the first, so that a retransmission comes last.
-        for lost in [&[][..], &[12], &[0, 38]] {
+        // No loss; one in the middle; the last but one and the first, so that a retransmission comes last; an early one, so that
+        // new data come last.
+        for lost in [&[][..], &[12], &[0, 38], &[1]] {
             let before = ends[1].delivered_bytes();
             ends[0].send_application_data(40_000, now);
             exchange(&mut ends, &mut now, lost);

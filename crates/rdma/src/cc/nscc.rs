@@ -347,3 +347,33 @@ impl RateControl for NsccControl {
         self.state.on_timeout(bytes);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// htsim `fast_increase`: a delay of a microsecond is a delay. More than a window of undelayed bytes opens the window fast,
+    /// and so does every further undelayed byte.
+    #[test]
+    fn a_window_of_undelayed_bytes_begins_the_fast_increase() {
+        const SHORT: Span = Span(UNDELAYED.0 - 1);
+        let settings = NsccSettings::of(4096, 4160, 100_000_000_000, Span::from_us(12), false);
+        for (acks, fast) in [
+            (&[(10_001, UNDELAYED)][..], 0),
+            (&[(10_001, SHORT)], 10_001),
+            (&[(10_000, SHORT)], 0),
+            (&[(10_000, SHORT), (1, SHORT)], 1),
+            (&[(10_000, SHORT), (1, UNDELAYED), (1, SHORT)], 0),
+            (&[(10_001, SHORT), (10, SHORT)], 10_011),
+            (&[(10_001, SHORT), (10, UNDELAYED), (10, SHORT)], 10_001),
+        ] {
+            let mut nscc = Nscc::new(NsccSettings { fast: 1.0, ..settings });
+            nscc.window = 10_000;
+            for (bytes, delay) in acks {
+                let rtt = Some(settings.network_rtt + *delay);
+                nscc.on_ack(&Sample { now: Time(1), bytes: *bytes, rtt, marked: false, in_flight: 0 });
+            }
+            assert_eq!(nscc.window(), 10_000 + fast, "{acks:?}");
+        }
+    }
+}

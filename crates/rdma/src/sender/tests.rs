@@ -227,3 +227,22 @@ fn unordered_packets_fill_the_window() {
         assert!(pair.poll_data(now + Span::from_us(50)).is_none(), "{window} bytes");
     }
 }
+
+/// InfiniBand 9.7.5.2.8: a requester gives up after as many RNR NAKs in a row, but 7 stands for no limit.
+#[test]
+fn seven_retries_for_a_receiver_that_is_not_ready_are_no_limit() {
+    for (rnr_retry, fails_at) in [(0, Some(1)), (6, Some(7)), (7, None)] {
+        let mut pair = QueuePair::new(QueuePairSettings { rnr_retry, ..settings() });
+        pair.send(1024);
+        let mut now = Time::ZERO;
+        let failed = (1..=20).find(|_| {
+            now += Span::from_secs(1);
+            pair.poll_data(now).expect("it tries again");
+            let syndrome = Syndrome::ReceiverNotReady;
+            pair.on_packet(&Packet { syndrome, ..Packet::new(Opcode::Acknowledge, 0) }, false, now);
+            pair.failure().is_some()
+        });
+        assert_eq!(failed, fails_at, "{rnr_retry}");
+        assert_eq!(pair.failure(), fails_at.map(|_| Failure::RnrRetriesExhausted));
+    }
+}

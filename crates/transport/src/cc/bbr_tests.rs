@@ -372,6 +372,30 @@ fn the_drain_of_a_cycle_ends_with_the_flight_of_the_path() {
     }
 }
 
+/// `bbr_is_next_cycle_phase`: a probe for more lasts longer than a round trip, until it has filled the pipe and a quarter or
+/// lost something. 125 packets, three batches and two more are 130, of which the batch that leaves next is one.
+#[test]
+fn a_probe_for_more_ends_when_it_has_filled_the_pipe_or_lost() {
+    let mut model = Model { mode: Mode::ProbeBandwidth, phase_index: 0, min_rtt: 100, ..Model::default() };
+    model.rates.add(RATE_ROUNDS, 0, BW_UNIT);
+    model.pacing_gain = CYCLE[0];
+    for (in_flight, microseconds, newly_lost, is_over) in [
+        (128, 101, 0, false),
+        (129, 101, 0, true),
+        (128, 101, 1, true),
+        (129, 100, 1, false),
+        (128, 10_000, 0, false),
+    ] {
+        let sample = DeliverySample {
+            prior_in_flight: in_flight * MSS,
+            delivered_at: Time::ZERO + Span::from_us(microseconds),
+            newly_lost,
+            ..DeliverySample::QUIET
+        };
+        assert_eq!(model.is_phase_over(&sample, MSS), is_over, "{in_flight} {microseconds} {newly_lost}");
+    }
+}
+
 /// `bbr_quantization_budget`: three batches of a packet make 100 packets an even 104; a probe for more has room for two more.
 #[test]
 fn only_a_probe_for_more_has_room_for_two_packets_more() {

@@ -50,6 +50,12 @@ fn cubic_keeps_beta_and_converges_fast() {
     assert_eq!(cubic.ssthresh_after_congestion(&window_of_full_segments(900), CongestionCause::Loss), 630 * MSS);
     assert_eq!(cubic.0.w_max, 765);
     assert_eq!(cubic.ssthresh_after_congestion(&window_of_full_segments(2), CongestionCause::Ecn), 2 * MSS);
+    // The same window as at the last loss has not shrunk.
+    let mut equal = Cubic::new(cubic_config_without_hystart());
+    for _ in 0..2 {
+        equal.ssthresh_after_congestion(&window_of_full_segments(1000), CongestionCause::Loss);
+        assert_eq!(equal.0.w_max, 1000);
+    }
     let mut slow = Cubic::new(CubicConfig { fast_convergence: false, ..cubic_config_without_hystart() });
     slow.ssthresh_after_congestion(&window_of_full_segments(1000), CongestionCause::Loss);
     slow.ssthresh_after_congestion(&window_of_full_segments(900), CongestionCause::Loss);

@@ -127,3 +127,24 @@ fn max_ack_delay_by_offloads(window: &CongestionWindow, ack: &AckSample) -> u64 
     let tenths = if window.cwnd < window.ssthresh / 2 { 20 } else { 12 };
     (4 * GSO_MAX_SIZE * srtt * 10 / (window.cwnd * tenths)).min(1_000)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cc::contract::ack_sample_of_bytes;
+    use pauseframe_units::Span;
+
+    /// `tcp_update_pacing_rate` takes 200 % of the window below half of ssthresh and 120 % from there on, and
+    /// `hystart_ack_delay` four bursts of 65,536 bytes at that rate: 65,536 * 4 * 100 us / 50,000 = 524 us of the window.
+    #[test]
+    fn the_ack_delay_follows_the_pacing_rate() {
+        let srtt = Span::from_us(100);
+        for (cwnd, ssthresh, expected) in
+            [(50_000, 100_002, 262), (50_000, 100_000, 436), (50_000, 90_000, 436), (20_000, 20_000, 1000)]
+        {
+            let window = CongestionWindow { cwnd, ssthresh, mss: 1000 };
+            let ack = AckSample { srtt, ..ack_sample_of_bytes(1000, 0, 0) };
+            assert_eq!(max_ack_delay_by_offloads(&window, &ack), expected, "{cwnd} {ssthresh}");
+        }
+    }
+}

@@ -74,4 +74,45 @@ mod tests {
             assert_eq!(max.get(), expected, "at {at}");
         }
     }
+
+    /// The newest of equal values counts, so each lasts a whole window.
+    #[test]
+    fn an_equal_value_lasts_a_window_from_its_last_time() {
+        for (values, last, next) in [
+            (&[(0, 9), (3, 9)][..], 9, 13),
+            (&[(0, 9), (3, 7), (4, 7)], 7, 14),
+            (&[(0, 9), (3, 7), (6, 5), (9, 5)], 5, 19),
+        ] {
+            let mut max = WindowedMax::default();
+            for (at, value) in values {
+                max.add(10, *at, *value);
+            }
+            for at in [11, 13, 14, 17, 19, 20].into_iter().filter(|at| *at <= next) {
+                max.add(10, at, 1);
+            }
+            assert_eq!(max.get(), last, "{values:?}");
+            max.add(10, next + 1, 1);
+            assert_eq!(max.get(), 1, "{values:?}");
+        }
+    }
+
+    /// `minmax_running_max` and `minmax_subwin_update`: values replace the choices that they reach, a choice of just a window
+    /// still counts, and the second and the third are renewed after more than a quarter and a half of the window.
+    #[test]
+    fn limits_of_the_window_and_its_parts_belong_to_the_earlier() {
+        for (values, expected) in [
+            (&[(0, 8), (5, 8), (11, 7), (13, 1), (18, 3)][..], 7),
+            (&[(0, 5), (4, 4), (5, 4), (10, 3), (16, 1)], 3),
+            (&[(0, 9), (4, 6), (6, 5), (10, 3), (16, 1)], 5),
+            (&[(0, 7), (3, 6), (8, 5), (13, 4)], 6),
+            (&[(0, 6), (2, 5), (7, 3), (11, 1)], 3),
+            (&[(0, 8), (3, 5), (5, 4), (11, 1), (15, 1)], 1),
+        ] {
+            let mut max = WindowedMax::default();
+            for (at, value) in values {
+                max.add(10, *at, *value);
+            }
+            assert_eq!(max.get(), expected, "{values:?}");
+        }
+    }
 }

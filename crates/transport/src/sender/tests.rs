@@ -286,3 +286,54 @@ fn a_super_packet_is_sent_to_its_end_or_discarded() {
     assert!(!end.is_super_packet_partly_sent());
     assert!(leaving(end, now).is_empty());
 }
+
+/// `tcp_push`: a writer that waits for room pushes what it has written, but only if a segment of it is left to be marked: one
+/// that the window of the peer holds back, not one that has left. The buffer holds 27 segments of 1768 bytes.
+#[test]
+fn a_full_buffer_pushes_what_the_window_of_the_peer_holds_back() {
+    for (initial_window, window, pushes) in [
+        (100_000, 1_000_000, false),
+        (100_000, 10_000, true),
+        (100_000, 27_000, false),
+        (100_000, 26_999, true),
+        (27_000, 1_000_000, false),
+        (26_000, 1_000_000, true),
+    ] {
+        let (mut ends, begin) = established(TcpConfig {
+            initial_window,
+            send_buffer: SendBuffer::Linux,
+            send_buffer_initial: 46_080,
+            send_buffer_max: 46_080,
+            offload: OffloadConfig::NONE,
+            ..linux()
+        });
+        let [first, second] = [1000, 11_000].map(|end| ack_of(&ends, end));
+        ends[0].send_application_data(1000, begin);
+        assert_eq!(leaving(&mut ends[0], begin), [-1000]);
+        let now = begin + ROUND_TRIP;
+        ends[0].on_segment(&Segment { window, ..first }, EcnCodepoint::NotEct, now);
+        ends[0].send_application_data(1_000_000, now);
+        let written = (ends[0].sender.snd_end - ends[0].sender.snd_una) as usize / 1000;
+        let mut seen = leaving(&mut ends[0], now);
+        ends[0].on_segment(&second, EcnCodepoint::NotEct, now + ROUND_TRIP);
+        seen.extend(leaving(&mut ends[0], now + ROUND_TRIP));
+        let pushed = seen.iter().position(|len| *len < 0).map(|index| index + 1);
+        assert_eq!((written, pushed), (27, pushes.then_some(27)), "{initial_window} {window}");
+    }
+}
+
+/// `TCP_CORK`: the expired timer sends the waiting bytes. If a full segment has come of them, its rest waits for more.
+#[test]
+fn a_corked_rest_waits_behind_data_in_flight() {
+    for (more, expected) in [(0, &[-500][..]), (1000, &[1000])] {
+        let (mut ends, begin) = established(TcpConfig { small_segments: SmallSegments::Cork, ..linux() });
+        ends[0].send_application_data(500, begin);
+        assert!(leaving(&mut ends[0], begin).is_empty());
+        let now = ends[0].next_timer_deadline().expect("the rest waits for it");
+        ends[0].on_timeout(now);
+        if more > 0 {
+            ends[0].send_application_data(more, now);
+        }
+        assert_eq!(leaving(&mut ends[0], now), expected, "{more}");
+    }
+}

@@ -53,6 +53,25 @@ proptest! {
     }
 }
 
+/// `tcp_vegas_cong_avoid` takes the window once a round trip, but grows like Reno while it is not open: 10 segments stay
+/// over 10 ACKs, and of the 4 after a cut the first four ACKs make 5.
+#[test]
+fn the_window_is_open_again_five_acks_after_a_reduction() {
+    let vegas = CongestionControlConfig::NAMES.iter().find(|(name, _)| *name == "vegas").unwrap().1;
+    let mut player = CcContractPlayer::new(&vegas);
+    let ack = CcContractStep::Ack { segments: 1, ece: false, rtt_us: 1000, after_us: 100 };
+    for (segments, cut, expected) in [(10, false, 10), (8, true, 5)] {
+        player.window = CongestionWindow { ssthresh: 4000, ..window_of_full_segments(segments) };
+        if cut {
+            player.play_contract_step_and_check(CcContractStep::Cut(CongestionCause::Loss)).unwrap();
+        }
+        for _ in 0..10 {
+            player.play_contract_step_and_check(ack).unwrap();
+        }
+        assert_eq!(player.window.cwnd, expected * 1000, "{segments}");
+    }
+}
+
 #[test]
 fn every_algorithm_keeps_every_rule() {
     for (name, config) in CongestionControlConfig::NAMES {
