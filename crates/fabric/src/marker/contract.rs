@@ -111,3 +111,14 @@ fn threshold_text_tells_if_marker_marks() {
         assert_eq!(marks, marker.marking_threshold_text().is_some(), "{}", marker.name());
     }
 }
+
+#[test]
+fn each_queue_draws_other_numbers() {
+    let mut drawn = std::collections::BTreeSet::new();
+    for (port, code_point) in (0..100).flat_map(|port| (0..8).map(move |code_point| (port, code_point))) {
+        let priority = Priority::new(code_point).expect("one of eight");
+        let streams = MarkerRandomStreams::new(3, PortId(port), priority);
+        drawn.insert(streams.marker_random_stream("marks").next_u64());
+    }
+    assert_eq!(drawn.len(), 800);
+}

@@ -138,3 +138,29 @@ impl PauseIntervalLog {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A step of two pauses, the second because of the first, comes again twice. Three intervals are recorded.
+    #[test]
+    fn a_repeated_step_has_its_pauses_again_up_to_the_limit() {
+        let pause = |asked: u64, end: Option<u64>, parents: &[u32]| PauseInterval {
+            port: PortId(0),
+            priority: Priority::default(),
+            asked: Time(asked),
+            start: Time(asked + 1),
+            end: end.map(Time),
+            depth: parents.len() as u32,
+            parents: parents.to_vec(),
+        };
+        let intervals = vec![pause(1010, Some(1020), &[]), pause(1012, None, &[7])];
+        let step = RepeatedPauses { begin: Time(1000), first: 7, intervals };
+        let mut log = PauseIntervalLog::new(3, 1);
+        log.repeat_pause_intervals(&step, Time(2000));
+        log.repeat_pause_intervals(&step, Time(3000));
+        let expected = [pause(2010, Some(2020), &[]), pause(2012, None, &[0]), pause(3010, Some(3020), &[])];
+        assert_eq!((&log.intervals[..], log.unrecorded), (&expected[..], 1));
+    }
+}

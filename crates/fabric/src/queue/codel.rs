@@ -231,6 +231,8 @@ mod tests {
     fn drops_follow_the_control_law() {
         let golden = [101, 201, 251, 308, 357, 401, 441, 479, 514, 547, 578, 609, 637, 665, 692, 717, 742, 767, 790, 813];
         assert_eq!(departures(&mut ControlLaw::default(), &linux(), 0..814, 6), [golden.to_vec(), vec![]]);
+        // The target itself is not below it.
+        assert_eq!(departures(&mut ControlLaw::default(), &linux(), 0..814, 5), [golden.to_vec(), vec![]]);
         let marking = CodelSettings { ecn: true, ..linux() };
         assert_eq!(departures(&mut ControlLaw::default(), &marking, 0..814, 6), [vec![], golden.to_vec()]);
     }

@@ -130,4 +130,11 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn all_of_the_shared_headroom_can_be_reserved() {
+        let mut headroom = SharedHeadroom { size: 100, used: 0 };
+        let reserved = [60, 41, 40, 1, 0].map(|bytes| headroom.reserve_shared_headroom(bytes));
+        assert_eq!((reserved, headroom.used), ([true, false, true, false, true], 100));
+    }
 }

@@ -141,4 +141,21 @@ mod tests {
         let expected = band_of_load(250_000, &SETTINGS);
         assert_eq!((qualities.band(PortId(3), &SETTINGS, Time(interval), || half), expected), (6, 6));
     }
+
+    /// Used is what was sent since the last sample: of a link of which a half is used, a half, and nothing of one that has
+    /// become idle.
+    #[test]
+    fn the_past_load_is_that_of_the_time_since_the_last_sample() {
+        let mut qualities = PortQualities::default();
+        let interval = SETTINGS.sampling.0;
+        let half = RATE / 8 * 16 / 1_000_000 / 2;
+        let mut band = |sample: u64, sent| {
+            let seen = PortNow { rate: RATE, sent, queued: 0 };
+            qualities.band(PortId(1), &SETTINGS, Time(interval * sample), || seen)
+        };
+        let busy = (1..=40).map(|sample| band(sample, half * sample)).last();
+        assert_eq!(busy, Some(band_of_load(250_000, &SETTINGS)));
+        let idle = (41..=80).map(|sample| band(sample, half * 40)).last();
+        assert_eq!(idle, Some(BEST_BAND));
+    }
 }

@@ -314,4 +314,19 @@ mod tests {
             }
         }
     }
+
+    /// Shreedhar and Varghese, §3: the smallest quantum is a full frame with its tag, its gap and, with mux cables, the outer
+    /// header of a tunnel, so that no turn passes without a frame.
+    #[test]
+    fn the_smallest_quantum_is_the_largest_frame_on_the_wire() {
+        use crate::settings::{Ets, Scheduler};
+        let scheduler = Scheduler::Ets(Ets { groups: vec![group(&[1], 99), group(&[0], 1)] });
+        let base = Settings { scheduler, ..crate::common::settings(crate::common::config()) };
+        for (dual_tor, quantum) in [(None, 1500 + 18 + 4 + 20), (Some(DualTorSettings::new()), 1542 + 20)] {
+            let settings = Settings { dual_tor, ..base.clone() };
+            let ets = EtsScheduler::from_settings(&settings, &all()).expect("it has groups");
+            let quanta: Vec<u32> = ets.groups.iter().map(|group| group.quantum).collect();
+            assert_eq!(quanta, [99 * quantum, quantum]);
+        }
+    }
 }

@@ -4,12 +4,13 @@ use crate::common::*;
 use crate::rdma::{NO_CONTROL, rdma, roce};
 use pauseframe_engine::random_stream;
 use pauseframe_fabric::{
-    ConWeaveCounts, ConWeaveSettings, FailedElement, FlowSpec, FlowStatus, HopChoice, Network,
-    ProtocolSettings, ScheduledFailure, Settings, TransportSettings,
+    ConWeaveCounts, ConWeaveSettings, FailedElement, FlowSpec, FlowStatus, HopChoice, Marker, Network,
+    NotEctAction, ProtocolSettings, ScheduledFailure, Settings, TransportSettings,
 };
 use pauseframe_rdma::QueuePairSettings;
 use pauseframe_topology::generate::{fat_tree, leaf_spine};
 use pauseframe_topology::{NodeKind, Topology};
+use pauseframe_transport::TcpConfig;
 use pauseframe_units::{Bytes, Span, Time};
 
 /// The values of its simulator for leaves and spines.
@@ -284,6 +285,72 @@ fn held_packets_are_marked_when_they_join_their_queue() {
         marks += reports.iter().filter(|row| row.port == to_host).map(|row| row.ecn_marks).sum::<u64>();
     }
     assert!(held > 100 && marks > 100, "{held} held, {marks} marked");
+}
+
+/// The queue that they join has no backlog of a megabyte, so none of them is marked.
+#[test]
+fn held_packets_are_not_marked_below_the_threshold() {
+    let topology = slow_and_fast();
+    let mut held = 0;
+    for seed in 1..=6 {
+        let settings = Settings { seed, marker: step(1_000_000), ..settings(dctcp(300 * MSS)) };
+        let flows = [flow(&topology, "a", "b", 3_000_000)];
+        let (network, ending) = run(&topology, &weaving(settings, CONWEAVE), &flows);
+        held += total(&network).held_packets;
+        let reports = network.port_priority_reports(ending.now);
+        let to_host = port(&topology, "right", "b");
+        let marks = reports.iter().filter(|row| row.port == to_host).map(|row| row.ecn_marks).sum::<u64>();
+        assert_eq!(marks, 0, "seed {seed}");
+    }
+    assert!(held > 100, "{held} held");
+}
+
+/// Above the threshold packets without ECT are dropped, held ones too, so never more than one waits for the host.
+#[test]
+fn held_packets_without_ect_are_dropped_above_the_threshold() {
+    let topology = slow_and_fast();
+    for (not_ect, is_queued) in [(NotEctAction::Queue, true), (NotEctAction::Drop, false)] {
+        let (mut held, mut most) = (0, 0);
+        for seed in 1..=6 {
+            let mut settings = Settings {
+                seed,
+                marker: step(0),
+                ..settings(TcpConfig { initial_window: 300 * MSS, ..config() })
+            };
+            if let Marker::StepMarker(step) = &mut settings.marker {
+                step.not_ect = not_ect;
+            }
+            let flows = [flow(&topology, "a", "b", 3_000_000)];
+            let (network, ending) = run(&topology, &weaving(settings, CONWEAVE), &flows);
+            held += total(&network).held_packets;
+            let to_host = port(&topology, "right", "b");
+            let reports = network.port_priority_reports(ending.now);
+            let backlogs = reports.iter().filter(|row| row.port == to_host).map(|row| row.backlog_max);
+            most = backlogs.fold(most, u64::max);
+        }
+        assert!(held > 100, "{held} held");
+        assert_eq!(most > 2 * FRAME, is_queued, "{not_ect:?}: {most}");
+    }
+}
+
+/// The log of paths counts what leaves in order and what was held.
+#[test]
+fn the_log_of_paths_counts_held_packets_too() {
+    let topology = slow_and_fast();
+    let mut held = 0;
+    for seed in 1..=6 {
+        let settings = Settings { seed, ..weaving(shallow(), CONWEAVE) };
+        let mut network = build(&topology, &settings, &[flow(&topology, "a", "b", 3_000_000)]);
+        network.enable_path_log();
+        let ending = proceed(&mut network, Time::MAX);
+        held += total(&network).held_packets;
+        let (to_host, rows) = (port(&topology, "right", "b"), network.path_rows());
+        let logged: u64 = rows.iter().filter(|row| row.port == to_host).map(|row| row.counts.packets).sum();
+        let reports = network.port_priority_reports(ending.now);
+        let sent: u64 = reports.iter().filter(|row| row.port == to_host).map(|row| row.tx_packets).sum();
+        assert_eq!(logged, sent, "seed {seed}");
+    }
+    assert!(held > 100, "{held} held");
 }
 
 /// Held lossless packets are in their ingress account: a link that brings many of them is paused, and nothing is dropped.

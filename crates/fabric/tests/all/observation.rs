@@ -66,6 +66,32 @@ fn the_throughput_of_a_full_port_is_its_rate_less_the_gaps() {
     assert!(rates.iter().all(|rate| (rate - exact).abs() < 0.01), "{rates:?}, not {exact}");
 }
 
+/// Each sample shows how much of its interval the class was paused.
+#[test]
+fn paused_fractions_add_up_to_the_time_of_pauses() {
+    let topology = star(3, link(10, Span::from_us(1))).unwrap();
+    let flows = ["host0", "host1"].map(|from| flow(&topology, from, "host2", 1_000 * MSS));
+    let config = TcpConfig { initial_window: 1_000 * MSS, ..config() };
+    let mut network = build(&topology, &lossless(config, 50_000), &flows);
+    let of_host = port(&topology, "host0", "switch");
+    let every = Span::from_us(7);
+    network.enable_sampling(SamplePlan { every, ports: vec![of_host], workloads: vec![] });
+    let ending = proceed(&mut network, Time::ZERO + every * 100);
+    let samples = network.take_metric_samples();
+    let fractions: Vec<f64> = samples
+        .iter()
+        .filter(|one| one.metric == SampledMetric::PausedFraction)
+        .map(|one| one.value)
+        .collect();
+    assert_eq!(fractions.len(), 100);
+    assert!(fractions.iter().all(|part| (0.0..=1.0).contains(part)), "{fractions:?}");
+    let reports = network.port_priority_reports(ending.now);
+    let paused: f64 =
+        reports.iter().filter(|row| row.port == of_host).map(|row| row.paused.as_secs_f64()).sum();
+    let sampled = fractions.iter().sum::<f64>() * every.as_secs_f64();
+    assert!(paused > 1e-4 && (sampled - paused).abs() < 1e-9, "{sampled} {paused}");
+}
+
 /// At whatever time a run stops, and with links that fail in the middle of a frame.
 #[test]
 fn no_port_is_busier_than_time_passes() {

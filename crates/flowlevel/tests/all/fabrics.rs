@@ -175,6 +175,39 @@ fn the_lightest_of_two_parallel_spines_is_taken() {
     assert_eq!(rates, [1e9; 4]);
 }
 
+/// Of four VLANs over a spine each, the first and the third have a flow. One of these is taken only if both are drawn, which
+/// happens to one of six pairs.
+#[test]
+fn any_two_vlans_may_be_compared() {
+    let topology = leaf_spine(2, 4, 1, gbps(1), gbps(1)).unwrap();
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let plan = OrderPair { lanes: 2, vlans: 4, seed: 1, ..OrderPair::default() };
+    let tables = Tables::of_plan(&plan.plan(&topology, &graph).unwrap(), 1);
+    let all = hosts(&topology);
+    let pair = Pair { from: all[0], to: all[1] };
+    let mut chooser = Chooser::new(&topology, &tables, 0, VlanChoice::BestOfTwo, 1);
+    let mut choose = |is_kept: &mut dyn FnMut(u16) -> bool| {
+        let (vlan, path) = chooser.choose(pair).expect("all VLANs serve it");
+        let path = path.to_vec();
+        let is_kept = is_kept(vlan);
+        if !is_kept {
+            chooser.leave(&path);
+        }
+        (vlan, path)
+    };
+    let mut free = vec![0, 2];
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..100 {
+        let (_, path) = choose(&mut |vlan| {
+            free.iter().position(|other| *other == vlan).map(|i| free.remove(i)).is_some()
+        });
+        seen.insert(path);
+    }
+    assert!(free.is_empty() && seen.len() == 4, "{free:?} {}", seen.len());
+    let loaded = (0..600).filter(|_| choose(&mut |_| false).0 % 2 == 0).count();
+    assert!((70..130).contains(&loaded), "{loaded}");
+}
+
 #[test]
 fn bounds_of_a_ring_and_of_hosts() {
     // Four switches in a ring; both hosts of switch 0 send to the hosts of switch 2, one flow in each

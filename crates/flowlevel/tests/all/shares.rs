@@ -125,6 +125,25 @@ proptest! {
     }
 }
 
+/// 1 - 0.2 - 0.3 - 0.1 and 1 - 0.3 - 0.1 - 0.2 differ in the last bit. A flow that gives way to an equal one leaves the others
+/// as they are.
+#[test]
+fn rounding_changes_no_rate() {
+    let mut network = Network::new(vec![1.0]);
+    let capped = [0.2, 0.3, 0.1].map(|cap| network.add(&[0], 1.0, cap));
+    let free = network.add(&[0], 1.0, f64::INFINITY);
+    assert_eq!(network.settle(), 4);
+    let rate = network.flows[&free].rate;
+    network.remove(capped[0]);
+    network.add(&[0], 1.0, 0.2);
+    assert_eq!(network.settle(), 1);
+    assert_eq!(network.flows[&free].rate, rate);
+    // A rate that does change is reported.
+    network.remove(capped[1]);
+    assert_eq!(network.settle(), 1);
+    assert_ne!(network.flows[&free].rate, rate);
+}
+
 /// Hosts, leaves and spines with hundreds of active flows on short and long paths: this causes deep chains of
 /// bottlenecks, and rounding over ten thousand changes.
 #[test]
