@@ -42,10 +42,10 @@ impl FlowsSpec {
         };
         let key = if t.has("file") { "file" } else { "flows" };
         t.check(!flows.is_empty(), key, || "there is no flow in it".to_owned(), "");
-        if key == "flows" {
-            if let Err(Mistake { flow, key, message, hint }) = needs(&flows) {
-                t.check(false, &format!("flows.{flow}.{key}"), || message, &hint);
-            }
+        if key == "flows"
+            && let Err(Mistake { flow, key, message, hint }) = needs(&flows)
+        {
+            t.check(false, &format!("flows.{flow}.{key}"), || message, &hint);
         }
         Some(FlowsSpec { flows })
     }

@@ -1,7 +1,7 @@
 //! Requests to a language model from a trace: when each arrived, and the tokens of its prompt.
 //!
 //! Read are Mooncake's JSON lines (`timestamp` in ms, `input_length`, `hash_ids`), Azure's CSV (`TIMESTAMP`, `ContextTokens`),
-//! BurstGPT's (`Timestamp` in s, `Request tokens`) and the columns `timestamp_ms`, `input_tokens`. Time counts from the first
+//! `BurstGPT`'s (`Timestamp` in s, `Request tokens`) and the columns `timestamp_ms`, `input_tokens`. Time counts from the first
 //! request. Requests with equal time stamps (Mooncake's have steps of 3 s) arrive evenly until the next one.
 
 use super::context::{Context, TIME_MAX, TIMES};
