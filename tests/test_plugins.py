@@ -4,6 +4,7 @@ import ctypes
 import itertools
 import json
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -570,6 +571,8 @@ def test_a_wrong_answer_names_flow_time_and_seed(tmp_path, wrong, options):
     assert "its function increase" in text
     assert "with seed 7 ended at simulated time" in text
     assert "bug of pauseframe" not in text
+    # The line of the method, or with an interpreter that of the statement.
+    assert re.search(rf"{re.escape(Path(file).name)}(:|, line )\d+", text), text
 
 
 @pytest.mark.parametrize("options", ["", ", compile=False"], ids=["compiled", "interpreted"])

@@ -86,9 +86,15 @@ def _record(checked: Checked) -> dict[str, object]:
 
 
 def _show_rules(rules: list[Check], quiet: bool) -> None:
+    from pauseframe.plugins.errors import place_of_method
+
+    reasons: dict[str, str] = {}
     for one in rules:
         if one.broken is not None:
-            print(f"BROKEN {one.subject}, rule {one.rule}: {one.demand}: {one.broken}")
+            place = place_of_method(one.broken)
+            why = reasons.get(one.broken) or one.broken + (f" ({place})" if place else "")
+            print(f"BROKEN {one.subject}, rule {one.rule}: {one.demand}: {why}")
+            reasons.setdefault(one.broken, f"as rule {one.rule}")
         elif not quiet:
             print(f"ok     {one.subject}, rule {one.rule}: {one.demand}")
     sys.stdout.flush()

@@ -37,6 +37,8 @@ def plugin_errors() -> Iterator[None]:
         yield
     except RunError as error:
         if not _raised:
+            if place := place_of_method(str(error)):
+                raise RunError(f"{error} ({place})") from None
             raise
         cause = _raised[0]
         if isinstance(cause, KeyboardInterrupt):
@@ -53,7 +55,8 @@ def _hear(unraisable: sys.UnraisableHookArgs) -> None:
 
 
 def _told(error: BaseException, message: str) -> str:
-    place = _last_frame(error.__traceback__) or _place_of_method(message)
+    method = place_of_method(message)
+    place = _last_frame(error.__traceback__) or (f" ({method}; compile=False names the line)" if method else "")
     return f"It raised {type(error).__name__}: {error}{place}"
 
 
@@ -63,10 +66,10 @@ def _last_frame(trace: TracebackType | None) -> str:
     return f" ({frames[-1].filename}, line {frames[-1].lineno}, in {frames[-1].name})" if frames else ""
 
 
-def _place_of_method(message: str) -> str:
-    """File and line of the method that the core's message names."""
+def place_of_method(message: str) -> str:
+    """File and line of the method that the core's message names; "" if it names none."""
     found = re.search(r'congestion control "([^"]+)".*?its function (\w+)', message)
     description = registered.get(found[1]) if found else None
     if found is None or description is None or found[2] not in description.functions:
         return ""
-    return f" ({description.place(found[2])}; compile=False names the line)"
+    return description.place(found[2])
