@@ -483,7 +483,7 @@ fn mistakes_say_what_to_do() {
     );
     assert!(wrong("trace = \"missing.zst\"").contains("missing.zst"));
     let flows = "[[workload]]\nkind = \"flows\"\nflows = [{ src = \"host0\", dst = \"host1\", size = \"1 KB\", after = [\"x\"] }]\n";
-    assert!(problems(flows).join("").contains("flow 1: no flow has the id \"x\" that it is after"));
+    assert!(problems(flows).join("").contains("flows.0.after: no flow has the id \"x\" that it is after"));
 }
 
 #[test]
