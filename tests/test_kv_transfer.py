@@ -71,10 +71,45 @@ def test_layers_hide_the_transfer_behind_the_prefill() -> None:
     whole, parts = (queries(run([{"tokens": 400}], layers=layers))["fct_us"][0] for layers in (1, 10))
     assert whole == pytest.approx(transfer(400), rel=1e-9)
     assert parts == pytest.approx(transfer(40), rel=1e-9)
-    # Where the network is slower than the prefill, the rest of all parts is what decoding waits for.
+    # Where the network is slower than the prefill, decoding waits for the rest; headers are not in the ideal.
     slow = queries(run([{"tokens": 400}], layers=10, prefill_rate=100_000_000))
     assert slow["fct_us"][0] > transfer(400) - 4.0
-    assert slow["slowdown"][0] == pytest.approx(1.0, abs=0.01)
+    assert 1.0 <= slow["slowdown"][0] < 1.1
+
+
+@pytest.mark.parametrize("preset", ["cubic", "roce_dcqcn"])
+@pytest.mark.parametrize("layers", [1, 4])
+def test_an_idle_network_is_near_the_ideal_and_never_below(preset: str, layers: int) -> None:
+    """Small parts pipeline better over the hops than a whole, and no part waits for Nagle's rule."""
+    text = KV.replace('ecn = "off"\n[transport.rdma]\nrdma_control = "none"\n', "")
+    requests = {"kind": "poisson", "per_second": 200, "sizes": {"kind": "log_uniform", "min": "1 KB", "max": "3 MB"}}
+    changes: dict[str, object] = {"transport.preset": preset, "workload.layers": layers, "workload.tp": 2}
+    changes |= {"workload.prefill_rate": 20e6, "workload.requests": {**requests, "stop": "100 ms"}}
+    found = queries(pf.run(Source.read(text).resolve_with(changes, seed=1), progress=False))
+    assert all(1.0 <= slowdown < 20 for slowdown in found["slowdown"])
+
+
+def test_long_queues_of_prefill_take_no_memory_and_sums_do_not_wrap() -> None:
+    poisson = {"kind": "poisson", "per_second": 1e9, "sizes": "1 MB", "stop": "1 s"}
+    changes: dict[str, object] = {"workload.requests": poisson, "workload.prefill_rate": 1, "stop.time": "1 ms"}
+    assert queries(pf.run(Source.read(KV).resolve_with(changes, seed=1), progress=False)).is_empty()
+    late = [{"arrival": "1 us", "tokens": 1000}] * 3
+    for rate in (1e-300, 1e-4):
+        changes = {
+            "workload.requests": {"kind": "trace", "entries": late},
+            "workload.prefill_rate": rate,
+            "stop.time": "1 s",
+        }
+        assert len(pf.run(Source.read(KV).resolve_with(changes, seed=1), progress=False).flows) == 0
+
+
+def test_times_of_a_trace_are_scaled_before_they_are_compared_with_the_end() -> None:
+    entries = [{"arrival": "10 s", "tokens": 1}]
+    for scale, is_late in ((0.001, False), (1.0, True)):
+        requests = {"kind": "trace", "entries": entries, "time_scale": scale}
+        changes: dict[str, object] = {"workload.requests": requests, "stop.time": "1 s"}
+        warnings = Source.read(KV).resolve_with(changes, seed=1).warnings
+        assert any("after the end of the run" in warning for warning in warnings) == is_late
 
 
 def test_a_trace_is_kept_in_the_resolved_scenario(tmp_path: Path) -> None:
@@ -97,6 +132,10 @@ def test_a_trace_is_kept_in_the_resolved_scenario(tmp_path: Path) -> None:
         ({"prefill": ["host0", "host0"]}, "a host is named twice"),
         ({"prefill": ["host9"]}, "there is no host"),
         ({"prefill": [f"host{n}" for n in range(8)]}, "no host is left for decode"),
+        (
+            {"bytes_per_token": "100 TB", "requests": {"kind": "trace", "entries": [{"tokens": 99}]}},
+            "a prompt of 99 tokens would have more than",
+        ),
         ({"requests": {"kind": "trace"}}, "is required: a trace, or entries"),
         ({"requests": {"kind": "trace", "entries": []}}, "there is no request in it"),
     ],
@@ -111,4 +150,6 @@ def test_mistakes_have_a_reason(keys: dict[str, object], message: str) -> None:
 def test_layers_without_a_prefill_are_warned_of() -> None:
     changes = {"workload.requests": {"kind": "trace", "entries": [{"tokens": 1}]}, "workload.layers": 4}
     scenario = Source.read(KV.replace("prefill_rate = 1_000_000\n", "")).resolve_with(changes, seed=1)
-    assert any("workload.0.layers: it changes nothing" in warning for warning in scenario.warnings)
+    assert any(
+        "workload.0.layers: without prefill_rate all parts are sent at once" in warning for warning in scenario.warnings
+    )

@@ -5,6 +5,7 @@ use crate::nccl;
 use crate::replay::Fault;
 use crate::training::{Group, Training};
 use pauseframe_units::Span;
+use std::sync::Arc;
 
 /// Number of a request of a rank: `isend` and `irecv` return it and `wait` takes it. Numbers are reused.
 pub type Slot = u32;
@@ -75,7 +76,7 @@ pub struct Call {
     pub bytes: u64,
     /// For each member, the size that it receives (all-to-all-v, scatter-v at the root, reduce-scatter) or
     /// sends (allgather-v); empty otherwise.
-    pub counts: Box<[u64]>,
+    pub counts: Arc<[u64]>,
     /// Sequence number of the operation on its communicator, if the rank's steps have no fixed order.
     pub number: Option<u32>,
     /// The algorithm, if the application specifies one; otherwise the message size decides.
@@ -92,7 +93,7 @@ impl Call {
             comm: 0,
             root: 0,
             bytes,
-            counts: Box::default(),
+            counts: Arc::default(),
             number: None,
             algorithm: None,
             label: None,

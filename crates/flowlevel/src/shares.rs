@@ -271,7 +271,11 @@ impl Shares {
         if level > water * (1.0 + TIE) {
             return self.expect(port, level);
         }
-        (entry.state, entry.level) = (PortState::Full, level);
+        entry.state = PortState::Full;
+        if !near(level, entry.level, TIE) {
+            entry.level = level;
+        }
+        let level = entry.level;
         let here = std::mem::take(&mut entry.flows);
         for slot in &here {
             let flow = &self.flows[*slot as usize];
@@ -322,7 +326,8 @@ impl Shares {
     fn fix(&mut self, slot: u32, level: f64) {
         let flow = &mut self.flows[slot as usize];
         if flow.state == FlowState::Rising {
-            (flow.state, flow.level) = (FlowState::Fixed, level);
+            flow.state = FlowState::Fixed;
+            flow.level = if near(level, flow.before, TIE) { flow.before } else { level };
         }
     }
 
@@ -374,4 +379,8 @@ fn fills_at(port: &Port, flows: &[Flow], water: f64) -> f64 {
             return level;
         }
     }
+}
+
+fn near(one: f64, other: f64, part: f64) -> bool {
+    (one - other).abs() < part * other
 }

@@ -82,11 +82,11 @@ pub trait Quantity: fmt::Display + FromStr<Err = ParseError> {
     /// The text to suggest for a number without a unit.
     fn of_base_unit(number: f64) -> String {
         let units = Self::UNITS.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+        // Nobody has links of some bits per second.
+        if (0.1..=4000.0).contains(&number) && Self::UNITS.contains(&("Gbps", 1_000_000_000)) {
+            return format!("if {number} is in Gb/s, write \"{number} Gbps\"; units are {units}");
+        }
         match exact::<Self>(number, Self::BASE) {
-            // Nobody has links of some bits per second.
-            Some(_) if number < 1e6 && Self::UNITS.contains(&("Gbps", 1_000_000_000)) => {
-                format!("if {number} is in Gb/s, write \"{number} Gbps\"; units are {units}")
-            }
             Some(value) => {
                 format!("if {number} is in {}, write \"{value}\"; units are {units}", Self::BASE_UNIT)
             }

@@ -13,7 +13,7 @@ use pauseframe_schema::nested::list_of_rows;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::table;
 use pauseframe_schema::value::Setting;
-use pauseframe_units::{Bytes, Span, files};
+use pauseframe_units::{Bytes, Span, counted, files};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -48,10 +48,10 @@ pub struct RequestTrace {
 impl RequestTrace {
     pub(crate) fn read(t: &mut Table, context: &Context) -> Option<RequestTrace> {
         t.about("RequestTrace", "Requests as listed, or from a trace");
+        let time_scale = t.or_in("time_scale", 1.0, 0.0..=1e6, "Factor for the times of arrival");
         let listed = t.rows("entries", "none: see file", "The requests themselves", TraceRequest::read);
         let doc = "Trace of Mooncake (.jsonl), or CSV of Azure, of BurstGPT, or with the columns timestamp_ms, input_tokens";
         let file = t.source::<String>("file", "none: see entries", doc);
-        let time_scale = t.or_in("time_scale", 1.0, 0.0..=1e6, "Factor for the times of arrival");
         if t.is_documenting() {
             return None;
         }
@@ -79,7 +79,7 @@ impl RequestTrace {
     /// The requests, with the bytes that prefill makes.
     pub(crate) fn requests(&self, bytes_per_token: Bytes) -> impl Iterator<Item = Request> {
         self.requests.iter().map(move |request| Request {
-            arrival: at(Span::from_secs_f64(request.arrival.as_secs_f64() * self.time_scale)),
+            arrival: at(Span::from_secs_f64(request.arrival.as_secs_f64() * self.time_scale).min(TIME_MAX)),
             bytes: request.tokens.saturating_sub(request.cached).max(1).saturating_mul(bytes_per_token.0),
         })
     }
@@ -119,11 +119,13 @@ type Row = (i64, u64, u64);
 fn read_trace(path: &Path) -> Result<Read, String> {
     let text = files::read_rows(path).map_err(|error| error.to_string())?;
     let text = text.trim_start_matches('\u{feff}');
-    let (rows, mut notes) = if text.trim_start().starts_with('{') {
-        (json_rows(text)?, vec!["left out: output_length: decoding sends nothing here".to_owned()])
-    } else {
-        csv_rows(text)?
-    };
+    let (mut rows, mut notes) =
+        if text.trim_start().starts_with('{') { json_rows(text)? } else { csv_rows(text)? };
+    let all = rows.len();
+    rows.retain(|row| row.1 > 0);
+    if rows.len() < all {
+        notes.push(format!("left out: {} without tokens", counted(all - rows.len(), "request")));
+    }
     let first = rows.iter().map(|row| row.0).min().unwrap_or_default();
     let since = |row: &Row| u64::try_from(row.0.saturating_sub(first)).unwrap_or(u64::MAX);
     let arrivals: Vec<Span> = rows.iter().map(|row| Span::from_ns(since(row).min(FAR.0 / 1000))).collect();
@@ -160,36 +162,62 @@ fn spread(arrivals: &[Span]) -> (Vec<Span>, usize) {
     (spread, moved)
 }
 
-/// Mooncake's lines. A block of 512 tokens whose id came before, as did all blocks before it, is cached.
-fn json_rows(text: &str) -> Result<Vec<Row>, String> {
+/// Mooncake's lines. A block of 512 tokens whose id came earlier, as did all blocks before it, is cached.
+fn json_rows(text: &str) -> Result<(Vec<Row>, Vec<String>), String> {
     const BLOCK: u64 = 512;
-    let mut known: BTreeSet<u64> = BTreeSet::new();
-    let mut rows = Vec::new();
+    const READ: [&str; 3] = ["timestamp", "input_length", "hash_ids"];
+    let (mut rows, mut others) = (Vec::new(), BTreeSet::new());
     for (number, line) in (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty()) {
-        let value: Value = serde_json::from_str(line).map_err(|error| format!("line {number}: {error}"))?;
+        let in_line = |message: String| format!("line {number}: {message}");
+        let value: Value = serde_json::from_str(line).map_err(|error| in_line(error.to_string()))?;
         let time = value.get("timestamp").and_then(Value::as_f64);
-        let time = time.ok_or_else(|| format!("line {number}: there is no number \"timestamp\""))?;
+        let time = time.ok_or_else(|| in_line("there is no number \"timestamp\"".to_owned()))?;
         let tokens = value.get("input_length").and_then(Value::as_u64);
-        let tokens =
-            tokens.ok_or_else(|| format!("line {number}: there is no whole number \"input_length\""))?;
-        let blocks = value.get("hash_ids").and_then(Value::as_array).into_iter().flatten();
-        let blocks: Vec<u64> = blocks.filter_map(Value::as_u64).collect();
+        let tokens = tokens.ok_or_else(|| in_line("there is no whole number \"input_length\"".to_owned()))?;
+        let ids = value.get("hash_ids").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let blocks: Option<Vec<u64>> = ids.iter().map(Value::as_u64).collect();
+        let blocks = blocks.ok_or_else(|| in_line("\"hash_ids\" are not whole numbers".to_owned()))?;
+        if !blocks.is_empty() && blocks.len() as u64 != tokens.div_ceil(BLOCK) {
+            let count = blocks.len();
+            return Err(in_line(format!(
+                "{count} blocks for {tokens} tokens: Mooncake's blocks have {BLOCK}, and its times are in ms"
+            )));
+        }
+        others.extend(
+            value
+                .as_object()
+                .into_iter()
+                .flat_map(|row| row.keys())
+                .filter(|key| !READ.contains(&key.as_str()))
+                .cloned(),
+        );
+        rows.push((checked(time / 1e3, tokens).map_err(in_line)?, blocks));
+    }
+    rows.sort_by_key(|(row, _)| row.0);
+    let mut known: BTreeSet<u64> = BTreeSet::new();
+    let mut with_cached = |((time, tokens, _), blocks): (Row, Vec<u64>)| {
         let cached = blocks.iter().take_while(|block| known.contains(block)).count() as u64 * BLOCK;
         known.extend(blocks);
-        let row = checked(time / 1e3, tokens, cached).map_err(|error| format!("line {number}: {error}"))?;
-        rows.push(row);
-    }
-    Ok(rows)
+        (time, tokens, cached.min(tokens.saturating_sub(1)))
+    };
+    let rows = rows.into_iter().map(&mut with_cached).collect();
+    Ok((rows, left_out(others.iter().map(String::as_str))))
 }
 
-fn checked(seconds: f64, tokens: u64, cached: u64) -> Result<Row, String> {
-    if !TOKENS.contains(&tokens) {
-        return Err(format!("{tokens} tokens are outside {} to {}", TOKENS.start(), TOKENS.end()));
+/// What is not read of each request.
+fn left_out<'a>(names: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let names: Vec<&str> = names.collect();
+    if names.is_empty() { Vec::new() } else { vec![format!("left out: {}", names.join(", "))] }
+}
+
+fn checked(seconds: f64, tokens: u64) -> Result<Row, String> {
+    if tokens > *TOKENS.end() {
+        return Err(format!("{tokens} tokens are more than {}", TOKENS.end()));
     }
     if !(-8e9..8e9).contains(&seconds) {
         return Err(format!("{seconds} s is no time stamp"));
     }
-    Ok(((seconds * 1e9).round() as i64, tokens, cached.min(tokens - 1)))
+    Ok(((seconds * 1e9).round() as i64, tokens, 0))
 }
 
 /// Columns of time and tokens, and seconds of a unit of time; `None`: date and time of day.
@@ -221,9 +249,7 @@ fn csv_rows(text: &str) -> Result<(Vec<Row>, Vec<String>), String> {
         rows.push(row.map_err(|error| format!("line {line}: {error}"))?);
     }
     let others = headers.iter().enumerate().filter(|(index, _)| *index != time && *index != tokens);
-    let left: Vec<&str> = others.map(|(_, name)| name).collect();
-    let note = format!("left out: {}: decoding sends nothing here", left.join(", "));
-    Ok((rows, if left.is_empty() { Vec::new() } else { vec![note] }))
+    Ok((rows, left_out(others.map(|(_, name)| name))))
 }
 
 fn csv_row(time: &str, tokens: &str, unit: Option<f64>) -> Result<Row, String> {
@@ -233,10 +259,10 @@ fn csv_row(time: &str, tokens: &str, unit: Option<f64>) -> Result<Row, String> {
         let at = NaiveDateTime::parse_from_str(text, "%Y-%m-%d %H:%M:%S%.f");
         let ns = at.ok().and_then(|at| at.and_utc().timestamp_nanos_opt());
         let ns = ns.ok_or_else(|| format!("{time:?} is not like 2023-11-16 18:15:46.68"))?;
-        return checked(0.0, count, 0).map(|(_, tokens, cached)| (ns, tokens, cached));
+        return checked(0.0, count).map(|(_, tokens, cached)| (ns, tokens, cached));
     };
     let number: f64 = time.parse().map_err(|_| format!("{time:?} is not a number"))?;
-    checked(number * unit, count, 0)
+    checked(number * unit, count)
 }
 
 #[cfg(test)]
@@ -276,6 +302,13 @@ mod tests {
     }
 
     #[test]
+    fn what_came_earlier_is_cached_whatever_the_order_of_lines_and_requests_without_tokens_are_left_out() {
+        let lines = "{\"timestamp\": 10, \"input_length\": 600, \"hash_ids\": [0, 1]}\n\
+            {\"timestamp\": 0, \"input_length\": 700, \"hash_ids\": [0, 1]}\n{\"timestamp\": 5, \"input_length\": 0}\n";
+        assert_eq!(read("a.jsonl", lines).unwrap(), [(0, 700, 0), (10, 600, 599)]);
+    }
+
+    #[test]
     fn mistakes_are_named_with_their_lines() {
         let wrong = [
             ("a.csv", "a,b\n1,2\n", "expected JSON lines, or the columns timestamp_ms and input_tokens"),
@@ -284,7 +317,21 @@ mod tests {
                 "timestamp_ms,input_tokens\n1,2\n3,-4\n",
                 "line 3: \"-4\" is not a whole number of tokens",
             ),
-            ("a.csv", "timestamp_ms,input_tokens\n1,0\n", "line 2: 0 tokens are outside 1 to"),
+            (
+                "a.csv",
+                "timestamp_ms,input_tokens\n1,100000001\n",
+                "line 2: 100000001 tokens are more than 100000000",
+            ),
+            (
+                "a.jsonl",
+                "{\"timestamp\": 61.5, \"input_length\": 100, \"hash_ids\": [1, 2, 3, 4, 5, 6, 7]}\n",
+                "line 1: 7 blocks for 100 tokens: Mooncake's blocks have 512",
+            ),
+            (
+                "a.jsonl",
+                "{\"timestamp\": 61.5, \"input_length\": 100, \"hash_ids\": [\"x\"]}\n",
+                "line 1: \"hash_ids\" are not whole numbers",
+            ),
             ("a.csv", "timestamp_ms,input_tokens\nnan,4\n", "line 2: NaN s is no time stamp"),
             ("a.csv", "timestamp_ms,input_tokens\n0,4\n1e12,4\n", "more than 2400 h after the first"),
             ("a.csv", "TIMESTAMP,ContextTokens\n18:15,4\n", "line 2: \"18:15\" is not like 2023"),

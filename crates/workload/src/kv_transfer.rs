@@ -6,7 +6,7 @@
 //! queue pairs; over TCP the receiver answers. The times of prefill depend on nothing in the network. Not modelled: decoding,
 //! batches of several prompts, and memory that is full.
 
-use super::context::{Context, SIZES, TIMES, known_host, stop, two_hosts};
+use super::context::{Context, SIZE_MAX, SIZES, TIME_MAX, TIMES, known_host, stop, two_hosts};
 use super::kv_trace::RequestTrace;
 use super::arrivals::Poisson;
 use super::background::SIZES_DOC;
@@ -24,7 +24,7 @@ use pauseframe_schema::{kinds, table};
 use pauseframe_topology::Topology;
 use pauseframe_units::{Bytes, NodeId, Span, Time};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::fmt;
 
 /// 2 (keys and values) · 80 layers · 8 heads · 128 values · 2 bytes.
@@ -53,13 +53,18 @@ table! {
         });
         /// Bytes of the cache of a token, in all layers
         #[source = "Llama 3 70B: 2 · 80 layers · 8 heads · 128 · 2 B"]
-        bytes_per_token: Bytes = or_in(LLAMA_3_70B, SIZES);
+        bytes_per_token: Bytes = or_in(LLAMA_3_70B, SIZES) => {
+            let tokens = requests.as_ref().map_or(0, RequestsOfKv::most_tokens);
+            let message = || format!("a prompt of {tokens} tokens would have more than {SIZE_MAX}");
+            t.check(tokens.saturating_mul(bytes_per_token.0) <= SIZE_MAX.0, "bytes_per_token", message, "lower it");
+        };
         /// Tokens that a prefill instance computes in a second
         prefill_rate: Option<f64> = optional_in(Above(0.0, 1e12, ""), "none: prefill takes no time");
         /// Equal parts of a cache, each sent when its share of the prefill is done: 1, or the layers of the model
         layers: u32 = or_in(1, 1..=1024) => {
-            let is_idle = layers > 1 && prefill_rate.is_none();
-            t.warn_if_idle("layers", is_idle, "without prefill_rate all parts are sent at once");
+            if layers > 1 && prefill_rate.is_none() {
+                t.ledger.warn(format!("{}: without prefill_rate all parts are sent at once", t.at("layers")));
+            }
         };
     }
     pub fn try_read(t, context: &Context);
@@ -72,6 +77,14 @@ kinds! {
         "trace" => RequestTrace(RequestTrace);
     }
     pub fn read(t, context: &Context);
+}
+
+impl RequestsOfKv {
+    /// Tokens of the longest prompt of a trace.
+    fn most_tokens(&self) -> u64 {
+        let RequestsOfKv::RequestTrace(trace) = self else { return 0 };
+        trace.requests.iter().map(|request| request.tokens).max().unwrap_or(0)
+    }
 }
 
 table! {
@@ -152,7 +165,9 @@ impl Source for KvTransferSpec {
     fn starts(&self) -> Vec<Span> {
         match &self.requests {
             RequestsOfKv::PoissonRequests(poisson) => vec![poisson.start],
-            RequestsOfKv::RequestTrace(trace) => trace.requests.iter().map(|request| request.arrival).collect(),
+            RequestsOfKv::RequestTrace(trace) => {
+                trace.requests(self.bytes_per_token).map(|request| Span(request.arrival.0)).collect()
+            }
         }
     }
 
@@ -165,7 +180,10 @@ impl Source for KvTransferSpec {
         let hosts = self.gpus(topology)[0].len().max(1) as f64;
         match &self.requests {
             RequestsOfKv::PoissonRequests(PoissonRequests { per_second, sizes, start, stop }) => {
-                let (per_host, bytes) = (per_second * parts / hosts, sizes.mean() / parts);
+                // No more begin than prefill instances finish.
+                let prefill = self.prefill_time(sizes.mean() as u64).as_secs_f64();
+                let most = hosts / f64::from(self.tp) / prefill.max(f64::MIN_POSITIVE);
+                let (per_host, bytes) = (per_second.min(most) * parts / hosts, sizes.mean() / parts);
                 Some(OpenLoop::poisson(topology, hosts, per_host, bytes, *start..*stop, end))
             }
             RequestsOfKv::RequestTrace(trace) => {
@@ -205,26 +223,21 @@ impl Arrivals {
     }
 }
 
-/// A part of a cache that is to be sent: ordered by start, then by its number among all parts.
+/// A request that has its instances, ordered by what is sent next.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Part {
-    start: Time,
-    number: u64,
-    request: u32,
-    /// GPUs among those of prefill and of decode.
-    ends: [u32; 2],
+struct Planned {
+    /// When the next layer is done.
+    due: Time,
+    number: u32,
+    /// Layers that have been sent.
+    layer: u32,
+    begin: Time,
+    prefill: Span,
+    /// Instances of prefill and of decode.
+    instances: [u32; 2],
     bytes: u64,
-}
-
-/// A request of which nothing has been sent.
-#[derive(Debug)]
-struct Waiting {
-    /// Its parts of the last layer.
-    last: Vec<Part>,
-    /// When its first parts are due.
-    first: Time,
-    /// Bytes of each GPU, in all layers.
-    share: u64,
+    /// Its query, once something has been sent.
+    query: u32,
 }
 
 struct KvTransfer {
@@ -234,22 +247,37 @@ struct KvTransfer {
     arrivals: Arrivals,
     /// When each prefill instance is free.
     free: Vec<Time>,
-    /// Number of requests and of parts so far.
+    /// Number of planned requests.
     requests: u32,
-    parts: u64,
-    due: BinaryHeap<Reverse<Part>>,
-    /// Connections that are open, by the GPUs at their ends.
-    open: BTreeSet<[u32; 2]>,
+    planned: BinaryHeap<Reverse<Planned>>,
+    /// Parts of a layer that are due.
+    ready: VecDeque<FlowSpec>,
+    /// Connections that are open, by their numbers.
+    open: BTreeSet<u32>,
     /// The common settings of the parts.
     template: FlowSpec,
     ideal_of_query: IdealOfQuery,
+    /// No host sends faster, bit/s.
+    fastest: f64,
     numbers: QueryNumbers,
-    /// Requests without a part that has been sent, and the queries of those that have one.
-    waiting: BTreeMap<u32, Waiting>,
-    query_of: BTreeMap<u32, u32>,
     under_way: Queries<()>,
     /// Start of the latest part.
     latest: Time,
+}
+
+/// The rate of the fastest host, of all its ports together.
+fn fastest_host(maker: &Maker) -> f64 {
+    if maker.context.scale_up.is_some() {
+        return f64::INFINITY;
+    }
+    let topology = maker.context.topology;
+    let mut rates: BTreeMap<NodeId, f64> = BTreeMap::new();
+    for node in topology.host_ports() {
+        for port in &topology.nodes()[node].ports {
+            *rates.entry(topology.host_of(node)).or_default() += topology.channel(*port).rate.0 as f64;
+        }
+    }
+    rates.into_values().fold(1.0, f64::max)
 }
 
 impl KvTransfer {
@@ -280,113 +308,121 @@ impl KvTransfer {
             decode,
             arrivals,
             requests: 0,
-            parts: 0,
-            due: BinaryHeap::new(),
+            planned: BinaryHeap::new(),
+            ready: VecDeque::new(),
             open: BTreeSet::new(),
             template,
             ideal_of_query: maker.context.ideal_of_query.clone(),
+            fastest: fastest_host(maker),
             numbers: maker.context.query_numbers.clone(),
-            waiting: BTreeMap::new(),
-            query_of: BTreeMap::new(),
             under_way: Queries::new(),
             latest: Time::ZERO,
         };
-        workload.expand();
+        workload.plan_ahead();
         workload
     }
 
-    /// Makes the parts of all requests that arrive before the next part is due, so that parts come in order.
-    fn expand(&mut self) {
+    /// Plans all requests of which something may be due before the first that is known: prefill begins in the order of
+    /// arrivals. Others wait where they come from, so that a long queue takes no memory.
+    fn plan_ahead(&mut self) {
         while let Some(arrival) = self.arrivals.next() {
-            if self.due.peek().is_some_and(|Reverse(part)| part.start <= arrival) {
+            let begin = self.free.iter().min().map_or(arrival, |free| arrival.max(*free));
+            if self.planned.peek().is_some_and(|Reverse(first)| first.due <= begin) {
                 return;
             }
             let request = self.arrivals.take().expect("there is one");
-            self.plan(request);
+            self.plan(request.bytes, begin);
         }
     }
 
-    /// Gives a request its instances and the times of its parts.
-    fn plan(&mut self, request: Request) {
-        let KvTransferSpec { tp, layers, .. } = self.spec;
+    /// Gives a request its instances.
+    fn plan(&mut self, bytes: u64, begin: Time) {
         let instance = (0..self.free.len()).min_by_key(|instance| self.free[*instance]).expect("there is one");
-        let begin = self.free[instance].max(request.arrival);
-        let prefill = self.spec.prefill_time(request.bytes);
-        self.free[instance] = begin + prefill;
-        let other = self.requests % (self.decode.len() as u32 / tp);
-        let mut last = Vec::new();
-        for layer in 1..=layers {
-            let done = Span((u128::from(prefill.0) * u128::from(layer) / u128::from(layers)) as u64);
-            for gpu in 0..tp {
-                let share = u64::from((layer - 1) * tp + gpu);
-                let of = |parts: u64| (u128::from(request.bytes) * u128::from(parts) / u128::from(layers * tp)) as u64;
-                let part = Part {
-                    start: begin + done,
-                    number: self.parts,
-                    request: self.requests,
-                    ends: [instance as u32 * tp + gpu, other * tp + gpu],
-                    bytes: (of(share + 1) - of(share)).max(1),
-                };
-                self.parts += 1;
-                self.due.push(Reverse(part));
-                if layer == layers {
-                    last.push(part);
-                }
-            }
-        }
-        let first = begin + Span(prefill.0 / u64::from(layers));
-        let share = (request.bytes / u64::from(tp)).max(1);
-        self.waiting.insert(self.requests, Waiting { last, first, share });
+        let prefill = self.spec.prefill_time(bytes);
+        self.free[instance] = begin.saturating_add(prefill);
+        let other = self.requests % (self.decode.len() as u32 / self.spec.tp);
+        let (instances, number) = ([instance as u32, other], self.requests);
+        let planned = Planned { due: begin, number, layer: 0, begin, prefill, instances, bytes, query: 0 };
+        self.planned.push(Reverse(Planned { due: self.due(&planned, 0), ..planned }));
         self.requests += 1;
     }
 
-    fn flow(&self, part: &Part, first: bool) -> FlowSpec {
-        let [from, to] = part.ends;
-        let number = from * self.decode.len() as u32 + to;
-        FlowSpec {
-            source: self.prefill[from as usize],
-            destination: self.decode[to as usize],
-            size: part.bytes,
-            start: part.start,
-            kept: Some(KeptConnection { number, first, last: false }),
-            ..self.template
-        }
+    /// When a layer is done, from 0.
+    fn due(&self, request: &Planned, layer: u32) -> Time {
+        let layers = u128::from(self.spec.layers);
+        let done = u128::from(request.prefill.0) * u128::from(layer + 1) / layers;
+        request.begin.saturating_add(Span(done as u64))
     }
 
-    /// The longest of flows that go between different hosts, each alone.
-    fn ideal(&self, flows: &[FlowSpec]) -> Span {
-        let alone = flows.iter().map(|flow| (self.ideal_of_query)(std::slice::from_ref(flow)));
-        alone.max().unwrap_or_default()
+    /// The parts of a layer, one from each GPU.
+    fn parts(&self, request: &Planned, layer: u32) -> Vec<FlowSpec> {
+        let KvTransferSpec { tp, layers, .. } = self.spec;
+        let cut = |part: u64| (u128::from(request.bytes) * u128::from(part) / u128::from(layers * tp)) as u64;
+        let part = |gpu: u32| {
+            let [from, to] = request.instances.map(|instance| instance * tp + gpu);
+            let number = from * self.decode.len() as u32 + to;
+            let place = u64::from(layer * tp + gpu);
+            FlowSpec {
+                source: self.prefill[from as usize],
+                destination: self.decode[to as usize],
+                size: (cut(place + 1) - cut(place)).max(1),
+                start: self.due(request, layer),
+                kept: Some(KeptConnection { number, first: !self.open.contains(&number), last: false }),
+                ..self.template
+            }
+        };
+        (0..tp).map(part).collect()
+    }
+
+    /// What a request waits for at least: its last parts alone, behind those that the time of the prefill was too short for.
+    fn ideal(&self, request: &Planned) -> Span {
+        let KvTransferSpec { tp, layers, .. } = self.spec;
+        let mut last = self.parts(request, layers - 1);
+        // Only the first part of a request opens a connection.
+        last.iter_mut().filter_map(|part| part.kept.as_mut()).for_each(|kept| kept.first &= layers == 1);
+        let alone = last.iter().map(|part| (self.ideal_of_query)(std::slice::from_ref(part))).max();
+        let before = request.bytes / u64::from(tp) / u64::from(layers) * u64::from(layers - 1);
+        let sending = Span::from_secs_f64(before as f64 * 8.0 / self.fastest);
+        let meanwhile = self.due(request, layers - 1).saturating_since(self.due(request, 0));
+        alone.unwrap_or_default().saturating_add(Span(sending.0.saturating_sub(meanwhile.0)))
     }
 
     /// The first part of a request is sent. Its query counts from the end of the prefill: what decoding waits for.
-    fn begin(&mut self, request: u32) -> Option<()> {
-        let Waiting { last, first, share } = self.waiting.remove(&request)?;
+    fn begin(&mut self, request: &Planned) -> u32 {
+        let KvTransferSpec { tp, layers, .. } = self.spec;
         let query = self.numbers.take();
-        // Only the first part opens its connection.
-        let of_size = |size: Option<u64>| -> Vec<FlowSpec> {
-            let is_first = size.is_some() || self.spec.layers == 1;
-            let flow = |part: &Part| self.flow(part, is_first && !self.open.contains(&part.ends));
-            last.iter().map(|part| FlowSpec { size: size.unwrap_or(part.bytes), ..flow(part) }).collect()
-        };
-        let (flows, whole) = (of_size(None), of_size(Some(share)));
-        let (end, start) = (&flows[0], last[0].start);
-        // The parts before the last one had the time of the prefill.
-        let rest = Span(self.ideal(&whole).0.saturating_sub((start - first).0));
         let record = QueryRecord {
             query,
-            workload: end.workload,
-            aggregator: end.destination,
-            fan_in: self.spec.tp,
-            response: share,
-            start,
+            workload: self.template.workload,
+            aggregator: self.decode[(request.instances[1] * tp) as usize],
+            fan_in: tp,
+            response: (request.bytes / u64::from(tp)).max(1),
+            start: self.due(request, layers - 1),
             finish: None,
-            ideal: self.ideal(&flows).max(rest),
+            ideal: self.ideal(request),
             timeouts: 0,
         };
-        self.under_way.begin(record, self.spec.tp * self.spec.layers, ());
-        self.query_of.insert(request, query);
-        Some(())
+        self.under_way.begin(record, tp * layers, ());
+        query
+    }
+
+    /// Takes the next layer of the request that is first.
+    fn take_layer(&mut self) {
+        let Reverse(mut request) =
+            self.planned.pop().expect("asked for a flow only while next_start gives a time");
+        if request.layer == 0 {
+            request.query = self.begin(&request);
+        }
+        let parts = self.parts(&request, request.layer);
+        self.open.extend(parts.iter().filter_map(|part| part.kept).map(|kept| kept.number));
+        self.ready.extend(parts.into_iter().map(|part| FlowSpec { query: Some(request.query), ..part }));
+        self.latest = request.due;
+        request.layer += 1;
+        if request.layer < self.spec.layers {
+            request.due = self.due(&request, request.layer);
+            self.planned.push(Reverse(request));
+        }
+        self.plan_ahead();
     }
 }
 
@@ -396,17 +432,16 @@ impl Workload for KvTransfer {
     }
 
     fn next_flow_start_time(&self) -> Option<Time> {
-        self.due.peek().map(|Reverse(part)| part.start)
+        let planned = || self.planned.peek().map(|Reverse(request)| request.due);
+        // What comes after all times of scenarios never comes.
+        self.ready.front().map(|part| part.start).or_else(planned).filter(|start| *start <= at(TIME_MAX))
     }
 
     fn next_flow(&mut self) -> FlowSpec {
-        let Reverse(part) = self.due.pop().expect("asked for a flow only while next_start gives a time");
-        self.begin(part.request);
-        let query = self.query_of.get(&part.request).copied();
-        let first = self.open.insert(part.ends);
-        self.latest = part.start;
-        self.expand();
-        FlowSpec { query, ..self.flow(&part, first) }
+        if self.ready.is_empty() {
+            self.take_layer();
+        }
+        self.ready.pop_front().expect("a layer has a part")
     }
 
     fn on_flow_finished(&mut self, flow: &FlowRecord, now: Time) {
@@ -430,7 +465,7 @@ impl fmt::Debug for KvTransfer {
         f.debug_struct("KvTransfer")
             .field("requests", &self.requests)
             .field("free", &self.free)
-            .field("due", &self.due)
+            .field("planned", &self.planned)
             .finish_non_exhaustive()
     }
 }

@@ -124,7 +124,7 @@ def run(
             print(f"\noutput of the programs: {folder / 'kernel'}")
         # A user who recorded states probably wants to view them; the report only counts them.
         next_step = "view" if (folder / "states.parquet").is_file() else "report"
-        if not (folder / "flows.parquet").is_file():
+        if next_step == "report" and not (folder / "flows.parquet").is_file():
             next_step = "export csv"
         there = " (they were there already)" if is_there else ""
         print(f"\nresults in {folder}{there}; next: pauseframe {next_step} {in_shell(folder)}")

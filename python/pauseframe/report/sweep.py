@@ -361,7 +361,7 @@ def _largest(comparison: Comparison, metric: str, rows: list[list[Cell]]) -> str
         return high / low if low > 0 else (float("inf") if high else 1.0)
 
     cells = max(rows, key=factor)
-    if _equal(cells):
+    if all(map(_equal, rows)):
         return f"All variants have {tables.format_value(metric)(_median(cells[0]))}."
     return f"They differ most{_where(comparison, cells[0])}: {_beside(comparison, cells)}."
 

@@ -779,7 +779,7 @@ class PoissonRequests(Part):
     _tag: ClassVar = ("kind", "poisson")
     per_second: float
     """Mean number of requests in a second, for all instances together (above 0 to 1e9)"""
-    sizes: Fixed | Uniform | LogUniform | List | Cdf
+    sizes: Fixed | Uniform | LogUniform | List | Cdf | str
     start: str | None = None
     """No request arrives before this time (0 s to 2400 h); default "0 s"."""
     stop: str | None = None
@@ -805,14 +805,14 @@ class RequestTrace(Part):
     """Requests as listed, or from a trace."""
 
     _tag: ClassVar = ("kind", "trace")
+    time_scale: float | None = None
+    """Factor for the times of arrival (0.0 to 1000000.0); default 1.0."""
     entries: Sequence[TraceRequest] | None = None
     """The requests themselves (default: none: see file)"""
     file: str | None = None
     """Trace of Mooncake (.jsonl), or CSV of Azure, of BurstGPT, or with the columns timestamp_ms, input_tokens
     (default: none: see entries)
     """
-    time_scale: float | None = None
-    """Factor for the times of arrival (0.0 to 1000000.0); default 1.0."""
 
 
 @dataclass(frozen=True)

@@ -103,7 +103,12 @@ impl Out {
 pub(crate) fn vector_bytes(kind: Kind, part: &Part) -> u64 {
     let ranks = u64::from(part.size);
     match kind {
-        Kind::Allgather | Kind::ReduceScatter | Kind::Alltoall | Kind::Gather | Kind::Scatter
+        Kind::Allgather
+        | Kind::ReduceScatter
+        | Kind::Alltoall
+        | Kind::Alltoallv
+        | Kind::Gather
+        | Kind::Scatter
             if part.counts.is_empty() =>
         {
             part.bytes.saturating_mul(ranks)

@@ -421,7 +421,7 @@ impl Arguments<'_> {
         let width = self.width(line, width)?;
         let counts = self.sizes(line, from, self.size, width)?;
         let mean = counts.iter().fold(0_u64, |sum, &count| sum.saturating_add(count)) / self.size as u64;
-        Ok(Call { counts, ..Call::new(kind, if kind == Kind::Alltoallv { 0 } else { mean }) })
+        Ok(Call { counts: counts.into(), ..Call::new(kind, if kind == Kind::Alltoallv { 0 } else { mean }) })
     }
 
     /// Reads `SEND COUNTS… [ROOT [TYPE TYPE]]`: each rank knows the size that it sends.
@@ -437,6 +437,6 @@ impl Arguments<'_> {
         let root = self.root(line, Some(1 + self.size))?;
         let width = self.width(line, 2 + self.size)?;
         let counts = self.sizes(line, 0, self.size, width)?;
-        Ok(Call { root, counts, ..Call::new(Kind::Scatterv, 0) })
+        Ok(Call { root, counts: counts.into(), ..Call::new(Kind::Scatterv, 0) })
     }
 }

@@ -5,13 +5,14 @@
 
 use super::schedule::{Schedule, Turn};
 use super::{
-    Collective, ExpertLoads, ExpertPart, ExpertRole, Group, Label, Layer, Parallelism, Pass, Phase,
-    STEPS_OF_LAYER, Step, Training,
+    Collective, ExpertLoads, ExpertRole, Group, Label, Layer, Parallelism, Pass, Phase, STEPS_OF_LAYER, Step,
+    Training,
 };
 use crate::algorithm::Kind;
 use crate::application::{Application, Call, Communicator, Op, Program};
 use pauseframe_units::Span;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How a step is carried out.
 #[derive(Clone, PartialEq, Debug)]
@@ -173,11 +174,13 @@ pub fn application(name: &str, plan: &Plan) -> Application {
     application
 }
 
-/// Labels of calls, which all ranks share.
+/// What the calls of all ranks share.
 #[derive(Default)]
 struct Labels {
     list: Vec<Label>,
     known: BTreeMap<(u32, usize, u8), u32>,
+    /// Sizes of exchanges to experts, which all ranks of all groups share: by number of the block, and bytes.
+    counts: BTreeMap<(u32, u64), Arc<[u64]>>,
 }
 
 impl Labels {
@@ -328,46 +331,38 @@ impl<'a> Writer<'a> {
         self.backward(at);
     }
 
-    /// The shares of the ranks of the group that has a layer's experts, and the place of this rank among them.
-    fn loads(&self, layer: &Layer) -> Option<(&'a [f64], usize, ExpertRole)> {
-        let (loads, ExpertPart { block, role }) = (self.plan.loads.as_ref()?, layer.experts?);
+    /// The number of a layer's block among all, the shares of the ranks that have its experts, and the place of this rank
+    /// among them.
+    fn loads(&self, layer: &Layer) -> Option<(u32, &'a [f64], usize)> {
+        let (loads, part) = (self.plan.loads.as_ref()?, layer.experts?);
         let of_iteration = self.iteration * self.plan.stages() + self.stage;
-        let members = self.groups.comms[self.groups.comm(Group::Ep, self.rank) as usize].members();
-        let place = members.iter().position(|member| *member == self.rank)?;
-        Some((&loads.shares[(of_iteration * loads.blocks + block) as usize], place, role))
+        let number = of_iteration * loads.blocks + part.block;
+        let place = self.rank / self.groups.tensor % self.groups.data % self.groups.expert;
+        Some((number, &loads.shares[number as usize], place as usize))
     }
 
     /// The compute time of a pass: experts with more tokens work longer.
     fn of_experts(&self, layer: &Layer, span: Span) -> Span {
-        match self.loads(layer) {
-            Some((shares, place, ExpertRole::Work)) => {
-                Span(times(span.0, shares[place] * shares.len() as f64))
-            }
-            _ => span,
-        }
+        let works = layer.experts.is_some_and(|part| part.role == ExpertRole::Work);
+        let load = self.loads(layer).filter(|_| works);
+        load.map_or(span, |(_, shares, place)| Span(times(span.0, shares[place] * shares.len() as f64)))
     }
 
     /// A collective whose sizes follow the loads of experts, for one rank; `None` if they are equal.
-    fn by_load(&self, layer: &Layer, phase: Phase, call: Collective) -> Option<Call> {
-        let (shares, place, role) = self.loads(layer)?;
-        let is_forward = phase == Phase::Forward;
-        match role {
-            ExpertRole::Work => {
-                let bytes = times(call.bytes, shares[place] * shares.len() as f64);
-                (call.group == Group::Tp).then(|| self.plain(Collective { bytes, ..call }))
-            }
-            // Tokens and gradients of results go to the experts, results and gradients of tokens back.
-            _ if call.kind != Kind::Alltoall => None,
-            ExpertRole::Dispatch | ExpertRole::Combine => {
-                let to_experts = (role == ExpertRole::Dispatch) == is_forward;
-                let counts: Box<[u64]> = if to_experts {
-                    shares.iter().map(|share| times(call.bytes, *share)).collect()
-                } else {
-                    shares.iter().map(|_| times(call.bytes, shares[place])).collect()
-                };
-                Some(Call { counts, ..Call::new(Kind::Alltoallv, 0) })
-            }
+    fn by_load(&mut self, layer: &Layer, phase: Phase, call: Collective) -> Option<Call> {
+        let (number, shares, place) = self.loads(layer)?;
+        let role = layer.experts?.role;
+        if role == ExpertRole::Work {
+            let bytes = times(call.bytes, shares[place] * shares.len() as f64);
+            return (call.group == Group::Tp).then(|| self.plain(Collective { bytes, ..call }));
         }
+        // Tokens and gradients of results go to the experts, results and gradients of tokens back.
+        if (role == ExpertRole::Dispatch) == (phase == Phase::Forward) {
+            let of_ranks = || shares.iter().map(|share| times(call.bytes, *share)).collect();
+            let counts = self.labels.counts.entry((number, call.bytes)).or_insert_with(of_ranks);
+            return Some(Call { counts: Arc::clone(counts), ..Call::new(Kind::Alltoallv, 0) });
+        }
+        Some(Call::new(Kind::Alltoallv, times(call.bytes, shares[place])))
     }
 
     /// A collective of equal blocks.

@@ -200,7 +200,7 @@ proptest! {
                 (0..u64::from(ranks)).map(|rank| bytes / (rank + 1)).collect(),
             _ => Box::default(),
         };
-        let call = Call { counts, ..Call::new(kind, bytes) };
+        let call = Call { counts: counts.into(), ..Call::new(kind, bytes) };
         time_of(application(&call, ranks), &Options { eager_limit: 4096, ..Options::default() });
     }
 }

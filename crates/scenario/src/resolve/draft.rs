@@ -204,6 +204,7 @@ fn settle_transports(
     for transport in transports.iter_mut() {
         let without_delay = |workload: &Partial| match workload.kind.as_ref()? {
             WorkloadKind::Storage(_) => Some("storage"),
+            WorkloadKind::KvTransfer(_) => Some("kv_transfer"),
             kind => kind.application().map(|_| "an application"),
         };
         let mut on_it = workloads.iter().filter(|workload| workload.transport == transport.name);

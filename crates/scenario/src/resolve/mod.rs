@@ -94,6 +94,7 @@ const SHORTS: &[(&str, Short)] = &[
     ("workload", Short::One),
     ("workload.*.sizes", Short::Text(is_size, ["fixed", "size"], ["cdf", "source"])),
     ("workload.*.burst.sizes", Short::Text(is_size, ["fixed", "size"], ["cdf", "source"])),
+    ("workload.*.requests.sizes", Short::Text(is_size, ["fixed", "size"], ["cdf", "source"])),
 ];
 
 fn is_size(text: &str) -> bool {

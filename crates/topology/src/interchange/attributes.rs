@@ -223,6 +223,15 @@ fn kind(attributes: &Attributes) -> Result<Option<NodeKind>, String> {
 
 /// Reads rate and delay of both directions of a link.
 pub(super) fn channels(attributes: &Attributes) -> Result<[Partial; 2], String> {
+    for proper in ["rate", "delay"] {
+        let others = OTHER_NAMES.iter().filter(|(_, of)| *of == proper);
+        let given: Vec<(&str, &str)> =
+            others.filter_map(|(name, _)| Some((*name, other_name(attributes, name)?))).collect();
+        if let Some((name, text)) = given.iter().find(|(_, text)| *text != given[0].1) {
+            let (first, other) = given[0];
+            return Err(format!("{first} is {other:?} and {name} is {text:?}: keep one, or write {proper}"));
+        }
+    }
     let value = |key: &str| {
         let other = || OTHER_NAMES.iter().filter(|(_, proper)| *proper == key);
         attributes

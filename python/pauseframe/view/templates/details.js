@@ -49,7 +49,8 @@ class Details {
 
   // The first and the last queue of a flow's way; with recorded paths all of it, unless it has very many.
   endPorts(run, flow) {
-    const first = run.links.indexOf(flow[1]), way = run.wayOf(flow).filter(([back]) => !back).map(([, port]) => port);
+    const way = run.wayOf(flow).filter(([back]) => !back).map(([, port]) => port), ports = run.portsOf(flow[1]);
+    const first = ports.find((port) => way.length && run.peer(port) === run.owner(way[0])) ?? ports[0];
     return way.length && way.length <= LINES_OF_WAY ? [first, ...way] : [first, run.links.indexOf(flow[2]) ^ 1];
   }
 

@@ -92,7 +92,7 @@ class FabricMap {
     pen.drawImage(ground, 0, 0, this.width, this.height);
     this.drawLinks(1, 6);
     pen.drawImage(nodes, 0, 0, this.width, this.height);
-    this.drawFound(shown.found);
+    this.drawFound(new Set([...shown.found, ...shown.way]));
     this.drawPauses();
     this.drawQueues();
     this.drawDrops(state);

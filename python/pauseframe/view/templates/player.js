@@ -29,7 +29,7 @@ class View {
     this.chain = port >= 0 ? chainOfPort(this.run, port, this.time) : [];
     const begins = own && chosen.begun && Math.abs(this.time - chosen.begun.time) < 1e-6 ? [{ port: chosen.port }] : this.roots;
     this.map.draw(state, player.theme, {
-      deadlocks, roots: deadlocks.length ? [] : begins, port, chain: this.chain, found: own && chosen.flow ? new Set([...(this.found || []), ...this.run.wayOf(chosen.flow).map(([, way]) => way)]) : this.found || new Set(), ends: own && chosen.flow ? [chosen.flow[1], chosen.flow[2]] : [],
+      deadlocks, roots: deadlocks.length ? [] : begins, port, chain: this.chain, found: this.found || new Set(), way: own && chosen.way ? chosen.way : [], ends: own && chosen.flow ? [chosen.flow[1], chosen.flow[2]] : [],
     });
     this.tell(state, deadlocks);
   }
@@ -250,6 +250,7 @@ class Player {
   // Chooses a port or flow, and opens the pods in which it and its chain are.
   choose(chosen) {
     this.chosen = chosen;
+    if (chosen?.flow) chosen.way = chosen.view.run.wayOf(chosen.flow).map(([, port]) => port);
     if (chosen) {
       const { run, map } = chosen.view, chain = chosen.flow ? [] : chainOfPort(run, chosen.port, chosen.view.time ?? 0);
       const ports = chosen.flow ? [] : [chosen.port, ...chain.map(({ port }) => port)], ends = chosen.flow ? [chosen.flow[1], chosen.flow[2]] : [];

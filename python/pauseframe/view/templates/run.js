@@ -149,7 +149,7 @@ class Run {
     const steps = this.paths[flow[0]] || [];
     return [0, 1].flatMap((back) => {
       const left = new Set(steps.filter((step) => step[0] === back)), found = [];
-      for (let nodes = new Set([this.peer(this.links.indexOf(flow[1 + back]))]); left.size;) {
+      for (let nodes = new Set(this.portsOf(flow[1 + back]).map((port) => this.peer(port))); left.size;) {
         const here = [...left].filter(([, port]) => nodes.has(this.owner(port)));
         const next = here.length ? here : [...left];
         next.forEach((step) => left.delete(step));
@@ -158,6 +158,13 @@ class Run {
       }
       return found;
     });
+  }
+
+  // All ports of a node.
+  portsOf(node) {
+    const found = [];
+    for (let port = this.links.indexOf(node); port >= 0; port = this.links.indexOf(node, port + 1)) found.push(port);
+    return found;
   }
 
   owner(port) { return this.links[port]; }
