@@ -287,7 +287,7 @@ def _entropy(rng: random.Random, transport: Table, switch: Table) -> None:
     """Entropy values of packets, where the receiver takes them in any order."""
     any_order = {"uec_nscc": ["oblivious", "bitmap", "bitmap", "mixed", "mixed"]}.get(transport.get("preset", ""), [])
     if any_order and switch.get("queue") == "trim":
-        any_order = ["bitmap", "mixed", "reps", "reps", "reps"]
+        any_order = ["bitmap", "mixed", "reps", "reps", "reps", "reps"]
     if transport.get("rdma_selective_repeat"):
         any_order = any_order or ["oblivious"]
     if any_order and rng.random() < 0.95:
