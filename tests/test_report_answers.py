@@ -13,7 +13,7 @@ from pauseframe.report import Group, answers, build_report, from_run
 from pauseframe.report.data import busy_until, throughput
 from pauseframe.report.figures import Axis, _line, counts_figure, percentile_figure, plot
 from pauseframe.report.html import page as html_page
-from pauseframe.report.sweep import _differ, _surely, _winners, build_sweep_report, multiples, sentence
+from pauseframe.report.sweep import _differ, _largest, _surely, _winners, build_sweep_report, multiples, sentence
 from pauseframe.sweep import tables
 from pauseframe.sweep.compare import Cell, compare
 from pauseframe.sweep.statistics import Estimate
@@ -187,6 +187,21 @@ seeds = 5
     most = max(ratios, key=lambda setting: abs(ratios[setting].median - 1))
     assert f"load = {most}: " in sentence(comparison)
     assert f"({tables.format_ratio(ratios[most])} seed by seed)" in sentence(comparison)
+
+
+def test_variants_are_not_called_equal_because_of_one_setting(swept):
+    """The setting that differs most seed by seed may have equal medians."""
+
+    def cells(setting, other, ratio):
+        value = Estimate(3, 2000.0, 1000.0, 3000.0, 0.9)
+        paired = replace(value, median=ratio, low=0.3, high=2.0)
+        first = Cell("fct_us.p99", (setting,), "cubic", value, None, None)
+        return [first, replace(first, variant="tcp_bolt", value=replace(value, median=other), ratio=paired)]
+
+    comparison = compare([swept])
+    equal, other = cells("20 KB", 2000.0, 1.5), cells("64 KB", 2040.0, 1.02)
+    assert not _largest(comparison, "fct_us.p99", [equal, other]).startswith("All variants")
+    assert _largest(comparison, "fct_us.p99", [equal]).startswith("All variants")
 
 
 def test_medians_of_few_are_marked(lossy, tmp_path):

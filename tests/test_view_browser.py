@@ -3,6 +3,7 @@
 The test prints times but does not assert them. The test needs Chromium, and is skipped with a message without it.
 """
 
+import itertools
 import re
 import shutil
 
@@ -454,3 +455,28 @@ record = { states = true, paths = true }
     assert page.evaluate("player.views[0].run.wayOf(player.chosen.flow).length") == 6
     # The time lines are those of the whole way.
     assert page.eval_on_selector_all(".lines h3", "items => items.length") >= 3
+
+
+def test_the_way_of_a_flow_begins_at_the_port_that_it_left_by(pages, visit):
+    """A host with two ports: its flows leave by either, and each way goes from leaf to leaf."""
+    flows = ", ".join(f'{{ src = "host{n}", dst = "host{n + 4}", size = "20 KB" }}' for n in range(4))
+    text = f"""
+name = "ports"
+stop = {{ time = "20 ms", when_finished = true }}
+topology = {{ kind = "leaf_spine", leaves = 4, spines = 2, hosts_per_leaf = 2, ports_per_host = 2 }}
+transport = {{ preset = "roce_dcqcn" }}
+workload = {{ kind = "flows", flows = [{flows}] }}
+record = {{ states = true, paths = true }}
+"""
+    page = visit(pages("ports", text))
+    ways = page.evaluate(
+        """() => {
+            const { run } = player.views[0];
+            const step = ([, port]) => [run.nodes[run.owner(port)], run.nodes[run.peer(port)]];
+            return run.flows.map((flow) => run.wayOf(flow).filter(([back]) => !back).map(step));
+        }"""
+    )
+    assert len(ways) == 4
+    for way in ways:
+        assert all(left[1] == right[0] for left, right in itertools.pairwise(way)), way
+        assert way[-1][1].startswith("host"), way

@@ -252,8 +252,8 @@ struct KvTransfer {
     planned: BinaryHeap<Reverse<Planned>>,
     /// Parts of a layer that are due.
     ready: VecDeque<FlowSpec>,
-    /// Connections that are open, by their numbers.
-    open: BTreeSet<u32>,
+    /// Numbers of connections that are open, by their ends; those of two instances open together.
+    open: BTreeMap<[NodeId; 2], u32>,
     /// The common settings of the parts.
     template: FlowSpec,
     ideal_of_query: IdealOfQuery,
@@ -310,7 +310,7 @@ impl KvTransfer {
             requests: 0,
             planned: BinaryHeap::new(),
             ready: VecDeque::new(),
-            open: BTreeSet::new(),
+            open: BTreeMap::new(),
             template,
             ideal_of_query: maker.context.ideal_of_query.clone(),
             fastest: fastest_host(maker),
@@ -359,15 +359,17 @@ impl KvTransfer {
         let KvTransferSpec { tp, layers, .. } = self.spec;
         let cut = |part: u64| (u128::from(request.bytes) * u128::from(part) / u128::from(layers * tp)) as u64;
         let part = |gpu: u32| {
-            let [from, to] = request.instances.map(|instance| instance * tp + gpu);
-            let number = from * self.decode.len() as u32 + to;
+            let [from, to] = request.instances.map(|instance| (instance * tp + gpu) as usize);
+            let ends = [self.prefill[from], self.decode[to]];
+            let known = self.open.get(&ends).copied();
+            let number = known.unwrap_or(self.open.len() as u32 + gpu);
             let place = u64::from(layer * tp + gpu);
             FlowSpec {
-                source: self.prefill[from as usize],
-                destination: self.decode[to as usize],
+                source: ends[0],
+                destination: ends[1],
                 size: (cut(place + 1) - cut(place)).max(1),
                 start: self.due(request, layer),
-                kept: Some(KeptConnection { number, first: !self.open.contains(&number), last: false }),
+                kept: Some(KeptConnection { number, first: known.is_none(), last: false }),
                 ..self.template
             }
         };
@@ -414,7 +416,8 @@ impl KvTransfer {
             request.query = self.begin(&request);
         }
         let parts = self.parts(&request, request.layer);
-        self.open.extend(parts.iter().filter_map(|part| part.kept).map(|kept| kept.number));
+let numbers = parts.iter().filter_map(|part| Some(([part.source, part.destination], part.kept?.number)));
+        self.open.extend(numbers);
         self.ready.extend(parts.into_iter().map(|part| FlowSpec { query: Some(request.query), ..part }));
         self.latest = request.due;
         request.layer += 1;

@@ -426,7 +426,9 @@ fn unequal_loads_of_experts_divide_bytes_and_work() {
         application.programs[rank].calls.iter().map(|call| call.counts.to_vec()).collect()
     };
     let uneven = loaded(0.75);
-    // What goes back is the same for each rank, and has no list.
+    // Ranks share a list of what goes there; what goes back is the same for each of them, and has none.
+    let [first, second] = [0, 1].map(|rank| &uneven.programs[rank as usize].calls[0].counts);
+    assert!(Arc::ptr_eq(first, second));
     let (to, back) = (vec![1_500_000, 500_000], Vec::new());
     for (rank, own) in [1_500_000, 500_000].into_iter().enumerate() {
         assert_eq!(counts(&uneven, rank), [&to, &back, &to, &back].map(Clone::clone));

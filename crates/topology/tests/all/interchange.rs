@@ -628,3 +628,20 @@ fn rates_under_other_names_are_read_with_a_unit_and_named_without() {
         "{notes:?}"
     );
 }
+
+#[test]
+fn two_other_names_of_a_rate_must_agree() {
+    let file = |second: &str| {
+        format!(
+            "<graphml><key id='s' for='edge' attr.name='speed'/><key id='b' for='edge' attr.name='bandwidth'/><graph \
+             edgedefault='undirected'><node id='a'/><node id='b'/><edge source='a' target='b'><data key='s'>40 Gbps</data>\
+             <data key='b'>{second}</data></edge></graph></graphml>"
+        )
+    };
+    assert_eq!(
+        channel(&read(&file("40 Gbps"), Format::GraphMl, DEFAULTS).unwrap().topology, 0, 0).0,
+        40_000_000_000
+    );
+    let error = read(&file("10 Gbps"), Format::GraphMl, DEFAULTS).unwrap_err().to_string();
+    assert!(error.contains("keep one, or write rate"), "{error}");
+}
