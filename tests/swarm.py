@@ -75,7 +75,9 @@ def recorded(table: Table) -> str:
     every = f"{max(1, _stop_us(table) // 2)} ns"
     record: Table = {"series": {"every": every}, "pause_tree": True}
     # Captures do not show the outer headers of tunnels, so they are refused with mux cables.
-    record |= {} if table["host"].get("port_choice") == "mux" else {"packets": {"limit": 200_000}}
+    transports = [table["transport"], *table.get("transports", {}).values()]
+    is_hidden = table["host"].get("port_choice") == "mux" or any("subflows" in each for each in transports)
+    record |= {} if is_hidden else {"packets": {"limit": 200_000}}
     record |= {"states": {"every": f"{_stop_us(table)} ns"}} | table.get("record", {})
     return tomli_w.dumps(table | {"record": record})
 

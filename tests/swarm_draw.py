@@ -275,6 +275,10 @@ def _connections(rng: random.Random, scenario: Table) -> None:
                 "rdma_qps_per_connection": rng.choice([2, 4, 7]),
                 "rdma_split_data_on_qps": rng.random() < 0.6,
             }
+        elif transport.get("preset") not in QUEUE_PAIRS and "read_rate" not in transport and rng.random() < 0.2:
+            transport["subflows"] = rng.choice([2, 3, 7])
+            if "congestion_control" not in transport and rng.random() < 0.5:
+                transport["congestion_control"] = "lia"
         routing = scenario["routing"]
         if routing["kind"] == "ecmp" and transport.get("preset") == "uec_nscc":
             for key in [key for key in routing if key.startswith(("hash", "index", "weights", "buckets"))]:

@@ -11,11 +11,12 @@ KINDS = {
     "routing": "ecmp spray letflow drill adaptive ars conweave threshold resilient capacity up_down order_pair edst "
     "shortest_path dfsssp lash best_of_two least_loaded per_packet lanes",
     "pairs": "mux tunnel_remap mlag",
-    "control": "newreno dctcp cubic vegas pfabric aimd bbr",
+    "control": "newreno dctcp cubic vegas pfabric aimd lia bbr",
     "stack": "linux freebsd9 ns3",
     "queue pairs": "none dcqcn timely swift hpcc nscc go_back_n delayed_cnp port_cnps side_window few_reads "
     "several_split several_in_turn oblivious bitmap reps mixed",
-    "transport": "lossless lossy two_transports no_sack rack pacing classic_ecn fin no_handshake cache impatient",
+    "transport": "lossless lossy two_transports no_sack rack pacing classic_ecn fin no_handshake cache impatient "
+    "subflows",
     "clocks": "real ideal",
     "host": (
         "stack_delay jitter wire_jitter unequal_jitter mtu_576 mtu_9000 nic_fifo "
@@ -125,6 +126,7 @@ def _transport(transport: Table) -> Iterator[str]:
         no_handshake=not transport["handshake"],
         cache=transport["cache"] != "none",
         impatient=transport["rto_min"] in {"10 us", "200 us"},
+        subflows=transport["subflows"] > 1,
     )
     yield from (f"transport: {habit}" for habit in habits)
 

@@ -333,6 +333,7 @@ size = "1 KB"
         (SMALL.replace("quanta = 1000", "whole_link = true"), "whole_link"),
         (SMALL.replace('headroom = "100 KB"', 'headroom = "5 KB"'), "5,000 B, and switch:0 needs .*: packets"),
         (SMALL.replace(PRESET, AIMD).replace("dctcp_g = 0.125", ""), "Linux has no aimd"),
+        (SMALL.replace(PRESET, PRESET + "\nsubflows = 2"), "writes nothing for MPTCP"),
         (SMALL.replace("p_max = 0.2", "p_max = 0.001"), "whole percentages"),
     ],
 )  # fmt: skip

@@ -5,8 +5,9 @@
 
 use crate::flow::{DatagramCounts, FlowSpec, RdmaCounts, StorageOperation};
 use crate::vlan::PickedVlanAndClass;
-use pauseframe_transport::ConnectionFailure;
+use pauseframe_transport::{ConnectionFailure, MappingsOnTheWire};
 use pauseframe_units::{NodeId, PortId, Span, Time};
+use std::sync::Arc;
 
 /// An action of the application at one endpoint, addressed to flow * 2 + side with the flow that opened the connection.
 #[derive(Debug)]
@@ -42,8 +43,20 @@ pub(crate) struct EndpointOpeningParameters {
     /// The ways that its packets take in turn; empty if all take the one above.
     pub(crate) ways: Vec<PacketWay>,
     pub(crate) exchange: EndpointExchange,
+    pub(crate) multipath: MultipathRole,
     /// Links on a shortest path, for a control whose target delay follows from it; otherwise 0.
     pub(crate) links: u32,
+}
+
+/// What an endpoint is to MPTCP.
+#[derive(Clone, Debug)]
+pub(crate) enum MultipathRole {
+    /// Nothing.
+    None,
+    /// The connection, whose subflows have flow numbers from `first_part` on. Mappings by subflow and sending side.
+    Connection { first_part: u32, mappings: Arc<[[Arc<MappingsOnTheWire>; 2]]> },
+    /// A subflow of the connection of a flow.
+    Subflow { of: u32, is_first: bool },
 }
 
 /// An order with its time, host and endpoint key.
@@ -152,4 +165,16 @@ pub(crate) struct EndpointCounters {
     pub(crate) connected: Option<Time>,
     pub(crate) datagrams: DatagramCounts,
     pub(crate) rdma: RdmaCounts,
+}
+
+impl EndpointCounters {
+    /// Adds what a subflow has counted to the counters of its connection, which counts delivered bytes itself.
+    pub(crate) fn add_counts(&mut self, of_subflow: &EndpointCounters) {
+        self.retransmits += of_subflow.retransmits;
+        self.timeouts += of_subflow.timeouts;
+        self.ce_packets += of_subflow.ce_packets;
+        self.loss_probes += of_subflow.loss_probes;
+        self.undone += of_subflow.undone;
+        self.connected = self.connected.or(of_subflow.connected);
+    }
 }

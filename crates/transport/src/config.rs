@@ -2,6 +2,7 @@
 
 use crate::cc::{CongestionControlConfig, read_congestion_control_and_constants};
 use crate::mechanisms::{DisabledMechanisms, Mechanism};
+use crate::multipath::{DSS_WITH_MAPPING, DSS_WITHOUT_MAPPING};
 use crate::recovery::RecoveryConfig;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
@@ -180,6 +181,9 @@ table! {
         mss: u32 = from(0);
         /// Initial congestion window in bytes
         initial_window: u64 = from(0);
+        /// Subflows of each connection (MPTCP); 1: TCP. Each has its own source port, or port of its host, and its own window
+        #[source = "RFC 8684; Linux: net/mptcp"]
+        subflows: u32 = or_in(1, 1..=32);
         /// ECN: none, one reduction per window (classic), or the exact echo of CE (dctcp)
         #[source = "RFC 3168, RFC 8257"]
         ecn: EcnMode = or(EcnMode::Off);
@@ -379,6 +383,16 @@ fn read_setting_unless_packets_reordered(
 }
 
 impl TcpConfig {
+    /// Bytes of MPTCP's option DSS on a segment with `len` bytes of data.
+    #[inline]
+    pub fn multipath_option_bytes(&self, len: u32) -> u32 {
+        match (self.subflows, len) {
+            (1, _) => 0,
+            (_, 0) => DSS_WITHOUT_MAPPING,
+            _ => DSS_WITH_MAPPING,
+        }
+    }
+
     /// Whether a buffer limits how far the application can write ahead of what is acknowledged.
     pub fn limits_writer(&self) -> bool {
         self.send_buffer != SendBuffer::Unlimited
@@ -390,6 +404,7 @@ impl TcpConfig {
         congestion_control: CongestionControlConfig::NewReno,
         mss: 1460,
         initial_window: 14_600,
+        subflows: 1,
         ecn: EcnMode::Off,
         ect_on_syn: false,
         ect_on_ack: false,

@@ -112,6 +112,12 @@ impl Connection {
         self.config.timestamps
     }
 
+    /// Bytes of MPTCP's option on a segment with `len` bytes of data.
+    #[inline(always)]
+    pub fn multipath_option_bytes(&self, len: u32) -> u32 {
+        self.config.multipath_option_bytes(len)
+    }
+
     /// Queues `bytes` of application data; allowed before the connection is established.
     pub fn send_application_data(&mut self, bytes: u64, now: Time) {
         self.sender.check_application_limit(now);
@@ -314,8 +320,13 @@ impl Connection {
     fn build_pure_ack(&mut self, now: Time) -> (Segment, EcnCodepoint) {
         let ack = self.receiver.take_ack();
         let options = if self.sender.sack && self.receiver.needs_sack_option() {
-            // RFC 2018 §3: with timestamps there is room for three blocks.
-            let mut blocks = self.receiver.build_sack_blocks(if self.config.timestamps { 3 } else { 4 });
+            // RFC 2018 §3: with timestamps there is room for three blocks, beside MPTCP's option for one.
+            let most = match (self.config.timestamps, self.config.subflows) {
+                (false, 1) => 4,
+                (true, 2..) => 1,
+                _ => 3,
+            };
+            let mut blocks = self.receiver.build_sack_blocks(most);
             self.add_fin_to_sack_blocks(&mut blocks);
             TcpOptions::Sack(blocks)
         } else {

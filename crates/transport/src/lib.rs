@@ -12,6 +12,7 @@ mod handshake;
 mod info;
 mod invariants;
 mod mechanisms;
+mod multipath;
 mod receiver;
 mod recovery;
 mod rtt;
@@ -32,6 +33,7 @@ pub use config::{
 };
 pub use connection::{Connection, ConnectionFailure};
 pub use mechanisms::{DisabledMechanisms, Mechanism};
+pub use multipath::{Assignment, MappingsOnTheWire, MultipathConnection, SubflowView};
 pub use receiver::{ForwardedFrame, ForwardingGro};
 pub use recovery::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
 pub use rtt::CLOCK_PERIOD_TICKS;

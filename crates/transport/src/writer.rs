@@ -92,6 +92,11 @@ impl SocketWriter {
         }))
     }
 
+    /// `sk_sndbuf`; 0: the connection is not established yet.
+    pub(crate) fn send_buffer_size(&self) -> u64 {
+        self.size
+    }
+
     /// Whether the writer, having waited, is woken with `queued` bytes in the buffer.
     pub(crate) fn has_room_to_wake_writer(&self, queued: u64) -> bool {
         queued < self.size && self.size - queued >= queued / 2

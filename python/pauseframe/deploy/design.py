@@ -251,6 +251,11 @@ def _check_classes(design: Design) -> None:
         if one.kind == "tcp" and one.keys["congestion_control"] not in CONTROLS:
             known = ", ".join(sorted(CONTROLS))
             raise DeployError(f"{one.path}: Linux has no {one.keys['congestion_control']}: set one of {known}")
+        if one.kind == "tcp" and one.keys["subflows"] > 1:
+            raise DeployError(
+                f"{one.path}.subflows: `pauseframe deploy` writes nothing for MPTCP, whose sockets applications open: "
+                "set it to 1"
+            )
     for priority in PRIORITIES:
         own = [one for one in design.classes if one.priority == priority]
         kind = (design.setting(priority, "marker") or {}).get("kind", "none")

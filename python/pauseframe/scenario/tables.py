@@ -1842,12 +1842,17 @@ class Transport(Constants):
     """"10 segments", "bdp" (host link rate times the base RTT of the longest path) or a size; default "10 segments"
     (RFC 6928)
     """
-    congestion_control: Literal["newreno", "dctcp", "cubic", "vegas", "pfabric", "aimd", "bbr"] | str | None = field(
-        default=None, kw_only=True
+    congestion_control: Literal["newreno", "dctcp", "cubic", "vegas", "pfabric", "aimd", "lia", "bbr"] | str | None = (
+        field(default=None, kw_only=True)
     )
     """Congestion control: Reno's window (RFC 5681, RFC 6582); DCTCP (RFC 8257); CUBIC (RFC 9438) with HyStart, as
     Linux; Vegas (Brakmo and Peterson 1995), as Linux; pFabric's rate control (Alizadeh et al. 2013); AIMD(a, b)
-    (Yang and Lam 2000); BBR version 1 (Cardwell et al. 2016), as Linux; default "cubic".
+    (Yang and Lam 2000); LIA, the coupled windows of MPTCP's subflows (RFC 6356); of one subflow Reno's; BBR version
+    1 (Cardwell et al. 2016), as Linux; default "cubic".
+    """
+    subflows: int | None = field(default=None, kw_only=True)
+    """Subflows of each connection (MPTCP); 1: TCP. Each has its own source port, or port of its host, and its own
+    window (1 to 32); default 1 (RFC 8684; Linux: net/mptcp)
     """
     ecn: Literal["off", "classic", "dctcp"] | None = field(default=None, kw_only=True)
     """ECN: none, one reduction per window (classic), or the exact echo of CE (dctcp); default "off" (RFC 3168, RFC

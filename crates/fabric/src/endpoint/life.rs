@@ -4,13 +4,16 @@
 //! several flows; its packets and timers carry the number of the flow that opened it. Each event of a reliable protocol (TCP, queue pairs) ends with
 //! [`BorrowedHost::update_endpoint`].
 
+use super::multipath::MultipathEnd;
 use super::node::{BorrowedHost, EndpointToken};
 use super::queue_pair::QueuePairEnd;
 use super::state::{Endpoint, Protocol, Reliable};
 use super::tcp::TcpEnd;
 use crate::context::Context;
 use crate::ids::EndpointId;
-use crate::order::{EndpointEvent, EndpointExchange, EndpointOpeningParameters, EndpointOrder};
+use crate::order::{
+    EndpointEvent, EndpointExchange, EndpointOpeningParameters, EndpointOrder, MultipathRole,
+};
 use crate::settings::ProtocolSettings;
 use pauseframe_units::Time;
 
@@ -36,20 +39,25 @@ impl<'n> BorrowedHost<'n> {
                 continue;
             }
             let Some(end) = self.find_endpoint_by_key(endpoint_key) else { continue };
-            let is_queue_pair = self.endpoint_mut(end).queue_pair().is_some();
-            match order {
-                EndpointOrder::Free => self.free_endpoint(end, ctx),
-                EndpointOrder::EndExchange => self.end_exchange(end, ctx),
-                EndpointOrder::AwaitDatagrams(count) => self.await_datagrams(end, count, ctx),
-                order if is_queue_pair => self.execute_order::<QueuePairEnd>(end, &order, ctx),
-                order => self.execute_order::<TcpEnd>(end, &order, ctx),
+            match (order, &self.endpoint_mut(end).protocol) {
+                (EndpointOrder::Free, _) => self.free_endpoint(end, ctx),
+                (EndpointOrder::EndExchange, _) => self.end_exchange(end, ctx),
+                (EndpointOrder::AwaitDatagrams(count), _) => self.await_datagrams(end, count, ctx),
+                (order, Protocol::Rdma(_)) => self.execute_order::<QueuePairEnd>(end, &order, ctx),
+                (order, Protocol::Multipath(_)) => self.execute_order::<MultipathEnd>(end, &order, ctx),
+                (order, _) => self.execute_order::<TcpEnd>(end, &order, ctx),
             }
         }
     }
 
     fn open_endpoint(&mut self, endpoint_key: u32, opening: EndpointOpeningParameters, ctx: &mut Context) {
         match &ctx.settings.transports[usize::from(opening.spec.transport)].protocol {
-            ProtocolSettings::Tcp(_) => self.open_tcp(endpoint_key, opening, ctx),
+            ProtocolSettings::Tcp(_) => match opening.multipath {
+                MultipathRole::Connection { .. } => self.open_multipath(endpoint_key, opening, ctx),
+                MultipathRole::None | MultipathRole::Subflow { .. } => {
+                    self.open_tcp(endpoint_key, opening, ctx);
+                }
+            },
             ProtocolSettings::Rdma(rdma) => {
                 let rdma = *rdma;
                 self.open_queue_pair(endpoint_key, &rdma, opening, ctx);
@@ -167,6 +175,10 @@ impl<'n> BorrowedHost<'n> {
         S::send_available(self, end, ctx);
         let state = self.endpoint_mut(end);
         state.schedule_timer::<S>(ctx);
+        if state.is_subflow {
+            self.wake_connection_of_subflow(end, ctx);
+        }
+        let state = self.endpoint_mut(end);
         let endpoint_key = state.key();
         if let Some(failure) = state.failure_to_report::<S>() {
             ctx.report_endpoint_event(endpoint_key, EndpointEvent::Failed(failure));
@@ -201,6 +213,10 @@ impl<'n> BorrowedHost<'n> {
         match state.protocol {
             Protocol::Tcp(_) => self.on_reliable_timer::<TcpEnd>(end, ctx),
             Protocol::Rdma(_) => self.on_reliable_timer::<QueuePairEnd>(end, ctx),
+            Protocol::Multipath(_) => {
+                self.observe_subflows(end, ctx);
+                self.on_reliable_timer::<MultipathEnd>(end, ctx);
+            }
             Protocol::DatagramSource(_) => self.on_datagram_due(end, ctx),
             Protocol::DatagramSink(_) | Protocol::Free => unreachable!("it has no timer"),
         }
@@ -229,6 +245,9 @@ impl<'n> BorrowedHost<'n> {
     pub(super) fn free_endpoint(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
         self.cache_tcp_metrics(end, ctx);
         self.report_counters(end, ctx);
+        if self.endpoint_mut(end).is_subflow {
+            self.leave_connection(end, ctx);
+        }
         let flow = self.endpoint_mut(end).flow;
         self.forget_flow(end, flow);
         let Endpoint { protocol, peer, blocked, ways, .. } = self.remove_endpoint(end);

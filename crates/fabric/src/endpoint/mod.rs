@@ -6,6 +6,7 @@ mod host;
 mod life;
 mod limiter;
 mod messages;
+mod multipath;
 mod nic_limits;
 pub(crate) mod node;
 mod operations;

@@ -191,6 +191,21 @@ impl<'n> BorrowedHost<'n> {
         self.find_endpoint_by_index(place)
     }
 
+    /// Another endpoint of this host, if it is open.
+    ///
+    /// # Panics
+    /// If it belongs to another host.
+    pub(super) fn own_endpoint_mut(&mut self, endpoint_key: u32) -> Option<&mut Endpoint> {
+        let place = self.all.find_endpoint_index_by_key(endpoint_key)?;
+        let end = &self.all.ends[place];
+        if end.is_free() {
+            return None;
+        }
+        let is_own = self.all.first_port_of(end.host) == self.all.first_port_of(self.id);
+        assert!(is_own, "a host was led to an endpoint of another");
+        Some(&mut self.all.ends[place])
+    }
+
     /// Registers a further endpoint key of an endpoint.
     pub(super) fn register_endpoint_key(&mut self, endpoint_key: u32, end: EndpointToken<'n>) {
         self.all.register_endpoint_key_in_index(endpoint_key, end.0);

@@ -165,7 +165,10 @@ impl<'n> BorrowedHost<'n> {
                 self.resume::<QueuePairEnd>(end, ctx);
             }
             Protocol::DatagramSource(_) if was_blocked => drop(self.send_waiting_datagram(end, ctx)),
-            Protocol::DatagramSource(_) | Protocol::DatagramSink(_) | Protocol::Free => {}
+            Protocol::Multipath(_)
+            | Protocol::DatagramSource(_)
+            | Protocol::DatagramSink(_)
+            | Protocol::Free => {}
         }
     }
 

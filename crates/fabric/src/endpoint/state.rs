@@ -1,6 +1,7 @@
 //! The state of an endpoint: one end of a flow at its host, with what all protocols share.
 
 use super::messages::MessageBoundaries;
+use super::multipath::MultipathEnd;
 use super::operations::PendingStorageOperation;
 use super::queue_pair::QueuePairEnd;
 use super::tcp::TcpEnd;
@@ -45,6 +46,8 @@ pub(crate) struct Endpoint {
     closing: bool,
     /// The traffic knows that nothing is in flight.
     quiet: bool,
+    /// It is a subflow of an MPTCP connection, which learns of each event.
+    pub(super) is_subflow: bool,
     /// Message boundaries, if it carries messages.
     pub(super) messages: Option<Box<MessageBoundaries>>,
     pub(crate) protocol: Protocol,
@@ -74,6 +77,8 @@ pub(crate) enum Protocol {
     Free,
     Tcp(TcpEnd),
     Rdma(QueuePairEnd),
+    /// A connection over several subflows.
+    Multipath(Box<MultipathEnd>),
     DatagramSource(DatagramSource),
     DatagramSink(DatagramSink),
 }
@@ -116,6 +121,7 @@ impl Protocol {
         match self {
             Protocol::Tcp(tcp) => tcp.delivered(),
             Protocol::Rdma(pair) => pair.delivered(),
+            Protocol::Multipath(multipath) => multipath.delivered(),
             Protocol::DatagramSink(sink) => sink.delivered(),
             Protocol::Free | Protocol::DatagramSource(_) => 0,
         }
@@ -126,6 +132,7 @@ impl Protocol {
         match self {
             Protocol::Tcp(tcp) => tcp.take_counters(),
             Protocol::Rdma(pair) => pair.take_counters(),
+            Protocol::Multipath(multipath) => multipath.take_counters(),
             Protocol::DatagramSource(source) => source.take_counters(),
             Protocol::DatagramSink(sink) => sink.take_counters(),
             Protocol::Free => EndpointCounters::default(),
@@ -166,6 +173,7 @@ impl Endpoint {
             blocked: false,
             closing: false,
             quiet: false,
+            is_subflow: false,
             messages: None,
             protocol,
             later_timer_at: Time::MAX,
@@ -189,7 +197,10 @@ impl Endpoint {
         match &self.protocol {
             Protocol::Tcp(tcp) => tcp.connection.contradiction(),
             Protocol::Rdma(end) => end.pair.contradiction(),
-            Protocol::Free | Protocol::DatagramSource(_) | Protocol::DatagramSink(_) => None,
+            Protocol::Free
+            | Protocol::Multipath(_)
+            | Protocol::DatagramSource(_)
+            | Protocol::DatagramSink(_) => None,
         }
     }
 
@@ -198,7 +209,10 @@ impl Endpoint {
         match &self.protocol {
             Protocol::Tcp(tcp) => Some(tcp.connection.acknowledged_and_received()),
             Protocol::Rdma(end) => Some(end.pair.acknowledged_and_received()),
-            Protocol::Free | Protocol::DatagramSource(_) | Protocol::DatagramSink(_) => None,
+            Protocol::Free
+            | Protocol::Multipath(_)
+            | Protocol::DatagramSource(_)
+            | Protocol::DatagramSink(_) => None,
         }
     }
 

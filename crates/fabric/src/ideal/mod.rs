@@ -12,8 +12,8 @@ mod train;
 
 use train::{
     PathHop, earliest_train_arrival_time_at_last_link, latest_arrival_of_train, least_unloaded_arrival_time,
-    lower_bound_of_two_routes, sprayed_transfer_time, time_of_shared_links, train_transfer_time,
-    transfer_time_by_ports, unloaded_arrival_time_at_last_link,
+    lower_bound_of_two_routes, sprayed_transfer_time, time_of_shared_links, time_of_shared_links_if_cut,
+    train_transfer_time, transfer_time_by_ports, unloaded_arrival_time_at_last_link,
 };
 
 use crate::flow::{FlowSpec, StorageOperation};
@@ -49,6 +49,8 @@ struct IdealPath {
     hops: Vec<PathHop>,
     /// All packets take these links, in order.
     one_path: bool,
+    /// Bytes on the wire of the smallest packet into which several subflows can cut the data.
+    cut: Option<u32>,
 }
 
 impl IdealPath {
@@ -231,13 +233,20 @@ impl IdealFctCalculator {
         [from, to]: [NodeId; 2],
         queue_pairs: usize,
     ) -> IdealPath {
-        let choices = self.ways_of_packets(from, to);
+        let subflows = self.settings.subflows(spec.transport);
+        let choices = self.ways_of_packets(from, to, subflows > 1);
         let in_turn = choices.iter().any(|ways| ways.len() > 1);
-        let several = self.spread || in_turn || queue_pairs > 1;
+        let several = self.spread || in_turn || queue_pairs > 1 || subflows > 1;
         let is_paced = self.transport(spec).rdma().is_some();
-        let most = is_paced.then_some(queue_pairs as u64);
+        let most = is_paced.then_some(queue_pairs as u64).or((subflows > 1).then_some(u64::from(subflows)));
         let hops = choices.iter().map(|ways| self.hops_of_ways(ways, several, most));
-        IdealPath { hops: hops.reduce(lower_bound_of_two_routes).unwrap_or_default(), one_path: !several }
+        let smallest = || self.wire_size_of_segment(spec, &Segment { len: 1, ..Segment::default() });
+        let cut = (subflows > 1).then(smallest);
+        IdealPath {
+            hops: hops.reduce(lower_bound_of_two_routes).unwrap_or_default(),
+            one_path: !several,
+            cut,
+        }
     }
 
     /// The links that packets take which use these pairs of ports in turn; at most so many ports at once at the source, if that is given.
@@ -308,10 +317,10 @@ impl IdealFctCalculator {
         &self.settings.transports[usize::from(spec.transport)]
     }
 
-    /// The pairs of ports that packets of a flow take in turn: one, unless hosts send by each port in turn. From each port they go to the nearest of
+    /// The pairs of ports that packets of a flow take in turn: one, unless hosts send by each port in turn or a flow has `subflows`. From each port they go to the nearest of
     /// the receiver, and among equal ones the flow decides: hence several possibilities.
-    fn ways_of_packets(&self, from: NodeId, to: NodeId) -> Vec<Vec<(NodeId, NodeId)>> {
-        if self.settings.host_ports.choice != PortChoice::RoundRobin {
+    fn ways_of_packets(&self, from: NodeId, to: NodeId, subflows: bool) -> Vec<Vec<(NodeId, NodeId)>> {
+        if self.settings.host_ports.choice != PortChoice::RoundRobin && !subflows {
             return vec![vec![(from, to)]];
         }
         let [own, reached] = [from, to].map(|node| self.ports_of_host(node));
@@ -322,6 +331,11 @@ impl IdealFctCalculator {
             Some((*own, near.collect::<Vec<NodeId>>()))
         };
         let near: Vec<_> = own.iter().filter_map(nearest).collect();
+        if subflows && !near.is_empty() {
+            // Each subflow decides for itself.
+            let pairs = near.iter().flat_map(|(own, ports)| ports.iter().map(move |port| (*own, *port)));
+            return vec![pairs.collect()];
+        }
         let Some(choices) = near.iter().map(|(_, ports)| ports.len()).max() else {
             return vec![vec![(from, to)]];
         };
@@ -412,7 +426,8 @@ impl IdealFctCalculator {
     fn wire_size_of_segment(&self, spec: &FlowSpec, segment: &Segment) -> u32 {
         let transport = self.transport(spec);
         let has_timestamps = transport.tcp().is_none_or(|config| config.timestamps);
-        let ip = IPV4_HEADER_BYTES + segment.tcp_header_len(has_timestamps) + segment.len;
+        let options = transport.tcp().map_or(0, |config| config.multipath_option_bytes(segment.len));
+        let ip = IPV4_HEADER_BYTES + segment.tcp_header_len(has_timestamps) + options + segment.len;
         self.settings.overhead.wire_size_of_ip_packet(ip, transport.priority)
     }
 
@@ -492,7 +507,10 @@ impl IdealFctCalculator {
 
     /// Time from socket to socket of a packet train with at most two sizes, ready at the start.
     fn one_way_time_of_train(&self, path: &IdealPath, train: &[(u64, u32)]) -> Span {
-        let wire = if path.one_path {
+        let is_cut = path.cut.filter(|_| train.iter().map(|(count, _)| count).sum::<u64>() > 1);
+        let wire = if let Some(smallest) = is_cut {
+            time_of_shared_links_if_cut(&path.hops, train, smallest)
+        } else if path.one_path {
             train_transfer_time(&path.hops, train)
         } else if path.leaves_by_one_link() {
             sprayed_transfer_time(&path.hops, train)

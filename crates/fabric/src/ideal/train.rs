@@ -125,6 +125,11 @@ pub(super) fn transfer_time_by_ports(path: &[PathHop], train: &[(u64, u32)]) -> 
 /// before the rest of the way of some packet.
 pub(super) fn time_of_shared_links(path: &[PathHop], train: &[(u64, u32)]) -> Span {
     let smallest = train.iter().map(|(_, size)| *size).min().unwrap_or_default();
+    time_of_shared_links_if_cut(path, train, smallest)
+}
+
+/// The same if packets may be cut so that the first and the last have `smallest` bytes.
+pub(super) fn time_of_shared_links_if_cut(path: &[PathHop], train: &[(u64, u32)], smallest: u32) -> Span {
     let alone: Vec<Span> =
         path.iter().map(|hop| hop.rate.serialise(smallest).saturating_add(hop.delay)).collect();
     let sum = |spans: &[Span]| spans.iter().copied().fold(Span::ZERO, Span::saturating_add);

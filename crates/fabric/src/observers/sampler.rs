@@ -6,6 +6,7 @@ use crate::flow::{FlowRecord, FlowSpec, FlowStatus};
 use crate::observers::view::ObserverView;
 use crate::partition::Partition;
 use crate::records::FlowRecords;
+use pauseframe_transport::Connection;
 use pauseframe_units::{PortId, Priority, Span, Time};
 use std::ops::Range;
 
@@ -152,7 +153,7 @@ impl Sampler {
         self.watched.retain_mut(|(flow, last)| {
             let (entity, record) = (SampledEntity::Flow(*flow), &records.flow_record(*flow));
             let mut add = |metric, value| samples.push(Sample { time: now, metric, entity, value });
-            let delivered = view.delivered_bytes_of_flow(records.carriers(*flow), record);
+            let delivered = view.delivered_bytes_of_flow(*flow, records.carriers(*flow), record);
             add(SampledMetric::Goodput, (delivered - *last) as f64 * 8.0 / interval / 1e9);
             *last = delivered;
             let FlowSpec { source, destination, size, reply, transport, .. } = record.spec;
@@ -173,11 +174,13 @@ impl Sampler {
             if let Some(rate) = rates.reduce(|sum, rate| sum + rate) {
                 add(SampledMetric::RdmaRate, rate);
             }
-            let Some(sender) = ends().find_map(Endpoint::connection) else {
+            let senders = || ends().filter_map(Endpoint::connection);
+            let Some(sender) = senders().next() else {
                 return record.status == FlowStatus::Running;
             };
-            add(SampledMetric::Cwnd, sender.cwnd() as f64);
-            if sender.ssthresh() != u64::MAX {
+            add(SampledMetric::Cwnd, senders().map(Connection::cwnd).sum::<u64>() as f64);
+            // The threshold of several subflows is none of their sum.
+            if sender.ssthresh() != u64::MAX && senders().count() == 1 {
                 add(SampledMetric::Ssthresh, sender.ssthresh() as f64);
             }
             if let Some(srtt) = sender.srtt() {
@@ -199,12 +202,14 @@ impl ObserverView<'_> {
     }
 
     /// In-order bytes delivered so far to both applications of a flow, reported or not.
-    fn delivered_bytes_of_flow(&self, carriers: Range<u32>, record: &FlowRecord) -> u64 {
+    fn delivered_bytes_of_flow(&self, flow: u32, carriers: Range<u32>, record: &FlowRecord) -> u64 {
         let of_carrier = |flow: u32| {
             let ends = [0, 1].map(|side| self.find_open_endpoint(flow, side, record));
             let current = ends.into_iter().flatten().filter(move |end| end.flow == Some(flow));
             current.map(Endpoint::unreported_delivered_bytes).sum::<u64>()
         };
-        record.delivered + carriers.map(of_carrier).sum::<u64>()
+        // Of MPTCP the connection has delivered what its subflows carried.
+        let own = (!carriers.contains(&flow)).then_some(flow).into_iter();
+        record.delivered + own.chain(carriers).map(of_carrier).sum::<u64>()
     }
 }

@@ -166,6 +166,11 @@ impl Settings {
         let is_message = spec.reply == 0 && spec.operation.is_none() && is_alone;
         self.several_queue_pairs(spec.transport).filter(|pairs| pairs.splits && is_message)
     }
+
+    /// Subflows of a connection of this transport; 1: it is none of MPTCP.
+    pub(crate) fn subflows(&self, transport: u16) -> u32 {
+        self.transports[usize::from(transport)].tcp().map_or(1, |config| config.subflows)
+    }
 }
 
 impl TransportSettings {

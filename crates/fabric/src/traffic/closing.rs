@@ -42,11 +42,11 @@ impl Traffic {
 
     /// Closes a connection at both endpoints, with all of its queue pairs; the source discards what it has not sent if `stops`.
     pub(super) fn close_connection(&mut self, opener: u32, stops: bool, now: Time) {
-        for carrier in self
-            .records
-            .carriers(opener)
-            .filter(|one| *one == opener || self.open.contains_key(one))
-            .collect::<Vec<_>>()
+        // The subflows of an MPTCP connection are closed by it.
+        let own = opener..opener + 1;
+        let carriers = if self.open.contains_key(&opener) { own } else { self.records.carriers(opener) };
+        for carrier in
+            carriers.filter(|one| *one == opener || self.open.contains_key(one)).collect::<Vec<_>>()
         {
             let order = if stops { EndpointOrder::Stop } else { EndpointOrder::Close };
             self.remove_vlan_load(carrier);
@@ -85,7 +85,7 @@ impl Traffic {
     pub(super) fn remove_connection_state(&mut self, opener: u32, now: Time) {
         self.remove_vlan_load(opener);
         let Some(open) = self.open.remove(&opener) else { return };
-        if opener >= FIRST_PART {
+        if opener >= FIRST_PART && !self.subflows.remove(&opener) {
             self.forget_part(opener);
         }
         if let Some(host_ports) = &mut self.host_ports {

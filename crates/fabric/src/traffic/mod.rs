@@ -6,6 +6,7 @@
 
 mod closing;
 mod jobs;
+mod multipath;
 mod opening;
 mod queue_pairs;
 mod reports;
@@ -32,7 +33,7 @@ use pauseframe_units::{NodeId, Span, Time};
 use queue_pairs::Bundle;
 use reports::EndpointReportDelayLine;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
 use std::sync::Arc;
 use within_servers::TrafficWithinServers;
 
@@ -87,6 +88,8 @@ pub(crate) struct Traffic {
     open: BTreeMap<u32, OpenConnection>,
     /// Connections of several queue pairs, by the flow that opened each.
     bundles: BTreeMap<u32, Bundle>,
+    /// Subflows of MPTCP connections, by flow number.
+    subflows: BTreeSet<u32>,
     /// Kept connections by workload and number, with the flow that opened each.
     kept: BTreeMap<(u16, u32), u32>,
     /// Jobs with running flows on kept connections, by workload and number.
@@ -135,6 +138,7 @@ impl Traffic {
             records: FlowRecords::default(),
             open: BTreeMap::new(),
             bundles: BTreeMap::new(),
+            subflows: BTreeSet::new(),
             kept: BTreeMap::new(),
             jobs: BTreeMap::new(),
             vlans: VlanPicker::from_plan(plan),
@@ -386,6 +390,9 @@ impl Traffic {
         let EndpointReport { at, endpoint_key, event } = *report;
         let Some(open) = self.open.get_mut(&(endpoint_key / 2)) else { return };
         let workload = usize::from(self.records.flow_record(endpoint_key / 2).spec.workload);
+        if self.subflows.contains(&(endpoint_key / 2)) {
+            return; // Its connection tells what there is to tell.
+        }
         match event {
             EndpointEvent::Complete => {
                 let oldest = open.operations.pop_front().unwrap_or(open.current);
@@ -433,6 +440,10 @@ impl Traffic {
         let opener = endpoint_key / 2;
         let workload = self.records.flow_record(opener).spec.workload;
         match event {
+            EndpointEvent::Failed(_) if self.subflows.contains(&opener) => {
+                self.send_endpoint_order(endpoint_key ^ 1, EndpointOrder::Free, now);
+                self.remove_connection_state(opener, now);
+            }
             EndpointEvent::Complete => self.reuse_or_close_connection(opener, now),
             EndpointEvent::Failed(_) => {
                 self.stop_keeping_connection(self.records.flow_of(opener));

@@ -3,7 +3,7 @@
 use super::{OpenConnection, Traffic, hosts_of_side};
 use crate::flow::{ApplicationMessage, FlowRecord, FlowSpec, KeptConnection};
 use crate::host_ports::FlowEnds;
-use crate::order::{EndpointExchange, EndpointOpeningParameters, EndpointOrder};
+use crate::order::{EndpointExchange, EndpointOpeningParameters, EndpointOrder, MultipathRole};
 use crate::vlan::PickedVlanAndClass;
 use pauseframe_units::{NodeId, Span, Time};
 use std::cmp::Reverse;
@@ -18,6 +18,11 @@ pub(super) struct PortsOfFlow {
 }
 
 impl PortsOfFlow {
+    /// Those of an MPTCP connection, whose subflows have the ports.
+    fn of_hosts(spec: &FlowSpec) -> PortsOfFlow {
+        PortsOfFlow { nodes: [0, 1].map(|side| hosts_of_side(spec, side)), turns: [0; 2], loads: [false; 2] }
+    }
+
     /// By side: the nodes of the ports that packets leave and reach.
     pub(super) fn ways(&self) -> [[NodeId; 2]; 2] {
         self.nodes
@@ -38,7 +43,11 @@ impl Traffic {
         }
         let flow = self.records.len() as u32;
         let kept = spec.kept.and_then(|kept| self.kept.get(&(spec.workload, kept.number)).copied());
-        let ports = self.ports_of_flow(&spec, flow, kept);
+        let subflows = self.plan.settings.subflows(spec.transport);
+        let ports = match subflows {
+            1 => self.ports_of_flow(&spec, flow, kept),
+            _ => PortsOfFlow::of_hosts(&spec),
+        };
         let sends_datagrams = self.transport_uses_datagrams(spec.transport);
         let ideal =
             if sends_datagrams { Span::ZERO } else { self.ideal.ideal_time_of_ways(&spec, ports.nodes) };
@@ -77,7 +86,11 @@ impl Traffic {
         if let Some(stop) = spec.stop.filter(|_| !sends_datagrams) {
             self.stop_flow_at(flow, stop.max(now));
         }
-        self.open_both_endpoints_of_flow(flow, &ports, exchanges, now);
+        if subflows > 1 {
+            self.open_multipath(flow, &ports, exchanges, now);
+            return;
+        }
+        self.open_both_endpoints_of_flow(flow, &ports, exchanges, &MultipathRole::None, now);
     }
 
     /// Stops a long flow at `at`.
@@ -120,6 +133,7 @@ impl Traffic {
         flow: u32,
         ports: &PortsOfFlow,
         exchanges: [EndpointExchange; 2],
+        multipath: &MultipathRole,
         now: Time,
     ) {
         let spec = self.records.flow_record(flow).spec;
@@ -144,8 +158,9 @@ impl Traffic {
         for (side, exchange) in (0..).zip(exchanges) {
             let ends = ports.nodes[side as usize];
             let class = self.plan.class_of_transport[usize::from(spec.transport)];
-            // The sink of a datagram flow sends nothing.
-            let silent = sends_datagrams && side == 1;
+            // The sink of a datagram flow sends nothing, nor does an MPTCP connection itself.
+            let silent =
+                sends_datagrams && side == 1 || matches!(multipath, MultipathRole::Connection { .. });
             let way = FlowEnds { hosts: hosts_of_side(&spec, side as usize), flow, forward: side == 0, kind };
             let route = if silent { u32::MAX } else { self.find_ecmp_path_and_add_row(ends, &way) };
             let ways = if silent { Vec::new() } else { self.add_ways_of_packets(&way) };
@@ -165,6 +180,7 @@ impl Traffic {
                 picked,
                 ways,
                 exchange,
+                multipath: multipath.clone(),
                 links,
             });
             orders.push(EndpointOrder::Open(opening));

@@ -5,7 +5,7 @@
 
 use super::Traffic;
 use crate::flow::{ApplicationMessage, FlowRecord, FlowSpec, FlowStatus};
-use crate::order::{EndpointExchange, EndpointOrder};
+use crate::order::{EndpointExchange, EndpointOrder, MultipathRole};
 use crate::settings::ConnectionQueuePairs;
 use pauseframe_units::{NodeId, Span, Time};
 use std::collections::{BTreeSet, VecDeque};
@@ -109,7 +109,7 @@ impl Traffic {
         let exchanges = [exchange, EndpointExchange { writes: 0, expects, ..exchange }];
         let [way, back] = ports.ways();
         self.new_hosts_of_parts.push([way[0], back[0]]);
-        self.open_both_endpoints_of_flow(part, &ports, exchanges, now);
+        self.open_both_endpoints_of_flow(part, &ports, exchanges, &MultipathRole::None, now);
         way
     }
 
@@ -170,7 +170,7 @@ impl Traffic {
     /// One of several queue pairs has failed: the others send nothing new.
     pub(super) fn stop_other_parts(&mut self, part: u32, now: Time) {
         for other in self.records.carriers(self.records.flow_of(part)).filter(|other| *other != part) {
-            if self.open.contains_key(&other) {
+            if self.open.contains_key(&other) && !self.subflows.contains(&other) {
                 self.end_part(other, FlowStatus::Stopped, now);
                 self.close_connection(other, true, now);
             }

@@ -25,6 +25,7 @@ mod life;
 mod link_pause;
 mod memory;
 mod messages;
+mod multipath;
 mod nic;
 mod observation;
 mod operations;

@@ -5,6 +5,7 @@ use pauseframe_fabric::{ApplicationMessage, FlowSpec, FlowStatus, Network, Workl
 use pauseframe_routing::NextHops;
 use pauseframe_topology::Topology;
 use pauseframe_topology::generate::star;
+use pauseframe_transport::TcpConfig;
 use pauseframe_units::{NodeId, Span, Time};
 use std::any::Any;
 use std::collections::VecDeque;
@@ -12,13 +13,13 @@ use std::sync::Arc;
 
 /// Sends what it is given at the start, and an answer of 1460 bytes to every message of host a that has come.
 #[derive(Debug)]
-struct Echo {
+pub(crate) struct Echo {
     a: NodeId,
     b: NodeId,
     due: VecDeque<ApplicationMessage>,
     begun: bool,
-    delivered: Vec<(u32, Time)>,
-    sent: Vec<(u32, Time)>,
+    pub(crate) delivered: Vec<(u32, Time)>,
+    pub(crate) sent: Vec<(u32, Time)>,
     left: usize,
 }
 
@@ -59,7 +60,7 @@ impl Workload for Echo {
     }
 }
 
-fn run_echo(topology: &Topology, sizes: &[u64]) -> (Network, Time) {
+pub(crate) fn run_echo(topology: &Topology, sizes: &[u64], config: TcpConfig) -> (Network, Time) {
     let hosts: Vec<NodeId> = topology.hosts().collect();
     let due = (0..).zip(sizes).map(|(token, &bytes)| message(hosts[0], hosts[1], bytes, token)).collect();
     let echo = Echo {
@@ -72,17 +73,21 @@ fn run_echo(topology: &Topology, sizes: &[u64]) -> (Network, Time) {
         left: sizes.len(),
     };
     let routes = Arc::new(NextHops::shortest(topology).unwrap());
-    let (topology, settings) = (Arc::new(topology.clone()), Arc::new(settings(config())));
+    let (topology, settings) = (Arc::new(topology.clone()), Arc::new(settings(config)));
     let mut network = Network::new(topology, routes, settings, vec![Box::new(echo)], true);
     let ending = proceed(&mut network, Time::ZERO + Span::from_secs(1));
     (network, ending.now)
 }
 
+pub(crate) fn told_by(network: &Network) -> &Echo {
+    network.workload_by_index(0).workload_as_any().unwrap().downcast_ref::<Echo>().unwrap()
+}
+
 #[test]
 fn messages_come_in_order_on_one_connection_and_are_answered() {
     let topology = star(3, link(10, Span::from_us(1))).unwrap();
-    let (mut network, end) = run_echo(&topology, &[MSS, 2 * MSS, MSS]);
-    let told = network.workload_by_index(0).workload_as_any().unwrap().downcast_ref::<Echo>().unwrap();
+    let (mut network, end) = run_echo(&topology, &[MSS, 2 * MSS, MSS], config());
+    let told = told_by(&network);
     // A full frame takes 1.2304 us on each of two links of 1 us; four frames follow each other.
     let frame = |n: u64| Time::ZERO + Span::from_us(2) + Span(1_230_400 * (n + 1));
     let tokens = |list: &[(u32, Time)], from: u32| -> Vec<(u32, Time)> {

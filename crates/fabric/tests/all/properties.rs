@@ -175,7 +175,11 @@ fn draw_transport(rng: &mut Rng, spray: bool) -> TransportSettings {
         rto: RtoConfig { initial: Span::from_ms(400), min: Span::from_ms(400), ..config.rto },
         ..config
     };
-    TransportSettings::of_tcp(Arc::new(config), priority(rng.uniform_below(8) as u8))
+    let priority = priority(rng.uniform_below(8) as u8);
+    TransportSettings::of_tcp(
+        Arc::new(TcpConfig { subflows: one_of(rng, &[1, 1, 2, 5]), ..config }),
+        priority,
+    )
 }
 
 /// A third of the transports carry queue pairs in the place of connections.

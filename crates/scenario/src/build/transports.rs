@@ -61,7 +61,9 @@ fn transport(spec: &TransportSpec, scenario: &Scenario) -> TransportSettings {
 }
 
 fn tcp_config(tcp: &TcpSpec, host: &HostSpec) -> TcpConfig {
-    let options = if tcp.config.timestamps { TIMESTAMPS } else { 0 };
+    // A segment with data has the longest of MPTCP's options.
+    let multipath = u64::from(tcp.config.multipath_option_bytes(1));
+    let options = if tcp.config.timestamps { TIMESTAMPS } else { 0 } + multipath;
     TcpConfig {
         mss: (host.mtu.0 - HEADERS - options) as u32,
         dsack: tcp.config.dsack && tcp.config.sack,

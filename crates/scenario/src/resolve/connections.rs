@@ -1,11 +1,15 @@
-//! Connections of several queue pairs, and queue pairs of several paths: what can use them.
+//! Connections of several queue pairs or subflows, and queue pairs of several paths: what can use them.
 
 use super::checks::Named;
-use crate::spec::{QueueDiscipline, RdmaSpec, RoutingKind, RoutingSpec, SwitchSpec, WorkloadKind};
+use crate::spec::{
+    HostSpec, HostStack, QueueDiscipline, RdmaSpec, RecordSpec, RoutingKind, RoutingSpec, SwitchSpec,
+    WorkloadKind,
+};
 use pauseframe_fabric::path_hash::HashFunction;
 use pauseframe_rdma::EntropyChoice;
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::value::Choice;
+use pauseframe_transport::CongestionControlConfig;
 use pauseframe_workload::Partial;
 
 /// What helps queue pairs whose packets overtake each other.
@@ -56,6 +60,42 @@ pub(super) fn check(ledger: &mut Ledger, transports: &[Named], workloads: &[Part
         }
         let own = workloads.iter().filter(|workload| workload.transport == *name);
         check_workloads(ledger, (&key, path, pairs), own);
+    }
+}
+
+/// Checks keys about subflows of MPTCP.
+pub(super) fn subflows(ledger: &mut Ledger, transports: &[Named], host: &HostSpec, record: &RecordSpec) {
+    for Named { path, spec, is_used, .. } in transports {
+        let Some(tcp) = spec.tcp().filter(|_| *is_used).map(|tcp| &tcp.config) else { continue };
+        let key = format!("{path}.subflows");
+        if tcp.subflows == 1 {
+            if tcp.congestion_control == CongestionControlConfig::Lia {
+                ledger.warn(format!(
+                    "{path}.congestion_control: \"lia\" couples subflows, and a connection has one: it is newreno here"
+                ));
+            }
+            continue;
+        }
+        let refused = [
+            (
+                host.stack == HostStack::Kernel,
+                "hosts with a kernel open TCP connections",
+                "use 1, or host.stack = \"simulated\"",
+            ),
+            (
+                tcp.read_rate.is_some(),
+                "each subflow would be read at read_rate",
+                "use 1, or remove read_rate",
+            ),
+            (
+                record.packets.is_some(),
+                "captures do not show MPTCP's options yet",
+                "use 1, or remove record.packets",
+            ),
+        ];
+        for (_, message, hint) in refused.iter().filter(|(is_so, ..)| *is_so) {
+            ledger.problem(&key, *message, *hint);
+        }
     }
 }
 

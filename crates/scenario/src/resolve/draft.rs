@@ -148,6 +148,7 @@ impl Draft {
         checks::marks_of_datagrams(ledger, switch, workloads);
         checks::qcn(ledger, self.qcn.as_ref(), host, switch, routing);
         connections::check(ledger, transports, workloads);
+        connections::subflows(ledger, transports, host, &self.record);
         connections::entropy(ledger, transports, routing, switch);
         conweave::check(ledger, self);
         host_ports::check(ledger, self);

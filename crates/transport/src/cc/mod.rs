@@ -15,6 +15,7 @@ mod policer;
 mod windowed_max;
 
 pub(crate) use keys::read_congestion_control_and_constants;
+pub use lia::Coupling;
 pub use pauseframe_plugin::{Constant, ConstantValue, PluginConfig};
 
 use crate::recovery::RecoveryPhase;
@@ -445,6 +446,7 @@ registry! {
     "vegas" => vegas::Vegas(constants: VegasConfig), "Vegas (Brakmo and Peterson 1995), as Linux";
     "pfabric" => pfabric::Pfabric(constants: PfabricConfig), "pFabric's rate control (Alizadeh et al. 2013)";
     "aimd" => aimd::Aimd(constants: AimdConfig), "AIMD(a, b) (Yang and Lam 2000)";
+    "lia" => lia::Lia, "LIA, the coupled windows of MPTCP's subflows (RFC 6356); of one subflow Reno's";
     "bbr" => bbr::Bbr, "BBR version 1 (Cardwell et al. 2016), as Linux";
 }
 
@@ -490,6 +492,13 @@ impl CongestionControl {
             plugin.enable_strict_checks();
         }
         cc
+    }
+
+    /// Couples the window with those of the other subflows of an MPTCP connection.
+    pub(crate) fn couple(&mut self, coupling: Option<Coupling>) {
+        if let CongestionControl::Lia(lia) = self {
+            lia.couple(coupling);
+        }
     }
 
     /// Tells a plug-in the flow of its connection, and what decides its random numbers.

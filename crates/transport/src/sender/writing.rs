@@ -155,6 +155,21 @@ impl Sender {
         self.snd_end - self.snd_una + count * SKB_OVERHEAD
     }
 
+    /// Bytes that the send buffer holds, with overhead, and bytes of data until it is full. Without a limit it counts as full with as many windows as
+    /// Linux's holds.
+    pub(crate) fn send_buffer_usage_and_room(&mut self) -> (u64, u64) {
+        let (queued, mss) = (self.send_buffer_usage(), u64::from(self.window.mss));
+        let limit = self.socket_writer().map_or(u64::MAX, SocketWriter::send_buffer_size);
+        if limit == u64::MAX {
+            let (held, full) =
+                (self.snd_end - self.snd_una, self.cc.windows_in_send_buffer() * self.window.cwnd);
+            return (queued, full.saturating_sub(held).div_ceil(mss) * mss);
+        }
+        // A segment more than fits makes the writer wait, so that the buffer grows.
+        let has_room = self.bytes_waiting_to_write() == 0 && queued < limit;
+        (queued, if has_room { ((limit - queued).div_ceil(mss + SKB_OVERHEAD) + 1) * mss } else { 0 })
+    }
+
     /// The flight size when the next new segment that the peer's window allows has left, if one does; with super-packets:
     /// now.
     fn next_flight_size(&self) -> u64 {

@@ -20,6 +20,10 @@ pub(crate) struct TcpEnd {
     connected: Option<Time>,
     /// Most bytes that had been received at once.
     received: u64,
+    /// Of a subflow: the endpoint key of its MPTCP connection at this host.
+    pub(super) connection_key: u32,
+    /// Of a subflow: it opens when the first one is established.
+    pub(super) is_held: bool,
 }
 
 /// Counters of a connection over all flows that it has carried.

@@ -6,7 +6,7 @@ use crate::endpoint::life::SendReliable;
 use crate::endpoint::node::{BorrowedHost, EndpointToken};
 use crate::endpoint::state::{Protocol, Reliable, plugin_seed};
 use crate::frame::{CompactTcpSegment, FrameContent, Packet, PacketId};
-use crate::order::EndpointOpeningParameters;
+use crate::order::{EndpointOpeningParameters, MultipathRole};
 use pauseframe_engine::mix_bits;
 use pauseframe_transport::{CachePolicy, Connection, EcnCodepoint, Segment, TcpFlags};
 use pauseframe_units::{NodeId, Priority, Span};
@@ -42,13 +42,26 @@ impl<'n> BorrowedHost<'n> {
         {
             connection.inherit_cached_metrics(metrics);
         }
-        let tcp = TcpEnd { connection, told: LifetimeCounters::default(), connected: None, received: 0 };
+        let (side, told) = (endpoint_key & 1, LifetimeCounters::default());
+        let (connection_key, is_held) = match opening.multipath {
+            MultipathRole::Subflow { of, is_first } => {
+                (of * 2 + side, side == 0 && !is_first && !connection.is_established())
+            }
+            _ => (u32::MAX, false),
+        };
+        let tcp = TcpEnd { connection, told, connected: None, received: 0, connection_key, is_held };
         let mut end = self.new_endpoint(Protocol::Tcp(tcp), endpoint_key, opening);
-        end.begin_exchange::<TcpEnd>(&exchange, spec.start, now);
+        end.is_subflow = connection_key != u32::MAX;
+        if !end.is_subflow {
+            end.begin_exchange::<TcpEnd>(&exchange, spec.start, now);
+        }
         let end = self.add_endpoint(end);
-        if endpoint_key & 1 == 0 {
+        if side == 0 {
             TcpEnd::send_available(self, end, ctx);
             self.endpoint_mut(end).schedule_timer::<TcpEnd>(ctx);
+        }
+        if self.endpoint_mut(end).is_subflow {
+            self.wake_connection_of_subflow(end, ctx);
         }
     }
 
@@ -82,7 +95,7 @@ impl<'n> BorrowedHost<'n> {
         let (to, transport) = (state.nodes[1], state.transport);
         let config = ctx.settings.transports[usize::from(transport)].tcp();
         let caches = config.is_some_and(|config| config.cache != CachePolicy::None);
-        if caches && state.is_source() {
+        if caches && state.is_source() && state.connection().is_some() {
             let (tcp, metrics) = self.connection_and_cached_metrics_mut(end, to, transport, ctx);
             tcp.connection.cache_connection_metrics(metrics);
         }
@@ -106,7 +119,7 @@ impl<'n> BorrowedHost<'n> {
         };
         let now = ctx.now();
         let state = self.endpoint_mut(end);
-        let workload = state.workload;
+        let (workload, is_subflow) = (state.workload, state.is_subflow);
         let tcp = TcpEnd::of_mut(&mut state.protocol);
         if segment.flags.contains_flags(TcpFlags::SYN) && to & 1 == 0 && !tcp.connection.is_established() {
             tcp.connected.get_or_insert(now);
@@ -116,7 +129,10 @@ impl<'n> BorrowedHost<'n> {
         let received = tcp.connection.received_bytes();
         if let Some(received) = received.checked_sub(tcp.received).filter(|received| *received > 0) {
             tcp.received += received;
-            self.count_goodput(workload, received, ctx);
+            // An MPTCP connection counts what comes first by any subflow.
+            if !is_subflow {
+                self.count_goodput(workload, received, ctx);
+            }
         }
         self.update_endpoint::<TcpEnd>(end, ctx);
     }
@@ -148,7 +164,9 @@ impl<'n> BorrowedHost<'n> {
         let connection = &TcpEnd::of(&state.protocol).connection;
         let is_last_of_turn = !connection.is_super_packet_partly_sent();
         let priority = ctx.settings.transports[usize::from(state.transport)].priority;
-        let ip = IPV4_HEADER_BYTES + segment.tcp_header_len(connection.has_timestamps()) + segment.len;
+        let options = connection.multipath_option_bytes(segment.len);
+        let header = segment.tcp_header_len(connection.has_timestamps()) + options;
+        let ip = IPV4_HEADER_BYTES + header + segment.len;
         // A packet without data (SYN, ACK) has rank 0 and precedes all others.
         let ranked = ctx.hot.ranked != 0 && segment.len > 0;
         let carried = CompactTcpSegment {
@@ -189,7 +207,8 @@ impl<'n> BorrowedHost<'n> {
 impl SendReliable for TcpEnd {
     #[inline(always)]
     fn send_available<'n>(host: &mut BorrowedHost<'n>, end: EndpointToken<'n>, ctx: &mut Context) {
-        if host.endpoint_mut(end).blocked {
+        let state = host.endpoint_mut(end);
+        if state.blocked || state.is_subflow && TcpEnd::of(&state.protocol).is_held {
             return;
         }
         loop {
