@@ -129,18 +129,21 @@ def test_collectives_are_summed_by_kind_group_and_size():
 
 
 def test_iterations_show_exposed_communication():
-    parts = {"compute_us": 60.0, "exposed_tp_us": 20.0, "exposed_dp_us": 10.0, "exposed_ep_us": 0.0}
-    jobs = pl.DataFrame([{"job": "train", "iteration_us": 100.0, **parts, "exposed_pp_us": 0.0, "bubble_us": 10.0}])
+    parts = {"compute_us": 60.0, "exposed_tp_us": 20.0, "exposed_cp_us": 0.0, "exposed_dp_us": 10.0}
+    parts |= {"exposed_ep_us": 0.0, "exposed_pp_us": 0.0, "bubble_us": 10.0}
+    jobs = pl.DataFrame([{"job": "train", "iteration_us": 100.0, **parts}])
     table = iterations(jobs)
     assert table is not None
-    assert table.rows == [["train", "100 us", "60.0%", "20.0%", "10.0%", "0.0%", "0.0%", "10.0%"]]
+    assert table.rows == [["train", "100 us", "60.0%", "20.0%", "0.0%", "10.0%", "0.0%", "0.0%", "10.0%"]]
     assert iterations(jobs.with_columns(pl.lit(None, pl.Float64).alias("iteration_us"))) is None
 
 
 def test_pairs_of_ranks_belong_to_groups():
-    sizes = Parallelism(tp=4, dp=4, ep=2)
+    sizes = Parallelism(tp=4, cp=1, dp=4, ep=2)
     kinds = [group_of(0, other, sizes) for other in (3, 4, 8, 5, 16)]
     assert kinds == ["TP", "EP", "DP", "across", "PP"]
+    shared = Parallelism(tp=2, cp=2, dp=4, ep=1)
+    assert [group_of(0, other, shared) for other in (1, 2, 4, 3, 8)] == ["TP", "CP", "DP", "across", "PP"]
 
 
 def test_links_show_their_traffic_and_stragglers_their_delay():

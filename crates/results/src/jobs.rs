@@ -141,6 +141,8 @@ pub fn jobs(jobs: &[JobResult], names: &Names) -> Columns {
         iteration_us or null = us(JobResult::iteration);
         /// Time in which compute waited for tensor-parallel communication, mean over the ranks, of training steps
         exposed_tp_us or null = exposed(Group::Tp);
+        /// The same for context-parallel communication
+        exposed_cp_us or null = exposed(Group::Cp);
         /// The same for data-parallel communication, also among ranks with the same experts
         exposed_dp_us or null = exposed(Group::Dp);
         /// The same for expert-parallel communication
@@ -202,6 +204,8 @@ pub fn ranks(jobs: &[JobResult], names: &Names) -> Columns {
         sending_us = us(|totals| totals.sending);
         /// Waiting time for tensor-parallel communication; null unless the job is one of training steps
         exposed_tp_us or null = of_step(|_, rank| rank.totals.exposed[Group::Tp.exposed()]);
+        /// The same for context-parallel communication
+        exposed_cp_us or null = of_step(|_, rank| rank.totals.exposed[Group::Cp.exposed()]);
         /// The same for data-parallel communication, also among ranks with the same experts
         exposed_dp_us or null = of_step(|_, rank| rank.totals.exposed[Group::Dp.exposed()]);
         /// The same for expert-parallel communication

@@ -9,7 +9,7 @@ use super::maker::{Maker, Source};
 use super::random::shuffle;
 use super::trace::{digest, keep};
 use pauseframe_apps::read::Bundle;
-use pauseframe_apps::training::{ExpertLoads, Model, Parallelism, Plan, Schedule, Step, application, simai};
+use pauseframe_apps::training::{ContextComm, ExpertLoads, Model, Parallelism, Plan, Schedule, Step, application, simai};
 use pauseframe_apps::{Application, Choices};
 use pauseframe_fabric::Workload;
 use pauseframe_schema::ledger::Origin;
@@ -78,6 +78,28 @@ choices! {
         OneForwardOneBackward = "1f1b",
         /// The same with several chunks of layers on each stage
         Interleaved = "interleaved",
+    }
+}
+
+choices! {
+    /// How the ranks of a context-parallel group exchange K and V
+    pub enum ContextCommName {
+        /// Ring attention: they go from rank to rank while ranks compute
+        PointToPoint = "p2p",
+        /// They are gathered before attention, and again in the backward pass
+        AllGather = "all_gather",
+        /// Ulysses: each rank gets all tokens of some heads
+        AllToAll = "a2a",
+    }
+}
+
+impl ContextCommName {
+    fn comm(self) -> ContextComm {
+        match self {
+            ContextCommName::PointToPoint => ContextComm::PointToPoint,
+            ContextCommName::AllGather => ContextComm::AllGather,
+            ContextCommName::AllToAll => ContextComm::AllToAll,
+        }
     }
 }
 
@@ -240,6 +262,7 @@ fn steps(
     } else {
         let count = micro_batches(t, None);
         let (model, exponent) = model(t, Some(count))?;
+        warn_of_idle_context_keys(t, &parallelism, &model);
         t.warn_if_idle("expert_skew", exponent > 0.0 && parallelism.expert == 1, "ep is 1, so each GPU has all experts");
         skew = (model.experts, exponent);
         or_problem(t, model.step(&parallelism))?
@@ -278,6 +301,14 @@ fn steps(
     Some(Steps { application, skewed: is_skewed.then(|| Arc::new(Skewed { plan, experts, exponent })) })
 }
 
+fn warn_of_idle_context_keys(t: &mut Table, parallelism: &Parallelism, model: &Model) {
+    const WHY: &str = "cp is 1, so each GPU has whole sequences";
+    let is_idle = parallelism.context == 1;
+    t.warn_if_idle("cp_comm", is_idle && model.context_comm != ContextComm::PointToPoint, WHY);
+    t.warn_if_idle("kv_hidden", is_idle && model.kv_hidden != model.hidden, WHY);
+    t.warn_if_idle("attention_share", is_idle && t.has("attention_share"), WHY);
+}
+
 fn or_problem<T>(t: &mut Table, result: Result<T, (&'static str, String)>) -> Option<T> {
     match result {
         Ok(value) => Some(value),
@@ -306,6 +337,10 @@ fn parallelism(t: &mut Table, context: &Context, read: Option<&simai::Workload>)
     let rule = "model_parallel_NPU_group of the file; 1 for a model";
     let doc = "GPUs of a tensor-parallel group";
     let tensor = t.or_because_in("tp", of_file(tensor, all, "no group in the file"), sizes.clone(), rule, doc);
+    let doc = "GPUs of a context-parallel group, which share the tokens of a sequence: that many tensor-parallel groups in a row";
+    let context = t.or_in("cp", 1, sizes.clone(), doc);
+    let message = || format!("{context}, but files of SimAI and AICB know no context parallelism");
+    t.check(context == 1 || read.is_none(), "cp", message, "remove it, or describe the model by keys (layers, hidden ..)");
     let rule = "pp of the file, else 1";
     let stages = of_file(of_groups.and_then(|read| read.pipeline), 1, "default");
     let pipeline = t.or_because_in("pp", stages, sizes.clone(), rule, "Stages of the pipeline");
@@ -313,7 +348,7 @@ fn parallelism(t: &mut Table, context: &Context, read: Option<&simai::Workload>)
     let experts = of_file(of_groups.and_then(|read| read.expert), 1, "default");
     let doc = "GPUs of an expert-parallel group: that many tensor-parallel groups in a row";
     let expert = t.or_because_in("ep", experts, sizes, rule, doc);
-    Parallelism { ranks, tensor, pipeline, expert }
+    Parallelism { ranks, tensor, context, pipeline, expert }
 }
 
 fn schedule(t: &mut Table, as_simai: bool, is_file: bool) -> (Schedule, ScheduleName) {
@@ -344,7 +379,7 @@ fn micro_batches(t: &mut Table, of_file: Option<u32>) -> u32 {
 
 /// Keys of a model beside a file act on nothing.
 fn unused_model_keys(t: &mut Table) {
-    const KEYS: [&str; 14] = [
+    const KEYS: [&str; 17] = [
         "layers",
         "hidden",
         "sequence",
@@ -356,6 +391,9 @@ fn unused_model_keys(t: &mut Table) {
         "expert_parameters",
         "expert_skew",
         "sequence_parallel",
+        "cp_comm",
+        "kv_hidden",
+        "attention_share",
         "forward",
         "backward",
         "optimizer",
@@ -365,6 +403,17 @@ fn unused_model_keys(t: &mut Table) {
         let message = || "describes a model, but a file has the layers".to_owned();
         t.check(!t.has(key), key, message, "remove it, or file");
     }
+}
+
+/// The share of the core attention in a layer. By rule that in its operations: 2 for each parameter and token, and with a
+/// causal mask 2 for each value and pair of tokens (Megatron-LM, `num_floating_point_operations`).
+fn attention_share(t: &mut Table, sequence: u64, hidden: u64, parameters: u64) -> f64 {
+    let core = sequence as f64 * hidden as f64;
+    let share = core / (core + parameters as f64);
+    let doc = "Share of the core attention, softmax(QKᵀ)V, in forward and backward, for context parallelism: ring attention hides transfers behind it";
+    let rule = "that of the operations: sequence · hidden / (sequence · hidden + parameters of a token), causal";
+    let origin = Origin::Computed("sequence, hidden and parameters".to_owned());
+    t.or_because_in("attention_share", (share, origin), 0.0..=1.0, rule, doc)
 }
 
 const NO_EXPERTS: &str = "experts is 0, so the layers are dense";
@@ -398,7 +447,16 @@ fn model(t: &mut Table, micro_batches: Option<u32>) -> Option<(Model, f64)> {
     t.warn_if_idle("expert_skew", experts == 0 && skew > 0.0, NO_EXPERTS);
     let doc = "Tensor-parallel groups divide activations by tokens: all-gather and reduce-scatter instead of all-reduce";
     let sequence_parallel = t.or("sequence_parallel", true, doc);
-    let doc = "Compute time of the forward pass of a micro-batch over a layer";
+    let doc = "How GPUs of a context-parallel group exchange K and V";
+    let context_comm = t.or("cp_comm", ContextCommName::PointToPoint, doc).comm();
+    let doc = "Values of K, and of V, of a token: hidden times key-value heads / heads, for context parallelism";
+    let origin = Origin::Computed("hidden".to_owned());
+    let kv_hidden = t.or_because_in("kv_hidden", (width, origin), 1..=10_000_000_u64, "hidden", doc);
+    let message = || format!("{kv_hidden} is more than hidden = {width}");
+    t.check(hidden.is_none() || kv_hidden <= width, "kv_hidden", message, "lower it, or raise hidden");
+    let active = parameters + if experts > 0 { u64::from(top_k) * expert_parameters } else { 0 };
+    let attention_share = attention_share(t, sequence.unwrap_or(1), width, active);
+    let doc = "Compute time of the forward pass of a micro-batch over a layer, with all tokens: a GPU of a context-parallel group takes 1/cp of it";
     let forward = t.required_in("forward", TIMES, doc);
     let twice = Span(forward.unwrap_or_default().0.saturating_mul(2));
     let doc = "Compute time of its backward pass, half for inputs and half for weights";
@@ -417,6 +475,9 @@ fn model(t: &mut Table, micro_batches: Option<u32>) -> Option<(Model, f64)> {
         top_k,
         expert_parameters,
         sequence_parallel,
+        kv_hidden,
+        attention_share,
+        context_comm,
         forward: forward?,
         backward,
         optimizer,

@@ -128,7 +128,7 @@ def _shares(by_kind: Mapping[str, float]) -> str:
 def kind_of_pairs(run: RunData) -> Callable[[str, str, str], str]:
     """A function from workload, source and destination of a flow to its kind: "train DP", or the workload alone.
 
-    Ranks of training are numbered ((stage * DP) + d) * TP + k, so a pair of ranks belongs to one kind of group.
+    Ranks of training are numbered (((stage * DP) + d) * CP + c) * TP + k, so a pair of ranks belongs to one kind of group.
     """
     sizes = parallelism(run.scenario_toml)
     ranks: dict[tuple[str, str], int] = {}
@@ -150,7 +150,9 @@ class Parallelism:
     """Sizes of the groups of a job of training."""
 
     tp: int
+    cp: int
     dp: int
+    """Ranks with the same part of the model, also those that share sequences."""
     ep: int
 
 
@@ -163,6 +165,9 @@ def group_of(a: int, b: int, sizes: Parallelism) -> str:
         return "PP"
     if a % sizes.tp != b % sizes.tp:
         return "across"
+    sequence = sizes.tp * sizes.cp
+    if sizes.cp > 1 and a // sequence == b // sequence:
+        return "CP or DP" if sizes.cp == sizes.dp else "CP"
     block = sizes.tp * sizes.ep
     if sizes.ep > 1 and a % stage // block == b % stage // block:
         return "EP or DP" if sizes.ep == sizes.dp else "EP"
@@ -178,5 +183,6 @@ def parallelism(scenario_toml: str) -> dict[str, Parallelism]:
         if workload.get("kind") == "training" and "tp" in workload and "gpus" in workload:
             tp, pp = max(int(workload["tp"]), 1), max(int(workload.get("pp", 1)), 1)
             dp = max(int(workload["gpus"]) // (tp * pp), 1)
-            found[str(workload["name"])] = Parallelism(tp, dp, max(int(workload.get("ep", 1)), 1))
+            cp, ep = (max(int(workload.get(key, 1)), 1) for key in ("cp", "ep"))
+            found[str(workload["name"])] = Parallelism(tp, cp, dp, ep)
     return found

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SHOWN = 12
 """Maximum number of rows of a table."""
-GROUPS = ("tp", "dp", "ep", "pp")
+GROUPS = ("tp", "cp", "dp", "ep", "pp")
 """Kinds of groups whose exposed communication `jobs` has."""
 LATE = 1.01
 """Ratio of a rank's compute time to the median above which it is a straggler."""
@@ -52,15 +52,17 @@ def iterations(jobs: pl.DataFrame) -> Table | None:
     if "iteration_us" not in jobs.columns:
         return None
     jobs = jobs.filter(pl.col("iteration_us").is_not_null())
+    # Results of earlier versions have fewer kinds of groups.
+    groups = [group for group in GROUPS if f"exposed_{group}_us" in jobs.columns]
     rows = []
     for job in jobs.iter_rows(named=True):
-        parts = [job["compute_us"], *(job[f"exposed_{group}_us"] for group in GROUPS), job["bubble_us"]]
+        parts = [job["compute_us"], *(job[f"exposed_{group}_us"] for group in groups), job["bubble_us"]]
         whole = sum(part or 0.0 for part in parts)
         shares = [f"{part / whole:.1%}" if part is not None and whole else MISSING for part in parts]
         rows.append([job["job"], format_us(job["iteration_us"]), *shares])
     if not rows:
         return None
-    heads = ["job", "iteration", "compute", *(f"exposed {group.upper()}" for group in GROUPS), "bubble"]
+    heads = ["job", "iteration", "compute", *(f"exposed {group.upper()}" for group in groups), "bubble"]
     exposed = "Exposed: a rank waits for a collective of this kind of group."
     bubble = "Bubble: it waits for another stage, or has finished before the last rank."
     note = f"{exposed} {bubble} Compute, exposed and bubble: {OF_JOB}."

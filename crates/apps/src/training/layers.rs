@@ -30,12 +30,31 @@ pub struct Model {
     pub expert_parameters: u64,
     /// Activations between tensor-parallel blocks are divided by tokens.
     pub sequence_parallel: bool,
-    /// Forward compute time of a layer and micro-batch.
+    /// Values of K, and of V, of a token: fewer than `hidden` with grouped-query attention.
+    pub kv_hidden: u64,
+    /// Share of the core attention, softmax(QKᵀ)V, in the compute times of a layer.
+    pub attention_share: f64,
+    /// How the ranks that share a sequence exchange K and V.
+    pub context_comm: ContextComm,
+    /// Forward compute time of a layer and micro-batch with all tokens.
     pub forward: Span,
-    /// Backward compute time of a layer and micro-batch: half for inputs, half for weights.
+    /// Backward compute time of a layer and micro-batch with all tokens. Half of it is for inputs, half for weights, apart
+    /// from the core attention, which has no weights.
     pub backward: Span,
     /// Compute time of the optimizer.
     pub optimizer: Span,
+}
+
+/// How ranks that share the tokens of a sequence get what attention needs (`cp_comm_type` of Megatron-LM). Messages are those
+/// of Transformer Engine 2.20 (`pytorch/attention/dot_product_attention/context_parallel.py`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ContextComm {
+    /// Ring attention: K and V go around the group while ranks compute.
+    PointToPoint,
+    /// K and V are gathered before the core attention, in both directions.
+    AllGather,
+    /// Ulysses: ranks exchange tokens of all heads for all tokens of their heads.
+    AllToAll,
 }
 
 /// The largest collective of a model: counts of its messages cannot overflow.
@@ -43,8 +62,36 @@ const BYTES_MAX: u64 = 100_000_000_000_000;
 
 impl Model {
     /// Bytes of the activations of a micro-batch between layers.
-    fn activations(&self) -> u64 {
-        [self.micro_batch, self.sequence, self.hidden].into_iter().fold(self.value_bytes, u64::saturating_mul)
+    fn activations(&self, parallelism: &Parallelism) -> u64 {
+        self.bytes_of_rank(parallelism, self.hidden)
+    }
+
+    /// Bytes of so many values of each token of a micro-batch that a rank has.
+    fn bytes_of_rank(&self, parallelism: &Parallelism, values: u64) -> u64 {
+        let tokens = self.sequence / u64::from(parallelism.context);
+        [self.micro_batch, tokens, values].into_iter().fold(self.value_bytes, u64::saturating_mul)
+    }
+
+    /// Checks that ranks can share sequences, and heads if they exchange these.
+    fn check_context(&self, parallelism: &Parallelism) -> Result<(), (&'static str, String)> {
+        let Parallelism { context, tensor, .. } = *parallelism;
+        // Megatron gives each rank an early and a late chunk, so that causal masks leave all of them the same work.
+        if context > 1 && !self.sequence.is_multiple_of(u64::from(context) * 2) {
+            return Err((
+                "sequence",
+                format!("{} is not a multiple of 2 cp = {}", self.sequence, context * 2),
+            ));
+        }
+        let parts = u64::from(context) * u64::from(tensor);
+        let has_heads = context > 1 && self.context_comm == ContextComm::AllToAll;
+        if has_heads && !self.kv_hidden.is_multiple_of(parts) {
+            let why = "ranks of cp_comm = \"a2a\" have whole heads";
+            return Err((
+                "kv_hidden",
+                format!("{} is not a multiple of tp · cp = {parts}: {why}", self.kv_hidden),
+            ));
+        }
+        Ok(())
     }
 
     /// The step of one stage.
@@ -62,8 +109,10 @@ impl Model {
         if self.experts == 0 && expert > 1 {
             return Err(("ep", format!("{expert}, but the layers have no experts")));
         }
+        self.check_context(parallelism)?;
         let own = self.layers / pipeline;
-        let steps = u64::from(own) * u64::from(self.micro_batches) * STEPS_OF_LAYER;
+        let of_layer = STEPS_OF_LAYER + Layer::steps_of_ring(parallelism);
+        let steps = u64::from(own) * u64::from(self.micro_batches) * of_layer;
         Limit::Steps.check(steps, "steps of a rank").map_err(|message| ("micro_batches", message))?;
         let mut layers = self.gradients(parallelism, u64::from(own));
         let start = layers.len();
@@ -78,7 +127,7 @@ impl Model {
             body: start..layers.len(),
             layers,
             micro_batches: self.micro_batches,
-            stage_bytes: self.activations() / whole,
+            stage_bytes: self.activations(parallelism) / whole,
             expert_blocks: if self.experts > 0 { self.micro_batches * own } else { 0 },
             ..Step::default()
         })
@@ -113,22 +162,82 @@ impl Model {
 
     /// Attention, then a dense block or experts; each half of the compute time.
     fn layer(&self, parallelism: &Parallelism, number: u32, into: &mut Vec<Layer>) {
-        self.block("attention", into);
+        self.block(parallelism, "attention", into);
         if self.experts == 0 {
-            self.block("mlp", into);
+            self.block(parallelism, "mlp", into);
         } else {
             self.expert_block(parallelism, number, into);
         }
     }
 
-    fn compute(&self, part: u64) -> [Span; 3] {
-        let half = Span(self.backward.0 / 2);
-        [self.forward, half, Span(self.backward.0 - half.0)].map(|span| Span(span.0 / part))
+    /// Compute times of the core attention of a rank, forward and backward, if it is apart from other work.
+    fn core_attention(&self, parallelism: &Parallelism) -> [Span; 2] {
+        let context = u64::from(parallelism.context);
+        let share = if context > 1 { self.attention_share } else { 0.0 };
+        let part = |span: Span| Span(((span.0 / context) as f64 * share).round() as u64);
+        [part(self.forward), part(self.backward)]
     }
 
-    /// Two matrices: the first divided by columns, the second by rows.
-    fn block(&self, name: &str, into: &mut Vec<Layer>) {
-        let bytes = self.activations();
+    /// A part of the other compute times of a rank: forward, gradients of inputs, of weights.
+    fn compute(&self, parallelism: &Parallelism, part: u64) -> [Span; 3] {
+        let context = u64::from(parallelism.context);
+        let [forward, backward] = self.core_attention(parallelism);
+        let rest = |whole: Span, core: Span| Span((whole.0 / context).saturating_sub(core.0));
+        let (forward, backward) = (rest(self.forward, forward), rest(self.backward, backward));
+        let half = Span(backward.0 / 2);
+        [forward, half, Span(backward.0 - half.0)].map(|span| Span(span.0 / part))
+    }
+
+    /// The core attention of ranks that share sequences, with what it needs from the others.
+    fn attention(&self, parallelism: &Parallelism, into: &mut Vec<Layer>) {
+        let tensor = u64::from(parallelism.tensor);
+        let bytes = |values: u64| self.bytes_of_rank(parallelism, values).div_ceil(tensor);
+        let whole = bytes(self.kv_hidden).saturating_mul(u64::from(parallelism.context));
+        let exchange = |values: u64| call(Kind::Alltoall, Group::Cp, bytes(values));
+        let [gather, scatter] =
+            [Kind::Allgather, Kind::ReduceScatter].map(|kind| call(kind, Group::Cp, whole));
+        let [forward, backward] = self.core_attention(parallelism);
+        let mut push = |name: &str, there: Pass, back: Pass| {
+            into.push(Layer {
+                name: format!("attention_{name}"),
+                forward: there,
+                input_gradient: back,
+                ..Layer::default()
+            });
+        };
+        let only = |call: Option<Collective>| pass(Span::ZERO, call);
+        let core = [pass(forward, None), pass(backward, None)];
+        match self.context_comm {
+            ContextComm::PointToPoint => {
+                push("ring", core[0], core[1]);
+                if let Some(layer) = into.last_mut() {
+                    layer.ring = Some(bytes(self.kv_hidden).saturating_mul(2));
+                }
+            }
+            ContextComm::AllGather => {
+                for name in ["k_gather", "v_gather"] {
+                    push(name, only(gather), only(scatter));
+                }
+                push("core", core[0], core[1]);
+                for name in ["v_gather_again", "k_gather_again"] {
+                    push(name, only(None), only(gather));
+                }
+            }
+            ContextComm::AllToAll => {
+                let inputs = [("q", self.hidden), ("k", self.kv_hidden), ("v", self.kv_hidden)];
+                for (name, values) in inputs {
+                    push(&format!("{name}_a2a"), only(exchange(values)), only(exchange(values)));
+                }
+                push("core", core[0], core[1]);
+                push("out_a2a", only(exchange(self.hidden)), only(exchange(self.hidden)));
+            }
+        }
+    }
+
+    /// Two matrices: the first divided by columns, the second by rows; between those of attention its core, if ranks share
+    /// sequences.
+    fn block(&self, parallelism: &Parallelism, name: &str, into: &mut Vec<Layer>) {
+        let bytes = self.activations(parallelism);
         let [gather, scatter] =
             [Kind::Allgather, Kind::ReduceScatter].map(|kind| call(kind, Group::Tp, bytes));
         let reduce = call(Kind::Allreduce, Group::Tp, bytes);
@@ -137,8 +246,11 @@ impl Model {
         } else {
             [[None, reduce], [reduce, None]]
         };
-        let [forward, input, weight] = self.compute(4);
+        let [forward, input, weight] = self.compute(parallelism, 4);
         for (part, [there, back]) in ["column", "row"].into_iter().zip(ways) {
+            if name == "attention" && part == "row" && parallelism.context > 1 {
+                self.attention(parallelism, into);
+            }
             into.push(Layer {
                 name: format!("{name}_{part}"),
                 forward: pass(forward, there),
@@ -152,11 +264,11 @@ impl Model {
     /// Dispatch to experts, their work, and the way back.
     fn expert_block(&self, parallelism: &Parallelism, block: u32, into: &mut Vec<Layer>) {
         let tensor = u64::from(parallelism.tensor);
-        let tokens = self.activations().saturating_mul(u64::from(self.top_k));
+        let tokens = self.activations(parallelism).saturating_mul(u64::from(self.top_k));
         let exchange = call(Kind::Alltoall, Group::Ep, tokens / tensor);
         let [gather, scatter] =
             [Kind::Allgather, Kind::ReduceScatter].map(|kind| call(kind, Group::Tp, tokens));
-        let [forward, input, weight] = self.compute(2);
+        let [forward, input, weight] = self.compute(parallelism, 2);
         let none = Span::ZERO;
         let mut push = |name: &str, role: ExpertRole, there: Pass, back: Pass, weights: Span| {
             into.push(Layer {

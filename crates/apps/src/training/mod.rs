@@ -10,7 +10,7 @@ pub mod simai;
 #[cfg(test)]
 mod tests;
 
-pub use layers::Model;
+pub use layers::{ContextComm, Model};
 pub use program::{Plan, application};
 pub use schedule::Schedule;
 
@@ -26,7 +26,9 @@ const STEPS_OF_LAYER: u64 = 9;
 pub enum Group {
     /// Tensor parallel: the ranks that share the layers' matrices.
     Tp,
-    /// Data parallel: the ranks with the same part of the model.
+    /// Context parallel: the ranks that share the tokens of a sequence.
+    Cp,
+    /// Data parallel: the ranks with the same part of the model, also those that share sequences (Megatron's `dp-cp` groups).
     Dp,
     /// Expert parallel: the ranks that share the experts.
     Ep,
@@ -38,17 +40,18 @@ pub enum Group {
 
 impl Group {
     /// Number of sums of exposed time.
-    pub const EXPOSED: usize = 4;
+    pub const EXPOSED: usize = 5;
     /// The names of these sums.
-    pub const EXPOSED_NAMES: [&'static str; Self::EXPOSED] = ["tp", "dp", "ep", "pp"];
+    pub const EXPOSED_NAMES: [&'static str; Self::EXPOSED] = ["tp", "cp", "dp", "ep", "pp"];
 
     /// The sum of exposed time to which waiting for this group belongs.
     pub fn exposed(self) -> usize {
         match self {
             Group::Tp => 0,
-            Group::Dp | Group::DpEp => 1,
-            Group::Ep => 2,
-            Group::Pp => 3,
+            Group::Cp => 1,
+            Group::Dp | Group::DpEp => 2,
+            Group::Ep => 3,
+            Group::Pp => 4,
         }
     }
 
@@ -56,6 +59,7 @@ impl Group {
     pub fn name(self) -> &'static str {
         match self {
             Group::Tp => "TP",
+            Group::Cp => "CP",
             Group::Dp => "DP",
             Group::Ep => "EP",
             Group::DpEp => "DP_EP",
@@ -145,6 +149,8 @@ pub struct Layer {
     pub needs_gradients: bool,
     /// Its part in the work of experts, if it has one.
     pub experts: Option<ExpertPart>,
+    /// Ring attention: bytes of the K and V of a rank, which go around its context-parallel group while it computes.
+    pub ring: Option<u64>,
 }
 
 /// A layer's part in a block of experts.
@@ -177,10 +183,16 @@ pub struct ExpertLoads {
 }
 
 impl Layer {
+    /// Steps of a rank for a layer of ring attention: send, compute and receive of each part, in both directions.
+    fn steps_of_ring(parallelism: &Parallelism) -> u64 {
+        u64::from(parallelism.context) * 6
+    }
+
     /// Bytes of its largest collective.
     fn largest_call(&self) -> u64 {
         let passes = [self.forward, self.input_gradient, self.weight_gradient];
-        passes.iter().filter_map(|pass| pass.call).map(|call| call.bytes).max().unwrap_or(0)
+        let calls = passes.iter().filter_map(|pass| pass.call).map(|call| call.bytes);
+        calls.chain(self.ring).max().unwrap_or(0)
     }
 }
 
@@ -208,6 +220,8 @@ pub struct Parallelism {
     pub ranks: u32,
     /// Ranks of a tensor-parallel group.
     pub tensor: u32,
+    /// Ranks of a context-parallel group.
+    pub context: u32,
     /// Stages.
     pub pipeline: u32,
     /// Ranks of an expert-parallel group.
@@ -215,8 +229,8 @@ pub struct Parallelism {
 }
 
 impl Parallelism {
-    /// Ranks of a data-parallel group.
-    pub fn data(&self) -> u32 {
+    /// Ranks with the same part of the model: those of data and context parallelism.
+    pub fn replicas(&self) -> u32 {
         self.ranks / self.tensor / self.pipeline
     }
 
@@ -225,15 +239,20 @@ impl Parallelism {
     /// # Errors
     /// The key that does not fit, and why.
     pub fn check(&self) -> Result<(), (&'static str, String)> {
-        let Parallelism { ranks, tensor, pipeline, expert } = *self;
+        let Parallelism { ranks, tensor, context, pipeline, expert } = *self;
         if tensor == 0 || !ranks.is_multiple_of(tensor) {
             return Err(("tp", format!("{tensor} does not divide {}", counted(ranks, "GPU"))));
         }
         if pipeline == 0 || !(ranks / tensor).is_multiple_of(pipeline) {
             return Err(("pp", format!("{pipeline} does not divide {ranks} GPUs / tp = {}", ranks / tensor)));
         }
-        if expert == 0 || !self.data().is_multiple_of(expert) {
-            return Err(("ep", format!("{expert} does not divide dp = {}", self.data())));
+        let replicas = self.replicas();
+        if context == 0 || !replicas.is_multiple_of(context) {
+            return Err(("cp", format!("{context} does not divide {ranks} GPUs / (tp · pp) = {replicas}")));
+        }
+        if expert == 0 || !replicas.is_multiple_of(expert) {
+            let name = if context > 1 { "dp · cp" } else { "dp" };
+            return Err(("ep", format!("{expert} does not divide {name} = {replicas}")));
         }
         Ok(())
     }

@@ -1,7 +1,8 @@
 //! Programs of ranks from the layers of a step.
 //!
-//! Rank = (stage · DP + d) · TP + t. Groups (SimAI's `MockNcclGroup`): TP shares stage and d; DP shares stage and t; EP
-//! are consecutive d of a DP group; `DP_EP` those with the same place in their EP groups.
+//! Rank = ((stage · DP + d) · CP + c) · TP + t (Megatron's order tp-cp-ep-dp-pp; without CP, SimAI's `MockNcclGroup`). TP
+//! shares stage, d and c; CP shares stage, d and t; DP shares stage and t, over d and c; EP are consecutive members of a DP
+//! group (Megatron's groups of experts know no CP); `DP_EP` those with the same place in their EP groups.
 
 use super::schedule::{Schedule, Turn};
 use super::{
@@ -96,8 +97,10 @@ impl Plan {
 
     /// Upper bound of the steps of all ranks.
     pub fn steps(&self) -> u64 {
-        let of_rank =
-            self.step.layers.len() as u64 * STEPS_OF_LAYER + u64::from(self.step.micro_batches) * 4 * 64;
+        let rings = self.step.layers.iter().filter(|layer| layer.ring.is_some()).count() as u64;
+        let of_rank = self.step.layers.len() as u64 * STEPS_OF_LAYER
+            + rings * Layer::steps_of_ring(&self.parallelism)
+            + u64::from(self.step.micro_batches) * 4 * 64;
         of_rank.saturating_mul(u64::from(self.iterations)).saturating_mul(u64::from(self.parallelism.ranks))
     }
 }
@@ -105,6 +108,8 @@ impl Plan {
 /// The communicators of all groups, and where a rank finds its own.
 struct Groups {
     tensor: u32,
+    context: u32,
+    /// Ranks of a data-parallel group.
     data: u32,
     expert: u32,
     comms: Vec<Communicator>,
@@ -115,13 +120,16 @@ struct Groups {
 
 impl Groups {
     fn new(plan: &Plan) -> Groups {
-        let Parallelism { ranks, tensor, expert, .. } = plan.parallelism;
+        let Parallelism { ranks, tensor, context, expert, .. } = plan.parallelism;
         let data = ranks / tensor / plan.stages();
         let world = Communicator::new((0..ranks).collect());
-        let mut groups =
-            Groups { tensor, data, expert, comms: vec![world], kinds: vec![None], of_rank: BTreeMap::new() };
+        let (comms, kinds, of_rank) = (vec![world], vec![None], BTreeMap::new());
+        let mut groups = Groups { tensor, context, data, expert, comms, kinds, of_rank };
         for kind in [Group::Tp, Group::Dp, Group::Ep, Group::DpEp] {
             groups.add(kind, ranks);
+        }
+        if context > 1 {
+            groups.add(Group::Cp, ranks);
         }
         groups
     }
@@ -133,6 +141,7 @@ impl Groups {
         let sets = self.data / self.expert;
         match kind {
             Group::Tp => place,
+            Group::Cp => place / self.context * self.tensor + tensor,
             Group::Dp => stage * self.tensor + tensor,
             Group::Ep => (stage * sets + data / self.expert) * self.tensor + tensor,
             Group::DpEp => (stage * self.expert + data % self.expert) * self.tensor + tensor,
@@ -305,6 +314,9 @@ impl<'a> Writer<'a> {
     fn forward(&mut self, at: usize) {
         self.wait(at);
         let layer = &self.plan.step.layers[at];
+        if let Some(bytes) = layer.ring {
+            return self.ring_forward(layer.forward.compute, bytes);
+        }
         self.compute(self.of_experts(layer, layer.forward.compute), layer.line);
         self.call(at, Phase::Forward, layer.forward.call, false);
     }
@@ -314,10 +326,49 @@ impl<'a> Writer<'a> {
         if layer.needs_gradients {
             self.wait_for_all();
         }
+        if let Some(bytes) = layer.ring {
+            return self.ring_backward(layer.input_gradient.compute, bytes);
+        }
         self.compute(self.of_experts(layer, layer.input_gradient.compute), layer.line);
         self.call(at, Phase::InputGradient, layer.input_gradient.call, false);
         self.compute(self.of_experts(layer, layer.weight_gradient.compute), layer.line);
         self.call(at, Phase::WeightGradient, layer.weight_gradient.call, true);
+    }
+
+    /// Ring attention (Transformer Engine's `AttnFuncWithCPAndKVP2P`): during each step but the last a rank passes the K and V
+    /// that it works on to the next rank.
+    fn ring_forward(&mut self, compute: Span, bytes: u64) {
+        let steps = self.groups.context;
+        for step in 0..steps {
+            let sent = if step + 1 < steps { bytes } else { 0 };
+            self.ring_step(cut(compute, steps, step), sent, 1);
+        }
+    }
+
+    /// Backward K and V go the other way, in all steps but the last, and their gradients follow, in all steps but the first.
+    fn ring_backward(&mut self, compute: Span, bytes: u64) {
+        let steps = self.groups.context;
+        for step in 0..steps {
+            let parts = u64::from(step > 0) + u64::from(step + 1 < steps);
+            self.ring_step(cut(compute, steps, step), bytes * parts, steps - 1);
+        }
+    }
+
+    /// Computes while `bytes` go to the rank that is `by` places further in the ring, and as many come from the other side.
+    fn ring_step(&mut self, compute: Span, bytes: u64, by: u32) {
+        let comm = self.groups.comm(Group::Cp, self.rank);
+        let context = self.groups.context;
+        let members = self.groups.comms[comm as usize].members();
+        let me = self.rank / self.groups.tensor % context;
+        let [to, from] = [me + by, me + context - by].map(|place| members[(place % context) as usize]);
+        if bytes > 0 {
+            self.push(Op::Send { to, tag: 0, comm, request: None, bytes }, None, 0);
+        }
+        self.compute(compute, 0);
+        if bytes > 0 {
+            let (from, tag, limit) = (Some(from), Some(0), u64::MAX);
+            self.push(Op::Receive { from, tag, comm, request: None, limit }, Some(Group::Cp), 0);
+        }
     }
 
     /// Repeats the forward pass from the last checkpoint, if the layer needs that.
@@ -421,6 +472,12 @@ impl<'a> Writer<'a> {
 /// A number of bytes or picoseconds times a factor.
 fn times(number: u64, factor: f64) -> u64 {
     (number as f64 * factor).round() as u64
+}
+
+/// The part number `at` of `parts` of a time; all parts together are the whole.
+fn cut(span: Span, parts: u32, at: u32) -> Span {
+    let edge = |part: u32| (u128::from(span.0) * u128::from(part) / u128::from(parts)) as u64;
+    Span(edge(at + 1) - edge(at))
 }
 
 /// Tag of a message to the chunk at `place`.

@@ -1,6 +1,7 @@
 use super::simai::{self, Workload};
 use super::{
-    Collective, ExpertLoads, Group, Layer, Model, Parallelism, Pass, Phase, Plan, Schedule, Step, application,
+    Collective, ContextComm, ExpertLoads, Group, Layer, Model, Parallelism, Pass, Phase, Plan, Schedule,
+    Step, application,
 };
 use crate::algorithm::Kind;
 use crate::application::Application;
@@ -63,7 +64,7 @@ fn stages(stages: u32, micro_batches: u32, schedule: Schedule, f: Span, b: Span)
     };
     let layers = vec![layer; (micro_batches * chunks) as usize];
     let step = Step { body: 0..layers.len(), layers, micro_batches, ..Step::default() };
-    let parallelism = Parallelism { ranks: stages, tensor: 1, pipeline: stages, expert: 1 };
+    let parallelism = Parallelism { ranks: stages, tensor: 1, context: 1, pipeline: stages, expert: 1 };
     replay(application("stages", &plan(step, parallelism, schedule)), Span::ZERO)
 }
 
@@ -104,7 +105,7 @@ fn overlapped(compute: Span, bytes: u64, is_blocking: bool) -> Replay {
     };
     let first = Layer { input_gradient: pass(compute, None), ..Layer::default() };
     let step = Step { layers: vec![first, last], body: 0..0, micro_batches: 1, ..Step::default() };
-    let parallelism = Parallelism { ranks: 2, tensor: 1, pipeline: 1, expert: 1 };
+    let parallelism = Parallelism { ranks: 2, tensor: 1, context: 1, pipeline: 1, expert: 1 };
     replay(application("overlap", &plan(step, parallelism, Schedule::ForwardFirst)), LATENCY)
 }
 
@@ -137,6 +138,9 @@ const MODEL: Model = Model {
     top_k: 1,
     expert_parameters: 8 * 1024 * 1024,
     sequence_parallel: true,
+    kv_hidden: 1024,
+    attention_share: 0.25,
+    context_comm: ContextComm::PointToPoint,
     forward: Span::from_us(100),
     backward: Span::from_us(200),
     optimizer: Span::from_us(50),
@@ -147,7 +151,8 @@ const MODEL: Model = Model {
 fn the_optimizer_waits_for_the_gradients() {
     for (experts, per_layer) in [(0, 12_582_912), (2, 12_582_912 + 8 * 1024 * 1024)] {
         let model = Model { layers: 1, micro_batches: 1, experts, optimizer: Span::from_ms(8), ..MODEL };
-        let parallelism = Parallelism { ranks: 2, tensor: 1, pipeline: 1, expert: experts.max(1) };
+        let parallelism =
+            Parallelism { ranks: 2, tensor: 1, context: 1, pipeline: 1, expert: experts.max(1) };
         let step = model.step(&parallelism).unwrap();
         let calls = |at: Range<usize>| step.layers[at].iter().filter_map(|layer| layer.weight_gradient.call);
         let gathered: u64 = calls(0..2).map(|call| call.bytes).sum();
@@ -168,7 +173,7 @@ fn the_optimizer_waits_for_the_gradients() {
 /// Sizes that no network carries are refused instead of wrapping to small ones.
 #[test]
 fn a_model_whose_sizes_overflow_is_refused() {
-    let parallelism = Parallelism { ranks: 2, tensor: 2, pipeline: 1, expert: 1 };
+    let parallelism = Parallelism { ranks: 2, tensor: 2, context: 1, pipeline: 1, expert: 1 };
     for micro_batch in [1 << 19, (1 << 19) + 1, 1 << 60] {
         let model = Model { micro_batch, hidden: 1 << 23, sequence: 1 << 29, value_bytes: 8, ..MODEL };
         assert_eq!(model.step(&parallelism).unwrap_err().0, "hidden");
@@ -179,7 +184,7 @@ fn a_model_whose_sizes_overflow_is_refused() {
 
 #[test]
 fn groups_and_sizes_of_a_model_are_those_of_the_generator() {
-    let parallelism = Parallelism { ranks: 16, tensor: 2, pipeline: 2, expert: 1 };
+    let parallelism = Parallelism { ranks: 16, tensor: 2, context: 1, pipeline: 2, expert: 1 };
     let step = MODEL.step(&parallelism).unwrap();
     let made = application("m", &plan(step, parallelism, Schedule::OneForwardOneBackward));
     let training = made.training.as_ref().unwrap();
@@ -201,7 +206,11 @@ fn groups_and_sizes_of_a_model_are_those_of_the_generator() {
     for (totals, bubble) in parts(&replay) {
         assert_eq!(totals.compute, Span::from_us(4 * 2 * 300 + 50));
         assert!(
-            totals.exposed.iter().zip([true, true, false, true]).all(|(time, is)| (*time > Span::ZERO) == is)
+            totals
+                .exposed
+                .iter()
+                .zip([true, false, true, false, true])
+                .all(|(time, is)| (*time > Span::ZERO) == is)
                 || bubble > Span::ZERO
         );
     }
@@ -209,7 +218,7 @@ fn groups_and_sizes_of_a_model_are_those_of_the_generator() {
 
 #[test]
 fn experts_exchange_tokens_in_their_groups() {
-    let parallelism = Parallelism { ranks: 16, tensor: 2, pipeline: 1, expert: 4 };
+    let parallelism = Parallelism { ranks: 16, tensor: 2, context: 1, pipeline: 1, expert: 4 };
     let model = Model { experts: 8, top_k: 2, ..MODEL };
     let made = application(
         "moe",
@@ -346,7 +355,7 @@ fn forward_passes_are_repeated_from_checkpoints() {
     let header = HEADER
         .replace("checkpoints: 0 checkpoint_initiates: 0", "checkpoints: 1 0 checkpoint_initiates: 1 2");
     let read = read(&header, &[layer; 3]).unwrap();
-    let parallelism = Parallelism { ranks: 4, tensor: 2, pipeline: 1, expert: 1 };
+    let parallelism = Parallelism { ranks: 4, tensor: 2, context: 1, pipeline: 1, expert: 1 };
     let replay = replay(application("c", &plan(read.step, parallelism, Schedule::ForwardFirst)), LATENCY);
     // Three forward passes, two again before the backward pass of layer 2, three backward passes.
     assert_eq!(replay.finish().unwrap() - Time::ZERO, Span::from_us(3 + 2 + 30));
@@ -362,7 +371,7 @@ fn the_next_iteration_waits_for_gradients() {
             ..Layer::default()
         };
         let step = Step { layers: vec![layer], body: 0..1, micro_batches: 1, ..Step::default() };
-        let parallelism = Parallelism { ranks: 2, tensor: 1, pipeline: 1, expert: 1 };
+        let parallelism = Parallelism { ranks: 2, tensor: 1, context: 1, pipeline: 1, expert: 1 };
         Plan { iterations, ..plan(step, parallelism, Schedule::ForwardFirst) }
     };
     let run = |iterations| replay(application("i", &step(iterations)), LATENCY);
@@ -376,10 +385,10 @@ fn the_next_iteration_waits_for_gradients() {
 #[test]
 fn what_does_not_divide_is_refused_at_its_key() {
     let check = |ranks, tensor, pipeline, expert| {
-        Parallelism { ranks, tensor, pipeline, expert }.check().unwrap_err().0
+        Parallelism { ranks, tensor, context: 1, pipeline, expert }.check().unwrap_err().0
     };
     assert_eq!([check(8, 3, 1, 1), check(8, 2, 3, 1), check(8, 2, 2, 4)], ["tp", "pp", "ep"]);
-    let parallelism = Parallelism { ranks: 4, tensor: 1, pipeline: 2, expert: 1 };
+    let parallelism = Parallelism { ranks: 4, tensor: 1, context: 1, pipeline: 2, expert: 1 };
     let step = Step { layers: vec![Layer::default(); 5], body: 0..5, micro_batches: 2, ..Step::default() };
     let schedule = Schedule::OneForwardOneBackward;
     let plan = Plan {
@@ -409,11 +418,14 @@ fn unequal_loads_of_experts_divide_bytes_and_work() {
         top_k: 1,
         expert_parameters: 0,
         sequence_parallel: true,
+        kv_hidden: 1000,
+        attention_share: 0.25,
+        context_comm: ContextComm::PointToPoint,
         forward: Span::from_us(200),
         backward: Span::from_us(400),
         optimizer: Span::ZERO,
     };
-    let parallelism = Parallelism { ranks: 2, tensor: 1, pipeline: 1, expert: 2 };
+    let parallelism = Parallelism { ranks: 2, tensor: 1, context: 1, pipeline: 1, expert: 2 };
     let equal = plan(model.step(&parallelism).unwrap(), parallelism, Schedule::OneForwardOneBackward);
     let loaded = |first: f64| {
         let loads = ExpertLoads { blocks: 1, shares: vec![Box::new([first, 1.0 - first])] };
@@ -439,4 +451,121 @@ fn unequal_loads_of_experts_divide_bytes_and_work() {
     let compute: Vec<u64> =
         replay(uneven, LATENCY).ranks().map(|rank| rank.totals.compute.0 / 1_000_000).collect();
     assert_eq!(compute, [300 + 450, 300 + 150]);
+}
+
+/// Layers without parameters, on `context` GPUs that share sequences of 1024 tokens; half of the compute time is attention.
+fn of_sequences(context: u32, comm: ContextComm, forward: Span) -> (Model, Parallelism) {
+    let model = Model {
+        layers: 1,
+        sequence: 1024,
+        micro_batches: 1,
+        parameters: 0,
+        kv_hidden: 256,
+        attention_share: 0.5,
+        context_comm: comm,
+        forward,
+        backward: Span(forward.0 * 2),
+        optimizer: Span::ZERO,
+        ..MODEL
+    };
+    (model, Parallelism { ranks: context, tensor: 1, context, pipeline: 1, expert: 1 })
+}
+
+fn run_sequences(context: u32, comm: ContextComm, forward: Span) -> Replay {
+    let (model, parallelism) = of_sequences(context, comm, forward);
+    let step = model.step(&parallelism).unwrap();
+    let replay = replay(application("s", &plan(step, parallelism, Schedule::OneForwardOneBackward)), LATENCY);
+    assert_complete(&replay);
+    replay
+}
+
+/// A step of a ring takes as long as its compute or its transfer, whichever is longer.
+#[test]
+fn ring_attention_takes_its_closed_form() {
+    for context in [2, 4, 8] {
+        let part = u64::from(context);
+        // K and V of a rank's tokens.
+        let block = 1024 / part * 256 * 2 * 2;
+        let transfer = |blocks: u64| LATENCY + RATE.serialise(Bytes(block * blocks));
+        // Transfers of a block take 4.6 to 12.5 us.
+        for (us, hides) in [(1600, true), (32, false)] {
+            let forward = Span::from_us(us);
+            let [ahead, back] = [1, 2].map(|factor| Span(forward.0 * factor / part / 2 / part));
+            let longer = |compute: Span, blocks: u64| compute.max(transfer(blocks)).0;
+            let ring = longer(ahead, 1) * (part - 1) + ahead.0;
+            let ring_back = longer(back, 1) * 2 + longer(back, 2) * (part - 2);
+            let others = forward.0 * 3 / part / 2;
+            let replay = run_sequences(context, ContextComm::PointToPoint, forward);
+            assert_eq!(replay.finish().unwrap() - Time::ZERO, Span(others + ring + ring_back));
+            for (totals, bubble) in parts(&replay) {
+                assert_eq!((totals.compute, bubble), (Span(forward.0 * 3 / part), Span::ZERO));
+                assert_eq!(totals.exposed[Group::Cp.exposed()] == Span::ZERO, hides, "{context}");
+                assert_eq!(totals.waiting, totals.exposed[Group::Cp.exposed()]);
+            }
+            assert_eq!(replay.calls().count(), 0);
+        }
+    }
+}
+
+/// Two all-gathers forward; two more and two reduce-scatters backward, each of which sends what a rank has to each other.
+#[test]
+fn gathered_keys_and_values_take_their_closed_form() {
+    for context in [2, 4] {
+        let (part, forward) = (u64::from(context), Span::from_us(80));
+        let step = LATENCY + RATE.serialise(Bytes(1024 / part * 256 * 2));
+        let replay = run_sequences(context, ContextComm::AllGather, forward);
+        let exposed = Span(step.0 * (part - 1) * 6);
+        assert_eq!(replay.finish().unwrap() - Time::ZERO, Span(forward.0 * 3 / part) + exposed);
+        assert!(parts(&replay).iter().all(|(totals, _)| totals.exposed[Group::Cp.exposed()] == exposed));
+        assert_eq!(replay.calls().count(), 6);
+    }
+}
+
+/// All-to-alls of q, k, v and the output in each direction: two ranks send each other half of what they have.
+#[test]
+fn exchanged_heads_take_their_closed_form() {
+    let forward = Span::from_us(80);
+    let replay = run_sequences(2, ContextComm::AllToAll, forward);
+    let half = |values: u64| (LATENCY + RATE.serialise(Bytes(512 * values * 2 / 2))).0;
+    let exposed = Span((half(1024) + half(256)) * 2 * 2);
+    assert_eq!(replay.finish().unwrap() - Time::ZERO, Span(forward.0 * 3 / 2) + exposed);
+    let sizes: Vec<u64> = replay.application().programs[0].calls.iter().map(|call| call.bytes).collect();
+    assert_eq!(sizes, [1024, 256, 256, 1024, 1024, 256, 256, 1024].map(|values: u64| 512 * values * 2 / 2));
+}
+
+/// Megatron's order of ranks tp-cp-ep-dp-pp: 2 of TP, 2 of CP, 2 of DP, 2 stages. Groups of experts know no CP.
+#[test]
+fn ranks_that_share_sequences_are_in_the_order_of_megatron() {
+    let parallelism = Parallelism { ranks: 16, tensor: 2, context: 2, pipeline: 2, expert: 4 };
+    let model = Model { experts: 4, ..MODEL };
+    let step = model.step(&parallelism).unwrap();
+    // A rank has half of the tokens; tensor-parallel ranks halve them once more between stages.
+    assert_eq!(step.stage_bytes, 512 * 1024 * 2 / 2 / 2);
+    let made = application("m", &plan(step, parallelism, Schedule::OneForwardOneBackward));
+    let training = made.training.as_ref().unwrap();
+    let of = |kind: Group, number: u32| {
+        let at = training.groups.iter().position(|group| *group == Some((kind, number))).unwrap();
+        made.comms[at].members().to_vec()
+    };
+    assert_eq!((of(Group::Tp, 1), of(Group::Cp, 1), of(Group::Cp, 4)), (vec![2, 3], vec![1, 3], vec![8, 10]));
+    assert_eq!((of(Group::Dp, 1), of(Group::Ep, 2)), (vec![1, 3, 5, 7], vec![8, 10, 12, 14]));
+    let label = |layer: &str| training.labels.iter().find(|label| label.layer == layer).unwrap().bytes;
+    assert_eq!(label("attention_column"), 512 * 1024 * 2 / 2);
+    // Gradients are those of whole layers, whoever shares the sequences.
+    assert_eq!(label("grad_param_comm"), 4 * 2 * MODEL.parameters / 2);
+    assert_complete(&replay(made, LATENCY));
+}
+
+#[test]
+fn sequences_that_cannot_be_shared_are_refused_at_their_key() {
+    let refused = |model: Model, parallelism: Parallelism| model.step(&parallelism).unwrap_err().0;
+    let (model, parallelism) = of_sequences(4, ContextComm::AllToAll, Span::from_us(1));
+    assert_eq!(refused(Model { sequence: 1020, ..model }, parallelism), "sequence");
+    assert_eq!(refused(Model { kv_hidden: 6, ..model }, parallelism), "kv_hidden");
+    let ring = Model { kv_hidden: 6, context_comm: ContextComm::PointToPoint, ..model };
+    assert!(ring.step(&parallelism).is_ok());
+    let wrong = Parallelism { context: 3, ..parallelism }.check().unwrap_err();
+    assert_eq!(wrong, ("cp", "3 does not divide 4 GPUs / (tp · pp) = 4".to_owned()));
+    let wrong = Parallelism { expert: 3, ..parallelism }.check().unwrap_err();
+    assert_eq!(wrong, ("ep", "3 does not divide dp · cp = 4".to_owned()));
 }
