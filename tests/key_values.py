@@ -42,6 +42,8 @@ VALUES: dict[str, list[Any]] = {
     "workload.servers": [["host3"]],
     "workload.targets": [["host1"]],
     "workload.initiators": [["host3"]],
+    "workload.checkpoint": [{"targets": ["host3"]}],
+    "workload.checkpoint.targets": [["host3"]],
     "workload.aggregators": [["host2"]],
     "workload.hosts": [["host0", "host1"], ["host3", "host2", "host1", "host0"]],
     "workload.sources": [["host2"]],

@@ -193,10 +193,17 @@ def _give_servers(rng: random.Random, scenario: Table, place: Place) -> None:
     gpus = place.free - place.free % 2
     if gpus >= 2 and rng.random() < 0.08:
         place.free -= gpus
-        scenario["workload"].append(_training(rng, gpus))
+        scenario["workload"].append(_training(rng, gpus, place.hosts[-1]))
 
 
-def _training(rng: random.Random, gpus: int) -> Table:
+def _training(rng: random.Random, gpus: int, last_host: str) -> Table:
+    saves: Table = {}
+    if gpus >= 4 and rng.random() < 0.3:
+        # The storage takes no rank, nor does the rest of its server.
+        gpus -= 2
+        checkpoint: Table = {"targets": [last_host], "mode": rng.choice(["blocking", "async"])}
+        checkpoint |= {"part": rng.choice(["5 KB", "16 MiB"]), "parallel_weights": rng.random() < 0.5}
+        saves = {"checkpoint": checkpoint | ({"bytes": "100 KB"} if rng.random() < 0.5 else {})}
     tp = rng.choice([1, 2])
     experts = {"ep": 2, "experts": 4, "top_k": 2} if gpus // tp % 2 == 0 and rng.random() < 0.3 else {}
     stages = 2 if not experts and gpus // tp % 2 == 0 and rng.random() < 0.5 else 1
@@ -206,10 +213,12 @@ def _training(rng: random.Random, gpus: int) -> Table:
     if steps["schedule"] == "interleaved":
         steps["virtual_stages"] = 2
     steps["iterations"] = rng.choice([1, 2])
+    if gpus // tp // stages % 2 == 0 and rng.random() < 0.4:
+        steps |= {"cp": 2, "cp_comm": rng.choice(["p2p", "all_gather", "a2a"]), "kv_hidden": rng.choice([16, 64])}
     library: Table = {"algorithm": rng.choice(["auto", "ring", "tree"]), "slice": rng.choice(["step", "3 KB", "1 MiB"])}
     library |= {"in_flight": rng.choice([1, 4]), "channels": rng.choice([0, 2]), "pxn": rng.random() < 0.5}
     library["message_cost"] = rng.choice(["0 s", "2 us"])
-    return steps | {"collectives": library, "placement": rng.choice(["packed", "random"])}
+    return steps | saves | {"collectives": library, "placement": rng.choice(["packed", "random"])}
 
 
 def _give_conweave(rng: random.Random, scenario: Table) -> None:

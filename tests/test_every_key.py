@@ -421,7 +421,20 @@ def with_reads_or_sends(transport: Tables, read_share: float) -> Tables:
 
 
 # What a key needs beside its kinds.
+# Two GPUs that write to another host.
+STORED = {
+    "workload.gpus": 2,
+    "workload.tp": 1,
+    "workload.hosts": ["host0", "host1"],
+    "workload.iterations": 2,
+}
+SAVED = STORED | {"workload.checkpoint": {"targets": ["host2"]}}
+CHECKPOINT_KEYS = ("every", "targets", "bytes", "mode", "part", "parallel_weights")
+
 BESIDE: dict[str, Tables] = {
+    **{f"workload.{key}": {"workload.cp": 2} for key in ("cp_comm", "kv_hidden", "attention_share")},
+    "workload.checkpoint": STORED,
+    **{f"workload.checkpoint.{key}": SAVED for key in CHECKPOINT_KEYS},
     **{f"switch.codel.{key}": with_codel(CODEL) for key in CODEL_KEYS},
     **{f"switch.codel.{key}": with_codel(FULL_CODEL) for key in ("limit", "drop_batch")},
     **{f"switch.classes.NAME.codel.{key}": with_codel_in_class(CODEL) for key in CODEL_KEYS},

@@ -130,11 +130,11 @@ def test_collectives_are_summed_by_kind_group_and_size():
 
 def test_iterations_show_exposed_communication():
     parts = {"compute_us": 60.0, "exposed_tp_us": 20.0, "exposed_cp_us": 0.0, "exposed_dp_us": 10.0}
-    parts |= {"exposed_ep_us": 0.0, "exposed_pp_us": 0.0, "bubble_us": 10.0}
+    parts |= {"exposed_ep_us": 0.0, "exposed_pp_us": 0.0, "exposed_checkpoint_us": 0.0, "bubble_us": 10.0}
     jobs = pl.DataFrame([{"job": "train", "iteration_us": 100.0, **parts}])
     table = iterations(jobs)
     assert table is not None
-    assert table.rows == [["train", "100 us", "60.0%", "20.0%", "0.0%", "10.0%", "0.0%", "0.0%", "10.0%"]]
+    assert table.rows == [["train", "100 us", "60.0%", "20.0%", "0.0%", "10.0%", "0.0%", "0.0%", "0.0%", "10.0%"]]
     assert iterations(jobs.with_columns(pl.lit(None, pl.Float64).alias("iteration_us"))) is None
 
 

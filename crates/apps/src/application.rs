@@ -279,6 +279,11 @@ impl Application {
         self.programs.len() as u32
     }
 
+    /// Number of ranks that work: all but the storage targets of training steps, which are the last ones.
+    pub fn workers(&self) -> u32 {
+        self.ranks() - self.training.as_ref().map_or(0, |training| training.storage)
+    }
+
     /// Number of steps of all ranks.
     pub fn steps(&self) -> usize {
         self.programs.iter().map(|program| program.ops.len()).sum()

@@ -100,9 +100,9 @@ pub fn collectives(jobs: &[JobResult], names: &Names) -> Columns {
         iteration = u32s(rows.iter().map(|row| row.label().map_or(0, |label| label.iteration)));
         /// Layer of a training step; "" for other applications
         layer = dictionary(&rows, |row| row.label().map_or("", |label| label.layer.as_str()), str::to_owned);
-        /// Pass over the layer: fp forward, ig gradient of the input, wg gradient of the weights; "" for other applications
+        /// Pass over the layer: fp forward, ig gradient of the input, wg gradient of the weights; checkpoint; "" for other applications
         phase = dictionary(&rows, |row| row.label().map_or("", |label| label.phase.name()), str::to_owned);
-        /// Kind of group: TP, CP, DP, EP, DP_EP of training steps; all, comm
+        /// Kind of group: TP, CP, DP, EP, DP_EP of training steps, CHECKPOINT for the barrier after one; all, comm
         group = dictionary(&rows, |row| row.group().0, str::to_owned);
         /// Number among the groups of this kind
         group_number = u32s(rows.iter().map(|row| row.group().1));

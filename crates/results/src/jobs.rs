@@ -149,6 +149,8 @@ pub fn jobs(jobs: &[JobResult], names: &Names) -> Columns {
         exposed_ep_us or null = exposed(Group::Ep);
         /// The same for messages between stages that were on their way
         exposed_pp_us or null = exposed(Group::Pp);
+        /// Time in which ranks waited for their writes of checkpoints, and for those of others, mean over the ranks
+        exposed_checkpoint_us or null = exposed(Group::Checkpoint);
         /// Time in which compute waited for a stage that had not sent yet or, at the end, for other ranks, mean over the ranks
         bubble_us or null = optional(jobs.iter().map(|job| job.mean_of_steps(|rank| job.bubble(rank))));
         /// Messages over connections, including announcements
@@ -212,6 +214,8 @@ pub fn ranks(jobs: &[JobResult], names: &Names) -> Columns {
         exposed_ep_us or null = of_step(|_, rank| rank.totals.exposed[Group::Ep.exposed()]);
         /// The same for messages between stages that were on their way
         exposed_pp_us or null = of_step(|_, rank| rank.totals.exposed[Group::Pp.exposed()]);
+        /// Waiting time for its writes of checkpoints, and for those of others
+        exposed_checkpoint_us or null = of_step(|_, rank| rank.totals.exposed[Group::Checkpoint.exposed()]);
         /// Waiting time for a stage that had not sent yet, and from its end to that of the job; with compute and exposed times it is the time of the job
         bubble_us or null = of_step(JobResult::bubble);
     }

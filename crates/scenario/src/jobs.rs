@@ -120,6 +120,7 @@ impl Jobs {
             totals: totals(&report, now),
             iterations: report.iterations.to_vec(),
         };
+        let workers = job.replay().application().workers() as usize;
         let waits_for = if job.replay().is_finished() { Vec::new() } else { job.replay().stuck() };
         Some(JobResult {
             workload: index as u16,
@@ -132,7 +133,7 @@ impl Jobs {
             bytes,
             connections: job.connections(),
             waits_for,
-            ranks: job.replay().ranks().zip(job.hosts()).map(rank).collect(),
+            ranks: job.replay().ranks().take(workers).zip(job.hosts()).map(rank).collect(),
             calls: job.replay().calls().collect(),
         })
     }
@@ -217,7 +218,8 @@ fn warnings(scenario: &Scenario, network: &Network) -> Vec<String> {
         }
         let stuck = job.replay().stuck();
         if let Some(fault) = stuck.first() {
-            let (count, all) = (stuck.len(), job.hosts().len());
+            let all = job.replay().application().workers();
+            let count = stuck.iter().filter(|fault| fault.rank < all).count();
             warnings.push(format!("workload {name}: {count} of {all} ranks did not finish; {fault}"));
         } else if let Some(left) = job.replay().unreceived().first() {
             warnings.push(format!("workload {name}: messages came that nobody receives; {left}"));
@@ -229,7 +231,8 @@ fn warnings(scenario: &Scenario, network: &Network) -> Vec<String> {
 /// The activities over time, until `now`, of all applications that record them.
 fn timelines<'a>(scenario: &'a Scenario, network: &'a Network, now: Time) -> Vec<JobTimeline<'a>> {
     let timeline = |(index, spec): (usize, &'a ApplicationSpec)| {
-        let ranks = job(network, index)?.replay().ranks();
+        let workers = spec.application.0.workers() as usize;
+        let ranks = job(network, index)?.replay().ranks().take(workers);
         let ranks = ranks.map(|report| (report.stretches, report.last.map(|last| last.until(now)))).collect();
         Some(JobTimeline { workload: index as u16, application: &spec.application.0, ranks })
     };

@@ -14,7 +14,7 @@ use pauseframe_topology::Topology;
 use pauseframe_units::limits::Limit;
 use pauseframe_units::{Bytes, NodeId, Span, Time, files, counted};
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -50,7 +50,7 @@ table! {
         /// Host of each rank
         hosts: Option<Vec<String>> = by(hosts_of_ranks, context) => {
             let ranks = application.as_ref().map(|source: &ApplicationSource| source.0.ranks());
-            check_places(t, context, ranks, ranks_per_host, placement, hosts.as_deref());
+            check_places(t, context, ranks, ranks_per_host, placement, hosts.as_deref(), &[]);
         };
         /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
@@ -58,6 +58,8 @@ table! {
         alone: bool = or(false);
         /// Record the activities of each rank in the table timeline, which the report draws
         timeline: bool = or(false);
+        /// Hosts of its last ranks: storage that training steps write to.
+        storage: Vec<String> = from(Vec::new());
     }
     pub fn try_read(t, context: &Context);
 }
@@ -135,7 +137,7 @@ pub(crate) fn hosts_of_ranks(t: &mut Table, key: &'static str, doc: &str, contex
     hosts
 }
 
-/// Places all ranks.
+/// Checks that all ranks have a place; none is on a host of `storage`.
 pub(crate) fn check_places(
     t: &mut Table,
     context: &Context,
@@ -143,6 +145,7 @@ pub(crate) fn check_places(
     ranks_per_host: u32,
     placement: PlacementName,
     hosts: Option<&[String]>,
+    storage: &[String],
 ) {
     let listed = placement == PlacementName::Hosts;
     t.check(!listed || hosts.is_some(), "hosts", || "is required: the host of each rank".to_owned(), "");
@@ -152,7 +155,7 @@ pub(crate) fn check_places(
         let message = || format!("names {} for {}", counted(names.len(), "host"), counted(ranks, "rank"));
         t.check(names.len() == ranks as usize, "hosts", message, "");
     }
-    let room = context.hosts.map_or(u64::MAX, |hosts| hosts.count() as u64 * u64::from(ranks_per_host));
+    let room = context.hosts.map_or(u64::MAX, |hosts| hosts.count().saturating_sub(storage.len()) as u64 * u64::from(ranks_per_host));
     let message = || format!("no room for {}: the hosts take {room}", counted(ranks, "rank"));
     t.check(listed || u64::from(ranks) <= room, "ranks_per_host", message, "enlarge the topology");
 }
@@ -187,7 +190,8 @@ pub struct ApplicationWorkload {
 
 impl ApplicationWorkload {
     fn new(spec: &ApplicationSpec, hosts: Vec<NodeId>, maker: &Maker) -> ApplicationWorkload {
-        let options = Options { places: places(&hosts, maker), ..options(spec, rates(maker)) };
+        let workers = spec.application.0.workers() as usize;
+        let options = Options { places: places(&hosts, workers, maker), ..options(spec, rates(maker)) };
         let hosts = hosts.into_iter().map(|host| host.0).collect();
         let start = Time::ZERO + spec.start;
         let job = Job::new(Arc::clone(&spec.application.0), options, hosts, start);
@@ -195,11 +199,13 @@ impl ApplicationWorkload {
     }
 }
 
-/// Server and rail of each rank; each host is a server if there are no scale-up links.
-fn places(hosts: &[NodeId], maker: &Maker) -> Vec<(u32, u32)> {
+/// Server and rail of each rank; each host is a server if there are no scale-up links. Storage has servers and rails where no
+/// GPU is, so that no GPU relays its data.
+fn places(hosts: &[NodeId], workers: usize, maker: &Maker) -> Vec<(u32, u32)> {
     let links = maker.context.scale_up.as_ref();
     let place = |host: &NodeId| links.and_then(|links| links.place_of_host(*host)).unwrap_or((host.0, 0));
-    hosts.iter().map(place).collect()
+    let storage = (0..hosts.len().saturating_sub(workers) as u32).map(|at| (u32::MAX - at, u32::MAX));
+    hosts.iter().take(workers).map(place).chain(storage).collect()
 }
 
 /// What a host sends to its server and to the network, in bytes per second.
@@ -267,7 +273,8 @@ impl Workload for ApplicationWorkload {
 }
 
 /// The hosts of the ranks of all applications of a scenario, by position of the workload. Jobs are placed in their
-/// order and share no place. Servers of `gpus_per_server` hosts stay whole; without them hosts go rack by rack.
+/// order and share no place. Servers of `gpus_per_server` hosts stay whole; without them hosts go rack by rack. Hosts of storage,
+/// and others in their servers, take no rank unless `hosts` places it there.
 ///
 /// # Errors
 /// Position of the workload, and the reason why its ranks cannot be placed.
@@ -278,9 +285,14 @@ pub fn place<'a>(
     seed: u64,
 ) -> Result<BTreeMap<usize, Vec<NodeId>>, (usize, String)> {
     let mut placed = BTreeMap::new();
-    let mut rooms = gpus_per_server.map_or_else(|| racks(topology), |gpus| servers(topology, gpus));
-    for (index, spec) in workloads.enumerate() {
-        let Some(spec) = spec else { continue };
+    let specs: Vec<(usize, &ApplicationSpec)> =
+        workloads.enumerate().filter_map(|(index, spec)| Some((index, spec?))).collect();
+    let storage = |spec: &ApplicationSpec| -> Vec<u32> {
+        spec.storage.iter().filter_map(|name| topology.find(name)).map(|node| node.0).collect()
+    };
+    let taken: BTreeSet<u32> = specs.iter().flat_map(|(_, spec)| storage(spec)).collect();
+    let mut rooms = gpus_per_server.map_or_else(|| racks(topology, &taken), |gpus| servers(topology, gpus, &taken));
+    for (index, spec) in specs {
         let rule = match spec.placement {
             PlacementName::Packed => Placement::Packed,
             PlacementName::RoundRobin => Placement::RoundRobin,
@@ -291,24 +303,33 @@ pub fn place<'a>(
             }
         };
         let mut lots = pauseframe_engine::random_stream(seed, "application/placement", index as u64);
-        let ranks = spec.application.0.ranks();
+        let ranks = spec.application.0.workers();
         let hosts = rooms.place(&rule, ranks, spec.ranks_per_host, |below| lots.uniform_below(below));
-        let hosts = hosts.map_err(|reason| (index, reason))?;
+        let why = match (taken.is_empty(), gpus_per_server) {
+            (true, _) => "",
+            (false, None) => ", since targets of checkpoints have none",
+            (false, Some(_)) => ", since servers with a target of checkpoints have none",
+        };
+        let mut hosts = hosts.map_err(|reason| (index, format!("{reason}{why}")))?;
+        hosts.extend(storage(spec));
         placed.insert(index, hosts.into_iter().map(NodeId).collect());
     }
     Ok(placed)
 }
 
-/// Groups the hosts of a topology by server: a server's GPUs may be in several racks (rails).
-fn servers(topology: &Topology, gpus: u32) -> Rooms {
+/// Groups the hosts of a topology by server: a server's GPUs may be in several racks (rails). Servers with a host of storage
+/// have no room.
+fn servers(topology: &Topology, gpus: u32, storage: &BTreeSet<u32>) -> Rooms {
     let hosts: Vec<u32> = topology.hosts().map(|host| host.0).collect();
-    Rooms::new(hosts.chunks(gpus as usize).map(<[u32]>::to_vec).collect(), topology.nodes().len() as u32)
+    let has_gpus = |server: &&[u32]| !server.iter().any(|host| storage.contains(host));
+    let servers = hosts.chunks(gpus as usize).filter(has_gpus).map(<[u32]>::to_vec).collect();
+    Rooms::new(servers, topology.nodes().len() as u32)
 }
 
-/// Groups the hosts of a topology by rack.
-fn racks(topology: &Topology) -> Rooms {
+/// Groups the hosts of a topology by rack, without those of storage.
+fn racks(topology: &Topology, storage: &BTreeSet<u32>) -> Rooms {
     let mut racks: Vec<(NodeId, Vec<u32>)> = Vec::new();
-    for host in topology.hosts() {
+    for host in topology.hosts().filter(|host| !storage.contains(&host.0)) {
         let leaf = topology.peer(topology.nodes()[host].ports[0]);
         match racks.iter_mut().find(|(known, _)| *known == leaf) {
             Some((_, hosts)) => hosts.push(host.0),

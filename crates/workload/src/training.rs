@@ -4,19 +4,21 @@ use super::application::{
     ApplicationSource, ApplicationSpec, PlacementName, check_places, hosts_of_ranks, placement,
 };
 use super::collectives::{CollectivesSpec, Library, Slice};
-use super::context::{Context, SIZE_MAX, TIMES};
+use super::context::{Context, SIZE_MAX, SIZES, TIMES, known_host};
 use super::maker::{Maker, Source};
 use super::random::shuffle;
 use super::trace::{digest, keep};
 use pauseframe_apps::read::Bundle;
-use pauseframe_apps::training::{ContextComm, ExpertLoads, Model, Parallelism, Plan, Schedule, Step, application, simai};
+use pauseframe_apps::training::{Checkpoints, ContextComm, ExpertLoads, Model, Parameters, shards, Parallelism, Plan, Schedule, Step, application, simai};
 use pauseframe_apps::{Application, Choices};
 use pauseframe_fabric::Workload;
 use pauseframe_schema::ledger::Origin;
+use pauseframe_schema::nested::Absent;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
 use pauseframe_units::limits::Limit;
-use pauseframe_units::{Bytes, Span};
+use pauseframe_units::{Bytes, Span, counted};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 table! {
@@ -24,8 +26,10 @@ table! {
     pub struct TrainingSpec {
         /// SimAI's own rules: groups span all stages, stages exchange nothing, a forward collective has at least 4096 B, a message is a whole step of a ring
         as_simai: bool = or(false);
+        /// Checkpoints that GPUs write to storage, or false
+        checkpoint: Option<CheckpointSpec> = by(checkpoint, context);
         /// The steps of the ranks, with equal loads of experts
-        steps: Steps = try_from(plan(t, context, as_simai));
+        steps: Steps = try_from(plan(t, context, as_simai, checkpoint.as_ref()));
         /// Factor for all compute times
         compute_scale: f64 = or_in(1.0, 0.0..=1e6);
         /// The library of collective operations, and what its messages cost
@@ -40,8 +44,13 @@ table! {
         placement: PlacementName = by(placement);
         /// Host of each rank
         hosts: Option<Vec<String>> = by(hosts_of_ranks, context) => {
-            let ranks = steps.as_ref().map(|steps: &Steps| steps.application.ranks());
-            check_places(t, context, ranks, 1, placement, hosts.as_deref());
+            let ranks = steps.as_ref().map(|steps: &Steps| steps.application.workers());
+            check_places(t, context, ranks, 1, placement, hosts.as_deref(), targets(checkpoint.as_ref()));
+            let is_storage = |name: &&String| targets(checkpoint.as_ref()).contains(name);
+            if let Some(name) = hosts.iter().flatten().find(is_storage) {
+                let message = || format!("{name:?} is a target of checkpoints, which go to hosts without ranks");
+                t.check(false, "hosts", message, "name another host, or another target");
+            }
         };
         /// Start of the first iteration
         start: Span = or_in(Span::ZERO, TIMES);
@@ -64,6 +73,7 @@ table! {
             start,
             alone,
             timeline,
+            storage: targets(checkpoint.as_ref()).to_vec(),
         }));
     }
     pub fn try_read(t, context: &Context);
@@ -78,6 +88,88 @@ choices! {
         OneForwardOneBackward = "1f1b",
         /// The same with several chunks of layers on each stage
         Interleaved = "interleaved",
+    }
+}
+
+choices! {
+    /// Whether iterations wait for checkpoints
+    pub enum CheckpointMode {
+        /// The next iteration begins when all GPUs have written
+        Blocking = "blocking",
+        /// It begins at once, and the next checkpoint waits for the one before
+        Async = "async",
+    }
+}
+
+table! {
+    /// Checkpoints that GPUs write to storage; messages of the job's transport
+    pub struct CheckpointSpec {
+        /// A checkpoint follows each so many iterations
+        every: u32 = or_in(1, 1..=100_000);
+        /// Hosts that store checkpoints, without ranks of the job: the parts of a GPU go to them in turn
+        targets: Vec<String> = try_by(storage_hosts, context);
+        /// Bytes of a checkpoint of all GPUs, in proportion to their parameters
+        #[source = "Megatron-LM, theoretical_memory_usage.py: bf16 values, and an fp32 copy and two moments of Adam"]
+        bytes: Option<Bytes> = optional_in(SIZES, "14 B for each parameter; a file needs it");
+        /// Whether iterations wait for checkpoints
+        mode: CheckpointMode = or(CheckpointMode::Blocking);
+        /// Bytes of the largest message
+        part: Bytes = or_in(PART, PARTS);
+        /// GPUs with the same parameters share the writing of their values, as Megatron does by default; false: the first of them writes them
+        parallel_weights: bool = or(true);
+    }
+    pub fn try_read(t, context: &Context);
+}
+
+/// Default of the largest message: the largest RPC of Lustre.
+const PART: Bytes = Bytes(16 << 20);
+const PARTS: RangeInclusive<Bytes> = Bytes(4096)..=Bytes(1 << 30);
+
+fn checkpoint(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<CheckpointSpec> {
+    t.switchable(key, Absent::Off(Origin::Default), "false", doc, |t| CheckpointSpec::read(t, context)).flatten()
+}
+
+/// Reads the hosts that store checkpoints.
+fn storage_hosts(t: &mut Table, key: &'static str, doc: &str, context: &Context) -> Option<Vec<String>> {
+    let names: Vec<String> = t.required(key, doc)?;
+    t.check(!names.is_empty(), key, || "[] names no host".to_owned(), "name one");
+    for (index, name) in names.iter().enumerate() {
+        let key = format!("{key}.{index}");
+        known_host(t, &key, name, context);
+        t.check(!names[..index].contains(name), &key, || format!("names {name:?} again"), "remove it");
+    }
+    Some(names).filter(|names| !names.is_empty())
+}
+
+/// The hosts that store checkpoints, if there are any.
+fn targets(checkpoint: Option<&CheckpointSpec>) -> &[String] {
+    checkpoint.map_or(&[], |checkpoint| &checkpoint.targets)
+}
+
+impl CheckpointSpec {
+    /// What each rank writes; `model` has the parameters, and a file has not.
+    fn plan(&self, parallelism: &Parallelism, parameters: Option<Parameters>) -> Checkpoints {
+        let equal = Parameters { dense: u64::from(parallelism.replicas()), experts: 0 };
+        let whole = self.bytes.map(|bytes| bytes.0);
+        let parameters = parameters.unwrap_or(equal);
+        Checkpoints {
+            every: self.every,
+            targets: self.targets.len() as u32,
+            part: self.part.0,
+            is_blocking: self.mode == CheckpointMode::Blocking,
+            bytes: shards(parallelism, parameters, self.parallel_weights, whole),
+        }
+    }
+
+    /// Checks it against the job.
+    fn check(&self, t: &mut Table, iterations: u32, bytes: Option<u64>) {
+        let every = self.every;
+        let message = || format!("{every}, but the job ends after {}: no checkpoint is written", counted(iterations, "iteration"));
+        t.check(every <= iterations, "checkpoint.every", message, "lower it, or raise iterations");
+        let message = || "is required: a file has no number of parameters".to_owned();
+        t.check(self.bytes.is_some() || bytes.is_some(), "checkpoint.bytes", message, "give the bytes of a checkpoint of all GPUs");
+        let message = || "is required: the layers have no parameters".to_owned();
+        t.check(bytes != Some(0), "checkpoint.bytes", message, "give the bytes of a checkpoint of all GPUs");
     }
 }
 
@@ -157,10 +249,15 @@ impl Source for TrainingSpec {
 }
 
 /// Reads what the steps are.
-fn plan(t: &mut Table, context: &Context, as_simai: bool) -> Option<Steps> {
+fn plan(
+    t: &mut Table,
+    context: &Context,
+    as_simai: bool,
+    checkpoint: Option<&CheckpointSpec>,
+) -> Option<Steps> {
     let bundle = file(t, context);
     if t.is_documenting() {
-        steps(t, context, as_simai, None);
+        steps(t, context, as_simai, checkpoint, None);
         t.under("workload.training", |t| {
             model(t, None);
         });
@@ -170,16 +267,16 @@ fn plan(t: &mut Table, context: &Context, as_simai: bool) -> Option<Steps> {
         unused_model_keys(t);
     }
     match bundle {
-        File::Absent => return steps(t, context, as_simai, None),
+        File::Absent => return steps(t, context, as_simai, checkpoint, None),
         File::Read(bundle, key) => {
             if let Some(read) = workload(t, &bundle, key, as_simai) {
-                return steps(t, context, as_simai, Some(&read));
+                return steps(t, context, as_simai, checkpoint, Some(&read));
             }
         }
         File::Unreadable => {}
     }
     // The other keys are right or wrong whatever the file is.
-    let _ = (parallelism(t, context, None), schedule(t, as_simai, true), iterations(t), micro_batches(t, None));
+    let _ = (parallelism(t, context, checkpoint, None), schedule(t, as_simai, true), iterations(t), micro_batches(t, None));
     None
 }
 
@@ -247,16 +344,17 @@ fn steps(
     t: &mut Table,
     context: &Context,
     as_simai: bool,
+    checkpoint: Option<&CheckpointSpec>,
     read: Option<&simai::Workload>,
 ) -> Option<Steps> {
-    let parallelism = parallelism(t, context, read);
+    let parallelism = parallelism(t, context, checkpoint, read);
     let (schedule, name) = schedule(t, as_simai, read.is_some());
     let iterations = iterations(t);
     if t.is_documenting() {
         micro_batches(t, None);
         return None;
     }
-    let mut skew = (0, 0.0);
+    let (mut skew, mut parameters) = ((0, 0.0), None);
     let step = if let Some(read) = read {
         Step { micro_batches: micro_batches(t, Some(read.step.micro_batches)), ..read.step.clone() }
     } else {
@@ -265,6 +363,7 @@ fn steps(
         warn_of_idle_context_keys(t, &parallelism, &model);
         t.warn_if_idle("expert_skew", exponent > 0.0 && parallelism.expert == 1, "ep is 1, so each GPU has all experts");
         skew = (model.experts, exponent);
+        parameters = Some(model.parameters(&parallelism));
         or_problem(t, model.step(&parallelism))?
     };
     let plan = Plan {
@@ -275,8 +374,14 @@ fn steps(
         ignores_stages: as_simai,
         is_micro: read.is_some_and(|read| read.is_micro),
         loads: None,
+        saves: None,
     };
     or_problem(t, plan.check())?;
+    let saves = checkpoint.map(|checkpoint| checkpoint.plan(&parallelism, parameters));
+    if let (Some(checkpoint), Some(saves)) = (checkpoint, &saves) {
+        checkpoint.check(t, iterations, parameters.map(|_| saves.bytes.iter().sum()));
+    }
+    let plan = Plan { saves, ..plan };
     let is_simai = name == ScheduleName::AsSimai;
     let is_changed = read.is_some_and(|read| read.step.micro_batches != plan.step.micro_batches);
     let is_idle = is_changed && is_simai && plan.is_one_stage();
@@ -319,16 +424,23 @@ fn or_problem<T>(t: &mut Table, result: Result<T, (&'static str, String)>) -> Op
     }
 }
 
-fn parallelism(t: &mut Table, context: &Context, read: Option<&simai::Workload>) -> Parallelism {
-    let hosts = context.hosts.map_or(1, |hosts| hosts.count() as u32);
+fn parallelism(
+    t: &mut Table,
+    context: &Context,
+    checkpoint: Option<&CheckpointSpec>,
+    read: Option<&simai::Workload>,
+) -> Parallelism {
+    let storage = targets(checkpoint).len();
+    let hosts = context.hosts.map_or(1, |hosts| hosts.count().saturating_sub(storage).max(1) as u32);
+    let all = if storage > 0 { "all hosts that are not targets of checkpoints" } else { "all hosts" };
     let of_file = |number: Option<u32>, otherwise: u32, why: &str| match number {
         Some(number) => (number, Origin::Computed("file".to_owned())),
         None => (otherwise, Origin::Computed(why.to_owned())),
     };
     let sizes = 1..=1_048_576;
-    let (number, why) = of_file(read.and_then(|read| read.ranks), hosts, "all hosts");
+    let (number, why) = of_file(read.and_then(|read| read.ranks), hosts, all);
     let doc = "Number of GPUs, each a host";
-    let rule = "all_gpus of the file, else all hosts";
+    let rule = "all_gpus of the file, else all hosts that are not targets of checkpoints";
     let ranks = t.or_because_in("gpus", (number, why), sizes.clone(), rule, doc);
     // SimAI's groups of all GPUs; files of policy MICRO have one group of all.
     let all = read.map_or(1, |read| if read.is_micro { 1 } else { ranks });

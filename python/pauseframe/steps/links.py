@@ -138,8 +138,11 @@ def kind_of_pairs(run: RunData) -> Callable[[str, str, str], str]:
 
     def kind(workload: str, source: str, target: str) -> str:
         a, b = ranks.get((workload, source)), ranks.get((workload, target))
-        if workload not in sizes or a is None or b is None:
+        if workload not in sizes or (a is None and b is None):
             return workload
+        if a is None or b is None:
+            # Only storage has no rank.
+            return f"{workload} checkpoints"
         return f"{workload} {group_of(a, b, sizes[workload])}"
 
     return kind

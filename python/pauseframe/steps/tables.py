@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 SHOWN = 12
 """Maximum number of rows of a table."""
-GROUPS = ("tp", "cp", "dp", "ep", "pp")
-"""Kinds of groups whose exposed communication `jobs` has."""
+GROUPS = ("tp", "cp", "dp", "ep", "pp", "checkpoint")
+"""Kinds of groups whose exposed communication `jobs` has, and checkpoints to storage."""
 LATE = 1.01
 """Ratio of a rank's compute time to the median above which it is a straggler."""
 
@@ -62,11 +62,16 @@ def iterations(jobs: pl.DataFrame) -> Table | None:
         rows.append([job["job"], format_us(job["iteration_us"]), *shares])
     if not rows:
         return None
-    heads = ["job", "iteration", "compute", *(f"exposed {group.upper()}" for group in groups), "bubble"]
-    exposed = "Exposed: a rank waits for a collective of this kind of group."
+    heads = ["job", "iteration", "compute", *(f"exposed {_heading(group)}" for group in groups), "bubble"]
+    exposed = "Exposed: a rank waits for communication of this kind of group, or for checkpoints."
     bubble = "Bubble: it waits for another stage, or has finished before the last rank."
     note = f"{exposed} {bubble} Compute, exposed and bubble: {OF_JOB}."
     return Table("training steps", heads, rows, note)
+
+
+def _heading(group: str) -> str:
+    """Kinds of groups are abbreviations."""
+    return group.upper() if len(group) == 2 else f"{group}s"
 
 
 def summary_of_collectives(calls: pl.DataFrame) -> pl.DataFrame:

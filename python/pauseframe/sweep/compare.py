@@ -70,7 +70,10 @@ LONG = ("long_goodput_bps", "long_fairness")
 JOB_TIMES = {
     "job_time_us": ("time_us",),
     "job_iteration_us": ("iteration_us",),
-    "job_exposed_us": ("exposed_tp_us", "exposed_cp_us", "exposed_dp_us", "exposed_ep_us", "exposed_pp_us"),
+    "job_exposed_us": (
+        *("exposed_tp_us", "exposed_cp_us", "exposed_dp_us", "exposed_ep_us", "exposed_pp_us"),
+        "exposed_checkpoint_us",
+    ),
     "job_bubble_us": ("bubble_us",),
 }
 """Metrics of applications, with the columns of the table `jobs` that they add up."""

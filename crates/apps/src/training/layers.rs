@@ -1,6 +1,8 @@
 //! Layers of a transformer from what a person knows of it, by the rules of AICB's generator.
 
-use super::{Collective, ExpertPart, ExpertRole, Group, Layer, Parallelism, Pass, STEPS_OF_LAYER, Step};
+use super::{
+    Collective, ExpertPart, ExpertRole, Group, Layer, Parallelism, Parameters, Pass, STEPS_OF_LAYER, Step,
+};
 use crate::algorithm::Kind;
 use pauseframe_units::Span;
 use pauseframe_units::limits::Limit;
@@ -99,6 +101,7 @@ impl Model {
     /// # Errors
     /// The key that does not fit, and why.
     pub fn step(&self, parallelism: &Parallelism) -> Result<Step, (&'static str, String)> {
+        parallelism.check()?;
         let Parallelism { pipeline, tensor, expert, .. } = *parallelism;
         if self.layers == 0 || !self.layers.is_multiple_of(pipeline) {
             return Err(("layers", format!("{} is not a multiple of pp = {pipeline}", self.layers)));
@@ -133,13 +136,23 @@ impl Model {
         })
     }
 
+    /// Parameters of a rank, for so many layers of its stage.
+    fn parameters_of_rank(&self, parallelism: &Parallelism, own: u64) -> Parameters {
+        let tensor = u64::from(parallelism.tensor);
+        let per_rank = u64::from(self.experts / parallelism.expert.max(1));
+        let experts = own.saturating_mul(self.expert_parameters).saturating_mul(per_rank) / tensor;
+        Parameters { dense: own.saturating_mul(self.parameters) / tensor, experts }
+    }
+
+    /// The parameters of a rank.
+    pub fn parameters(&self, parallelism: &Parallelism) -> Parameters {
+        self.parameters_of_rank(parallelism, u64::from(self.layers / parallelism.pipeline))
+    }
+
     /// Gradients and parameters of a stage at the end of the step, which goes through these layers from the last to the first: gradients of 4
     /// bytes are reduced, the distributed optimizer waits for them, and parameters of 2 bytes are gathered.
     fn gradients(&self, parallelism: &Parallelism, own: u64) -> Vec<Layer> {
-        let tensor = u64::from(parallelism.tensor);
-        let dense = own.saturating_mul(self.parameters) / tensor;
-        let per_rank = u64::from(self.experts / parallelism.expert.max(1));
-        let experts = own.saturating_mul(self.expert_parameters).saturating_mul(per_rank) / tensor;
+        let Parameters { dense, experts } = self.parameters_of_rank(parallelism, own);
         let reduce = |name: &str, group, kind, bytes| Layer {
             name: name.to_owned(),
             weight_gradient: pass(Span::ZERO, call(kind, group, bytes)),

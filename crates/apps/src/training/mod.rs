@@ -3,6 +3,7 @@
 //! A rank has a compute stream, whose steps are its program, and a communication stream for each of its groups.
 //! Blocking operations stop the compute stream; the gradients of weights do not.
 
+mod checkpoint;
 mod layers;
 mod program;
 mod schedule;
@@ -10,6 +11,7 @@ pub mod simai;
 #[cfg(test)]
 mod tests;
 
+pub use checkpoint::{Checkpoints, Parameters, shards};
 pub use layers::{ContextComm, Model};
 pub use program::{Plan, application};
 pub use schedule::Schedule;
@@ -36,13 +38,15 @@ pub enum Group {
     DpEp,
     /// Pipeline parallel: the stages.
     Pp,
+    /// All ranks and the storage to which they write checkpoints.
+    Checkpoint,
 }
 
 impl Group {
     /// Number of sums of exposed time.
-    pub const EXPOSED: usize = 5;
+    pub const EXPOSED: usize = 6;
     /// The names of these sums.
-    pub const EXPOSED_NAMES: [&'static str; Self::EXPOSED] = ["tp", "cp", "dp", "ep", "pp"];
+    pub const EXPOSED_NAMES: [&'static str; Self::EXPOSED] = ["tp", "cp", "dp", "ep", "pp", "checkpoint"];
 
     /// The sum of exposed time to which waiting for this group belongs.
     pub fn exposed(self) -> usize {
@@ -52,6 +56,7 @@ impl Group {
             Group::Dp | Group::DpEp => 2,
             Group::Ep => 3,
             Group::Pp => 4,
+            Group::Checkpoint => 5,
         }
     }
 
@@ -64,6 +69,7 @@ impl Group {
             Group::Ep => "EP",
             Group::DpEp => "DP_EP",
             Group::Pp => "PP",
+            Group::Checkpoint => "CHECKPOINT",
         }
     }
 }
@@ -77,6 +83,8 @@ pub enum Phase {
     InputGradient,
     /// Backward: gradient of the weights.
     WeightGradient,
+    /// After an iteration: a checkpoint.
+    Checkpoint,
 }
 
 impl Phase {
@@ -86,6 +94,7 @@ impl Phase {
             Phase::Forward => "fp",
             Phase::InputGradient => "ig",
             Phase::WeightGradient => "wg",
+            Phase::Checkpoint => "checkpoint",
         }
     }
 }
@@ -97,6 +106,8 @@ pub struct Training {
     pub labels: Vec<Label>,
     /// By communicator: its kind of groups, and its number among them.
     pub groups: Vec<Option<(Group, u32)>>,
+    /// Number of the last ranks that are storage targets.
+    pub storage: u32,
 }
 
 /// What a call is for.

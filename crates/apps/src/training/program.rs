@@ -6,14 +6,17 @@
 
 use super::schedule::{Schedule, Turn};
 use super::{
-    Collective, ExpertLoads, ExpertRole, Group, Label, Layer, Parallelism, Pass, Phase, STEPS_OF_LAYER, Step,
-    Training,
+    Checkpoints, Collective, ExpertLoads, ExpertRole, Group, Label, Layer, Parallelism, Pass, Phase,
+    STEPS_OF_LAYER, Step, Training,
 };
 use crate::algorithm::Kind;
 use crate::application::{Application, Call, Communicator, Op, Program};
 use pauseframe_units::Span;
 use std::collections::BTreeMap;
 use std::sync::Arc;
+
+/// Bytes of the number that ranks reduce in a barrier.
+const BARRIER: u64 = 4;
 
 /// How a step is carried out.
 #[derive(Clone, PartialEq, Debug)]
@@ -32,6 +35,8 @@ pub struct Plan {
     pub is_micro: bool,
     /// Loads of experts, if they differ.
     pub loads: Option<ExpertLoads>,
+    /// Checkpoints to storage.
+    pub saves: Option<Checkpoints>,
 }
 
 impl Plan {
@@ -101,7 +106,9 @@ impl Plan {
         let of_rank = self.step.layers.len() as u64 * STEPS_OF_LAYER
             + rings * Layer::steps_of_ring(&self.parallelism)
             + u64::from(self.step.micro_batches) * 4 * 64;
-        of_rank.saturating_mul(u64::from(self.iterations)).saturating_mul(u64::from(self.parallelism.ranks))
+        let of_saves = self.saves.as_ref().map_or(0, |saves| saves.steps(self.iterations));
+        let of_ranks = of_rank.saturating_mul(u64::from(self.iterations));
+        of_ranks.saturating_mul(u64::from(self.parallelism.ranks)).saturating_add(of_saves)
     }
 }
 
@@ -122,7 +129,8 @@ impl Groups {
     fn new(plan: &Plan) -> Groups {
         let Parallelism { ranks, tensor, context, expert, .. } = plan.parallelism;
         let data = ranks / tensor / plan.stages();
-        let world = Communicator::new((0..ranks).collect());
+        let targets = plan.saves.as_ref().map_or(0, |saves| saves.targets);
+        let world = Communicator::new((0..ranks + targets).collect());
         let (comms, kinds, of_rank) = (vec![world], vec![None], BTreeMap::new());
         let mut groups = Groups { tensor, context, data, expert, comms, kinds, of_rank };
         for kind in [Group::Tp, Group::Dp, Group::Ep, Group::DpEp] {
@@ -130,6 +138,9 @@ impl Groups {
         }
         if context > 1 {
             groups.add(Group::Cp, ranks);
+        }
+        if targets > 0 {
+            groups.add(Group::Checkpoint, ranks);
         }
         groups
     }
@@ -145,7 +156,7 @@ impl Groups {
             Group::Dp => stage * self.tensor + tensor,
             Group::Ep => (stage * sets + data / self.expert) * self.tensor + tensor,
             Group::DpEp => (stage * self.expert + data % self.expert) * self.tensor + tensor,
-            Group::Pp => 0,
+            Group::Pp | Group::Checkpoint => 0,
         }
     }
 
@@ -176,9 +187,14 @@ pub fn application(name: &str, plan: &Plan) -> Application {
     let groups = Groups::new(plan);
     let mut labels = Labels::default();
     let ranks = plan.parallelism.ranks;
-    let programs = (0..ranks).map(|rank| Writer::new(plan, &groups, rank, &mut labels).write()).collect();
+    let mut programs: Vec<Program> =
+        (0..ranks).map(|rank| Writer::new(plan, &groups, rank, &mut labels).write()).collect();
+    let storage = plan.saves.as_ref().map_or(0, |saves| saves.targets);
+    if let Some(saves) = &plan.saves {
+        programs.extend((0..storage).map(|target| saves.program(target, plan.iterations)));
+    }
     let mut application = Application::new(name, programs);
-    application.training = Some(Training { labels: labels.list, groups: groups.kinds });
+    application.training = Some(Training { labels: labels.list, groups: groups.kinds, storage });
     application.comms = groups.comms;
     application
 }
@@ -193,9 +209,9 @@ struct Labels {
 }
 
 impl Labels {
-    fn of(&mut self, iteration: u32, at: usize, phase: Phase, layer: &Layer, bytes: u64) -> u32 {
+    fn of(&mut self, iteration: u32, at: usize, phase: Phase, layer: &str, bytes: u64) -> u32 {
         *self.known.entry((iteration, at, phase as u8)).or_insert_with(|| {
-            self.list.push(Label { iteration, layer: layer.name.clone(), phase, bytes });
+            self.list.push(Label { iteration, layer: layer.to_owned(), phase, bytes });
             self.list.len() as u32 - 1
         })
     }
@@ -212,13 +228,15 @@ struct Writer<'a> {
     program: Program,
     /// Layers whose gradients of weights are under way, and their group.
     pending: BTreeMap<usize, Group>,
+    /// The checkpoint under way.
+    unfinished: Option<u32>,
 }
 
 impl<'a> Writer<'a> {
     fn new(plan: &'a Plan, groups: &'a Groups, rank: u32, labels: &'a mut Labels) -> Writer<'a> {
         let stage = rank / (groups.tensor * groups.data);
         let (program, pending) = (Program::default(), BTreeMap::new());
-        Writer { plan, groups, labels, rank, stage, iteration: 0, program, pending }
+        Writer { plan, groups, labels, rank, stage, iteration: 0, program, pending, unfinished: None }
     }
 
     fn write(mut self) -> Program {
@@ -229,12 +247,52 @@ impl<'a> Writer<'a> {
             } else {
                 self.iterate();
             }
+            self.save();
             if iteration + 1 == self.plan.iterations {
                 self.wait_for_all();
+                self.finish_save();
             }
             self.push(Op::Mark, None, 0);
         }
         self.program
+    }
+
+    /// Writes a checkpoint if one follows the iteration: it has the weights that are gathered at its end, and begins when the
+    /// one before has been written.
+    fn save(&mut self) {
+        let Some(saves) = &self.plan.saves else { return };
+        let Some(number) = saves.after(self.iteration) else { return };
+        self.wait_for_all();
+        self.finish_save();
+        let ranks = self.plan.parallelism.ranks;
+        for (target, bytes) in saves.parts(self.rank) {
+            let (to, tag) = (ranks + target, number as i32);
+            self.push(Op::Send { to, tag, comm: 0, request: None, bytes }, None, 0);
+        }
+        self.unfinished = Some(number);
+        if saves.is_blocking {
+            self.finish_save();
+        }
+    }
+
+    /// Waits for the answers to all parts, and then for the other ranks (the barrier of Megatron's `save_checkpoint`, which
+    /// NCCL makes an all-reduce of one number).
+    fn finish_save(&mut self) {
+        let (Some(saves), Some(number)) = (&self.plan.saves, self.unfinished.take()) else { return };
+        let ranks = self.plan.parallelism.ranks;
+        for (target, _) in saves.parts(self.rank) {
+            let (from, tag, limit) = (Some(ranks + target), Some(number as i32), u64::MAX);
+            let receive = Op::Receive { from, tag, comm: 0, request: None, limit };
+            self.push(receive, Some(Group::Checkpoint), 0);
+        }
+        if ranks < 2 {
+            return;
+        }
+        let iteration = (number + 1) * saves.every - 1;
+        let label = Some(self.labels.of(iteration, usize::MAX, Phase::Checkpoint, "checkpoint", BARRIER));
+        let (comm, call) = (self.groups.comm(Group::Checkpoint, self.rank), self.program.calls.len() as u32);
+        self.program.calls.push(Call { comm, label, ..Call::new(Kind::Allreduce, BARRIER) });
+        self.push(Op::Collective { call, request: None }, Some(Group::Checkpoint), 0);
     }
 
     /// Layers before the micro-batches, micro-batches by schedule, layers after them; then backward.
@@ -452,7 +510,7 @@ impl<'a> Writer<'a> {
         }
         let layer = &self.plan.step.layers[at];
         let call = self.by_load(layer, phase, collective).unwrap_or_else(|| self.plain(collective));
-        let label = Some(self.labels.of(self.iteration, at, phase, layer, bytes));
+        let label = Some(self.labels.of(self.iteration, at, phase, &layer.name, bytes));
         let request = is_background.then_some(at as u32);
         let position = self.program.calls.len() as u32;
         self.program.calls.push(Call { comm, label, ..call });

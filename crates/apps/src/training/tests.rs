@@ -1,7 +1,7 @@
 use super::simai::{self, Workload};
 use super::{
-    Collective, ContextComm, ExpertLoads, Group, Layer, Model, Parallelism, Pass, Phase, Plan, Schedule,
-    Step, application,
+    Checkpoints, Collective, ContextComm, ExpertLoads, Group, Layer, Model, Parallelism, Parameters, Pass,
+    Phase, Plan, Schedule, Step, application, shards,
 };
 use crate::algorithm::Kind;
 use crate::application::Application;
@@ -32,6 +32,7 @@ fn plan(step: Step, parallelism: Parallelism, schedule: Schedule) -> Plan {
         ignores_stages: false,
         is_micro: false,
         loads: None,
+        saves: None,
     };
     plan.check().unwrap();
     plan
@@ -41,7 +42,7 @@ fn plan(step: Step, parallelism: Parallelism, schedule: Schedule) -> Plan {
 fn parts(replay: &Replay) -> Vec<(Totals, Span)> {
     let end = replay.finish().unwrap();
     let part = |rank: crate::RankReport| (rank.totals, rank.totals.bubble + (end - rank.finished.unwrap()));
-    replay.ranks().map(part).collect()
+    replay.ranks().take(replay.application().workers() as usize).map(part).collect()
 }
 
 /// Compute, exposed times and bubble are the time of the job, on every rank.
@@ -209,7 +210,7 @@ fn groups_and_sizes_of_a_model_are_those_of_the_generator() {
             totals
                 .exposed
                 .iter()
-                .zip([true, false, true, false, true])
+                .zip([true, false, true, false, true, false])
                 .all(|(time, is)| (*time > Span::ZERO) == is)
                 || bubble > Span::ZERO
         );
@@ -399,6 +400,7 @@ fn what_does_not_divide_is_refused_at_its_key() {
         ignores_stages: false,
         is_micro: false,
         loads: None,
+        saves: None,
     };
     assert_eq!(plan.check().unwrap_err().0, "schedule");
 }
@@ -568,4 +570,94 @@ fn sequences_that_cannot_be_shared_are_refused_at_their_key() {
     assert_eq!(wrong, ("cp", "3 does not divide 4 GPUs / (tp · pp) = 4".to_owned()));
     let wrong = Parallelism { expert: 3, ..parallelism }.check().unwrap_err();
     assert_eq!(wrong, ("ep", "3 does not divide dp · cp = 4".to_owned()));
+}
+
+/// Iterations of `compute` on `ranks` GPUs, which write `bytes` each to as many targets after every one of them.
+fn saved(ranks: u32, iterations: u32, compute: Span, saves: Checkpoints) -> Replay {
+    let layer = Layer { forward: Pass { compute, call: None }, ..Layer::default() };
+    let step = Step { layers: vec![layer], body: 0..1, micro_batches: 1, ..Step::default() };
+    let parallelism = Parallelism { ranks, tensor: 1, context: 1, pipeline: 1, expert: 1 };
+    let plan = plan(step, parallelism, Schedule::ForwardFirst);
+    let replay = replay(application("c", &Plan { iterations, saves: Some(saves), ..plan }), LATENCY);
+    assert_complete(&replay);
+    replay
+}
+
+fn saves(bytes: &[u64], targets: u32, is_blocking: bool) -> Checkpoints {
+    Checkpoints { every: 1, targets, part: 1_000_000, is_blocking, bytes: bytes.into() }
+}
+
+/// All parts, then the answer to the last one.
+fn write_time(bytes: u64) -> Span {
+    LATENCY + RATE.serialise(Bytes(bytes)) + LATENCY + RATE.serialise(Bytes(24))
+}
+
+#[test]
+fn a_checkpoint_of_one_rank_takes_its_closed_form() {
+    let (compute, bytes) = (Span::from_us(50), 2_500_000);
+    let write = write_time(bytes);
+    let run = |iterations, compute, is_blocking| {
+        let replay = saved(1, iterations, compute, saves(&[bytes], 1, is_blocking));
+        let exposed = parts(&replay)[0].0.exposed[Group::Checkpoint.exposed()];
+        (replay.finish().unwrap() - Time::ZERO, exposed)
+    };
+    assert_eq!(run(2, compute, true), (Span((compute + write).0 * 2), Span(write.0 * 2)));
+    // Compute that takes longer hides all but the last one; what is shorter waits for the one before.
+    assert!(Span::from_us(40) < write && write < Span::from_us(80));
+    let long = Span::from_us(80);
+    assert_eq!(run(3, long, false), (Span(long.0 * 3) + write, write));
+    let short = Span::from_us(40);
+    let waits = Span(short.0 + write.0 * 3);
+    assert_eq!(run(3, short, false), (waits, Span(waits.0 - short.0 * 3)));
+}
+
+/// Two ranks share a target, whose NIC receives both shards; nobody goes on before the last write and a barrier.
+#[test]
+fn all_ranks_wait_for_the_last_write() {
+    let compute = Span::from_us(50);
+    for sizes in [[800_000, 400_000], [600_000, 600_000], [1_200_000, 0]] {
+        let replay = saved(2, 1, compute, saves(&sizes, 1, true));
+        let barrier = Span((LATENCY + RATE.serialise(Bytes(2))).0 * 2);
+        let end = replay.finish().unwrap() - Time::ZERO;
+        assert_eq!(end, compute + write_time(1_200_000) + barrier, "{sizes:?}");
+        let waited = |totals: Totals| totals.exposed[Group::Checkpoint.exposed()];
+        assert!(parts(&replay).iter().all(|(totals, _)| waited(*totals) == end - compute));
+        assert_eq!(replay.calls().count(), 1);
+    }
+    // With two targets each rank begins with its own one, so that both write at once.
+    let replay = saved(2, 1, compute, saves(&[1_000_000, 1_000_000], 2, true));
+    let barrier = Span((LATENCY + RATE.serialise(Bytes(2))).0 * 2);
+    assert_eq!(replay.finish().unwrap() - Time::ZERO, compute + write_time(1_000_000) + barrier);
+}
+
+/// No checkpoint follows iterations 0, 2 and 4.
+#[test]
+fn checkpoints_follow_every_second_iteration() {
+    let (compute, bytes) = (Span::from_us(50), 1_000_000);
+    let replay = saved(1, 5, compute, Checkpoints { every: 2, ..saves(&[bytes], 1, true) });
+    let ends: Vec<Span> =
+        replay.ranks().next().unwrap().iterations.iter().map(|end| *end - Time::ZERO).collect();
+    let expected = [(1, 0), (2, 1), (3, 1), (4, 2), (5, 2)];
+    let expected =
+        expected.map(|(iterations, writes)| Span(compute.0 * iterations + write_time(bytes).0 * writes));
+    assert_eq!(ends, expected);
+}
+
+#[test]
+fn shards_are_those_of_the_distributed_optimizer() {
+    let parallelism = Parallelism { ranks: 8, tensor: 2, context: 2, pipeline: 1, expert: 2 };
+    let parameters = Parameters { dense: 1000, experts: 100 };
+    // 14 bytes of each parameter; those of experts have two copies, which share their state.
+    let of_all = shards(&parallelism, parameters, true, None);
+    assert_eq!(*of_all, [14 * 1000 / 4 + 14 * 100 / 2; 8]);
+    // The first data-parallel rank writes the values; of experts each of the two first ones.
+    let first = shards(&parallelism, parameters, false, None);
+    let state = 12 * 1000 / 4 + 12 * 100 / 2;
+    let (both, of_experts) = (state + 2 * 1000 + 2 * 100, state + 2 * 100);
+    assert_eq!(*first, [both, both, of_experts, of_experts, state, state, state, state]);
+    assert_eq!(first.iter().sum::<u64>(), of_all.iter().sum::<u64>());
+    let given = shards(&parallelism, parameters, true, Some(1_000_003));
+    assert_eq!((given.iter().sum(), given[0]), (1_000_003_u64, 125_000));
+    let none = shards(&parallelism, Parameters { dense: 0, experts: 0 }, true, Some(80));
+    assert_eq!(*none, [10; 8]);
 }

@@ -226,3 +226,197 @@ fn keys_that_do_not_fit_are_refused_at_their_place() {
     let mpi = "kind = \"application\"\npattern = \"all_reduce\"\nranks = 8\nsize = \"1 KB\"\ncollectives = { slice = \"1 KB\" }";
     assert_eq!(refused(8, mpi), ["workload.0.collectives.slice: is a key of NCCL's collectives"]);
 }
+
+/// A model of one layer whose core attention is half of its work, on four GPUs that share 1024 tokens.
+fn shared_sequences(more: &str) -> String {
+    format!(
+        "kind = \"training\"\ngpus = 4\ncp = 4\nlayers = 1\nhidden = 1024\nkv_hidden = 256\nsequence = 1024\nparameters = 0\n\
+         attention_share = 0.5\n{more}"
+    )
+}
+
+#[test]
+fn ring_attention_within_a_server_takes_the_closed_form() {
+    // K and V of 256 tokens, 262144 B, at 2.88 Tb/s and 50 ns.
+    let transfer = |blocks: f64| blocks * 262_144.0 * 8.0 / 2.88e6 + 0.05;
+    for forward in [160.0, 16.0_f64] {
+        let workload = shared_sequences(&format!("forward = \"{forward} us\""));
+        let results = here(&servers(8, "2880 Gbps", &workload));
+        // A quarter of the tokens; half of that in four steps; twice as long backward.
+        let (ahead, back) = (forward / 32.0, forward / 16.0);
+        let ring = 3.0 * ahead.max(transfer(1.0)) + ahead;
+        let ring_back = 2.0 * back.max(transfer(1.0)) + 2.0 * back.max(transfer(2.0));
+        let time = floats(&results.jobs, "time_us")[0].unwrap();
+        let expected = 3.0 * forward / 8.0 + ring + ring_back;
+        assert!((time - expected).abs() < 1e-4, "{time} {expected}");
+        let exposed = floats(&results.jobs, "exposed_cp_us")[0].unwrap();
+        assert!((exposed - (time - 3.0 * forward / 4.0)).abs() < 1e-6, "{exposed}");
+        assert_eq!(sum(&results.jobs, "message_bytes"), 4 * (3 + 6) * 262_144);
+    }
+}
+
+#[test]
+fn attention_hides_a_ring_over_the_network() {
+    let run = |more: &str| {
+        let text = servers(4, "2880 Gbps", &shared_sequences(more));
+        here(
+            &text
+                .replace("scale_up = { gpus_per_server = 8, rate = \"2880 Gbps\", latency = \"50 ns\" }", ""),
+        )
+    };
+    let results = run("forward = \"1600 us\"");
+    assert_eq!(floats(&results.jobs, "time_us"), [Some(1200.0)]);
+    assert_eq!(floats(&results.jobs, "exposed_cp_us"), [Some(0.0)]);
+    // A block takes at least 5.2 us, so that compute of 0.5 and 1 us a step hides little.
+    let short = run("forward = \"16 us\"");
+    let exposed = floats(&short.jobs, "exposed_cp_us")[0].unwrap();
+    assert!(exposed > 3.0 * (5.2 - 0.5) + 2.0 * (5.2 - 1.0) + 2.0 * (10.4 - 1.0), "{exposed}");
+    // The other ways have collectives of the groups, all exposed.
+    for (comm, calls) in [("all_gather", 6), ("a2a", 8)] {
+        let results = run(&format!("forward = \"1600 us\"\ncp_comm = \"{comm}\""));
+        assert_eq!(results.collectives.num_rows(), calls);
+        assert_eq!(arrow_cast_to_text(&results.collectives, "group"), vec!["CP"; calls]);
+        let exposed = floats(&results.jobs, "exposed_cp_us")[0].unwrap();
+        let rest = exposed + floats(&results.jobs, "bubble_us")[0].unwrap();
+        let time = floats(&results.jobs, "time_us")[0].unwrap();
+        assert!((time - 1200.0 - rest).abs() < 1e-6, "{comm} {time} {rest}");
+    }
+}
+
+/// One GPU, and storage on the other host of a switch.
+fn one_gpu(more: &str) -> String {
+    let workload = format!(
+        "kind = \"training\"\nlayers = 1\nhidden = 1024\nsequence = 64\nforward = \"100 us\"\niterations = 2\n{more}"
+    );
+    servers(2, "", &workload)
+        .replace("scale_up = { gpus_per_server = 8, rate = \"\", latency = \"50 ns\" }", "")
+}
+
+/// Nanoseconds of a byte at 400 Gb/s.
+const BYTE_NS: f64 = 0.02;
+
+#[test]
+fn a_checkpoint_over_an_idle_switch_takes_the_closed_form() {
+    // A frame of 4096 B has 86 B around it, and the first one of a message 16 B more (RETH).
+    let frames = |messages: f64, of_message: f64| messages * (of_message * 4182.0 + 16.0);
+    for (messages, of_message) in [(1.0, 1.0), (1.0, 100.0), (10.0, 1.0)] {
+        let part = 4096.0 * of_message;
+        let more = format!(
+            "parameters = 1\ncheckpoint = {{ targets = [\"host1\"], bytes = \"{} B\", part = \"{part} B\" }}",
+            part * messages
+        );
+        let results = here(&one_gpu(&more));
+        // The first frame once more at the switch; back the answer of 24 B, behind an acknowledgement; four links.
+        let wire = frames(messages, of_message) + frames(1.0, 1.0) + 90.0 + 2.0 * (24.0 + 86.0 + 16.0);
+        let write = (wire * BYTE_NS + 4.0 * 500.0) / 1e3;
+        let exposed = floats(&results.jobs, "exposed_checkpoint_us")[0].unwrap();
+        assert!((exposed - 2.0 * write).abs() < 1e-6, "{exposed} {write}");
+        let time = floats(&results.jobs, "time_us")[0].unwrap();
+        assert!((time - 600.0 - exposed).abs() < 1e-6, "{time}");
+        assert_eq!(floats(&results.ranks, "exposed_checkpoint_us"), [Some(exposed)]);
+        let flows = results.flows.batch();
+        assert_eq!(sum(&flows, "size_bytes"), (2.0 * part * messages) as u64);
+        // While the next iteration computes, the write is hidden; the last one is not.
+        let results = here(&one_gpu(&more.replace("checkpoint = {", "checkpoint = { mode = \"async\",")));
+        let exposed = floats(&results.jobs, "exposed_checkpoint_us")[0].unwrap();
+        assert!((exposed - write).abs() < 1e-6, "{exposed} {write}");
+    }
+}
+
+/// Four GPUs write their shards to two hosts, which take no rank, wherever they are.
+#[test]
+fn storage_takes_the_shards_of_all_ranks_and_no_rank() {
+    let model = "kind = \"training\"\nlayers = 2\nhidden = 64\nsequence = 64\ntp = 2\nforward = \"1 us\"\ntimeline = true\n";
+    let workload = format!("{model}checkpoint = {{ targets = [\"host4\", \"host0\"], part = \"16 KiB\" }}");
+    let text = servers(6, "", &workload);
+    let results =
+        here(&text.replace("scale_up = { gpus_per_server = 8, rate = \"\", latency = \"50 ns\" }", ""));
+    assert_eq!(arrow_cast_to_text(&results.ranks, "host"), ["host1", "host2", "host3", "host5"]);
+    let flows = results.flows.batch();
+    let sizes: Vec<u64> =
+        flows.column_by_name("size_bytes").unwrap().as_primitive::<UInt64Type>().values().to_vec();
+    let [source, target] = ["src", "dst"].map(|column| arrow_cast_to_text(&flows, column));
+    let is_storage = |name: &str| ["host0", "host4"].contains(&name);
+    assert!(!source.iter().any(|name| is_storage(name)));
+    let written: u64 =
+        target.iter().zip(sizes).filter(|(name, _)| is_storage(name)).map(|(_, bytes)| bytes).sum();
+    // Two layers of 12 hidden² parameters.
+    assert_eq!(written, 14 * 2 * 12 * 64 * 64);
+    assert_eq!(arrow_cast_to_text(&results.collectives, "group").last().unwrap(), "CHECKPOINT");
+    assert_eq!(largest_rank(&results.timeline), Some(3));
+    // GPUs of a server with storage take no rank: sixteen hosts, of which the first server has one.
+    let workload = format!("{model}gpus = 8\ncheckpoint = {{ targets = [\"host3\"] }}");
+    let results = here(&servers(16, "3600 Gbps", &workload));
+    assert_eq!(arrow_cast_to_text(&results.ranks, "host")[0], "host8");
+}
+
+fn largest_rank(table: &RecordBatch) -> Option<u32> {
+    let ranks = table.column_by_name("rank").unwrap().as_primitive::<arrow_array::types::UInt32Type>();
+    ranks.values().iter().copied().max()
+}
+
+#[test]
+fn keys_of_context_parallelism_and_checkpoints_are_refused_at_their_place() {
+    let header = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 1 pp: 1 ga: 1 all_gpus: 4";
+    let folder = folder("refused", &format!("{header}\n1\na -1 1 NONE 0 1 NONE 0 1 NONE 0 1\n"));
+    let refused = |workload: &str| -> Vec<String> {
+        let text = servers(16, "3600 Gbps", &format!("kind = \"training\"\n{workload}"));
+        let input =
+            Input { text: &text, file_name: "test.toml", base_dir: &folder, overrides: &[], seed: None };
+        let problems = resolve(&input).unwrap_err().problems;
+        problems.iter().map(|p| p.to_string().split_once(": ").unwrap().1.to_owned()).collect()
+    };
+    let model = "layers = 4\nhidden = 64\nsequence = 64\nforward = \"1 us\"\n";
+    let saved = |keys: &str| format!("{model}gpus = 8\ncheckpoint = {{ targets = [\"host15\"]{keys} }}");
+    let cases = [
+        (format!("{model}cp = 3"), "workload.0.cp: 3 does not divide 16 GPUs / (tp · pp) = 16"),
+        (
+            format!("{model}cp = 4\nsequence = 12").replace("sequence = 64\n", ""),
+            "workload.0.sequence: 12 is not a multiple of 2 cp = 8",
+        ),
+        (
+            format!("{model}kv_hidden = 65"),
+            "workload.0.kv_hidden: 65 is more than hidden = 64; lower it, or raise hidden",
+        ),
+        (
+            "file = \"w.txt\"\ncp = 2".to_owned(),
+            "workload.0.cp: 2, but files of SimAI and AICB know no context parallelism; remove it, or describe the model by keys (layers, hidden ..)",
+        ),
+        (
+            "file = \"w.txt\"\ncp_comm = \"a2a\"".to_owned(),
+            "workload.0.cp_comm: describes a model, but a file has the layers; remove it, or file",
+        ),
+        (
+            "file = \"w.txt\"\ncheckpoint = { targets = [\"host15\"] }".to_owned(),
+            "workload.0.checkpoint.bytes: is required: a file has no number of parameters; give the bytes of a checkpoint of all GPUs",
+        ),
+        (
+            saved(", every = 2"),
+            "workload.0.checkpoint.every: 2, but the job ends after 1 iteration: no checkpoint is written; lower it, or raise iterations",
+        ),
+        (
+            format!("{}\nparameters = 0", saved("")),
+            "workload.0.checkpoint.bytes: is required: the layers have no parameters; give the bytes of a checkpoint of all GPUs",
+        ),
+        (
+            format!("{}\nhosts = [\"host15\", \"host0\"]", saved("").replace("gpus = 8", "gpus = 2")),
+            "workload.0.hosts: \"host15\" is a target of checkpoints, which go to hosts without ranks; name another host, or another target",
+        ),
+        (
+            saved("").replace("[\"host15\"]", "[\"host15\", \"host15\"]"),
+            "workload.0.checkpoint.targets.1: names \"host15\" again; remove it",
+        ),
+        (
+            saved("").replace("gpus = 8", "gpus = 9"),
+            "workload.0: needs 9 places on hosts; 8 are free, since servers with a target of checkpoints have none; \
+             give it fewer ranks, or several on a host (ranks_per_host), or the fabric more hosts",
+        ),
+        (
+            saved("").replace("[\"host15\"]", "[]"),
+            "workload.0.checkpoint.targets: [] names no host; name one",
+        ),
+    ];
+    for (workload, expected) in cases {
+        assert_eq!(refused(&workload), [expected], "{workload}");
+    }
+}
