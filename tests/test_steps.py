@@ -128,6 +128,15 @@ def test_collectives_are_summed_by_kind_group_and_size():
     ]
 
 
+def test_a_wait_for_storage_ends_where_it_began():
+    rows = [
+        {"rank": 0, "activity": "compute", "start_us": 0.0, "end_us": 10.0, "step": "compute"},
+        {"rank": 0, "activity": "waiting", "start_us": 10.0, "end_us": 15.0, "step": "receive from 1"},
+    ]
+    path = [(part.kind, part.rank, part.start, part.end) for part in critical_path(pl.DataFrame(rows))]
+    assert path == [("compute", 0, 0.0, 10.0), ("network", 0, 10.0, 15.0)]
+
+
 def test_iterations_show_exposed_communication():
     parts = {"compute_us": 60.0, "exposed_tp_us": 20.0, "exposed_cp_us": 0.0, "exposed_dp_us": 10.0}
     parts |= {"exposed_ep_us": 0.0, "exposed_pp_us": 0.0, "exposed_checkpoint_us": 0.0, "bubble_us": 10.0}

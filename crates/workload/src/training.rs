@@ -411,7 +411,11 @@ fn warn_of_idle_context_keys(t: &mut Table, parallelism: &Parallelism, model: &M
     let is_idle = parallelism.context == 1;
     t.warn_if_idle("cp_comm", is_idle && model.context_comm != ContextComm::PointToPoint, WHY);
     t.warn_if_idle("kv_hidden", is_idle && model.kv_hidden != model.hidden, WHY);
-    t.warn_if_idle("attention_share", is_idle && t.has("attention_share"), WHY);
+    let Model { experts, top_k, parameters, expert_parameters, .. } = *model;
+    let active = parameters_of_token(parameters, [experts, top_k], expert_parameters);
+    let by_rule = share_of_attention(model.sequence, model.hidden, active);
+    let is_changed = (model.attention_share - by_rule).abs() > 1e-9;
+    t.warn_if_idle("attention_share", is_idle && is_changed, WHY);
 }
 
 fn or_problem<T>(t: &mut Table, result: Result<T, (&'static str, String)>) -> Option<T> {
@@ -517,15 +521,23 @@ fn unused_model_keys(t: &mut Table) {
     }
 }
 
-/// The share of the core attention in a layer. By rule that in its operations: 2 for each parameter and token, and with a
-/// causal mask 2 for each value and pair of tokens (Megatron-LM, `num_floating_point_operations`).
-fn attention_share(t: &mut Table, sequence: u64, hidden: u64, parameters: u64) -> f64 {
+/// The share of the core attention in the operations of a layer: 2 for each parameter and token, and with a causal mask 2 for
+/// each value and pair of tokens (Megatron-LM, `num_floating_point_operations`).
+fn share_of_attention(sequence: u64, hidden: u64, parameters: u64) -> f64 {
     let core = sequence as f64 * hidden as f64;
-    let share = core / (core + parameters as f64);
+    core / (core + parameters as f64)
+}
+
+fn attention_share(t: &mut Table, by_rule: f64) -> f64 {
     let doc = "Share of the core attention, softmax(QKᵀ)V, in forward and backward, for context parallelism: ring attention hides transfers behind it";
     let rule = "that of the operations: sequence · hidden / (sequence · hidden + parameters of a token), causal";
     let origin = Origin::Computed("sequence, hidden and parameters".to_owned());
-    t.or_because_in("attention_share", (share, origin), 0.0..=1.0, rule, doc)
+    t.or_because_in("attention_share", (by_rule, origin), 0.0..=1.0, rule, doc)
+}
+
+/// Parameters of a layer that work on a token.
+fn parameters_of_token(dense: u64, [experts, top_k]: [u32; 2], of_expert: u64) -> u64 {
+    dense + if experts > 0 { u64::from(top_k) * of_expert } else { 0 }
 }
 
 const NO_EXPERTS: &str = "experts is 0, so the layers are dense";
@@ -566,8 +578,8 @@ fn model(t: &mut Table, micro_batches: Option<u32>) -> Option<(Model, f64)> {
     let kv_hidden = t.or_because_in("kv_hidden", (width, origin), 1..=10_000_000_u64, "hidden", doc);
     let message = || format!("{kv_hidden} is more than hidden = {width}");
     t.check(hidden.is_none() || kv_hidden <= width, "kv_hidden", message, "lower it, or raise hidden");
-    let active = parameters + if experts > 0 { u64::from(top_k) * expert_parameters } else { 0 };
-    let attention_share = attention_share(t, sequence.unwrap_or(1), width, active);
+    let active = parameters_of_token(parameters, [experts, top_k], expert_parameters);
+    let attention_share = attention_share(t, share_of_attention(sequence.unwrap_or(1), width, active));
     let doc = "Compute time of the forward pass of a micro-batch over a layer, with all tokens: a GPU of a context-parallel group takes 1/cp of it";
     let forward = t.required_in("forward", TIMES, doc);
     let twice = Span(forward.unwrap_or_default().0.saturating_mul(2));

@@ -14,6 +14,7 @@ __all__ = [
     "Background",
     "Burst",
     "Cdf",
+    "Checkpoint",
     "Codel",
     "Collectives",
     "Concurrency",

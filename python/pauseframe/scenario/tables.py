@@ -226,6 +226,29 @@ class Burst(Part):
     """Mean of the exponential pause from the end of a burst to the start of the next (1 ps to 2400 h)"""
 
 
+@dataclass(frozen=True)
+class Checkpoint(Part):
+    """Checkpoints that GPUs write to storage; messages of the job's transport."""
+
+    targets: Sequence[str]
+    """Hosts that store checkpoints, without ranks of the job: the parts of a GPU go to them in turn."""
+    every: int | None = None
+    """A checkpoint follows each so many iterations (1 to 100000); default 1."""
+    bytes: str | None = None
+    """Bytes of a checkpoint of all GPUs, in proportion to their parameters (1 B to 1000 TB) (default: 14 B for each
+    parameter; a file needs it) (Megatron-LM, theoretical_memory_usage.py: bf16 values, and an fp32 copy and two
+    moments of Adam)
+    """
+    mode: Literal["blocking", "async"] | None = None
+    """Whether iterations wait for checkpoints; default "blocking"."""
+    part: str | None = None
+    """Bytes of the largest message (4096 B to 1.073741824 GB); default "16.777216 MB"."""
+    parallel_weights: bool | None = None
+    """GPUs with the same parameters share the writing of their values, as Megatron does by default; false: the first
+    of them writes them; default true.
+    """
+
+
 @dataclass(frozen=True, kw_only=True)
 class Codel(Part):
     """CoDel (RFC 8289) or FQ-CoDel (RFC 8290), with the names and defaults of Linux."""
@@ -1714,6 +1737,8 @@ class Training(WorkloadKeys):
     """SimAI's own rules: groups span all stages, stages exchange nothing, a forward collective has at least 4096 B, a
     message is a whole step of a ring; default false.
     """
+    checkpoint: Checkpoint | bool | None = None
+    """Checkpoints that GPUs write to storage, or false; default false."""
     file: str | None = None
     """Workload file of SimAI or AICB, relative to the scenario; without it the keys layers, hidden .. describe the
     model (default: none: see layers)
@@ -1723,9 +1748,15 @@ class Training(WorkloadKeys):
     digest: str | None = None
     """SHA-256 of the trace; another trace is an error (default: computed)"""
     gpus: int | None = None
-    """Number of GPUs, each a host (1 to 1048576) (default: all_gpus of the file, else all hosts)"""
+    """Number of GPUs, each a host (1 to 1048576) (default: all_gpus of the file, else all hosts that are not targets
+    of checkpoints)
+    """
     tp: int | None = None
     """GPUs of a tensor-parallel group (1 to 1048576) (default: model_parallel_NPU_group of the file; 1 for a model)"""
+    cp: int | None = None
+    """GPUs of a context-parallel group, which share the tokens of a sequence: that many tensor-parallel groups in a
+    row (1 to 1048576); default 1.
+    """
     pp: int | None = None
     """Stages of the pipeline (1 to 1048576) (default: pp of the file, else 1)"""
     ep: int | None = None
@@ -1768,8 +1799,21 @@ class Training(WorkloadKeys):
     """Tensor-parallel groups divide activations by tokens: all-gather and reduce-scatter instead of all-reduce;
     default true.
     """
+    cp_comm: Literal["p2p", "all_gather", "a2a"] | None = None
+    """How GPUs of a context-parallel group exchange K and V; default "p2p"."""
+    kv_hidden: int | None = None
+    """Values of K, and of V, of a token: hidden times key-value heads / heads, for context parallelism (1 to 10000000)
+    (default: hidden)
+    """
+    attention_share: float | None = None
+    """Share of the core attention, softmax(QKᵀ)V, in forward and backward, for context parallelism: ring attention
+    hides transfers behind it (0.0 to 1.0) (default: that of the operations: sequence · hidden / (sequence · hidden
+    + parameters of a token), causal)
+    """
     forward: str | None = None
-    """Compute time of the forward pass of a micro-batch over a layer (0 s to 2400 h)"""
+    """Compute time of the forward pass of a micro-batch over a layer, with all tokens: a GPU of a context-parallel
+    group takes 1/cp of it (0 s to 2400 h)
+    """
     backward: str | None = None
     """Compute time of its backward pass, half for inputs and half for weights (0 s to 4800 h) (default: 2 forward)"""
     optimizer: str | None = None

@@ -128,7 +128,8 @@ def _shares(by_kind: Mapping[str, float]) -> str:
 def kind_of_pairs(run: RunData) -> Callable[[str, str, str], str]:
     """A function from workload, source and destination of a flow to its kind: "train DP", or the workload alone.
 
-    Ranks of training are numbered (((stage * DP) + d) * CP + c) * TP + k, so a pair of ranks belongs to one kind of group.
+    Ranks of training are numbered (((stage * DP) + d) * CP + c) * TP + k, so a pair of ranks belongs to one kind of
+    group. Storage has no rank.
     """
     sizes = parallelism(run.scenario_toml)
     ranks: dict[tuple[str, str], int] = {}
@@ -141,7 +142,6 @@ def kind_of_pairs(run: RunData) -> Callable[[str, str, str], str]:
         if workload not in sizes or (a is None and b is None):
             return workload
         if a is None or b is None:
-            # Only storage has no rank.
             return f"{workload} checkpoints"
         return f"{workload} {group_of(a, b, sizes[workload])}"
 

@@ -95,16 +95,17 @@ class Timeline:
     def began(self, rank: int, wait: Activity, time: float) -> tuple[int, float, int]:
         """The rank, and the time, from which on the network alone delayed the end of a wait; the row of its call."""
         if found := re.search(r"\bfrom (\d+)", wait.step):
-            return (*self._sender(int(found[1]), rank, time), -1)
+            return (*self._sender(int(found[1]), rank, wait, time), -1)
         if self.calls:
             return self._call(rank, wait, time)
         others = self.by_step[wait.step, self.numbers[rank, wait.start]]
         start, last_rank = max((start, -other) for other, start in others.items())
         return (-last_rank, start, -1) if wait.start < start < time else (rank, wait.start, -1)
 
-    def _sender(self, sender: int, rank: int, time: float) -> tuple[int, float]:
+    def _sender(self, sender: int, rank: int, wait: Activity, time: float) -> tuple[int, float]:
+        # Storage has no activities: it answers as soon as it has what the rank wrote.
         if sender not in self.of_rank or sender == rank:
-            return rank, time
+            return rank, wait.start
         place = bisect_left(self.starts[sender], time - EPSILON)
         ends = [row.end for row in self.of_rank[sender][max(place - 2, 0) : place] if row.end < time - EPSILON]
         return sender, max(ends, default=self.of_rank[sender][0].start)

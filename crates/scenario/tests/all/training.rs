@@ -350,6 +350,20 @@ fn storage_takes_the_shards_of_all_ranks_and_no_rank() {
     assert_eq!(arrow_cast_to_text(&results.ranks, "host")[0], "host8");
 }
 
+#[test]
+fn a_resolved_scenario_with_checkpoints_is_the_same() {
+    let model = "kind = \"training\"\nlayers = 2\nhidden = 64\nsequence = 64\ncp = 2\nforward = \"1 us\"\niterations = 2";
+    for keys in
+        ["", ", every = 2, bytes = \"1 MB\", mode = \"async\", part = \"5 KB\", parallel_weights = false"]
+    {
+        let workload =
+            format!("{model}\ngpus = 8\ncheckpoint = {{ targets = [\"host8\", \"host9\"]{keys} }}");
+        let first = resolved(&servers(16, "3600 Gbps", &workload), Path::new("."));
+        let again = resolved(&first.to_toml(), Path::new("."));
+        assert_eq!(first.scenario.workload, again.scenario.workload);
+    }
+}
+
 fn largest_rank(table: &RecordBatch) -> Option<u32> {
     let ranks = table.column_by_name("rank").unwrap().as_primitive::<arrow_array::types::UInt32Type>();
     ranks.values().iter().copied().max()
