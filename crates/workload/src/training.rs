@@ -153,9 +153,10 @@ impl CheckpointSpec {
         let whole = self.bytes.map(|bytes| bytes.0);
         let parameters = parameters.unwrap_or(equal);
         Checkpoints {
-            every: self.every,
+            // Wrong values are refused, and still read.
+            every: self.every.max(1),
             targets: self.targets.len() as u32,
-            part: self.part.0,
+            part: self.part.0.clamp(PARTS.start().0, PARTS.end().0),
             is_blocking: self.mode == CheckpointMode::Blocking,
             bytes: shards(parallelism, parameters, self.parallel_weights, whole),
         }
@@ -363,8 +364,9 @@ fn steps(
         warn_of_idle_context_keys(t, &parallelism, &model);
         t.warn_if_idle("expert_skew", exponent > 0.0 && parallelism.expert == 1, "ep is 1, so each GPU has all experts");
         skew = (model.experts, exponent);
+        let step = or_problem(t, model.step(&parallelism))?;
         parameters = Some(model.parameters(&parallelism));
-        or_problem(t, model.step(&parallelism))?
+        step
     };
     let plan = Plan {
         step,
@@ -525,7 +527,7 @@ fn unused_model_keys(t: &mut Table) {
 /// each value and pair of tokens (Megatron-LM, `num_floating_point_operations`).
 fn share_of_attention(sequence: u64, hidden: u64, parameters: u64) -> f64 {
     let core = sequence as f64 * hidden as f64;
-    core / (core + parameters as f64)
+    core / (core + parameters as f64).max(1.0)
 }
 
 fn attention_share(t: &mut Table, by_rule: f64) -> f64 {

@@ -404,6 +404,10 @@ fn keys_of_context_parallelism_and_checkpoints_are_refused_at_their_place() {
             "file = \"w.txt\"\ncheckpoint = { targets = [\"host15\"] }".to_owned(),
             "workload.0.checkpoint.bytes: is required: a file has no number of parameters; give the bytes of a checkpoint of all GPUs",
         ),
+        (saved(", every = 0"), "workload.0.checkpoint.every: 0 is outside 1 to 100000"),
+        (saved(", part = \"0 B\""), "workload.0.checkpoint.part: 0 B is outside 4096 B to 1.073741824 GB"),
+        (format!("{model}pp = 0"), "workload.0.pp: 0 is outside 1 to 1048576"),
+        (format!("{model}cp = 0"), "workload.0.cp: 0 is outside 1 to 1048576"),
         (
             saved(", every = 2"),
             "workload.0.checkpoint.every: 2, but the job ends after 1 iteration: no checkpoint is written; lower it, or raise iterations",
