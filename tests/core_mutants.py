@@ -66,6 +66,7 @@ EQUIVALENT: dict[str, str] = {
     "count, whenever they are removed",
     "routing/src/verify/lengths.rs: hop == Hop::Lost && port != PortId::NONE && tree.hosts.len() > 1 -> hop == "
     "Hop::Lost && port != PortId::NONE || tree.hosts.len() > 1": "only the cache is lost",
+    "transport/src/scoreboard.rs: self.sacked > 0 -> self.sacked >= 0": "the search finds none if nothing is sacked",
     "fabric/src/marker/red.rs: self.rng.uniform_unit() < p_a -> self.rng.uniform_unit() <= p_a": "one of 2^53 draws is "
     "equal",
 }

@@ -625,3 +625,72 @@ impl Scoreboard {
             && (start == nxt || self.is_empty())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(us: u64) -> Time {
+        Time::ZERO + Span::from_us(us)
+    }
+
+    /// Segments of 1000 bytes that were sent at these microseconds.
+    fn sent(times: &[u64]) -> Scoreboard {
+        let mut board = Scoreboard::default();
+        for (end, us) in (1..).zip(times) {
+            board.record_new_data_sent(1000 * end, at(*us));
+        }
+        board
+    }
+
+    /// The first bytes of the lost segments, in the order in which they are sent again.
+    fn lost(board: &mut Scoreboard) -> Vec<u64> {
+        let mut found = Vec::new();
+        while let Some(what) = board.take_next_lost_segment(0) {
+            board.record_retransmission(what, at(1000));
+            found.push(what.offset);
+        }
+        found
+    }
+
+    /// RFC 8985 §6.2, `RACK_sent_after`: of two segments sent at the same time the one with the higher end was sent later. The last one delivered is not
+    /// lost itself, nor is one that was sent less than `age` ago.
+    #[test]
+    fn only_what_was_sent_before_the_last_delivery_is_lost() {
+        for (latest, age, gone, wait) in [
+            ((1, 1000), 0, vec![], None),
+            ((1, 1001), 0, vec![0], None),
+            ((2, 2000), 0, vec![0], None),
+            ((2, 3000), 0, vec![0, 1000], None),
+            ((2, 3000), 5, vec![0, 1000], None),
+            ((2, 3000), 6, vec![0], Some(1)),
+            ((2, 3000), 9, vec![], Some(4)),
+        ] {
+            let mut board = sent(&[1, 2, 2, 3]);
+            let latest = (at(latest.0), latest.1);
+            let found = board.mark_lost_by_time(latest, Span::from_us(age), at(7), 0);
+            assert_eq!(
+                (found.loss, found.wait),
+                (!gone.is_empty(), wait.map(Span::from_us)),
+                "{latest:?} {age}"
+            );
+            assert_eq!(lost(&mut board), gone, "{latest:?} {age}");
+        }
+    }
+
+    /// `tcp_timeout_mark_lost`: what was sent less than a round trip ago is spared, except the first segment, whose timer has expired.
+    #[test]
+    fn a_timeout_spares_recent_segments_but_not_the_first() {
+        for (recent, gone) in [
+            (None, vec![0, 1000, 2000]),
+            (Some(3), vec![0, 1000, 2000]),
+            (Some(2), vec![0, 1000]),
+            (Some(1), vec![0]),
+            (Some(0), vec![0]),
+        ] {
+            let mut board = sent(&[1, 2, 3]);
+            board.mark_all_lost(0, recent.map(at));
+            assert_eq!(lost(&mut board), gone, "{recent:?}");
+        }
+    }
+}

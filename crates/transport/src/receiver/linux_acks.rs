@@ -282,6 +282,21 @@ mod tests {
         assert!(!none.has_quick_ack());
     }
 
+    /// `tcp_measure_rcv_mss`: the second of two equal segments shorter than the known size is taken as the new size, unless it is below 536 bytes and has
+    /// PSH. A different length begins anew.
+    #[test]
+    fn two_equal_short_segments_set_the_size_of_the_peer() {
+        for (len, push, known) in
+            [(536, true, 536), (535, true, 1000), (535, false, 535), (999, true, 999), (999, false, 999)]
+        {
+            let mut acks = linux(16);
+            for (len, after) in [(len, 1000), (700, 1000), (len, 1000), (len, known)] {
+                acks.update_rcv_mss(len, push);
+                assert_eq!(acks.rcv_mss, after, "{len} {push}");
+            }
+        }
+    }
+
     /// `tcp_dec_quickack_mode`: only ACKs of data are counted, and the last one deflates the timeout.
     #[test]
     fn acks_of_data_spend_quick_acks() {

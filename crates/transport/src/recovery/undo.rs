@@ -101,7 +101,7 @@ mod tests {
         }
     }
 
-    /// RFC 2883 §4: the first block lies below the ACK, or within the second one.
+    /// RFC 2883 §4: the first block lies below the ACK, or within the second one. A block without bytes is none (`tcp_is_sackblock_valid`).
     #[test]
     fn a_dsack_block_lies_below_the_ack_or_within_the_second_block() {
         let space = SequenceSpace::sequence_space_after_syn(99);
@@ -111,6 +111,8 @@ mod tests {
             ((1000, 2000), None, Some((-4000, -3000))),
             ((4000, 5000), None, Some((-1000, 0))),
             ((4000, 5001), None, None),
+            ((4000, 4000), None, None),
+            ((7500, 7500), Some((6000, 9000)), None),
             ((7000, 8000), None, None),
             ((7000, 8000), Some((6000, 9000)), Some((2000, 3000))),
             ((7000, 8000), Some((7000, 8000)), Some((2000, 3000))),

@@ -74,11 +74,13 @@ fn a_lone_full_segment_is_never_deferred() {
     }
 }
 
-/// `tcp_tso_should_defer`: within the window, data wait only as long as the `sk_buff` may grow. Behind a window that is too small they wait with a FIN too.
+/// `tcp_tso_should_defer`: within the window, data wait only as long as the `sk_buff` may grow. Behind a window that they fill or exceed they wait with a
+/// FIN too.
 #[test]
 fn only_the_window_defers_data_before_a_fin() {
     let now_after = Span::from_us(600);
-    for (in_flight, closes, sent) in [(7000, false, 0), (7000, true, 2000), (9000, true, 0)] {
+    for (in_flight, closes, sent) in [(7000, false, 0), (7000, true, 2000), (8000, true, 0), (9000, true, 0)]
+    {
         let (mut ends, begin) = established(TcpConfig { fin: true, ..linux() });
         ends[0].send_application_data(in_flight, begin);
         assert_eq!(leaving(&mut ends[0], begin).len() as u64, in_flight / 1000);
@@ -90,6 +92,27 @@ fn only_the_window_defers_data_before_a_fin() {
         let lengths = leaving(&mut ends[0], now);
         assert_eq!(lengths.iter().map(|len| len.abs()).sum::<i64>(), sent, "{in_flight} {closes}");
     }
+}
+
+/// `tcp_tso_should_defer`: data wait for the ACK only within a millisecond of the last frame, and a retransmission counts as one. The last segment in flight
+/// goes again as a probe two round trips after it; the window has room for one segment of the two written.
+#[test]
+fn data_wait_for_the_ack_of_a_retransmission_too() {
+    let mut left = Vec::new();
+    for probes in [true, false] {
+        let (mut ends, begin) = established(linux());
+        ends[0].send_application_data(9000, begin);
+        assert_eq!(leaving(&mut ends[0], begin).len(), 9);
+        let now = ends[0].next_timer_deadline().expect("a probe is due");
+        assert!(now >= begin + ROUND_TRIP * 2, "{now}");
+        if probes {
+            ends[0].on_timeout(now);
+            assert_eq!(leaving(&mut ends[0], now), [-1000]);
+        }
+        ends[0].send_application_data(2000, now);
+        left.push(leaving(&mut ends[0], now));
+    }
+    assert_eq!(left, [vec![], vec![1000]]);
 }
 
 /// `tcp_push_one` sends what the window allows when the application writes. An ACK that comes while those frames still
