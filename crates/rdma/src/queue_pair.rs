@@ -499,6 +499,7 @@ impl QueuePair {
         None
     }
 
+    /// The next data packet; pacing must have released it.
     fn poll_due_data(&mut self, now: Time) -> Option<Packet> {
         // Requests and responses take turns.
         let first = if self.has_responded { None } else { self.poll_response(now) };
@@ -512,7 +513,7 @@ impl QueuePair {
     /// The next packet of a response to a READ, at the rate of this end.
     fn poll_response(&mut self, now: Time) -> Option<Packet> {
         let Self { sender, receiver, control, settings, stats, .. } = self;
-        if !receiver.is_responding() || now < sender.pace_at() {
+        if !receiver.is_responding() {
             return None;
         }
         let packet = receiver.poll_response(settings.mtu, stats)?;

@@ -727,6 +727,15 @@ fn slow_senders_get_acknowledgements_by_time() {
     assert_eq!(acknowledgements(QueuePairSettings { line: 10_000_000, ..pair }), 64);
 }
 
+/// The timer of 250 us expires between two packets of 1024 + 44 + 38 bytes below 4000 packets of 8848 bits a second.
+#[test]
+fn packets_further_apart_than_the_timer_are_too_slow_for_it() {
+    let pair = settings();
+    assert_eq!(pair.full_packet(), 1106);
+    assert!(pair.is_slower_than_acks(35_391_999));
+    assert!(!pair.is_slower_than_acks(35_392_000));
+}
+
 #[test]
 fn a_sender_that_was_cut_to_its_floor_waits_for_no_timer() {
     for mtu in [1024, 4096] {

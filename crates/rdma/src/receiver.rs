@@ -443,6 +443,21 @@ mod tests {
         assert_eq!(answers, [1, 0, 1, 1, 0]);
     }
 
+    /// Behind a gap, a number that is not above the one before shows that the requester has gone back and that the missing packet is lost again: another
+    /// NAK. One packet may be all that follows the missing one.
+    #[test]
+    fn each_return_of_the_requester_brings_a_nak() {
+        let settings = QueuePairSettings::default();
+        let (mut receiver, mut stats) = (Receiver::new(&settings), Stats::default());
+        let naks = [0, 2, 3, 2, 3, 2, 2, 4].map(|number| {
+            let packet = Packet { payload: 1000, ..Packet::new(Opcode::of_write(false, false), number) };
+            let mut port = CnpLimiter::default();
+            receiver.on_data(&packet, false, &mut port, &settings, &mut stats, Time::ZERO);
+            stats.naks_sent
+        });
+        assert_eq!(naks, [0, 1, 1, 2, 2, 3, 4, 4]);
+    }
+
     /// A packet that comes an interval after the last acknowledgement is acknowledged, whatever `ack_every` is.
     #[test]
     fn a_slow_packet_is_acknowledged_once_an_interval_has_passed() {

@@ -218,7 +218,7 @@ impl Sender {
         self.messages[found]
     }
 
-    /// The next packet to send now, and the earliest time of the following one.
+    /// The next packet to send now; pacing must have released it ([`Self::pace_at`]).
     pub(crate) fn poll(
         &mut self,
         cc: &mut Controller,
@@ -226,7 +226,7 @@ impl Sender {
         stats: &mut Stats,
         now: Time,
     ) -> Option<Packet> {
-        if self.failure.is_some() || now < self.pace_at {
+        if self.failure.is_some() {
             return None;
         }
         if self.reads.posted > 0

@@ -430,6 +430,25 @@ mod tests {
         }
     }
 
+    /// The form of the simulator: so is the step of the rate. It adds 10 Mbit/s.
+    #[test]
+    fn at_its_target_the_simulator_counts_additive_steps_again() {
+        let line = 25_000_000_000;
+        let settings = HpccSettings::for_line(line, 5, None, Span::from_us(8), Quantum::for_line(line));
+        let reference = line / 2;
+        for (utilisation, stage, rate) in
+            [(0.475, 4, 12_510_000_000), (0.95, 0, 12_510_000_000), (1.9, 0, 6_260_000_000)]
+        {
+            let mut state = Hpcc { utilisation, stage: 3, reference, ..Hpcc::new(settings, line) };
+            state.react(true);
+            assert_eq!(
+                (state.stage(), state.rate(), state.reference()),
+                (stage, rate, rate),
+                "{utilisation}"
+            );
+        }
+    }
+
     /// A hundredth of the line, and of the window that fills it: 250 of 25,000 bytes. W eta / U + `W_AI` would be
     /// 2500 * 0.95 / 100 + 125 = 148.75 bytes.
     #[test]

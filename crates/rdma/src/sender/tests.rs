@@ -1,9 +1,9 @@
 //! Recoveries, wake-ups and retries of a requester, packet by packet.
 
-use crate::cc::{ControlName, ControlParameters};
+use crate::cc::{ControlName, ControlParameters, Controller};
 use crate::packet::{NamedPsn, Opcode, Packet, Syndrome};
-use crate::queue_pair::{QueuePair, QueuePairSettings};
-use crate::sender::Failure;
+use crate::queue_pair::{QueuePair, QueuePairSettings, Stats};
+use crate::sender::{Cause, Failure, Sender, Verb};
 
 use pauseframe_units::{Bytes, Span, Time};
 
@@ -197,6 +197,28 @@ fn a_nak_of_a_packet_that_had_timed_out_says_nothing() {
     let last = later + Span(nscc.timeout.0 / 1000);
     assert_eq!(pair.poll_data(last).map(|packet| packet.psn), Some(1));
     assert_eq!(pair.stats().naks_received, 1);
+}
+
+/// Karn's rule: only a packet that was sent once gives a round trip, and none that counts as lost.
+#[test]
+fn packets_that_count_as_lost_give_no_round_trip() {
+    let settings = unordered(0).1;
+    let (mut sender, mut cc, mut stats) = (Sender::new(), Controller::new(&settings), Stats::default());
+    sender.post(3 * 1024, Verb::Write, settings.mtu);
+    let mut now = Time::ZERO;
+    let mut next = |sender: &mut Sender| {
+        now += Span::from_us(1);
+        sender.poll(&mut cc, &settings, &mut stats, now).map(|packet| packet.psn)
+    };
+    assert_eq!([0; 2].map(|_| next(&mut sender)), [Some(0), Some(1)]);
+    let at = Time::ZERO + Span::from_us(10);
+    let trips = |sender: &Sender| [0, 1, 2].map(|number| sender.round_trip(number, at));
+    let [first, second] = [9, 8].map(|us| Some(Span::from_us(us)));
+    assert_eq!(trips(&sender), [first, second, None]);
+    sender.unordered.lost.insert(0, Cause::Nak);
+    assert_eq!(trips(&sender), [None, second, None]);
+    assert_eq!(next(&mut sender), Some(0));
+    assert_eq!(trips(&sender), [None, second, None]);
 }
 
 /// Two packets that expire within one timeout are one retry.
