@@ -246,6 +246,25 @@ fn bounds_of_a_ring_and_of_hosts() {
     assert!(solve(&[]).lower.is_infinite());
 }
 
+/// Without a phase the upper bound is that of the first lengths, the inverse capacities (Garg and Könemann): the number of arcs between switches, divided by
+/// the distance of the pair. Here two links of 1 and 4 Gb/s in a row: 4 / (1 + 1/4) = 3.2 Gb/s.
+#[test]
+fn first_lengths_are_inverse_capacities() {
+    let mut topology = Topology::new();
+    let switches = [0, 1, 2].map(|i| topology.add_node(format!("s{i}"), NodeKind::Switch, None));
+    topology.add_link(switches[0], switches[1], gbps(1));
+    topology.add_link(switches[1], switches[2], gbps(4));
+    let [from, to] = [0, 2].map(|i| {
+        let host = topology.add_node(format!("h{i}"), NodeKind::Host, None);
+        topology.add_link(host, switches[i], gbps(100));
+        host
+    });
+    let graph = SwitchGraph::new(&topology).unwrap();
+    let none = ConcurrentFlow { gap: 0.05, phases_max: 0 };
+    let bounds = none.solve(&topology, &graph, &[Pair { from, to }], &mut Unwatched);
+    assert!(bounds.lower == 0.0 && (bounds.upper - 3.2e9).abs() < 1.0, "{bounds:?}");
+}
+
 #[test]
 fn bounds_hold_the_worst_rate_of_every_routing() {
     let topology = small_jellyfish();

@@ -200,6 +200,23 @@ fn a_change_reaches_no_further_than_its_bottlenecks() {
     assert!(network.error() <= 1e-12);
 }
 
+/// A port that fills where it was full before keeps its level to the last bit, though the rates that it divides are now subtracted in another order:
+/// 1.3 - 0.1 - 0.2 - 0.3 and 1.3 - 0.2 - 0.3 - 0.1 differ. So a flow that comes has the same rate as one that has stayed.
+#[test]
+fn a_new_flow_has_the_rate_of_those_that_have_stayed() {
+    let mut network = Network::new(vec![1.3]);
+    let [first, _, _] = [0.1, 0.2, 0.3].map(|cap| network.add(&[0], 1.0, cap));
+    let [stays, goes] = [f64::INFINITY; 2].map(|cap| network.add(&[0], 1.0, cap));
+    network.settle();
+    let rate = network.flows[&stays].rate;
+    assert!((rate - 0.35).abs() < 1e-15, "{rate}");
+    network.remove(first);
+    network.remove(goes);
+    let [capped, comes] = [0.1, f64::INFINITY].map(|cap| network.add(&[0], 1.0, cap));
+    assert_eq!(network.settle(), 2);
+    assert_eq!([capped, stays, comes].map(|slot| network.flows[&slot].rate), [0.1, rate, rate]);
+}
+
 #[test]
 fn a_flow_may_go_before_it_has_a_rate() {
     let mut network = Network::new(vec![6.0, 2.0]);
