@@ -231,6 +231,13 @@ impl<'a> PartitionRecount<'a> {
                 .1;
         }
         self.add_bytes_to_recounted_accounts(owed);
+        for (port, until, timer) in state.holds_and_timers() {
+            assert!(
+                timer.is_some_and(|timer| timer <= until),
+                "the timer of packets held for {} is at {timer:?}, and they go on at {until} at the latest",
+                self.view.plan.topology.nodes()[self.view.plan.topology.peer(port)].name
+            );
+        }
         for (slot, bytes) in state.held_lossy_bytes() {
             let port = partition.ctx.hot.port_and_class_of_slot(slot).0;
             let found = lossy.get(&slot).copied().unwrap_or_default();

@@ -91,6 +91,11 @@ mod tests {
         assert_eq!(quantized_feedback(-20_000, 12_000, &s), 2);
         assert_eq!(quantized_feedback(100_000, 0, &s), 63);
         assert_eq!(quantized_feedback(1_000_000, 1_000_000, &s), 63);
+        // With w = 3 it is 20 KB * 7 = 140 KB, and a 63rd of it 2222.2 bytes: 20 KB + 3 * 20 KB are 36 of them.
+        let s = QcnSettings { w: 3.0, ..s };
+        assert_eq!(quantized_feedback(2_222, 0, &s), 0);
+        assert_eq!(quantized_feedback(2_223, 0, &s), 1);
+        assert_eq!(quantized_feedback(20_000, 20_000, &s), 36);
     }
 
     /// Frames of 1500 bytes until the next sample.

@@ -80,7 +80,7 @@ pub(crate) struct PartitionPorts {
 }
 
 impl PartitionPorts {
-    /// Idle ports. `accounted`: switches keep ingress accounts.
+    /// Idle ports. `accounted`: switches, and slow receivers of lossless classes, keep ingress accounts.
     pub(crate) fn from_plan(plan: &NetworkPlan, accounted: bool) -> PartitionPorts {
         let (slots, ports) = (plan.class_slot_count(), plan.topology.port_count());
         let jittered_link = JitterStateOfHostLinks::from_plan(plan);
@@ -92,7 +92,7 @@ impl PartitionPorts {
             pauses: IndexVec::filled(PauseState::default(), paused_slots),
             pending_pauses: (0..paused_ports).map(|_| VecDeque::new()).collect(),
             waiting_pauses: IndexVec::filled(PacketFifo::EMPTY, paused_ports),
-            ingress: IngressAccounts::from_plan(plan, accounted || !plan.settings.receivers.is_empty()),
+            ingress: IngressAccounts::from_plan(plan, accounted),
             by_switch: IndexVec::filled(SwitchCounters::default(), plan.switches.len()),
             ets: EtsScheduler::from_settings(&plan.settings, &plan.priorities),
             turns: DrrState::drr_states_by_port(&plan.settings, &plan.priorities, ports),

@@ -181,3 +181,41 @@ impl Port {
         index
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pauseframe_units::BitRate;
+
+    /// At the end of a frame the port is free: the next packet need not wait, and a choice by queue counts nothing in service.
+    #[test]
+    fn a_port_is_idle_from_the_end_of_its_frame() {
+        let now = Time(1000);
+        let idle = Port {
+            busy_until: now,
+            tx_bytes: 0,
+            delay: Span::ZERO,
+            rate: LineRate::new(BitRate::gbps(1)),
+            in_flight: PacketFifo::EMPTY,
+            tx_packets: 0,
+            from: PackedNodeId::default(),
+            to: PackedNodeId::default(),
+            ready: 0,
+            paused: 0,
+            tx_pending: false,
+            in_pipeline: false,
+            pauses_wait: false,
+            extra: ExtraLinkWork::None,
+            peer_partition: LOCAL_PARTITION,
+        };
+        assert_eq!([999, 1000, 1001].map(|at| idle.is_idle(Time(at))), [false, true, true]);
+        for busy in [
+            Port { ready: 1, ..idle },
+            Port { paused: 1, ..idle },
+            Port { tx_pending: true, ..idle },
+            Port { pauses_wait: true, ..idle },
+        ] {
+            assert!(!busy.is_idle(now), "{busy:?}");
+        }
+    }
+}

@@ -228,14 +228,17 @@ fn a_tight_shared_pool_forgets_nobody() {
     assert!(paused >= 20, "{paused} networks have paused");
 }
 
-/// Datagrams never wait. At half of the link's rate it has half of its load all the time, one row; at a tenth, 1,538 bytes every 12.3 us, no
-/// interval of 10 us is busier than one frame of 1.23 us, which is too little for a row.
+/// Datagrams never wait. At half of the link's rate it has half of its load all the time, one row, also if 20 bytes of gap follow each frame of 64; at a
+/// tenth, 1,538 bytes every 12.3 us, no interval of 10 us is busier than one frame of 1.23 us, which is too little for a row.
 #[test]
 fn the_state_log_shows_the_load_of_a_link_without_a_queue() {
     let wire = link(10, Span::from_us(1));
     let topology = star(2, wire).unwrap();
-    for (rate, every, expected) in [(5, Span::from_us(100), Some(0.5)), (1, Span::from_us(10), None)] {
-        let datagrams = UdpSettings { rate: BitRate::gbps(rate), payload: 1472, ecn: false };
+    let slow = Span::from_us(100);
+    for (payload, rate, every, expected) in
+        [(1472, 5, slow, Some(0.5)), (18, 5, slow, Some(0.5)), (1472, 1, Span::from_us(10), None)]
+    {
+        let datagrams = UdpSettings { rate: BitRate::gbps(rate), payload, ecn: false };
         let transport =
             TransportSettings { protocol: ProtocolSettings::Udp(datagrams), priority: priority(0) };
         let settings = Settings { transports: vec![transport], ..settings(config()) };
@@ -247,7 +250,7 @@ fn the_state_log_shows_the_load_of_a_link_without_a_queue() {
         let seen: Vec<_> = rows.iter().map(|row| (row.time, row.state)).collect();
         let expected: Vec<_> =
             expected.map(|load| (Time::ZERO + every, PortStateChange::Load(load))).into_iter().collect();
-        assert_eq!(seen, expected, "{rate} Gb/s");
+        assert_eq!(seen, expected, "{payload} bytes, {rate} Gb/s");
     }
 }
 
@@ -275,6 +278,30 @@ fn the_state_log_shows_drops_of_a_port_that_sends_nothing() {
     // A datagram each 12.3 us.
     assert!(lost > 40, "{lost}");
     assert_eq!(logged, lost);
+}
+
+/// A pause request names the queue with most bytes of the host that it stops, though the queue of three others is longer.
+#[test]
+fn the_state_log_names_the_fullest_queue_of_who_is_paused() {
+    let wire = link(10, Span::from_us(1));
+    let topology = star_of(&["a", "b", "c", "d", "e", "x", "y"].map(|name| (name, wire)));
+    let pairs = [("a", "x"), ("b", "x"), ("c", "y"), ("d", "y"), ("e", "y")];
+    let flows = pairs.map(|(from, to)| flow(&topology, from, to, 500 * MSS));
+    let mut network = build(&topology, &lossless(config(), 100_000), &flows);
+    network.enable_state_log(Span::from_us(10), 100_000);
+    proceed(&mut network, Time::MAX);
+    for (from, to) in pairs {
+        let link = port(&topology, from, "s").link();
+        let asked = network.state_log_rows().iter().filter(|row| row.port.link() == link);
+        let named = asked.filter_map(|row| match row.state {
+            PortStateChange::PauseRequested(fullest) => Some(fullest),
+            _ => None,
+        });
+        let named: Vec<_> = named.collect();
+        assert!(!named.is_empty(), "{from} is paused");
+        let expected = Some(port(&topology, "s", to));
+        assert!(named.iter().all(|fullest| *fullest == expected), "{from}: {named:?}, not {expected:?}");
+    }
 }
 
 /// Analysers take a second copy of a packet for a retransmission.

@@ -71,6 +71,12 @@ impl ConWeaveState {
         self.sinks.values().filter(|sink| sink.holds_packets()).map(|sink| (sink.held.port, sink.held.fifo))
     }
 
+    /// For each flow with held packets, its port, when they go on at the latest, and its timer.
+    pub(crate) fn holds_and_timers(&self) -> impl Iterator<Item = (PortId, Time, Option<Time>)> {
+        let sinks = self.sinks.values().filter(|sink| sink.holds_packets());
+        sinks.map(|sink| (sink.held.port, sink.held.until, sink.timer))
+    }
+
     /// Bytes of lossy classes that are held, by the queue that they will join.
     pub(crate) fn held_lossy_bytes(&self) -> impl Iterator<Item = (SlotId, u64)> {
         self.held_lossy.iter().map(|(slot, bytes)| (*slot, *bytes))
