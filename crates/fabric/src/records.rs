@@ -5,17 +5,17 @@ use pauseframe_units::{NodeId, Span, Time};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// From this number on flows are the queue pairs of messages that use several; they are in no table, and their message has their counts.
+/// From this number on flows are the queue pairs of messages that use several, or subflows of MPTCP; they are in no table, and their flow has their counts.
 pub(crate) const FIRST_PART: u32 = 1 << 30;
 
 /// The records of all flows, by their numbers.
 #[derive(Clone, Debug, Default)]
 pub struct FlowRecords {
     slots: Vec<PackedOrFullFlowRecord>,
-    /// From the number [`FIRST_PART`] on: queue pairs of flows that have several, and the flow of each.
+    /// From the number [`FIRST_PART`] on: queue pairs or subflows of flows that have several, and the flow of each.
     parts: Vec<PackedOrFullFlowRecord>,
     flow_of_part: Vec<u32>,
-    /// By flow with several queue pairs: their numbers.
+    /// By flow with several queue pairs or subflows: their numbers.
     parts_of_flow: BTreeMap<u32, Range<u32>>,
     /// Records that do not fit the packed form.
     whole: Vec<FlowRecord>,
@@ -121,7 +121,7 @@ impl FlowRecords {
         if flow < FIRST_PART { &self.slots[flow as usize] } else { &self.parts[(flow - FIRST_PART) as usize] }
     }
 
-    /// Appends the records of the queue pairs of a flow, and returns their numbers.
+    /// Appends the records of the queue pairs or subflows of a flow, and returns their numbers.
     pub(crate) fn push_parts(&mut self, flow: u32, parts: &[FlowRecord]) -> Range<u32> {
         let first = FIRST_PART + self.parts.len() as u32;
         for record in parts {
@@ -134,12 +134,12 @@ impl FlowRecords {
         numbers
     }
 
-    /// The flow of a queue pair that is one of several; otherwise the same number.
+    /// The flow of a queue pair or subflow that is one of several; otherwise the same number.
     pub(crate) fn flow_of(&self, number: u32) -> u32 {
         number.checked_sub(FIRST_PART).map_or(number, |part| self.flow_of_part[part as usize])
     }
 
-    /// The numbers under which a flow's packets travel: those of its queue pairs if it has several, otherwise its own.
+    /// The numbers under which a flow's packets travel: those of its queue pairs or subflows if it has several, otherwise its own.
     pub(crate) fn carriers(&self, flow: u32) -> Range<u32> {
         self.parts_of_flow.get(&flow).cloned().unwrap_or(flow..flow + 1)
     }

@@ -2,7 +2,6 @@
 
 use crate::cc::{CongestionControlConfig, read_congestion_control_and_constants};
 use crate::mechanisms::{DisabledMechanisms, Mechanism};
-use crate::multipath::{DSS_WITH_MAPPING, DSS_WITHOUT_MAPPING};
 use crate::recovery::RecoveryConfig;
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
@@ -20,6 +19,10 @@ const POSITIVE: RangeInclusive<Span> = Span(1)..=TIME_MAX;
 /// Just below the largest window that a shift of 14 can announce (RFC 7323 §2.3).
 const WINDOWS: RangeInclusive<Bytes> = Bytes(1460)..=Bytes(1_000_000_000);
 const SEND_BUFFERS: RangeInclusive<Bytes> = Bytes(4096)..=Bytes(1_000_000_000);
+
+/// Bytes of MPTCP's option DSS with 64-bit numbers, padded: mapping and `DATA_ACK` on segments with data, `DATA_ACK` on others (RFC 8684 §3.3).
+const DSS_WITH_MAPPING: u32 = 28;
+const DSS_WITHOUT_MAPPING: u32 = 12;
 
 choices! {
     /// How a connection uses ECN
@@ -257,6 +260,8 @@ table! {
         read_rate: Option<BitRate> = optional("none: at once") => {
             let positive = read_rate.is_none_or(|rate: BitRate| rate.0 >= 1000);
             t.check(positive, "read_rate", || "is below 1 kbps".to_owned(), "leave it out to read at once");
+            let message = || format!("{subflows}, and each subflow would be read at read_rate");
+            t.check(read_rate.is_none() || subflows == 1, "subflows", message, "use 1, or remove read_rate");
         };
         /// Send buffer: unlimited, or one that grows with the window (linux), where the segment that fills it carries
         /// PSH

@@ -261,7 +261,7 @@ CLOSE_PATH = 0.85
 """Similarity (difflib) from which on a key is what was meant."""
 
 
-@commands.command(epilog="Example: pauseframe options pfc")
+@commands.command(epilog="Example: pauseframe options pfc, or pauseframe options 'kind = training'")
 def options(
     containing: Annotated[
         str, typer.Argument(metavar="WORD", help="Only keys whose path, text or condition contains this.")

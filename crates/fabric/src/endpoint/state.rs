@@ -121,7 +121,7 @@ impl Protocol {
         match self {
             Protocol::Tcp(tcp) => tcp.delivered(),
             Protocol::Rdma(pair) => pair.delivered(),
-            Protocol::Multipath(multipath) => multipath.delivered(),
+            Protocol::Multipath(multipath) => Reliable::delivered(&**multipath),
             Protocol::DatagramSink(sink) => sink.delivered(),
             Protocol::Free | Protocol::DatagramSource(_) => 0,
         }

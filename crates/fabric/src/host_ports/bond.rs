@@ -61,8 +61,13 @@ pub fn roce_source_port([local, remote]: [u32; 2]) -> u16 {
 }
 
 /// Ports of the side that opened a connection (ephemeral: RFC 6335 §6) and of the other side; the first
-/// 270 million flows have different pairs.
+/// 270 million flows have different pairs. Subflows have even ports first, as `connect` chooses them (Linux: `__inet_hash_connect`): hashes of bonds drop the
+/// last bit for that reason.
 pub fn tcp_ports(flow: u32) -> (u16, u16) {
+    if let Some(subflow) = flow.checked_sub(FIRST_PART) {
+        let client = 49_152 + ((subflow << 1) & 0x3fff | (subflow >> 13) & 1);
+        return (client as u16, 36_384 + ((subflow >> 14) & 0x1fff) as u16);
+    }
     let client = 49_152 + (flow & 0x3fff);
     let server = 20_000 + ((flow >> 14) & 0x3fff);
     (client as u16, server as u16)

@@ -431,7 +431,7 @@ impl IdealFctCalculator {
         self.settings.overhead.wire_size_of_ip_packet(ip, transport.priority)
     }
 
-    /// SYN and SYN-ACK, unless the connection is open already; data go with the ACK that completes it.
+    /// SYN and SYN-ACK, unless the connection is open already; data of TCP go with the ACK that completes it.
     fn ideal_handshake_time(&self, spec: &FlowSpec, there: &IdealPath, back: &IdealPath) -> Span {
         let Some(config) = self.transport(spec).tcp() else {
             return Span::ZERO;
@@ -447,8 +447,12 @@ impl IdealFctCalculator {
         };
         let syn = Segment { flags: TcpFlags::SYN, options: TcpOptions::Syn(options), ..Segment::default() };
         let size = self.wire_size_of_segment(spec, &syn);
-        self.one_way_time_of_train(there, &[(1, size)])
-            .saturating_add(self.one_way_time_of_train(back, &[(1, size)]))
+        let trip = self.one_way_time_of_train(there, &[(1, size)]);
+        let trip = trip.saturating_add(self.one_way_time_of_train(back, &[(1, size)]));
+        // An MPTCP connection gives its data to a subflow that is established, so the ACK leaves before them.
+        let ack = self.wire_size_of_segment(spec, &Segment::default());
+        let first = there.hops.first().filter(|_| self.settings.subflows(spec.transport) > 1);
+        trip.saturating_add(first.map_or(Span::ZERO, |hop| hop.rate.serialise(ack)))
     }
 
     /// A READ: a request, and the response. A WRITE: the data, and the acknowledgement of the last packet.

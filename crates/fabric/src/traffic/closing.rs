@@ -85,7 +85,7 @@ impl Traffic {
     pub(super) fn remove_connection_state(&mut self, opener: u32, now: Time) {
         self.remove_vlan_load(opener);
         let Some(open) = self.open.remove(&opener) else { return };
-        if opener >= FIRST_PART && !self.subflows.remove(&opener) {
+        if opener >= FIRST_PART && !self.is_subflow(opener) {
             self.forget_part(opener);
         }
         if let Some(host_ports) = &mut self.host_ports {

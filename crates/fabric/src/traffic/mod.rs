@@ -33,7 +33,7 @@ use pauseframe_units::{NodeId, Span, Time};
 use queue_pairs::Bundle;
 use reports::EndpointReportDelayLine;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::sync::Arc;
 use within_servers::TrafficWithinServers;
 
@@ -88,8 +88,6 @@ pub(crate) struct Traffic {
     open: BTreeMap<u32, OpenConnection>,
     /// Connections of several queue pairs, by the flow that opened each.
     bundles: BTreeMap<u32, Bundle>,
-    /// Subflows of MPTCP connections, by flow number.
-    subflows: BTreeSet<u32>,
     /// Kept connections by workload and number, with the flow that opened each.
     kept: BTreeMap<(u16, u32), u32>,
     /// Jobs with running flows on kept connections, by workload and number.
@@ -138,7 +136,6 @@ impl Traffic {
             records: FlowRecords::default(),
             open: BTreeMap::new(),
             bundles: BTreeMap::new(),
-            subflows: BTreeSet::new(),
             kept: BTreeMap::new(),
             jobs: BTreeMap::new(),
             vlans: VlanPicker::from_plan(plan),
@@ -388,11 +385,11 @@ impl Traffic {
     /// Enters a report into the records and informs the workload.
     fn record_endpoint_report(&mut self, report: &EndpointReport, now: Time) {
         let EndpointReport { at, endpoint_key, event } = *report;
-        let Some(open) = self.open.get_mut(&(endpoint_key / 2)) else { return };
-        let workload = usize::from(self.records.flow_record(endpoint_key / 2).spec.workload);
-        if self.subflows.contains(&(endpoint_key / 2)) {
+        if self.is_subflow(endpoint_key / 2) {
             return; // Its connection tells what there is to tell.
         }
+        let Some(open) = self.open.get_mut(&(endpoint_key / 2)) else { return };
+        let workload = usize::from(self.records.flow_record(endpoint_key / 2).spec.workload);
         match event {
             EndpointEvent::Complete => {
                 let oldest = open.operations.pop_front().unwrap_or(open.current);
@@ -440,7 +437,7 @@ impl Traffic {
         let opener = endpoint_key / 2;
         let workload = self.records.flow_record(opener).spec.workload;
         match event {
-            EndpointEvent::Failed(_) if self.subflows.contains(&opener) => {
+            EndpointEvent::Failed(_) if self.is_subflow(opener) => {
                 self.send_endpoint_order(endpoint_key ^ 1, EndpointOrder::Free, now);
                 self.remove_connection_state(opener, now);
             }

@@ -5,9 +5,17 @@ use super::Traffic;
 use super::opening::PortsOfFlow;
 use crate::flow::FlowRecord;
 use crate::order::{EndpointExchange, MultipathRole};
+use crate::records::FIRST_PART;
 use pauseframe_units::{Span, Time};
 
 impl Traffic {
+    /// Whether a flow number is one of a subflow, open or not.
+    pub(super) fn is_subflow(&self, number: u32) -> bool {
+        let of_connection =
+            || self.plan.settings.subflows(self.records.flow_record(number).spec.transport) > 1;
+        number >= FIRST_PART && of_connection()
+    }
+
     /// Opens both ends of a connection and of its subflows.
     pub(super) fn open_multipath(
         &mut self,
@@ -20,7 +28,6 @@ impl Traffic {
         let count = self.plan.settings.subflows(spec.transport);
         let record = FlowRecord::new_at_flow_start(spec, Span::ZERO, now);
         let parts = self.records.push_parts(flow, &vec![record; count as usize]);
-        self.subflows.extend(parts.clone());
         let mappings = parts.clone().map(|_| Default::default()).collect();
         let role = MultipathRole::Connection { first_part: parts.start, mappings };
         self.open_both_endpoints_of_flow(flow, ports, exchanges, &role, now);

@@ -170,7 +170,7 @@ impl Traffic {
     /// One of several queue pairs has failed: the others send nothing new.
     pub(super) fn stop_other_parts(&mut self, part: u32, now: Time) {
         for other in self.records.carriers(self.records.flow_of(part)).filter(|other| *other != part) {
-            if self.open.contains_key(&other) && !self.subflows.contains(&other) {
+            if self.open.contains_key(&other) && !self.is_subflow(other) {
                 self.end_part(other, FlowStatus::Stopped, now);
                 self.close_connection(other, true, now);
             }

@@ -60,6 +60,24 @@ fn a_segment_carries_the_option_and_takes_its_time() {
     assert_eq!([two.1 - one.1, two.2 - one.2], [DSS[0], 40 + DSS[1] - 46]);
 }
 
+/// With a handshake the ACK that ends it leaves before the data, since the connection gives them to a subflow that is established.
+#[test]
+fn data_follow_the_ack_that_ends_the_handshake() {
+    let topology = star(2, link(1, Span::from_us(1))).unwrap();
+    let flows = [flow(&topology, "host0", "host1", 1000)];
+    let took = [1, 2].map(|subflows| {
+        let (mut network, ending) =
+            run(&topology, &settings(TcpConfig { handshake: true, ..over(subflows) }), &flows);
+        let record = network.flow_records(ending.now)[0];
+        assert_eq!(record.ideal, fct(&record));
+        fct(&record).0
+    });
+    // Bytes: SYN and SYN-ACK have 40 + 12 and with the option 52 + 12, twice on two links; an ACK has 52 with 18 of Ethernet and 20 of the wire.
+    let ether = |ip: u64| (ip + 18).max(64) + 20;
+    let syn = 4 * (ether(40 + 12 + 12) - ether(40 + 12));
+    assert_eq!(took[1] - took[0], (syn + ether(52) + 2 * DSS[0]) * 8000);
+}
+
 /// Two planes: the flow is as fast as both ports together, and each carries half. Its ideal time is a bound.
 #[test]
 fn subflows_use_all_ports_of_their_host() {
@@ -126,7 +144,7 @@ fn unequal_planes() -> Topology {
 }
 
 /// Share of the MPTCP connection beside one TCP at one link of 1 Gb/s, over 4 s.
-fn share_beside_tcp(control: CongestionControlConfig, seed: u64) -> f64 {
+fn share_beside_tcp(control: &CongestionControlConfig, seed: u64) -> f64 {
     let topology = star(3, link(1, Span::from_us(100))).unwrap();
     let of = |subflows, congestion_control| {
         let rto = RtoConfig { min: Span::from_ms(5), ..config().rto };
@@ -147,7 +165,7 @@ fn share_beside_tcp(control: CongestionControlConfig, seed: u64) -> f64 {
             spacing: MarkSpacing::Geometric,
             not_ect: NotEctAction::Drop,
         }),
-        transports: vec![of_tcp(of(2, control)), of_tcp(of(1, CongestionControlConfig::NewReno))],
+        transports: vec![of_tcp(of(2, *control)), of_tcp(of(1, CongestionControlConfig::NewReno))],
         ..real_clocks(settings(config()))
     };
     let stop = Some(Time::ZERO + Span::from_secs(4));
@@ -169,7 +187,7 @@ fn share_beside_tcp(control: CongestionControlConfig, seed: u64) -> f64 {
 #[test]
 fn shares_of_a_bottleneck_follow_the_coupling() {
     let mean = |control: CongestionControlConfig| {
-        (1..=4).map(|seed| share_beside_tcp(control, seed)).sum::<f64>() / 4.0
+        (1..=4).map(|seed| share_beside_tcp(&control, seed)).sum::<f64>() / 4.0
     };
     let uncoupled = mean(CongestionControlConfig::NewReno);
     assert!((uncoupled * 3.0 / 2.0 - 1.0).abs() < 0.05, "{uncoupled} of 2/3");
@@ -219,6 +237,26 @@ fn data_of_a_silent_plane_take_the_other_one() {
     let took = fct(&record);
     assert!((Span::from_ms(15)..Span::from_ms(200)).contains(&took), "{took}");
     assert!(record.timeouts > 0);
+}
+
+/// Two hundred short flows, one after the other, that abandon 15 subflows each: places of endpoints are used again.
+#[test]
+fn abandoned_subflows_leave_nothing_behind() {
+    let topology = star(2, link(10, Span::from_us(1))).unwrap();
+    let at = |number: u64| FlowSpec {
+        start: Time(number * 100_000_000),
+        ..flow(&topology, "host0", "host1", 1000)
+    };
+    let flows: Vec<FlowSpec> = (0..200).map(at).collect();
+    // Replies of some lengths end while further subflows are half open, at either end.
+    for (fin, reply) in [(false, 0), (true, 0), (true, 1), (true, 1000), (true, 5000)] {
+        let flows: Vec<FlowSpec> = flows.iter().map(|flow| FlowSpec { size: 1, reply, ..*flow }).collect();
+        let settings = settings(TcpConfig { fin, ..linux(16) });
+        let (mut network, ending) = run(&topology, &settings, &flows);
+        assert!(network.flow_records(ending.now).iter().all(|record| record.status == FlowStatus::Finished));
+        let places = network.max_simultaneous_endpoints();
+        assert!(places <= 3 * 34, "fin {fin}, reply {reply}: {places}");
+    }
 }
 
 /// Nobody listens: the flow fails once, with the reason of its first subflow.

@@ -194,6 +194,16 @@ pub(crate) fn room_for_frames(
         let window = Bytes(u64::from(tcp.config.receive_window));
         at_least(&format!("{path}.receive_window"), window, segment, "one segment");
     }
+    let rows = switch.pfc.iter().flat_map(|pfc| &pfc.ports).map(|row| row.xoff).enumerate();
+    let of_ports = rows.map(|(index, xoff)| (format!("switch.pfc.ports.{index}.xoff"), xoff));
+    let of_all = switch.pfc.iter().map(|pfc| ("switch.pfc.xoff".to_owned(), pfc.xoff));
+    for (path, xoff) in of_all.chain(of_ports) {
+        if let Some(xoff) = xoff.filter(|xoff| *xoff < frame && !ledger.failed("host.mtu")) {
+            ledger.warn(format!(
+                "{path}: {xoff} is less than one frame of host.mtu ({frame}): each full frame is answered with a pause"
+            ));
+        }
+    }
 }
 
 /// Checks that the switches meet the requirements of the transports in use.

@@ -83,11 +83,6 @@ pub(super) fn subflows(ledger: &mut Ledger, transports: &[Named], host: &HostSpe
                 "use 1, or host.stack = \"simulated\"",
             ),
             (
-                tcp.read_rate.is_some(),
-                "each subflow would be read at read_rate",
-                "use 1, or remove read_rate",
-            ),
-            (
                 record.packets.is_some(),
                 "captures do not show MPTCP's options yet",
                 "use 1, or remove record.packets",

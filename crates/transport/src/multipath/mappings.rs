@@ -42,6 +42,11 @@ impl Mappings {
         }
     }
 
+    /// Whether it carries no data.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The data at byte `offset` of the subflow, if it carries any.
     pub(super) fn data_at(&self, offset: u64) -> Option<u64> {
         let holds = |mapping: &&Mapping| (mapping.offset..mapping.offset + mapping.len).contains(&offset);

@@ -3,7 +3,7 @@
 //!
 //! The host calls [`MultipathConnection::observe`] after events of a subflow, writes what [`MultipathConnection::next_assignment`] names to the subflows, and calls
 //! [`MultipathConnection::on_timeout`] at [`MultipathConnection::deadline`]. Left out: the receive window of the whole connection (each subflow has its own), backup
-//! subflows, checksums, and DATA_ACKs as packets: data count as acknowledged when their subflow has them acknowledged.
+//! subflows, checksums, and `DATA_ACK`s as packets: data count as acknowledged when their subflow has them acknowledged.
 
 mod mappings;
 
@@ -21,9 +21,6 @@ const BURST: u64 = 65_428;
 const FRAGMENT: u64 = 32_768;
 /// `stale_loss_cnt`: a subflow that has been silent for more retransmission intervals is not used.
 const STALE_AFTER: u32 = 4;
-/// Bytes of the option DSS with 64-bit numbers, padded: mapping and DATA_ACK on data, DATA_ACK on others.
-pub(crate) const DSS_WITH_MAPPING: u32 = 28;
-pub(crate) const DSS_WITHOUT_MAPPING: u32 = 12;
 
 /// What the connection knows of a subflow.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -69,6 +66,7 @@ struct Subflow {
     silent: u32,
     heard: [u64; 2],
     is_stale: bool,
+    was_established: bool,
     is_gone: bool,
 }
 
@@ -113,9 +111,12 @@ pub struct Assignment {
 #[derive(Debug)]
 pub struct MultipathConnection {
     subflows: Vec<Subflow>,
-    /// End of the application's data, and of what has been given to subflows.
+    /// End of the application's data, of what has been given to subflows, and of what they got before it waited for others again.
     written: u64,
     assigned: u64,
+    highest: u64,
+    /// Bytes below which all have been sent, when that was last asked.
+    sent: u64,
     /// A fragment that goes to a subflow again.
     repeated: Option<(usize, std::ops::Range<u64>)>,
     acked: DataSet,
@@ -146,12 +147,15 @@ impl MultipathConnection {
             silent: 0,
             heard: [0; 2],
             is_stale: false,
+            was_established: false,
             is_gone: false,
         };
         MultipathConnection {
             subflows: mappings.map(subflow).collect(),
             written: 0,
             assigned: 0,
+            highest: 0,
+            sent: 0,
             repeated: None,
             acked: DataSet::default(),
             received: DataSet::default(),
@@ -183,7 +187,7 @@ impl MultipathConnection {
     pub fn close(&mut self, discards: bool) {
         self.is_closing = true;
         if discards {
-            self.written = self.assigned;
+            self.written = self.highest;
         }
     }
 
@@ -202,11 +206,15 @@ impl MultipathConnection {
         self.acked.first
     }
 
-    /// Bytes below which all have been sent.
+    /// Bytes below which all have been sent, whether or not they wait to be sent again.
     pub fn sent_bytes(&self) -> u64 {
+        self.sent
+    }
+
+    fn update_sent_bytes(&mut self) {
         let unsent = |subflow: &Subflow| subflow.unacked.data_at(subflow.view.sent);
         let first = self.subflows.iter().filter(|subflow| !subflow.is_gone).filter_map(unsent).min();
-        first.unwrap_or(self.assigned).min(self.assigned)
+        self.sent = self.sent.max(first.unwrap_or(self.assigned).min(self.assigned));
     }
 
     /// Whether nothing is pending here or at a subflow.
@@ -224,6 +232,7 @@ impl MultipathConnection {
     pub fn observe(&mut self, number: usize, view: SubflowView) -> u64 {
         let subflow = &mut self.subflows[number];
         subflow.view = view;
+        subflow.was_established |= view.is_established;
         if subflow.is_stale && subflow.heard != subflow.heard_now() {
             (subflow.is_stale, subflow.silent) = (false, 0);
         }
@@ -237,6 +246,7 @@ impl MultipathConnection {
             self.retransmit_at = Time::MAX;
             self.assigned = self.assigned.max(self.acked.first);
         }
+        self.update_sent_bytes();
         new
     }
 
@@ -247,8 +257,11 @@ impl MultipathConnection {
             return;
         }
         // Further subflows are opened by an established connection.
-        let is_first = number == 0 && !subflow.view.is_established;
-        self.send_unacked_data_again();
+        let is_first = number == 0 && !subflow.was_established;
+        let had_data = !subflow.unacked.is_empty();
+        if had_data {
+            self.send_unacked_data_again();
+        }
         if is_first || self.subflows.iter().all(|subflow| subflow.is_gone) {
             self.failure.get_or_insert(failure);
         }
@@ -276,14 +289,15 @@ impl MultipathConnection {
         if waiting == 0 {
             return None;
         }
-        let may_continue = |subflow: &&Subflow| subflow.is_active() && subflow.view.room > 0;
-        if self.burst == 0 || self.subflows.get(self.last).filter(may_continue).is_none() {
+        let last = &self.subflows[self.last];
+        if self.burst == 0 || !last.is_active() || last.view.room == 0 {
             self.last = self.begin_burst()?;
         }
         let bytes = self.burst.min(waiting).min(self.subflows[self.last].view.room);
         self.burst -= bytes;
         let data = self.assigned..self.assigned + bytes;
         self.assigned = data.end;
+        self.highest = self.highest.max(data.end);
         Some(self.assign(self.last, data))
     }
 

@@ -34,6 +34,20 @@ fn thresholds_of_a_port_fit_in_the_buffer_of_its_switch() {
     assert!(xon.contains("ports.0.xon: 100 KB is not below the buffer of switch"), "{xon}");
 }
 
+/// With less than a frame below XOFF each frame is answered with a pause, for all ports and for single ones. A frame of 1500 bytes has 1518.
+#[test]
+fn thresholds_below_a_frame_are_warned_of() {
+    let of_all = |xoff: u32| said(&format!("[switch.pfc]\nxoff = \"{xoff} B\"\n"));
+    assert!(
+        of_all(1517).contains("switch.pfc.xoff: 1.517 KB is less than one frame of host.mtu"),
+        "{}",
+        of_all(1517)
+    );
+    assert_eq!(of_all(1518), "");
+    let of_port = said("[switch]\npfc.ports = [{ ports = [\"switch:*\"], xoff = \"1 KB\" }]\n");
+    assert!(of_port.contains("switch.pfc.ports.0.xoff: 1 KB is less than one frame"), "{of_port}");
+}
+
 /// A port can have XOFF from one table and XON or headroom from another.
 #[test]
 fn thresholds_of_a_port_fit_each_other() {

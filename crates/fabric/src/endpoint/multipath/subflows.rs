@@ -1,110 +1,17 @@
-//! MPTCP connections at their hosts. The connection is an endpoint without packets, whose application it serves; each of its subflows is an endpoint
-//! of TCP with a number from [`FIRST_PART`](crate::records::FIRST_PART) on, perhaps at another port of the host. A subflow wakes its connection after each of its
-//! events, and the connection the subflows to which it has written, at another port by timer events of the same time.
+//! Between an MPTCP connection and its subflows: events, data, opening and closing.
 
-use super::life::SendReliable;
-use super::node::{BorrowedHost, EndpointToken};
-use super::state::{Protocol, Reliable};
-use super::tcp::TcpEnd;
+use super::MultipathEnd;
 use crate::context::Context;
+use crate::endpoint::life::SendReliable;
+use crate::endpoint::node::{BorrowedHost, EndpointToken};
+use crate::endpoint::state::{Protocol, Reliable};
+use crate::endpoint::tcp::TcpEnd;
 use crate::order::{EndpointCounters, EndpointOpeningParameters, MultipathRole};
 use pauseframe_transport::{ConnectionFailure, MultipathConnection};
-use pauseframe_units::Time;
-
-/// One end of an MPTCP connection.
-#[derive(Debug)]
-pub(crate) struct MultipathEnd {
-    connection: MultipathConnection,
-    /// Endpoint key of its first subflow at this host; those of the others follow in steps of two.
-    first: u32,
-    /// Subflows at which something has happened, a bit each.
-    noted: u32,
-    /// What its subflows have counted since the last report.
-    counted: EndpointCounters,
-    /// Further subflows wait until the first is established.
-    holds_further: bool,
-    subflows_close: bool,
-}
-
-impl MultipathEnd {
-    /// Their endpoint keys.
-    fn subflows(&self) -> impl Iterator<Item = u32> + use<> {
-        (self.first..).step_by(2).take(self.connection.subflow_count())
-    }
-
-    /// Something has happened at the subflow with an endpoint key.
-    fn note_event_at(&mut self, key: u32) {
-        self.noted |= 1 << ((key - self.first) / 2);
-    }
-
-    pub(super) fn take_counters(&mut self) -> EndpointCounters {
-        std::mem::take(&mut self.counted)
-    }
-
-    pub(super) fn delivered(&self) -> u64 {
-        self.connection.delivered_bytes()
-    }
-}
-
-impl Reliable for MultipathEnd {
-    const HAS_OPERATIONS: bool = false;
-    const DISCARDS_COUNTS_BETWEEN_FLOWS: bool = true;
-    const FAILS_WHILE_CLOSING: bool = false;
-
-    fn of(protocol: &Protocol) -> &MultipathEnd {
-        let Protocol::Multipath(end) = protocol else { unreachable!("the endpoint is one of MPTCP") };
-        end
-    }
-
-    fn of_mut(protocol: &mut Protocol) -> &mut MultipathEnd {
-        let Protocol::Multipath(end) = protocol else { unreachable!("the endpoint is one of MPTCP") };
-        end
-    }
-
-    fn delivered(&self) -> u64 {
-        self.connection.delivered_bytes()
-    }
-
-    fn sent(&self) -> u64 {
-        self.connection.sent_bytes()
-    }
-
-    fn acked(&self) -> u64 {
-        self.connection.acked_bytes()
-    }
-
-    fn write(&mut self, bytes: u64, _now: Time) {
-        self.connection.write(bytes);
-    }
-
-    fn read(&mut self, _bytes: u64) {
-        unreachable!("MPTCP reads by a request and its reply")
-    }
-
-    fn close(&mut self, discards: bool, _now: Time) {
-        self.connection.close(discards);
-    }
-
-    fn deadline(&self, _now: Time) -> Time {
-        self.connection.deadline()
-    }
-
-    fn on_timeout(&mut self, now: Time) {
-        self.connection.on_timeout(now);
-    }
-
-    fn is_quiescent(&self) -> bool {
-        self.connection.is_quiescent()
-    }
-
-    fn failure(&self) -> Option<ConnectionFailure> {
-        self.connection.connection_failure()
-    }
-}
 
 impl<'n> BorrowedHost<'n> {
     /// Opens one end of an MPTCP connection; orders to open its subflows follow.
-    pub(super) fn open_multipath(
+    pub(in crate::endpoint) fn open_multipath(
         &mut self,
         endpoint_key: u32,
         opening: EndpointOpeningParameters,
@@ -136,7 +43,11 @@ impl<'n> BorrowedHost<'n> {
 
     /// Something has happened at a subflow: its connection looks at it now. At another port of the host it does so by a timer event.
     #[cold]
-    pub(super) fn wake_connection_of_subflow(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
+    pub(in crate::endpoint) fn wake_connection_of_subflow(
+        &mut self,
+        end: EndpointToken<'n>,
+        ctx: &mut Context,
+    ) {
         let state = self.endpoint_mut(end);
         let (key, connection_key) = (state.key(), TcpEnd::of(&state.protocol).connection_key);
         let id = self.own_host_id();
@@ -152,7 +63,7 @@ impl<'n> BorrowedHost<'n> {
 
     /// A subflow is gone, at its end or before: its connection learns why.
     #[cold]
-    pub(super) fn leave_connection(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
+    pub(in crate::endpoint) fn leave_connection(&mut self, end: EndpointToken<'n>, ctx: &mut Context) {
         let state = self.endpoint_mut(end);
         let key = state.key();
         let subflow = TcpEnd::of_mut(&mut state.protocol);
@@ -166,7 +77,7 @@ impl<'n> BorrowedHost<'n> {
     }
 
     /// Takes in what has happened at subflows since the last look, and counts the bytes that have arrived first.
-    pub(super) fn observe_subflows(&mut self, end: EndpointToken<'n>, ctx: &Context) {
+    pub(in crate::endpoint) fn observe_subflows(&mut self, end: EndpointToken<'n>, ctx: &Context) {
         let state = self.endpoint_mut(end);
         let workload = state.workload;
         let Protocol::Multipath(mut multipath) = std::mem::replace(&mut state.protocol, Protocol::Free)
@@ -233,13 +144,12 @@ impl<'n> BorrowedHost<'n> {
         let now = ctx.now();
         for key in multipath.subflows() {
             let Some(subflow) = self.own_endpoint_mut(key) else { continue };
-            let is_source = subflow.is_source();
             let tcp = TcpEnd::of_mut(&mut subflow.protocol);
-            if is_source && !tcp.connection.is_established() {
-                // It comes too late to be of use.
-                tcp.connection.abandon();
-            } else {
+            if tcp.connection.is_established() {
                 subflow.close::<TcpEnd>(false, now);
+            } else {
+                // It comes too late to be of use, and would send no FIN.
+                tcp.connection.abandon();
             }
             subflow.schedule_timer_at(now, ctx);
         }
