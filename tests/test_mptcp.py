@@ -38,7 +38,7 @@ def test_subflows_pass_a_collision_of_hashes() -> None:
 def test_counts_of_subflows_are_those_of_their_flow() -> None:
     """Marks that switches set are those that flows count, and bytes of flows those of ports."""
     marker = {"switch.marker": {"kind": "step", "k": "20 KB"}, "transport.subflows": 3}
-    # Marks of the packets that open further subflows, which come when there is a queue, count for no flow.
+    # Marks of the packets that open further subflows, which come behind a queue, count for no flow.
     marker |= {"transport.handshake": False, "switch.buffer": {"policy": "per_port", "size": "4 MB"}}
     done = pf.run(
         FABRIC + 'kind = "n_to_1"\nsenders = 7\nreceiver = "host0"\nsize = "1 MB"\n', set=marker, progress=False

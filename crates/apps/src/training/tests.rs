@@ -553,7 +553,7 @@ fn ranks_that_share_sequences_are_in_the_order_of_megatron() {
     assert_eq!((of(Group::Dp, 1), of(Group::Ep, 2)), (vec![1, 3, 5, 7], vec![8, 10, 12, 14]));
     let label = |layer: &str| training.labels.iter().find(|label| label.layer == layer).unwrap().bytes;
     assert_eq!(label("attention_column"), 512 * 1024 * 2 / 2);
-    // Gradients are those of whole layers, whoever shares the sequences.
+    // Gradients are those of whole layers, also where ranks share sequences.
     assert_eq!(label("grad_param_comm"), 4 * 2 * MODEL.parameters / 2);
     assert_complete(&replay(made, LATENCY));
 }

@@ -80,7 +80,7 @@ impl Subflow {
         [self.view.acked, self.view.delivered]
     }
 
-    /// `mptcp_pm_subflow_chk_stale`; true if it has just become stale, provided that there is another one.
+    /// `mptcp_pm_subflow_chk_stale`; true if it has just become stale, if others are left.
     fn count_silence(&mut self, has_alternative: bool) -> bool {
         let heard = self.heard_now();
         if self.silent == 0 {

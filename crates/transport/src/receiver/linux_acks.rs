@@ -283,7 +283,7 @@ mod tests {
     }
 
     /// `tcp_measure_rcv_mss`: the second of two equal segments shorter than the known size is taken as the new size, unless it is below 536 bytes and has
-    /// PSH. A different length begins anew.
+    /// PSH. A different length starts the count again.
     #[test]
     fn two_equal_short_segments_set_the_size_of_the_peer() {
         for (len, push, known) in
