@@ -383,6 +383,9 @@ def test_the_command(run, folder, tmp_path):
     done = cli("counters", tmp_path / "files", "--run", folder, "--out", page)
     assert (done.returncode, "nothing unexpected" in done.stdout) == (0, True), done.stderr
     assert "Traffic over equal links" in page.read_text()
+    alone = cli("counters", tmp_path / "files")
+    assert "pauses and classes were compared with nothing" in alone.stdout
+    assert "name --run RUN or --configs PATH" in alone.stderr
     text = (tmp_path / "files" / "leaf0" / "pfc-counters.txt").read_text()
     (tmp_path / "files" / "leaf0" / "pfc-counters.txt").write_text(text.replace("     0\n", "     9\n", 1))
     done = cli("counters", tmp_path / "files", "--run", folder, "--json")

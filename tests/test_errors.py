@@ -151,6 +151,7 @@ def test_names_that_are_meant():
     known = ["fct_us.p50", "fct_us.p99", "drops", "tcp_bolt"]
     assert nearest("p99", known) == ["fct_us.p99"]
     assert nearest("tcp-bolt", known) == ["tcp_bolt"]
+    assert nearest("p99", [*known, *known]) == ["fct_us.p99"], "each name once"
     assert nearest("xyzzy", known) == nearest("", known) == []
 
 

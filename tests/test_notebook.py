@@ -64,7 +64,7 @@ def test_what_cannot_be_shown_names_the_cure(run: pf.Run, tmp_path: Path) -> Non
         run.plot("cwnd")
     with pytest.raises(pf.InputError, match=r"record them with record\.series"):
         in_memory.plot("backlog_bytes")
-    with pytest.raises(pf.InputError, match="for a name like nobody"):
+    with pytest.raises(pf.InputError, match=r"have a name like nobody\*; recorded are host0:0/p0"):
         run.plot("backlog_bytes", "nobody*")
     with pytest.raises(pf.InputError, match="give it a folder"):
         in_memory.view()

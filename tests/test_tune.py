@@ -663,6 +663,10 @@ def test_export_of_roce(tmp_path):
     assert any(note.startswith("transport.rdma_timeout is not exported") for note in told["notes"])
     with pytest.raises(pf.InputError, match="write sonic"):
         export_answer(done, "linux", tmp_path / "linux")
+    done.answer.recommended.changes = {}
+    kept = export_answer(done, "sonic", tmp_path / "kept")
+    assert kept["notes"][0].startswith("the search keeps the scenario as it stands")
+    assert (tmp_path / "kept" / "switches" / "switch" / "tuned.patch").read_text().strip() == "[]"
 
 
 @pytest.mark.night

@@ -90,7 +90,9 @@ def counters(
     if not as_json:
         from pauseframe.counters.page import sentence
 
-        print(sentence(verdict, counted))
+        if run is None and configs is None:
+            say("note: name --run RUN or --configs PATH to find pauses and classes that nobody expects")
+        print(sentence(verdict, counted, expected))
     if any(one.level == "fault" for one in verdict.remarks):
         raise typer.Exit(NOT_DONE)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 MOST_FILES = 20_000
 SKIPPED = {"plan.json", "tables.json", "rollout.json", "inventory.json", "deploy.json", "fdb-undo.json",
-           "flooding-undo.json", "check.sh"}  # fmt: skip
+           "flooding-undo.json", "check.sh", "tuned.patch"}  # fmt: skip
 """Files that this program writes and that configure no device."""
 INVENTORY = "device,mac,"
 """Begin of the inventory that `pauseframe deploy` writes and reads."""

@@ -60,6 +60,11 @@ def plot_runs(runs: Sequence[RunData], metric: str, lines: str | None) -> Inline
         raise InputError(none_of(metric, [RECEIVED, *figures.LINES]))
     found = figures.line_figures(runs, lines, [metric])
     if not found or not any(figure["data"] for _, figure in found[0].parts):
+        others = figures.line_figures(runs, None, [metric]) if lines is not None else []
+        if known := sorted(
+            {trace["name"] for group in others for _, figure in group.parts for trace in figure["data"]}
+        ):
+            raise InputError(f"no samples of {metric} have a name like {lines}; recorded are {', '.join(known[:8])}")
         names = "" if lines is None else f" for a name like {lines}"
         raise InputError(
             f'the run has no samples of {metric}{names}: record them with record.series = {{ every = "10 us", '

@@ -47,11 +47,12 @@ def nearest(wrong: str, known: Iterable[str], count: int = 3) -> list[str]:
     from difflib import get_close_matches
 
     names, low = list(known), wrong.lower()
-    if inside := [name for name in names if low and low in name.lower()]:
+    if inside := [name for name in dict.fromkeys(names) if low and low in name.lower()]:
         return inside[:count]
     parts = dict.fromkeys(part for name in names for part in (name, name.rpartition(".")[2]))
     meant = get_close_matches(wrong, parts, count)
-    return [name for part in meant for name in names if part in (name, name.rpartition(".")[2])][:count]
+    found = (name for part in meant for name in names if part in (name, name.rpartition(".")[2]))
+    return list(dict.fromkeys(found))[:count]
 
 
 def none_of(wrong: str, known: Iterable[str]) -> str:

@@ -51,25 +51,36 @@ def export_answer(tuning: Tuning, target: str, out: str | Path, inventory: Seque
     Raises InputError if no tuned key can be exported or `deploy` does not support the hosts' transport, and DeployError
     if the deployment fails.
     """
-    from pauseframe.deploy.write import write_deployment
-    from pauseframe.fabric.routing import plan_routes, write_plan
-
     if target not in TARGETS:
         raise InputError(f"--export {target}: write sonic or linux, then a folder")
     if tuning.recommended is None:
         raise InputError("no recommended setting to export: no setting keeps all constraints")
     resolved = tuning.study.source.resolve_with(tuning.recommended)
+    summary = _export(tuning, resolved, target, Path(out), inventory)
+    if not tuning.recommended:
+        kept = "the search keeps the scenario as it stands: this is its deployment, and patches are empty"
+        summary["notes"] = [kept, *summary["notes"]]
+    return summary
+
+
+def _export(
+    tuning: Tuning, resolved: _core.Resolved, target: str, out: Path, inventory: Sequence[Path]
+) -> dict[str, Any]:
+    from pauseframe.deploy.write import write_deployment
+    from pauseframe.fabric.routing import plan_routes, write_plan
+
+    recommended = tuning.recommended or {}
     facts = facts_of(resolved)
     if target == "sonic" and facts.values["routing.kind"].strip('"') in ROUTED:
-        return _export_scenario(tuning, resolved, Path(out), inventory)
-    settings, notes = _settings(facts, target, set(tuning.recommended))
+        return _export_scenario(tuning, resolved, out, inventory)
+    settings, notes = _settings(facts, target, set(recommended))
     topology = _core.Topology.of_scenario(resolved)
     with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
         plan = Path(folder) / "plan"
         write_plan(plan_routes(topology, "up_down", vlans=VLANS, first_vlan=100), topology, plan)
         also = partial(_write_patches, settings) if target == "sonic" else None
-        summary = write_deployment(plan, Path(out), settings, inventory=inventory, also=also)
-    unknown = sorted(path for path in tuning.recommended if path not in OF_DEVICES)
+        summary = write_deployment(plan, out, settings, inventory=inventory, also=also)
+    unknown = sorted(path for path in recommended if path not in OF_DEVICES)
     notes += [f"{path} is not exported: files of {target} switches and hosts have no field for it" for path in unknown]
     return dict(summary) | {"out": str(out), "notes": [*summary["notes"], *notes]}
 

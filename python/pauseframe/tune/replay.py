@@ -33,7 +33,9 @@ def record_decisive(study: Study, answer: Answer, folder: Path) -> list[dict[str
         return []
     seed = _typical_seed(study, answer)
     default = next((one for one in answer.references if one.name == "default" and not one.setting.refused), None)
-    wanted = [(answer.recommended, "the recommended setting"), (default, "the scenario as it stands")]
+    kept = not answer.recommended.setting.changes
+    why = "the scenario as it stands, which is recommended" if kept else "the recommended setting"
+    wanted = [(answer.recommended, why), (None if kept else default, "the scenario as it stands")]
     wanted.append((answer.runner_up, "the next best setting of the search"))
     return [_record(study, one, why, seed, folder) for one, why in wanted if one is not None]
 
