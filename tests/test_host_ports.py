@@ -65,6 +65,28 @@ def test_keys_of_ports_say_when_they_change_nothing() -> None:
     assert [text.split(":")[0] for text in run.summary["warnings"]] == ["host.miimon", "host.lacp_rate"]
 
 
+def test_advice_for_waits_names_what_is_not_set_and_the_failure() -> None:
+    text = """
+    stop = "40 ms"
+    topology.kind = "leaf_spine"
+    topology.leaves = 4
+    topology.spines = 2
+    topology.hosts_per_leaf = 4
+    topology.ports_per_host = 2
+    topology.link = { rate = "100 Gbps", delay = "500 ns" }
+    host = { port_choice = "802.3ad", miimon = "2 ms" }
+    transport = { preset = "roce_dcqcn" }
+    workload = { kind = "permutation", size = "20 MB" }
+    failure = [{ port = "host0:1", down = "500 us" }]
+    """
+    [waits] = [w for w in pf.run(text, progress=False).summary["warnings"] if w.startswith("transport.rdma_timer")]
+    _, _, advice = waits.rpartition("%: ")
+    assert advice.startswith("shorten the time until hosts and network have noticed a failure (host.miimon")
+    assert "adaptive" not in advice
+    assert "lossless" not in advice
+    assert "rdma_selective_repeat" in advice
+
+
 def test_a_bond_without_a_look_at_the_carrier_is_warned_of() -> None:
     run = pf.run(CUSTOM.replace('"rail"', '"802.3ad"\nhost.miimon = "0 s"'), progress=False)
     assert any(text.startswith("host.miimon: with 802.3ad") for text in run.summary["warnings"])

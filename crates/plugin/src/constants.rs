@@ -1,6 +1,7 @@
 //! Constants of congestion controls. One declaration creates the typed struct for the algorithm and the table of keys for scenario files, their
 //! reference and the Python package.
 
+use crate::loaded_plugins;
 use pauseframe_schema::bounds::Bounds;
 use pauseframe_schema::document::{Item, Value as Given};
 use pauseframe_schema::reader::Table;
@@ -55,8 +56,21 @@ macro_rules! constant {
 }
 constant! { f64 => Number, u32 => Count, bool => Flag, Span => Time, }
 
-/// How to load the plug-in "mine:swift".
+/// Whether a plug-in of this name is loaded, of either kind.
+pub fn is_plugin_loaded(name: &str) -> bool {
+    loaded_plugins().iter().any(|code| code.name == name)
+}
+
+/// How to load the plug-in "mine:swift", or where it belongs if it is loaded.
 pub fn hint_to_load_plugin(name: &str) -> String {
+    if let Some(code) = loaded_plugins().into_iter().find(|code| code.name == name) {
+        let (of, key) = if code.is_rate_control() {
+            ("queue pairs", "rdma_control, with a preset such as roce_dcqcn")
+        } else {
+            ("TCP", "congestion_control, with a preset of TCP")
+        };
+        return format!("it controls {of}: set transport.{key}");
+    }
     let module = name.split(':').next().unwrap_or_default();
     format!(
         "a plug-in must be loaded first: add --plugin with its file, such as {module}.py or lib{module}.so (in Python: \

@@ -14,7 +14,7 @@ pub use call::PluginFunction;
 pub use code::{LoadedPlugin, PluginFunctions, PluginSource, Taken, loaded_plugins, register_plugin};
 pub use constants::{
     AlgorithmConstants, Constant, ConstantType, ConstantValue, excuse_constants_of_unloaded_plugin,
-    hint_to_load_plugin, read_constants,
+    hint_to_load_plugin, is_plugin_loaded, read_constants,
 };
 pub use guard::{PluginWatchdog, install_trap_handler};
 pub use instance::{Instance, PluginConfig, saturate_to_i64, show_value};

@@ -3,7 +3,7 @@
 use super::ControlName;
 use pauseframe_plugin::{
     LoadedPlugin, NAME_PATTERN, PluginConfig, excuse_constants_of_unloaded_plugin, hint_to_load_plugin,
-    loaded_plugins, read_constants,
+    is_plugin_loaded, loaded_plugins, read_constants,
 };
 use pauseframe_schema::document::{Item, Value as Given};
 use pauseframe_schema::reader::Table;
@@ -154,7 +154,9 @@ impl Setting for Name {
     }
     fn read(item: &Item) -> Result<Name, Mistake> {
         choose(item, &Name::all()).map_err(|mistake| match (&item.value, mistake.hint.as_str()) {
-            (Given::Text(name), "") if name.contains(':') => {
+            (Given::Text(name), hint)
+                if name.contains(':') && (hint.is_empty() || is_plugin_loaded(name)) =>
+            {
                 Mistake { hint: hint_to_load_plugin(name), ..mistake }
             }
             _ => mistake,

@@ -140,12 +140,7 @@ pub(super) fn waits_for_timers(
         return None;
     }
     let spec = transport(scenario, &record).rdma()?;
-    let cure = if is_unordered {
-        "set a longer rdma_timeout if queues delay ACKs, or avoid the losses (switch.marker, switch.buffer)"
-    } else {
-        "avoid the losses (lossless, switch.marker, switch.buffer), or lose less by each (rdma_selective_repeat, \
-         rdma_timer = \"adaptive\", rdma_tx_window)"
-    };
+    let cure = cure_for_waits(scenario, &record, is_unordered)?;
     Some(format!(
         "transport.rdma_timer: queue pairs spent {:.0} % of their time without progress until a retransmission timer expired \
          (rdma_timer = \"{}\", rdma_timeout = {}), flow {flow} from {} to {} {:.0} %: {cure}",
@@ -156,6 +151,33 @@ pub(super) fn waits_for_timers(
         names.node(record.spec.destination),
         share.min(1.0) * 100.0,
     ))
+}
+
+/// What helps queue pairs that wait for timers: of what is not set already.
+fn cure_for_waits(scenario: &Scenario, record: &FlowRecord, is_unordered: bool) -> Option<String> {
+    let (spec, fails) = (transport(scenario, record), !scenario.failure.is_empty());
+    let pairs = spec.rdma()?;
+    if is_unordered {
+        return Some(
+            "set a longer rdma_timeout if queues delay ACKs, or avoid the losses (switch.marker, switch.buffer)".to_owned(),
+        );
+    }
+    let avoids = if fails {
+        "shorten the time until hosts and network have noticed a failure (host.miimon, routing.convergence)"
+    } else if spec.lossless {
+        "avoid the losses"
+    } else {
+        "avoid the losses (lossless, switch.marker, switch.buffer)"
+    };
+    let less = [
+        ("rdma_selective_repeat", !pairs.pair.selective_repeat),
+        ("rdma_timer = \"adaptive\"", pairs.pair.timer.name() != "adaptive"),
+        ("rdma_tx_window", pairs.pair.tx_window.is_none()),
+    ];
+    let less: Vec<&str> = less.iter().filter(|(_, helps)| *helps).map(|(key, _)| *key).collect();
+    let rest =
+        if less.is_empty() { String::new() } else { format!(", or lose less by each ({})", less.join(", ")) };
+    Some(format!("{avoids}{rest}"))
 }
 
 /// Warns of starved flows.

@@ -65,9 +65,21 @@ impl FailureSpec {
         let name = self.port.as_deref().unwrap_or("");
         let found = all_ports_of_topology(graph)
             .find(|port| graph.port_name(*port) == name || graph.numbered_port_name(*port) == name);
-        let complaint = || (format!("there is no port {name:?}"), "ports are NODE:NUMBER".to_owned());
+        let complaint = || (format!("there is no port {name:?}"), ports_of_node_named(graph, name));
         Ok(vec![FailedElement::Link(found.ok_or_else(complaint)?.link())])
     }
+}
+
+/// The ports of the node that a wrong name of a port begins with.
+fn ports_of_node_named(graph: &Topology, name: &str) -> String {
+    let node = graph.find(name.split(':').next().unwrap_or_default());
+    let Some(node) = node.filter(|node| graph.nodes()[*node].kind != NodeKind::Switch || name.contains(':'))
+    else {
+        return "ports are NODE:NUMBER".to_owned();
+    };
+    let own: Vec<String> =
+        ports_at(graph, node).into_iter().take(8).map(|port| graph.port_name(port)).collect();
+    format!("the ports there are {}", own.join(", "))
 }
 
 table! {

@@ -122,7 +122,12 @@ fn mistakes_are_named() {
             "there is no link between \"leaf0\" and \"leaf1\"",
         ),
         ("[[failure]]\nnode = \"spin0\"\ndown = \"1 ms\"", "there is no node \"spin0\""),
-        ("[[failure]]\nport = \"leaf0:9\"\ndown = \"1 ms\"", "there is no port \"leaf0:9\""),
+        (
+            "[[failure]]\nport = \"leaf0:9\"\ndown = \"1 ms\"",
+            "there is no port \"leaf0:9\"; the ports there are leaf0:0, leaf0:1",
+        ),
+        ("[[failure]]\nport = \"host0\"\ndown = \"1 ms\"", "the ports there are host0:0"),
+        ("[[failure]]\nport = \"nobody:0\"\ndown = \"1 ms\"", "ports are NODE:NUMBER"),
         ("[[failure]]\ndown = \"1 ms\"", "0 of link, port and node"),
         ("[[failure]]\nnode = \"leaf0\"\nport = \"leaf0:1\"\ndown = \"1 ms\"", "2 of link, port and node"),
         ("[[failure]]\nnode = \"leaf0\"\ndown = \"2 ms\"\nup = \"1 ms\"", "is not after down"),

@@ -3,7 +3,7 @@
 
 use super::CongestionControlConfig;
 use pauseframe_plugin::{
-    NAME_PATTERN, excuse_constants_of_unloaded_plugin, hint_to_load_plugin, read_constants,
+    NAME_PATTERN, excuse_constants_of_unloaded_plugin, hint_to_load_plugin, is_plugin_loaded, read_constants,
 };
 use pauseframe_schema::document::{Item, Value as Given};
 use pauseframe_schema::reader::Table;
@@ -37,7 +37,9 @@ impl Setting for CongestionControlName {
             .map(|(name, _)| (name, CongestionControlName(name)))
             .collect();
         choose(item, &names).map_err(|mistake| match (&item.value, mistake.hint.as_str()) {
-            (Given::Text(name), "") if name.contains(':') => {
+            (Given::Text(name), hint)
+                if name.contains(':') && (hint.is_empty() || is_plugin_loaded(name)) =>
+            {
                 Mistake { hint: hint_to_load_plugin(name), ..mistake }
             }
             _ => mistake,
