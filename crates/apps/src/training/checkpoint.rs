@@ -88,7 +88,7 @@ impl Checkpoints {
 }
 
 /// The part number `at` of `parts` of a number; all parts together are the whole.
-fn cut(whole: u64, parts: u32, at: u32) -> u64 {
+pub(super) fn cut(whole: u64, parts: u32, at: u32) -> u64 {
     let edge = |part: u32| (u128::from(whole) * u128::from(part) / u128::from(parts)) as u64;
     edge(at + 1) - edge(at)
 }

@@ -4,6 +4,7 @@
 //! shares stage, d and c; CP shares stage, d and t; DP shares stage and t, over d and c; EP are consecutive members of a DP
 //! group (Megatron's groups of experts know no CP); `DP_EP` those with the same place in their EP groups.
 
+use super::checkpoint::cut;
 use super::schedule::{Schedule, Turn};
 use super::{
     Checkpoints, Collective, ExpertLoads, ExpertRole, Group, Label, Layer, Parallelism, Pass, Phase,
@@ -399,7 +400,7 @@ impl<'a> Writer<'a> {
         let steps = self.groups.context;
         for step in 0..steps {
             let sent = if step + 1 < steps { bytes } else { 0 };
-            self.ring_step(cut(compute, steps, step), sent, 1);
+            self.ring_step(Span(cut(compute.0, steps, step)), sent, 1);
         }
     }
 
@@ -408,7 +409,7 @@ impl<'a> Writer<'a> {
         let steps = self.groups.context;
         for step in 0..steps {
             let parts = u64::from(step > 0) + u64::from(step + 1 < steps);
-            self.ring_step(cut(compute, steps, step), bytes * parts, steps - 1);
+            self.ring_step(Span(cut(compute.0, steps, step)), bytes * parts, steps - 1);
         }
     }
 
@@ -530,12 +531,6 @@ impl<'a> Writer<'a> {
 /// A number of bytes or picoseconds times a factor.
 fn times(number: u64, factor: f64) -> u64 {
     (number as f64 * factor).round() as u64
-}
-
-/// The part number `at` of `parts` of a time; all parts together are the whole.
-fn cut(span: Span, parts: u32, at: u32) -> Span {
-    let edge = |part: u32| (u128::from(span.0) * u128::from(part) / u128::from(parts)) as u64;
-    Span(edge(at + 1) - edge(at))
 }
 
 /// Tag of a message to the chunk at `place`.

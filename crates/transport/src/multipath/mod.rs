@@ -121,7 +121,7 @@ pub struct MultipathConnection {
     repeated: Option<(usize, std::ops::Range<u64>)>,
     acked: DataSet,
     received: DataSet,
-    /// The subflow of the last burst, and what is left of the burst.
+    /// The subflow of the last burst, and the bytes that it has not used up.
     last: usize,
     burst: u64,
     /// `rto_min`.
