@@ -433,6 +433,8 @@ CHECKPOINT_KEYS = ("every", "targets", "bytes", "mode", "part", "parallel_weight
 
 BESIDE: dict[str, Tables] = {
     **{f"workload.{key}": {"workload.cp": 2} for key in ("cp_comm", "kv_hidden", "attention_share")},
+    "workload.bucket_size": {"workload.overlap_grad_reduce": True},
+    "workload.overlap_param_gather": {"workload.overlap_grad_reduce": True, "workload.iterations": 2},
     "workload.checkpoint": STORED,
     **{f"workload.checkpoint.{key}": SAVED for key in CHECKPOINT_KEYS},
     **{f"switch.codel.{key}": with_codel(CODEL) for key in CODEL_KEYS},

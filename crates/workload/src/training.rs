@@ -9,7 +9,7 @@ use super::maker::{Maker, Source};
 use super::random::shuffle;
 use super::trace::{digest, keep};
 use pauseframe_apps::read::Bundle;
-use pauseframe_apps::training::{Checkpoints, ContextComm, ExpertLoads, Model, Parameters, shards, Parallelism, Plan, Schedule, Step, application, simai};
+use pauseframe_apps::training::{Checkpoints, ContextComm, ExpertLoads, Model, Overlap, Parameters, shards, Parallelism, Plan, Schedule, Step, application, simai};
 use pauseframe_apps::{Application, Choices};
 use pauseframe_fabric::Workload;
 use pauseframe_schema::ledger::Origin;
@@ -260,7 +260,8 @@ fn plan(
     if t.is_documenting() {
         steps(t, context, as_simai, checkpoint, None);
         t.under("workload.training", |t| {
-            model(t, None);
+            let alone = Parallelism { ranks: 1, tensor: 1, context: 1, pipeline: 1, expert: 1 };
+            model(t, None, &alone);
         });
         return None;
     }
@@ -360,7 +361,7 @@ fn steps(
         Step { micro_batches: micro_batches(t, Some(read.step.micro_batches)), ..read.step.clone() }
     } else {
         let count = micro_batches(t, None);
-        let (model, exponent) = model(t, Some(count))?;
+        let (model, exponent) = model(t, Some(count), &parallelism)?;
         warn_of_idle_context_keys(t, &parallelism, &model);
         t.warn_if_idle("expert_skew", exponent > 0.0 && parallelism.expert == 1, "ep is 1, so each GPU has all experts");
         skew = (model.experts, exponent);
@@ -497,7 +498,7 @@ fn micro_batches(t: &mut Table, of_file: Option<u32>) -> u32 {
 
 /// Keys of a model beside a file act on nothing.
 fn unused_model_keys(t: &mut Table) {
-    const KEYS: [&str; 17] = [
+    const KEYS: [&str; 20] = [
         "layers",
         "hidden",
         "sequence",
@@ -515,6 +516,9 @@ fn unused_model_keys(t: &mut Table) {
         "forward",
         "backward",
         "optimizer",
+        "overlap_grad_reduce",
+        "overlap_param_gather",
+        "bucket_size",
     ];
     for key in KEYS {
         t.excuse(key);
@@ -545,7 +549,7 @@ fn parameters_of_token(dense: u64, [experts, top_k]: [u32; 2], of_expert: u64) -
 const NO_EXPERTS: &str = "experts is 0, so the layers are dense";
 
 /// Reads a transformer, and the exponent of the loads of its experts.
-fn model(t: &mut Table, micro_batches: Option<u32>) -> Option<(Model, f64)> {
+fn model(t: &mut Table, micro_batches: Option<u32>, parallelism: &Parallelism) -> Option<(Model, f64)> {
     let layers = t.required_in("layers", 1..=100_000, "Layers of the model");
     let hidden = t.required_in("hidden", 1..=10_000_000_u64, "Values of a token between layers");
     let sequence = t.required_in("sequence", 1..=1_000_000_000_u64, "Tokens of a sequence");
@@ -589,6 +593,7 @@ fn model(t: &mut Table, micro_batches: Option<u32>) -> Option<(Model, f64)> {
     let origin = Origin::Computed("forward".to_owned());
     let backward = t.or_because_in("backward", (twice, origin), Span::ZERO..=Span(TIMES.end().0 * 2), "2 forward", doc);
     let optimizer = t.or_in("optimizer", Span::ZERO, TIMES, "Compute time at the end of an iteration");
+    let overlap = overlap(t, parallelism);
     let model = Model {
         layers: layers?,
         hidden: hidden?,
@@ -607,6 +612,28 @@ fn model(t: &mut Table, micro_batches: Option<u32>) -> Option<(Model, f64)> {
         forward: forward?,
         backward,
         optimizer,
+        overlap,
     };
     Some((model, skew))
+}
+
+/// Reads which collectives of data parallelism run beside compute, by the names of Megatron-LM's options.
+fn overlap(t: &mut Table, parallelism: &Parallelism) -> Option<Overlap> {
+    let doc = "Reduce gradients in buckets during the backward pass of the last micro-batch (Megatron's --overlap-grad-reduce), not after it";
+    let reduces = t.or("overlap_grad_reduce", false, doc);
+    let doc = "Gather parameters in buckets during the forward pass of the first micro-batch (Megatron's --overlap-param-gather), not before it";
+    let gathers = t.or("overlap_param_gather", false, doc);
+    let message = || "parameters are gathered in the buckets of gradients".to_owned();
+    t.check(reduces || !gathers, "overlap_param_gather", message, "set overlap_grad_reduce = true too");
+    // Wrong values are refused, and still read.
+    let replicas = parallelism.check().map_or(1, |()| parallelism.replicas());
+    let computed = Origin::Computed("dp".to_owned());
+    let default = u64::from(replicas / parallelism.context.max(1)).saturating_mul(1_000_000).max(40_000_000);
+    let doc = "Parameters with which a bucket of the first stage is full; later stages and chunks have one bucket each, as in Megatron";
+    let rule = "40 million, or 1 million for each data-parallel GPU if that is more";
+    let sizes = 1..=1_000_000_000_000;
+    let bucket = t.or_because_in("bucket_size", (default, computed), sizes, rule, doc);
+    t.warn_if_idle("bucket_size", bucket != default && !reduces, "overlap_grad_reduce is false");
+    t.warn_if_idle("overlap_grad_reduce", reduces && replicas == 1, "no two GPUs have the same parameters");
+    reduces.then_some(Overlap { bucket, gathers })
 }

@@ -1818,6 +1818,18 @@ class Training(WorkloadKeys):
     """Compute time of its backward pass, half for inputs and half for weights (0 s to 4800 h) (default: 2 forward)"""
     optimizer: str | None = None
     """Compute time at the end of an iteration (0 s to 2400 h); default "0 s"."""
+    overlap_grad_reduce: bool | None = None
+    """Reduce gradients in buckets during the backward pass of the last micro-batch (Megatron's --overlap-grad-reduce),
+    not after it; default false.
+    """
+    overlap_param_gather: bool | None = None
+    """Gather parameters in buckets during the forward pass of the first micro-batch (Megatron's --overlap-param-
+    gather), not before it; default false.
+    """
+    bucket_size: int | None = None
+    """Parameters with which a bucket of the first stage is full; later stages and chunks have one bucket each, as in
+    Megatron (1 to 1000000000000) (default: 40 million, or 1 million for each data-parallel GPU if that is more)
+    """
     compute_scale: float | None = None
     """Factor for all compute times (0.0 to 1000000.0); default 1.0."""
     placement: Literal["packed", "round_robin", "random", "hosts"] | None = None

@@ -7,8 +7,8 @@ use super::Parallelism;
 use crate::application::{Dependences, Op, Program};
 use std::sync::Arc;
 
-/// Bytes of a parameter in a checkpoint: its value in bf16.
-const WEIGHT: u64 = 2;
+/// Bytes of a parameter: its value in bf16.
+pub(super) const WEIGHT: u64 = 2;
 /// In fp32 the value and Adam's two moments: the 12 of Megatron's 6 + 12/d bytes, of whose 6 four are gradients.
 const STATE: u64 = 12;
 /// Answer of a target to a part: a response capsule of NVMe/TCP and its header.
@@ -30,7 +30,7 @@ pub struct Checkpoints {
 }
 
 /// Parameters of a rank.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Parameters {
     /// Those that all ranks of a data-parallel group have.
     pub dense: u64,

@@ -1,7 +1,9 @@
 //! Layers of a transformer from what a person knows of it, by the rules of AICB's generator.
 
+use super::checkpoint::WEIGHT;
 use super::{
-    Collective, ExpertPart, ExpertRole, Group, Layer, Parallelism, Parameters, Pass, STEPS_OF_LAYER, Step,
+    Collective, ExpertPart, ExpertRole, Group, Layer, Overlap, Parallelism, Parameters, Pass, STEPS_OF_LAYER,
+    Step,
 };
 use crate::algorithm::Kind;
 use pauseframe_units::Span;
@@ -45,6 +47,8 @@ pub struct Model {
     pub backward: Span,
     /// Compute time of the optimizer.
     pub optimizer: Span,
+    /// Gradients and parameters go in buckets, beside compute.
+    pub overlap: Option<Overlap>,
 }
 
 /// How ranks that share the tokens of a sequence get what attention needs (`cp_comm_type` of Megatron-LM). Messages are those
@@ -58,6 +62,9 @@ pub enum ContextComm {
     /// Ulysses: ranks exchange tokens of all heads for all tokens of their heads.
     AllToAll,
 }
+
+/// Bytes of a gradient that is reduced: fp32.
+pub(super) const GRADIENT: u64 = 4;
 
 /// The largest collective of a model: counts of its messages cannot overflow.
 const BYTES_MAX: u64 = 100_000_000_000_000;
@@ -125,6 +132,10 @@ impl Model {
         if let Some(layer) = layers.iter().find(|layer| layer.largest_call() > BYTES_MAX) {
             return Err(("hidden", format!("{} would exchange more than 100 TB at once", layer.name)));
         }
+        let parameters = self.parameters(parallelism);
+        if parameters.dense.max(parameters.experts) > BYTES_MAX / GRADIENT {
+            return Err(("hidden", "gradients of a rank are more than 100 TB".to_owned()));
+        }
         let whole = if self.sequence_parallel { u64::from(tensor) } else { 1 };
         Ok(Step {
             body: start..layers.len(),
@@ -132,6 +143,7 @@ impl Model {
             micro_batches: self.micro_batches,
             stage_bytes: self.activations(parallelism) / whole,
             expert_blocks: if self.experts > 0 { self.micro_batches * own } else { 0 },
+            overlap: self.overlap,
             ..Step::default()
         })
     }
@@ -150,7 +162,8 @@ impl Model {
     }
 
     /// Gradients and parameters of a stage at the end of the step, which goes through these layers from the last to the first: gradients of 4
-    /// bytes are reduced, the distributed optimizer waits for them, and parameters of 2 bytes are gathered.
+    /// bytes are reduced, the distributed optimizer waits for them, and parameters of 2 bytes are gathered. What goes in buckets is not among
+    /// them.
     fn gradients(&self, parallelism: &Parallelism, own: u64) -> Vec<Layer> {
         let Parameters { dense, experts } = self.parameters_of_rank(parallelism, own);
         let reduce = |name: &str, group, kind, bytes| Layer {
@@ -164,20 +177,27 @@ impl Model {
             needs_gradients: true,
             ..Layer::default()
         };
-        vec![
-            reduce("grad_gather", Group::Dp, Kind::Allgather, dense.saturating_mul(2)),
-            reduce("moe_grad_norm1", Group::DpEp, Kind::Allgather, experts.saturating_mul(2)),
-            optimizer,
-            reduce("grad_param_comm", Group::Dp, Kind::ReduceScatter, dense.saturating_mul(4)),
-            reduce("moe_grad_norm2", Group::DpEp, Kind::ReduceScatter, experts.saturating_mul(4)),
-        ]
+        let mut layers = Vec::new();
+        if self.overlap.is_none_or(|overlap| !overlap.gathers) {
+            let [dense, experts] = [dense, experts].map(|parameters| parameters.saturating_mul(WEIGHT));
+            layers.push(reduce("grad_gather", Group::Dp, Kind::Allgather, dense));
+            layers.push(reduce("moe_grad_norm1", Group::DpEp, Kind::Allgather, experts));
+        }
+        layers.push(optimizer);
+        if self.overlap.is_none() {
+            let [dense, experts] = [dense, experts].map(|parameters| parameters.saturating_mul(GRADIENT));
+            layers.push(reduce("grad_param_comm", Group::Dp, Kind::ReduceScatter, dense));
+            layers.push(reduce("moe_grad_norm2", Group::DpEp, Kind::ReduceScatter, experts));
+        }
+        layers
     }
 
     /// Attention, then a dense block or experts; each half of the compute time.
     fn layer(&self, parallelism: &Parallelism, number: u32, into: &mut Vec<Layer>) {
-        self.block(parallelism, "attention", into);
+        // Q, K and V, the output, and two matrices four times as wide.
+        self.block(parallelism, "attention", [0, 3, 4], into);
         if self.experts == 0 {
-            self.block(parallelism, "mlp", into);
+            self.block(parallelism, "mlp", [4, 8, 12], into);
         } else {
             self.expert_block(parallelism, number, into);
         }
@@ -248,8 +268,8 @@ impl Model {
     }
 
     /// Two matrices: the first divided by columns, the second by rows; between those of attention its core, if ranks share
-    /// sequences.
-    fn block(&self, parallelism: &Parallelism, name: &str, into: &mut Vec<Layer>) {
+    /// sequences. `bounds` of their parameters are in squares of `hidden`.
+    fn block(&self, parallelism: &Parallelism, name: &str, bounds: [u64; 3], into: &mut Vec<Layer>) {
         let bytes = self.activations(parallelism);
         let [gather, scatter] =
             [Kind::Allgather, Kind::ReduceScatter].map(|kind| call(kind, Group::Tp, bytes));
@@ -260,7 +280,13 @@ impl Model {
             [[None, reduce], [reduce, None]]
         };
         let [forward, input, weight] = self.compute(parallelism, 4);
-        for (part, [there, back]) in ["column", "row"].into_iter().zip(ways) {
+        let squares = if self.experts == 0 { 12 } else { 4 };
+        let below = |bound: u64| {
+            let of_rank = self.parameters / u64::from(parallelism.tensor);
+            (u128::from(of_rank) * u128::from(bound) / squares) as u64
+        };
+        for (number, (part, [there, back])) in ["column", "row"].into_iter().zip(ways).enumerate() {
+            let dense = below(bounds[number + 1]) - below(bounds[number]);
             if name == "attention" && part == "row" && parallelism.context > 1 {
                 self.attention(parallelism, into);
             }
@@ -269,6 +295,7 @@ impl Model {
                 forward: pass(forward, there),
                 input_gradient: pass(input, back),
                 weight_gradient: pass(weight, None),
+                parameters: Parameters { dense, experts: 0 },
                 ..Layer::default()
             });
         }
@@ -283,20 +310,25 @@ impl Model {
             [Kind::Allgather, Kind::ReduceScatter].map(|kind| call(kind, Group::Tp, tokens));
         let [forward, input, weight] = self.compute(parallelism, 2);
         let none = Span::ZERO;
-        let mut push = |name: &str, role: ExpertRole, there: Pass, back: Pass, weights: Span| {
-            into.push(Layer {
-                name: name.to_owned(),
-                forward: there,
-                input_gradient: back,
-                weight_gradient: pass(weights, None),
-                experts: Some(ExpertPart { block, role }),
-                ..Layer::default()
-            });
-        };
-        push("moe_dispatch", ExpertRole::Dispatch, pass(none, exchange), pass(none, exchange), none);
-        push("moe_gather", ExpertRole::Work, pass(none, gather), pass(none, scatter), none);
-        push("moe_experts", ExpertRole::Work, pass(forward, scatter), pass(input, gather), weight);
-        push("moe_combine", ExpertRole::Combine, pass(none, exchange), pass(none, exchange), none);
+        let experts = self.parameters_of_rank(parallelism, 1).experts;
+        let mut push =
+            |name: &str, role: ExpertRole, there: Pass, back: Pass, (weights, experts): (Span, u64)| {
+                into.push(Layer {
+                    name: name.to_owned(),
+                    forward: there,
+                    input_gradient: back,
+                    weight_gradient: pass(weights, None),
+                    experts: Some(ExpertPart { block, role }),
+                    parameters: Parameters { dense: 0, experts },
+                    ..Layer::default()
+                });
+            };
+        let no_weights = (none, 0);
+        push("moe_dispatch", ExpertRole::Dispatch, pass(none, exchange), pass(none, exchange), no_weights);
+        push("moe_gather", ExpertRole::Work, pass(none, gather), pass(none, scatter), no_weights);
+        let weights = (weight, experts);
+        push("moe_experts", ExpertRole::Work, pass(forward, scatter), pass(input, gather), weights);
+        push("moe_combine", ExpertRole::Combine, pass(none, exchange), pass(none, exchange), no_weights);
     }
 }
 

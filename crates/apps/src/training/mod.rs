@@ -3,6 +3,9 @@
 //! A rank has a compute stream, whose steps are its program, and a communication stream for each of its groups.
 //! Blocking operations stop the compute stream; the gradients of weights do not.
 
+#[cfg(test)]
+mod bucket_tests;
+mod buckets;
 mod checkpoint;
 mod layers;
 mod program;
@@ -11,6 +14,7 @@ pub mod simai;
 #[cfg(test)]
 mod tests;
 
+pub use buckets::Overlap;
 pub use checkpoint::{Checkpoints, Parameters, shards};
 pub use layers::{ContextComm, Model};
 pub use program::{Plan, application};
@@ -162,6 +166,8 @@ pub struct Layer {
     pub experts: Option<ExpertPart>,
     /// Ring attention: bytes of the K and V of a rank, which go around its context-parallel group while it computes.
     pub ring: Option<u64>,
+    /// Parameters of a rank in it, which buckets divide.
+    pub parameters: Parameters,
 }
 
 /// A layer's part in a block of experts.
@@ -222,6 +228,8 @@ pub struct Step {
     pub stage_bytes: u64,
     /// Blocks of experts in an iteration of a stage.
     pub expert_blocks: u32,
+    /// Gradients and parameters go in buckets, beside compute.
+    pub overlap: Option<Overlap>,
 }
 
 /// How ranks are divided among groups.

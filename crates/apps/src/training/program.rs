@@ -4,6 +4,9 @@
 //! shares stage, d and c; CP shares stage, d and t; DP shares stage and t, over d and c; EP are consecutive members of a DP
 //! group (Megatron's groups of experts know no CP); `DP_EP` those with the same place in their EP groups.
 
+mod overlap;
+
+use super::buckets::{Bucket, buckets};
 use super::checkpoint::cut;
 use super::schedule::{Schedule, Turn};
 use super::{
@@ -13,7 +16,7 @@ use super::{
 use crate::algorithm::Kind;
 use crate::application::{Application, Call, Communicator, Op, Program};
 use pauseframe_units::Span;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Bytes of the number that ranks reduce in a barrier.
@@ -101,11 +104,32 @@ impl Plan {
         layers.filter(has_one).map(|layer| layer.line).collect()
     }
 
+    /// Layers of a chunk that a micro-batch passes at once.
+    fn layers_of_chunk(&self) -> usize {
+        self.step.body.len() / (self.step.micro_batches * self.schedule.chunks()) as usize
+    }
+
+    /// By chunk, the buckets of a stage: Megatron divides those of the first chunk of the first stage alone, whose gradients
+    /// are the last.
+    fn buckets(&self, stage: u32) -> Vec<Vec<Bucket>> {
+        let Some(overlap) = self.step.overlap else { return Vec::new() };
+        let size = self.layers_of_chunk();
+        let of_chunk = |chunk: u32| {
+            let first = self.step.body.start + chunk as usize * size;
+            let full = (stage == 0 && chunk == 0).then_some(overlap.bucket);
+            buckets(&self.step.layers[first..first + size], full)
+        };
+        (0..self.schedule.chunks()).map(of_chunk).collect()
+    }
+
     /// Upper bound of the steps of all ranks.
     pub fn steps(&self) -> u64 {
         let rings = self.step.layers.iter().filter(|layer| layer.ring.is_some()).count() as u64;
+        // Calls and waits of both collectives of a bucket.
+        let buckets = self.step.overlap.map_or(0, |_| self.buckets(0).iter().flatten().count() as u64 * 4);
         let of_rank = self.step.layers.len() as u64 * STEPS_OF_LAYER
             + rings * Layer::steps_of_ring(&self.parallelism)
+            + buckets
             + u64::from(self.step.micro_batches) * 4 * 64;
         let of_saves = self.saves.as_ref().map_or(0, |saves| saves.steps(self.iterations));
         let of_ranks = of_rank.saturating_mul(u64::from(self.iterations));
@@ -227,8 +251,12 @@ struct Writer<'a> {
     stage: u32,
     iteration: u32,
     program: Program,
-    /// Layers whose gradients of weights are under way, and their group.
+    /// Layers, or buckets behind them, whose data-parallel collective is under way, and its group.
     pending: BTreeMap<usize, Group>,
+    /// By chunk; empty if nothing goes in buckets.
+    buckets: Vec<Vec<Bucket>>,
+    /// Buckets, by chunk and number, whose parameters are to be gathered before a forward pass needs them.
+    stale: BTreeSet<(usize, usize)>,
     /// The checkpoint under way.
     unfinished: Option<u32>,
 }
@@ -237,7 +265,9 @@ impl<'a> Writer<'a> {
     fn new(plan: &'a Plan, groups: &'a Groups, rank: u32, labels: &'a mut Labels) -> Writer<'a> {
         let stage = rank / (groups.tensor * groups.data);
         let (program, pending) = (Program::default(), BTreeMap::new());
-        Writer { plan, groups, labels, rank, stage, iteration: 0, program, pending, unfinished: None }
+        let (buckets, stale) = (plan.buckets(stage), BTreeSet::new());
+        let (iteration, unfinished) = (0, None);
+        Writer { plan, groups, labels, rank, stage, iteration, program, pending, buckets, stale, unfinished }
     }
 
     fn write(mut self) -> Program {
@@ -250,6 +280,7 @@ impl<'a> Writer<'a> {
             }
             self.save();
             if iteration + 1 == self.plan.iterations {
+                self.gather_all();
                 self.wait_for_all();
                 self.finish_save();
             }
@@ -263,6 +294,7 @@ impl<'a> Writer<'a> {
     fn save(&mut self) {
         let Some(saves) = &self.plan.saves else { return };
         let Some(number) = saves.after(self.iteration) else { return };
+        self.gather_all();
         self.wait_for_all();
         self.finish_save();
         let ranks = self.plan.parallelism.ranks;
@@ -299,7 +331,8 @@ impl<'a> Writer<'a> {
     /// Layers before the micro-batches, micro-batches by schedule, layers after them; then backward.
     fn iterate(&mut self) {
         let Step { layers, body, .. } = &self.plan.step;
-        if self.plan.schedule == Schedule::ForwardFirst && self.plan.stages() == 1 {
+        let has_turns = self.plan.schedule != Schedule::ForwardFirst || !self.plan.is_one_stage();
+        if !has_turns && self.buckets.is_empty() {
             (0..layers.len()).for_each(|at| self.forward(at));
             (0..layers.len()).rev().for_each(|at| self.backward_from_checkpoint(at));
             return;
@@ -311,13 +344,18 @@ impl<'a> Writer<'a> {
         (body.end..layers.len()).for_each(|at| self.forward(at));
         (body.end..layers.len()).rev().for_each(|at| self.backward(at));
         (0..body.start).rev().for_each(|at| self.backward(at));
+        if self.plan.step.overlap.is_some_and(|overlap| overlap.gathers) {
+            let numbers =
+                |(chunk, of_chunk): (usize, &Vec<Bucket>)| (0..of_chunk.len()).map(move |n| (chunk, n));
+            self.stale = self.buckets.iter().enumerate().flat_map(numbers).collect();
+        }
     }
 
     /// A micro-batch passes the layers of a chunk, between messages from and to other stages.
     fn turn(&mut self, turn: Turn) {
         let Step { body, micro_batches, .. } = &self.plan.step;
         let chunks = self.plan.schedule.chunks();
-        let size = body.len() / (micro_batches * chunks) as usize;
+        let size = self.plan.layers_of_chunk();
         let first = body.start + (turn.micro_batch * chunks + turn.chunk) as usize * size;
         // Places in the order of the layers of the whole model.
         let stages = self.plan.stages();
@@ -337,10 +375,20 @@ impl<'a> Writer<'a> {
                 0,
             );
         }
+        let chunk = turn.chunk as usize;
         if turn.is_forward {
-            (first..first + size).for_each(|at| self.forward(at));
+            for layer in 0..size {
+                self.gather_buckets(chunk, layer);
+                self.forward(first + layer);
+            }
         } else {
-            (first..first + size).rev().for_each(|at| self.backward(at));
+            let is_last = turn.micro_batch == self.plan.schedule.last_backward(*micro_batches);
+            for layer in (0..size).rev() {
+                self.backward(first + layer);
+                if is_last {
+                    self.reduce_buckets(chunk, layer);
+                }
+            }
         }
         if let Some(after) = after {
             let (to, tag) = (self.peer(after % stages), tag(turn, *micro_batches, after));
@@ -490,7 +538,7 @@ impl<'a> Writer<'a> {
     /// Waits for the gradients of a layer's weights.
     fn wait(&mut self, at: usize) {
         if let Some(group) = self.pending.remove(&at) {
-            let line = self.plan.step.layers[at].line;
+            let line = self.plan.step.layers.get(at).map_or(0, |layer| layer.line);
             self.push(Op::Wait(at as u32), Some(group), line);
         }
     }
@@ -504,21 +552,25 @@ impl<'a> Writer<'a> {
 
     fn call(&mut self, at: usize, phase: Phase, call: Option<Collective>, is_background: bool) {
         let Some(collective @ Collective { group, bytes, .. }) = call else { return };
-        let comm = self.groups.comm(group, self.rank);
-        let size = self.groups.size(comm);
-        if size < 2 {
+        if self.groups.size(self.groups.comm(group, self.rank)) < 2 {
             return;
         }
         let layer = &self.plan.step.layers[at];
         let call = self.by_load(layer, phase, collective).unwrap_or_else(|| self.plain(collective));
         let label = Some(self.labels.of(self.iteration, at, phase, &layer.name, bytes));
-        let request = is_background.then_some(at as u32);
+        self.collective(Call { label, ..call }, group, is_background.then_some(at), layer.line);
+    }
+
+    /// A collective of the rank's group; it runs beside compute if a wait names its request.
+    fn collective(&mut self, call: Call, group: Group, request: Option<usize>, line: u32) {
+        let comm = self.groups.comm(group, self.rank);
         let position = self.program.calls.len() as u32;
-        self.program.calls.push(Call { comm, label, ..call });
-        let waits = (!is_background).then_some(group);
-        self.push(Op::Collective { call: position, request }, waits, layer.line);
-        if is_background {
-            self.pending.insert(at, group);
+        self.program.calls.push(Call { comm, ..call });
+        let waits = request.is_none().then_some(group);
+        let op = Op::Collective { call: position, request: request.map(|request| request as u32) };
+        self.push(op, waits, line);
+        if let Some(request) = request {
+            self.pending.insert(request, group);
         }
     }
 

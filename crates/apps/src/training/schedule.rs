@@ -27,6 +27,11 @@ impl Schedule {
         if let Schedule::Interleaved { chunks } = self { chunks } else { 1 }
     }
 
+    /// The micro-batch whose gradients are the last of an iteration, on each chunk.
+    pub(super) fn last_backward(self, micro_batches: u32) -> u32 {
+        if self == Schedule::ForwardFirst { 0 } else { micro_batches - 1 }
+    }
+
     /// The turns of a stage, in order.
     pub(super) fn turns(self, stage: u32, stages: u32, micro_batches: u32) -> Vec<Turn> {
         let chunks = self.chunks();

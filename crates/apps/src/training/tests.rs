@@ -13,17 +13,17 @@ use pauseframe_units::{BitRate, Bytes, Span, Time};
 use std::ops::Range;
 use std::sync::Arc;
 
-const RATE: BitRate = BitRate::gbps(400);
-const LATENCY: Span = Span::from_us(2);
+pub(super) const RATE: BitRate = BitRate::gbps(400);
+pub(super) const LATENCY: Span = Span::from_us(2);
 
-fn replay(application: Application, latency: Span) -> Replay {
+pub(super) fn replay(application: Application, latency: Span) -> Replay {
     crate::check(&application).unwrap();
     let nccl = Some(Nccl { slice: None, ..Nccl::default() });
     let options = Options { nccl, envelope: 0, eager_limit: u64::MAX, ..Options::default() };
     run(Arc::new(application), options, IdealNetwork { latency, rate: RATE, sharing: Sharing::Nics }).unwrap()
 }
 
-fn plan(step: Step, parallelism: Parallelism, schedule: Schedule) -> Plan {
+pub(super) fn plan(step: Step, parallelism: Parallelism, schedule: Schedule) -> Plan {
     let plan = Plan {
         step,
         parallelism,
@@ -46,7 +46,7 @@ fn parts(replay: &Replay) -> Vec<(Totals, Span)> {
 }
 
 /// Compute, exposed times and bubble are the time of the job, on every rank.
-fn assert_complete(replay: &Replay) {
+pub(super) fn assert_complete(replay: &Replay) {
     let end = replay.finish().unwrap() - Time::ZERO;
     for (totals, bubble) in parts(replay) {
         let exposed = totals.exposed.iter().fold(Span::ZERO, |sum, span| sum + *span);
@@ -127,7 +127,7 @@ fn what_compute_does_not_hide_is_exposed() {
     }
 }
 
-const MODEL: Model = Model {
+pub(super) const MODEL: Model = Model {
     layers: 4,
     hidden: 1024,
     sequence: 512,
@@ -145,6 +145,7 @@ const MODEL: Model = Model {
     forward: Span::from_us(100),
     backward: Span::from_us(200),
     optimizer: Span::from_us(50),
+    overlap: None,
 };
 
 /// The optimizer needs the reduced gradients, and what is gathered needs the optimizer: nothing of the three overlaps.
@@ -426,6 +427,7 @@ fn unequal_loads_of_experts_divide_bytes_and_work() {
         forward: Span::from_us(200),
         backward: Span::from_us(400),
         optimizer: Span::ZERO,
+        overlap: None,
     };
     let parallelism = Parallelism { ranks: 2, tensor: 1, context: 1, pipeline: 1, expert: 2 };
     let equal = plan(model.step(&parallelism).unwrap(), parallelism, Schedule::OneForwardOneBackward);
