@@ -196,7 +196,7 @@ fn damaged_frames_on_a_wire_that_fails_are_counted() {
     let flows = ["a", "b"].map(|from| flow(&topology, from, "c", 100_000));
     let mut network = build(&topology, &settings(config()), &flows);
     let wire = port(&topology, "a", "s");
-    network.set_link_error_models(&[(wire, ErrorModel::FrameErrors(1.0))], &(Time::ZERO..Time::MAX));
+    network.add_link_error_models(&[(wire, ErrorModel::FrameErrors(1.0))], &(Time::ZERO..Time::MAX));
     let (down, up) = (Time(1_000_000), Some(Time(9_000_000)));
     network.schedule_link_and_node_failures(
         vec![ScheduledFailure { is_silent: false, what: FailedElement::Link(wire.link()), down, up }],

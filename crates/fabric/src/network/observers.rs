@@ -88,14 +88,14 @@ impl Network {
         self.for_each_partition(|Partition { ports, ctx, .. }| ports.enable_link_failures(ctx));
     }
 
-    /// Damages frames that these ports send during `time`; the last model of a port counts.
+    /// Damages frames that these ports send during `time`, beside what else damages them.
     ///
     /// # Panics
     /// If a probability is outside 0 to 1.
-    pub fn set_link_error_models(&mut self, ports: &[(PortId, ErrorModel)], time: &Range<Time>) {
+    pub fn add_link_error_models(&mut self, ports: &[(PortId, ErrorModel)], time: &Range<Time>) {
         self.for_each_partition(|partition| {
             for (port, model) in ports {
-                partition.ports.errors.set_error_model(*port, *model, time.clone(), &mut partition.ctx);
+                partition.ports.errors.add_error_model(*port, *model, time.clone(), &mut partition.ctx);
             }
             partition.ports.enable_link_slow_path(&mut partition.ctx);
         });

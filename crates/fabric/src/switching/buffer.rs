@@ -129,7 +129,7 @@ impl<'n> BorrowedSwitch<'n> {
     }
 
     #[inline(never)]
-    fn release_shared_buffer(
+    pub(super) fn release_shared_buffer(
         &mut self,
         packet: PacketAccountFields,
         egress: PortToken<'n>,

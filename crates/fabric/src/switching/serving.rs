@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::frame::{Packet, PacketId};
 use crate::settings::BufferPolicy;
 use crate::wire::counters::DropReason;
+use crate::wire::ingress::PacketAccountFields;
 use crate::wire::own::PortToken;
 
 impl<'n> BorrowedSwitch<'n> {
@@ -67,8 +68,8 @@ impl<'n> BorrowedSwitch<'n> {
     }
 
     /// Frames of several ports that arrive within one frame time compete for the last place in a full queue. `ties.rs` chooses among them, because
-    /// the order of arrival would always favour the same phase. If `index` wins, it replaces the last frame, and the function returns the loser.
-    /// Ports with separate buffers do not compete.
+    /// the order of arrival would always favour the same phase. If `index` wins, it replaces the last frame, which must be as large at least, and the
+    /// function returns the winner's place; the loser is then in that of `index`. Ports with separate buffers do not compete.
     #[cold]
     pub(super) fn compete_for_last_queue_space(
         &mut self,
@@ -87,7 +88,7 @@ impl<'n> BorrowedSwitch<'n> {
         let last = ctx.packets[tail];
         let frame_time = self.ports.port_state(port).rate.serialise(u32::from(last.size) + ctx.hot.gap);
         let competes =
-            last.size == newcomer.size && last.ingress != newcomer.ingress && now < last.at + frame_time;
+            last.size >= newcomer.size && last.ingress != newcomer.ingress && now < last.at + frame_time;
         if !competes
             || ctx.ties.tie_bits_of_arrival(now, newcomer.ingress)
                 >= ctx.ties.tie_bits_of_arrival(last.at, last.ingress)
@@ -97,6 +98,19 @@ impl<'n> BorrowedSwitch<'n> {
         ctx.packets[tail] = Packet { at: now, next: last.next, ..newcomer };
         ctx.packets[index] = last;
         ctx.packets.swap_path_tags(tail, index);
+        self.shrink_lossy_queue(port, tail, last.size - newcomer.size, ctx);
         Some(tail)
+    }
+
+    /// Takes the bytes by which a packet is smaller than the one whose place in a lossy queue it has got out of all accounts.
+    fn shrink_lossy_queue(&mut self, port: PortToken<'n>, index: PacketId, bytes: u16, ctx: &mut Context) {
+        if bytes == 0 {
+            return;
+        }
+        let fields = PacketAccountFields::account_fields_of_packet(&ctx.packets[index], ctx.hot.account_mask);
+        self.ports.shrink_backlog(port, fields.class, u64::from(bytes), ctx);
+        if ctx.hot.shared {
+            self.reborrow().release_shared_buffer(PacketAccountFields { size: bytes, ..fields }, port, ctx);
+        }
     }
 }

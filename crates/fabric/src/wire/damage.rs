@@ -41,10 +41,10 @@ pub(crate) struct LinkErrorStates {
     pub(super) lost_on_wire: Vec<PacketsAndBytes>,
 }
 
-/// Error model of a link and its time, times when it damages every frame, and a random generator.
+/// Error models of a link and their times, times when it damages every frame, and a random generator.
 #[derive(Clone, Debug)]
 pub(super) struct ErroneousLink {
-    model: Option<(ErrorModel, Range<Time>)>,
+    models: Vec<(ErrorModel, Range<Time>)>,
     silent: Vec<Range<Time>>,
     rng: Rng,
 }
@@ -60,11 +60,11 @@ impl LinkErrorStates {
         self.of_port.get(port.0 as usize).is_some_and(Option::is_some)
     }
 
-    /// Damages frames that this port sends during `time`, instead of the model that it had.
+    /// Damages frames that this port sends during `time`, beside the models that it has.
     ///
     /// # Panics
     /// If a probability is outside 0 to 1.
-    pub(crate) fn set_error_model(
+    pub(crate) fn add_error_model(
         &mut self,
         port: PortId,
         model: ErrorModel,
@@ -74,7 +74,7 @@ impl LinkErrorStates {
         if let ErrorModel::BitErrors(p) | ErrorModel::FrameErrors(p) = model {
             assert!((0.0..=1.0).contains(&p), "{p} is no probability");
         }
-        self.erroneous_link(port, ctx).model = Some((model, time));
+        self.erroneous_link(port, ctx).models.push((model, time));
     }
 
     /// Damages every frame that this port sends during `time`.
@@ -87,7 +87,11 @@ impl LinkErrorStates {
         self.lost_on_wire.resize(ctx.plan.topology.port_count(), PacketsAndBytes::default());
         ctx.allow_lossless_drops();
         let rng = random_stream(ctx.settings.seed, "corruption", u64::from(port.0));
-        self.of_port[port.0 as usize].get_or_insert(ErroneousLink { model: None, silent: Vec::new(), rng })
+        self.of_port[port.0 as usize].get_or_insert(ErroneousLink {
+            models: Vec::new(),
+            silent: Vec::new(),
+            rng,
+        })
     }
 }
 
@@ -97,8 +101,9 @@ impl ErroneousLink {
         if self.silent.iter().any(|time| time.contains(&now)) {
             return true;
         }
-        let model = self.model.as_ref().filter(|(_, time)| time.contains(&now));
-        model.is_some_and(|(model, _)| self.rng.uniform_unit() < model.frame_error_probability(bytes))
+        let at_work = self.models.iter().filter(|(_, time)| time.contains(&now));
+        let ratios = at_work.map(|(model, _)| model.frame_error_probability(bytes));
+        ratios.fold(false, |damaged, ratio| (self.rng.uniform_unit() < ratio) || damaged)
     }
 }
 

@@ -258,17 +258,23 @@ impl BorrowedNodePorts<'_> {
         ctx: &Context,
     ) {
         let (class, size) = (ctx.packets[index].class, u64::from(ctx.packets[index].size));
+        self.shrink_backlog(port, class, size, ctx);
         let (state, slot) = self.port_and_queue_mut(port, port.egress_queue_token(class, &ctx.hot));
-        if !slot.remove_from_backlog(size, ctx.now()) {
-            ctx.plan.panic_account_underflow("backlog", port.port_id());
-        }
         if slot.queue.is_empty() {
             state.ready &= !(1 << class);
         }
-        if let Some(switch) = self.switch_counters_mut() {
-            switch.remove_queued_packet(size);
-        }
         self.decrement_waiting_packet_count(port, class, ctx);
+    }
+
+    /// Takes bytes that no longer wait out of the backlogs of a queue and of its switch.
+    pub(crate) fn shrink_backlog(&mut self, port: PortToken, class: u8, bytes: u64, ctx: &Context) {
+        let slot = self.egress_queue_mut(port.egress_queue_token(class, &ctx.hot));
+        if !slot.remove_from_backlog(bytes, ctx.now()) {
+            ctx.plan.panic_account_underflow("backlog", port.port_id());
+        }
+        if let Some(switch) = self.switch_counters_mut() {
+            switch.remove_queued_packet(bytes);
+        }
     }
 
     /// Decrements the number of waiting packets, if the marker counts packets.

@@ -129,6 +129,45 @@ fn senders_at_line_rate_lose_alike() {
     }
 }
 
+/// A host at line rate fills a queue that another one has filled. Frames of a third at any phase find room or compete for it,
+/// whatever their size: a smaller frame loses no more than an equal one.
+#[test]
+fn frames_of_any_size_find_places_in_a_full_queue() {
+    let topology = star(3, link(10, Span::from_us(1))).unwrap();
+    let udp = |rate, payload| UdpSettings { rate, payload, ecn: false };
+    let probe = BitRate(12_312_300);
+    for buffer in [per_port(225_000), shared_buffer(450_000, 1.0, 0), shared_buffer(450_000, 1.0, 20_000)] {
+        let settings = real_clocks(Settings { buffer, ..settings(config()) });
+        for payload in [1472, 1471, 1400, 1000, 300, 200] {
+            let like = settings.transports[0].clone();
+            let of = |udp| TransportSettings { protocol: ProtocolSettings::Udp(udp), ..like.clone() };
+            let transports = vec![of(udp(BitRate::gbps(10), 1472)), of(udp(probe, payload))];
+            let bulk = FlowSpec { stop: Some(Time(200 * MS)), ..flow(&topology, "host1", "host0", u64::MAX) };
+            let fill = flow(&topology, "host2", "host0", 441_600);
+            let probes = FlowSpec {
+                start: Time(5 * MS),
+                stop: Some(Time(190 * MS)),
+                transport: 1,
+                ..flow(&topology, "host2", "host0", u64::MAX)
+            };
+            let (mut network, ending) = run_until(
+                &topology,
+                &Settings { transports, ..settings.clone() },
+                &[bulk, fill, probes],
+                Time(210 * MS),
+            );
+            let datagrams = network.flow_records(ending.now)[2].datagrams;
+            let share = datagrams.lost as f64 / datagrams.sent as f64;
+            // 190 datagrams at least: four standard deviations.
+            assert!(
+                share < 0.5 + 4.0 * (0.25 / datagrams.sent as f64).sqrt(),
+                "{payload}: {share} of {}",
+                datagrams.sent
+            );
+        }
+    }
+}
+
 /// Saturated links between switches deliver frames evenly spaced, whatever jitter the hosts have; a full queue behind them still splits the loss.
 #[test]
 fn senders_behind_saturated_links_lose_alike() {

@@ -186,7 +186,7 @@ fn a_port_loses_frames_that_are_too_large() {
         let stop = Some(Time(MS));
         let flows = [FlowSpec { stop, ..flow(&topology, "a", "c", u64::MAX) }];
         let mut network = build(&topology, &settings, &flows);
-        network.set_link_error_models(&[(up, ErrorModel::LargerThan(1022))], &(Time::ZERO..Time::MAX));
+        network.add_link_error_models(&[(up, ErrorModel::LargerThan(1022))], &(Time::ZERO..Time::MAX));
         let ending = proceed(&mut network, Time::MAX);
         let reports = network.port_priority_reports(ending.now);
         let report = reports.iter().find(|r| r.port == up && r.tx_packets > 0).expect("traffic");

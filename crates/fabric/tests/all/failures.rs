@@ -6,7 +6,7 @@ use crate::properties::draw;
 use pauseframe_engine::{RunEnding, random_stream};
 use pauseframe_fabric::{
     CapturedFrameContent, ErrorModel, FailedElement, FlowSpec, FlowStatus, LossReason, Network, PfcSettings,
-    ScheduledFailure, Settings,
+    ProtocolSettings, ScheduledFailure, Settings, TransportSettings, UdpSettings,
 };
 use pauseframe_topology::generate::{leaf_spine, line, star};
 use pauseframe_topology::{Channel, Topology};
@@ -220,7 +220,7 @@ fn damaged_frames_are_counted_where_they_were_sent_and_sent_again() {
     let up = port(&topology, "host0", "switch");
     let run = |model| {
         let mut network = build(&topology, &settings, &flows);
-        network.set_link_error_models(&[(up, model)], &(Time::ZERO..Time::MAX));
+        network.add_link_error_models(&[(up, model)], &(Time::ZERO..Time::MAX));
         let ending = proceed(&mut network, Time::MAX);
         let record = network.flow_records(ending.now)[0];
         assert_eq!((record.status, record.delivered), (FlowStatus::Finished, 20_000 * MSS));
@@ -247,7 +247,7 @@ fn a_wire_that_is_mended_damages_nothing_more() {
     let up = port(&topology, "host0", "switch");
     let stop = Time(3_000 * US);
     let mut network = build(&topology, &settings, &[flow(&topology, "host0", "host1", 2_000 * MSS)]);
-    network.set_link_error_models(&[(up, ErrorModel::FrameErrors(1.0))], &(Time::ZERO..stop));
+    network.add_link_error_models(&[(up, ErrorModel::FrameErrors(1.0))], &(Time::ZERO..stop));
     // Frames that were sent before arrive up to a serialisation and a delay later.
     let lost = |network: &Network, ending: RunEnding| {
         report(network, &ending, up).lost[LossReason::Corrupted as usize]
@@ -273,7 +273,7 @@ fn lost_pause_frames_do_not_stop_a_port_for_ever() {
     let back: Vec<_> = (1..5)
         .map(|i| (port(&topology, "switch", &format!("host{i}")), ErrorModel::FrameErrors(0.3)))
         .collect();
-    network.set_link_error_models(&back, &(Time::ZERO..Time::MAX));
+    network.add_link_error_models(&back, &(Time::ZERO..Time::MAX));
     let ending = proceed(&mut network, Time::MAX);
     let reports = network.port_priority_reports(ending.now);
     assert!(reports.iter().any(|r| r.pauses_received < r.pauses_sent), "some pause frames were lost");
@@ -319,7 +319,7 @@ fn nothing_is_forgotten_in_random_networks_with_failures() {
         let once = || {
             let mut network = build(&scenario.topology, &scenario.settings, &scenario.flows);
             network.schedule_link_and_node_failures(plan.clone(), convergence);
-            network.set_link_error_models(&corrupt, &(Time::ZERO..Time::MAX));
+            network.add_link_error_models(&corrupt, &(Time::ZERO..Time::MAX));
             let ending = proceed(&mut network, Time::MAX);
             (network, ending)
         };
@@ -340,4 +340,33 @@ fn nothing_is_forgotten_in_random_networks_with_failures() {
         assert_eq!(once().1.fingerprint, ending.fingerprint, "seed {seed}");
     }
     assert!(lossy >= 20, "failures cost packets in {lossy} of 40 networks");
+}
+
+/// Two times of bit errors, and frames that are too large all the while, damage what each damages alone.
+#[test]
+fn models_of_one_wire_act_beside_each_other() {
+    let topology = star(2, link(10, Span::from_us(1))).unwrap();
+    let up = port(&topology, "host0", "switch");
+    let lost = |models: &[(ErrorModel, std::ops::Range<Time>)]| {
+        // 1518 bytes each 12.304 us: a tenth of the link.
+        let settings = settings(impatient(64 * MSS));
+        let datagrams = UdpSettings { rate: BitRate::gbps(1), payload: 1472, ecn: false };
+        let like = settings.transports[0].clone();
+        let transports = vec![TransportSettings { protocol: ProtocolSettings::Udp(datagrams), ..like }];
+        let flow = FlowSpec { stop: Some(Time(2_000 * US)), ..flow(&topology, "host0", "host1", u64::MAX) };
+        let mut network = build(&topology, &Settings { transports, ..settings }, &[flow]);
+        for (model, time) in models {
+            network.add_link_error_models(&[(up, *model)], time);
+        }
+        let ending = proceed(&mut network, Time(2_100 * US));
+        report(&network, &ending, up).lost[LossReason::Corrupted as usize]
+    };
+    let all = ErrorModel::FrameErrors(1.0);
+    let (first, second) = ((all, Time(100 * US)..Time(223 * US)), (all, Time(1_100 * US)..Time(1_223 * US)));
+    let each = [first.clone(), second.clone()].map(|model| lost(&[model]));
+    assert_eq!(each, [10, 10]);
+    assert_eq!(lost(&[first.clone(), second.clone()]), 20);
+    assert_eq!(lost(&[second, first.clone()]), 20);
+    let none = (ErrorModel::LargerThan(9000), Time::ZERO..Time::MAX);
+    assert_eq!(lost(&[first, none]), 10);
 }

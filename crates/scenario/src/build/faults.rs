@@ -28,8 +28,15 @@ pub(super) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
     let of_link =
         |(link, ratio)| [0, 1].map(|end| (PortId::of_link(link, end), ErrorModel::FrameErrors(ratio)));
     let of_file: Vec<_> = labels.frame_errors().flat_map(of_link).collect();
+    let mut has_row = vec![false; topology.port_count()];
+    for row in &scenario.corruption {
+        for port in ports_matching_globs(&row.ports, topology) {
+            has_row[port.0 as usize] = true;
+        }
+    }
+    let of_file: Vec<_> = of_file.into_iter().filter(|(port, _)| !has_row[port.0 as usize]).collect();
     if !of_file.is_empty() {
-        network.set_link_error_models(&of_file, &(Time::ZERO..Time::MAX));
+        network.add_link_error_models(&of_file, &(Time::ZERO..Time::MAX));
     }
     // A port lets a tagged frame pass that is 4 bytes longer.
     let largest = |mtu: &Bytes| {
@@ -42,7 +49,7 @@ pub(super) fn install(scenario: &Scenario, topology: &Topology, network: &mut Ne
         let ports = ports_matching_globs(ports, topology);
         let bad: Vec<_> = model.into_iter().flat_map(|m| ports.iter().map(move |port| (*port, m))).collect();
         let stop = stop.map_or(Time::MAX, |stop| Time::ZERO + stop);
-        network.set_link_error_models(&bad, &(Time::ZERO + *start..stop));
+        network.add_link_error_models(&bad, &(Time::ZERO + *start..stop));
     }
     let Some(pfc) = &scenario.switch.pfc else { return };
     network.add_pause_storms(

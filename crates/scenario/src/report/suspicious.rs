@@ -384,7 +384,7 @@ pub(super) fn windows_below_acknowledgements(
     };
     let least = network.packed_flow_records(now).iter().filter_map(|record| window(&record)).min()?;
     Some(format!(
-        "transport.rdma_control: nscc's window is {} at most here, and receivers acknowledge every {}, as in htsim: a flow alone stops for a          part of each round trip and does not fill its link; longer or faster links do not show this",
+        "transport.rdma_control: nscc's window is {} at most here, and receivers acknowledge every {}, as in htsim: a flow alone stops for a part of each round trip and does not fill its link; longer or faster links do not show this",
         Bytes(least),
         Bytes(u64::from(UNORDERED_ACK_BYTES)),
     ))
