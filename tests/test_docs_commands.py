@@ -57,6 +57,7 @@ INSTEAD: dict[str, tuple[str | None, str]] = {
 }
 EXIT = {
     "pauseframe lint sonic/configs/": 1,
+    "pauseframe lint sonic/configs/ --design good.toml": 1,
     "pauseframe lint sonic/configs/ --sonic-release 202405": 1,
     "pauseframe lint sonic/configs/ --prove": 1,
     "pauseframe lint sonic/configs/ --fix --write fixed/ > patch.json": 1,

@@ -26,8 +26,8 @@ def marked(design: Design) -> list[int]:
     return sorted(n for n in capable if (design.setting(n, "marker") or {}).get("kind", "none") != "none")
 
 
-def curve(design: Design, end: End, priority: int) -> Curve:
-    """The curve of a queue; raises DeployError for a probability that no whole percentage is near."""
+def curve(design: Design, end: End, priority: int) -> Curve | None:
+    """The curve of a queue, None if its port marks nothing; DeployError for a probability below WRED's percentages."""
     marker, port, speed = design.setting(priority, "marker"), design.names[end], design.speed(end)
 
     def bytes_of(key: str) -> int:
@@ -36,8 +36,12 @@ def curve(design: Design, end: End, priority: int) -> Curve:
     if marker["kind"] == "step":
         return Curve(bytes_of("k"), bytes_of("k"), 100)
     share = 100 * quantities.number(quantities.at_port(marker["p_max"], port, speed))
+    if share == 0:
+        return None
     if round(share) < 1:
-        raise DeployError(f"switch.marker.p_max {share / 100:g}: WRED has whole percentages: 0.01 at least")
+        raise DeployError(
+            f"switch.marker.p_max {share / 100:g} at {port}: WRED has whole percentages: set 0.01 or more, or 0"
+        )
     if abs(share - round(share)) > 1e-9:
         note = f"switch.marker.p_max = {share / 100:g} is written as {round(share)} %: WRED has whole percentages"
         if note not in design.notes:

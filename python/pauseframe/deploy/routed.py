@@ -109,8 +109,8 @@ def _queues(design: Design, switch: str) -> Tables:
     for end in design.ends(switch):
         for n in PRIORITIES:
             row = {"scheduler": _scheduler(shares[n])[0]}
-            if n in marking:
-                row["wred_profile"] = profiles.name(design.speed(end), marks.curve(design, end, n))
+            if n in marking and (curve := marks.curve(design, end, n)) is not None:
+                row["wred_profile"] = profiles.name(design.speed(end), curve)
             queues[f"{end.port}|{n}"] = row
     schedulers = dict(map(_scheduler, shares.values()))
     wred = {"WRED_PROFILE": profiles.rows} if profiles.rows else {}

@@ -1,9 +1,13 @@
-"""What a plan or a scenario puts on devices, for `pauseframe lint --design`: deployed again into a temporary folder."""
+"""What a plan or a scenario puts on devices, for `pauseframe lint --design`.
+
+It is deployed again into a temporary folder; a scenario that was imported from devices is compared with a new import.
+"""
 
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, fields
+import tomllib
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
 
     from pauseframe.deploy.plan import Settings
 
-MARK, NAMES = "deploy.json", "inventory.csv"
+MARK, NAMES, RESOLVED = "deploy.json", "inventory.csv", "scenario.resolved.toml"
 
 
 @dataclass
@@ -30,6 +34,10 @@ class Design:
     files: dict[str, str]
     """Text of each file of the design, by path below the deployment."""
     reading: Reading
+    imported: str = ""
+    """The text of a scenario that was imported from devices; `files` and `reading` are empty then."""
+    uncompared: list[str] = field(default_factory=list)
+    """What the devices have and the design does not say."""
 
 
 def read_design(source: Path, paths: Sequence[Path], release: str | None) -> Design:
@@ -43,6 +51,8 @@ def read_design(source: Path, paths: Sequence[Path], release: str | None) -> Des
         raise DeviceFileError(f"{shown(source)}: there is no such file or folder")
     root = paths[0] if len(paths) == 1 and (paths[0] / MARK).is_file() else None
     about = (read_object(root / MARK) or {}) if root else {}
+    if (text := _imported(source, root)) is not None:
+        return Design(source, root, {}, Reading(), imported=text)
     inventory = [root / NAMES] if root and (root / NAMES).is_file() else list(paths)
     with tempfile.TemporaryDirectory(prefix="pauseframe-") as folder:
         out = Path(folder) / "design"
@@ -50,6 +60,26 @@ def read_design(source: Path, paths: Sequence[Path], release: str | None) -> Des
         found = [path for path in sorted(out.rglob("*")) if path.is_file() and path.parent != out]
         files = {str(path.relative_to(out)): path.read_text(encoding="utf-8") for path in found}
         return Design(source, root, files, read_fabric([out]))
+
+
+def _imported(source: Path, root: Path | None) -> str | None:
+    """The text of a scenario that was imported from devices, unless the folder is a deployment of that scenario."""
+    from pauseframe.lint.imported import is_import
+    from pauseframe.scenario.text import read_scenario_file
+
+    if source.is_dir():
+        return None
+    text = read_scenario_file(source)[0]
+    if not is_import(text):
+        return None
+    return None if root is not None and _deployed(root) == tomllib.loads(text)["name"] else text
+
+
+def _deployed(root: Path) -> str | None:
+    """The name of the scenario with the devices' own ports of which a folder is the deployment, or None."""
+    known = root / RESOLVED
+    scenario = tomllib.loads(known.read_text(encoding="utf-8")) if known.is_file() else {}
+    return str(scenario["name"]) if scenario and scenario["topology"]["kind"] == "custom" else None
 
 
 def _settings(about: dict[str, Any], release: str | None) -> Settings:

@@ -84,7 +84,16 @@ def summary(report: Report) -> str:
     )
     counts = {"switch": len(fabric.switches), "host": len(fabric.hosts), "link": len(fabric.links)}
     read = ", ".join(counted(count, kind) for kind, count in counts.items())
-    return f"{read}: {found}"
+    return f"{read}: {found}{_uncompared(report)}"
+
+
+def _uncompared(report: Report) -> str:
+    """What `--design` did not compare, by its first few names; JSON has all."""
+    names = report.reading.design.uncompared if report.reading.design else []
+    if not names:
+        return ""
+    more = f" and {len(names) - PLACES} more" if len(names) > PLACES else ""
+    return f"; not compared, because the design does not say it: {shown(', '.join(names[:PLACES]))}{more}"
 
 
 def as_json(report: Report) -> dict[str, Value]:
@@ -97,6 +106,7 @@ def as_json(report: Report) -> dict[str, Value]:
         "hosts": len(fabric.hosts),
         "links": len(fabric.links),
         "notes": [shown(note) for note in fabric.notes],
+        "uncompared": [shown(name) for name in (report.reading.design.uncompared if report.reading.design else [])],
         "errors": len(report.errors),
         "findings": [_plain(finding, locator) for finding in report.findings],
     }

@@ -197,6 +197,10 @@ class Account:
     odd: list[Odd] = field(default_factory=list)
     assumed: list[str] = field(default_factory=list)
     """Values that no file gives."""
+    values: dict[str, dict[tuple[str, str], str]] = field(default_factory=dict)
+    """What each device and port has of what the scenario has one value of, by the names of `odd`."""
+    chosen: dict[str, str] = field(default_factory=dict)
+    """That one value."""
     _seen: set[Odd] = field(default_factory=set)
 
     def differs(self, device: str, port: str, key: str, value: str, instead: str) -> None:

@@ -11,7 +11,7 @@ from pauseframe.fabric.headroom import LIGHT
 from pauseframe.imports.fabric import hashing, loads, marks, own, pairs, ports, switches
 from pauseframe.imports.fabric.account import rows_of
 from pauseframe.imports.fabric.scope import Scope, scope_of
-from pauseframe.imports.fabric.traffic import lossless_code_points, treatment
+from pauseframe.imports.fabric.traffic import code_point, lossless_code_points, treatment
 from pauseframe.lint.subject import lossless_queues
 from pauseframe.scenario.plain import toml_value
 from pauseframe.scenario.table_names import SCHEMA_URL
@@ -27,6 +27,12 @@ if TYPE_CHECKING:
     from pauseframe.imports.fabric.traffic import CodePoint
 
 Toml = dict[str, Any]
+MADE = "Made by `pauseframe import fabric`."
+"""Begin of the comment at the head of an imported scenario."""
+LOSSLESS = "lossless"
+"""Begin of the comment with the code point of the lossless traffic."""
+NOT_HELD = "not held"
+"""Begin of the comments about places whose value the scenario does not have."""
 
 
 def _inline(value: Any) -> str:
@@ -48,9 +54,14 @@ class ImportedFabric:
     rows: list[AccountRow]
 
 
-def import_fabric(reading: Reading, *, load: LoadName = "auto", name: str = "fabric") -> ImportedFabric:
-    """A scenario of a fabric whose device files were read. ValueError if fewer than two hosts are connected."""
-    codes = lossless_code_points(reading.fabric)
+def import_fabric(
+    reading: Reading, *, load: LoadName = "auto", name: str = "fabric", lossless: str = ""
+) -> ImportedFabric:
+    """A scenario of a fabric whose device files were read. ValueError if fewer than two hosts are connected.
+
+    `lossless` is the code point of the lossless traffic, such as "DSCP 26": by default what most ports pause.
+    """
+    codes = [code] if (code := code_point(lossless)) is not None else lossless_code_points(reading.fabric)
     return build(reading, scope_of(reading.fabric), codes[0] if codes else None, loads.LOADS[load], name=name)
 
 
@@ -77,7 +88,7 @@ def build(
     own = {name: scope.fabric.switches[name].statements for name in scope.switches}
     vendors = {name: statements for name, statements in own.items() if statements is not None}
     rows = rows_of(reading.databases, iter(scope.switches), vendors)
-    head = [f"#:schema {SCHEMA_URL}", "", *(f"# {line}" for line in _legend(scope, rows)), ""]
+    head = [f"#:schema {SCHEMA_URL}", "", *(f"# {line}" for line in _legend(scope, classes, rows)), ""]
     return ImportedFabric("\n".join([*head, *lines]).rstrip() + "\n", scope, classes, rows)
 
 
@@ -101,13 +112,15 @@ def _overrides(scope: Scope, classes: Classes, mtu: int, settings: Toml) -> Iter
         yield from ("[[switch.override]]", *(f"{key} = {_inline(value)}" for key, value in row.items()), "")
 
 
-def _legend(scope: Scope, rows: list[AccountRow]) -> Iterator[str]:
+def _legend(scope: Scope, classes: Classes, rows: list[AccountRow]) -> Iterator[str]:
     """The comment at the head of the file: what is used, mapped, assumed, and not held."""
-    yield "Made by `pauseframe import fabric`. Nodes and ports have the names of the devices."
+    yield f"{MADE} Nodes and ports have the names of the devices."
+    if classes.code is not None:
+        yield f"{LOSSLESS}  {classes.code}: headroom, pauses and their limits are those of its group at each port"
     for row in rows:
         yield f"{row['state']:8}  {shown(row['key'])}: {row['how']}"
     yield from (f"assumed   {shown(text)}" for text in scope.account.assumed)
-    yield from (f"not held  {odd}" for odd in sorted(scope.account.odd))
+    yield from (f"{NOT_HELD}  {odd}" for odd in sorted(scope.account.odd))
 
 
 def _topology(scope: Scope) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import End, Link
+from pauseframe.devices.wiring import resolve_end
 from pauseframe.imports.fabric import missing
 from pauseframe.imports.fabric.account import Account
 
@@ -100,10 +101,16 @@ class Scope:
         at_focus = [value for end, value in found if self._is_focus(end)]
         count = Counter(value for _, value in found)
         chosen = at_focus[0] if at_focus else min(count, key=lambda value: (-count[value], str(value)))
-        for end, value in found:
-            if noted and value != chosen:
-                self.account.differs(end.device, end.port, key, _text(value), _text(chosen))
+        if noted:
+            self._note(key, found, chosen)
         return chosen
+
+    def _note(self, key: str, found: list[tuple[End, T]], chosen: T) -> None:
+        self.account.chosen[key] = _text(chosen)
+        self.account.values[key] = {(end.device, end.port): _text(value) for end, value in found}
+        for end, value in found:
+            if value != chosen:
+                self.account.differs(end.device, end.port, key, _text(value), _text(chosen))
 
 
 def _natural(end: End) -> tuple[object, ...]:
@@ -208,9 +215,23 @@ def _add(scope: Scope, link: Link, count: Counter[str], down: str) -> None:
         scope.account.assume(f"{shown(f'{a} - {b}')}: no file gives the speed: {SPEED // 1000} Gb/s")
     if not lengths:
         scope.account.assume(f"{shown(f'{a} - {b}')}: no file gives the cable: {CABLE:g} m")
+    for end, far in link.ends():
+        _note_end(scope, end, far, max(lengths, default=CABLE))
     cable = Cable((a, b), (nodes[0], nodes[1]), (ports[0], ports[1]), speed or SPEED, max(lengths, default=CABLE), down)
     scope.cables.append(cable)
     scope.by_end |= {a: cable, b: cable}
+
+
+def _note_end(scope: Scope, end: End, far: End, metres: float) -> None:
+    """Notes an end that has another length or neighbour than the link, of which the other end's count."""
+    switch, port = scope.fabric.switches.get(end.device), scope.file_port(end)
+    if port is not None and port.cable is not None and port.cable < metres:
+        scope.account.differs(end.device, end.port, "cable", f"{port.cable:g} m", f"{metres:g} m")
+    claim = switch.neighbours.get(end.port) if switch is not None else None
+    if claim is not None and far.port:
+        other = resolve_end(scope.fabric, *claim)
+        if other.device != far.device or (other.port != far.port and far.device in scope.fabric.switches):
+            scope.account.differs(end.device, end.port, "neighbour", str(other), str(far))
 
 
 def _assume_hosts(scope: Scope, taken: set[str], count: Counter[str]) -> None:

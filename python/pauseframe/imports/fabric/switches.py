@@ -7,7 +7,6 @@ the account lists all other places.
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -84,13 +83,16 @@ def _maps(port: Port) -> bool:
 
 def mtu_of(scope: Scope) -> int:
     """MTU of the hosts in bytes: the largest that a file gives to a host, else what the switches let through."""
-    own = [nic.mtu for end in scope.hosts if (nic := scope.fabric.nic(end)) and nic.mtu]
-    if own:
-        mtu = max(own)
+    nics = [(end, nic.mtu) for end in scope.hosts if (nic := scope.fabric.nic(end)) and nic.mtu]
+    if nics:
+        mtu = max(size for _, size in nics)
+        for end, size in nics:
+            if size != mtu:
+                scope.account.differs(end.device, end.port, "mtu", str(size), str(mtu))
     else:
         scope.account.assume("no file gives the MTU of a host: that of the switches' lossless traffic or ports")
-        sizes = (s.lossless_mtu or min(p.mtu or DEFAULT_MTU, LARGEST_HOST_MTU) for _, s, p in scope.ports())
-        mtu = max(Counter(sizes).most_common(1)[0][0], 576)
+        sizes = [(e, s.lossless_mtu or min(p.mtu or DEFAULT_MTU, LARGEST_HOST_MTU)) for e, s, p in scope.ports()]
+        mtu = max(scope.choose("mtu of hosts", sizes) or 0, 576)
     return mtu
 
 
@@ -121,9 +123,12 @@ def pfc_of(scope: Scope, classes: Classes) -> dict[str, Any]:
     if (xoff := scope.choose("static_th", limits, noted=False)) is not None:
         table["xoff"] = f"{xoff} B"
     pools = _by_device([(e, pool.xoff) for e, _, _, pool in pools_of(scope, classes)])
-    shared = scope.choose("shared headroom", pools)
+    shared = scope.choose("shared headroom", pools, noted=False)
     if shared:
         table["headroom_pool"] = {"size": f"{shared} B"}
+        for end, size in pools:
+            if not size:  # other sizes are in [[switch.override]]
+                scope.account.differs(end.device, "", "shared headroom", "none", f"{shared}")
     if (dog := _watchdog(scope, classes)) is not None:
         table["watchdog"] = dog
     return table

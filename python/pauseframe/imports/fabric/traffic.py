@@ -28,7 +28,17 @@ class CodePoint:
     value: int
 
     def __str__(self) -> str:
-        return {"dscp": "DSCP", "dot1p": "802.1p", "priority": "priority"}[self.kind] + f" {self.value}"
+        return f"{_KINDS[self.kind]} {self.value}"
+
+
+_KINDS: dict[Literal["dscp", "dot1p", "priority"], str] = {"dscp": "DSCP", "dot1p": "802.1p", "priority": "priority"}
+
+
+def code_point(text: str) -> CodePoint | None:
+    """The code point that a text such as "DSCP 26" names; None for another text."""
+    name, _, value = text.partition(" ")
+    kind = next((kind for kind, known in _KINDS.items() if known == name), None)
+    return CodePoint(kind, int(value)) if kind is not None and value.isdecimal() else None
 
 
 BEST_EFFORT = CodePoint("dscp", 0)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pauseframe.deploy.inventory import DeployError
 from pauseframe.devices.files import shown
 from pauseframe.devices.model import Place
+from pauseframe.lint import imported
 from pauseframe.lint.finding import EVERY, Finding, PatchOperation, rule
 from pauseframe.lint.rules.hosts import facts_of
 from pauseframe.terminal.text import counted
@@ -34,10 +35,19 @@ def check_design(reading: Reading) -> Iterator[Finding]:
     but comments. Of files that were collected, the TCP settings, addresses and VLANs of hosts are compared, and rows
     that the design does not have are allowed.
 
+    A scenario of `pauseframe import fabric` has the values of each port under the devices' names. The files are
+    imported again, and each value that differs is found at its place. Places that the head of the scenario lists as
+    not held keep the value listed there; the summary names what no scenario holds.
+
     No incident is known.
     """
     design = reading.design
     if design is None:
+        return
+    if design.imported:
+        compared = imported.compare(reading, design.imported)
+        design.uncompared = imported.uncompared(compared)
+        yield from imported.differences(compared)
         return
     for device, wanted in design.reading.databases.items():
         found = reading.databases.get(device)
