@@ -112,7 +112,7 @@ def changed(root: Path, kind: str, draw: random.Random) -> Iterator[tuple[str, s
     """A fabric with a fault of a kind while the block runs: the device, and the rules that may report it."""
     files = Files(root, draw)
     try:
-        found = KINDS[kind](files)
+        found = (KINDS | SIBLINGS)[kind](files)
         files.write()
         yield found
     finally:
@@ -727,3 +727,79 @@ _of_host(
     },
     {"PF074", "PF075"},
 )
+
+
+SIBLINGS: dict[str, Callable[[Files], tuple[str, set[str]]]] = {}
+"""Kinds beside those of operators: the same faults as a deleted key, with another unit, or in another row."""
+
+
+def _without(name, table, field, codes):
+    """A kind that deletes a field of a port's row."""
+
+    def fault(files):
+        switch, tables, port, priority = files.lossless()
+        key = f"{port}|{priority}" if table == "QUEUE" else port
+        if field not in tables.get(table, {}).get(key, {}):
+            raise Nowhere(field)
+        del tables[table][key][field]
+        return switch, codes
+
+    SIBLINGS[name] = fault
+
+
+def _row_of(name, table, begin, field, value, codes):
+    """A kind that changes a field of a row; `value` is the new text for the old one, None deletes the field."""
+
+    def fault(files):
+        switch, tables = files.with_table(table)
+        row = tables[table][files.pick([key for key in tables[table] if key.startswith(begin)])]
+        found = value(row[field]) if field in row else row.get(field)
+        if found == row.get(field):
+            raise Nowhere(field)
+        row[field] = found
+        if found is None:
+            del row[field]
+        return switch, codes
+
+    SIBLINGS[name] = fault
+
+
+_without("port lanes deleted", "PORT", "lanes", {"PF003"})
+_without("watchdog detection_time deleted", "PFC_WD", "detection_time", {"PF041"})
+_without("neighbour name deleted", "DEVICE_NEIGHBOR", "name", {"PF055", "PF001"})
+_without("queue scheduler deleted", "QUEUE", "scheduler", {"PF034", "PF090"})
+_row_of("port lanes no numbers", "PORT", "", "lanes", lambda _: "a,b", {"PF003"})
+_row_of("alpha deleted", "BUFFER_PROFILE", "pg_lossless", "dynamic_th", lambda _: None, {"PF003", "PF090"})
+_row_of("egress limit deleted", "BUFFER_PROFILE", "egress_lossless", "static_th", lambda _: None, {"PF003"})
+_row_of("xon above the pool", "BUFFER_PROFILE", "pg_lossless", "xon", lambda _: "999999999", {"PF003"})
+_row_of("wred min deleted", "WRED_PROFILE", "", "green_min_threshold", lambda _: None, {"PF003"})
+_row_of("wred max deleted", "WRED_PROFILE", "", "green_max_threshold", lambda _: None, {"PF003"})
+_row_of("wred in KB", "WRED_PROFILE", "", "green_min_threshold", lambda old: str(int(old) // 1000), {"PF003"})
+
+
+def _dscp_without_class(files):
+    name, tables = files.with_table("DSCP_TO_TC_MAP")
+    points = _points(tables)
+    if not _lossless_classes(tables) or points.get("0") != "0" or points.get("48") in {None, "0"}:
+        raise Nowhere("no CNPs")
+    del points["48"]
+    return name, {"PF026"}
+
+
+def _high_maximum(files):
+    name, tables, port, priority = files.lossless()
+    tables["WRED_PROFILE"][tables["QUEUE"][f"{port}|{priority}"]["wred_profile"]]["green_max_threshold"] = "990000000"
+    return name, {"PF031"}
+
+
+def _row_that_ages(files):
+    path = _fdb_files(files)
+    files.replace(path, "static", "dynamic")
+    return path.parent.name, {"PF061", "PF063"}
+
+
+SIBLINGS |= {
+    "cnp48 deleted": _dscp_without_class,
+    "wred max above the pool": _high_maximum,
+    "fdb row dynamic": _row_that_ages,
+}

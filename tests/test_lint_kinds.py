@@ -8,7 +8,7 @@ import lint_fabrics
 import lint_kinds
 import pauseframe as pf
 import pytest
-from lint_kinds import KINDS, Nowhere
+from lint_kinds import KINDS, SIBLINGS, Nowhere
 from pauseframe.deploy import Settings, write_deployment
 from pauseframe.deploy.scenario import deploy_scenario
 from pauseframe.devices.read import read_fabric
@@ -94,6 +94,19 @@ def test_a_sample_of_kinds_is_found(tmp_path):
     missed, tried = missed_of(fabrics, kinds, 1)
     assert sum(tried.values()) == 8
     assert missed == []
+
+
+SMALL = ("roce", "leaf-spine", "clos-5")
+"""Switches with two ports to others, VLANs with rows, and wider switches."""
+
+
+@pytest.mark.parametrize("kind", sorted(SIBLINGS))
+def test_siblings_are_found(tmp_path, kind):
+    """Faults that were silent: each in every one of three fabrics that has a place for it."""
+    fabrics = {name: made(name, tmp_path) for name in SMALL}
+    missed, tried = missed_of(fabrics, [kind], len(SMALL))
+    assert missed == []
+    assert tried[kind] > 0
 
 
 @pytest.mark.night

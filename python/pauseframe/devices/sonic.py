@@ -274,7 +274,7 @@ def _read_fdb(db: ConfigDb, switch: Switch) -> None:
     for key, row in db.rows("FDB").items():
         name, _, mac = key.partition("|")
         number = _vlan_number(name)
-        if number is not None and row.get("port"):
+        if number is not None and row.get("port") and row.get("type") != "dynamic":
             switch.fdb.append(FdbRow(number, mac.lower(), row["port"]))
 
 
@@ -286,7 +286,7 @@ def _vlan_number(name: str) -> int | None:
 
 
 def static_fdb(value: Json) -> list[FdbRow] | None:
-    """FDB rows of a `swssconfig` file (FDB_TABLE:Vlan100:00-11-22-33-44-55); None for any other file."""
+    """Static rows of a `swssconfig` file (FDB_TABLE:Vlan100:00-11-22-33-44-55); None for any other file."""
     rows, seen = [], False
     for item in as_list(value):
         for key, fields in as_rows(item).items():
@@ -296,7 +296,7 @@ def static_fdb(value: Json) -> list[FdbRow] | None:
             seen = True
             name, _, mac = rest.partition(":")
             number, port = _vlan_number(name), as_text(as_rows(fields).get("port"))
-            if number is not None and port:
+            if number is not None and port and as_rows(fields).get("type") != "dynamic":  # a dynamic row ages out
                 rows.append(FdbRow(number, mac.replace("-", ":").lower(), port))
     return rows if seen else None
 

@@ -29,7 +29,7 @@ LINK, BUFFER, POOL = "link", "buffer", "headroom_pool"
 
 
 class Fact(NamedTuple):
-    """A value that a port, switch or host of a scenario has of its own."""
+    """A value that a port, switch or host of a scenario has itself."""
 
     node: str
     """A node, or node, colon and port."""
@@ -48,7 +48,7 @@ class Comparison:
 
     @cached_property
     def facts(self) -> tuple[dict[Fact, Any], dict[Fact, Any]]:
-        """What ports and nodes have of their own: in the scenario, and today."""
+        """What ports and nodes have themselves: in the scenario, and today."""
         return _facts(self.design, auto=self.auto), _facts(self.today, auto=self.auto)
 
     @cached_property
@@ -76,7 +76,7 @@ def is_import(text: str) -> bool:
 
 
 def compare(reading: Reading, text: str) -> Comparison:
-    """Imports the files again. Raises DeviceFileError for files of which there is no scenario."""
+    """Imports the files again. Raises DeviceFileError for files that make no scenario."""
     try:
         now = import_fabric(reading, lossless=_lossless(text))
     except ValueError as error:

@@ -34,6 +34,8 @@ RATES = {
     1_600_000,
 }
 """Mb/s of Ethernet (IEEE 802.3), and 20 Gb/s of some switches."""
+SMALLEST = 1000
+"""Bytes below which a threshold of WRED is less than one full packet, and probably in KB."""
 _INNER_ROLES = {"Int", "Inb", "Rec", "Dpc"}
 """Roles of ports that no cable leaves; they have other rates."""
 
@@ -117,11 +119,15 @@ def _directions(device: str, database: ConfigDb) -> Iterator[Finding]:
 
 
 def _lanes(device: str, database: ConfigDb) -> Iterator[Finding]:
-    """A lane, an alias or an index may belong to only one port."""
+    """A lane, an alias or an index may belong to only one port; a file with lanes has those of all its ports."""
+    named = any("lanes" in row for row in database.rows("PORT").values()) and database.whole
     for key, row in database.rows("PORT").items():
-        if "lanes" in row and not row["lanes"].strip(" ,"):
-            place = Place(device, "PORT", key, "lanes")
+        place, lanes = Place(device, "PORT", key, "lanes"), row.get("lanes", "" if named else None)
+        if lanes is not None and not lanes.strip(" ,"):
             yield Finding(place, "no lanes: SONiC creates no such port", "the lanes of the platform's port_config.ini")
+        elif lanes is not None and not all(lane.strip().isdecimal() for lane in lanes.split(",")):
+            message = f"lanes {shown(lanes)} are no numbers: SONiC creates no such port"
+            yield Finding(place, message, "the lanes of the platform's port_config.ini")
     for name in ("lanes", "alias"):
         owner: dict[str, str] = {}
         for key, row in database.rows("PORT").items():
@@ -152,8 +158,25 @@ def _number(row: Mapping[str, str], name: str) -> int | None:
     return whole_number(row.get(name))
 
 
+def _thresholds(device: str, key: str, row: Mapping[str, str]) -> Iterator[Finding]:
+    """The thresholds of a colour that WRED selects: SAI takes 0 for a missing one, and kilobytes are a mistake."""
+    for colour in ("green", "yellow", "red"):
+        names = f"{colour}_min_threshold", f"{colour}_max_threshold"
+        for name in names if row.keys() & {*names} else ():
+            place, value = Place(device, "WRED_PROFILE", key, name), _number(row, name)
+            if row.get(f"wred_{colour}_enable") != "true":
+                continue
+            if name not in row:
+                message = f"{name} is missing, and wred_{colour}_enable is true: SAI takes 0"
+                yield Finding(place, message, f"{name} in bytes", severity=Severity.warning)
+            elif value is not None and 0 < value < SMALLEST:
+                message = f"{name} is {value} B, less than one full packet"
+                yield Finding(place, message, "a size in bytes, not in KB", severity=Severity.warning)
+
+
 def _wred(device: str, database: ConfigDb) -> Iterator[Finding]:
     for key, row in database.rows("WRED_PROFILE").items():
+        yield from _thresholds(device, key, row)
         for colour in ("green", "yellow", "red"):
             low, high = (_number(row, f"{colour}_{which}_threshold") for which in ("min", "max"))
             if high is not None and low is not None and high < low:
@@ -213,6 +236,7 @@ def _pools(device: str, database: ConfigDb) -> Iterator[Finding]:
             yield Finding(place, "percentage and size exclude each other", "keep one of them")
         elif "percentage" in row and model != "dynamic" and database.whole:
             yield Finding(place, "a percentage needs DEVICE_METADATA localhost buffer_model dynamic")
+    limited = any(row.keys() & {"static_th", "dynamic_th"} for row in database.rows("BUFFER_PROFILE").values())
     for key, row in database.rows("BUFFER_PROFILE").items():
         if "static_th" in row and "dynamic_th" in row:
             mode = database.rows("BUFFER_POOL").get(row.get("pool", ""), {}).get("mode")
@@ -221,6 +245,10 @@ def _pools(device: str, database: ConfigDb) -> Iterator[Finding]:
             place = Place(device, "BUFFER_PROFILE", key, "static_th")
             instead = f"remove {wrong}: the pool is {mode}" if wrong else "keep one of them"
             yield Finding(place, "static_th and dynamic_th exclude each other", instead, patch=patch)
+        elif limited and not row.keys() & {"static_th", "dynamic_th", "headroom_type"}:
+            place = Place(device, "BUFFER_PROFILE", key, "dynamic_th")
+            message = "neither dynamic_th nor static_th: the profile has no limit, and SAI creates none without"
+            yield Finding(place, message, "the threshold of the platform's template", severity=Severity.warning)
 
 
 def _modes(device: str, database: ConfigDb) -> Iterator[Finding]:
@@ -240,10 +268,11 @@ def _resumes(device: str, database: ConfigDb) -> Iterator[Finding]:
     pools = database.rows("BUFFER_POOL")
     for key, row in database.rows("BUFFER_PROFILE").items():
         offset, room = _number(row, "xon_offset"), _number(pools.get(row.get("pool", ""), {}), "size")
-        if offset is not None and room is not None and offset >= room > 0:
-            place = Place(device, "BUFFER_PROFILE", key, "xon_offset")
-            message = f"xon_offset {offset} is not below the {room} bytes of pool {shown(row['pool'])}"
-            yield Finding(place, message, "some frames: a paused group resumes that far below its limit")
+        for name, value in (("xon_offset", offset), ("xon", _number(row, "xon"))):
+            if value is not None and room is not None and value >= room > 0:
+                place = Place(device, "BUFFER_PROFILE", key, name)
+                message = f"{name} {value} is not below the {room} bytes of pool {shown(row['pool'])}"
+                yield Finding(place, message, "some frames: a paused group resumes that far below its limit")
         if (_number(row, "xoff") or 0) > 0 and not _number(row, "xon") and not _number(row, "xon_offset"):
             place = Place(device, "BUFFER_PROFILE", key, "xon_offset")
             message = "xoff without xon and xon_offset: the group pauses and resumes at one level, with each packet"

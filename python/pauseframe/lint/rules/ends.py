@@ -361,7 +361,7 @@ def check_wiring(reading: Reading) -> Iterator[Finding]:
                     f"to {shown(str(end))}, a port that the files of {shown(peer.name)} do not have",
                     "what LLDP shows, or the missing port",
                 )
-            elif back is None and len(peer.neighbours) > 1 and isinstance(peer, Switch):
+            elif back is None and peer.neighbours and isinstance(peer, Switch):
                 yield Finding(
                     Place(other, "DEVICE_NEIGHBOR", end.port),
                     f"{shown(device.name)}:{shown(port)} says it is connected to this port, which names no neighbour",

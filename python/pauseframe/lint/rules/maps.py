@@ -358,9 +358,9 @@ def check_queue_of_notifications(reading: Reading) -> Iterator[Finding]:
             switch.mapped(kind, name) if (name := getattr(port.qos, kind)) else None
             for kind in ("dscp_to_tc", "tc_to_queue")
         )
-        if not port.lossless or points is None or queues is None or points.get(cnp) not in queues:
+        if not port.lossless or not points or queues is None or points.get(cnp, 0) not in queues:
             continue
-        tc = points[cnp]
+        tc = points.get(cnp, 0)  # SAI: a code point that the map lacks has class 0
         queue, table, row = queues[tc], "DSCP_TO_TC_MAP", port.qos.dscp_to_tc or ""
         if queue in lossless_queues(switch, port):
             continue  # PF025

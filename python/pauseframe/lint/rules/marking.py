@@ -74,6 +74,13 @@ def _pause_at(switch: Switch, port: Port, group: int) -> float | None:
     return pool.size * alpha / (1 + alpha) if pool and pool.size and alpha else None
 
 
+def _pool_of(switch: Switch, port: Port, group: int) -> int | None:
+    """Bytes of the pool of a group."""
+    profile = switch.profiles.get(port.groups.get(group) or "")
+    pool = None if profile is None else switch.pools.get(profile.pool)
+    return None if pool is None else pool.size
+
+
 @rule(
     "PF031",
     "marks-after-pause",
@@ -85,7 +92,7 @@ def check_threshold(reading: Reading) -> Iterator[Finding]:
     """The marking threshold lies above what the buffer lets one sender reach: PFC acts before ECN.
 
     A group may hold alpha / (1 + alpha) of its pool before it is paused. If marking begins above this limit, a single
-    port is paused repeatedly and its senders never see a mark.
+    port is paused repeatedly and its senders never see a mark. A maximum above the whole pool is never reached either.
 
     Incident: sonic-swss#4718, where the thresholds of marking and dropping were equal.
     """
@@ -99,6 +106,15 @@ def check_threshold(reading: Reading) -> Iterator[Finding]:
             if wred is None or reach is None or wred.min_threshold is None or not wred.marks_green:
                 continue
             key = (switch.name, wred.name, port.groups.get(group))
+            pool = _pool_of(switch, port, group)
+            if pool is not None and (wred.max_threshold or 0) > pool and wred.min_threshold < reach and key not in seen:
+                seen.add(key)
+                yield Finding(
+                    Place(switch.name, "WRED_PROFILE", wred.name, "green_max_threshold"),
+                    f"the maximum is {wred.max_threshold} B, the whole pool has {pool} B: marks never reach the "
+                    "probability of the maximum",
+                    f"below {reach:.0f}, where a group of {shown(port.name)} is paused",
+                )
             if wred.min_threshold >= reach and key not in seen:
                 seen.add(key)
                 yield Finding(
@@ -298,7 +314,8 @@ def check_set_up(reading: Reading) -> Iterator[Finding]:
             for field in ("wred", "scheduler"):
                 named = [name for port in ports if (name := getattr(port.queues.get(number), field, None))]
                 lacking = [port for port in ports if getattr(port.queues.get(number), field, None) is None]
-                for port in lacking if len(lacking) == 1 < len(named) else ():
+                alone = len(lacking) == 1 and (len(named) > 1 or _everywhere_else(reading, switch, number, field))
+                for port in lacking if alone and named else ():
                     name = "wred_profile" if field == "wred" else field
                     yield Finding(
                         Place(switch.name, "QUEUE", f"{port.name}|{number}", name),
@@ -307,6 +324,16 @@ def check_set_up(reading: Reading) -> Iterator[Finding]:
                         patch=(PatchOperation("QUEUE", f"{port.name}|{number}", name, named[0]),),
                     )
     yield from _unmarked(reading)
+
+
+def _everywhere_else(reading: Reading, own: Switch, number: int, field: str) -> bool:
+    """Whether all lossless ports of the other switches, and at least two, have a WRED profile or scheduler there."""
+    found = [
+        getattr(port.queues.get(number), field, None)
+        for switch, port in reading.fabric.ports()
+        if switch is not own and port.up and "QUEUE" in switch.tables and number in lossless_queues(switch, port)
+    ]
+    return len(found) > 1 and None not in found
 
 
 def _unmarked(reading: Reading) -> Iterator[Finding]:

@@ -53,7 +53,8 @@ def check_loops(reading: Reading) -> Iterator[Finding]:
 def check_presence(reading: Reading) -> Iterator[Finding]:
     """A port pauses a priority that no watchdog guards.
 
-    `pfcwd_sw_enable` lacks the priority, or other ports have a row in PFC_WD and this one has none. One NIC that pauses
+    `pfcwd_sw_enable` lacks the priority, or other ports have a row in PFC_WD and this one has none, or one without
+    `detection_time`, which SONiC's pfcwdorch refuses. One NIC that pauses
     for ever then stops every switch behind it.
 
     No incident is known.
@@ -79,6 +80,12 @@ def check_presence(reading: Reading) -> Iterator[Finding]:
                 "other ports have a watchdog, this one pauses without",
                 "a row as the others have",
                 patch=_like(port.name, next(other.watchdog for other in switch.ports.values() if other.watchdog)),
+            )
+        elif switch.kind == "sonic" and port.watchdog is not None and port.watchdog.detection is None:
+            yield Finding(
+                Place(switch.name, "PFC_WD", port.name, "detection_time"),
+                "the row has no detection_time: SONiC refuses it, and the port pauses without a watchdog",
+                "a time above the longest legal pause, such as 200 ms",
             )
 
 
