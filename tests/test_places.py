@@ -44,7 +44,7 @@ def test_equal_inputs_run_once(folder: Path) -> None:
     command("run", "two.toml")
     first = wall("two-1")
     said = command("run", "two.toml")
-    assert "results/two-1 has the results of these inputs already; --force runs again" in said
+    assert "results/two-1 has the results of these inputs already; --force (in Python: force=True) runs again" in said
     assert "flows finished" in said, "the answer is shown again"
     command("run", "two.toml", "--set", "transport.preset=cubic")  # what the file has by default
     command("run", "two.toml", "--out", "results/two-1")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pauseframe import _core
 from pauseframe.files.atomic import refuse_file
 from pauseframe.results import Run, from_core, given_keys, load
-from pauseframe.results.places import is_whole, keep_inputs, may_replace, touched
+from pauseframe.results.places import is_whole, keep_inputs, mark_failed, may_replace, touched
 from pauseframe.results.run_key import run_key
 from pauseframe.scenario.text import overrides, resolve_text, source_of
 
@@ -87,15 +87,18 @@ def run(
     >>> pf.run(text, set={"transport.preset": "dctcp"}).summary["drops"]
     0
     """
+    folder = None if out is None else path_of(out)
+    progress = checked_progress(progress)
     resolved = resolve(scenario, seed=seed, set=set, plugins=plugins)
-    programs = list(programs)
+    programs = checked_programs(programs, resolved)
     kernel_folder = kernel_for(resolved, kernel)
-    folder = None if out is None else Path(out)
     key = "" if folder is None else key_of(resolved, kernel_folder, programs)
     if folder is not None:
         refuse_file(folder)
         if not force and is_whole(folder, key):
-            sys.stderr.write(f"{folder} has the results of these inputs already; --force runs again\n")
+            sys.stderr.write(
+                f"{folder} has the results of these inputs already; --force (in Python: force=True) runs again\n"
+            )
             return load(touched(folder))
         force = force or may_replace(folder, key)
     display = automatic_display(resolved) if progress is None or progress is True else None
@@ -112,6 +115,10 @@ def run(
                 programs=programs,
                 progress=report,
             )
+    except _core.RunError as error:
+        if folder is not None:
+            mark_failed(folder, str(error))
+        raise
     finally:
         if display is not None:
             display.close()
@@ -125,6 +132,34 @@ def run(
     return from_core(core, resolved)
 
 
+def path_of(out: str | Path) -> Path:
+    """The path that `out` names."""
+    if not isinstance(out, str | Path):
+        raise TypeError(f'out = {out!r}: the path of a folder is needed, such as "results/one"')
+    return Path(out)
+
+
+def checked_progress(progress: Progress | bool | None) -> Progress | bool | None:
+    """What shows the progress of a run, if it is one of what `run` takes."""
+    if progress is None or isinstance(progress, bool) or callable(progress):
+        return progress
+    raise TypeError(f"progress = {progress!r}: give a function, or True, False or None")
+
+
+def checked_programs(programs: Iterable[tuple[str, str]], scenario: _core.Resolved) -> list[tuple[str, str]]:
+    """Hosts and their commands, if the hosts can run them."""
+    pairs = list(programs)
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(isinstance(one, str) for one in pair):
+            raise TypeError(f'programs: {pair!r} is no host and its command, such as ("host3", "iperf3 -s")')
+    if pairs and not scenario.has_kernel:
+        host, command = pairs[0]
+        raise _core.InputError(
+            f'--exec {host}={command}: programs run on hosts with a kernel only: set host.stack = "kernel"'
+        )
+    return [(host, command) for host, command in pairs]
+
+
 def key_of(scenario: _core.Resolved, kernel: str | None, programs: Sequence[tuple[str, str]]) -> str:
     """The digest of all inputs of a run; `kernel` is the folder of its Linux kernel."""
     more = [(Path(kernel) / "kernel.json").read_text(encoding="utf-8")] if kernel is not None else []
@@ -134,6 +169,10 @@ def key_of(scenario: _core.Resolved, kernel: str | None, programs: Sequence[tupl
 def kernel_for(scenario: _core.Resolved, kernel: str | Path | None) -> str | None:
     """The folder of the kernel that a scenario needs; None if it needs none."""
     if not scenario.has_kernel:
+        if kernel is not None:
+            raise _core.InputError(
+                f'--kernel {kernel}: no host of this scenario has a kernel: set host.stack = "kernel", or leave it out'
+            )
         return None
     from pauseframe.kernel import find
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal, NotRequired, TypedDict
 if TYPE_CHECKING:
     from pauseframe._core import Routes, Topology
 
-Status = Literal["complete", "deadlock", "interrupted", "running"]
-"""The way in which a run ended, as in its manifest."""
+Status = Literal["complete", "deadlock", "interrupted", "failed", "running"]
+"""The way in which a run ended, as in its manifest; "running" also after a process was killed."""
 
 
 class CompletionTimes(TypedDict):

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The output folder is not empty, and the caller did not allow overwriting.
-    #[error("the results folder {} is not empty: name another one, or replace its results with --force", .path.display())]
+    #[error("the results folder {} is not empty: name another one, or replace its results with --force (in Python: force=True)", .path.display())]
     OutputExists {
         /// Path of the output folder.
         path: PathBuf,

@@ -54,9 +54,12 @@ def check(
     A control of queue pairs is compared with DCQCN and Swift: one flow, two flows, and an incast of 16.
     """
     from pauseframe._core import InputError
+    from pauseframe.files.atomic import page_path
     from pauseframe.plugins.check import check as run_check
 
     target = None if contract else out or Path("results") / f"cc-{files[0].stem.removeprefix('lib')}.html"
+    if target is not None:
+        page_path(target)
     if target is not None and target.exists() and not force and not is_own_page(target):
         raise InputError(f"{target} exists: name another file with --out, or replace it with --force")
     tell = None if quiet or as_json else say
@@ -91,7 +94,7 @@ def _show_rules(rules: list[Check], quiet: bool) -> None:
     reasons: dict[str, str] = {}
     for one in rules:
         if one.broken is not None:
-            place = place_of_method(one.broken)
+            place = "" if " raised " in one.broken else place_of_method(one.broken)
             why = reasons.get(one.broken) or one.broken + (f" ({place})" if place else "")
             print(f"BROKEN {one.subject}, rule {one.rule}: {one.demand}: {why}")
             reasons.setdefault(one.broken, f"as rule {one.rule}")

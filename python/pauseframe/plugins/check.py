@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pauseframe as pf
 from pauseframe import _core
 from pauseframe._core import InputError, RunError
+from pauseframe.plugins.errors import heard, with_cause
 from pauseframe.plugins.load import interpreted_twin, load
 from pauseframe.report.build import Check
 from pauseframe.run import resolve
@@ -55,8 +56,8 @@ def check(
 
     `out` is the report's file, `set` changes keys of the scenarios for the plug-ins (not for CUBIC and DCTCP), `tell`
     is called with progress messages, and `show_rules` with the contract before anything is simulated, and with the
-    comparison with the interpreter at the end. Raises InputError
-    if a file is not a plug-in, RunError if a run failed.
+    comparison with the interpreter at the end. Raises InputError if a file is not a plug-in, ScenarioError for a
+    mistake in `set`, RunError if a run failed.
     """
     say = tell or (lambda _: None)
     names = [name for file in load(plugins) for name in file.names]
@@ -65,13 +66,15 @@ def check(
     of_pairs = [name for name in names if _core.is_rate_control(name)]
     if of_pairs and len(of_pairs) < len(names):
         raise InputError("check controls of TCP and of queue pairs in two commands: their scenarios differ")
-    rules = [Check(name, *rest) for name in names for rest in _core.congestion_control_contract(name)]
+    contenders = _rate_contenders(names, set or {}) if of_pairs else _contenders(names, set or {})
+    for settings in contenders.values():
+        resolve(STANDARD / f"{(RATE_SCENARIOS if of_pairs else SCENARIOS)[0]}.toml", set=settings)
+    rules = [rule for name in names for rule in _contract(name)]
     if show_rules is not None:
         show_rules(rules)
     if contract_only:
         return Checked(rules, {}, None)
     runs: dict[str, dict[str, pf.Run]] = {}
-    contenders = _rate_contenders(names, set or {}) if of_pairs else _contenders(names, set or {})
     for scenario in RATE_SCENARIOS if of_pairs else SCENARIOS:
         runs[scenario] = {}
         for label, settings in contenders.items():
@@ -83,6 +86,18 @@ def check(
     rules += compared
     report = None if out is None else _write_report(names, rules, runs, Path(out))
     return Checked(rules, runs, report)
+
+
+def _contract(name: str) -> list[Check]:
+    """The rules of the contract, with the exception of a function that raised one."""
+    with heard() as raised:
+        rules = [Check(name, *rest) for rest in _core.congestion_control_contract(name)]
+        if not raised:
+            return rules
+        cause = raised[0]
+    if isinstance(cause, KeyboardInterrupt):
+        raise cause
+    return [one if one.broken is None else replace(one, broken=with_cause(one.broken, cause)) for one in rules]
 
 
 def _beside_interpreter(

@@ -7,6 +7,7 @@ import re
 import types
 from ctypes import Array, Structure, c_int32, c_int64
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pauseframe._core import InputError
@@ -138,15 +139,39 @@ def _cfunc(description: Description, name: str, signature: Any, function: Callab
     try:
         return numba.cfunc(signature)(function)
     except Exception as error:  # noqa: BLE001 (a field that `window` does not have is a KeyError, among others)
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", str(error))
+        method = f"{description.cls.__name__}.{name}"
+        if (wrong := _wrong_result(plain)) is not None:
+            raise InputError(f"{method} ({description.place(name)}) {wrong}") from None
         raise InputError(
-            f"Numba cannot compile {description.cls.__name__}.{name} ({description.place(name)}): "
-            f"{type(error).__name__}: {_short(str(error))}. compile=False runs it in the interpreter"
+            f"Numba cannot compile {method} ({_line_of(plain, description.place(name))}): "
+            f"{type(error).__name__}: {_short(plain)}. compile=False runs it in the interpreter"
         ) from None
 
 
-def _short(message: str) -> str:
+def _wrong_result(message: str) -> str | None:
+    """What is wrong with a method whose result is no number; None if that is not what the message is about."""
+    found = re.search(r"^\s*>>> int\((.*)\)\s*$", message, re.MULTILINE)
+    if found is None:
+        return None
+    kind = "nothing" if found[1] == "none" else "nothing on some paths" if "none" in found[1].lower() else found[1]
+    kind = re.sub(r"^(Literal\[str\]\(.*\)|unicode_type)$", "text", kind)
+    return f"returns {kind}: return a whole number"
+
+
+def _line_of(message: str, place: str) -> str:
+    """File and line that Numba blames, in the file of `place`; else `place`, where the method begins."""
+    file = place.rpartition(":")[0]
+    blamed = [
+        line for name, line in re.findall(r'File "([^"]+)", line (\d+)', message) if Path(name).name == Path(file).name
+    ]
+    return f"{file}:{blamed[-1]}" if blamed else place
+
+
+def _short(plain: str) -> str:
     """The lines of Numba's error message that concern the user's code."""
-    plain = re.sub(r"\x1b\[[0-9;]*m", "", message)
+    if found := re.search(r"No implementation of function .*\n\s*\n?\s*>>> (.*)", plain):
+        return f"there is no {found[1]}"
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
     kept = [line for line in lines if not line.startswith(("Failed in nopython", "During:", "<source", "^"))]
     return "; ".join(kept[:5])

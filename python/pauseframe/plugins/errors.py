@@ -43,7 +43,7 @@ def plugin_errors() -> Iterator[None]:
         cause = _raised[0]
         if isinstance(cause, KeyboardInterrupt):
             raise cause from None
-        raise RunError(f"{error}. {_told(cause, str(error))}") from cause
+        raise RunError(with_cause(str(error), cause)) from cause
     finally:
         sys.unraisablehook = before
         _raised.clear()
@@ -54,10 +54,30 @@ def _hear(unraisable: sys.UnraisableHookArgs) -> None:
         remember(unraisable.exc_value)
 
 
-def _told(error: BaseException, message: str) -> str:
+@contextmanager
+def heard() -> Iterator[list[BaseException]]:
+    """Collects the first exception of compiled code, which otherwise writes a traceback to stderr."""
+    before = sys.unraisablehook
+    sys.unraisablehook = _hear
+    _raised.clear()
+    try:
+        yield _raised
+    finally:
+        sys.unraisablehook = before
+
+
+def with_cause(message: str, cause: BaseException) -> str:
+    """The core's message about a function that failed, with the exception in place of what the function returned."""
     method = place_of_method(message)
-    place = _last_frame(error.__traceback__) or (f" ({method}; compile=False names the line)" if method else "")
-    return f"It raised {type(error).__name__}: {error}{place}"
+    place = _last_frame(cause.__traceback__) or (f" ({method}; compile=False names the line)" if method else "")
+    raised = f"raised {type(cause).__name__}: {cause}{place}"
+    told, count = re.subn(
+        r"(its function \w+) (?:reported an error|set .*?|gave .*?|returned .*?)(?=\. The run of |$)",
+        lambda found: f"{found[1]} {raised}",
+        message,
+        count=1,
+    )
+    return told if count else f"{message}. It {raised}"
 
 
 def _last_frame(trace: TracebackType | None) -> str:

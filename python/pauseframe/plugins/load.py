@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import hashlib
 import importlib.util
 import inspect
 import sys
+import traceback
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -86,8 +88,16 @@ def _load_path(path: Path, base_dir: Path) -> LoadedFile:
     elif found.suffix in (".so", ".dylib", ".dll"):
         names = _load_library(found, digest)
     else:
-        raise InputError(f"{path} is neither a Python file (.py) nor a shared library (.so): it is no plug-in")
+        of_c = found.suffix in (".c", ".cc", ".cpp", ".cxx")
+        cure = f"; compile it: cc -O2 -shared -fPIC -I{_include()} {path} -o {path.with_suffix('.so')}" if of_c else ""
+        raise InputError(f"{path} is neither a Python file (.py) nor a shared library (.so): it is no plug-in{cure}")
     return _keep(LoadedFile(str(path), digest, content, names))
+
+
+def _include() -> str:
+    from pauseframe.plugins import include_dir
+
+    return str(include_dir())
 
 
 def _keep(file: LoadedFile) -> LoadedFile:
@@ -118,15 +128,38 @@ def _load_python(path: Path, content: bytes, digest: str) -> tuple[str, ...]:
     except InputError as error:
         raise InputError(f"{path}: {error}") from error.__cause__
     except Exception as error:
-        raise InputError(f"{path} failed while it was loaded: {type(error).__name__}: {error}") from error
+        line = _line_in(path, error)
+        raise InputError(f"{path} failed while it was loaded{line}: {type(error).__name__}: {error}") from error
+    _refuse_twins(path, content)
     marked = [value for value in vars(module).values() if isinstance(value, type) and MARK in vars(value)]
     own = list(dict.fromkeys(cls for cls in marked if cls.__module__ == name))
     if not own:
         raise InputError(
             f"{path} has no class with @pauseframe.congestion_control or @pauseframe.rate_control: it is no plug-in"
         )
+    given = [vars(cls)[MARK].name for cls in own]
+    if twice := next((one for one in given if given.count(one) > 1), None):
+        raise InputError(f'{path}: two classes have the name "{twice}" in their decorators: give each its own')
     text = content.decode("utf-8", "replace")
     return tuple(_register(vars(cls)[MARK], path.stem, str(path), digest, text) for cls in own)
+
+
+def _line_in(path: Path, error: BaseException) -> str:
+    """The line of a plug-in that raised an exception; "" for a mistake of syntax, which names its own."""
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)]
+    return f" (line {lines[-1]})" if lines and not isinstance(error, SyntaxError) else ""
+
+
+def _refuse_twins(path: Path, content: bytes) -> None:
+    """Refuses two decorated classes of one name, of which Python keeps the last."""
+    found: dict[str, int] = {}
+    for one in ast.parse(content).body:
+        if isinstance(one, ast.ClassDef) and one.decorator_list:
+            first = found.setdefault(one.name, one.lineno)
+            if first != one.lineno:
+                raise InputError(
+                    f"{path}: the classes in lines {first} and {one.lineno} are both called {one.name}: rename one"
+                )
 
 
 def _load_class(cls: type) -> LoadedFile:

@@ -204,6 +204,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
         _damaged(path, "it is not a JSON object")
     if value.get("program", PROGRAM) != PROGRAM:
         raise _core.InputError(f"{folder} holds results of another program: {path} names {value['program']!r}")
+    if value.get("status") == "failed":
+        raise _core.InputError(f"{folder}: the run failed and has no results: {value.get('why')}")
     if value.get("status") == "running":
         raise _core.InputError(f"{folder}: the run did not come to its end (status 'running'); run the scenario again")
     return value
@@ -227,7 +229,8 @@ def _not_results(path: Path) -> str:
     if path.is_file():
         return f"{path} is a file, not a results folder"
     if path.is_dir():
-        return f"{path} is not a results folder: it has no {MANIFEST}{_runs_near(path)}"
+        lost = any(path.glob("*.parquet")) and f"; copy it whole: pauseframe run writes a {MANIFEST} with the tables"
+        return f"{path} is not a results folder: it has no {MANIFEST}{lost or _runs_near(path)}"
     return f"{path} is not a results folder: there is no such folder{_runs_near(path.parent, path.name)}"
 
 

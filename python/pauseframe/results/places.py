@@ -63,9 +63,9 @@ def is_free(folder: Path) -> bool:
 
 
 def is_abandoned(folder: Path) -> bool:
-    """True for a results folder whose run was killed, or runs now: the core's lock tells these apart."""
+    """True for a results folder whose run failed or was killed, or runs now: the core's lock tells these apart."""
     manifest = read_object(folder / MANIFEST) or {}
-    return manifest.get("program") == PROGRAM and manifest.get("status") == "running"
+    return manifest.get("program") == PROGRAM and manifest.get("status") in {"running", "failed"}
 
 
 def may_replace(folder: Path, key: str) -> bool:
@@ -105,6 +105,19 @@ def keep_inputs(folder: Path, key: str, given: list[str], summary: Mapping[str, 
         manifest = read_object(folder / MANIFEST) or {}
         if (manifest.get("summary") or {}).get("wall_s") == summary["wall_s"]:
             write_text(folder / MANIFEST, json.dumps(manifest | {"key": key, "given": given}, indent=2) + "\n")
+        (folder / LOCK).unlink()
+
+
+def mark_failed(folder: Path, why: str) -> None:
+    """Writes into the manifest of a run that has begun why it failed."""
+    import json
+
+    from pauseframe.files.lock import LOCK, locked
+
+    with suppress(InputError, OSError), locked(folder):
+        manifest = read_object(folder / MANIFEST) or {}
+        if manifest.get("program") == PROGRAM and manifest.get("status") == "running":
+            write_text(folder / MANIFEST, json.dumps(manifest | {"status": "failed", "why": why}, indent=2) + "\n")
         (folder / LOCK).unlink()
 
 
