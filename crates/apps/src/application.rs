@@ -217,12 +217,12 @@ impl Program {
         self.lines.get(step).copied().unwrap_or(0)
     }
 
-    /// Describes a step in a few words, for time lines.
-    pub fn describe(&self, step: u32) -> String {
+    /// Describes a step in a few words, for time lines; `name` names the other rank.
+    pub fn describe(&self, step: u32, name: impl Fn(u32) -> String) -> String {
         match self.ops[step as usize] {
             Op::Compute(_) => "compute".to_owned(),
-            Op::Send { to, bytes, .. } => format!("send {bytes} B to {to}"),
-            Op::Receive { from: Some(from), .. } => format!("receive from {from}"),
+            Op::Send { to, bytes, .. } => format!("send {bytes} B to {}", name(to)),
+            Op::Receive { from: Some(from), .. } => format!("receive from {}", name(from)),
             Op::Receive { from: None, .. } => "receive from any".to_owned(),
             Op::Wait(_) | Op::WaitAll { .. } => "wait".to_owned(),
             Op::Collective { call, .. } => self.calls[call as usize].kind.to_string(),

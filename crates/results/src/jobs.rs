@@ -60,6 +60,8 @@ pub struct JobTimeline<'a> {
     pub workload: u16,
     /// The program of each rank.
     pub application: &'a Application,
+    /// Hosts of storage, which have the numbers after the last rank.
+    pub storage: &'a [String],
     /// For each rank its completed activities, and the activity that the end of the run cut off.
     pub ranks: Vec<(&'a [Stretch], Option<Stretch>)>,
 }
@@ -223,7 +225,7 @@ pub fn ranks(jobs: &[JobResult], names: &Names) -> Columns {
 
 /// One activity of one rank.
 struct Slice<'a> {
-    workload: u16,
+    job: &'a JobTimeline<'a>,
     program: &'a Program,
     rank: u32,
     stretch: Stretch,
@@ -236,7 +238,7 @@ pub fn timeline(jobs: &[JobTimeline], names: &Names) -> Columns {
     let lines: UInt32Array = lines.map(|line| (line > 0).then_some(line)).collect();
     columns! {
         /// Name of the workload
-        job = dictionary(&rows, |row| row.workload, |w| names.workloads[w as usize].clone());
+        job = dictionary(&rows, |row| row.job.workload, |w| names.workloads[w as usize].clone());
         /// Number of the rank
         rank = u32s(rows.iter().map(|row| row.rank));
         /// compute, waiting (for other ranks), sending (until its own messages have left)
@@ -252,20 +254,27 @@ pub fn timeline(jobs: &[JobTimeline], names: &Names) -> Columns {
     }
 }
 
-fn slices<'a>(job: &'a JobTimeline) -> impl Iterator<Item = Slice<'a>> {
+fn slices<'a>(job: &'a JobTimeline<'a>) -> impl Iterator<Item = Slice<'a>> {
     let ranks = (0_u32..).zip(&job.ranks);
     ranks.flat_map(move |(rank, (stretches, last))| {
         let program = &job.application.programs[rank as usize];
         let stretches = stretches.iter().chain(last).copied();
-        stretches.map(move |stretch| Slice { workload: job.workload, program, rank, stretch })
+        stretches.map(move |stretch| Slice { job, program, rank, stretch })
     })
+}
+
+/// The number of a rank, or the host of storage.
+fn name_of_rank(job: &JobTimeline, rank: u32) -> String {
+    let place = (rank as usize).checked_sub(job.ranks.len());
+    let host = place.and_then(|place| job.storage.get(place));
+    host.map_or_else(|| rank.to_string(), |host| format!("storage {host}"))
 }
 
 /// The text column of program steps; it is dictionary-encoded because most steps occur many times.
 fn steps(rows: &[Slice]) -> ArrayRef {
     let mut steps = StringDictionaryBuilder::<Int32Type>::new();
     for row in rows {
-        steps.append_value(row.program.describe(row.stretch.step));
+        steps.append_value(row.program.describe(row.stretch.step, |rank| name_of_rank(row.job, rank)));
     }
     Arc::new(steps.finish())
 }

@@ -234,7 +234,8 @@ fn timelines<'a>(scenario: &'a Scenario, network: &'a Network, now: Time) -> Vec
         let workers = spec.application.0.workers() as usize;
         let ranks = job(network, index)?.replay().ranks().take(workers);
         let ranks = ranks.map(|report| (report.stretches, report.last.map(|last| last.until(now)))).collect();
-        Some(JobTimeline { workload: index as u16, application: &spec.application.0, ranks })
+        let (workload, application) = (index as u16, &*spec.application.0);
+        Some(JobTimeline { workload, application, storage: &spec.storage, ranks })
     };
     specs(scenario).filter(|(_, spec)| spec.timeline).filter_map(timeline).collect()
 }

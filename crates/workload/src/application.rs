@@ -1,7 +1,7 @@
 //! A parallel application: ranks on hosts, with one connection per pair of communicating ranks.
 
 use super::collectives::{CollectivesSpec, Library, Slice};
-use super::context::{Context, SIZE_MAX, TIMES, known_host};
+use super::context::{Context, SIZE_MAX, TIMES, known_host, remedy_of_file};
 use super::maker::{Maker, Source, mean_host_rate};
 use super::trace::{choices, what};
 use pauseframe_apps::{Application, Choices, Job, Options, Placement, Rooms};
@@ -123,7 +123,7 @@ pub(crate) fn hosts_of_ranks(t: &mut Table, key: &'static str, doc: &str, contex
     if let Some(file) = file {
         match host_names(&context.base_dir.join(&file)) {
             Ok(names) => hosts = Some(names),
-            Err(error) => t.check(false, "hosts_file", || format!("{file}: {error}"), ""),
+            Err(error) => t.check(false, "hosts_file", || format!("{file}: {error}"), remedy_of_file(context, &file)),
         }
     }
     if let Some(hosts) = &hosts {
@@ -153,11 +153,17 @@ pub(crate) fn check_places(
     let Some(ranks) = ranks else { return };
     if let Some(names) = hosts {
         let message = || format!("names {} for {}", counted(names.len(), "host"), counted(ranks, "rank"));
-        t.check(names.len() == ranks as usize, "hosts", message, "");
+        t.check(names.len() == ranks as usize, "hosts", message, "name one for each rank");
     }
     let room = context.hosts.map_or(u64::MAX, |hosts| hosts.count().saturating_sub(storage.len()) as u64 * u64::from(ranks_per_host));
     let message = || format!("no room for {}: the hosts take {room}", counted(ranks, "rank"));
-    t.check(listed || u64::from(ranks) <= room, "ranks_per_host", message, "enlarge the topology");
+    // A rank of training is a GPU, and a GPU a host.
+    let (key, hint) = if t.chosen() == "training" {
+        ("gpus", "lower it, or enlarge the topology")
+    } else {
+        ("ranks_per_host", "enlarge the topology")
+    };
+    t.check(listed || u64::from(ranks) <= room, key, message, hint);
 }
 
 /// The steps of all ranks.

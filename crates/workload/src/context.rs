@@ -15,6 +15,8 @@ pub struct Context<'c> {
     pub stop: Option<Span>,
     /// The hosts; `None` if the topology is wrong, so that names cannot be checked.
     pub hosts: Option<&'c Hosts>,
+    /// Hosts of a server, if scale-up links join them.
+    pub gpus_per_server: Option<u32>,
     /// The names of transports of flows: TCP and queue pairs.
     pub transports: &'c [String],
     /// The names of transports of datagrams.
@@ -49,6 +51,11 @@ pub(crate) fn stop(
     t.check(start < stop, at_fault, || format!("start ({start}) is not before stop ({stop})"), "");
     t.check(stop <= TIME_MAX, key, || format!("{stop} is more than {TIME_MAX}"), "");
     Some(stop)
+}
+
+/// What to do about a file that cannot be read: where a missing one is looked for.
+pub(crate) fn remedy_of_file(context: &Context, file: &str) -> &'static str {
+    if context.base_dir.join(file).exists() { "" } else { "name a file, relative to the scenario" }
 }
 
 /// Reads the name of a host.

@@ -31,7 +31,7 @@ table! {
         src: String = try_by(host, context);
         /// Receiving host
         dst: String = try_by(host, context) => {
-            t.check(src.is_none() || src != dst, "dst", || "src and dst are the same host".to_owned(), "");
+            t.check(src.is_none() || src != dst, "dst", || "src and dst are the same host".to_owned(), "name another host");
         };
         /// Size of each flow
         size: Bytes = required_in(SIZES);
@@ -214,9 +214,15 @@ fn line_of(text: &str, position: &csv::Position) -> u64 {
 
 fn csv_entry([src, dst, size, start]: [&str; 4]) -> Result<FlowEntry, Problem> {
     let (src, dst) = named(src, dst)?;
-    let size = whole(size).ok_or_else(|| (2, format!("{size:?} is not a whole number of bytes")))?;
-    let start = start.parse().map_err(|_| (3, format!("{start:?} is not a number")))?;
+    let size = whole(size)
+        .ok_or_else(|| (2, format!("{size:?} is not a whole number of bytes{}", bytes_of(size))))?;
+    let start = start.parse().map_err(|_| (3, format!("{start:?} is not a number of microseconds")))?;
     checked(src, dst, size, start)
+}
+
+/// How to write a size with a unit in a column of bytes.
+fn bytes_of(size: &str) -> String {
+    size.parse::<Bytes>().map_or_else(|_| String::new(), |bytes| format!("; write {}", bytes.0))
 }
 
 fn read_parquet(path: &Path) -> Result<FlowList, String> {
@@ -314,10 +320,12 @@ fn positions<'a>(names: impl Iterator<Item = &'a str>) -> Result<[usize; 4], Str
     for (position, column) in index.iter_mut().zip(&COLUMNS[..REQUIRED]) {
         *position = names.iter().position(|name| name == column).ok_or_else(|| {
             let found = names.join(", ");
+            let has_other_separator = names.len() == 1 && found.contains([';', '\t', '|', ' ']);
             format!(
-                "there is no column {column}; expected {}, found {}",
+                "there is no column {column}; expected {}, found {}{}",
                 COLUMNS[..REQUIRED].join(", "),
-                if found.is_empty() { "nothing" } else { &found }
+                if found.is_empty() { "nothing" } else { &found },
+                if has_other_separator { "; columns are separated by commas" } else { "" }
             )
         })?;
     }
@@ -462,7 +470,7 @@ mod tests {
         let expected = [
             (5, "column size_bytes: \"1.5\" is not a whole number of bytes"),
             (6, "column size_bytes: \"\" is not a whole number of bytes"),
-            (7, "column start_us: \"soon\" is not a number"),
+            (7, "column start_us: \"soon\" is not a number of microseconds"),
             (9, "column start_us: -1 us; expected at least 0 and at most 213 days"),
             (10, "3 columns; the header has 4"),
             (12, "column start_us: NaN us; expected at least 0 and at most 213 days"),

@@ -1,6 +1,6 @@
 //! `kind = "flows"`: flows listed in the scenario or in a file.
 
-use super::context::{Context, SIZE_MAX, SIZES, TIME_MAX};
+use super::context::{Context, SIZE_MAX, SIZES, TIME_MAX, remedy_of_file};
 use super::flow_dag::{FlowDag, Mistake, needs};
 use super::flow_list::{FlowEntry, node_by_name, read_flow_list};
 use super::maker::{Listed, Maker, OpenLoop, Source, at, mean_host_rate};
@@ -41,7 +41,7 @@ impl FlowsSpec {
             }
         };
         let key = if t.has("file") { "file" } else { "flows" };
-        t.check(!flows.is_empty(), key, || "there is no flow in it".to_owned(), "");
+        t.check(!flows.is_empty(), key, || "there is no flow in it".to_owned(), "give each flow a row");
         if key == "flows"
             && let Err(Mistake { flow, key, message, hint }) = needs(&flows)
         {
@@ -85,7 +85,7 @@ fn from_file(t: &mut Table, file: &str, context: &Context) -> Option<Vec<FlowEnt
     let list = match read_flow_list(&context.base_dir.join(file)) {
         Ok(list) => list,
         Err(message) => {
-            t.check(false, "file", || format!("{file}: {message}"), "");
+            t.check(false, "file", || format!("{file}: {message}"), remedy_of_file(context, file));
             return None;
         }
     };

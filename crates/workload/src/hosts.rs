@@ -2,13 +2,15 @@
 
 use pauseframe_schema::value::did_you_mean;
 use pauseframe_topology::{NodeKind, Topology};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of the hosts.
 pub struct Hosts {
     kinds: BTreeMap<String, NodeKind>,
     first: Option<String>,
     count: usize,
+    /// The place of each host in the order of the topology.
+    places: BTreeMap<String, usize>,
 }
 
 impl Hosts {
@@ -18,12 +20,22 @@ impl Hosts {
         let nodes = topology.nodes().iter().filter(|node| node.port_of.is_none());
         let kinds = nodes.map(|node| (node.name.clone(), node.kind)).collect();
         let first = topology.hosts().next().map(|host| topology.nodes()[host].name.clone());
-        Hosts { kinds, first, count: topology.hosts().count() }
+        let names = topology.hosts().map(|host| topology.nodes()[host].name.clone());
+        let places = names.enumerate().map(|(place, name)| (name, place)).collect();
+        Hosts { kinds, first, count: topology.hosts().count(), places }
     }
 
     /// Number of hosts.
     pub fn count(&self) -> usize {
         self.count
+    }
+
+    /// Number of hosts in servers without any of `targets`; without scale-up links each host is a server.
+    pub(crate) fn without_servers_of(&self, targets: &[String], gpus_per_server: Option<u32>) -> usize {
+        let size = gpus_per_server.unwrap_or(1).max(1) as usize;
+        let servers = targets.iter().filter_map(|name| self.places.get(name));
+        let servers: BTreeSet<usize> = servers.map(|place| place / size).collect();
+        self.count.saturating_sub(servers.len() * size)
     }
 
     /// The first host.

@@ -4,7 +4,7 @@
 //! `BurstGPT`'s (`Timestamp` in s, `Request tokens`) and the columns `timestamp_ms`, `input_tokens`. Time counts from the first
 //! request. Requests with equal time stamps (Mooncake's have steps of 3 s) arrive evenly until the next one.
 
-use super::context::{Context, TIME_MAX, TIMES};
+use super::context::{Context, TIME_MAX, TIMES, remedy_of_file};
 use super::kv_transfer::Request;
 use super::maker::at;
 use chrono::NaiveDateTime;
@@ -88,7 +88,7 @@ fn from_file(t: &mut Table, file: &str, context: &Context) -> Option<Vec<TraceRe
     let read = match read_trace(&context.base_dir.join(file)) {
         Ok(read) => read,
         Err(message) => {
-            t.check(false, "file", || format!("{file}: {message}"), "");
+            t.check(false, "file", || format!("{file}: {message}"), remedy_of_file(context, file));
             return None;
         }
     };

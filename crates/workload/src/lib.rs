@@ -142,10 +142,20 @@ pub fn workload(
 fn transport_name(t: &mut Table, context: &Context, is_preset: fn(&str) -> bool) -> String {
     let doc = "Name of its transport: one of [transports.NAME], or \"default\" for [transport]";
     let transport: String = t.or("transport", "default".to_owned(), doc);
-    let message =
-        || format!("there is no transport {transport:?}; there are {}", context.transports.join(", "));
-    let hint = if context.of_datagrams.contains(&transport) {
-        "its kind is \"udp\", which carries workloads of kind \"udp\" alone".to_owned()
+    let is_of_datagrams = context.of_datagrams.contains(&transport);
+    let message = || match context.transports {
+        _ if is_of_datagrams => {
+            format!(
+                "transport {transport:?} is of kind \"udp\", which carries workloads of kind \"udp\" alone"
+            )
+        }
+        names => format!("there is no transport {transport:?}; there are {}", names.join(", ")),
+    };
+    let hint = if is_of_datagrams {
+        match context.transports {
+            [] => "choose a preset of TCP or RoCE, such as \"dctcp\" or \"roce_dcqcn\"".to_owned(),
+            names => format!("name another: {}", names.join(", ")),
+        }
     } else if is_preset(&transport) {
         format!("for the preset add [transports.{transport}] with preset = {transport:?}")
     } else {

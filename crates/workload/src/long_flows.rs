@@ -15,7 +15,7 @@ table! {
             let given = t.has("flows") || t.is_documenting();
             t.check(given, "flows", || "is required: list of tables".to_owned(), "");
             let empty = flows.as_ref().is_some_and(Vec::is_empty);
-            t.check(!empty, "flows", || "there is no flow in it".to_owned(), "");
+            t.check(!empty, "flows", || "there is no flow in it".to_owned(), "give each flow a row");
         };
     }
     pub fn try_read(t, context: &Context);
@@ -28,7 +28,7 @@ table! {
         src: String = try_by(host, context);
         /// Receiving host
         dst: String = try_by(host, context) => {
-            t.check(src.is_none() || src != dst, "dst", || "src and dst are the same host".to_owned(), "");
+            t.check(src.is_none() || src != dst, "dst", || "src and dst are the same host".to_owned(), "name another host");
         };
         /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);

@@ -1,7 +1,7 @@
 //! The steps of the ranks of an application: a trace, from a file or in the scenario, or a pattern.
 
 use super::application::PatternName;
-use super::context::{Context, SIZE_MAX, TIMES};
+use super::context::{Context, SIZE_MAX, TIMES, remedy_of_file};
 use pauseframe_apps::generate::{Pattern, Shape, generate};
 use pauseframe_apps::read::{Bundle, Format, ReadOptions};
 use pauseframe_apps::{Algorithm, Application, Choices, Kind};
@@ -76,7 +76,8 @@ fn trace(t: &mut Table, context: &Context) -> Option<Arc<Application>> {
     let (bundle, application) = match read {
         Ok(read) => read,
         Err(error) => {
-            t.check(false, key, || error.to_string(), "");
+            let hint = path.as_deref().map_or("", |path| remedy_of_file(context, path));
+            t.check(false, key, || error.to_string(), hint);
             return None;
         }
     };

@@ -4,7 +4,7 @@ use super::application::{
     ApplicationSource, ApplicationSpec, PlacementName, check_places, hosts_of_ranks, placement,
 };
 use super::collectives::{CollectivesSpec, Library, Slice};
-use super::context::{Context, SIZE_MAX, SIZES, TIMES, known_host};
+use super::context::{Context, SIZE_MAX, SIZES, TIMES, known_host, remedy_of_file};
 use super::maker::{Maker, Source};
 use super::random::shuffle;
 use super::trace::{digest, keep};
@@ -46,11 +46,7 @@ table! {
         hosts: Option<Vec<String>> = by(hosts_of_ranks, context) => {
             let ranks = steps.as_ref().map(|steps: &Steps| steps.application.workers());
             check_places(t, context, ranks, 1, placement, hosts.as_deref(), targets(checkpoint.as_ref()));
-            let is_storage = |name: &&String| targets(checkpoint.as_ref()).contains(name);
-            if let Some(name) = hosts.iter().flatten().find(is_storage) {
-                let message = || format!("{name:?} is a target of checkpoints, which go to hosts without ranks");
-                t.check(false, "hosts", message, "name another host, or another target");
-            }
+            refuse_targets_with_ranks(t, targets(checkpoint.as_ref()), hosts.as_deref().unwrap_or_default());
         };
         /// Start of the first iteration
         start: Span = or_in(Span::ZERO, TIMES);
@@ -139,6 +135,15 @@ fn storage_hosts(t: &mut Table, key: &'static str, doc: &str, context: &Context)
         t.check(!names[..index].contains(name), &key, || format!("names {name:?} again"), "remove it");
     }
     Some(names).filter(|names| !names.is_empty())
+}
+
+/// Checks that no target of checkpoints has a rank of the job.
+fn refuse_targets_with_ranks(t: &mut Table, targets: &[String], hosts: &[String]) {
+    let list = if t.has("hosts_file") { "hosts_file" } else { "hosts" };
+    for (index, name) in targets.iter().enumerate().filter(|(_, name)| hosts.contains(name)) {
+        let message = || format!("{name:?} has a rank of this job ({list}), and checkpoints go to hosts without ranks");
+        t.check(false, &format!("checkpoint.targets.{index}"), message, "name another target, or give the rank another host");
+    }
 }
 
 /// The hosts that store checkpoints, if there are any.
@@ -319,7 +324,8 @@ fn file(t: &mut Table, context: &Context) -> File {
         }
         Ok(_) => File::Unreadable,
         Err(error) => {
-            t.check(false, key, || error.to_string(), "");
+            let hint = path.as_deref().map_or("", |path| remedy_of_file(context, path));
+            t.check(false, key, || error.to_string(), hint);
             File::Unreadable
         }
     }
@@ -365,6 +371,8 @@ fn steps(
         warn_of_idle_context_keys(t, &parallelism, &model);
         t.warn_if_idle("expert_skew", exponent > 0.0 && parallelism.expert == 1, "ep is 1, so each GPU has all experts");
         skew = (model.experts, exponent);
+        let message = || format!("{}, but the layers have no experts", parallelism.expert);
+        t.check(model.experts > 0 || parallelism.expert == 1, "ep", message, "set experts, or remove ep");
         let step = or_problem(t, model.step(&parallelism))?;
         parameters = Some(model.parameters(&parallelism));
         step
@@ -389,6 +397,8 @@ fn steps(
     let is_changed = read.is_some_and(|read| read.step.micro_batches != plan.step.micro_batches);
     let is_idle = is_changed && is_simai && plan.is_one_stage();
     t.warn_if_idle("micro_batches", is_idle, "as_simai runs the layers of the file once, in their order");
+    let has_one_stage = name == ScheduleName::Interleaved && plan.parallelism.pipeline == 1;
+    t.warn_if_idle("schedule", has_one_stage, "pp is 1, so no stages interleave");
     let message = || "SimAI runs all forward passes first".to_owned();
     t.check(!as_simai || is_simai, "schedule", message, "remove it, or as_simai");
     if let [first, ..] = plan.lines_without_a_group()[..] {
@@ -425,10 +435,24 @@ fn or_problem<T>(t: &mut Table, result: Result<T, (&'static str, String)>) -> Op
     match result {
         Ok(value) => Some(value),
         Err((key, message)) => {
-            t.check(false, key, || message, "");
+            let hint = remedy(t, key);
+            t.check(false, key, || message, &hint);
             None
         }
     }
+}
+
+/// How to mend a number that does not fit the others.
+fn remedy(t: &Table, key: &str) -> String {
+    match key {
+        "tp" | "pp" | "cp" | "ep" if t.has("gpus") => "choose a divisor, or another number of gpus",
+        "tp" | "pp" | "cp" | "ep" => "choose a divisor, or set gpus, which is not set here",
+        "sequence" | "experts" | "layers" => "choose a multiple, or change what divides it",
+        "hidden" | "kv_hidden" => "choose a multiple, or cp_comm = \"p2p\"",
+        "micro_batches" => "choose a multiple, or another schedule",
+        _ => "",
+    }
+    .to_owned()
 }
 
 fn parallelism(
@@ -437,9 +461,13 @@ fn parallelism(
     checkpoint: Option<&CheckpointSpec>,
     read: Option<&simai::Workload>,
 ) -> Parallelism {
-    let storage = targets(checkpoint).len();
-    let hosts = context.hosts.map_or(1, |hosts| hosts.count().saturating_sub(storage).max(1) as u32);
-    let all = if storage > 0 { "all hosts that are not targets of checkpoints" } else { "all hosts" };
+    let targets = targets(checkpoint);
+    let hosts = context.hosts.map_or(1, |hosts| hosts.without_servers_of(targets, context.gpus_per_server).max(1) as u32);
+    let all = match (targets, context.gpus_per_server) {
+        ([], _) => "all hosts",
+        (_, None) => "all hosts that are not targets of checkpoints",
+        (_, Some(_)) => "all hosts of servers without a target of checkpoints",
+    };
     let of_file = |number: Option<u32>, otherwise: u32, why: &str| match number {
         Some(number) => (number, Origin::Computed("file".to_owned())),
         None => (otherwise, Origin::Computed(why.to_owned())),
@@ -447,7 +475,7 @@ fn parallelism(
     let sizes = 1..=1_048_576;
     let (number, why) = of_file(read.and_then(|read| read.ranks), hosts, all);
     let doc = "Number of GPUs, each a host";
-    let rule = "all_gpus of the file, else all hosts that are not targets of checkpoints";
+    let rule = "all_gpus of the file, else all hosts of servers without a target of checkpoints";
     let ranks = t.or_because_in("gpus", (number, why), sizes.clone(), rule, doc);
     // SimAI's groups of all GPUs; files of policy MICRO have one group of all.
     let all = read.map_or(1, |read| if read.is_micro { 1 } else { ranks });

@@ -94,6 +94,8 @@ class Timeline:
 
     def began(self, rank: int, wait: Activity, time: float) -> tuple[int, float, int]:
         """The rank, and the time, from which on the network alone delayed the end of a wait; the row of its call."""
+        if wait.step.startswith("receive from storage "):
+            return rank, wait.start, -1  # storage answers as soon as it has what the rank wrote
         if found := re.search(r"\bfrom (\d+)", wait.step):
             return (*self._sender(int(found[1]), rank, wait, time), -1)
         if self.calls:
@@ -103,7 +105,7 @@ class Timeline:
         return (-last_rank, start, -1) if wait.start < start < time else (rank, wait.start, -1)
 
     def _sender(self, sender: int, rank: int, wait: Activity, time: float) -> tuple[int, float]:
-        # Storage has no activities: it answers as soon as it has what the rank wrote.
+        # In older results storage has the number of a rank, and no activities.
         if sender not in self.of_rank or sender == rank:
             return rank, wait.start
         place = bisect_left(self.starts[sender], time - EPSILON)

@@ -89,7 +89,7 @@ fn parse(
     }
     let Some(format) = format.or_else(|| recognise(first)) else {
         let known: Vec<&str> = Format::ALL.iter().map(|&(_, name)| name).collect();
-        let reason = format!("is none of these: {}; say which format it has", known.join(", "));
+        let reason = format!("is none of these: {}; name its format with the key format", known.join(", "));
         return Err(at_file(&first.name, reason));
     };
     // A step has a line; nodes of a Chakra trace are counted as they are read.

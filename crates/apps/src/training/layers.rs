@@ -93,14 +93,14 @@ impl Model {
         }
         let parts = u64::from(context) * u64::from(tensor);
         let has_heads = context > 1 && self.context_comm == ContextComm::AllToAll;
-        if has_heads && !self.kv_hidden.is_multiple_of(parts) {
-            let why = "ranks of cp_comm = \"a2a\" have whole heads";
-            return Err((
-                "kv_hidden",
-                format!("{} is not a multiple of tp · cp = {parts}: {why}", self.kv_hidden),
-            ));
+        let widths = [("hidden", self.hidden), ("kv_hidden", self.kv_hidden)];
+        match widths.into_iter().find(|(_, width)| has_heads && !width.is_multiple_of(parts)) {
+            None => Ok(()),
+            Some((key, width)) => {
+                let why = "ranks of cp_comm = \"a2a\" have whole heads";
+                Err((key, format!("{width} is not a multiple of tp · cp = {parts}: {why}")))
+            }
         }
-        Ok(())
     }
 
     /// The step of one stage.
