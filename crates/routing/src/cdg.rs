@@ -46,9 +46,16 @@ pub struct Dependency {
 }
 
 impl Dependency {
-    /// Describes the dependency: "s0:2 waits for s1:3 in lane 0: h4 to h7 in VLAN 1"; ports have their names
-    /// in `labels`.
+    /// Describes the dependency: "s0:2 waits for s1:3 in lane 0: h4 to h7 in VLAN 1".
     pub fn describe(&self, topology: &Topology, labels: &Labels) -> String {
+        let wait = self.describe_wait(topology, labels);
+        let [from, to] = [self.witness.from, self.witness.to].map(|host| &topology.nodes()[host].name);
+        let vlan = self.witness.vlan.map_or(String::new(), |vlan| format!(" in VLAN {vlan}"));
+        format!("{wait} in lane {}: {from} to {to}{vlan}", self.to.lane)
+    }
+
+    /// Says which port waits for which: "s0:2 waits for s1:3"; ports have their names in `labels`.
+    pub fn describe_wait(&self, topology: &Topology, labels: &Labels) -> String {
         let name = |channel: BufferChannel| {
             if labels.name_ports() {
                 labels.port_name(topology, channel.port)
@@ -57,9 +64,7 @@ impl Dependency {
             }
         };
         let [held, wanted] = [self.from, self.to].map(name);
-        let [from, to] = [self.witness.from, self.witness.to].map(|host| &topology.nodes()[host].name);
-        let vlan = self.witness.vlan.map_or(String::new(), |vlan| format!(" in VLAN {vlan}"));
-        format!("{held} waits for {wanted} in lane {}: {from} to {to}{vlan}", self.to.lane)
+        format!("{held} waits for {wanted}")
     }
 }
 

@@ -163,7 +163,8 @@ pub fn load(input: &Input, shorts: &[(&str, Short)]) -> Result<(Item, Vec<Proble
     short::expand(&mut root, shorts);
     let mut problems = Vec::new();
     for (path, text) in input.overrides {
-        if let Err((message, hint)) = set(&mut root, path, parse_word(text, Place::Set)) {
+        let value = parse_word(text, Place::Set);
+        if let Err((message, hint)) = closed(&value).and_then(|()| set(&mut root, path, value)) {
             let (place, value) = ("--set".to_owned(), text.clone());
             problems.push(Problem { path: path.clone(), place, line: None, value, message, hint });
         }
@@ -173,6 +174,23 @@ pub fn load(input: &Input, shorts: &[(&str, Short)]) -> Result<(Item, Vec<Proble
         root.insert("seed", Item { value: Value::Integer(i128::from(seed)), place: Place::Seed });
     }
     Ok((root, problems))
+}
+
+/// Refuses a text that begins with a quote without an end.
+fn closed(value: &Item) -> Result<(), (String, String)> {
+    match &value.value {
+        Value::Text(text) if text.starts_with(['\'', '"']) && value.place == Place::Set => {
+            let is_read_as_text = parse_word(text, Place::Set).value == Value::Text(text.clone());
+            let quote = &text[..1];
+            let message = format!("the value begins with {quote} and has no {quote} at its end");
+            if is_read_as_text && !text[1..].ends_with(quote) {
+                Err((message, "write both quotes, or none".to_owned()))
+            } else {
+                Ok(())
+            }
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A value in the notation of `--set` and presets: TOML if it parses, else the text itself.
@@ -205,7 +223,16 @@ fn parse(text: &str, file_name: &str) -> Result<Item, Vec<Problem>> {
             let mut problems: Vec<Problem> =
                 errors.iter().map(|error| syntax(error, text, file_name, &line_of)).collect();
             problems.sort_by_key(|problem| problem.line);
-            problems.dedup_by(|a, b| a.line == b.line && a.hint == COMMENTS);
+            problems.dedup_by(|a, b| a.line == b.line && (a.hint == COMMENTS || a.hint == COLON));
+            // The keys of a table that stands twice stand twice too.
+            let twice = problems.iter().position(|problem| problem.hint == TWICE);
+            if let Some(first) = twice {
+                let mut at = 0;
+                problems.retain(|problem| {
+                    at += 1;
+                    at <= first + 1 || problem.hint != TWICE
+                });
+            }
             // What follows a bracket that is not closed was read as part of the list.
             let in_list = problems.iter().position(|problem| problem.hint == BRACKETS);
             problems.truncate(in_list.map_or(SYNTAX_ERRORS_MAX, |first| SYNTAX_ERRORS_MAX.min(first + 1)));
@@ -215,6 +242,9 @@ fn parse(text: &str, file_name: &str) -> Result<Item, Vec<Problem>> {
 }
 
 const COMMENTS: &str = "comments begin with #";
+const COLON: &str = "write = between a key and its value, not a colon";
+const TWICE: &str =
+    "write each key and each table once; elements of a list of tables have two brackets, as in [[workload]]";
 const BRACKETS: &str = "a comma stands between two elements of [ ] and two keys of { }; \
                         if this line is none of them, the bracket before it is not closed";
 
@@ -228,8 +258,12 @@ fn syntax(error: &Error, text: &str, file_name: &str, line_of: &dyn Fn(usize) ->
         || (source.starts_with('[') && message.contains("boolean"))
     {
         BRACKETS
+    } else if source.contains(['\u{201c}', '\u{201d}', '\u{201e}', '\u{2018}', '\u{2019}']) {
+        "these are typographic quotes, which TOML does not know; write straight ones, as in \"1 us\""
+    } else if has_colon_for_equals(source) {
+        COLON
     } else if message.contains("duplicate") {
-        "write each key and each table once; elements of a list of tables have two brackets, as in [[workload]]"
+        TWICE
     } else if message.contains("boolean") {
         "write true or false in small letters"
     } else if message.contains("basic string") {
@@ -245,6 +279,13 @@ fn syntax(error: &Error, text: &str, file_name: &str, line_of: &dyn Fn(usize) ->
         message: format!("this is not TOML: {message}"),
         hint: hint.to_owned(),
     }
+}
+
+/// Whether a line has the form `key: value`, as in YAML.
+fn has_colon_for_equals(line: &str) -> bool {
+    let is_key =
+        |key: &str| !key.is_empty() && key.chars().all(|c| c.is_alphanumeric() || "_-.\"".contains(c));
+    line.split_once(':').is_some_and(|(key, _)| is_key(key.trim()))
 }
 
 fn convert(value: &DeValue, place: Place, at: &dyn Fn(usize) -> Place) -> Item {
@@ -285,8 +326,16 @@ pub fn set(root: &mut Item, path: &str, new: Item) -> Result<(), (String, String
         let hint = "write KEY=VALUE with a dotted key, as in switch.pfc.xoff=\"96 KB\"".to_owned();
         return Err(("this is not the path of a key".to_owned(), hint));
     }
+    if segments.iter().any(|segment| segment.ends_with(']') && segment.contains('[')) {
+        let dotted = path.replace('[', ".").replace(']', "");
+        return Err(("elements of lists have no brackets here".to_owned(), format!("write {dotted}")));
+    }
     let mut item = root;
     for (depth, segment) in segments.iter().enumerate() {
+        let is_new = matches!(&item.value, Value::Table(pairs) if pairs.is_empty());
+        if depth > 0 && is_new && item.place == Place::Set && *segment == "0" {
+            *item = Item { value: Value::Array(vec![Item::table(new.place)]), place: new.place };
+        }
         item = only_element(item, segment)?;
         item = step(item, segment, new.place)
             .map_err(|message| (format!("{} {message}", segments[..depth].join(".")), String::new()))?;

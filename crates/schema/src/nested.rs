@@ -138,8 +138,11 @@ impl<'d> Table<'_, 'd> {
         let item = item?;
         let Value::Array(items) = &item.value else {
             let message = format!("{} is {}; expected a list of tables", item.show(), item.sort());
-            let hint = self.ledger.language.file_instead(&path, item).unwrap_or_default();
-            self.ledger.problem(&path, message, hint);
+            let of_file = self.ledger.language.file_instead(&path, item);
+            let is_header = matches!(item.value, Value::Table(_)) && !path.contains('.');
+            let brackets =
+                || if is_header { format!("write [[{path}]] with two brackets") } else { String::new() };
+            self.ledger.problem(&path, message, of_file.unwrap_or_else(brackets));
             return None;
         };
         let (mut rows, mut texts) = (Vec::with_capacity(items.len()), Vec::with_capacity(items.len()));

@@ -77,9 +77,10 @@ impl<'a, 'd> Table<'a, 'd> {
                 Value::Text(text) if ["off", "no", "false"].contains(&text.as_str()) => {
                     "write false, without quotes".to_owned()
                 }
-                _ => ledger.language.file_instead(&path, item).unwrap_or_else(|| {
-                    format!("write [{path}] on a line of its own, and the keys of the table under it")
-                }),
+                _ => ledger
+                    .language
+                    .file_instead(&path, item)
+                    .unwrap_or_else(|| how_to_write_table(&path, item)),
             };
             ledger.problem_with(item, &path, message, hint);
         }
@@ -489,7 +490,8 @@ impl<'a, 'd> Table<'a, 'd> {
             return match T::read(item) {
                 Ok(value) => Some((value, Origin::from(item.place))),
                 Err(mistake) => {
-                    self.ledger.problem(&self.at(key), mistake.message, mistake.hint);
+                    let hint = if mistake.hint.is_empty() { one_of_several::<T>(item) } else { mistake.hint };
+                    self.ledger.problem(&self.at(key), mistake.message, hint);
                     None
                 }
             };
@@ -534,9 +536,7 @@ impl<'a, 'd> Table<'a, 'd> {
 
     /// The place for a missing key.
     fn place_for(&self, key: &str) -> String {
-        let segments =
-            self.path.split('.').filter(|segment| !segment.bytes().all(|byte| byte.is_ascii_digit()));
-        let table = segments.collect::<Vec<_>>().join(".");
+        let table = without_positions(&self.path);
         let is_element = self.path.ends_with(|c: char| c.is_ascii_digit());
         match (table.as_str(), is_element) {
             ("", _) => format!("add {key} = ... above the first table"),
@@ -590,12 +590,17 @@ impl<'a, 'd> Table<'a, 'd> {
             return of_other_kinds;
         }
         let term = terms::key_hint(key, &self.known);
-        let near = if term.is_empty() { misspelt(key, self.known.iter().copied()) } else { term };
+        // A key that stands here already was not meant.
+        let absent = self.known.iter().copied().filter(|known| !self.has(known));
+        let near = if term.is_empty() { misspelt(key, absent) } else { term };
         let found = if near.is_empty() { language.home_of(key, wanted) } else { near };
-        if found.is_empty() && !self.path.is_empty() && self.known.len() <= LISTED_KEYS {
+        if !found.is_empty() || self.path.is_empty() {
+            return found;
+        }
+        if self.known.len() <= LISTED_KEYS {
             return format!("the keys here are {}", self.known.join(", "));
         }
-        found
+        format!("pauseframe options {} lists the keys here", without_positions(&self.path))
     }
 
     /// Reports every unread key as a mistake.
@@ -610,6 +615,34 @@ impl<'a, 'd> Table<'a, 'd> {
             }
         }
     }
+}
+
+/// What to do with a list of values where one is possible, or "".
+fn one_of_several<T: Setting>(item: &Item) -> String {
+    match &item.value {
+        Value::Array(items) if !items.is_empty() && items.iter().all(|item| T::read(item).is_ok()) => {
+            "write one value; pauseframe sweep compares several (in Python: axes)".to_owned()
+        }
+        _ => String::new(),
+    }
+}
+
+/// How to write the table at `path` in place of `item`.
+fn how_to_write_table(path: &str, item: &Item) -> String {
+    if item.place == Place::Set {
+        return format!("set its keys one by one, as in --set {path}.KEY=VALUE");
+    }
+    if path.ends_with(|c: char| c.is_ascii_digit()) {
+        return "write its keys in braces: { KEY = VALUE, ... }".to_owned();
+    }
+    let header = without_positions(path);
+    format!("write [{header}] on a line of its own, and the keys of the table under it")
+}
+
+/// A path as headers of tables have it: "workload.checkpoint" for "workload.0.checkpoint".
+fn without_positions(path: &str) -> String {
+    let is_name = |segment: &&str| !segment.bytes().all(|byte| byte.is_ascii_digit());
+    path.split('.').filter(is_name).collect::<Vec<_>>().join(".")
 }
 
 /// The keys that a person wrote: `--set a.b=1` makes a table `a`, which nobody wrote.

@@ -99,21 +99,35 @@ pub fn did_you_mean<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone
     around.map_or_else(String::new, |name| format!("did you mean {name:?}?"))
 }
 
-/// The nearest of `known` as a question, or "" if none is near.
-pub fn misspelt<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> String {
+/// The nearest of `known` as a question, or "" if none is near. A part of the word that only one name has ("nscc" of
+/// "roce_nscc") weighs more than a few equal letters.
+pub fn misspelt<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
     // Maximum length of a misspelling: computing the distance costs the product of the lengths.
     if word.len() > 64 {
         return String::new();
     }
     let lower = word.to_lowercase();
     let distance = |name: &str| strsim::damerau_levenshtein(&lower, &name.to_lowercase());
-    let nearest = known.map(|name| (distance(name), name)).min();
-    match nearest {
-        Some((distance, name)) if distance <= 1 + word.chars().count() / 4 => {
-            format!("did you mean {name:?}?")
-        }
-        _ => String::new(),
-    }
+    let nearest = known.clone().map(|name| (distance(name), name)).min();
+    let is_slip = nearest.is_some_and(|(distance, _)| distance <= 1);
+    let of_part = if is_slip { None } else { only_name_with_part(&lower, known) };
+    let letters = word.chars().count();
+    let near = nearest.filter(|(distance, _)| *distance <= 1 + letters / 4 && *distance < letters);
+    let meant = of_part.or(near.map(|(_, name)| name));
+    meant.map_or_else(String::new, |name| format!("did you mean {name:?}?"))
+}
+
+/// The one of `known` that shares a part with `word` which no other has; parts stand between `_`, `-` and `:`.
+fn only_name_with_part<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> Option<&'k str> {
+    // Numbers and articles are parts of anything.
+    const SHORTEST_PART: usize = 3;
+    let parts =
+        |name: &str| name.to_lowercase().split(['_', '-', ':']).map(str::to_owned).collect::<Vec<_>>();
+    let only = |part: &String| {
+        let mut having = known.clone().filter(|name| parts(name).contains(part));
+        having.next().filter(|_| having.next().is_none())
+    };
+    parts(word).iter().filter(|part| part.len() >= SHORTEST_PART).find_map(only)
 }
 
 /// Formats a text as a basic string of TOML.
@@ -356,8 +370,12 @@ impl<T: Setting> Setting for [T; 2] {
         Shape::Pair(Box::new(T::shape()))
     }
     fn read(item: &Item) -> Result<[T; 2], Mistake> {
+        let two = format!("expected two in brackets ({})", T::type_name());
+        if !matches!(item.value, Value::Array(_)) {
+            return wrong_sort(item, &format!("two values in brackets ({})", Self::type_name()));
+        }
         let count = |found: Vec<T>| Mistake {
-            message: format!("{} values; expected 2", found.len()),
+            message: format!("{} values; {two}", found.len()),
             hint: String::new(),
         };
         Vec::<T>::read(item)?.try_into().map_err(count)

@@ -13,7 +13,7 @@ use std::path::Path;
 /// which files are accepted.
 pub fn open(path: &Path) -> io::Result<File> {
     // Check the file before opening it, because opening a pipe would wait for its other end.
-    check(&std::fs::metadata(path)?)?;
+    check(&std::fs::metadata(path).map_err(|error| or_similar_name(path, error))?)?;
     let file = File::open(path)?;
     check(&file.metadata()?)?;
     Ok(file)
@@ -61,6 +61,26 @@ pub fn read_all(source: impl Read) -> io::Result<Vec<u8>> {
         return Err(too_large(Limit::Bytes.exceeded("bytes").unwrap_or_else(|error| error)));
     }
     Ok(bytes)
+}
+
+/// Says that a file is missing, and which one beside it has a similar name.
+fn or_similar_name(path: &Path, error: io::Error) -> io::Error {
+    /// Files of a folder that are compared.
+    const COMPARED_MAX: usize = 1000;
+    if error.kind() != io::ErrorKind::NotFound {
+        return error;
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return io::Error::new(error.kind(), format!("there is no folder {}", folder.display()));
+    };
+    let names = entries.take(COMPARED_MAX).filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    let wanted = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let distance = |name: &String| strsim::damerau_levenshtein(wanted, name);
+    let near =
+        names.map(|name| (distance(&name), name)).min().filter(|(far, _)| *far <= 1 + wanted.len() / 4);
+    let hint = near.map_or_else(String::new, |(_, name)| format!(" (did you mean {name}?)"));
+    io::Error::new(error.kind(), format!("there is no such file{hint}"))
 }
 
 fn check(found: &std::fs::Metadata) -> io::Result<()> {

@@ -103,7 +103,7 @@ def toml_value(value: Any) -> str:
         return repr(value)
     if isinstance(value, date | time):  # TOML has them; the core names the key that has one
         return value.isoformat()
-    raise TypeError(f"a scenario has no value of type {type(value).__name__}")
+    raise TypeError(f"a scenario has no value of type {type(value).__name__}: {value!r}; leave its key out")
 
 
 def decimal(value: float) -> str:

@@ -1748,8 +1748,8 @@ class Training(WorkloadKeys):
     digest: str | None = None
     """SHA-256 of the trace; another trace is an error (default: computed)"""
     gpus: int | None = None
-    """Number of GPUs, each a host (1 to 1048576) (default: all_gpus of the file, else all hosts that are not targets
-    of checkpoints)
+    """Number of GPUs, each a host (1 to 1048576) (default: all_gpus of the file, else all hosts of servers without a
+    target of checkpoints)
     """
     tp: int | None = None
     """GPUs of a tensor-parallel group (1 to 1048576) (default: model_parallel_NPU_group of the file; 1 for a model)"""

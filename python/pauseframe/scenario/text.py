@@ -30,6 +30,13 @@ def is_scenario(value: object) -> TypeIs[Scenario]:
     return module is not None and isinstance(value, module.Scenario)
 
 
+def _not_utf8(error: UnicodeDecodeError) -> str:
+    """Why a file is no scenario: another encoding, or no text."""
+    if error.object[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return "UTF-16 text: save the file as UTF-8"
+    return f"not UTF-8 text (byte {error.start}): name a scenario file (TOML), or save it as UTF-8"
+
+
 def overrides(set: Mapping[str, Any] | None) -> list[tuple[str, str]]:
     """`set={"switch.pfc.xoff": "96 KB"}` in the form of the core: paths and TOML values."""
     if set is not None and not isinstance(set, Mapping):
@@ -116,9 +123,7 @@ def read_scenario_file(path: str | PathLike[str]) -> tuple[str, str, str]:
             return read_stream(sys.stdin.buffer, "standard input").decode("utf-8"), ".", "standard input"
         return read_bytes(path).decode("utf-8"), str(path.parent), str(path)
     except UnicodeDecodeError as error:
-        raise failure(
-            [problem(str(path), "", f"not UTF-8 text (byte {error.start}): name a scenario file (TOML)")]
-        ) from None
+        raise failure([problem(str(path), "", _not_utf8(error))]) from None
     except FileNotFoundError:
         raise FileNotFoundError(f"{path}: there is no such file{_neighbours(path)}") from None
     except IsADirectoryError:

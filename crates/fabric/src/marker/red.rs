@@ -34,7 +34,7 @@ table! {
         /// From this average backlog on everything is marked (gentle: from twice this on); min = max is a step
         max: ValueByPort<Bytes> = or_in(ValueByPort::All(Bytes(76_800)), PerPortBounds(Bytes(1)..=BUFFER_MAX)) => {
             if let (ValueByPort::All(min), ValueByPort::All(max)) = (&min, &max) {
-                t.check(min <= max, "min", || format!("{min} is above max ({max})"), "");
+                t.check(min <= max, "min", || format!("{min} is above max ({max})"), "lower it, or raise max");
             }
         };
         /// When a packet is judged: on arrival, or on departure by the queue behind it

@@ -334,7 +334,7 @@ pub(super) fn packet(text: impl AsRef<str>) -> Result<Packet, String> {
         match word {
             "ack" => packet.ack = value()?,
             "win" => packet.window = Some(value()?),
-            _ => return Err(format!("{word:?} in a packet")),
+            _ => return Err(format!("knows no {word:?} in a packet")),
         }
     }
     if let Some(start) = options {

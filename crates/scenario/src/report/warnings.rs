@@ -147,7 +147,10 @@ pub(super) fn unrecorded(scenario: &Scenario, topology: &Topology, has_folder: b
     let mut warnings = Vec::new();
     let mut check = |key: &str, globs: &[String]| {
         if !globs.is_empty() && ports_matching_globs(globs, topology).is_empty() {
-            warnings.push(format!("record.{key}.ports: no port is called {}", globs.join(" or ")));
+            warnings.push(format!(
+                "record.{key}.ports: no port is called {}; ports are NODE:NUMBER, as in leaf0:*",
+                globs.join(" or ")
+            ));
         }
     };
     if let Some(series) = &scenario.record.series {

@@ -96,8 +96,17 @@ pub(crate) fn places(
 ) {
     let applications = workloads.iter().map(|workload| workload.kind.as_ref()?.application());
     if let Err((index, reason)) = application::place(applications, topology, gpus_per_server, seed) {
-        let hint = "give it fewer ranks, or several on a host (ranks_per_host), or the fabric more hosts";
-        ledger.problem(&format!("workload.{index}"), reason, hint);
+        let path = format!("workload.{index}");
+        if ledger.failed(&path) {
+            return;
+        }
+        let is_training = matches!(workloads[index].kind, Some(WorkloadKind::Training(_)));
+        let hint = if is_training {
+            "set gpus to fewer, or give the fabric more hosts"
+        } else {
+            "give it fewer ranks, or several on a host (ranks_per_host), or the fabric more hosts"
+        };
+        ledger.problem(&path, reason, hint);
     }
 }
 
@@ -108,7 +117,7 @@ pub(crate) fn end(ledger: &mut Ledger, stop: &Stop, workloads: &[Partial]) {
         let late: Vec<&Span> = starts.iter().filter(|start| **start >= end).collect();
         match (starts.len(), &late[..]) {
             (1, [start]) => {
-                ledger.warn(format!("workload {name}: it starts ({start}) after the end of the run ({end})"));
+                ledger.warn(format!("workload {name}: it starts ({start}) after the end of the run ({end}): lower its start, or raise stop"));
             }
             (_, []) => {}
             _ => {

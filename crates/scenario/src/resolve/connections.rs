@@ -71,7 +71,7 @@ pub(super) fn subflows(ledger: &mut Ledger, transports: &[Named], host: &HostSpe
         if tcp.subflows == 1 {
             if tcp.congestion_control == CongestionControlConfig::Lia {
                 ledger.warn(format!(
-                    "{path}.congestion_control: \"lia\" couples subflows, and a connection has one: it is newreno here"
+                    "{path}.congestion_control: \"lia\" couples subflows, and a connection has one: it is newreno here; set {path}.subflows, or another control"
                 ));
             }
             continue;

@@ -78,7 +78,8 @@ impl Draft {
         let qcn_is_on = t.is_on("qcn");
         let host = t.section("host", |t| HostSpec::read(t, hosts.as_ref(), qcn_is_on));
         let mut transports = transports::read(t, routing.reorders());
-        let workloads = read_workloads(t, base_dir, &stop, hosts.as_ref(), &mut transports);
+        let gpus = topology.as_ref().and_then(TopologySpec::gpus_per_server);
+        let workloads = read_workloads(t, base_dir, &stop, (hosts.as_ref(), gpus), &mut transports);
         let demands = demands(&transports, routing.lanes());
         Draft {
             name,
@@ -290,7 +291,7 @@ fn read_workloads(
     t: &mut Table,
     base_dir: &Path,
     stop: &Stop,
-    hosts: Option<&Hosts>,
+    (hosts, gpus_per_server): (Option<&Hosts>, Option<u32>),
     transports: &mut [Named],
 ) -> Vec<Partial> {
     let is_udp = |transport: &&Named| matches!(transport.spec.protocol, Protocol::Udp(_));
@@ -299,7 +300,8 @@ fn read_workloads(
         [udp, others].map(|list| list.iter().map(|transport| transport.name.clone()).collect::<Vec<_>>());
     // A mistake in `stop` is reported once, and not again for each workload.
     let stop = stop.time.or_else(|| is_stop_given(t.ledger.root).then_some(TIME_MAX));
-    let context = Context { base_dir, stop, hosts, transports: &names, of_datagrams: &of_datagrams };
+    let context =
+        Context { base_dir, stop, hosts, gpus_per_server, transports: &names, of_datagrams: &of_datagrams };
     let mut taken = given_names(t.ledger.root);
     let workloads = t.tables("workload", "Who sends what to whom, and when", |t| {
         workload::workload(t, &context, &mut taken, |name| presets::find(name).is_some())

@@ -175,8 +175,15 @@ pub(super) fn warn_of_detours(
     let cycle = |hops: &NextHops, detours: &Detours, lanes: &[LaneChange]| {
         let dependencies = DependencyGraph::with_detours(graph, hops, detours, lanes).ok()?;
         let cycle = dependencies.shortest_cycle()?;
-        let first = cycle.first().map_or(String::new(), |first| first.describe(graph, labels));
-        Some(format!("{} buffers wait for each other in a circle: {first}", cycle.len()))
+        let first = cycle.first()?;
+        let is_whole_link = switch.pfc.as_ref().is_none_or(|pfc| pfc.whole_link);
+        let in_priority = if detours.tunnels.is_empty() || is_whole_link {
+            String::new()
+        } else {
+            format!(" in priority {}", first.to.lane)
+        };
+        let wait = first.describe_wait(graph, labels);
+        Some(format!("{} buffers wait for each other in a circle: {wait}{in_priority}", cycle.len()))
     };
     if host.port_choice == PortChoice::Mux {
         let tunnels = pairs.iter().flat_map(|[one, other]| [[*one, *other], [*other, *one]]).collect();

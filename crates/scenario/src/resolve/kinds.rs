@@ -8,13 +8,13 @@ use crate::spec::{TransportKindName, TransportSpec};
 use pauseframe_schema::document::{self, Item, Place};
 use pauseframe_schema::ledger::Ledger;
 use pauseframe_schema::reader::Table;
-use pauseframe_schema::value::Choice;
+use pauseframe_schema::row::Row;
+use pauseframe_schema::value::{Choice, did_you_mean};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeSet;
 
 /// Keys of TCP and of queue pairs that do the same.
-const SAME: [(&str, &str); 8] = [
-    ("congestion_control", "rdma_control"),
+const SAME: [(&str, &str); 7] = [
     ("delayed_ack_segments", "rdma_ack_every"),
     ("rto_min", "rdma_timeout"),
     ("rto_initial", "rdma_timeout"),
@@ -73,22 +73,56 @@ pub(super) fn refuse_keys_of_other_kinds(t: &mut Table, spec: &TransportSpec) {
         return;
     }
     for (key, item) in t.unknown_keys() {
-        let Some(kind) = kind_with(key) else { continue };
+        let Some(kind) = kind_with(key) else {
+            if spec.kind != TransportKindName::Rdma && key.starts_with("rdma_") {
+                refuse_unknown_key_of_queue_pairs(t, spec, (key, item));
+            }
+            continue;
+        };
         let message = format!(
             "is a key of kind {:?}; preset {:?} is of kind {:?}",
             kind,
             spec.preset,
             spec.kind.name()
         );
-        let instead = match same(key, spec.kind) {
-            Some(same) => format!("use {same}"),
-            None => "leave it out".to_owned(),
+        let instead = match (key, same(key, spec.kind)) {
+            ("congestion_control", _) => {
+                "choose a preset of TCP, such as \"dctcp\", or leave it out".to_owned()
+            }
+            ("rdma_control", _) => {
+                format!("choose a preset of RDMA, such as {:?}, or leave it out", preset_with(item))
+            }
+            (_, Some(same)) => format!("use {same}"),
+            (_, None) => "leave it out".to_owned(),
         };
         let path = t.at(key);
         let hint = format!("{instead}, or write it into [{}.{kind}], which acts for that kind alone", t.path);
         t.ledger.problem_with(item, &path, message, hint);
         t.excuse(key);
     }
+}
+
+/// Reports a key that begins as those of queue pairs do, in the table of another kind.
+fn refuse_unknown_key_of_queue_pairs(t: &mut Table, spec: &TransportSpec, (key, item): (&str, &Item)) {
+    let is_of_queue_pairs = |(key, kind): (&'static str, &str)| (kind == "rdma").then_some(key);
+    let of_queue_pairs: Vec<&str> = kinds_of_keys().filter_map(is_of_queue_pairs).collect();
+    let near = did_you_mean(key, of_queue_pairs.into_iter());
+    let of_kind = format!(
+        "such keys need a preset of RDMA; preset {:?} is of kind {:?}",
+        spec.preset,
+        spec.kind.name()
+    );
+    let hint = if near.is_empty() { of_kind } else { format!("{near} {of_kind}") };
+    let path = t.at(key);
+    t.ledger.problem_with(item, &path, "unknown key".to_owned(), hint);
+    t.excuse(key);
+}
+
+/// The preset with the rate control that `item` names, if there is one.
+fn preset_with(item: &Item) -> &'static str {
+    let document::Value::Text(control) = &item.value else { return "roce_dcqcn" };
+    let has_it = |row: &&Row| row.value("rdma_control") == Some(control);
+    PRESETS.iter().find(has_it).map_or("roce_dcqcn", |row| row.name)
 }
 
 /// The kind of transports that has a key.

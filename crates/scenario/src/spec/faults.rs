@@ -1,6 +1,6 @@
 //! `[[failure]]`, `[[corruption]]` and `[[pause_storm]]`: failures, bad links, and unsolicited pauses.
 
-use super::lookup::{between, no_such_node, ports_at, ports_of};
+use super::lookup::{NAMED_MAX, between, no_such_node, ports_at, ports_of};
 use super::stop::Stop;
 use pauseframe_fabric::{
     FailedElement, ObeyedPausePriorities, PfcSettings, all_ports_of_topology, ports_matching_globs,
@@ -28,11 +28,9 @@ table! {
         down: Span = required_in(Span::ZERO..=TIME_MAX);
         /// Time of the repair
         up: Option<Span> = optional_in(Span(1)..=TIME_MAX, "never") => {
-            let given = [link.is_some(), port.is_some(), node.is_some()].iter().filter(|given| **given).count();
-            let message = || format!("{given} of link, port and node; expected one");
-            t.check(given == 1 || t.is_documenting(), "", message, "");
+            one_of(t, ["link", "port", "node"]);
             if let (Some(down), Some(up)) = (down, up) {
-                t.check(up > down, "up", || format!("{up} is not after down ({down})"), "");
+                t.check(up > down, "up", || format!("{up} is not after down ({down})"), "choose a later time, or remove it");
             }
         };
         /// The links keep their carrier and damage every frame: routing does not notice, and hosts with several ports by LACP only
@@ -41,7 +39,39 @@ table! {
     pub fn try_read(t);
 }
 
+/// Checks that exactly one of three keys is given.
+fn one_of(t: &mut Table, keys: [&'static str; 3]) {
+    let given: Vec<&str> = keys.into_iter().filter(|key| t.has(key)).collect();
+    let [one, other, last] = keys;
+    match given[..] {
+        [] if !t.is_documenting() => {
+            t.check(
+                false,
+                "",
+                || format!("one of {one}, {other} and {last} is required"),
+                &format!("add {one}, {other} or {last}"),
+            );
+        }
+        [first, .., second] => {
+            t.check(
+                false,
+                second,
+                || format!("{first} is given too"),
+                &format!("leave one of {} out", given.join(" and ")),
+            );
+        }
+        _ => {}
+    }
+}
+
 impl FailureSpec {
+    /// The key that names what fails.
+    fn key(&self) -> &'static str {
+        let keys =
+            [("link", self.link.is_some()), ("port", self.port.is_some()), ("node", self.node.is_some())];
+        keys.into_iter().find(|(_, is_given)| *is_given).map_or("", |(key, _)| key)
+    }
+
     /// The failing node or links of the graph. The error is a message and a hint.
     pub(crate) fn links(&self, graph: &Topology) -> Result<Vec<FailedElement>, (String, String)> {
         let node = |name: &str| graph.find(name).ok_or_else(|| no_such_node(graph, name));
@@ -58,7 +88,7 @@ impl FailureSpec {
         if let Some([a, b]) = &self.link {
             let links = between(graph, node(a)?, node(b)?);
             if links.is_empty() {
-                return Err((format!("there is no link between {a:?} and {b:?}"), String::new()));
+                return Err((format!("there is no link between {a:?} and {b:?}"), neighbours_of(graph, a)));
             }
             return Ok(links.into_iter().map(FailedElement::Link).collect());
         }
@@ -70,6 +100,17 @@ impl FailureSpec {
     }
 }
 
+/// The nodes at the other ends of a node's links, as a hint.
+fn neighbours_of(graph: &Topology, name: &str) -> String {
+    let Some(node) = graph.find(name) else { return String::new() };
+    let far = |port: &PortId| graph.nodes()[graph.host_of(graph.peer(*port))].name.clone();
+    let mut names: Vec<String> = ports_at(graph, node).iter().map(far).collect();
+    names.dedup();
+    let more = if names.len() > NAMED_MAX { ", ..." } else { "" };
+    names.truncate(NAMED_MAX);
+    format!("{name} has links to {}{more}", names.join(", "))
+}
+
 /// The ports of the node that a wrong name of a port begins with.
 fn ports_of_node_named(graph: &Topology, name: &str) -> String {
     let node = graph.find(name.split(':').next().unwrap_or_default());
@@ -78,7 +119,7 @@ fn ports_of_node_named(graph: &Topology, name: &str) -> String {
         return "ports are NODE:NUMBER".to_owned();
     };
     let own: Vec<String> =
-        ports_at(graph, node).into_iter().take(8).map(|port| graph.port_name(port)).collect();
+        ports_at(graph, node).into_iter().take(NAMED_MAX).map(|port| graph.port_name(port)).collect();
     format!("the ports there are {}", own.join(", "))
 }
 
@@ -93,16 +134,14 @@ table! {
         fer: Option<f64> = optional_in(0.0..=1.0, "one of ber, fer and mtu is required");
         /// Largest IP packet: larger ones are lost, as at a port with this MTU
         mtu: Option<Bytes> = optional_in(Bytes(68)..=Bytes(65_535), "one of ber, fer and mtu is required") => {
-            let given = [ber.is_some(), fer.is_some(), mtu.is_some()].iter().filter(|given| **given).count();
-            let message = || format!("{given} of ber, fer and mtu; expected one");
-            t.check(given == 1 || t.is_documenting(), "", message, "");
+            one_of(t, ["ber", "fer", "mtu"]);
         };
         /// Time at which the corruption begins
         start: Span = or_in(Span::ZERO, Span::ZERO..=TIME_MAX);
         /// Time at which the corruption ends
         stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "never") => {
             let message = || format!("{} is not after start ({start})", stop.unwrap_or_default());
-            t.check(stop.is_none_or(|stop| stop > start), "stop", message, "");
+            t.check(stop.is_none_or(|stop| stop > start), "stop", message, "choose a later time, or remove it");
         };
     }
     pub fn try_read(t);
@@ -129,7 +168,7 @@ table! {
         /// No frame is sent from this time on
         stop: Option<Span> = optional_in(Span(1)..=TIME_MAX, "the end of the run (stop.time)") => {
             let message = || format!("{} is not after start ({start})", stop.unwrap_or_default());
-            t.check(stop.is_none_or(|stop| stop > start), "stop", message, "");
+            t.check(stop.is_none_or(|stop| stop > start), "stop", message, "choose a later time, or remove it");
         };
     }
     pub fn try_read(t);
@@ -173,7 +212,10 @@ pub(crate) fn check_pauses(
             ledger.problem(&format!("{path}.stop"), message, "");
         }
         if stop.time.is_some_and(|end| storm.start >= end) {
-            ledger.warn(format!("{path}: {} is after the end of the run", storm.start));
+            ledger.warn(format!(
+                "{path}.start: {} is after the end of the run; lower it, or raise stop",
+                storm.start
+            ));
         }
         let Some(pfc) = pfc else {
             ledger.problem(&path, "nothing obeys pause frames: switch.pfc is off", "add [switch.pfc]");
@@ -235,16 +277,26 @@ pub(crate) fn check(
     stop: &Stop,
 ) {
     for (index, failure) in failures.iter().enumerate() {
-        if let Err((message, hint)) = failure.links(graph) {
-            ledger.problem(&format!("failure.{index}"), message, hint);
+        let path = format!("failure.{index}");
+        if let Some((message, hint)) = failure.links(graph).err().filter(|_| !ledger.failed(&path)) {
+            ledger.problem(&format!("{path}.{}", failure.key()), message, hint);
+        }
+        if failures[..index].contains(failure) {
+            ledger.problem(&path, "is the same failure as one before it", "remove it");
         }
         if stop.time.is_some_and(|end| failure.down >= end) {
-            ledger.warn(format!("failure {index}: {} is after the end of the run", failure.down));
+            ledger.warn(format!(
+                "{path}.down: {} is after the end of the run; lower it, or raise stop",
+                failure.down
+            ));
         }
     }
     for (index, wire) in corruption.iter().enumerate() {
         if stop.time.is_some_and(|end| wire.start >= end) {
-            ledger.warn(format!("corruption {index}: {} is after the end of the run", wire.start));
+            let start = wire.start;
+            ledger.warn(format!(
+                "corruption.{index}.start: {start} is after the end of the run; lower it, or raise stop"
+            ));
         }
         if ports_matching_globs(&wire.ports, graph).is_empty() {
             let message = format!("no port is called {}", wire.ports.join(" or "));

@@ -30,8 +30,18 @@ pub(crate) fn ports_of(globs: &[String], topology: &Topology) -> Vec<PortId> {
     all_ports_of_topology(topology).filter(named).collect()
 }
 
+/// Number of ports or nodes that a hint names.
+pub(crate) const NAMED_MAX: usize = 8;
+
 /// The error about an unknown node.
 pub(crate) fn no_such_node(graph: &Topology, name: &str) -> (String, String) {
     let names = graph.nodes().iter().map(|node| node.name.as_str());
-    (format!("there is no node {name:?}"), did_you_mean(name, names))
+    let near = did_you_mean(name, names.clone());
+    let hint = if near.is_empty() {
+        let switches = graph.switches().take(NAMED_MAX).map(|node| graph.nodes()[node].name.as_str());
+        format!("switches are {}", switches.collect::<Vec<_>>().join(", "))
+    } else {
+        near
+    };
+    (format!("there is no node {name:?}"), hint)
 }

@@ -97,12 +97,25 @@ table! {
         };
         /// Whether links between two switches that share hosts are peer links (MLAG): packets cross them only where no other way is left
         #[source = "SONiC: MCLAG_DOMAIN, peer_link"]
-        mlag: bool = or(false);
+        mlag: bool = by(mlag);
         /// With host.port_choice = "mux": priorities of the outer header, by that of the packet, in the tunnel to the active ToR; others stay as they are
         #[source = "SONiC: TUNNEL, encap_tc_to_queue_map and encap_tc_to_dscp_map"]
-        tunnel_remap: Vec<TunnelClass> = rows("[]", TunnelClass::read);
+        tunnel_remap: Vec<TunnelClass> = by(tunnel_remap);
     }
     pub fn read(t);
+}
+
+/// Whether flows have a path, which packets that are sprayed have not.
+fn has_paths(t: &Table) -> bool {
+    t.chosen() == "ecmp"
+}
+
+fn mlag(t: &mut Table, key: &'static str, doc: &str) -> bool {
+    has_paths(t) && t.or(key, false, doc)
+}
+
+fn tunnel_remap(t: &mut Table, key: &'static str, doc: &str) -> Vec<TunnelClass> {
+    if has_paths(t) { t.rows_or_empty(key, doc, TunnelClass::read) } else { Vec::new() }
 }
 
 table! {
@@ -291,7 +304,7 @@ table! {
         dst: String = try_by(known_host, fabric);
         /// Mean rate
         rate: BitRate = required_in(BitRate(1)..=BitRate(u64::MAX)) => {
-            t.check(src.is_none() || src != dst, "dst", || "src and dst are the same host".to_owned(), "");
+            t.check(src.is_none() || src != dst, "dst", || "src and dst are the same host".to_owned(), "name another host");
         };
     }
     pub fn try_read(t, fabric: &Fabric);
@@ -426,9 +439,6 @@ pub(crate) fn routing(t: &mut Table, fabric: &Fabric) -> RoutingSpec {
                 message,
                 "use kind = \"ecmp\", or remove it",
             );
-            let message =
-                || "spray draws a port for each packet, and peer links are for flows with a path".to_owned();
-            t.check(is_ecmp || !spec.mlag, "mlag", message, "use kind = \"ecmp\", or remove it");
             let OnTheSpot { convergence, mlag, ref tunnel_remap, .. } = spec;
             let tunnel_remap = tunnel_remap.clone();
             RoutingSpec { kind, convergence, mlag, tunnel_remap, hash: spec.path_hash(), vlans: None }

@@ -65,8 +65,10 @@ fn rate(t: &mut Table, key: &'static str, doc: &str, gpu: Option<Gpu>) -> Option
             t.check(rate == gpu.rate(), key, message, "remove one of gpu and rate");
             Some(rate)
         }
-        // The schema cannot say that gpu takes its place.
-        None if t.is_documenting() => t.optional_in(key, RATES, "that of gpu; required without gpu", doc),
+        // The schema cannot say that gpu takes its place; an unknown gpu is reported at its own key.
+        None if t.is_documenting() || t.has("gpu") => {
+            t.optional_in(key, RATES, "that of gpu; required without gpu", doc)
+        }
         None => t.required_in(key, RATES, doc),
     }
 }
