@@ -166,15 +166,17 @@ def bench(
             "host": {"mtu": "4200 B"},
             "transport": {"preset": "roce_dcqcn"},
         }
-        return Bench(document, ".", overrides, gpus, {}, [])
-    if rate is not None:
-        raise InputError(f"--rate {rate}: {scenario} has the rates; change them with --set topology.link.rate=RATE")
+        made = Bench(document, ".", overrides, gpus, {}, [])
+        hosts_of(made)
+        return made
     text, base_dir, _ = read_scenario_file(scenario)
     try:
         document = dict(parse_toml(text))
     except ValueError as error:
         resolve(text, file_name=str(scenario))  # the core reports the mistake with its line
         raise InputError(f"{scenario}: {error}") from None
+    if rate is not None:
+        raise InputError(f"--rate {rate}: {scenario} has the rates; {_how_to_set_rates(document)}")
     kept = _kept_of(document)
     for table in DROPPED:
         document.pop(table, None)
@@ -182,6 +184,17 @@ def bench(
     if gpus is not None and gpus > len(names):
         raise InputError(f"--gpus {gpus}: {scenario} has {counted(len(names), 'host')}")
     return Bench(document, base_dir, overrides, gpus or len(names), kept, names, str(scenario), text)
+
+
+def _how_to_set_rates(document: Mapping[str, object]) -> str:
+    """Where a scenario has the rates of its links."""
+    topology = document.get("topology")
+    kind = topology.get("kind") if isinstance(topology, dict) else None
+    if kind == "file":
+        return "change them in the file that topology.path names"
+    if kind == "custom":
+        return "change them in topology.links"
+    return "change them with --set topology.link.rate=RATE"
 
 
 def _kept_of(document: Mapping[str, object]) -> dict[str, object]:

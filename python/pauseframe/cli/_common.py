@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from pathlib import Path
@@ -277,6 +278,8 @@ def _split_override(item: str) -> tuple[str, str]:
     path, equals, value = item.partition("=")
     if not equals or not path.strip():
         raise typer.BadParameter(f"{item!r} is not of the form PATH=VALUE", param_hint="--set")
+    if next_key := re.search(r"\s[a-z_0-9]+\.[a-z_.0-9]+=", value):
+        raise typer.BadParameter(f"{item!r} has two keys: write --set before{next_key[0]}...", param_hint="--set")
     return path.strip(), value.strip()
 
 

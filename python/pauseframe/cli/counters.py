@@ -63,6 +63,9 @@ def counters(
     ss -toi; names pauses that nobody expects, pauses without marks, classes that should be empty, losses, uneven paths.
     """
     if form is not None:
+        others = {"--run": run, "--configs": configs, "--before": before, "--flows": flows}
+        if given := [name for name, value in others.items() if value is not None]:
+            raise typer.BadParameter("--as prints a run and compares nothing: leave it out", param_hint=given[0])
         _print_run(files, form, out)
         return
     spare_inputs(out, "page")

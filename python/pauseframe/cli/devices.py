@@ -115,22 +115,19 @@ def lint(
         if explain is not None:
             print(page(explain.upper()))
             return
-        if not paths:
-            raise typer.BadParameter("give device files or folders of them", param_hint="PATH")
-        if write is not None and not fix:
-            raise typer.BadParameter("give --fix as well", param_hint="--write")
+        named = _check_folders(paths, write if not fix else None, yang, proofs if prove else None)
         report = engine.lint(
-            paths,
+            named,
             topology=topology,
             select=_codes(select),
             ignore=_codes(ignore),
             release=sonic_release,
-            design=None if design is None else read_design(design, paths, sonic_release),
+            design=None if design is None else read_design(design, named, sonic_release),
         )
         if export is not None:
             _export(report, export)
         if fix:
-            _fix(report, paths, write)
+            _fix(report, named, write)
     if not fix:
         _show(report, "json" if as_json else output, quiet)
     trouble = _validate(yang, report) if yang is not None else False
@@ -138,6 +135,21 @@ def lint(
         _prove(report, proofs, as_text=output == "text" and not as_json)
     if report.findings or trouble:
         raise typer.Exit(NOT_DONE)
+
+
+def _check_folders(paths: list[Path] | None, write: Path | None, yang: Path | None, proofs: Path | None) -> list[Path]:
+    """The named device files; refuses folders that are missing or of no use before anything is checked."""
+    from pauseframe.files.atomic import refuse_file
+
+    if not paths:
+        raise typer.BadParameter("give device files or folders of them", param_hint="PATH")
+    if write is not None:
+        raise typer.BadParameter("give --fix as well", param_hint="--write")
+    if yang is not None and not yang.is_dir():
+        raise typer.BadParameter(f"there is no folder {yang}: give the folder of sonic-*.yang", param_hint="--yang")
+    if proofs is not None:
+        refuse_file(proofs)
+    return paths
 
 
 def _list_rules(as_json: bool) -> None:
@@ -248,6 +260,7 @@ def _validate(models: Path, report: Any) -> bool:
     "pauseframe headroom storm.toml --set topology.link.delay='2 us'"
 )
 def headroom(
+    context: typer.Context,
     file: Annotated[
         Path | None,
         typer.Argument(metavar="FILE", help="Scenario file: compute the headroom of each kind of link in it."),
@@ -294,10 +307,12 @@ def headroom(
         return
     if rate is None or cable is None or set_:
         raise typer.BadParameter("give --rate and --cable, or a scenario file")
+    if vendor == "general" and (given := _of_mellanox(context)):
+        raise typer.BadParameter("the formula of 802.1Qbb does not have it: add --vendor mellanox", param_hint=given)
     if revision not in {2021, 2024}:
         raise typer.BadParameter("2021 or 2024", param_hint="--revision")
     with wrong_values():
-        speed, metres = calculator.parse_rate(rate), calculator.parse_length(cable)
+        speed, metres = calculator.parse_rate(rate, "--rate: "), calculator.parse_length(cable)
         result = calculator.calculate(
             speed, metres, mtu=mtu, lossless_mtu=lossless_mtu, vendor=vendor, cell=cell,
             small_packets=small_packets, mac_phy=mac_phy, gearbox=gearbox, generation=generation, lanes=lanes,
@@ -306,6 +321,14 @@ def headroom(
         if plot is not None:
             calculator.draw(result, plot)
     print(calculator.as_json(result) if as_json else calculator.as_text(result))
+
+
+def _of_mellanox(context: typer.Context) -> str | None:
+    """The first option of the command line that only NVIDIA's formula has."""
+    names = ("cell", "small_packets", "mac_phy", "gearbox", "generation", "lanes", "shared", "revision")
+    options = {one.name: one.opts[0] for one in context.command.params}
+    sources = {name: context.get_parameter_source(name) for name in names}
+    return next((options[name] for name, source in sources.items() if source and source.name == "COMMANDLINE"), None)
 
 
 def _show_headroom(file: Path, rows: list[HeadroomRow], as_json: bool) -> None:

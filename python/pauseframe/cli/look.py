@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,9 +17,14 @@ from pauseframe.cli._common import (
     named_or_last,
     out_option,
     print_json,
+    say,
     spare_inputs,
 )
 from pauseframe.cli._options import PlainTyper
+from pauseframe.files.atomic import page_path
+
+if TYPE_CHECKING:
+    from pauseframe.report.data import RunData
 
 commands = PlainTyper()
 export = commands.group("export", "Export a run for other viewers and programs.")
@@ -57,7 +62,7 @@ def report(
     from pauseframe.report import Group, build_report, from_folder
 
     folders = named_or_last(folders, last)
-    target = out or folders[0] / "report.html"
+    target = page_path(out or folders[0] / "report.html")
     spare_inputs(target, "page")
     if any((folder / "sweep.json").is_file() for folder in folders):
         from pauseframe.report.sweep import build_sweep_report
@@ -65,8 +70,26 @@ def report(
 
         path = build_sweep_report(compare(folders), target)
     else:
-        path = build_report([Group("", [from_folder(folder) for folder in folders])], target, lines=lines)
+        runs = [from_folder(folder) for folder in folders]
+        if lines is not None:
+            _check_lines(runs, lines)
+        path = build_report([Group("", runs)], target, lines=lines)
     name_file(path, as_json, open_)
+
+
+def _check_lines(runs: list[RunData], pattern: str) -> None:
+    """Refuses a pattern that matches no port or flow with samples."""
+    from pauseframe.report import figures
+
+    def names(pattern: str | None) -> list[str]:
+        parts = [figure for group in figures.line_figures(runs, pattern) for _, figure in group.parts]
+        return sorted({trace["name"] for figure in parts for trace in figure["data"]})
+
+    if names(pattern):
+        return
+    recorded = names(None)
+    hint = f"recorded are {', '.join(recorded[:8])}" if recorded else "record them with record.series"
+    raise typer.BadParameter(f"no samples have a name like {pattern}: {hint}", param_hint="--lines")
 
 
 @commands.command(epilog="Example: pauseframe view results/incast-1 --open")
@@ -95,7 +118,7 @@ def view(
         raise typer.BadParameter(f"{len(folders)} runs do not fit beside each other: name two", param_hint="RUN")
     folder = folders[0]
     runs = [from_folder(path) for path in folders]
-    target = out or folder / "view.html"
+    target = page_path(out or folder / "view.html")
     spare_inputs(target, "page")
     report = folder / "report.html"
     beside_it = report.is_file() and target.resolve().parent == folder.resolve()
@@ -120,10 +143,14 @@ def perfetto(
 
     The trace shows queues, loads and pauses of ports, deadlocks, flows, and ranks of applications.
     """
+    from pauseframe.results.folder import open_results
     from pauseframe.view.perfetto import export_perfetto
 
     spare_inputs(out)
-    name_file(export_perfetto(folder, out or folder / "trace.perfetto-trace"), as_json)
+    path = export_perfetto(folder, out or folder / "trace.perfetto-trace")
+    if not open_results(folder).has_table("states"):
+        say(f"note: {folder} has no states, so the trace has no ports: run the scenario with record.states=true")
+    name_file(path, as_json)
 
 
 Tables = Annotated[

@@ -6,7 +6,7 @@ The exit code is also 1 if tables can deadlock or are invalid.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -38,10 +38,15 @@ from pauseframe.cli._fabric import (
 from pauseframe.cli._options import PlainTyper
 from pauseframe.terminal import interrupt
 
+if TYPE_CHECKING:
+    from pauseframe._core import Topology
+
 commands = PlainTyper()
 route = commands.group("route", "Plan and check deadlock-free routes.")
 
 RowsBudget = Annotated[int | None, typer.Option("--rows", min=1, help="Rows that the table of a switch can hold.")]
+LISTED = 8
+"""Names that a message lists."""
 Protect = Literal["link", "switch", "two_links"]
 """The failures, one at a time, that backups protect against."""
 Tables = Literal["csv", "parquet"]
@@ -111,6 +116,8 @@ def plan(
     from pauseframe.types import PlanOrder
 
     topology = prepared(source, from_, rate, delay, hosts_per_switch)
+    if root is not None:
+        _check_root(root, topology)
     about = PlanOrder(topology=source, engine=engine, lanes=lanes, seed=seed, effort=effort, budget_s=budget)
     with Display("plan", quiet or as_json) as display:
         routes = plan_routes(
@@ -141,6 +148,16 @@ def plan(
         print(f"\ntables in {out}; next: pauseframe route check {in_shell(source)} {in_shell(out)} --what-if")
     if routes.interrupted and steps is None:
         raise typer.Exit(interrupt.EXIT_CODE)
+
+
+def _check_root(root: str, topology: Topology) -> None:
+    from pauseframe.terminal.text import nearest
+
+    switches = [name for name, kind, _ in topology.nodes() if kind == "switch"]
+    if root not in switches:
+        near = nearest(root, switches)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"switches are {', '.join(switches[:LISTED])}"
+        raise typer.BadParameter(f"{root!r} is no switch of the topology; {hint}", param_hint="--root")
 
 
 @route.command(epilog="Examples: pauseframe route check fat_tree:k=8 plan/ --what-if | "

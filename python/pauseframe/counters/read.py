@@ -25,7 +25,7 @@ SUFFIXES = {".txt", ".json", ".log", ".out", ""}
 
 def read_counters(paths: Sequence[Path]) -> Counted:
     """Reads files, and searches folders for them. Raises DeviceFileError if none has counters."""
-    counted = Counted()
+    counted, files = Counted(), 0
     for path in paths:
         if not path.exists():
             raise DeviceFileError(f"{shown(path)}: there is no such file or folder")
@@ -35,10 +35,20 @@ def read_counters(paths: Sequence[Path]) -> Counted:
             raise DeviceFileError(f"{shown(path)} is {kind.name}, not counters: {shown(advice)}")
         for file in [path] if path.is_file() else _below(path):
             _read_file(file, counted)
+            files += 1
     counted.devices = {name: device for name, device in counted.devices.items() if device.tools or device.ports}
     if not counted.devices:
-        raise DeviceFileError(f"{shown(', '.join(map(str, paths)))}: no counters: give the output of {WANTED}")
+        raise DeviceFileError(
+            f"{shown(', '.join(map(str, paths)))}: no counters{_in_files(files)}: give the output of {WANTED}"
+        )
     return counted
+
+
+def _in_files(count: int) -> str:
+    """How many files were read, where none has counters."""
+    from pauseframe.terminal.text import counted
+
+    return f" in {counted(count, 'file')}" if count else f" (no file ends in {', '.join(sorted(SUFFIXES - {''}))})"
 
 
 def _below(folder: Path) -> Iterator[Path]:

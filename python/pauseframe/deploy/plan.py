@@ -14,6 +14,7 @@ from pauseframe.deploy.traffic import CONTROL
 from pauseframe.devices.files import DeviceFileError, Json, as_list, as_rows, as_text, parse_json, shown
 from pauseframe.devices.model import FASTEST_LANE, End
 from pauseframe.files.kinds import kind_of
+from pauseframe.files.reading import read_text
 from pauseframe.terminal.text import counted
 
 if TYPE_CHECKING:
@@ -217,6 +218,8 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
     graph = folder / "topology.graphml"
     if not graph.is_file():
         raise DeployError(f"there is no {shown(graph)}: give the folder that `pauseframe route plan` wrote")
+    if (summary := folder / "plan.json").is_file():
+        parse_json(read_text(summary), str(summary))
     topology = load_topology(graph)
     value, moved = _moved(as_rows(_tables(folder, topology)))
     plan, known = Plan(), inventory or Inventory()

@@ -75,8 +75,12 @@ def write_deployment(
 
 def check_empty(out: Path, force: bool) -> None:
     """Raises DeployError if a folder has files, unless they are a deployment and `force` is true."""
-    if out.exists() and any(out.iterdir()) and not (force and (out / MARK).is_file()):
-        raise DeployError(f"{out} is not empty: name another folder, or replace a deployment with --force")
+    if not out.exists() or not any(out.iterdir()):
+        return
+    if not (out / MARK).is_file():
+        raise DeployError(f"{out} has files and is no deployment of pauseframe: name another folder")
+    if not force:
+        raise DeployError(f"{out} has a deployment: name another folder, or replace it with --force")
 
 
 def _write_switches(

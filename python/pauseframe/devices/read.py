@@ -95,12 +95,29 @@ def read_fabric(paths: Sequence[Path], *, topology: Path | None = None) -> Readi
     if reading.files == 0:
         for path in paths:
             _refuse_other_kinds(path)
+        if reading.fabric.notes:
+            raise DeviceFileError(f"{reading.fabric.notes[0]}; give {WANTED}")
         raise DeviceFileError(f"{shown(', '.join(map(str, paths)))}: no device file: give {WANTED}")
-    if topology is not None:
-        reading._wires = wiring.of_topology(topology) + reading._wires
+    cabling = [] if topology is None else wiring.of_topology(topology)
+    reading._wires = cabling + reading._wires
     _put_together(reading)
+    if topology is not None:
+        _check_cabling(topology, cabling, reading)
     _name_unread(reading)
     return reading
+
+
+def _check_cabling(topology: Path, wires: Sequence[wiring.Wire], reading: Reading) -> None:
+    """Refuses a topology file without a device of these files; adds a note about one without names of ports."""
+    named = {name for wire in wires for name in (wire.device, wire.other)}
+    known = {*reading.fabric.switches, *reading.fabric.hosts}
+    if not wires:
+        reading.fabric.notes.append(f"{shown(topology)}: names the ports of no link, so it gives no cables")
+    elif not named & known:
+        raise DeviceFileError(
+            f"{shown(topology)}: none of its nodes ({shown(', '.join(sorted(named)[:4]))}) is one of the devices "
+            f"({shown(', '.join(sorted(known)[:4]))}): use the names of the devices"
+        )
 
 
 def _name_unread(reading: Reading) -> None:

@@ -61,34 +61,34 @@ class Result:
     shipped: Shipped | None
 
 
-def parse_rate(text: str) -> int:
-    """Parses a rate such as "100G", "25000M" or "100 Gbps" into Mb/s."""
+def parse_rate(text: str, place: str = "") -> int:
+    """Parses a rate such as "100G", "25000M" or "100 Gbps" into Mb/s; `place` begins the message about a mistake."""
     found = re.fullmatch(r"\s*([0-9]{1,9}(?:\.[0-9]{1,6})?)\s*([A-Za-z]*)\s*", text)
     unit = found[2].lower() if found else "?"
     if found is None or unit not in _RATES or not unit:
-        raise ValueError(f"{text!r} is not a rate: write 100G, 25000M or 100 Gbps")
+        raise ValueError(f"{place}{text!r} is not a rate: write 100G, 25000M or 100 Gbps")
     if "B" in found[2] and not found[2].endswith("BPS"):  # GB, GBps; but 100 GBPS is only loud
         bits = f"{float(found[1]) * 8:g}{found[2][0].upper()}"
-        raise ValueError(f"{text!r}: rates are in bits per second, and a capital B counts bytes; write {bits}")
+        raise ValueError(f"{place}{text!r}: rates are in bits per second, and a capital B counts bytes; write {bits}")
     speed = float(found[1]) * _RATES[unit]
     if speed != int(speed) or not 1 <= speed <= 1_600_000:
-        raise ValueError(f"{text!r}: rates are whole Mb/s, to 1.6T")
+        raise ValueError(f"{place}{text!r}: rates are whole Mb/s, to 1.6T")
     return int(speed)
 
 
-def parse_length(text: str) -> float:
-    """Parses a length such as "40m" into metres."""
+def parse_length(text: str, option: str = "--cable") -> float:
+    """Parses the length that an option gives, such as "40m", into metres."""
     found = re.fullmatch(r"\s*([0-9]{1,7}(?:\.[0-9]{1,3})?)\s*(m|km)\s*", text)
     if found is None:
-        raise ValueError(f"{text!r} is not a length: write 40m or 10km")
+        raise ValueError(f"{option}: {text!r} is not a length: write 40m or 10km")
     return float(found[1]) * (1000 if found[2] == "km" else 1)
 
 
-def parse_size(text: str) -> int:
-    """Parses a size such as "32 MB" into bytes (1 KB is 1000 B, 1 KiB 1024 B)."""
+def parse_size(text: str, option: str = "--buffer") -> int:
+    """Parses the size that an option gives, such as "32 MB", into bytes (1 KB is 1000 B, 1 KiB 1024 B)."""
     found = re.fullmatch(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([A-Za-z]*)\s*", text)
     if found is None or found[2].lower() not in _SIZES or not found[2]:
-        raise ValueError(f'{text!r} is not a size: write "32 MB" or "32 MiB"')
+        raise ValueError(f'{option}: {text!r} is not a size: write "32 MB" or "32 MiB"')
     return int(float(found[1]) * _SIZES[found[2].lower()])
 
 

@@ -78,7 +78,10 @@ def write_plan(
     """
     folder = Path(folder)
     if folder.exists() and not force and any(folder.iterdir()):
-        raise _core.InputError(f"the folder {folder} is not empty: name another one, or replace the plan with --force")
+        raise _core.InputError(
+            f"the folder {folder} is not empty: name another one, or replace the plan with --force "
+            "(in Python: force=True)"
+        )
     if folder.exists() and any(folder.iterdir()) and not (folder / SUMMARY).is_file():
         raise _core.InputError(
             f"the folder {folder} holds files but no {SUMMARY}: it is left as it is, name another one"

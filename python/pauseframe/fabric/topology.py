@@ -32,8 +32,25 @@ EXTENSIONS = {
 }
 
 
+RATE, DELAY = "10 Gbps", "1 us"
+"""Rate and delay of links for which a file gives none."""
+
+
+def _refuse_idle_defaults(source: Path, rate: str, delay: str, *, is_file: bool) -> None:
+    """Refuses a rate or delay for links without one where every link has its own."""
+    given = next(
+        (f"{name} {value}" for name, value, usual in (("rate", rate, RATE), ("delay", delay, DELAY)) if value != usual),
+        None,
+    )
+    if given is not None and not is_file:
+        what = "a scenario" if source.suffix == ".toml" else "a family"
+        raise _core.InputError(
+            f"--{given}: it is for files whose links have none, and {source} is {what}: leave it out"
+        )
+
+
 def load_topology(
-    source: str | Path, *, format: str | None = None, rate: str = "10 Gbps", delay: str = "1 us"
+    source: str | Path, *, format: str | None = None, rate: str = RATE, delay: str = DELAY
 ) -> _core.Topology:
     """The topology of a scenario file (.toml), of a file in an interchange format, or of a family.
 
@@ -41,6 +58,7 @@ def load_topology(
     none. Raises FabricError, ScenarioError, or OSError.
     """
     path = Path(source)
+    _refuse_idle_defaults(path, rate, delay, is_file=path.suffix != ".toml" and (path.is_file() or format is not None))
     if path.exists() and format is None:
         refuse_other_kinds(path, "a topology", "scenario", "topology")
     if path.suffix == ".toml":

@@ -19,9 +19,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ENDING = "partial"
-MEANWHILE = "exists: another process has written it meanwhile; name another one, or overwrite it with --force"
+PAGES = {".html", ".htm"}
+"""Endings of the names of web pages."""
+MEANWHILE = (
+    "exists: another process has written it meanwhile; name another one, or overwrite it with --force "
+    "(in Python: force=True)"
+)
 HOST = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "")
 """Name of this machine, without the module `socket`, which loads more slowly than a system call."""
+
+
+def page_path(out: str | Path) -> Path:
+    """The path of a web page to write. Raises InputError for a folder, or a name with another ending."""
+    path = Path(out)
+    if path.is_dir():
+        raise InputError(f"{path} is a folder: name a file, such as {path / 'page.html'}")
+    if path.suffix.lower() not in PAGES:
+        raise InputError(f"{path}: pages are HTML: name a file that ends with .html")
+    return path
 
 
 def write_text(path: Path, text: str, *, replace: bool = True) -> Path:

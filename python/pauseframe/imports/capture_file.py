@@ -56,8 +56,12 @@ def frames(path: Path, names: dict[bytes, str]) -> Iterator[Frame]:
                 yield from _pcapng(file, names, path)
             else:
                 refuse_other_kinds(path, "a capture (pcap or pcapng)")
-                hint = ": unpack it first" if magic[:2] == b"\x1f\x8b" or magic == b"\x28\xb5\x2f\xfd" else ""
-                raise InputError(f"{path}: neither a pcap nor a pcapng file{hint}")
+                hint = (
+                    "unpack it first"
+                    if magic[:2] == b"\x1f\x8b" or magic == b"\x28\xb5\x2f\xfd"
+                    else "give what `tcpdump -w` wrote"
+                )
+                raise InputError(f"{path}: neither a pcap nor a pcapng file: {hint}")
     except IsADirectoryError:
         refuse_other_kinds(path, "a capture (pcap or pcapng)")
         raise InputError(f"{path} is a folder: name the captures in it") from None

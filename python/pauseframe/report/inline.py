@@ -35,11 +35,9 @@ class InlinePage:
 
     def save(self, path: str | Path) -> Path:
         """Writes the page to a file and returns its path."""
-        from pathlib import Path
+        from pauseframe.files.atomic import page_path, write_text
 
-        from pauseframe.files.atomic import write_text
-
-        return write_text(Path(path), self.html)
+        return write_text(page_path(path), self.html)
 
     def __repr__(self) -> str:
         return f"<{self.title}, {len(self.html) / 1e6:.1f} MB: shown in a notebook; .save(PATH) writes it to a file>"

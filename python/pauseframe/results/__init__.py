@@ -132,14 +132,17 @@ class Run:
     def report(self, out: None = None) -> InlinePage: ...
     def report(self, out: str | Path | None = None) -> Path | InlinePage:
         """Writes the HTML report of this run to the file `out`; without `out`, a notebook shows the report inline."""
+        from pauseframe.files.atomic import page_path
         from pauseframe.report import Group, build_report, from_run
         from pauseframe.report.build import render_report
         from pauseframe.report.inline import InlinePage
 
         groups = [Group("", [from_run(self)])]
-        return InlinePage(render_report(groups), "report") if out is None else build_report(groups, Path(out))
+        return InlinePage(render_report(groups), "report") if out is None else build_report(groups, page_path(out))
 
-    def plot(self, metric: str = "received_bps", lines: str | None = None, *, beside: Iterable[Run] = ()) -> InlinePage:
+    def plot(
+        self, metric: str = "received_bps", lines: str | None = None, *, beside: Run | Iterable[Run] = ()
+    ) -> InlinePage:
         """A metric over time, shown in a notebook: mean, minimum and maximum, and the samples when zoomed in.
 
         "received_bps" is what all hosts receive together, in bits per second. The metrics of the series
@@ -151,7 +154,10 @@ class Run:
         from pauseframe.report import from_run
         from pauseframe.report.inline import plot_runs
 
-        return plot_runs([from_run(run) for run in (self, *beside)], metric, lines)
+        others = [beside] if isinstance(beside, Run) else list(beside)
+        if wrong := next((one for one in others if not isinstance(one, Run)), None):
+            raise TypeError(f"beside: {wrong!r} is no run: give runs, such as beside=[pauseframe.load(FOLDER)]")
+        return plot_runs([from_run(run) for run in (self, *others)], metric, lines)
 
     def view(self) -> InlinePage:
         """The player of this run, shown in a notebook.

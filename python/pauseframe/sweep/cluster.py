@@ -59,7 +59,9 @@ def connect(address: str) -> Any:
     try:
         return distributed.Client(address, timeout=CONNECT_S, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
-        raise RunError(f"no scheduler at {address}: {error}") from None
+        raise RunError(
+            f"no scheduler at {address}: {error}; start one with `dask scheduler`, or leave --on out"
+        ) from None
 
 
 def _distributed() -> Any:

@@ -418,7 +418,7 @@ def _metrics(observations: Iterable[Observation], wanted: Sequence[str] | None) 
         return [name for names in shown for name in names if any(one.values.get(name) for one in observations)]
     for name in wanted:
         if name not in known:
-            raise InputError(f"--metric {none_of(name, known)}")
+            raise InputError(f"metric {none_of(name, known)}")
     return list(wanted)
 
 

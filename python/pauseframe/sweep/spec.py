@@ -61,7 +61,7 @@ class Spec:
         if not labels:
             return self.complain(path, "[]", "has no value")
         if twice := sorted(text for text, count in Counter(labels).items() if count > 1):
-            return self.complain(path, twice[0], "is there twice")
+            return self.complain(path, twice[0], "is there twice: remove one")
         self.axes[path] = listed
         return None
 

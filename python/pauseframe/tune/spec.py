@@ -37,7 +37,9 @@ KEYS = (
 )
 CLOSE_WORD = 0.75
 """Similarity (difflib) from which on a word below a metric is a misspelt bound."""
-GONE = dict.fromkeys(("sampler", "halving", "first_stop"), "the search has no such choice any more: leave it out")
+GONE = dict.fromkeys(("sampler", "halving", "first_stop"), "the search has no such choice any more: leave it out") | {
+    direction: f'write objectives = [{{ {direction} = "fct_us.p99" }}]' for direction in ("minimize", "maximize")
+}
 
 PARAMETERS = (
     'add a line [tune.parameters] to the file, and "switch.marker.k" = { from = "10 KB", to = "90 KB" } under it'

@@ -97,8 +97,7 @@ fn groups(topology: &Topology, ports: usize) -> Result<Vec<Vec<NodeId>>, Generat
     };
     let alike = |group: &[NodeId]| group.iter().all(|leaf| above(leaf) == above(&group[0]));
     if !leaves.len().is_multiple_of(ports) || !leaves.chunks(ports).all(alike) {
-        let allowed =
-            "the switches with hosts must form groups of so many, in a tree with the same switches above";
+        let allowed = "it must divide the number of switches with hosts, and in a tree the switches of a group must have the same switches above";
         return refuse(FAMILY, "ports_per_host", ports.to_string(), allowed);
     }
     Ok(leaves.chunks(ports).map(<[NodeId]>::to_vec).collect())

@@ -100,6 +100,7 @@ impl RawGraph {
         }
         self.restore_order();
         draft.notes.extend(self.left_out());
+        draft.notes.extend(self.outvoted());
         if self.directed && is_one_way(&self.edges) {
             draft
                 .notes
@@ -128,6 +129,34 @@ impl RawGraph {
         }
         let text = "a link has the attributes rate (\"10 Gbps\") and delay (\"1 us\"), each with a unit";
         (!names.is_empty()).then(|| format!("attributes of edges left out: {}; {text}", shown.join(", ")))
+    }
+
+    /// Other attributes with a rate that differs from the one that is taken.
+    fn outvoted(&self) -> Option<String> {
+        let mut names: BTreeSet<&str> = BTreeSet::new();
+        let mut count = 0;
+        for RawEdge { attributes, .. } in &self.edges {
+            let Some(rate) = channels(attributes).ok().and_then(|[forth, _]| forth.rate) else { continue };
+            let others = OTHER_NAMES
+                .iter()
+                .map(|(name, _)| *name)
+                .filter(|name| other_name(attributes, name).is_some());
+            let differs = |name: &&str| {
+                let text = attributes.get(*name).map_or("", String::as_str);
+                let own = text
+                    .parse::<BitRate>()
+                    .ok()
+                    .or_else(|| raw_rate(attributes, name).filter(|_| *name == RAW));
+                own.is_some_and(|own| own != rate)
+            };
+            let differing: Vec<&str> = others.chain([RAW]).filter(differs).collect();
+            count += usize::from(!differing.is_empty());
+            names.extend(differing);
+        }
+        let names = names.into_iter().collect::<Vec<_>>().join(", ");
+        let text = "another attribute of the edge was taken (first rate, then a name of it with a unit)";
+        (count > 0)
+            .then(|| format!("{names} of {count} of {} edges differ from the rate: {text}", self.edges.len()))
     }
 
     /// Restores the original order of links, if every edge still has its `link` attribute.
@@ -221,6 +250,13 @@ fn kind(attributes: &Attributes) -> Result<Option<NodeKind>, String> {
     }
 }
 
+/// The rate of Topology Zoo, in bits per second.
+const RAW: &str = "LinkSpeedRaw";
+
+fn raw_rate(attributes: &Attributes, key: &str) -> Option<BitRate> {
+    attributes.get(key)?.parse::<f64>().ok().map(|speed| BitRate(speed as u64))
+}
+
 /// Reads rate and delay of both directions of a link.
 pub(super) fn channels(attributes: &Attributes) -> Result<[Partial; 2], String> {
     for proper in ["rate", "delay"] {
@@ -241,12 +277,10 @@ pub(super) fn channels(attributes: &Attributes) -> Result<[Partial; 2], String> 
     };
     let rate = |key: &str| value(key).map(str::parse::<BitRate>).transpose();
     let delay = |key: &str| value(key).map(str::parse::<Span>).transpose();
-    let raw = |key: &str| attributes.get(key)?.parse::<f64>().ok().map(|speed| BitRate(speed as u64));
+    let raw = |key: &str| raw_rate(attributes, key);
     let say = |error: pauseframe_units::ParseError| error.to_string();
-    let forth = Partial {
-        rate: rate("rate").map_err(say)?.or(raw("LinkSpeedRaw")),
-        delay: delay("delay").map_err(say)?,
-    };
+    let forth =
+        Partial { rate: rate("rate").map_err(say)?.or(raw(RAW)), delay: delay("delay").map_err(say)? };
     let back = Partial {
         rate: rate("rate_back").map_err(say)?.or(raw("LinkSpeedRaw_back")).or(forth.rate),
         delay: delay("delay_back").map_err(say)?.or(forth.delay),

@@ -70,7 +70,11 @@ impl Draft {
 
     /// Finds the node with this name, or returns a message that suggests the most similar name.
     pub(super) fn find(&self, name: &str) -> Result<NodeId, String> {
-        let missing = || format!("there is no node {name:?}{}", did_you_mean(name, self.names.keys()));
+        let missing = || {
+            let near = did_you_mean(name, self.names.keys());
+            let hint = if near.is_empty() { "; declare it, or name another" } else { &near };
+            format!("there is no node {name:?}{hint}")
+        };
         self.names.get(name).copied().ok_or_else(missing)
     }
 

@@ -164,6 +164,9 @@ fn out_of_range(line: usize, id: usize, nodes: usize) -> Flaw {
     Flaw::line(line, format!("there is no node {id}: the first line says {nodes}, counted from 0"))
 }
 
+/// A slower link of a datacenter is likely to lack its unit.
+const SLOWEST_LIKELY: BitRate = BitRate(1_000_000);
+
 /// Adds the next link.
 fn read_link(words: &mut Words<'_>, nodes: usize, draft: &mut Draft) -> Result<(), Flaw> {
     let mut end = || -> Result<NodeId, Flaw> {
@@ -172,7 +175,14 @@ fn read_link(words: &mut Words<'_>, nodes: usize, draft: &mut Draft) -> Result<(
     };
     let ends = [end()?, end()?];
     let (line, rate) = words.next("the rate of a link")?;
-    let rate = rate_of_ns3(rate).map_err(Flaw::on(line))?;
+    let text = rate;
+    let rate = rate_of_ns3(text).map_err(Flaw::on(line))?;
+    if rate < SLOWEST_LIKELY {
+        let note = format!(
+            "line {line}: the rate {text} is {rate}; a rate without a unit counts bits per second, as in ns-3"
+        );
+        draft.notes.push(note);
+    }
     let (line, delay) = words.next("the delay of a link")?;
     let delay = time_of_ns3(delay).map_err(Flaw::on(line))?;
     let (line, error) = words.next("the error rate of a link")?;

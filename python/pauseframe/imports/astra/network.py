@@ -56,7 +56,9 @@ def read_network(path: Path, name: str, *, topology: Path | None, without: Seque
     if path.suffix in {".yml", ".yaml"}:
         if topology is not None or without:
             option = "--topology" if topology is not None else f"--without {without[0]}"
-            raise InputError(f"{path}: {option} belongs to the config of the ns-3 backend")
+            raise InputError(
+                f"{path}: {option} is for the config of the ns-3 backend, and this file has no such key: leave it out"
+            )
         return _analytical(path, name)
     return _ns3(path, name, topology, without)
 
@@ -87,7 +89,8 @@ def _analytical(path: Path, name: str) -> AstraNetwork:
     if wrong := next((shape for shape in shapes if shape not in SHAPES), None):
         raise InputError(f"{path}: topology {wrong}: give {', '.join(SHAPES)}")
     if not len(shapes) == len(counts) == len(rates) == len(latencies):
-        raise InputError(f"{path}: {', '.join(KEYS)} must have as many entries as there are dimensions")
+        found_counts = ", ".join(f"{key} {len(_list(path, found, key))}" for key in KEYS)
+        raise InputError(f"{path}: lists have an entry for each dimension, and here they have {found_counts}")
     if len(shapes) > 2:
         raise InputError(
             f"{path}: {len(shapes)} dimensions: simulated are one (a switch), and two, of which the first is the "

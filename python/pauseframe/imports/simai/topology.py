@@ -57,8 +57,16 @@ class SimaiTopology:
             Wire((self._numbers[a], self._numbers[b]), rate, round(delay * 1e6), edge)
             for (a, b, rate, delay), edge in zip(read.links(), listed, strict=True)
         ]
+        self._check_count(int(words[4]))
         self._scale_up = {number for name, number in self._numbers.items() if name.startswith("nvswitch")}
         self._check()
+
+    def _check_count(self, declared: int) -> None:
+        if declared != len(self._wires):
+            raise InputError(
+                f"{self.path}, line 1: it declares {declared} links, and the file has {len(self._wires)}: it may be "
+                "cut off"
+            )
 
     def _check(self) -> None:
         gpus = sum(self._hosts)
