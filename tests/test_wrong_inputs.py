@@ -225,3 +225,10 @@ def test_a_rate_beside_the_one_that_is_taken_is_named(tmp_path):
     (tmp_path / "g.graphml").write_text(f'{head}<node id="a"/><node id="b"/>{edge}</graph></graphml>')
     notes = pf.load_topology(tmp_path / "g.graphml").notes
     assert any("LinkSpeedRaw of 1 of 1 edges differ from the rate" in note for note in notes)
+
+
+def test_an_inventory_of_other_devices_is_noted(folder):
+    assert cli("route", "plan", "star:hosts=2", "-o", "plan", "-q", cwd=folder).returncode == 0
+    (folder / "macs.csv").write_text("device,mac,port,name,lanes\nhost9,02:00:00:00:00:01,,,\n")
+    done = cli("deploy", "plan", "--target", "linux", "--inventory", "macs.csv", "-o", "out", cwd=folder)
+    assert "devices of the inventory that are not in the plan: 1, such as host9" in done.stderr

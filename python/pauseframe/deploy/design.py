@@ -122,7 +122,7 @@ def read_design(resolved: _core.Resolved, settings: Settings, known: Inventory, 
     plan.switches = [name for name, kind in kinds.items() if kind == "switch"]
     _check_hosts(topology, kinds)
     wire(plan, kinds, _edges(topology), known, settings)
-    check_macs(plan)
+    check_macs(plan, known)
     origins = {path: (value, origin) for path, value, origin in resolved.explain()}
     design = Design(plan, settings, scenario, origins, {}, {}, bdp=facts_of(resolved).bdp)
     bonds.add_peer_links(design, known)

@@ -241,7 +241,7 @@ def read_plan(folder: Path, settings: Settings, inventory: Inventory | None = No
         raise DeployError(
             "the plan changes lanes on the way (rewrites): switches keep the 802.1p priority; plan without"
         )
-    check_macs(plan)
+    check_macs(plan, known)
     _check_nics(plan, {node: host for node, (host, _) in ports.items()})
     plan.index()
     if settings.target == "sonic":
@@ -439,8 +439,13 @@ def _check_nics(plan: Plan, machines: Mapping[str, str]) -> None:
                 )
 
 
-def check_macs(plan: Plan) -> None:
-    """Notes hosts with placeholders. Raises DeployError if two hosts have one MAC address."""
+def check_macs(plan: Plan, known: Inventory) -> None:
+    """Notes placeholders and devices out of the plan. Raises DeployError if two hosts have one MAC address."""
+    own = {*plan.switches, *(part for host in plan.hosts for part in (host.name, host.name.partition(".")[0]))}
+    if strangers := sorted(name for name, cards in known.cards.items() if cards and name not in own):
+        plan.notes.append(
+            f"devices of the inventory that are not in the plan: {len(strangers)}, such as {shown(strangers[0])}"
+        )
     if plan.placeholders:
         plan.notes.append(
             f"hosts with placeholders for MAC addresses (02:00:…): {len(plan.placeholders)}, such as "
