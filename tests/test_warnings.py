@@ -32,7 +32,7 @@ def warnings(text, **settings):
         ),
         (
             INCAST + '\n[[corruption]]\nports = ["host0:*"]\nfer = 0.5\nstart = "5 ms"\n',
-            "corruption 0: 5 ms is after the end of the run",
+            "corruption.0.start: 5 ms is after the end of the run; lower it, or raise stop",
         ),
     ],
 )

@@ -312,7 +312,7 @@ def headroom(
     if revision not in {2021, 2024}:
         raise typer.BadParameter("2021 or 2024", param_hint="--revision")
     with wrong_values():
-        speed, metres = calculator.parse_rate(rate, "--rate: "), calculator.parse_length(cable)
+        speed, metres = calculator.parse_rate(rate, "--rate: "), calculator.parse_length(cable, "--cable: ")
         result = calculator.calculate(
             speed, metres, mtu=mtu, lossless_mtu=lossless_mtu, vendor=vendor, cell=cell,
             small_packets=small_packets, mac_phy=mac_phy, gearbox=gearbox, generation=generation, lanes=lanes,
@@ -420,7 +420,7 @@ def _deploy_scenario(
     from pauseframe.fabric.calculator import parse_length
     from pauseframe.terminal.text import counted
 
-    metres = None if cable is None else parse_length(cable)
+    metres = None if cable is None else parse_length(cable, "--cable: ")
     summary = deploy_scenario(resolved, out, settings, cable=metres, inventory=inventory, force=force)
     if as_json:
         print_json(summary)
@@ -458,9 +458,9 @@ def _deploy_plan(
     if "priorities" in own:
         own["priorities"] = tuple(_priority(part) for part in own["priorities"].split(","))
     if "buffer" in own:
-        own["buffer"] = parse_size(own["buffer"])
+        own["buffer"] = parse_size(own["buffer"], "--buffer: ")
     if cable is not None:
-        own["cable"] = parse_length(cable)
+        own["cable"] = parse_length(cable, "--cable: ")
     summary = write_deployment(plan, out, replace(settings, **own), inventory=inventory, force=force)
     if as_json:
         print_json(summary)

@@ -76,19 +76,19 @@ def parse_rate(text: str, place: str = "") -> int:
     return int(speed)
 
 
-def parse_length(text: str, option: str = "--cable") -> float:
-    """Parses the length that an option gives, such as "40m", into metres."""
+def parse_length(text: str, place: str = "") -> float:
+    """Parses a length such as "40m" into metres; `place` is as for `parse_rate`."""
     found = re.fullmatch(r"\s*([0-9]{1,7}(?:\.[0-9]{1,3})?)\s*(m|km)\s*", text)
     if found is None:
-        raise ValueError(f"{option}: {text!r} is not a length: write 40m or 10km")
+        raise ValueError(f"{place}{text!r} is not a length: write 40m or 10km")
     return float(found[1]) * (1000 if found[2] == "km" else 1)
 
 
-def parse_size(text: str, option: str = "--buffer") -> int:
-    """Parses the size that an option gives, such as "32 MB", into bytes (1 KB is 1000 B, 1 KiB 1024 B)."""
+def parse_size(text: str, place: str = "") -> int:
+    """Parses a size such as "32 MB" into bytes (1 KB is 1000 B, 1 KiB 1024 B); `place` is as for `parse_rate`."""
     found = re.fullmatch(r"\s*([0-9]{1,12}(?:\.[0-9]{1,6})?)\s*([A-Za-z]*)\s*", text)
     if found is None or found[2].lower() not in _SIZES or not found[2]:
-        raise ValueError(f'{option}: {text!r} is not a size: write "32 MB" or "32 MiB"')
+        raise ValueError(f'{place}{text!r} is not a size: write "32 MB" or "32 MiB"')
     return int(float(found[1]) * _SIZES[found[2].lower()])
 
 

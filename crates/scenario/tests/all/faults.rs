@@ -119,7 +119,7 @@ fn mistakes_are_named() {
     for (lines, expected) in [
         (
             "[[failure]]\nlink = [\"leaf0\", \"leaf1\"]\ndown = \"1 ms\"",
-            "there is no link between \"leaf0\" and \"leaf1\"",
+            "failure.0.link: there is no link between \"leaf0\" and \"leaf1\"; leaf0 has links to",
         ),
         ("[[failure]]\nnode = \"spin0\"\ndown = \"1 ms\"", "there is no node \"spin0\""),
         (
@@ -128,11 +128,14 @@ fn mistakes_are_named() {
         ),
         ("[[failure]]\nport = \"host0\"\ndown = \"1 ms\"", "the ports there are host0:0"),
         ("[[failure]]\nport = \"nobody:0\"\ndown = \"1 ms\"", "ports are NODE:NUMBER"),
-        ("[[failure]]\ndown = \"1 ms\"", "0 of link, port and node"),
-        ("[[failure]]\nnode = \"leaf0\"\nport = \"leaf0:1\"\ndown = \"1 ms\"", "2 of link, port and node"),
+        ("[[failure]]\ndown = \"1 ms\"", "one of link, port and node is required; add link, port or node"),
+        (
+            "[[failure]]\nnode = \"leaf0\"\nport = \"leaf0:1\"\ndown = \"1 ms\"",
+            "failure.0.node: port is given too; leave one of port and node out",
+        ),
         ("[[failure]]\nnode = \"leaf0\"\ndown = \"2 ms\"\nup = \"1 ms\"", "is not after down"),
         ("[[corruption]]\nports = [\"x*\"]\nber = 1e-9", "no port is called x*"),
-        ("[[corruption]]\nports = [\"leaf*\"]", "0 of ber, fer and mtu"),
+        ("[[corruption]]\nports = [\"leaf*\"]", "one of ber, fer and mtu is required"),
         ("[[corruption]]\nports = [\"leaf*\"]\nfer = 1.5", "1.5 is outside 0"),
     ] {
         let error = read(&format!("{LEAF_SPINE}\n{lines}\n"), &[]).unwrap_err();

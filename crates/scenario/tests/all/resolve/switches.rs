@@ -165,7 +165,7 @@ fn mistakes_are_named() {
          s.toml:12: switch.queue: \"lifo\" is not one of fifo, pfabric, trim, codel, fq_codel; did you mean \"fifo\"?\n\
          s.toml:13: switch.priority_of_dscp: [64, 1]: a DSCP is 0 to 63, a priority 0 to 7\n\
          s.toml:14: switch.scheduler.groups: the shares make 90 % together, not 100\n\
-         s.toml:17: switch.marker.min: 80 KB is above max (76.8 KB)\n\
+         s.toml:17: switch.marker.min: 80 KB is above max (76.8 KB); lower it, or raise max\n\
          s.toml:18: switch.marker.w_q: 0 is not above 0 and at most 1\n\
          s.toml:20: switch.classes.a.priorities: element 1: 8 is outside 0 to 7\n\
          s.toml:21: switch.classes.a.alpha: has no meaning: switch.buffer.policy is not \"shared\"; leave it out, or \
