@@ -200,10 +200,10 @@ def test_a_wrong_plug_in_is_told_its_line(name, folder):
 
 
 CALLS = {
-    "progress": lambda: pf.run(BASE + TCP + ONE, progress="yes"),
-    "programs": lambda: pf.run(BASE + TCP + ONE, programs=["host0=ls"]),
-    "out": lambda: pf.run(BASE + TCP + ONE, out=5),
-    "beside": lambda: pf.run(BASE + TCP + ONE).plot(beside=["results"]),
+    "progress": lambda: pf.run(BASE + TCP + ONE, progress="yes"),  # type: ignore[arg-type]
+    "programs": lambda: pf.run(BASE + TCP + ONE, programs=["host0=ls"]),  # type: ignore[list-item]
+    "out": lambda: pf.run(BASE + TCP + ONE, out=5),  # type: ignore[arg-type]
+    "beside": lambda: pf.run(BASE + TCP + ONE).plot(beside=["results"]),  # type: ignore[list-item]
 }
 
 
