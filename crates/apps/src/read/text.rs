@@ -125,7 +125,7 @@ impl<'a> Line<'a> {
     }
 
     pub(crate) fn parse<T: FromStr>(&self, word: &str, what: &str) -> Result<T, ReadError> {
-        word.parse().map_err(|_| self.error(format!("{what} cannot be '{word}': write a number")))
+        word.parse().map_err(|_| self.error(format!("{what} cannot be '{word}'")))
     }
 
     /// Checks that the line has no further word.
