@@ -99,18 +99,19 @@ pub fn did_you_mean<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone
     around.map_or_else(String::new, |name| format!("did you mean {name:?}?"))
 }
 
-/// The nearest of `known` as a question, or "" if none is near. A part of the word that only one name has ("nscc" of
-/// "roce_nscc") weighs more than a few equal letters.
-pub fn misspelt<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> String {
+/// The nearest of `known` as a question, or "" if none is near. A part of the word that only one name has (`nscc` of
+/// `roce_nscc`) weighs more than a few equal letters.
+pub fn misspelt<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> String {
     // Maximum length of a misspelling: computing the distance costs the product of the lengths.
     if word.len() > 64 {
         return String::new();
     }
     let lower = word.to_lowercase();
     let distance = |name: &str| strsim::damerau_levenshtein(&lower, &name.to_lowercase());
-    let nearest = known.clone().map(|name| (distance(name), name)).min();
+    let known: Vec<&str> = known.collect();
+    let nearest = known.iter().map(|name| (distance(name), *name)).min();
     let is_slip = nearest.is_some_and(|(distance, _)| distance <= 1);
-    let of_part = if is_slip { None } else { only_name_with_part(&lower, known) };
+    let of_part = if is_slip { None } else { only_name_with_part(&lower, &known) };
     let letters = word.chars().count();
     let near = nearest.filter(|(distance, _)| *distance <= 1 + letters / 4 && *distance < letters);
     let meant = of_part.or(near.map(|(_, name)| name));
@@ -118,13 +119,13 @@ pub fn misspelt<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) ->
 }
 
 /// The one of `known` that shares a part with `word` which no other has; parts stand between `_`, `-` and `:`.
-fn only_name_with_part<'k>(word: &str, known: impl Iterator<Item = &'k str> + Clone) -> Option<&'k str> {
+fn only_name_with_part<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     // Numbers and articles are parts of anything.
     const SHORTEST_PART: usize = 3;
     let parts =
         |name: &str| name.to_lowercase().split(['_', '-', ':']).map(str::to_owned).collect::<Vec<_>>();
     let only = |part: &String| {
-        let mut having = known.clone().filter(|name| parts(name).contains(part));
+        let mut having = known.iter().copied().filter(|name| parts(name).contains(part));
         having.next().filter(|_| having.next().is_none())
     };
     parts(word).iter().filter(|part| part.len() >= SHORTEST_PART).find_map(only)

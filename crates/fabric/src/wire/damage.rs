@@ -102,8 +102,8 @@ impl ErroneousLink {
             return true;
         }
         let at_work = self.models.iter().filter(|(_, time)| time.contains(&now));
-        let ratios = at_work.map(|(model, _)| model.frame_error_probability(bytes));
-        ratios.fold(false, |damaged, ratio| (self.rng.uniform_unit() < ratio) || damaged)
+        let mut ratios = at_work.map(|(model, _)| model.frame_error_probability(bytes));
+        ratios.any(|ratio| self.rng.uniform_unit() < ratio)
     }
 }
 

@@ -438,10 +438,7 @@ fn keys_of_context_parallelism_and_checkpoints_are_refused_at_their_place() {
             format!("{model}overlap_param_gather = true"),
             "workload.0.overlap_param_gather: parameters are gathered in the buckets of gradients; set overlap_grad_reduce = true too",
         ),
-        (
-            format!("{model}overlap_grad_reduce = true\ntp = 0"),
-            "workload.0.tp: 0 is outside 1 to 1048576",
-        ),
+        (format!("{model}overlap_grad_reduce = true\ntp = 0"), "workload.0.tp: 0 is outside 1 to 1048576"),
         (
             "file = \"w.txt\"\noverlap_grad_reduce = true".to_owned(),
             "workload.0.overlap_grad_reduce: describes a model, but a file has the layers; remove it, or file",
