@@ -235,10 +235,9 @@ impl Receiver {
         let (due, delay) = match &adaptive.acks {
             None => (unacked > u64::from(self.delay_bytes), config.delayed_ack.timeout),
             Some(acks) => {
-                // `tcp_cleanup_rbuf`: what was pushed is acknowledged when the reader has emptied the buffer.
-                let drained = adaptive.reader.as_ref().is_none_or(|reader| reader.unread == 0);
+                // Without a rate the application reads at once.
                 let due = acks.must_send_ack_immediately(unacked, config)
-                    || (drained && acks.is_ack_of_pushed_data_due(config));
+                    || (adaptive.reader.is_none() && acks.must_send_ack_after_read(unacked, true, config));
                 (due, acks.delayed_ack_timeout(config, rtt))
             }
         };
@@ -348,12 +347,9 @@ impl Receiver {
         }
         if adaptive.reader.as_mut().is_some_and(|reader| reader.read_by_application_if_due(now)) {
             let drained = adaptive.unread_bytes() == 0;
-            if let Some(acks) = &adaptive.acks
-                && (acks.must_send_ack_immediately(unacked, config)
-                    || (drained && unacked > 0 && acks.is_ack_of_pushed_data_due(config)))
-            {
-                self.ack_now = true;
-            }
+            let acks = &adaptive.acks;
+            self.ack_now |=
+                acks.as_ref().is_some_and(|acks| acks.must_send_ack_after_read(unacked, drained, config));
             self.update_receive_window_after_read(now);
         }
         self.update_receiver_deadline();

@@ -5,7 +5,7 @@
 //! bytes.
 
 use super::adaptive::SACK_COMPRESSION_LIMITS;
-use crate::config::{DelayedAckForm, TcpConfig};
+use crate::config::TcpConfig;
 use crate::mechanisms::Mechanism;
 use crate::rtt::RttEstimator;
 use crate::segment::{EcnCodepoint, Segment, TcpFlags};
@@ -150,11 +150,11 @@ impl LinuxDelayedAckState {
 
     /// `__tcp_ack_snd_check`.
     pub(super) fn must_send_ack_immediately(&self, unacked: u64, config: &TcpConfig) -> bool {
-        if config.delayed_ack_form != DelayedAckForm::Linux {
-            return false;
-        }
-        let full = u64::from(config.delayed_ack.segments.saturating_sub(1)) * u64::from(self.rcv_mss);
-        unacked > full || self.has_quick_ack()
+        self.is_enough_to_ack(unacked, config) || self.has_quick_ack()
+    }
+
+    fn is_enough_to_ack(&self, unacked: u64, config: &TcpConfig) -> bool {
+        unacked > u64::from(config.delayed_ack.segments.saturating_sub(1)) * u64::from(self.rcv_mss)
     }
 
     /// `tcp_in_quickack_mode`.
@@ -162,10 +162,12 @@ impl LinuxDelayedAckState {
         self.max_quick_acks > 0 && self.quick_acks_left > 0 && !self.pingpong
     }
 
-    /// `tcp_cleanup_rbuf`: a reader that has emptied the buffer acknowledges pushed data.
-    pub(super) fn is_ack_of_pushed_data_due(&self, config: &TcpConfig) -> bool {
-        (self.pushed == 2 || (self.pushed == 1 && !self.pingpong))
-            && config.is_mechanism_enabled(Mechanism::AckOfPush)
+    /// `tcp_cleanup_rbuf`: a read acknowledges more than a segment, and pushed data if it has emptied (`drained`) the buffer. Quick ACKs are only
+    /// for arrivals.
+    pub(super) fn must_send_ack_after_read(&self, unacked: u64, drained: bool, config: &TcpConfig) -> bool {
+        let is_ack_of_push_due = (self.pushed == 2 || (self.pushed == 1 && !self.pingpong))
+            && config.is_mechanism_enabled(Mechanism::AckOfPush);
+        self.is_enough_to_ack(unacked, config) || (drained && is_ack_of_push_due)
     }
 
     /// `tcp_send_delayed_ack`.
@@ -219,7 +221,7 @@ impl LinuxDelayedAckState {
         rtt: Option<Span>,
         config: &TcpConfig,
     ) -> Option<Span> {
-        if config.delayed_ack_form != DelayedAckForm::Linux || !config.sack_compression {
+        if !config.sack_compression {
             return None;
         }
         if self.gap != rcv_nxt || self.reported == 0 {
@@ -237,7 +239,7 @@ impl LinuxDelayedAckState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::DelayedAckConfig;
+    use crate::config::{DelayedAckConfig, DelayedAckForm};
 
     /// `__tcp_ack_snd_check`: each gap has three reports at once, then so many that wait for a twentieth of the round trip.
     #[test]
