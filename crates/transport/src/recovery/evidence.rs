@@ -12,6 +12,24 @@ use crate::sender::Sender;
 use crate::stats::ConnectionStats;
 use pauseframe_units::{Span, Time};
 
+/// What an ACK shows without its SACK option.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum AckKind {
+    /// It acknowledges new data.
+    Advances,
+    /// A segment without data and with the window of before (RFC 5681 §2).
+    PureDuplicate,
+    /// Data of the peer, another window, or an old ACK.
+    Other,
+}
+
+impl AckKind {
+    /// The kind of an ACK that acknowledges nothing new.
+    pub(crate) fn without_progress(segment: &Segment, window_changed: bool) -> AckKind {
+        if segment.len == 0 && !window_changed { AckKind::PureDuplicate } else { AckKind::Other }
+    }
+}
+
 impl Sender {
     /// Prepares for an ACK; call before processing it. `to`: the offset that it acknowledges.
     #[cold]
@@ -91,7 +109,7 @@ impl Sender {
     pub(crate) fn process_sack_evidence(
         &mut self,
         segment: &Segment,
-        advanced: bool,
+        kind: AckKind,
         ece: bool,
         now: Time,
         config: &TcpConfig,
@@ -111,7 +129,7 @@ impl Sender {
             );
         }
         refined.rack.update_rack_from_delivery(&refined.delivery, now, snd_una, snd_nxt);
-        let silent = !advanced && segment.len == 0 && refined.delivery.bytes == 0;
+        let silent = kind == AckKind::PureDuplicate && refined.delivery.bytes == 0;
         let lost =
             refined.probe.does_ack_show_probe_repaired_loss(snd_una, silent, refined.delivery.probe_dsack);
         if lost && matches!(self.phase, RecoveryPhase::Open | RecoveryPhase::Cwr) {
@@ -122,7 +140,7 @@ impl Sender {
         }
         if self.phase == RecoveryPhase::Open
             || self.phase == RecoveryPhase::Recovery
-            || (self.phase == RecoveryPhase::Loss && advanced)
+            || (self.phase == RecoveryPhase::Loss && kind == AckKind::Advances)
         {
             self.undo_reduction_if_needless(config);
         }

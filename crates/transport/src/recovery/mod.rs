@@ -26,6 +26,7 @@ mod turns;
 mod undo;
 
 pub(crate) use delivery::{NewlyDelivered, RackLossDetectionResult};
+pub(crate) use evidence::AckKind;
 pub(crate) use phase::RecoveryPhase;
 pub(crate) use refined::RecoveryRefinementState;
 pub use settings::{IdleRestart, PacingConfig, RecoveryConfig, RtoGrowth};
@@ -58,7 +59,7 @@ impl Sender {
             if sample.rtt == Span::ZERO {
                 self.sample_rtt_from_sack_or_timestamp(segment, true, now, config);
             }
-            self.process_sack_evidence(segment, true, sample.ece, now, config, stats);
+            self.process_sack_evidence(segment, AckKind::Advances, sample.ece, now, config, stats);
         }
         if self.phase == RecoveryPhase::Loss {
             self.on_ack_after_timeout(true, news > 0, config);
@@ -176,14 +177,15 @@ impl Sender {
         }
         let news = self.on_sack_option(segment);
         // RFC 5681 §2: no data, the same window. RFC 6675 §2: instead, news in the SACK option.
-        let duplicate = if self.sack { news > 0 } else { segment.len == 0 && !window_changed };
+        let kind = AckKind::without_progress(segment, window_changed);
+        let duplicate = if self.sack { news > 0 } else { kind == AckKind::PureDuplicate };
         if self.refined.is_some() {
             if duplicate && self.counts_duplicates() {
                 self.count_duplicate_as_delivered(config);
             }
             self.record_ack_without_progress(ece, now, config);
             self.sample_rtt_from_sack_or_timestamp(segment, false, now, config);
-            self.process_sack_evidence(segment, false, ece, now, config, stats);
+            self.process_sack_evidence(segment, kind, ece, now, config, stats);
             self.process_duplicate_ack_after_timeout(duplicate, config);
         }
         if ece && self.phase == RecoveryPhase::Open {
@@ -223,7 +225,7 @@ impl Sender {
         }
         self.prepare_recovery_for_ack(self.snd_una, now);
         self.on_sack_option(segment);
-        self.process_sack_evidence(segment, false, ece, now, config, stats);
+        self.process_sack_evidence(segment, AckKind::Other, ece, now, config, stats);
         let detected = if self.uses_rack(config) {
             self.run_rack(now, config, stats)
         } else {

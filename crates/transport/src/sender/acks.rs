@@ -3,7 +3,7 @@
 use super::{MAX_PEER_WINDOW, MUST_RETRANSMIT, REFINED, Sender};
 use crate::cc::{AckSample, CongestionAlgorithm};
 use crate::config::TcpConfig;
-use crate::recovery::RecoveryPhase;
+use crate::recovery::{AckKind, RecoveryPhase};
 use crate::segment::{Segment, TcpOptions};
 use crate::stats::ConnectionStats;
 use pauseframe_units::{Span, Time};
@@ -136,7 +136,8 @@ impl Sender {
             if REFINES {
                 self.prepare_recovery_for_ack(self.snd_una, now);
                 self.record_ack_without_progress(ece, now, config);
-                self.process_sack_evidence(segment, false, ece, now, config, stats);
+                let kind = AckKind::without_progress(segment, changed);
+                self.process_sack_evidence(segment, kind, ece, now, config, stats);
             }
             return;
         }
