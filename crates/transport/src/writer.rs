@@ -30,7 +30,6 @@ pub(crate) struct SendBufferState {
     pub(crate) until: u64,
     pub(crate) snd_una: u64,
     pub(crate) snd_wnd: u64,
-    pub(crate) mss: u64,
 }
 
 /// The socket's side of writing.
@@ -43,13 +42,12 @@ pub(crate) struct SocketWriter {
     expanded_for: u64,
     /// Bytes that the application wants to write but that do not fit.
     pub(crate) waiting: u64,
-    /// The application waits for room (`SOCK_NOSPACE`), at the earliest until the buffer holds at most `room_at` bytes of data.
+    /// The application waits for room (`SOCK_NOSPACE`).
     pub(crate) full: bool,
     /// A write has been interrupted to send what it has filled.
     pub(crate) writing: bool,
     /// End of what the windows allowed when that write was interrupted first: so much it sends itself.
     pub(crate) sends_until: u64,
-    pub(crate) room_at: u64,
     /// The largest window that the peer has announced, as far as the writer has seen.
     max_window: u64,
     /// End of the data last marked with PSH (`pushed_seq`).
@@ -81,7 +79,6 @@ impl SocketWriter {
             full: false,
             writing: false,
             sends_until: 0,
-            room_at: 0,
             max_window: 0,
             pushed: 0,
             marks: VecDeque::new(),
@@ -100,12 +97,6 @@ impl SocketWriter {
     /// Whether the writer, having waited, is woken with `queued` bytes in the buffer.
     pub(crate) fn has_room_to_wake_writer(&self, queued: u64) -> bool {
         queued < self.size && self.size - queued >= queued / 2
-    }
-
-    /// The application waits. Full segments have the least overhead, so with more data than `room_at` it cannot be woken.
-    fn wait_for_send_buffer_room(&mut self, mss: u64) {
-        self.full = true;
-        self.room_at = self.size / 3 * 2 / (mss + SKB_OVERHEAD) * mss + mss;
     }
 
     /// `tcp_mark_push` for the segment that ends at `end`.
@@ -164,7 +155,7 @@ impl SocketWriter {
 
     /// Whether the application waits and a window of `cwnd` bytes would expand the buffer.
     pub(crate) fn waits_for_expansion(&self, cwnd: u64) -> bool {
-        self.full && cwnd > self.expanded_for && self.size < self.max
+        self.full && cwnd > self.expanded_for
     }
 
     /// `tcp_sndbuf_expand`: so many windows of `cwnd` bytes, with the worst-case overhead of each segment.
@@ -174,9 +165,6 @@ impl SocketWriter {
             (mss + u64::from(TIMESTAMPS_OPTION_BYTES) + SKB_HEADER_BYTES).next_power_of_two() + SK_BUFF_BYTES;
         self.size = self.size.max((windows * segments * cost).min(self.max));
         self.expanded_for = self.expanded_for.max(cwnd);
-        if self.full {
-            self.wait_for_send_buffer_room(mss);
-        }
     }
 
     /// Whether there are data to write and room for them.
@@ -186,7 +174,7 @@ impl SocketWriter {
 
     /// `tcp_sendmsg`: writes segment by segment until all data are in the buffer or it is full, or the write is interrupted. Returns the new end.
     pub(crate) fn fill_send_buffer_by_segments(&mut self, buffer: &SendBufferState) -> u64 {
-        let &SendBufferState { mut end, mut queued, last, goal, until, snd_una, snd_wnd, mss } = buffer;
+        let &SendBufferState { mut end, mut queued, last, goal, until, snd_una, snd_wnd } = buffer;
         self.max_window = self.max_window.max(snd_wnd);
         if self.max == u64::MAX {
             let end = end.saturating_add(std::mem::take(&mut self.waiting));
@@ -216,9 +204,7 @@ impl SocketWriter {
             take = goal;
             queued += SKB_OVERHEAD;
         }
-        if self.waiting > 0 && !self.writing {
-            self.wait_for_send_buffer_room(mss);
-        }
+        self.full |= self.waiting > 0 && !self.writing;
         end
     }
 
@@ -231,11 +217,11 @@ impl SocketWriter {
     }
 
     /// Whether the last data, less than a full segment, are delayed (`tcp_nagle_test`).
-    pub(crate) fn delays_small_segment(&self, snd_una: u64, snd_nxt: u64) -> bool {
+    pub(crate) fn delays_small_segment(&self, snd_una: u64) -> bool {
         match self.small {
             SmallSegments::AtOnce => false,
             // Minshall's form: only while another small segment is unacknowledged.
-            SmallSegments::Nagle => snd_una < snd_nxt && self.small_end > snd_una,
+            SmallSegments::Nagle => self.small_end > snd_una,
             SmallSegments::Cork => true,
         }
     }

@@ -197,9 +197,7 @@ impl Receiver {
         if grown && let Some(acks) = &mut adaptive.acks {
             acks.grant_one_quick_ack();
         }
-        if fresh > 0 {
-            adaptive.queue_bytes_for_application(fresh, now);
-        }
+        adaptive.queue_bytes_for_application(fresh, now);
         if in_order {
             self.send_or_delay_ack(segment.flags, now, config, rtt);
         } else if !self.ranges.is_empty() && !ack_now {

@@ -209,7 +209,7 @@ impl Receiver {
 
     #[inline]
     fn on_push_flag(&mut self, flags: TcpFlags) {
-        if flags.contains_flags(TcpFlags::PSH) && self.ranges.capacity() > 0 {
+        if flags.contains_flags(TcpFlags::PSH) {
             self.release_reassembly_memory();
         }
     }

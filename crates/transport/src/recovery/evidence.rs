@@ -89,7 +89,7 @@ impl Sender {
             self.rtt.add_rtt_sample(now.saturating_since(sent_at), &config.rto);
             // `tcp_clean_rtx_queue`: not if the segment was sent after the head, because this would postpone the timeout forever.
             let older = self.scoreboard.first_segment_sent_at().is_some_and(|head| sent_at < head);
-            refined.delivery.restarts_timer = !advanced && older;
+            refined.delivery.restarts_timer = older;
         } else if advanced
             && config.timestamps
             && echo != 0
@@ -215,7 +215,7 @@ impl Sender {
     /// RTT within which segments sent before a timeout are not marked lost (Linux).
     pub(super) fn rack_rtt_at_timeout(&self, config: &TcpConfig) -> Option<Span> {
         let refined = self.refined.as_deref()?;
-        (self.uses_rack(config) && refined.rack.rtt > Span::ZERO).then_some(refined.rack.rtt)
+        self.uses_rack(config).then_some(refined.rack.rtt)
     }
 
     /// The last step of an ACK: the window under PRR, limited transmit, the timer.

@@ -65,12 +65,8 @@ impl Sender {
     /// Continues writing after an ACK, which may have made room in the buffer.
     #[inline]
     pub(super) fn continue_application_writes(&mut self) {
-        if self.uses_super_packets() {
-            return; // After what may leave has left: `continue_application_writes_of_super_packets`.
-        }
-        let held = self.snd_end - self.snd_una;
-        let Some(writer) = self.socket_writer() else { return };
-        if writer.full && (held <= writer.room_at || writer.waits_for_expansion(self.window.cwnd)) {
+        // With super-packets it continues after what may leave has left: `continue_application_writes_of_super_packets`.
+        if !self.uses_super_packets() && self.is_writer_waiting() {
             self.wake_waiting_writer();
         }
     }
@@ -202,7 +198,7 @@ impl Sender {
         let (last, goal, is_first) = self.last_waiting_skb_bytes().unwrap_or((unsent % mss, mss, false));
         let until = if is_first && !behind { self.snd_nxt + goal } else { u64::MAX };
         let (snd_una, snd_wnd) = (self.snd_una, u64::from(self.snd_wnd));
-        let buffer = SendBufferState { end: self.snd_end, queued, last, goal, until, snd_una, snd_wnd, mss };
+        let buffer = SendBufferState { end: self.snd_end, queued, last, goal, until, snd_una, snd_wnd };
         let sends_until = if self.uses_super_packets() { self.end_of_open_windows() } else { 0 };
         let Some(writer) = self.socket_writer_mut().filter(|writer| writer.has_data_to_write()) else {
             return;
@@ -221,10 +217,7 @@ impl Sender {
     /// Whether the last unsent bytes, less than a full segment, are delayed (`tcp_nagle_test`).
     #[cold]
     pub(super) fn delays_small_segment(&self) -> bool {
-        !self.fin
-            && self
-                .socket_writer()
-                .is_some_and(|writer| writer.delays_small_segment(self.snd_una, self.snd_nxt))
+        !self.fin && self.socket_writer().is_some_and(|writer| writer.delays_small_segment(self.snd_una))
     }
 
     /// The next `len` bytes leave with PSH, to probe a small window (`tcp_write_wakeup`).
