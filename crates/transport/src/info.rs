@@ -101,6 +101,46 @@ mod tests {
         }
     }
 
+    /// `tcp_states.h`: FIN-WAIT-1 4, FIN-WAIT-2 5, LAST-ACK 9, CLOSE 7.
+    #[test]
+    fn a_close_goes_through_the_states_of_linux() {
+        let config = Arc::new(TcpConfig { fin: true, ..TcpConfig::PLAIN });
+        let mut ends = [Connection::open(config.clone(), 1, 9, Time::ZERO), Connection::accept(config, 9, 1)];
+        let states = |ends: &[Connection; 2]| ends.each_ref().map(|end| field(end, "tcpi_state"));
+        let mut seen = Vec::new();
+        for closing in [0, 1] {
+            ends[closing].close(Time::ZERO);
+            seen.push(states(&ends));
+            for from in [closing, 1 - closing] {
+                let (segment, _) = ends[from].poll_transmit(Time::ZERO).expect("a FIN, then its ACK");
+                ends[1 - from].on_segment(&segment, EcnCodepoint::NotEct, Time::ZERO);
+                seen.push(states(&ends));
+            }
+        }
+        assert_eq!(seen, [[4, 1], [4, 1], [5, 1], [5, 9], [7, 9], [7, 7]].map(|row| row.map(Some)));
+    }
+
+    /// `tcp_process_loss`: a duplicate ACK after a timeout stands for no delivered packet, so more of them than packets show no reordering.
+    #[test]
+    fn duplicate_acks_after_a_timeout_show_no_reordering() {
+        let recovery = RecoveryConfig::LINUX;
+        let config = TcpConfig { mss: 1000, recovery, ..TcpConfig::PLAIN };
+        let mut connection = Connection::open(Arc::new(config), 1, 9, Time::ZERO);
+        connection.send_application_data(5000, Time::ZERO);
+        while connection.poll_transmit(Time::ZERO).is_some() {}
+        let now = connection.next_timer_deadline().expect("a timeout");
+        connection.on_timeout(now);
+        while connection.poll_transmit(now).is_some() {}
+        let (seq, ack) = (10, connection.sender.space.wire_sequence_number(0));
+        let flags = crate::segment::TcpFlags::ACK;
+        for _ in 0..5 {
+            let duplicate = Segment { seq, ack, flags, window: 1 << 20, ..Segment::default() };
+            connection.on_segment(&duplicate, EcnCodepoint::NotEct, now);
+            assert_eq!(field(&connection, "tcpi_reordering"), Some(3));
+        }
+        assert_eq!((connection.connection_stats().timeouts, field(&connection, "tcpi_sacked")), (1, Some(0)));
+    }
+
     /// `tcp_reordering` is 3 until a segment arrives late: here the first one, sent once, after SACK reported the second.
     #[test]
     fn reordering_is_three_until_sack_shows_some() {

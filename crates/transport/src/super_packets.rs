@@ -258,6 +258,7 @@ mod tests {
             (&[(SMALL, 0, 40), (SMALL, 30, 90)], (60, 30, 2)),
             // The size grows: the last grows with it, those before stay.
             (&[(SMALL, 0, 80), (LARGE, 0, 200)], (30, 40, 5)),
+            (&[(SMALL, 0, 50), (LARGE, 0, 200)], (30, 20, 5)),
             (&[(SMALL, 0, 90), (LARGE, 0, 200)], (30, 40, 5)),
             (&[(SMALL, 0, 90), (LARGE, 60, 200)], (110, 40, 3)),
             (&[(SMALL, 0, 40), (LARGE, 35, 200)], (85, 15, 4)),
@@ -274,6 +275,39 @@ mod tests {
             assert_eq!(seen, expected, "{writes:?}");
         }
     }
+    /// The handshake may lower the size of segments: a full `sk_buff` of before stays as it is, and new ones have the new size.
+    #[test]
+    fn a_full_buffer_of_another_size_stays() {
+        let offload = OffloadConfig { tso: 65_536, ..OffloadConfig::NONE };
+        let mut supers = SuperPacketState::new(&TcpConfig { offload, ..TcpConfig::PLAIN }).expect("TSO");
+        // Two segments of 30 bytes, then ones of 50.
+        supers.update_waiting_skbs(0, 60, 30, 60);
+        let waiting = supers.update_waiting_skbs(0, 200, 25, 60);
+        assert_eq!((waiting.first_end, waiting.last, supers.waiting_skb_count()), (60, 40, 4));
+    }
+
+    /// `tcp_tso_autosize`: a millisecond (2^-10 s) of the rate, and 64 KB halved every 512 us of the round trip; at least two segments, at most the
+    /// largest.
+    #[test]
+    fn a_super_packet_has_a_millisecond_of_the_rate() {
+        let offload = OffloadConfig { tso: 64_000, ..OffloadConfig::NONE };
+        let supers = SuperPacketState::new(&TcpConfig { offload, ..TcpConfig::PLAIN }).expect("TSO");
+        for (rate, rtt, segments) in [
+            (None, 100_000, 64),
+            // None was measured.
+            (Some(10_240_000), 0, 10),
+            (Some(10_240_000), 511, 64),
+            (Some(10_240_000), 512, 42),
+            (Some(10_240_000), 1024, 26),
+            (Some(10_240_000), 100_000, 10),
+            (Some(1_024_000), 100_000, 2),
+            (Some(102_400_000), 100_000, 64),
+        ] {
+            let size = supers.autosize_super_packet(rate, Span::from_us(rtt), 1000);
+            assert_eq!(size, segments, "{rate:?} {rtt}");
+        }
+    }
+
     /// Of super-packets that were sent whole, those are in flight that are not acknowledged to their end.
     #[test]
     fn super_packets_are_in_flight_until_their_end_is_acknowledged() {

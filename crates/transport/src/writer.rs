@@ -250,4 +250,20 @@ mod tests {
         writer.mark_segment_for_push(5000, 1000);
         assert_eq!(pushed(&writer), [false, false, false, true, false]);
     }
+    /// `tcp_sendmsg` extends the last segment, which loses its mark (`tcp_skb_entail`); the marks before it stay.
+    #[test]
+    fn an_extended_segment_loses_its_mark_only() {
+        for (open, end, marks) in
+            [(true, 2500, [true, false]), (false, 2500, [true, true]), (true, 2600, [true, true])]
+        {
+            let config = TcpConfig { send_buffer: SendBuffer::Linux, ..TcpConfig::PLAIN };
+            let mut writer = SocketWriter::new(&config).expect("it has a buffer");
+            for mark in [1000, 2500] {
+                writer.mark_segment_for_push(mark, 0);
+            }
+            // Nothing has been sent.
+            writer.request_application_write(100, open, end, end);
+            assert_eq!([1000, 2500].map(|end| writer.take_push_mark_before(end)), marks, "{open} {end}");
+        }
+    }
 }

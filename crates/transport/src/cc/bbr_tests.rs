@@ -452,6 +452,53 @@ fn a_restart_after_idle_ends_a_probe_of_the_round_trip_that_is_over() {
     }
 }
 
+/// `bbr_update_ack_aggregation`: what an epoch delivers beyond the rate of a packet a microsecond, at most the window. An epoch
+/// ends when the rate has caught up; ACKs that deliver nothing or give no sample do not count.
+#[test]
+fn acks_beyond_the_rate_are_aggregated() {
+    let mut model = Model::default();
+    model.rates.add(RATE_ROUNDS, 0, BW_UNIT);
+    let window = CongestionWindow { cwnd: 100 * MSS, ssthresh: u64::MAX, mss: MSS as u32 };
+    for (at, newly, interval, [start, acked, largest]) in [
+        (10, 30, Some(1), [10, 30, 30]),
+        (15, 5, Some(1), [10, 35, 30]),
+        (44, 0, Some(1), [10, 35, 30]),
+        (99, 0, Some(1), [10, 35, 30]),
+        (99, 50, None, [10, 35, 30]),
+        (44, 1, Some(1), [10, 36, 30]),
+        (46, 10, Some(1), [46, 10, 30]),
+        (46, 21, Some(1), [46, 31, 31]),
+        (46, 200, Some(1), [46, 231, 100]),
+    ] {
+        let sample = DeliverySample {
+            delivered_at: Time::ZERO + Span::from_us(at),
+            newly_delivered: newly * MSS,
+            interval,
+            ..DeliverySample::QUIET
+        };
+        model.update_aggregation(&window, &sample);
+        let Aggregation { began, acked: packets, largest: filters, .. } = model.aggregation;
+        let seen = [microseconds_between(Time::ZERO, began), packets, filters[0]];
+        assert_eq!(seen, [start, acked, largest], "{at} {newly}");
+    }
+}
+
+/// `bbr_extra_acked_win_rtts`: each of the two filters covers five round trips, of which ACKs without a sample begin none.
+#[test]
+fn a_filter_of_aggregated_acks_covers_five_round_trips() {
+    let window = CongestionWindow { cwnd: 100 * MSS, ssthresh: u64::MAX, mss: MSS as u32 };
+    for (newly, interval, counts) in [(1, Some(1), true), (0, Some(1), false), (1, None, false)] {
+        let mut model = Model { round_start: true, ..Model::default() };
+        let sample = DeliverySample { newly_delivered: newly * MSS, interval, ..DeliverySample::QUIET };
+        let filters = [0; 11].map(|_| {
+            model.update_aggregation(&window, &sample);
+            model.aggregation.index
+        });
+        let expected = if counts { [0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0] } else { [0; 11] };
+        assert_eq!(filters, expected, "{newly} {interval:?}");
+    }
+}
+
 /// `bbr_ack_aggregation_cwnd`: the larger filter, at most 100 ms of the rate, and nothing in start-up.
 #[test]
 fn aggregated_acks_add_a_tenth_of_a_second_at_most() {
@@ -472,4 +519,80 @@ fn the_send_buffer_holds_three_windows() {
         let windows = CongestionControl::new(config).windows_in_send_buffer();
         assert_eq!(windows, if *name == "bbr" { 3 } else { 2 }, "{name}");
     }
+}
+
+/// `bbr_update_min_rtt`: the smallest round trip is probed when it is more than ten seconds old.
+#[test]
+fn a_round_trip_is_old_after_ten_seconds() {
+    for (age, mode) in [(MIN_RTT_LIFETIME, Mode::ProbeBandwidth), (MIN_RTT_LIFETIME + Span(1), Mode::ProbeRtt)] {
+        let mut model = Model { mode: Mode::ProbeBandwidth, min_rtt: 100, ..Model::default() };
+        let mut window = CongestionWindow { cwnd: 50 * MSS, ssthresh: u64::MAX, mss: MSS as u32 };
+        model.update_min_rtt(&mut window, &DeliverySample { ticks: Time::ZERO + age, ..DeliverySample::QUIET });
+        assert_eq!(model.mode, mode, "{age}");
+    }
+}
+
+/// `bbr_check_drain`: the drain lasts while more is in flight than the path holds, 104 packets (see above), which `ssthresh` shows.
+#[test]
+fn the_drain_ends_with_what_the_path_holds() {
+    for (in_flight, mode) in [(104, Mode::ProbeBandwidth), (105, Mode::Drain)] {
+        let mut model = Model { min_rtt: 100, is_pipe_full: true, pacing_gain: UNIT, ..Model::default() };
+        model.rates.add(RATE_ROUNDS, 0, BW_UNIT);
+        let mut window = CongestionWindow { cwnd: 200 * MSS, ssthresh: u64::MAX, mss: MSS as u32 };
+        let sample = DeliverySample { in_flight: in_flight * MSS, ..DeliverySample::QUIET };
+        model.check_drained(&mut window, &sample);
+        assert_eq!((model.mode, window.ssthresh), (mode, 104 * MSS), "{in_flight}");
+    }
+}
+
+/// `bbr_update_bw`: a rate below the largest counts if the application has not limited it.
+#[test]
+fn a_rate_that_the_application_limits_counts_if_it_is_the_largest() {
+    for (is_app_limited, packets, rate) in [(false, 50, 50), (true, 50, 80), (true, 80, 80), (true, 90, 90)] {
+        let mut model = Model::default();
+        model.rates.add(RATE_ROUNDS, 0, 80 * BW_UNIT);
+        // Beyond the ten rounds that the filter remembers.
+        for round in 1..=20 {
+            let sample = DeliverySample {
+                prior_delivered: 100 * round * MSS,
+                delivered: (100 * round + packets) * MSS,
+                interval: Some(1),
+                is_app_limited,
+                ..DeliverySample::QUIET
+            };
+            model.update_rate(&sample, MSS);
+        }
+        assert_eq!((model.rounds, model.rates.get()), (20, rate * BW_UNIT), "{is_app_limited} {packets}");
+    }
+}
+
+/// `bbr_lt_bw_sampling`: the rate of a policer is in use for 48 round trips of the cycle, which then begins again.
+#[test]
+fn the_rate_of_a_policer_is_outdated_in_the_cycle_only() {
+    for (mode, rounds, in_use) in [
+        (Mode::ProbeBandwidth, 47, true),
+        (Mode::ProbeBandwidth, 48, false),
+        (Mode::ProbeRtt, 100, true),
+        (Mode::Startup, 100, true),
+    ] {
+        let mut model = Model { mode, round_start: true, ..Model::default() };
+        model.policer.in_use = true;
+        for _ in 0..rounds {
+            model.watch_policer(&DeliverySample::QUIET, MSS);
+        }
+        assert_eq!((model.policer.in_use, model.mode), (in_use, mode), "{rounds}");
+    }
+}
+
+/// `bbr_reset_probe_bw_mode`: the cycle begins in any phase but the drain.
+#[test]
+fn a_cycle_begins_in_any_phase_but_the_drain() {
+    let mut model = Model::default();
+    let first: std::collections::BTreeSet<usize> = (0..100)
+        .map(|_| {
+            model.enter_probe_bandwidth(&DeliverySample::QUIET);
+            model.phase_index
+        })
+        .collect();
+    assert_eq!(first.into_iter().collect::<Vec<_>>(), [0, 2, 3, 4, 5, 6, 7]);
 }

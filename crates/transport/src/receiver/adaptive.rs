@@ -6,7 +6,7 @@
 //! pressure.
 
 use super::Receiver;
-use super::buffer::ReceiveBufferState;
+use super::buffer::{ReceiveBufferState, window_scale_for};
 use super::gro::{GroResult, GroState, MergedSegment};
 use super::linux_acks::LinuxDelayedAckState;
 use super::reader::PacedApplicationReader;
@@ -304,11 +304,11 @@ impl Receiver {
         self.window
     }
 
-    /// The smallest shift that lets every window of this receiver be written in 16 bits, at most 14 (RFC 7323 §2.3).
+    /// The shift that lets every window of this receiver be written in 16 bits.
     pub(crate) fn window_scale(&self) -> u8 {
         let largest =
             self.adaptive.as_ref().map_or(self.window, |adaptive| adaptive.buffer.max_receive_window());
-        (32 - (largest >> 16).leading_zeros()).min(14) as u8
+        window_scale_for(largest)
     }
 
     /// Starts measurements after the handshake.
@@ -361,3 +361,38 @@ impl Receiver {
 
 /// How long at most Linux compresses SACKs (`tcp_comp_sack_delay_ns`), and how many (`tcp_comp_sack_nr`).
 pub(super) const SACK_COMPRESSION_LIMITS: (Span, u32) = (Span::from_ms(1), 44);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::EcnMode;
+    use crate::segment::Timestamps;
+
+    /// `tcp_rcv_space_adjust` measures between reads: a segment above a gap, of which nothing is read, does not begin another measurement. Within the
+    /// millisecond that the receiver sees as round trip eleven segments are read, more than ten at the beginning.
+    #[test]
+    fn a_segment_above_a_gap_ends_no_measurement_of_reads() {
+        let config = TcpConfig {
+            mss: 1000,
+            receive_buffer: ReceiveBuffer::Linux,
+            receive_buffer_initial: 65_536,
+            receive_buffer_max: 6 << 20,
+            ..TcpConfig::PLAIN
+        };
+        let mut receiver = Receiver::new(&config, EcnMode::Off, 0, config.mss, false);
+        receiver.on_established(Time::ZERO);
+        let rtt = RttEstimator::new(&config.rto);
+        assert!(!receiver.needs_sack_option());
+        let mut receive = |number: u32, us| {
+            let stamps = Timestamps { value: 1, echo: 1 };
+            let segment = Segment { seq: 1 + number * 1000, len: 1000, stamps, ..Segment::default() };
+            receiver.on_data(&segment, EcnCodepoint::NotEct, Time::ZERO + Span::from_us(us), &config, &rtt);
+            receiver.adaptive.as_ref().expect("a growing buffer").buffer.size()
+        };
+        for number in 0..9 {
+            assert_eq!(receive(number, 0), 65_536);
+        }
+        assert_eq!(receive(10, 1000), 65_536);
+        assert!(receive(9, 1100) > 65_536);
+    }
+}

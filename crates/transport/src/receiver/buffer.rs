@@ -164,6 +164,16 @@ impl ReceiveBufferState {
         }
     }
 
+    /// Bytes that the buffer has.
+    #[cfg(test)]
+    pub(super) fn size(&self) -> u64 {
+        match self {
+            ReceiveBufferState::Fixed { size, .. } => u64::from(*size),
+            ReceiveBufferState::Linux(linux) => linux.size,
+            ReceiveBufferState::Freebsd(freebsd) => u64::from(freebsd.size),
+        }
+    }
+
     /// The round-trip time that the receiver has measured, if it has.
     pub(super) fn rtt_measured_by_receiver(&self) -> Option<Span> {
         match self {
@@ -171,6 +181,11 @@ impl ReceiveBufferState {
             _ => None,
         }
     }
+}
+
+/// The smallest shift that lets every window up to `largest` be written in 16 bits, at most 14 (RFC 7323 §2.3).
+pub(super) fn window_scale_for(largest: u32) -> u8 {
+    (32 - (largest >> 16).leading_zeros()).min(14) as u8
 }
 
 /// RFC 9293 §3.8.6.2.2: what is free, or nothing where that is less than a segment.
@@ -221,7 +236,7 @@ impl LinuxReceiveBuffer {
         let (full, max) = (window_from_buffer_space(initial), max.max(initial));
         // `tcp_init_buffer_space`: one segment is reserved.
         let clamp = if full > 2 * mss { (full - mss).max(2 * mss) } else { full };
-        let scale = (32 - ((max.min(1 << 30) as u32) >> 16).leading_zeros()).min(14) as u8;
+        let scale = window_scale_for(max.min(1 << 30) as u32);
         let mut buffer = LinuxReceiveBuffer {
             size: initial,
             max,
@@ -406,6 +421,9 @@ mod tests {
         for (len, ssthresh, step) in [
             (128, 8192, 2 * 1448),
             (128, 8193, 0),
+            (256, 16_384, 2 * 1448),
+            (255, 8192, 2 * 1448),
+            (255, 8193, 0),
             (768, 16_384, 2 * 1448),
             (768, 16_385, 0),
             // 770 / 4 = 192, 96, 48: three halvings of 16 KB.
@@ -446,6 +464,8 @@ mod tests {
     fn a_buffer_for_one_segment_grows_by_128_bytes() {
         // Half of 2216 + 6 * 128 = 2984 bytes is the first window of a segment.
         assert_eq!(LinuxReceiveBuffer::new([65_536, 65_536], MSS, MSS).min_buffer_for_one_segment(), 2984);
+        // Half of 536 + 768 bytes is more than one.
+        assert_eq!(LinuxReceiveBuffer::new([65_536, 65_536], 536, 536).min_buffer_for_one_segment(), 1304);
     }
 
     /// `tcp_do_segment`: a step if more than seven eighths of the buffer came within the round trip, up to the maximum.
@@ -485,6 +505,53 @@ mod tests {
             (65_536, 0, false),
         ] {
             assert_eq!(buffer.should_announce_window(held, rest), announces, "{held} {rest}");
+        }
+    }
+
+    /// RFC 9293 §3.8.6.2.2: the smaller of a segment and half of the buffer, or nothing.
+    #[test]
+    fn a_fixed_buffer_offers_no_less_than_a_segment() {
+        for (size, held, window) in
+            [(10_000, 10_000 - 1448, 1448), (10_000, 10_001 - 1448, 0), (2000, 1000, 1000), (2000, 1001, 0)]
+        {
+            assert_eq!(receive_window_of_fixed_buffer(size, MSS, held), window, "{size} {held}");
+        }
+    }
+
+    /// RFC 7323 §2.3: at most 14, though a window of 2^30 bytes has 31 bits.
+    #[test]
+    fn the_largest_window_shifted_has_sixteen_bits() {
+        for (largest, shift) in [
+            (0, 0),
+            (65_535, 0),
+            (65_536, 1),
+            (131_071, 1),
+            (131_072, 2),
+            (1 << 29, 14),
+            (1 << 30, 14),
+            (u32::MAX, 14),
+        ] {
+            assert_eq!(window_scale_for(largest), shift, "{largest}");
+        }
+    }
+
+    /// `__tcp_select_window`: below half of the full window none that is less than a 16th of the buffer's, or than a segment or all of it. The
+    /// buffer without what waits, which takes 768 bytes more for each segment, is halved.
+    #[test]
+    fn linux_closes_a_window_that_would_be_silly() {
+        for (size, held, window) in [
+            // Of 32,768 a 16th: (65,536 - 39,937 - 28 * 768) / 2.
+            (65_536, 39_937, 2048),
+            (65_536, 39_938, 0),
+            // A segment is more than the 16th of 16,384.
+            (32_768, 19_121, 1448),
+            (32_768, 19_122, 0),
+            // The whole window is less than a segment: half of it.
+            (2000, 233, 500),
+            (2000, 234, 0),
+        ] {
+            let buffer = LinuxReceiveBuffer::new([size, size], MSS, MSS);
+            assert_eq!(buffer.window_to_advertise_by_linux(held), window, "{size} {held}");
         }
     }
 

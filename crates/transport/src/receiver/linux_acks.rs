@@ -299,6 +299,29 @@ mod tests {
         }
     }
 
+    /// `tcp_event_data_recv`: the timeout follows the pauses between segments; one longer than the RTO, here 300 ms, brings quick ACKs again.
+    #[test]
+    fn the_timeout_follows_the_pauses() {
+        let rto = crate::config::RtoConfig { initial: Span::from_ms(300), ..TcpConfig::PLAIN.rto };
+        let delayed_ack = DelayedAckConfig { segments: 2, timeout: Span::from_ms(40) };
+        let config = TcpConfig { delayed_ack, rto, ..TcpConfig::PLAIN };
+        for (ato, pause, after, quick_acks) in [
+            (100, 20, 70, 0),
+            (100, 21, 71, 0),
+            (100, 99, 149, 0),
+            (100, 100, 100, 0),
+            (290, 200, 300, 0),
+            (100, 300, 100, 0),
+            (100, 301, 100, 16),
+        ] {
+            let (mut acks, segment) = (linux(16), Segment { len: 1000, ..Segment::default() });
+            (acks.ato, acks.last_data) = (Span::from_ms(ato), Some(Time::ZERO));
+            let now = Time::ZERO + Span::from_ms(pause);
+            acks.on_data(&segment, 1000, now, 90_000, &config, &RttEstimator::new(&config.rto));
+            assert_eq!((acks.ato, acks.quick_acks_left), (Span::from_ms(after), quick_acks), "{ato} {pause}");
+        }
+    }
+
     /// `tcp_dec_quickack_mode`: only ACKs of data are counted, and the last one deflates the timeout.
     #[test]
     fn acks_of_data_spend_quick_acks() {

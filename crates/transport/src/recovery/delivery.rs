@@ -104,3 +104,83 @@ pub(crate) struct RackLossDetectionResult {
     /// The longest time until a further segment counts as lost.
     pub(crate) wait: Option<Span>,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 8985 §6.2 step 2: `RACK.segment` was sent last of what the ACK reports; of those sent at once it ends last.
+    #[test]
+    fn the_latest_delivered_segment_was_sent_last_and_ends_last() {
+        for (segments, latest) in [
+            (&[(5, 1000), (7, 2000)][..], (7, 2000)),
+            (&[(7, 1000), (5, 2000)], (7, 1000)),
+            (&[(7, 1000), (7, 2000)], (7, 2000)),
+            (&[(7, 2000), (7, 1000)], (7, 2000)),
+            (&[(7, 2000), (8, 1000), (6, 3000)], (8, 1000)),
+        ] {
+            let mut delivery = NewlyDelivered::default();
+            delivery.reset_newly_delivered(Time(10), 0, 0);
+            for (sent_at, end) in segments {
+                delivery.record_segment_sacked(Time(*sent_at), end - 1000, *end, false);
+            }
+            assert_eq!(delivery.latest, Some((Time(latest.0), latest.1)), "{segments:?}");
+        }
+    }
+
+    /// RFC 8985 §6.2 step 2: an ACK that comes earlier than the smallest round trip after a retransmission is of the original.
+    #[test]
+    fn an_ack_earlier_than_the_smallest_round_trip_is_not_of_the_retransmission() {
+        for (rtt, is_delivered) in [(99, false), (100, true), (101, true)] {
+            let mut delivery = NewlyDelivered { min_rtt: Span(100), ..NewlyDelivered::default() };
+            delivery.reset_newly_delivered(Time(1000), 5000, 5000);
+            delivery.record_segment_acked(Time(1000 - rtt), 0, 1000, true);
+            assert_eq!((delivery.latest.is_some(), delivery.last.is_some()), (is_delivered, is_delivered));
+            // No sample of the round trip, no proof of a spurious timeout, and no reordering either (Karn's rule).
+            assert_eq!(
+                (delivery.min_rtt, delivery.original, delivery.reordered),
+                (Span(100), false, false),
+                "{rtt}"
+            );
+        }
+    }
+
+    /// RFC 5682 §3.1 step 3b: a segment of before the timeout, sent once, arrives. RFC 8985 §6.2 step 3: so does one below what arrived before.
+    #[test]
+    fn a_segment_sent_once_shows_a_spurious_timeout_and_reordering() {
+        for (start, is_original, is_reordered) in
+            [(1000, true, true), (1999, true, true), (2000, true, false), (2001, false, false)]
+        {
+            let mut delivery = NewlyDelivered::default();
+            delivery.reset_newly_delivered(Time(10), 2000, 3000);
+            delivery.record_segment_acked(Time(5), start, start + 1000, false);
+            assert_eq!((delivery.original, delivery.reordered), (is_original, is_reordered), "{start}");
+        }
+    }
+
+    /// The smallest round trip is that of segments sent once.
+    #[test]
+    fn the_smallest_round_trip_only_falls() {
+        let mut delivery = NewlyDelivered::default();
+        for (rtt, min_rtt) in [(50, 50), (60, 50), (40, 40)] {
+            delivery.reset_newly_delivered(Time(1000), 0, 0);
+            delivery.record_segment_acked(Time(1000 - rtt), 0, 1000, false);
+            assert_eq!(delivery.min_rtt, Span(min_rtt));
+        }
+    }
+
+    /// Linux `first_sackt` and `last_sackt` are of segments sent once; `tcp_rack_advance` sees acknowledged ones last.
+    #[test]
+    fn sacked_segments_are_timed_if_sent_once() {
+        let mut delivery = NewlyDelivered::default();
+        delivery.reset_newly_delivered(Time(100), 0, 0);
+        for (sent_at, is_ambiguous) in [(30, false), (20, false), (10, true)] {
+            delivery.record_segment_sacked(Time(sent_at), 1000, 2000, is_ambiguous);
+        }
+        assert_eq!((delivery.first_sacked, delivery.last_sacked), (Some(Time(20)), Some(Time(30))));
+        assert_eq!(delivery.last, Some(Time(10)));
+        delivery.record_segment_acked(Time(15), 0, 1000, false);
+        delivery.record_segment_sacked(Time(50), 2000, 3000, false);
+        assert_eq!(delivery.last, Some(Time(15)));
+    }
+}

@@ -125,3 +125,27 @@ impl RecoveryRefinementState {
         self.undo.count_needless_retransmissions(needless, end);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recovery::RecoveryConfig;
+
+    /// `tcp_check_dsack` takes a report of data below the ACK at its word, because the scoreboard has forgotten them. Above it, `tcp_sacktag_one`
+    /// counts the segments that were sent again: none here.
+    #[test]
+    fn reports_below_the_ack_count_without_the_scoreboard() {
+        let config = TcpConfig { recovery: RecoveryConfig::LINUX, ..TcpConfig::PLAIN };
+        let space = SequenceSpace::sequence_space_after_syn(99);
+        for (end, is_needless) in [(4000, true), (5000, true), (6000, false)] {
+            let mut refined = RecoveryRefinementState::new(&config).expect("refinements");
+            refined.undo.begin_undoable_reduction(0, Some((10_000, 8000)), 0);
+            refined.undo.count_retransmission_for_undo();
+            let block = (space.wire_sequence_number(end - 1000), space.wire_sequence_number(end));
+            let blocks = SackBlocks { count: 2, blocks: [block, block, (0, 0), (0, 0)] };
+            refined.process_dsack_block(&blocks, space, 5000, 1000, 1, &Scoreboard::default());
+            assert_eq!(refined.undo.were_all_retransmissions_needless(), is_needless, "{end}");
+            assert!(refined.delivery.dsack && refined.delivery.bytes == 1000);
+        }
+    }
+}

@@ -240,6 +240,47 @@ fn a_window_that_opens_ends_the_back_off_of_probes() {
     }
 }
 
+/// Only probes of a closed window end their back-off (`tcp_ack_probe` without packets in flight), not timeouts of data in flight.
+#[test]
+fn a_window_that_opens_leaves_the_back_off_of_timeouts() {
+    let (mut ends, begin) = established(TcpConfig { offload: OffloadConfig::NONE, ..linux() });
+    let [narrow, wide] = [3000, 9000].map(|window| Segment { window, ..ack_of(&ends, 0) });
+    ends[0].on_segment(&narrow, EcnCodepoint::NotEct, begin);
+    ends[0].send_application_data(9000, begin);
+    assert_eq!(leaving(&mut ends[0], begin), [1000; 3]);
+    let mut now = begin;
+    while ends[0].sender.rtt.backoff() == 0 {
+        now = ends[0].next_timer_deadline().expect("probes, then a timeout");
+        ends[0].on_timeout(now);
+        leaving(&mut ends[0], now);
+    }
+    ends[0].on_segment(&wide, EcnCodepoint::NotEct, now);
+    assert_eq!(ends[0].sender.rtt.backoff(), 1);
+}
+
+/// MPTCP asks how much a subflow takes: a segment less fits, and with this one the writer waits, so that the buffer may grow.
+#[test]
+fn the_room_of_a_buffer_makes_the_writer_wait() {
+    for (before, short, waits) in [(0, 0, true), (0, 1000, false), (7000, 0, true), (7000, 1000, false)] {
+        let (mut ends, now) = established(TcpConfig {
+            send_buffer: SendBuffer::Linux,
+            send_buffer_initial: 46_080,
+            send_buffer_max: 46_080,
+            offload: OffloadConfig::NONE,
+            ..linux()
+        });
+        ends[0].send_application_data(before, now);
+        let (queued, room) = ends[0].sender.send_buffer_usage_and_room();
+        // 27 segments of 1768 bytes are the first that fill it.
+        assert_eq!((queued, room), (before / 1000 * 1768, 28_000 - before));
+        ends[0].send_application_data(room - short, now);
+        assert_eq!(ends[0].sender.is_writer_waiting(), waits, "{before} {short}");
+        if waits {
+            assert_eq!(ends[0].sender.send_buffer_usage_and_room().1, 0);
+        }
+    }
+}
+
 /// `sk_stream_write_space`: the writer continues when a third of the buffer is free. A buffer of 3001 bytes holds two
 /// segments, and 1000 bytes are free with one of 1233 bytes and 768 of overhead.
 #[test]
@@ -359,4 +400,29 @@ fn a_corked_rest_waits_behind_data_in_flight() {
         }
         assert_eq!(leaving(&mut ends[0], now), expected, "{more}");
     }
+}
+
+/// `tcp_sendmsg` waits for the handshake (`sk_stream_wait_connect`), and a FIN for all that the application has written (`tcp_close`).
+#[test]
+fn nothing_is_written_before_the_handshake_and_a_fin_comes_last() {
+    let config =
+        TcpConfig { send_buffer: SendBuffer::Linux, fin: true, offload: OffloadConfig::NONE, ..linux() };
+    let mut opening = Connection::open(Arc::new(config.clone()), 1, 0, Time::ZERO);
+    opening.send_application_data(1_000_000, Time::ZERO);
+    assert_eq!((opening.sender.snd_end, opening.sender.bytes_waiting_to_write()), (0, 1_000_000));
+    assert!(!opening.sender.is_writer_waiting());
+
+    let (mut ends, mut now) = established(config);
+    ends[0].send_application_data(100_000, now);
+    ends[0].close(now);
+    let (mut sent, mut has_fin) = (0, false);
+    while !has_fin {
+        while let Some((segment, _)) = ends[0].poll_transmit(now) {
+            (sent, has_fin) = (sent + segment.len, segment.flags.contains_flags(TcpFlags::FIN));
+        }
+        now += ROUND_TRIP;
+        let ack = ack_of(&ends, sent);
+        ends[0].on_segment(&ack, EcnCodepoint::NotEct, now);
+    }
+    assert_eq!(sent, 100_000);
 }

@@ -289,3 +289,29 @@ fn data_outside_the_window_restart_quick_acks() {
         );
     }
 }
+
+/// `__tcp_ecn_check_ce`: the first CE after a CWR brings two quick ACKs, and further ones none.
+#[test]
+fn only_the_first_mark_after_a_cwr_brings_quick_acks() {
+    let mut connection = compressing(&TcpConfig { ecn: EcnMode::Classic, ..linux(6 << 20) });
+    let mut next = 0;
+    let mut answers = |flags: TcpFlags, codepoint| {
+        let (seq, flags) = (1 + next * MSS, flags.with_flags(TcpFlags::ACK));
+        let stamps = Timestamps { value: 12, echo: 11 };
+        let segment = Segment { seq, ack: 1, len: MSS, window: 64_256, flags, stamps, ..Segment::default() };
+        next += 1;
+        connection.on_segment(&segment, codepoint, ns(11_000_000));
+        connection.poll_transmit(ns(11_000_000)).is_some()
+    };
+    let (none, ect, ce) = (TcpFlags(0), EcnCodepoint::Ect0, EcnCodepoint::Ce);
+    // Quick ACKs of the beginning, until the first that is delayed, and the one that ends the delay.
+    while answers(none, ect) {}
+    assert!(answers(none, ect));
+    for cwr in [none, TcpFlags::CWR] {
+        if cwr != none {
+            assert!(answers(cwr, ect));
+        }
+        let marked = [0; 6].map(|_| answers(none, ce));
+        assert_eq!(marked, [true, true, false, true, false, true], "{cwr:?}");
+    }
+}
