@@ -314,15 +314,14 @@ impl LinuxReceiveBuffer {
     /// `tcp_rcv_rtt_measure_ts`: the clock of RFC 7323 timestamps, which counts milliseconds, and at least one.
     fn measure_receiver_rtt_by_timestamp(&mut self, segment: &Segment, now: Time) {
         let echo = segment.stamps.echo;
-        if echo == 0 || echo == self.last_echo || u64::from(segment.len) < self.mss {
+        if echo == 0 || std::mem::replace(&mut self.last_echo, echo) == echo {
             return;
         }
-        self.last_echo = echo;
-        let delta = crate::segment::tcp_timestamp_at(now).wrapping_sub(echo).max(1);
-        if delta > i32::MAX as u32 / 1000 {
-            return; // Not our clock.
+        let delta = crate::segment::tcp_timestamp_at(now).wrapping_sub(echo);
+        if u64::from(segment.len) < self.mss || delta >= i32::MAX as u32 / 1000 {
+            return; // Later ones are not of our clock.
         }
-        let sample = Span::from_ms(u64::from(delta));
+        let sample = Span::from_ms(u64::from(delta.max(1)));
         self.rtt8 = if self.rtt8 == Span::ZERO { sample * 8 } else { self.rtt8 - self.rtt8 / 8 + sample };
     }
 
@@ -552,6 +551,43 @@ mod tests {
         ] {
             let buffer = LinuxReceiveBuffer::new([size, size], MSS, MSS);
             assert_eq!(buffer.window_to_advertise_by_linux(held), window, "{size} {held}");
+        }
+    }
+
+    /// RFC 9293 §3.8.6.2.2: an update for two segments (BSD) or half of the buffer.
+    #[test]
+    fn a_fixed_buffer_announces_half_of_it_at_most() {
+        for (size, rest, announces) in [
+            (10_000, 10_000 - 2896, true),
+            (10_000, 10_001 - 2896, false),
+            (2000, 1000, true),
+            (2000, 1001, false),
+            (1, 0, true),
+            (1, 1, false),
+        ] {
+            let buffer = ReceiveBufferState::Fixed { size, mss: MSS };
+            assert_eq!(buffer.should_announce_window(0, rest), announces, "{size} {rest}");
+        }
+    }
+
+    /// `tcp_rcv_rtt_measure_ts`: an echo counts once, whatever the length of its segment, and none of half an hour.
+    #[test]
+    fn the_receiver_times_each_echo_once() {
+        const LONGEST: u64 = i32::MAX as u64 / 1000;
+        for (lens, ms, is_timed) in [
+            (&[1448][..], 100, true),
+            (&[100, 1448], 100, false),
+            (&[1448], LONGEST - 1, true),
+            (&[1448], LONGEST, false),
+        ] {
+            let mut buffer = LinuxReceiveBuffer::new([65_536, 65_536], MSS, MSS);
+            // The clock of timestamps begins at 1.
+            let stamps = Timestamps { value: 1, echo: 1 };
+            for len in lens {
+                let segment = Segment { len: *len, stamps, ..Segment::default() };
+                buffer.measure_receiver_rtt_by_timestamp(&segment, Time::ZERO + Span::from_ms(ms));
+            }
+            assert_eq!(buffer.rtt8 > Span::ZERO, is_timed, "{lens:?} {ms}");
         }
     }
 
