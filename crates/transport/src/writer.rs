@@ -194,7 +194,7 @@ impl SocketWriter {
             end += take;
             queued += take;
             self.waiting -= take;
-            if take > 0 && self.waiting > 0 && end > self.pushed + self.max_window / 2 {
+            if take > 0 && end > self.pushed + self.max_window / 2 {
                 self.mark_segment_for_push(end, snd_una);
             }
             self.writing = self.waiting > 0 && end >= until;

@@ -596,3 +596,35 @@ fn a_cycle_begins_in_any_phase_but_the_drain() {
         .collect();
     assert_eq!(first.into_iter().collect::<Vec<_>>(), [0, 2, 3, 4, 5, 6, 7]);
 }
+
+/// `bbr_set_cwnd_to_recover_or_restore`: recovery begins with what is delivered and in flight, and its end restores the window of before.
+#[test]
+fn the_end_of_recovery_restores_the_window() {
+    use RecoveryPhase::{Cwr, Loss, Open, Recovery};
+    for (before, phase, window) in [
+        (Open, Recovery, (4, true)),
+        (Loss, Recovery, (4, true)),
+        (Recovery, Open, (50, false)),
+        (Loss, Open, (50, false)),
+        (Recovery, Recovery, (10, false)),
+        (Loss, Loss, (10, false)),
+        (Open, Open, (10, false)),
+        (Open, Cwr, (10, false)),
+    ] {
+        let mut model = Model { recovery: before, prior_window: 50, ..Model::default() };
+        let (in_flight, newly_delivered) = (3 * MSS, MSS);
+        let sample = DeliverySample { phase, in_flight, newly_delivered, ..DeliverySample::QUIET };
+        assert_eq!(model.window_in_recovery(10, &sample, MSS), window, "{before:?} {phase:?}");
+    }
+}
+
+/// `bbr_set_state`: a timeout begins a round trip, and the search for the full rate.
+#[test]
+fn a_timeout_begins_the_search_for_the_rate() {
+    let mut bbr = Bbr::new();
+    bbr.model.full_rate = 400;
+    let window = CongestionWindow { cwnd: 4 * MSS, ssthresh: u64::MAX, mss: MSS as u32 };
+    bbr.on_loss_state(&window, &DeliverySample::QUIET);
+    let Model { recovery, full_rate, round_start, .. } = *bbr.model;
+    assert_eq!((recovery, full_rate, round_start), (RecoveryPhase::Loss, 0, true));
+}

@@ -383,6 +383,8 @@ mod tests {
         receiver.on_established(Time::ZERO);
         let rtt = RttEstimator::new(&config.rto);
         assert!(!receiver.needs_sack_option());
+        // 6 MB are 96 times 2^16.
+        assert_eq!(receiver.window_scale(), 7);
         let mut receive = |number: u32, us| {
             let stamps = Timestamps { value: 1, echo: 1 };
             let segment = Segment { seq: 1 + number * 1000, len: 1000, stamps, ..Segment::default() };

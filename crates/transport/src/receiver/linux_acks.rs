@@ -322,6 +322,28 @@ mod tests {
         }
     }
 
+    /// `tcp_event_data_sent`: a reply before the timeout is part of a dialogue.
+    #[test]
+    fn a_reply_within_the_timeout_is_interactive() {
+        for (ms, is_interactive) in [(39, true), (40, false)] {
+            let mut acks = linux(16);
+            (acks.ato, acks.last_data) = (Span::from_ms(40), Some(Time::ZERO));
+            acks.on_data_sent(Time::ZERO + Span::from_ms(ms), &TcpConfig::PLAIN);
+            assert_eq!(acks.pingpong, is_interactive, "{ms}");
+        }
+    }
+
+    /// `tcp_send_delayed_ack`: half a second at most, and 200 ms in a dialogue or with pushed data.
+    #[test]
+    fn a_dialogue_and_pushed_data_have_the_shorter_delay() {
+        for (pingpong, pushed, ms) in [(false, 0, 500), (false, 1, 200), (true, 0, 200), (true, 1, 200)] {
+            let acks = LinuxDelayedAckState { ato: Span::from_secs(1), pingpong, pushed, ..linux(0) };
+            let config = TcpConfig::PLAIN;
+            let delay = acks.delayed_ack_timeout(&config, &RttEstimator::new(&config.rto));
+            assert_eq!(delay, Span::from_ms(ms), "{pingpong} {pushed}");
+        }
+    }
+
     /// `tcp_dec_quickack_mode`: only ACKs of data are counted, and the last one deflates the timeout.
     #[test]
     fn acks_of_data_spend_quick_acks() {

@@ -153,3 +153,20 @@ impl Sender {
         self.window.cwnd = self.window.ssthresh.min(self.flight_size().max(mss) + mss);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 6582 §3.2 step 5: an ACK of at least a segment gives one back to the inflated window.
+    #[test]
+    fn a_partial_ack_gives_a_segment_back() {
+        for (acked, inflation) in [(999, 4001), (1000, 5000), (2000, 4000)] {
+            let config = TcpConfig { mss: 1000, ..TcpConfig::PLAIN };
+            let mut sender = Sender::new(&config, 1);
+            sender.inflation = 5000;
+            sender.on_partial_ack_in_new_reno_recovery(acked);
+            assert_eq!(sender.inflation, inflation, "{acked}");
+        }
+    }
+}

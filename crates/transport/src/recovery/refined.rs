@@ -131,6 +131,14 @@ mod tests {
     use super::*;
     use crate::recovery::RecoveryConfig;
 
+    /// A basic connection has no box, so that a hundred thousand idle ones fit in memory.
+    #[test]
+    fn a_basic_connection_has_no_refinements() {
+        assert!(RecoveryRefinementState::new(&TcpConfig::PLAIN).is_none());
+        let config = TcpConfig { recovery: RecoveryConfig::LINUX, ..TcpConfig::PLAIN };
+        assert!(RecoveryRefinementState::new(&config).is_some());
+    }
+
     /// `tcp_check_dsack` takes a report of data below the ACK at its word, because the scoreboard has forgotten them. Above it, `tcp_sacktag_one`
     /// counts the segments that were sent again: none here.
     #[test]
