@@ -7,6 +7,7 @@ use pauseframe_units::{Span, Time};
 
 /// 100 Gb/s, 10 us, one switch.
 const LINE: u64 = 100_000_000_000;
+const PER_BYTE: Span = Span(8_000_000_000_000 / LINE);
 const BASE_RTT: Span = Span::from_us(10);
 const MTU: u32 = 4096;
 const RANDOM_SEQUENCES: u64 = 32;
@@ -64,6 +65,8 @@ struct Player {
     now: Time,
     acked: u64,
     sent: u64,
+    /// When the last acknowledgement came, and what the link of the queue had sent.
+    acked_at: Time,
     hop_bytes: u64,
 }
 
@@ -95,6 +98,7 @@ impl Player {
             now: Time::ZERO,
             acked: 0,
             sent: 0,
+            acked_at: Time::ZERO,
             hop_bytes: 0,
         };
         player.control.start_plugin(0, 1, Time::ZERO);
@@ -141,7 +145,9 @@ impl Player {
         self.sent = self.sent.max(self.acked + 10 * bytes);
         self.control.on_sent(bytes, self.now);
         self.acked += bytes;
-        self.hop_bytes += if queue > 0 { LINE / 8 / 1_000_000 } else { bytes };
+        let elapsed = self.now - std::mem::replace(&mut self.acked_at, self.now);
+        // A queue keeps its link busy.
+        self.hop_bytes += if queue > 0 { elapsed.0 / PER_BYTE.0 } else { bytes };
         let mut telemetry = Telemetry::EMPTY;
         let quantum = self.settings.parameters.quantum;
         telemetry.push(quantum.stamp((LINE / 1000) as u32, queue, self.hop_bytes, self.now.0 / 1000));
@@ -285,6 +291,19 @@ mod tests {
     fn line_rate_alone_breaks_the_rules_of_congestion_and_recovery() {
         assert!(check_reaction_to_congestion(ControlName::None.into()).is_err());
         assert!(check_recovery(ControlName::None.into()).is_err());
+    }
+
+    /// In the 500 us of a round with a full queue a line of 100 Gb/s sends 6.25 MB, in a quiet one a packet.
+    #[test]
+    fn a_queue_keeps_its_link_busy() {
+        let mut player = Player::new(ControlName::Hpcc.into());
+        for (round, sent) in
+            [(Player::congested_round as fn(&mut Player) -> _, 6_250_000), (Player::quiet_round, 4096)]
+        {
+            let before = player.hop_bytes;
+            assert_eq!(round(&mut player), Ok(()));
+            assert_eq!(player.hop_bytes - before, sent);
+        }
     }
 
     /// In 10 us a line of 100 Gb/s carries 125,000 bytes, less than the first window of Swift.
