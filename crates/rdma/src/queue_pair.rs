@@ -389,7 +389,7 @@ impl QueuePair {
 
     /// Sends retransmissions only, and one packet that requests the acknowledgement of those before it.
     pub fn stop_sending(&mut self) {
-        self.sender.stop(self.settings.mtu);
+        self.sender.stop();
     }
 
     /// Sets the connection up from this time on; nothing is sent before that is done.

@@ -793,6 +793,36 @@ fn a_stopped_message_is_acknowledged_without_a_timeout() {
     assert_eq!(ends[0].stats().timeouts, 0);
 }
 
+/// The last packet of a message requests an acknowledgement, so a stop lets one more go if some are not acknowledged. Its whole payload counts.
+#[test]
+fn a_stop_ends_the_message_with_the_next_packet() {
+    let mtu = u64::from(settings().mtu);
+    for (acknowledged, more) in [(0, 1), (4, 1), (5, 0)] {
+        let mut pair = QueuePair::new(settings());
+        pair.send(2 * mtu);
+        pair.send(10 * mtu);
+        let mut now = Time::ZERO;
+        let mut send = |pair: &mut QueuePair| {
+            now += Span::from_us(1);
+            pair.poll_transmit(now)
+        };
+        for _ in 0..5 {
+            send(&mut pair).expect("a packet is due");
+        }
+        let ack = |psn| Packet { syndrome: Syndrome::Ack, ..Packet::new(Opcode::Acknowledge, psn) };
+        if acknowledged > 0 {
+            pair.on_packet(&ack(acknowledged - 1), false, Time::ZERO + Span::from_us(5));
+        }
+        pair.stop_sending();
+        let rest: Vec<Packet> = std::iter::from_fn(|| send(&mut pair)).collect();
+        let seen: Vec<_> = rest.iter().map(|packet| (packet.psn, packet.ack_request)).collect();
+        assert_eq!(seen, [(5, true)][..more], "{acknowledged}");
+        pair.on_packet(&ack(4 + more as u32), false, Time::ZERO + Span::from_us(9));
+        assert!(pair.is_quiescent());
+        assert_eq!(pair.acked(), (5 + more as u64) * mtu);
+    }
+}
+
 #[test]
 fn a_message_that_has_not_begun_is_not_sent_after_a_stop() {
     let mut pair = QueuePair::new(settings());

@@ -150,15 +150,13 @@ impl Sender {
 
     /// Drops unsent packets. The current message ends with the last packet sent, or if that is not acknowledged with the
     /// next one, because the last packet of a message requests an acknowledgement.
-    pub(crate) fn stop(&mut self, mtu: u32) {
+    pub(crate) fn stop(&mut self) {
         let highest = self.highest;
         self.messages.retain(|message| message.first < highest);
         self.end = highest;
         if let Some(last) = self.messages.back_mut().filter(|last| last.end > highest) {
             self.end = if self.unacknowledged < highest { highest + 1 } else { highest };
-            if last.end > self.end {
-                (last.bytes, last.end) = ((self.end - last.first) * u64::from(mtu), self.end);
-            }
+            last.end = self.end;
         }
     }
 
