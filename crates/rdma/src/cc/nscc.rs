@@ -352,6 +352,24 @@ impl RateControl for NsccControl {
 mod tests {
     use super::*;
 
+    /// htsim `update_delay`: what is late without a mark counts as a quarter of the base round trip. 12 us average in as 150 ns.
+    #[test]
+    fn a_late_packet_without_a_mark_averages_in_as_a_quarter_of_the_round_trip() {
+        let settings = NsccSettings::of(4096, 4160, 100_000_000_000, Span::from_us(12), false);
+        let target = settings.target;
+        for (delay, marked, average) in [
+            (target, false, 150_000),
+            (target + Span(80), false, 37_500),
+            (target, true, 150_000),
+            (target + Span(80), true, 150_001),
+        ] {
+            let mut nscc = Nscc::new(settings);
+            let rtt = Some(settings.network_rtt + delay);
+            nscc.on_ack(&Sample { now: Time(1), bytes: 1, rtt, marked, in_flight: 0 });
+            assert_eq!(nscc.average_delay(), Span(average), "{delay} {marked}");
+        }
+    }
+
     /// htsim `fast_increase`: a delay of a microsecond is a delay. More than a window of undelayed bytes opens the window fast,
     /// and so does every further undelayed byte.
     #[test]
