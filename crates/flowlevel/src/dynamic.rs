@@ -260,17 +260,16 @@ impl Fluid {
 }
 
 impl Progress {
+    /// Nothing is left of a flow without a limit: `max` ignores NaN, infinity times zero seconds.
     fn drain_until(&mut self, now: f64) {
-        if self.rate > 0.0 && now > self.since {
-            self.left = (self.left - self.rate * (now - self.since)).max(0.0);
-            self.since = now;
-        }
+        self.left = (self.left - self.rate * (now - self.since)).max(0.0);
+        self.since = now;
     }
 
     /// Sets the rate from `now` on; returns the time at which the flow ends.
     fn change_rate(&mut self, rate: f64, now: f64) -> f64 {
         self.drain_until(now);
-        (self.rate, self.since) = (rate, now);
+        self.rate = rate;
         self.due = if self.left == 0.0 || rate == f64::INFINITY { now } else { now + self.left / rate };
         self.due
     }

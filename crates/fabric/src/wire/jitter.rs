@@ -84,7 +84,7 @@ impl BorrowedNodePorts<'_> {
             return state.delay;
         }
         let (now, burst) = (ctx.now(), ctx.settings.wire_burst);
-        let wire = self.jittered_link_mut(port).filter(|wire| wire.jitter > Span::ZERO);
+        let wire = self.jittered_link_mut(port);
         if wire.is_none() && burst == 0 {
             return state.delay;
         }

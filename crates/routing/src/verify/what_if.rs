@@ -106,7 +106,7 @@ fn summary(losses: impl Iterator<Item = (String, Loss)>, examples: usize, names:
     for (what, Loss { pairs, example }) in losses {
         failures.tried += 1;
         failures.pairs_lost += pairs;
-        match example.filter(|_| pairs > 0) {
+        match example {
             None => failures.harmless += 1,
             Some(pair) => {
                 failures.worst.push(Failure { what, pairs_lost: pairs, example: names.pair(pair) });
