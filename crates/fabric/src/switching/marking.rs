@@ -48,9 +48,19 @@ pub(super) fn create_marker_states_by_queue(plan: &NetworkPlan) -> IndexVec<Slot
 }
 
 impl<'n> BorrowedSwitch<'n> {
-    /// Whether the marker selects a packet that arrives at `port`. Updates the marker's state.
+    /// Whether a packet that joins a queue at `port` is marked, or dropped instead.
+    #[inline]
+    pub(super) fn marker_selects(&mut self, port: PortToken<'n>, class: u8, ctx: &Context) -> bool {
+        if ctx.hot.watched_arrivals & 1 << class != 0 {
+            return self.decide_mark_on_arrival(port, class, ctx);
+        }
+        let slot = port.egress_queue_token(class, &ctx.hot);
+        self.ports.egress_queue(slot).backlog > ctx.hot.mark_above[usize::from(class)]
+    }
+
+    /// The decision of the marker, whose state it updates.
     #[inline(never)]
-    pub(super) fn decide_mark_on_arrival(&mut self, port: PortToken<'n>, class: u8, ctx: &Context) -> bool {
+    fn decide_mark_on_arrival(&mut self, port: PortToken<'n>, class: u8, ctx: &Context) -> bool {
         let slot = port.egress_queue_token(class, &ctx.hot);
         let (state, rate) = (self.ports.egress_queue(slot), self.ports.port_state(port).rate);
         let arrival = PacketArrival { backlog: state.backlog, waiting: state.waiting, rate, now: ctx.now() };

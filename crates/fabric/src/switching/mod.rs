@@ -229,11 +229,7 @@ impl<'n> BorrowedSwitch<'n> {
         let class = ctx.packets[index].class & 7;
         let slot = egress.egress_queue_token(class, &ctx.hot);
         let watched = ctx.hot.watched_arrivals & 1 << class != 0;
-        let over = if watched {
-            self.decide_mark_on_arrival(egress, class, ctx)
-        } else {
-            self.ports.egress_queue(slot).backlog > ctx.hot.mark_above[usize::from(class)]
-        };
+        let over = self.marker_selects(egress, class, ctx);
         if over && self.should_drop_not_ect_packet(index, ctx) {
             return Err(DropReason::NotEct);
         }

@@ -204,11 +204,7 @@ impl<'n> BorrowedSwitch<'n> {
         let slot = egress.egress_queue_token(class, &ctx.hot);
         self.log_path_of_packet(index, egress.port_id(), ctx);
         let watched = ctx.hot.watched_arrivals & 1 << class != 0;
-        let over = if watched {
-            self.decide_mark_on_arrival(egress, class, ctx)
-        } else {
-            self.ports.egress_queue(slot).backlog > ctx.hot.mark_above[usize::from(class)]
-        };
+        let over = self.marker_selects(egress, class, ctx);
         let is_refused = ctx.hot.can_refuse && self.refusal(egress, class, ctx).is_some();
         let is_dropped = is_refused || over && self.should_drop_not_ect_packet(index, ctx);
         if !by_ingress {
