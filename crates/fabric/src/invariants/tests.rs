@@ -6,7 +6,7 @@ use crate::frame::{FrameContent, Packet, PacketId};
 use crate::ids::{HostId, SlotId, SwitchId};
 use crate::network::Network;
 use crate::partition::Partition;
-use crate::settings::{BufferPolicy, SharedBuffer};
+use crate::settings::{BufferPolicy, HopChoice, Settings, SharedBuffer};
 use crate::{ErrorModel, FailedElement, ScheduledFailure};
 use pauseframe_topology::Topology;
 use pauseframe_transport::Connection;
@@ -51,6 +51,10 @@ fn complaint(shared: bool, falsify: impl FnOnce(&mut Partition, PortId)) -> Stri
     let (mut network, slow) = half_way(shared);
     network.check_invariants(BARE).expect("all is well");
     falsify(network.last_partition(), slow);
+    complaint_of(&mut network)
+}
+
+fn complaint_of(network: &mut Network) -> String {
     let looked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| network.check_invariants(BARE)));
     let said = looked.expect_err("the audit sees it");
     let literal = said.downcast_ref::<&str>().map(ToString::to_string);
@@ -186,6 +190,33 @@ fn both_ends_of_a_link_agree_on_pauses() {
             partition.ports.ingress.accounts[slot].pause_sent = false;
         });
         assert!(said.contains("does not ask for a pause") || said.contains("has asked for none"), "{said}");
+    }
+}
+
+/// A flow leaves a slow path, so the leaf of its receiver holds packets; a timer releases them when they go on at the latest, or before.
+#[test]
+fn held_packets_have_a_timer() {
+    let topology = slow_and_fast();
+    let settings =
+        Settings { hop_choice: Some(HopChoice::ConWeave(CONWEAVE)), ..lossless(config(), 100_000) };
+    for timer in [None, Some(Time::MAX)] {
+        let mut network = build(&topology, &settings, &[flow(&topology, "a", "b", 3_000_000)]);
+        let mut now = Time::ZERO;
+        loop {
+            now += Span::from_us(1);
+            assert_eq!(proceed(&mut network, now).now, now, "it ends before a packet is held");
+            network.check_invariants(BARE).expect("all is well");
+            let switches = &mut network.last_partition().switching.switches;
+            if switches
+                .iter_mut()
+                .filter_map(|switch| switch.conweave.as_mut())
+                .any(|state| state.set_hold_timers(timer))
+            {
+                break;
+            }
+        }
+        let said = complaint_of(&mut network);
+        assert!(said.contains("the timer of packets held for b is at"), "{timer:?}: {said}");
     }
 }
 

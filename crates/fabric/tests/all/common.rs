@@ -2,10 +2,10 @@
 
 use pauseframe_engine::{RunCallbackDecision, RunEnding, RunLimits};
 use pauseframe_fabric::{
-    BufferPolicy, CatchPanic, FlowRecord, FlowSpec, FrameOverhead, HostLinkJitterSettings, HostPortSettings,
-    MarkAt, Marker, Network, NicQueue, NotEctAction, PerPortBuffer, PfcSettings, PortPriorityReport,
-    ProtocolSettings, QueueDiscipline, QueueLengthThreshold, Sample, SamplePlan, SampledMetric, Scheduler,
-    Settings, SharedBuffer, StepMarker, TransportSettings, ValueByPort, Workload,
+    BufferPolicy, CatchPanic, ConWeaveSettings, FlowRecord, FlowSpec, FrameOverhead, HostLinkJitterSettings,
+    HostPortSettings, MarkAt, Marker, Network, NicQueue, NotEctAction, PerPortBuffer, PfcSettings,
+    PortPriorityReport, ProtocolSettings, QueueDiscipline, QueueLengthThreshold, Sample, SamplePlan,
+    SampledMetric, Scheduler, Settings, SharedBuffer, StepMarker, TransportSettings, ValueByPort, Workload,
 };
 use pauseframe_routing::NextHops;
 use pauseframe_topology::{Channel, NodeKind, Topology};
@@ -142,6 +142,17 @@ pub(crate) fn settings(config: TcpConfig) -> Settings {
     }
 }
 
+/// The values of its simulator for leaves and spines.
+pub(crate) const CONWEAVE: ConWeaveSettings = ConWeaveSettings {
+    reply_slack: Span::from_us(4),
+    path_busy: Span::from_us(16),
+    idle: Span::from_us(300),
+    tail_slack: Span::from_us(16),
+    blind_wait: Span::from_us(200),
+    hold_queues: 65_535,
+    control_priority: Priority::new(7).expect("below 8"),
+};
+
 /// The settings of TCP, to change, if it is a transport of TCP.
 pub(crate) fn tcp_mut(transport: &mut TransportSettings) -> Option<&mut TcpConfig> {
     let ProtocolSettings::Tcp(config) = &mut transport.protocol else { return None };
@@ -205,6 +216,26 @@ pub(crate) fn star_of(hosts: &[(&str, Channel)]) -> Topology {
     let switch = topology.add_node("s", NodeKind::Switch, None);
     for (id, (_, channel)) in ids.into_iter().zip(hosts) {
         topology.add_link(id, switch, *channel);
+    }
+    topology
+}
+
+/// Two leaves with a host each, a spine behind which all links have 100 Gb/s, and one with a link of 20 Gb/s to the second leaf.
+pub(crate) fn slow_and_fast() -> Topology {
+    let mut topology = Topology::new();
+    let [a, b] = ["a", "b"].map(|name| topology.add_node(name, NodeKind::Host, None));
+    let [left, right, slow, fast] =
+        ["left", "right", "slow", "fast"].map(|name| topology.add_node(name, NodeKind::Switch, None));
+    let wire = |gbps| link(gbps, Span::from_us(1));
+    for (from, to, gbps) in [
+        (a, left, 100),
+        (b, right, 100),
+        (left, slow, 100),
+        (left, fast, 100),
+        (slow, right, 20),
+        (fast, right, 100),
+    ] {
+        topology.add_link(from, to, wire(gbps));
     }
     topology
 }

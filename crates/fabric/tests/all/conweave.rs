@@ -9,20 +9,8 @@ use pauseframe_fabric::{
 };
 use pauseframe_rdma::QueuePairSettings;
 use pauseframe_topology::generate::{fat_tree, leaf_spine};
-use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::TcpConfig;
 use pauseframe_units::{Bytes, Span, Time};
-
-/// The values of its simulator for leaves and spines.
-pub(crate) const CONWEAVE: ConWeaveSettings = ConWeaveSettings {
-    reply_slack: Span::from_us(4),
-    path_busy: Span::from_us(16),
-    idle: Span::from_us(300),
-    tail_slack: Span::from_us(16),
-    blind_wait: Span::from_us(200),
-    hold_queues: 65_535,
-    control_priority: pauseframe_units::Priority::new(7).expect("below 8"),
-};
 
 fn weaving(settings: Settings, conweave: ConWeaveSettings) -> Settings {
     Settings { hop_choice: Some(HopChoice::ConWeave(conweave)), ..settings }
@@ -50,26 +38,6 @@ fn total(network: &Network) -> ConWeaveCounts {
 /// Lossless, with buffers that drain in less time than a blind wait.
 fn shallow() -> Settings {
     Settings { buffer: per_port(100_000), ..roce(NO_CONTROL) }
-}
-
-/// Two leaves with a host each, a spine behind which all links have 100 Gb/s, and one with a link of 20 Gb/s to the second leaf.
-fn slow_and_fast() -> Topology {
-    let mut topology = Topology::new();
-    let [a, b] = ["a", "b"].map(|name| topology.add_node(name, NodeKind::Host, None));
-    let [left, right, slow, fast] =
-        ["left", "right", "slow", "fast"].map(|name| topology.add_node(name, NodeKind::Switch, None));
-    let wire = |gbps| link(gbps, Span::from_us(1));
-    for (from, to, gbps) in [
-        (a, left, 100),
-        (b, right, 100),
-        (left, slow, 100),
-        (left, fast, 100),
-        (slow, right, 20),
-        (fast, right, 100),
-    ] {
-        topology.add_link(from, to, wire(gbps));
-    }
-    topology
 }
 
 /// A flow of line rate that begins on a path of a fifth of it leaves that; the receiver, which goes back to the first gap, sees none.

@@ -5,8 +5,9 @@ use crate::common::*;
 use crate::properties::draw;
 use pauseframe_engine::random_stream;
 use pauseframe_fabric::{
-    FailedElement, FlowRecord, FlowStatus, PortPriorityReport, PortStateChange, ProtocolSettings, SamplePlan,
-    SampledEntity, SampledMetric, ScheduledFailure, Settings, StateLogRow, TransportSettings, UdpSettings,
+    FailedElement, FlowRecord, FlowSpec, FlowStatus, PortPriorityReport, PortStateChange, ProtocolSettings,
+    SamplePlan, SampledEntity, SampledMetric, ScheduledFailure, Settings, StateLogRow, TransportSettings,
+    UdpSettings,
 };
 use pauseframe_topology::generate::{dumbbell, star};
 use pauseframe_transport::TcpConfig;
@@ -320,5 +321,27 @@ fn a_packet_is_captured_once_where_it_passes_first() {
         let frames = network.take_captured_frames();
         let captured = ports.map(|port| frames.iter().filter(|frame| frame.port == port).count());
         assert_eq!(captured, expected, "{once}");
+    }
+}
+
+/// Samples show the window of the end that sends more, or that of the requester. While the request leaves, only its window grows.
+#[test]
+fn samples_show_the_window_of_who_sends_more() {
+    let topology = star(2, link(10, Span::from_us(1))).expect("two hosts");
+    let (size, initial_window) = (1_000 * MSS, 10 * MSS);
+    for (reply, is_requester) in [(0, true), (size - 1, true), (size, true), (size + 1, false)] {
+        let request = FlowSpec { reply, ..flow(&topology, "host0", "host1", size) };
+        let settings = settings(TcpConfig { initial_window, ..config() });
+        let mut network = build(&topology, &settings, &[request]);
+        network.enable_sampling(SamplePlan {
+            every: Span::from_us(100),
+            ports: vec![],
+            workloads: vec![true],
+        });
+        proceed(&mut network, Time::ZERO + Span::from_us(500));
+        let samples = network.take_metric_samples();
+        let windows = samples.iter().filter(|sample| sample.metric == SampledMetric::Cwnd);
+        let largest = windows.map(|sample| sample.value as u64).max().expect("the flow has begun");
+        assert_eq!(largest > initial_window, is_requester, "{reply}: {largest}");
     }
 }

@@ -2,7 +2,6 @@
 //! every byte once, account for every packet, and be no faster than light.
 
 use crate::common::*;
-use crate::conweave::CONWEAVE;
 use crate::rdma::pair;
 use pauseframe_engine::{Rng, random_stream};
 use pauseframe_fabric::hash_index::{HashIndex, HashIndexSettings, HopWeights};

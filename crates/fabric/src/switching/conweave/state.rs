@@ -77,6 +77,13 @@ impl ConWeaveState {
         sinks.map(|sink| (sink.held.port, sink.held.until, sink.timer))
     }
 
+    /// Falsifies the timers of held packets, for tests of the recount; false: nothing is held.
+    #[cfg(test)]
+    pub(crate) fn set_hold_timers(&mut self, timer: Option<Time>) -> bool {
+        let holding = self.sinks.values_mut().filter(|sink| sink.holds_packets());
+        holding.map(|sink| sink.timer = timer).count() > 0
+    }
+
     /// Bytes of lossy classes that are held, by the queue that they will join.
     pub(crate) fn held_lossy_bytes(&self) -> impl Iterator<Item = (SlotId, u64)> {
         self.held_lossy.iter().map(|(slot, bytes)| (*slot, *bytes))
