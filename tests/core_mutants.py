@@ -67,6 +67,10 @@ EQUIVALENT: dict[str, str] = {
     "routing/src/verify/lengths.rs: hop == Hop::Lost && port != PortId::NONE && tree.hosts.len() > 1 -> hop == "
     "Hop::Lost && port != PortId::NONE || tree.hosts.len() > 1": "only the cache is lost",
     "transport/src/scoreboard.rs: self.sacked > 0 -> self.sacked >= 0": "the search finds none if nothing is sacked",
+    "flowlevel/src/shares.rs: flow.cap <= highest -> flow.cap < highest": "at the end of the tolerance either is in it",
+    "routing/src/verify/walk.rs: tables.trees.len() * sources.len() -> tables.trees.len() + sources.len()": "a list of "
+    "another capacity grows",
+    "transport/src/super_packets.rs: rounds < 32 -> rounds <= 32": "the largest super-packet has 32 bits",
     "fabric/src/marker/red.rs: self.rng.uniform_unit() < p_a -> self.rng.uniform_unit() <= p_a": "one of 2^53 draws is "
     "equal",
 }
