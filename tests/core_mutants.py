@@ -71,6 +71,7 @@ EQUIVALENT: dict[str, str] = {
     "routing/src/verify/walk.rs: tables.trees.len() * sources.len() -> tables.trees.len() + sources.len()": "a list of "
     "another capacity grows",
     "transport/src/super_packets.rs: rounds < 32 -> rounds <= 32": "the largest super-packet has 32 bits",
+    "transport/src/writer.rs: queued < self.size -> queued <= self.size": "of a full buffer no third is free",
     "fabric/src/marker/red.rs: self.rng.uniform_unit() < p_a -> self.rng.uniform_unit() <= p_a": "one of 2^53 draws is "
     "equal",
 }
