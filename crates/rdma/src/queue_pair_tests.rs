@@ -793,6 +793,29 @@ fn a_stopped_message_is_acknowledged_without_a_timeout() {
     assert_eq!(ends[0].stats().timeouts, 0);
 }
 
+/// IRN: the short timeout is that of few packets in flight, however many were acknowledged before.
+#[test]
+fn few_packets_in_flight_have_the_short_timeout() {
+    let (low, mtu) = (Span::from_us(10), u64::from(settings().mtu));
+    let mut pair = QueuePair::new(QueuePairSettings {
+        timer: RetransmissionTimer::Ibta,
+        timeout_low: Some(low),
+        ..settings()
+    });
+    pair.send(20 * mtu);
+    let mut now = Time::ZERO;
+    for psn in 0..20 {
+        now += Span::from_us(1);
+        assert_eq!(pair.poll_transmit(now).map(|packet| packet.psn), Some(psn));
+        let timeout = if psn % 10 < FEW_PACKETS as u32 { low } else { settings().timeout };
+        assert_eq!(pair.sender.timer_at(), now + timeout, "{psn}");
+        if psn == 9 {
+            let ack = Packet { syndrome: Syndrome::Ack, ..Packet::new(Opcode::Acknowledge, psn) };
+            pair.on_packet(&ack, false, now);
+        }
+    }
+}
+
 /// The last packet of a message requests an acknowledgement, so a stop lets one more go if some are not acknowledged. Its whole payload counts.
 #[test]
 fn a_stop_ends_the_message_with_the_next_packet() {

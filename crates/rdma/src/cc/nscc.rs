@@ -352,6 +352,19 @@ impl RateControl for NsccControl {
 mod tests {
     use super::*;
 
+    /// htsim `multiplicative_decrease`: more than a round trip after the last cut, if the average is above the target.
+    #[test]
+    fn a_window_is_cut_once_in_a_round_trip() {
+        let settings = NsccSettings::of(4096, 4160, 100_000_000_000, Span::from_us(12), false);
+        for (after, above, is_cut) in [(1, 1, true), (0, 1, false), (1, 0, false)] {
+            let mut nscc = Nscc::new(settings);
+            (nscc.average, nscc.last_cut) = (settings.target.0 + above * 1_000_000, Time(5));
+            let before = nscc.window;
+            nscc.decrease(Time(5 + settings.network_rtt.0 + after));
+            assert_eq!(nscc.window < before, is_cut, "{after} {above}");
+        }
+    }
+
     /// htsim `update_delay`: what is late without a mark counts as a quarter of the base round trip. 12 us average in as 150 ns.
     #[test]
     fn a_late_packet_without_a_mark_averages_in_as_a_quarter_of_the_round_trip() {
