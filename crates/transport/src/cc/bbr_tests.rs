@@ -613,7 +613,7 @@ fn the_end_of_recovery_restores_the_window() {
     ] {
         let mut model = Model { recovery: before, prior_window: 50, ..Model::default() };
         let (in_flight, newly_delivered) = (3 * MSS, MSS);
-        let sample = DeliverySample { phase, in_flight, newly_delivered, ..DeliverySample::QUIET };
+        let sample = DeliverySample { newly_delivered, in_flight, phase, ..DeliverySample::QUIET };
         assert_eq!(model.window_in_recovery(10, &sample, MSS), window, "{before:?} {phase:?}");
     }
 }

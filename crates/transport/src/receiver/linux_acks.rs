@@ -304,7 +304,7 @@ mod tests {
     fn the_timeout_follows_the_pauses() {
         let rto = crate::config::RtoConfig { initial: Span::from_ms(300), ..TcpConfig::PLAIN.rto };
         let delayed_ack = DelayedAckConfig { segments: 2, timeout: Span::from_ms(40) };
-        let config = TcpConfig { delayed_ack, rto, ..TcpConfig::PLAIN };
+        let config = TcpConfig { rto, delayed_ack, ..TcpConfig::PLAIN };
         for (ato, pause, after, quick_acks) in [
             (100, 20, 70, 0),
             (100, 21, 71, 0),
