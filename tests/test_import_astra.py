@@ -158,7 +158,7 @@ def test_the_config_of_ns3(folder: Path) -> None:
         ("star.yml", STAR.replace("[ 4 ]", "[ 3 ]"), "it has 4 ranks, and"),
         ("star.yml", STAR.replace("50.0", "fast"), "bandwidth fast: give GB/s above 0"),
         ("star.yml", STAR + "dimensions: 1\n", "dimensions: this key is not known"),
-        ("star.yml", STAR.replace("[ 500.0 ]", "[ 500.0, 1 ]"), "as many entries as there are dimensions"),
+        ("star.yml", STAR.replace("[ 500.0 ]", "[ 500.0, 1 ]"), "lists have an entry for each dimension"),
         ("star.yml", "topology: [\n", "is no YAML"),
         ("system.json", json.dumps(SYSTEM | {"roofline-enabled": 1}), "--without roofline-enabled"),
         ("system.json", json.dumps(SYSTEM | {"new": 1}), "new 1: this key is not known"),

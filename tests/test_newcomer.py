@@ -293,7 +293,7 @@ COMMANDS = {
     "presets dcqcn": ("NAME", "is not one of cubic", 'did you mean "roce_dcqcn"?'),
     "run good.toml --out good.toml": ("good.toml", "is a file", "name a folder"),
     "flow good.toml --out good.toml": ("good.toml", "is a file", "name a folder"),
-    "report out --out .": (".", "is a folder", "name a file in it"),
+    "report out --out .": (".", "is a folder", "name a file, such as page.html"),
     "run good.toml --seed -1": ("--seed", "'-1'", "a whole number from 0"),
     "run good.toml --seeds 5": ("run", "No such option: --seeds", "sweep, tune, reproduce have it"),
     "version": ("version", "is not a command", "pauseframe --version"),

@@ -443,7 +443,7 @@ def test_a_class_of_a_script(tmp_path):
     ("text", "message"),
     [
         ("x = 1", "has no class with @pauseframe.congestion_control or @pauseframe.rate_control"),
-        ("1 / 0", "failed while it was loaded: ZeroDivisionError"),
+        ("1 / 0", "failed while it was loaded (line 1): ZeroDivisionError"),
         ("import pauseframe as pf\n@pf.congestion_control('a')\nclass A:\n    pass", "has no increase"),
         (
             HEAD.format(options="") + INCREASE + "\n    def reduce(self, window, cause):\n        pass",
@@ -634,7 +634,7 @@ def test_a_wrong_answer_ends_the_command(tmp_path):
     assert f"ZeroDivisionError: integer division or modulo by zero ({file}, line" in done.stderr
     assert "Traceback" not in done.stderr
     (manifest,) = (tmp_path / "results").glob("incast-1*/manifest.json")
-    assert json.loads(manifest.read_text())["status"] == "running"
+    assert json.loads(manifest.read_text())["status"] == "failed"
 
 
 TRAPS = {1: "SIGFPE", 2: "SIGSEGV", 3: "SIGABRT", 4: "SIGSEGV", 5: "not returning within 10 s"}

@@ -19,11 +19,11 @@ def warnings(text, **settings):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (INCAST + 'start = "5 ms"\n', "workload w: it starts (5 ms) after the end of the run (1 ms)"),
+        (INCAST + 'start = "5 ms"\n', "workload w: it starts (5 ms) after the end of the run (1 ms): lower its start, or raise stop"),
         (
             '\n[[workload]]\nname = "w"\nkind = "application"\npattern = "all_reduce"\nranks = 4\n'
             'size = "1 MB"\nstart = "5 ms"\n',
-            "workload w: it starts (5 ms) after the end of the run (1 ms)",
+            "workload w: it starts (5 ms) after the end of the run (1 ms): lower its start, or raise stop",
         ),
         (
             '\n[[workload]]\nname = "w"\nkind = "background"\nsizes = "1 KB"\n'

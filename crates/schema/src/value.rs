@@ -118,12 +118,12 @@ pub fn misspelt<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> String 
     meant.map_or_else(String::new, |name| format!("did you mean {name:?}?"))
 }
 
-/// The one of `known` that shares a part with `word` which no other has; parts stand between `_`, `-` and `:`.
+/// The one of `known` that shares a part with `word` which no other has; parts stand between `_` and `-`.
 fn only_name_with_part<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     // Numbers and articles are parts of anything.
     const SHORTEST_PART: usize = 3;
     let parts =
-        |name: &str| name.to_lowercase().split(['_', '-', ':']).map(str::to_owned).collect::<Vec<_>>();
+        |name: &str| name.to_lowercase().split(['_', '-']).map(str::to_owned).collect::<Vec<_>>();
     let only = |part: &String| {
         let mut having = known.iter().copied().filter(|name| parts(name).contains(part));
         having.next().filter(|_| having.next().is_none())

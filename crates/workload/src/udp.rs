@@ -44,7 +44,7 @@ table! {
         /// Earliest start of a flow
         start: Span = or_in(Span::ZERO, TIMES);
         /// No new flow starts after this time
-        stop: Span = try_by(stop, start, context);
+        stop: Span = try_by(end, size, start, context);
     }
     pub fn try_read(t, context: &Context);
 }
@@ -75,6 +75,21 @@ fn check_destinations(t: &mut Table, sources: Option<&[String]>, destinations: O
         let message = || format!("all hosts send, and {only:?} would send to itself");
         t.check(false, "destinations", message, "name the sources");
     }
+}
+
+/// The end of new flows; sources with a size end by themselves.
+fn end(
+    t: &mut Table,
+    key: &'static str,
+    doc: &str,
+    size: Option<Bytes>,
+    start: Span,
+    context: &Context,
+) -> Option<Span> {
+    if size.is_some() && context.stop.is_none() && !t.has(key) {
+        return Some(t.or_because(key, TIME_MAX, Origin::Computed("size".to_owned()), "stop.time", doc));
+    }
+    stop(t, key, doc, start, context)
 }
 
 /// `Some(None)` for a continuous source; `None` if an error was recorded.

@@ -62,8 +62,8 @@ def report(
     from pauseframe.report import Group, build_report, from_folder
 
     folders = named_or_last(folders, last)
+    spare_inputs(out, "page")
     target = page_path(out or folders[0] / "report.html")
-    spare_inputs(target, "page")
     if any((folder / "sweep.json").is_file() for folder in folders):
         from pauseframe.report.sweep import build_sweep_report
         from pauseframe.sweep.compare import compare
@@ -118,8 +118,8 @@ def view(
         raise typer.BadParameter(f"{len(folders)} runs do not fit beside each other: name two", param_hint="RUN")
     folder = folders[0]
     runs = [from_folder(path) for path in folders]
+    spare_inputs(out, "page")
     target = page_path(out or folder / "view.html")
-    spare_inputs(target, "page")
     report = folder / "report.html"
     beside_it = report.is_file() and target.resolve().parent == folder.resolve()
     path = build_view(runs, target, report="report.html" if beside_it else None)

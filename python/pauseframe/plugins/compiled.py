@@ -151,7 +151,7 @@ def _cfunc(description: Description, name: str, signature: Any, function: Callab
 
 def _wrong_result(message: str) -> str | None:
     """What is wrong with a method whose result is no number; None if that is not what the message is about."""
-    found = re.search(r"^\s*>>> int\((.*)\)\s*$", message, re.MULTILINE)
+    found = re.search(r"^\s*>{3} int\((.*)\)\s*$", message, re.MULTILINE)
     if found is None:
         return None
     kind = "nothing" if found[1] == "none" else "nothing on some paths" if "none" in found[1].lower() else found[1]
@@ -170,7 +170,7 @@ def _line_of(message: str, place: str) -> str:
 
 def _short(plain: str) -> str:
     """The lines of Numba's error message that concern the user's code."""
-    if found := re.search(r"No implementation of function .*\n\s*\n?\s*>>> (.*)", plain):
+    if found := re.search(r"No implementation of function .*\n\s*\n?\s*>{3} (.*)", plain):
         return f"there is no {found[1]}"
     lines = [line.strip() for line in plain.splitlines() if line.strip()]
     kept = [line for line in lines if not line.startswith(("Failed in nopython", "During:", "<source", "^"))]

@@ -618,21 +618,22 @@ class Host(Part):
     mtu: str | None = None
     """Largest IP packet (576 B to 9216 B); default "1500 B"."""
     tx_delay: str | None = None
-    """Time that a segment spends in the stack before the NIC has it. With the kernel it is added to rx_delay, so that
-    round trips are as long (0 s to 1 s); default "0 s".
+    """Time that a segment, or a packet of a queue pair, spends in the host before the NIC has it. With the kernel it
+    is added to rx_delay, so that round trips are as long (0 s to 1 s); default "0 s".
     """
     tx_jitter: str | None = None
     """Maximum random delay added to tx_delay of each segment, in order (0 s to 1 s); default "0 s"."""
     wire_burst: str | None = None
-    """Size of the token bucket that models a host's link, in both directions; 0: store and forward (0 B to 1 MB);
-    default "0 B" (Linux: TBF)
+    """Size of the token bucket that models a host's link, in both directions: every frame is later by the time of so
+    many bytes, less its own if the link was idle, so make the link's delay shorter by that time; 0: store and
+    forward (0 B to 1 MB); default "0 B" (Linux: TBF)
     """
     wire_jitters: Sequence[WireJitter] | None = None
     """Random delays of the links of hosts; the first row that matches a host counts; default []."""
     ticks_apart: bool | None = None
     """Whether the clocks of hosts (transport.rto_granularity) tick at different times; default false."""
     rx_delay: str | None = None
-    """Time from the last bit at the NIC to TCP (0 s to 1 s); default "0 s"."""
+    """Time from the last bit at the NIC to TCP or the queue pair (0 s to 1 s); default "0 s"."""
     reaction: str | None = None
     """Time from a completion (of a flow or message) until the application starts the next operation. Runs with
     dependent flows or messages use several threads only if this is at least the lookahead of the network

@@ -39,19 +39,20 @@ table! {
         route: String = or(String::new());
         /// Largest IP packet
         mtu: Bytes = or_in(Bytes(1500), Bytes(576)..=Bytes(9216));
-        /// Time that a segment spends in the stack before the NIC has it. With the kernel it is added to rx_delay, so that round trips are
+        /// Time that a segment, or a packet of a queue pair, spends in the host before the NIC has it. With the kernel it is added to rx_delay, so that round trips are
         /// as long
         tx_delay: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
         /// Maximum random delay added to tx_delay of each segment, in order
         tx_jitter: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
-        /// Size of the token bucket that models a host's link, in both directions; 0: store and forward
+        /// Size of the token bucket that models a host's link, in both directions: every frame is later by the time of so many bytes, less its
+        /// own if the link was idle, so make the link's delay shorter by that time; 0: store and forward
         #[source = "Linux: TBF"]
         wire_burst: Bytes = or_in(Bytes(0), Bytes(0)..=Bytes(1_000_000));
         /// Random delays of the links of hosts; the first row that matches a host counts
         wire_jitters: Vec<WireJitterSpec> = by(of_hosts, hosts, WireJitterSpec::read);
         /// Whether the clocks of hosts (transport.rto_granularity) tick at different times
         ticks_apart: bool = or(false);
-        /// Time from the last bit at the NIC to TCP
+        /// Time from the last bit at the NIC to TCP or the queue pair
         rx_delay: Span = or_in(Span::ZERO, Span::ZERO..=SECOND);
         /// Time from a completion (of a flow or message) until the application starts the next operation. Runs with
         /// dependent flows or messages use several threads only if this is at least the lookahead of the network
