@@ -16,14 +16,17 @@ def warnings(text, **settings):
     return pf.run(text, progress=False, set=settings).summary["warnings"]
 
 
+LATE = "workload w: it starts (5 ms) after the end of the run (1 ms): lower its start, or raise stop"
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (INCAST + 'start = "5 ms"\n', "workload w: it starts (5 ms) after the end of the run (1 ms): lower its start, or raise stop"),
+        (INCAST + 'start = "5 ms"\n', LATE),
         (
             '\n[[workload]]\nname = "w"\nkind = "application"\npattern = "all_reduce"\nranks = 4\n'
             'size = "1 MB"\nstart = "5 ms"\n',
-            "workload w: it starts (5 ms) after the end of the run (1 ms): lower its start, or raise stop",
+            LATE,
         ),
         (
             '\n[[workload]]\nname = "w"\nkind = "background"\nsizes = "1 KB"\n'

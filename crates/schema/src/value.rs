@@ -122,8 +122,7 @@ pub fn misspelt<'k>(word: &str, known: impl Iterator<Item = &'k str>) -> String 
 fn only_name_with_part<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     // Numbers and articles are parts of anything.
     const SHORTEST_PART: usize = 3;
-    let parts =
-        |name: &str| name.to_lowercase().split(['_', '-']).map(str::to_owned).collect::<Vec<_>>();
+    let parts = |name: &str| name.to_lowercase().split(['_', '-']).map(str::to_owned).collect::<Vec<_>>();
     let only = |part: &String| {
         let mut having = known.iter().copied().filter(|name| parts(name).contains(part));
         having.next().filter(|_| having.next().is_none())

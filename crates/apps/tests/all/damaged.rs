@@ -223,7 +223,7 @@ fn what_is_empty_or_no_text() {
     let twelfth = PMPI.find("10000 send").expect("it is in the sample");
     bytes[twelfth] = 0xff;
     assert_eq!(said("binary-line", &bytes), ["FILE:12: is not text"]);
-    let none = "FILE: is none of these: pmpi, simgrid, goal, chakra; say which format it has";
+    let none = "FILE: is none of these: pmpi, simgrid, goal, chakra; name its format with the key format";
     assert_eq!(said("binary", &[0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0]), [none]);
     for nothing in ["", "\n\n"] {
         assert_eq!(said("nothing", nothing.as_bytes()), ["FILE: is empty"]);

@@ -251,5 +251,8 @@ fn simgrid_mistakes() {
 #[test]
 fn what_is_no_trace_is_not_taken_for_one() {
     let error = read_text("notes.txt", "hello\n").unwrap_err();
-    assert_eq!(error, "FILE: is none of these: pmpi, simgrid, goal, chakra; say which format it has");
+    assert_eq!(
+        error,
+        "FILE: is none of these: pmpi, simgrid, goal, chakra; name its format with the key format"
+    );
 }
