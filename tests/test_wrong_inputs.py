@@ -232,3 +232,27 @@ def test_an_inventory_of_other_devices_is_noted(folder):
     (folder / "macs.csv").write_text("device,mac,port,name,lanes\nhost9,02:00:00:00:00:01,,,\n")
     done = cli("deploy", "plan", "--target", "linux", "--inventory", "macs.csv", "-o", "out", cwd=folder)
     assert "devices of the inventory that are not in the plan: 1, such as host9" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("transport.rto_mn=2 ms", 'did you mean "rto_min"?'),
+        ("topology.host=3", 'did you mean "hosts"?'),
+        ("transports.0.preset=dctcp", ""),
+        ('workload.0.name="\'tis"', ""),
+        ('switch={ buffer = { policy = "shared", size = "1 MB" } }', ""),
+        ('name="a b.c=d"', ""),
+    ],
+)
+def test_a_set_key_is_judged_by_what_the_file_has(tmp_path, text, said):
+    """`--set` changes keys that stand in the file; names may be numbers, and texts may have quotes and equals signs."""
+    file = tmp_path / "s.toml"
+    file.write_text(
+        'topology = { kind = "star", hosts = 3, link = { rate = "10 Gbps", delay = "1 us" } }\n'
+        'transport = { preset = "dctcp", rto_min = "1 ms" }\n'
+        'workload = [{ kind = "n_to_1", size = "1 KB" }]\n'
+    )
+    done = cli("validate", file, "--set", text)
+    assert (done.returncode == 0) == (said == ""), done.stderr
+    assert said in done.stderr

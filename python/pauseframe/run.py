@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import nullcontext
 from pathlib import Path
@@ -132,9 +133,9 @@ def run(
     return from_core(core, resolved)
 
 
-def path_of(out: str | Path) -> Path:
+def path_of(out: str | os.PathLike[str]) -> Path:
     """The path that `out` names."""
-    if not isinstance(out, str | Path):
+    if not isinstance(out, str | os.PathLike):
         raise TypeError(f'out = {out!r}: the path of a folder is needed, such as "results/one"')
     return Path(out)
 

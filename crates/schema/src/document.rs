@@ -164,7 +164,7 @@ pub fn load(input: &Input, shorts: &[(&str, Short)]) -> Result<(Item, Vec<Proble
     let mut problems = Vec::new();
     for (path, text) in input.overrides {
         let value = parse_word(text, Place::Set);
-        if let Err((message, hint)) = closed(&value).and_then(|()| set(&mut root, path, value)) {
+        if let Err((message, hint)) = closed(text, &value).and_then(|()| set(&mut root, path, value)) {
             let (place, value) = ("--set".to_owned(), text.clone());
             problems.push(Problem { path: path.clone(), place, line: None, value, message, hint });
         }
@@ -176,18 +176,13 @@ pub fn load(input: &Input, shorts: &[(&str, Short)]) -> Result<(Item, Vec<Proble
     Ok((root, problems))
 }
 
-/// Refuses a text that begins with a quote without an end.
-fn closed(value: &Item) -> Result<(), (String, String)> {
+/// Refuses a text that begins with a quote without an end, and so was not read as TOML.
+fn closed(written: &str, value: &Item) -> Result<(), (String, String)> {
     match &value.value {
-        Value::Text(text) if text.starts_with(['\'', '"']) && value.place == Place::Set => {
-            let is_read_as_text = parse_word(text, Place::Set).value == Value::Text(text.clone());
+        Value::Text(text) if text.starts_with(['\'', '"']) && text == written => {
             let quote = &text[..1];
             let message = format!("the value begins with {quote} and has no {quote} at its end");
-            if is_read_as_text && !text[1..].ends_with(quote) {
-                Err((message, "write both quotes, or none".to_owned()))
-            } else {
-                Ok(())
-            }
+            Err((message, "write both quotes, or none".to_owned()))
         }
         _ => Ok(()),
     }
@@ -316,6 +311,9 @@ fn convert_table(table: &DeTable, place: Place, at: &dyn Fn(usize) -> Place) -> 
     Item { value: Value::Table(pairs.into_iter().map(pair).collect()), place }
 }
 
+/// Lists of tables at the top of a scenario: the number 0 after their name begins one.
+const LISTS: [&str; 4] = ["workload", "failure", "corruption", "pause_storm"];
+
 /// Puts `new` at `path` and creates the tables on the way. The error is a message and a hint.
 ///
 /// # Errors
@@ -333,7 +331,8 @@ pub fn set(root: &mut Item, path: &str, new: Item) -> Result<(), (String, String
     let mut item = root;
     for (depth, segment) in segments.iter().enumerate() {
         let is_new = matches!(&item.value, Value::Table(pairs) if pairs.is_empty());
-        if depth > 0 && is_new && item.place == Place::Set && *segment == "0" {
+        let is_list = depth == 1 && *segment == "0" && LISTS.contains(&segments[0]);
+        if is_list && is_new && item.place == Place::Set {
             *item = Item { value: Value::Array(vec![Item::table(new.place)]), place: new.place };
         }
         item = only_element(item, segment)?;

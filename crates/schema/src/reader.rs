@@ -590,8 +590,9 @@ impl<'a, 'd> Table<'a, 'd> {
             return of_other_kinds;
         }
         let term = terms::key_hint(key, &self.known);
-        // A key that stands here already was not meant.
-        let absent = self.known.iter().copied().filter(|known| !self.has(known));
+        // A key that stands here already was not meant, but by `--set`.
+        let is_of_file = item.place != Place::Set;
+        let absent = self.known.iter().copied().filter(|known| !is_of_file || !self.has(known));
         let near = if term.is_empty() { misspelt(key, absent) } else { term };
         let found = if near.is_empty() { language.home_of(key, wanted) } else { near };
         if !found.is_empty() || self.path.is_empty() {

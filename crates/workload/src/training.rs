@@ -435,7 +435,8 @@ fn or_problem<T>(t: &mut Table, result: Result<T, (&'static str, String)>) -> Op
     match result {
         Ok(value) => Some(value),
         Err((key, message)) => {
-            let hint = remedy(t, key);
+            let fits = ["divide", "multiple", "bucket"].iter().any(|word| message.contains(word));
+            let hint = if fits { remedy(t, key) } else { String::new() };
             t.check(false, key, || message, &hint);
             None
         }
@@ -450,6 +451,7 @@ fn remedy(t: &Table, key: &str) -> String {
         "sequence" | "experts" | "layers" => "choose a multiple, or change what divides it",
         "hidden" | "kv_hidden" => "choose a multiple, or cp_comm = \"p2p\"",
         "micro_batches" => "choose a multiple, or another schedule",
+        "overlap_grad_reduce" => "remove it, or choose schedule = \"1f1b\" without as_simai",
         _ => "",
     }
     .to_owned()
@@ -655,10 +657,10 @@ fn overlap(t: &mut Table, parallelism: &Parallelism) -> Option<Overlap> {
     t.check(reduces || !gathers, "overlap_param_gather", message, "set overlap_grad_reduce = true too");
     // Wrong values are refused, and still read.
     let replicas = parallelism.check().map_or(1, |()| parallelism.replicas());
-    let computed = Origin::Computed("dp".to_owned());
-    let default = u64::from(replicas / parallelism.context.max(1)).saturating_mul(1_000_000).max(40_000_000);
-    let doc = "Parameters with which a bucket of the first stage is full; later stages and chunks have one bucket each, as in Megatron";
-    let rule = "40 million, or 1 million for each data-parallel GPU if that is more";
+    let computed = Origin::Computed("dp · cp".to_owned());
+    let default = u64::from(replicas).saturating_mul(1_000_000).max(40_000_000);
+    let doc = "Parameters with which a bucket of the first stage is full; later stages have one bucket each, as in Megatron";
+    let rule = "40 million, or 1 million for each GPU with the same parameters if that is more";
     let sizes = 1..=1_000_000_000_000;
     let bucket = t.or_because_in("bucket_size", (default, computed), sizes, rule, doc);
     t.warn_if_idle("bucket_size", bucket != default && !reduces, "overlap_grad_reduce is false");

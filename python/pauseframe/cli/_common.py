@@ -278,7 +278,9 @@ def _split_override(item: str) -> tuple[str, str]:
     path, equals, value = item.partition("=")
     if not equals or not path.strip():
         raise typer.BadParameter(f"{item!r} is not of the form PATH=VALUE", param_hint="--set")
-    if next_key := re.search(r"\s[a-z_0-9]+\.[a-z_.0-9]+=", value):
+    # In brackets or quotes it belongs to the value.
+    next_key = None if value.lstrip()[:1] in set("{['\"") else re.search(r"\s[a-z_0-9]+\.[a-z_.0-9]+=", value)
+    if next_key:
         raise typer.BadParameter(f"{item!r} has two keys: write --set before{next_key[0]}...", param_hint="--set")
     return path.strip(), value.strip()
 

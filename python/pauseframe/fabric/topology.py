@@ -36,13 +36,13 @@ RATE, DELAY = "10 Gbps", "1 us"
 """Rate and delay of links for which a file gives none."""
 
 
-def _refuse_idle_defaults(source: Path, rate: str, delay: str, *, is_file: bool) -> None:
-    """Refuses a rate or delay for links without one where every link has its own."""
+def _refuse_idle_defaults(source: Path, rate: str, delay: str) -> None:
+    """Refuses a rate or delay for links without one of a scenario or family, where every link has its own."""
     given = next(
         (f"{name} {value}" for name, value, usual in (("rate", rate, RATE), ("delay", delay, DELAY)) if value != usual),
         None,
     )
-    if given is not None and not is_file:
+    if given is not None:
         what = "a scenario" if source.suffix == ".toml" else "a family"
         raise _core.InputError(
             f"--{given}: it is for files whose links have none, and {source} is {what}: leave it out"
@@ -58,10 +58,10 @@ def load_topology(
     none. Raises FabricError, ScenarioError, or OSError.
     """
     path = Path(source)
-    _refuse_idle_defaults(path, rate, delay, is_file=path.suffix != ".toml" and (path.is_file() or format is not None))
     if path.exists() and format is None:
         refuse_other_kinds(path, "a topology", "scenario", "topology")
     if path.suffix == ".toml":
+        _refuse_idle_defaults(path, rate, delay)
         from pauseframe.scenario.text import read_scenario_file, resolve_text, without_plugins
 
         text, base_dir, name = read_scenario_file(path)
@@ -72,6 +72,7 @@ def load_topology(
     if name not in _core.families() and path.is_dir():
         raise IsADirectoryError(f"{source}: this is a folder: name a file in it, such as topology.graphml of a plan")
     if name in _core.families() or (not path.suffix and not path.parent.name):
+        _refuse_idle_defaults(path, rate, delay)
         return _core.Topology.family(str(source))
     raise FileNotFoundError(f"{source}: there is no such file, and no family of this name")
 

@@ -65,14 +65,15 @@ def read_design(source: Path, paths: Sequence[Path], release: str | None) -> Des
 def _imported(source: Path, root: Path | None) -> str | None:
     """The text of a scenario that was imported from devices, unless the folder is a deployment of that scenario."""
     from pauseframe.lint.imported import is_import
-    from pauseframe.scenario.text import read_scenario_file
+    from pauseframe.scenario.text import read_scenario_file, resolve_text
 
     if source.is_dir():
         return None
-    text = read_scenario_file(source)[0]
+    text, base_dir, name = read_scenario_file(source)
     if not is_import(text):
         return None
-    return None if root is not None and _deployed(root) == tomllib.loads(text)["name"] else text
+    resolve_text(text, base_dir=base_dir, file_name=name)  # raises ScenarioError for what a person broke
+    return None if root is not None and _deployed(root) == tomllib.loads(text).get("name") else text
 
 
 def _deployed(root: Path) -> str | None:

@@ -1828,8 +1828,8 @@ class Training(WorkloadKeys):
     gather), not before it; default false.
     """
     bucket_size: int | None = None
-    """Parameters with which a bucket of the first stage is full; later stages and chunks have one bucket each, as in
-    Megatron (1 to 1000000000000) (default: 40 million, or 1 million for each data-parallel GPU if that is more)
+    """Parameters with which a bucket of the first stage is full; later stages have one bucket each, as in Megatron (1
+    to 1000000000000) (default: 40 million, or 1 million for each GPU with the same parameters if that is more)
     """
     compute_scale: float | None = None
     """Factor for all compute times (0.0 to 1000000.0); default 1.0."""

@@ -26,7 +26,7 @@ pub(super) struct Bucket {
     pub(super) parameters: u64,
 }
 
-/// The buckets of a chunk of layers, in the order in which their gradients come; those of experts apart. Without `full` each
+/// The buckets of the layers of a stage, in the order in which their gradients come; those of experts apart. Without `full` each
 /// kind has one bucket.
 pub(super) fn buckets(layers: &[Layer], full: Option<u64>) -> Vec<Bucket> {
     let mut buckets = fill(layers, full, Group::Dp, |layer| layer.parameters.dense);

@@ -52,6 +52,14 @@ impl Plan {
         self.parallelism.check()?;
         let Step { body, micro_batches, checkpoints, .. } = &self.step;
         let pieces = micro_batches * self.schedule.chunks();
+        if self.step.overlap.is_some() && (self.schedule.chunks() > 1 || self.ignores_stages) {
+            let why = if self.ignores_stages {
+                "SimAI knows no buckets"
+            } else {
+                "stages that interleave align their buckets, which is not modelled"
+            };
+            return Err(("overlap_grad_reduce", why.to_owned()));
+        }
         if self.schedule == Schedule::ForwardFirst && self.is_one_stage() {
             return Ok(());
         }
@@ -109,24 +117,19 @@ impl Plan {
         self.step.body.len() / (self.step.micro_batches * self.schedule.chunks()) as usize
     }
 
-    /// By chunk, the buckets of a stage: Megatron divides those of the first chunk of the first stage alone, whose gradients
-    /// are the last.
-    fn buckets(&self, stage: u32) -> Vec<Vec<Bucket>> {
+    /// The buckets of a stage: Megatron divides those of the first alone, whose gradients are the last.
+    fn buckets(&self, stage: u32) -> Vec<Bucket> {
         let Some(overlap) = self.step.overlap else { return Vec::new() };
-        let size = self.layers_of_chunk();
-        let of_chunk = |chunk: u32| {
-            let first = self.step.body.start + chunk as usize * size;
-            let full = (stage == 0 && chunk == 0).then_some(overlap.bucket);
-            buckets(&self.step.layers[first..first + size], full)
-        };
-        (0..self.schedule.chunks()).map(of_chunk).collect()
+        let first = self.step.body.start;
+        let full = (stage == 0).then_some(overlap.bucket);
+        buckets(&self.step.layers[first..first + self.layers_of_chunk()], full)
     }
 
     /// Upper bound of the steps of all ranks.
     pub fn steps(&self) -> u64 {
         let rings = self.step.layers.iter().filter(|layer| layer.ring.is_some()).count() as u64;
         // Calls and waits of both collectives of a bucket.
-        let buckets = self.step.overlap.map_or(0, |_| self.buckets(0).iter().flatten().count() as u64 * 4);
+        let buckets = self.buckets(0).len() as u64 * 4;
         let of_rank = self.step.layers.len() as u64 * STEPS_OF_LAYER
             + rings * Layer::steps_of_ring(&self.parallelism)
             + buckets
@@ -253,10 +256,10 @@ struct Writer<'a> {
     program: Program,
     /// Layers, or buckets behind them, whose data-parallel collective is under way, and its group.
     pending: BTreeMap<usize, Group>,
-    /// By chunk; empty if nothing goes in buckets.
-    buckets: Vec<Vec<Bucket>>,
-    /// Buckets, by chunk and number, whose parameters are to be gathered before a forward pass needs them.
-    stale: BTreeSet<(usize, usize)>,
+    /// Those of the stage; empty if nothing goes in buckets.
+    buckets: Vec<Bucket>,
+    /// Numbers of the buckets whose parameters are to be gathered before a forward pass needs them.
+    stale: BTreeSet<usize>,
     /// The checkpoint under way.
     unfinished: Option<u32>,
 }
@@ -345,9 +348,7 @@ impl<'a> Writer<'a> {
         (body.end..layers.len()).rev().for_each(|at| self.backward(at));
         (0..body.start).rev().for_each(|at| self.backward(at));
         if self.plan.step.overlap.is_some_and(|overlap| overlap.gathers) {
-            let numbers =
-                |(chunk, of_chunk): (usize, &Vec<Bucket>)| (0..of_chunk.len()).map(move |n| (chunk, n));
-            self.stale = self.buckets.iter().enumerate().flat_map(numbers).collect();
+            self.stale = (0..self.buckets.len()).collect();
         }
     }
 
@@ -375,10 +376,9 @@ impl<'a> Writer<'a> {
                 0,
             );
         }
-        let chunk = turn.chunk as usize;
         if turn.is_forward {
             for layer in 0..size {
-                self.gather_buckets(chunk, layer);
+                self.gather_buckets(layer);
                 self.forward(first + layer);
             }
         } else {
@@ -386,7 +386,7 @@ impl<'a> Writer<'a> {
             for layer in (0..size).rev() {
                 self.backward(first + layer);
                 if is_last {
-                    self.reduce_buckets(chunk, layer);
+                    self.reduce_buckets(layer);
                 }
             }
         }

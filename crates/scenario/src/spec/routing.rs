@@ -6,6 +6,7 @@ use pauseframe_fabric::hash_index::{HashIndex, HashIndexSettings, HopWeights};
 use pauseframe_fabric::path_hash::{HashFields, HashFunction, HashSeeds, PathHashSettings};
 use pauseframe_fabric::{ArsMode, ArsSettings, ConWeaveSettings, HopChoice};
 use pauseframe_routing::verify::Tables;
+use pauseframe_schema::document::{Item, Value};
 use pauseframe_schema::ledger::Origin;
 use pauseframe_schema::reader::Table;
 use pauseframe_schema::{choices, table};
@@ -110,12 +111,25 @@ fn has_paths(t: &Table) -> bool {
     t.chosen() == "ecmp"
 }
 
+/// Lets a key of flows with paths pass where its value asks for nothing; false.
+fn excuse(t: &mut Table, key: &'static str, asks_nothing: impl Fn(&Item) -> bool) -> bool {
+    if t.item.and_then(|item| item.get(key)).is_some_and(asks_nothing) {
+        t.excuse(key);
+    }
+    false
+}
+
 fn mlag(t: &mut Table, key: &'static str, doc: &str) -> bool {
-    has_paths(t) && t.or(key, false, doc)
+    let is_off = |item: &Item| item.value == Value::Bool(false);
+    if has_paths(t) { t.or(key, false, doc) } else { excuse(t, key, is_off) }
 }
 
 fn tunnel_remap(t: &mut Table, key: &'static str, doc: &str) -> Vec<TunnelClass> {
-    if has_paths(t) { t.rows_or_empty(key, doc, TunnelClass::read) } else { Vec::new() }
+    if has_paths(t) {
+        return t.rows_or_empty(key, doc, TunnelClass::read);
+    }
+    excuse(t, key, |item| item.value == Value::Array(Vec::new()));
+    Vec::new()
 }
 
 table! {

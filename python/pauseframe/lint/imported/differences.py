@@ -129,13 +129,20 @@ def _downs(of: Comparison) -> Iterator[Finding]:
     before = {row["port"] for row in of.design.get("failure", []) if "port" in row}
     for cable in of.now.scope.cables:
         known = bool(before & {*cable.ports})
-        if bool(cable.down) != known:
+        if bool(cable.down) != known and not _has_other_rate(of, cable.ports):
             here = [end for end in cable.ends if end.device in of.reading.fabric.switches]
             first = next((end for end in here if cable.down.startswith(str(end))), here[0] if here else cable.ends[0])
             message = f"{shown(cable.down)}, the design has the link up" if cable.down else "up, the design has it down"
             other = cable.ends[first == cable.ends[0]]
             far = Place(other.device, "PORT", other.port) if other in here else None
             yield Finding(Place(first.device, "PORT", first.port), message, "as in the design", other=far)
+
+
+def _has_other_rate(of: Comparison, ports: tuple[str, str]) -> bool:
+    """Whether a link is down because of a speed, which has its own finding."""
+    design, today = of.facts
+    rates = (Fact(port, "rate") for port in ports)
+    return any(plain(today.get(fact)) != plain(design.get(fact)) for fact in rates)
 
 
 def _one_value(of: Comparison, key: str) -> Iterator[Finding]:
