@@ -253,6 +253,6 @@ def test_a_set_key_is_judged_by_what_the_file_has(tmp_path, text, said):
         'transport = { preset = "dctcp", rto_min = "1 ms" }\n'
         'workload = [{ kind = "n_to_1", size = "1 KB" }]\n'
     )
-    done = cli("validate", file, "--set", text)
+    done = cli("show", file, "--set", text)
     assert (done.returncode == 0) == (said == ""), done.stderr
     assert said in done.stderr
