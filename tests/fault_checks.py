@@ -95,11 +95,11 @@ def wrong_end(ended: Ended, command: Command, fault: str) -> str:
 
 
 def is_open(path: str, now: Tree) -> bool:
-    """True for what says of itself that it is not whole: a manifest of a running run, appended records, a lock."""
+    """True for what says of itself that it is not whole: a manifest of an unfinished run, appended records, a lock."""
     name = path.rpartition("/")[2]
     if name == "manifest.json":
         with suppress(ValueError):
-            return bool(json.loads(now[path]).get("status") == "running")
+            return json.loads(now[path]).get("status") in {"running", "failed"}
     if any(other.endswith("/error.json") for other in now) and name.endswith((".parquet", ".json", ".toml")):
         return True  # a sweep with a failed run, which its error.json names
     if b'"not run"' in now.get(path.replace(name, "verdicts.json"), b""):

@@ -446,12 +446,12 @@ def test_what_cannot_be_deployed(tmp_path):
             write_deployment(folder, tmp_path / "out", settings)
         assert not (tmp_path / "out").exists()
     write_deployment(plan, tmp_path / "out", Settings())
-    with pytest.raises(DeployError, match="not empty"):
+    with pytest.raises(DeployError, match="has a deployment: name another folder"):
         write_deployment(plan, tmp_path / "out", Settings())
     write_deployment(plan, tmp_path / "out", Settings(), force=True)
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("")
-    with pytest.raises(DeployError, match="not empty"):
+    with pytest.raises(DeployError, match="has files and is no deployment"):
         write_deployment(plan, tmp_path / "mine", Settings(), force=True)
 
 

@@ -508,7 +508,7 @@ HOSTILE = {
     "file.xml": ('<!DOCTYPE a [<!ENTITY b SYSTEM "file:///etc/passwd">]><a>&b;</a>', "entities"),
     "broken.xml": ("<a><b></a>", "not XML"),
     "empty.json": ("", "line 1"),
-    "number.json": ("3", "no device file"),
+    "number.json": ("3", "none of what is read"),
 }
 
 

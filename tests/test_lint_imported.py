@@ -86,7 +86,7 @@ def test_each_faulty_fabric_equals_its_own_import(tmp_path, name):
 
 PROFILE = "pg_lossless_{speed}_{metres}m_profile"
 CHANGES = {  # table, key, field and new value: place of the finding
-    ("PORT", "Ethernet8", "speed", "50000"): "leaf1 PORT Ethernet8",
+    ("PORT", "Ethernet8", "speed", "50000"): "leaf1 PORT Ethernet8 speed",
     ("PORT", "Ethernet8", "mtu", "1500"): "leaf1 PORT Ethernet8 mtu",
     ("PORT", "Ethernet8", "admin_status", "down"): "leaf1 PORT Ethernet8",
     ("CABLE_LENGTH", "AZURE", "Ethernet8", "1m"): "leaf1 CABLE_LENGTH AZURE Ethernet8",

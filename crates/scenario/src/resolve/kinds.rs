@@ -87,10 +87,10 @@ pub(super) fn refuse_keys_of_other_kinds(t: &mut Table, spec: &TransportSpec) {
         );
         let instead = match (key, same(key, spec.kind)) {
             ("congestion_control", _) => {
-                "choose a preset of TCP, such as \"dctcp\", or leave it out".to_owned()
+                "use rdma_control, or choose a preset of TCP, such as \"dctcp\"".to_owned()
             }
             ("rdma_control", _) => {
-                format!("choose a preset of RDMA, such as {:?}, or leave it out", preset_with(item))
+                format!("choose a preset of RDMA, such as {:?}, or use congestion_control", preset_with(item))
             }
             (_, Some(same)) => format!("use {same}"),
             (_, None) => "leave it out".to_owned(),

@@ -93,12 +93,14 @@ class Scope:
         focus = self.focus
         return focus is not None and (end == focus or (not end.port and end.device == focus.device))
 
-    def choose(self, key: str, values: Iterable[tuple[End, T]], *, noted: bool = True) -> T | None:
-        """The value at the focus, else the most frequent one; with `noted`, the account lists the other places."""
+    def choose(
+        self, key: str, values: Iterable[tuple[End, T]], *, noted: bool = True, focused: bool = True
+    ) -> T | None:
+        """The value at the focus if `focused`, else the most frequent one; if `noted`, the account has other places."""
         found = list(values)
         if not found:
             return None
-        at_focus = [value for end, value in found if self._is_focus(end)]
+        at_focus = [value for end, value in found if focused and self._is_focus(end)]
         count = Counter(value for _, value in found)
         chosen = at_focus[0] if at_focus else min(count, key=lambda value: (-count[value], str(value)))
         if noted:

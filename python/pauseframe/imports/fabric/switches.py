@@ -92,7 +92,7 @@ def mtu_of(scope: Scope) -> int:
     else:
         scope.account.assume("no file gives the MTU of a host: that of the switches' lossless traffic or ports")
         sizes = [(e, s.lossless_mtu or min(p.mtu or DEFAULT_MTU, LARGEST_HOST_MTU)) for e, s, p in scope.ports()]
-        mtu = max(scope.choose("mtu of hosts", sizes) or 0, 576)
+        mtu = max(scope.choose("mtu of hosts", sizes, focused=False) or 0, 576)
     return mtu
 
 
