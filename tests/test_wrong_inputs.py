@@ -60,7 +60,7 @@ SCENARIOS = {
     ),
     "a rate control on TCP": (
         BASE + TCP + 'rdma_control = "hpcc"\n' + ONE,
-        'choose a preset of RDMA, such as "roce_hpcc", or leave it out',
+        'choose a preset of RDMA, such as "roce_hpcc", or use congestion_control',
     ),
     "a key that stands there": (
         BASE + '[topology.scale_up]\ngpus = 4\ngpu = "H100"\n' + ROCE + JOB,
@@ -124,7 +124,6 @@ COMMANDS = {
     "run s.toml --set topology.link.rate='25": "write both quotes, or none",
     "run s.toml --set failure.0.node=leaf0": "failure.0.down: is required",
     "run s.toml --set switch.pfc=3": "--set switch.pfc.KEY=VALUE",
-    "run s.toml --kernel 6.12": "set host.stack = ",
     "run s.toml --exec host0=ls --out o": "--exec host0=ls: programs run on hosts with a kernel only",
     "flow s.toml --set workload.kind=flows --set workload.file=flows.csv": "did you mean flow.csv?",
     "topo show fat_tree:k=4 --rate 100GB": "--rate 100GB: it is for files whose links have none",
