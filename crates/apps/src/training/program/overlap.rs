@@ -11,8 +11,8 @@ use crate::training::{Collective, Phase};
 impl Writer<'_> {
     /// Reduces the buckets whose last gradients are those of a layer.
     pub(super) fn reduce_buckets(&mut self, layer: usize) {
-        for number in self.buckets_from(layer) {
-            self.call_of_bucket(number, Phase::WeightGradient);
+        for bucket in self.buckets_from(layer) {
+            self.call_of_bucket(bucket, Phase::WeightGradient);
         }
     }
 
@@ -39,6 +39,7 @@ impl Writer<'_> {
         all.filter(|(_, bucket)| bucket.layer == layer).map(|(number, _)| number).collect()
     }
 
+    /// Begins to gather what no forward pass of this job will need any more, or a checkpoint needs.
     pub(super) fn gather_all(&mut self) {
         while let Some(bucket) = self.stale.pop_last() {
             self.gather(bucket);
