@@ -352,8 +352,10 @@ fn left(written: &[String]) -> String {
     let tables: Vec<&str> = written.iter().map(String::as_str).filter(|name| *name != MANIFEST).collect();
     match (written.is_empty(), tables.is_empty()) {
         (true, _) => "Nothing has been written.".into(),
-        (false, true) => "The folder is marked as running and holds no tables.".into(),
-        (false, false) => format!("The folder is marked as running and holds {} whole.", tables.join(", ")),
+        (false, true) => "The run has no results; the folder holds no tables.".into(),
+        (false, false) => {
+            format!("The run has no results; of its tables the folder holds {} whole.", tables.join(", "))
+        }
     }
 }
 

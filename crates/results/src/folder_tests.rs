@@ -180,7 +180,7 @@ fn a_full_disk_is_told_with_what_is_left() {
         (at.as_path(), cause.kind()),
         (path.join("ports.parquet").as_path(), io::ErrorKind::StorageFull)
     );
-    assert_eq!(left, "The folder is marked as running and holds flows.parquet whole.");
+    assert_eq!(left, "The run has no results; of its tables the folder holds flows.parquet whole.");
     drop(folder);
     assert_eq!(names(path), ["flows.parquet", MANIFEST]);
     assert_eq!(manifest(path)["status"], "running");
