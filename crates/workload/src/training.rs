@@ -451,7 +451,7 @@ fn remedy(t: &Table, key: &str) -> String {
         "sequence" | "experts" | "layers" => "choose a multiple, or change what divides it",
         "hidden" | "kv_hidden" => "choose a multiple, or cp_comm = \"p2p\"",
         "micro_batches" => "choose a multiple, or another schedule",
-        "overlap_grad_reduce" => "remove it, or choose schedule = \"1f1b\" without as_simai",
+        "overlap_grad_reduce" => "remove it, or choose schedule = \"1f1b\" or \"interleaved\"",
         _ => "",
     }
     .to_owned()

@@ -4,6 +4,7 @@ use super::checkpoint::WEIGHT;
 use super::layers::GRADIENT;
 use super::tests::{LATENCY, MODEL, RATE, assert_complete, plan, replay};
 use super::{Model, Overlap, Parallelism, Plan, Schedule, application};
+use crate::application::{Op, Program};
 use pauseframe_units::{Bytes, Span, Time};
 
 fn overlapped_model(
@@ -56,10 +57,13 @@ fn buckets_are_full_with_the_matrix_that_fills_them() {
 #[test]
 fn buckets_carry_the_bytes_of_whole_vectors() {
     let whole = 4 * 12 * 1024 * 1024;
-    for schedule in [Schedule::OneForwardOneBackward, Schedule::ForwardFirst] {
+    let interleaved = Schedule::Interleaved { chunks: 2 };
+    for (schedule, stages) in
+        [(Schedule::OneForwardOneBackward, 1), (Schedule::ForwardFirst, 1), (interleaved, 2)]
+    {
         let overlap = Some(Overlap { bucket: 1 << 22, gathers: true });
-        let stages = 1;
-        let plan = Plan { schedule, ..overlapped_model(2, stages, MODEL, overlap, 3) };
+        let model = Model { layers: 4, ..MODEL };
+        let plan = Plan { schedule, ..overlapped_model(2, stages, model, overlap, 3) };
         for iteration in 0..3 {
             let sum = |what: &str| {
                 let of_ranks =
@@ -127,5 +131,65 @@ fn the_forward_pass_hides_all_gathers_but_the_first() {
         let last = Span(layer.0 * 3);
         let between = Span(layer.0 * u64::from(iterations - 1));
         assert_eq!(end(iterations, true), all(Span::ZERO) + between + last);
+    }
+}
+
+/// Forward and backward turns of a rank of each stage before the collectives of its buckets, in the second of three iterations.
+fn turns_before_buckets(stages: u32, chunks: u32, micro_batches: u32) -> Vec<Vec<(String, u64, u64)>> {
+    const FORWARD: u64 = 1_200;
+    const BACKWARD: u64 = 1_000_000 * FORWARD;
+    let model = Model {
+        layers: stages * chunks,
+        micro_batches,
+        forward: Span(FORWARD),
+        backward: Span(BACKWARD),
+        optimizer: Span::ZERO,
+        ..MODEL
+    };
+    let overlap = Some(Overlap { bucket: u64::MAX, gathers: true });
+    let schedule = Schedule::Interleaved { chunks };
+    let plan = Plan { schedule, ..overlapped_model(2, stages, model, overlap, 3) };
+    assert_eq!(plan.check(), Ok(()));
+    let made = application("m", &plan);
+    assert_complete(&replay(made.clone(), LATENCY));
+    let labels = &made.training.as_ref().unwrap().labels;
+    let of_rank = |program: &Program| {
+        let (mut computed, mut found) = (0, Vec::new());
+        for op in &program.ops {
+            match op {
+                Op::Compute(span) => computed += span.0,
+                Op::Collective { call, .. } => {
+                    let label = program.calls[*call as usize].label.map(|label| &labels[label as usize]);
+                    let bucket =
+                        label.filter(|label| label.iteration == 1 && label.layer.contains("_bucket"));
+                    let iteration = u64::from(micro_batches * chunks) * (BACKWARD + FORWARD);
+                    let turns = computed.saturating_sub(iteration);
+                    let [forward, backward] = [turns % BACKWARD / FORWARD, turns / BACKWARD];
+                    found.extend(bucket.map(|label| (label.layer.clone(), forward, backward)));
+                }
+                _ => (),
+            }
+        }
+        found
+    };
+    made.programs.iter().step_by(2).map(of_rank).collect()
+}
+
+/// Megatron's own example of alignment: a stage reduces a chunk as many backward turns after its last gradients as the
+/// number of the stage, and gathers a chunk as many forward turns before the chunk before begins.
+#[test]
+fn stages_that_interleave_align_their_buckets() {
+    let expected = |stage: u64| {
+        // Forward: chunks 0, 0, 1, 1, 2, 2, and again; backward: 2, 2, 1, 1, 0, 0, and again.
+        let gathers = [("param_bucket0", 0, 0), ("param_bucket1", 0, 0), ("param_bucket2", 2 - stage, 0)];
+        let reductions = [("grad_bucket2", 8 + stage), ("grad_bucket1", 10 + stage), ("grad_bucket0", 12)];
+        let reductions = reductions.map(|(name, turn)| (name, 12, turn));
+        [gathers, reductions].concat()
+    };
+    for (stage, found) in (0..).zip(turns_before_buckets(2, 3, 4)) {
+        let gathers = found.iter().filter(|(name, ..)| name.starts_with("param"));
+        let reductions = found.iter().filter(|(name, ..)| name.starts_with("grad"));
+        let found: Vec<_> = gathers.chain(reductions).map(|(name, f, b)| (name.as_str(), *f, *b)).collect();
+        assert_eq!(found, expected(stage), "stage {stage}");
     }
 }

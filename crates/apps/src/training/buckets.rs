@@ -21,30 +21,33 @@ pub struct Overlap {
 pub(super) struct Bucket {
     /// The ranks that have these parameters.
     pub(super) group: Group,
-    /// The first layer that has some of them: the last one whose gradients come.
+    /// The chunk of the stage.
+    pub(super) chunk: u32,
+    /// The first layer of the chunk that has some of them: the last one whose gradients come.
     pub(super) layer: usize,
     pub(super) parameters: u64,
 }
 
-/// The buckets of the layers of a stage, in the order in which their gradients come; those of experts apart. Without `full` each
+/// The buckets of the layers of a chunk, in the order in which their gradients come; those of experts apart. Without `full` each
 /// kind has one bucket.
-pub(super) fn buckets(layers: &[Layer], full: Option<u64>) -> Vec<Bucket> {
-    let mut buckets = fill(layers, full, Group::Dp, |layer| layer.parameters.dense);
-    buckets.extend(fill(layers, full, Group::DpEp, |layer| layer.parameters.experts));
+pub(super) fn buckets(layers: &[Layer], chunk: u32, full: Option<u64>) -> Vec<Bucket> {
+    let empty = |group| Bucket { group, chunk, layer: 0, parameters: 0 };
+    let mut buckets = fill(layers, full, empty(Group::Dp), |layer| layer.parameters.dense);
+    buckets.extend(fill(layers, full, empty(Group::DpEp), |layer| layer.parameters.experts));
     buckets
 }
 
 fn fill(
     layers: &[Layer],
     full: Option<u64>,
-    group: Group,
+    empty: Bucket,
     parameters: impl Fn(&Layer) -> u64,
 ) -> Vec<Bucket> {
     let mut buckets: Vec<Bucket> = Vec::new();
     let mut is_open = false;
     for (at, layer) in layers.iter().enumerate().rev().filter(|(_, layer)| parameters(layer) > 0) {
         if !is_open {
-            buckets.push(Bucket { group, layer: at, parameters: 0 });
+            buckets.push(empty);
         }
         if let Some(bucket) = buckets.last_mut() {
             bucket.layer = at;

@@ -52,13 +52,8 @@ impl Plan {
         self.parallelism.check()?;
         let Step { body, micro_batches, checkpoints, .. } = &self.step;
         let pieces = micro_batches * self.schedule.chunks();
-        if self.step.overlap.is_some() && (self.schedule.chunks() > 1 || self.ignores_stages) {
-            let why = if self.ignores_stages {
-                "SimAI knows no buckets"
-            } else {
-                "stages that interleave align their buckets, which is not modelled"
-            };
-            return Err(("overlap_grad_reduce", why.to_owned()));
+        if self.step.overlap.is_some() && self.ignores_stages {
+            return Err(("overlap_grad_reduce", "SimAI knows no buckets".to_owned()));
         }
         if self.schedule == Schedule::ForwardFirst && self.is_one_stage() {
             return Ok(());
@@ -117,12 +112,15 @@ impl Plan {
         self.step.body.len() / (self.step.micro_batches * self.schedule.chunks()) as usize
     }
 
-    /// The buckets of a stage: Megatron divides those of the first alone, whose gradients are the last.
+    /// The buckets of a stage: Megatron divides those of the first chunk of the first stage alone, whose gradients are the last.
     fn buckets(&self, stage: u32) -> Vec<Bucket> {
         let Some(overlap) = self.step.overlap else { return Vec::new() };
-        let first = self.step.body.start;
-        let full = (stage == 0).then_some(overlap.bucket);
-        buckets(&self.step.layers[first..first + self.layers_of_chunk()], full)
+        let layers = self.step.layers[self.step.body.start..].chunks(self.layers_of_chunk());
+        let of_chunk = |(chunk, layers): (u32, &[Layer])| {
+            let full = (stage == 0 && chunk == 0).then_some(overlap.bucket);
+            buckets(layers, chunk, full)
+        };
+        (0..self.schedule.chunks()).zip(layers).flat_map(of_chunk).collect()
     }
 
     /// Upper bound of the steps of all ranks.
@@ -341,8 +339,11 @@ impl<'a> Writer<'a> {
             return;
         }
         (0..body.start).for_each(|at| self.forward(at));
-        for turn in self.plan.schedule.turns(self.stage, self.plan.stages(), self.plan.step.micro_batches) {
-            self.turn(turn);
+        let turns = self.plan.schedule.turns(self.stage, self.plan.stages(), self.plan.step.micro_batches);
+        if self.plan.schedule.chunks() > 1 {
+            self.take_aligned_turns(&turns);
+        } else {
+            turns.into_iter().for_each(|turn| self.turn(turn, None));
         }
         (body.end..layers.len()).for_each(|at| self.forward(at));
         (body.end..layers.len()).rev().for_each(|at| self.backward(at));
@@ -352,8 +353,8 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// A micro-batch passes the layers of a chunk, between messages from and to other stages.
-    fn turn(&mut self, turn: Turn) {
+    /// A micro-batch passes the layers of a chunk, between messages from and to other stages; then a chunk may be reduced.
+    fn turn(&mut self, turn: Turn, reduced: Option<u32>) {
         let Step { body, micro_batches, .. } = &self.plan.step;
         let chunks = self.plan.schedule.chunks();
         let size = self.plan.layers_of_chunk();
@@ -378,17 +379,21 @@ impl<'a> Writer<'a> {
         }
         if turn.is_forward {
             for layer in 0..size {
-                self.gather_buckets(layer);
+                self.gather_buckets(turn.chunk, layer);
                 self.forward(first + layer);
             }
         } else {
-            let is_last = turn.micro_batch == self.plan.schedule.last_backward(*micro_batches);
+            let last = self.plan.schedule.last_backward(*micro_batches);
+            let is_last = chunks == 1 && turn.micro_batch == last;
             for layer in (0..size).rev() {
                 self.backward(first + layer);
                 if is_last {
                     self.reduce_buckets(layer);
                 }
             }
+        }
+        if let Some(chunk) = reduced {
+            self.reduce_chunk(chunk);
         }
         if let Some(after) = after {
             let (to, tag) = (self.peer(after % stages), tag(turn, *micro_batches, after));
