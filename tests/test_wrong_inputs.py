@@ -80,7 +80,7 @@ SCENARIOS = {
     "a sequence": (BASE + ROCE + JOB.replace("128", "129") + "cp = 2\n", "choose a multiple, or change what divides"),
     "gpus that nobody set": (
         BASE + ROCE + JOB.replace("gpus = 4\n", "").replace("tp = 2", "tp = 3"),
-        "choose a divisor, or set gpus, which is not set here",
+        "choose a divisor, or set gpus to another number",
     ),
     "too many gpus": (BASE + ROCE + JOB.replace("gpus = 4", "gpus = 12"), "workload.0.gpus = 12: no room for 12"),
     "datagrams alone": (BASE + '[transport]\npreset = "udp"\n' + ONE, "choose a preset of TCP or RoCE"),

@@ -9,7 +9,7 @@ use super::maker::{Maker, Source};
 use super::random::shuffle;
 use super::trace::{digest, keep};
 use pauseframe_apps::read::Bundle;
-use pauseframe_apps::training::{Checkpoints, ContextComm, ExpertLoads, Model, Overlap, Parameters, shards, Parallelism, Plan, Schedule, Step, application, simai};
+use pauseframe_apps::training::{Checkpoints, ContextComm, ExpertLoads, Model, Overlap, Parameters, shards, Parallelism, Plan, Schedule, Step, Unfit, application, simai};
 use pauseframe_apps::{Application, Choices};
 use pauseframe_fabric::Workload;
 use pauseframe_schema::ledger::Origin;
@@ -431,30 +431,8 @@ fn warn_of_idle_context_keys(t: &mut Table, parallelism: &Parallelism, model: &M
     t.warn_if_idle("attention_share", is_idle && is_changed, WHY);
 }
 
-fn or_problem<T>(t: &mut Table, result: Result<T, (&'static str, String)>) -> Option<T> {
-    match result {
-        Ok(value) => Some(value),
-        Err((key, message)) => {
-            let fits = ["divide", "multiple", "bucket"].iter().any(|word| message.contains(word));
-            let hint = if fits { remedy(t, key) } else { String::new() };
-            t.check(false, key, || message, &hint);
-            None
-        }
-    }
-}
-
-/// How to mend a number that does not fit the others.
-fn remedy(t: &Table, key: &str) -> String {
-    match key {
-        "tp" | "pp" | "cp" | "ep" if t.has("gpus") => "choose a divisor, or another number of gpus",
-        "tp" | "pp" | "cp" | "ep" => "choose a divisor, or set gpus, which is not set here",
-        "sequence" | "experts" | "layers" => "choose a multiple, or change what divides it",
-        "hidden" | "kv_hidden" => "choose a multiple, or cp_comm = \"p2p\"",
-        "micro_batches" => "choose a multiple, or another schedule",
-        "overlap_grad_reduce" => "remove it, or choose schedule = \"1f1b\" or \"interleaved\"",
-        _ => "",
-    }
-    .to_owned()
+fn or_problem<T>(t: &mut Table, result: Result<T, Unfit>) -> Option<T> {
+    result.map_err(|Unfit { key, why, cure }| t.check(false, key, || why, cure)).ok()
 }
 
 fn parallelism(

@@ -3,11 +3,14 @@
 use super::checkpoint::WEIGHT;
 use super::{
     Collective, ExpertPart, ExpertRole, Group, Layer, Overlap, Parallelism, Parameters, Pass, STEPS_OF_LAYER,
-    Step,
+    Step, Unfit,
 };
 use crate::algorithm::Kind;
 use pauseframe_units::Span;
 use pauseframe_units::limits::Limit;
+
+const MULTIPLE: &str = "choose a multiple, or change what divides it";
+const SMALLER: &str = "choose a smaller one";
 
 /// A transformer and its batches.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -82,14 +85,12 @@ impl Model {
     }
 
     /// Checks that ranks can share sequences, and heads if they exchange these.
-    fn check_context(&self, parallelism: &Parallelism) -> Result<(), (&'static str, String)> {
+    fn check_context(&self, parallelism: &Parallelism) -> Result<(), Unfit> {
         let Parallelism { context, tensor, .. } = *parallelism;
         // Megatron gives each rank an early and a late chunk, so that causal masks leave all of them the same work.
         if context > 1 && !self.sequence.is_multiple_of(u64::from(context) * 2) {
-            return Err((
-                "sequence",
-                format!("{} is not a multiple of 2 cp = {}", self.sequence, context * 2),
-            ));
+            let why = format!("{} is not a multiple of 2 cp = {}", self.sequence, context * 2);
+            return Err(Unfit { key: "sequence", why, cure: MULTIPLE });
         }
         let parts = u64::from(context) * u64::from(tensor);
         let has_heads = context > 1 && self.context_comm == ContextComm::AllToAll;
@@ -97,8 +98,9 @@ impl Model {
         match widths.into_iter().find(|(_, width)| has_heads && !width.is_multiple_of(parts)) {
             None => Ok(()),
             Some((key, width)) => {
-                let why = "ranks of cp_comm = \"a2a\" have whole heads";
-                Err((key, format!("{width} is not a multiple of tp · cp = {parts}: {why}")))
+                let heads = "ranks of cp_comm = \"a2a\" have whole heads";
+                let why = format!("{width} is not a multiple of tp · cp = {parts}: {heads}");
+                Err(Unfit { key, why, cure: "choose a multiple, or cp_comm = \"p2p\"" })
             }
         }
     }
@@ -106,35 +108,44 @@ impl Model {
     /// The step of one stage.
     ///
     /// # Errors
-    /// The key that does not fit, and why.
-    pub fn step(&self, parallelism: &Parallelism) -> Result<Step, (&'static str, String)> {
+    /// The key that does not fit.
+    pub fn step(&self, parallelism: &Parallelism) -> Result<Step, Unfit> {
         parallelism.check()?;
         let Parallelism { pipeline, tensor, expert, .. } = *parallelism;
         if self.layers == 0 || !self.layers.is_multiple_of(pipeline) {
-            return Err(("layers", format!("{} is not a multiple of pp = {pipeline}", self.layers)));
+            let why = format!("{} is not a multiple of pp = {pipeline}", self.layers);
+            return Err(Unfit { key: "layers", why, cure: MULTIPLE });
         }
         if self.experts > 0 && !self.experts.is_multiple_of(expert) {
-            return Err(("experts", format!("{} is not a multiple of ep = {expert}", self.experts)));
+            let why = format!("{} is not a multiple of ep = {expert}", self.experts);
+            return Err(Unfit { key: "experts", why, cure: MULTIPLE });
         }
         if self.experts == 0 && expert > 1 {
-            return Err(("ep", format!("{expert}, but the layers have no experts")));
+            let why = format!("{expert}, but the layers have no experts");
+            return Err(Unfit { key: "ep", why, cure: "set experts, or remove it" });
         }
         self.check_context(parallelism)?;
         let own = self.layers / pipeline;
         let of_layer = STEPS_OF_LAYER + Layer::steps_of_ring(parallelism);
         let steps = u64::from(own) * u64::from(self.micro_batches) * of_layer;
-        Limit::Steps.check(steps, "steps of a rank").map_err(|message| ("micro_batches", message))?;
+        Limit::Steps.check(steps, "steps of a rank").map_err(|why| Unfit {
+            key: "micro_batches",
+            why,
+            cure: "",
+        })?;
         let mut layers = self.gradients(parallelism, u64::from(own));
         let start = layers.len();
         for micro_batch in 0..self.micro_batches {
             (0..own).for_each(|layer| self.layer(parallelism, micro_batch * own + layer, &mut layers));
         }
         if let Some(layer) = layers.iter().find(|layer| layer.largest_call() > BYTES_MAX) {
-            return Err(("hidden", format!("{} would exchange more than 100 TB at once", layer.name)));
+            let why = format!("{} would exchange more than 100 TB at once", layer.name);
+            return Err(Unfit { key: "hidden", why, cure: SMALLER });
         }
         let parameters = self.parameters(parallelism);
         if parameters.dense.max(parameters.experts) > BYTES_MAX / GRADIENT {
-            return Err(("hidden", "gradients of a rank are more than 100 TB".to_owned()));
+            let why = "gradients of a rank are more than 100 TB".to_owned();
+            return Err(Unfit { key: "hidden", why, cure: SMALLER });
         }
         let whole = if self.sequence_parallel { u64::from(tensor) } else { 1 };
         Ok(Step {

@@ -247,6 +247,17 @@ pub struct Parallelism {
     pub expert: u32,
 }
 
+/// A number that does not fit the others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unfit {
+    /// The key of the number.
+    pub key: &'static str,
+    /// What is wrong with it.
+    pub why: String,
+    /// How to mend it; empty if `why` tells.
+    pub cure: &'static str,
+}
+
 impl Parallelism {
     /// Ranks with the same part of the model: those of data and context parallelism.
     pub fn replicas(&self) -> u32 {
@@ -256,22 +267,30 @@ impl Parallelism {
     /// Checks that the groups divide the ranks.
     ///
     /// # Errors
-    /// The key that does not fit, and why.
-    pub fn check(&self) -> Result<(), (&'static str, String)> {
+    /// The key that does not fit.
+    pub fn check(&self) -> Result<(), Unfit> {
+        let no_divisor =
+            |key, why| Err(Unfit { key, why, cure: "choose a divisor, or set gpus to another number" });
         let Parallelism { ranks, tensor, context, pipeline, expert } = *self;
         if tensor == 0 || !ranks.is_multiple_of(tensor) {
-            return Err(("tp", format!("{tensor} does not divide {}", counted(ranks, "GPU"))));
+            return no_divisor("tp", format!("{tensor} does not divide {}", counted(ranks, "GPU")));
         }
         if pipeline == 0 || !(ranks / tensor).is_multiple_of(pipeline) {
-            return Err(("pp", format!("{pipeline} does not divide {ranks} GPUs / tp = {}", ranks / tensor)));
+            return no_divisor(
+                "pp",
+                format!("{pipeline} does not divide {ranks} GPUs / tp = {}", ranks / tensor),
+            );
         }
         let replicas = self.replicas();
         if context == 0 || !replicas.is_multiple_of(context) {
-            return Err(("cp", format!("{context} does not divide {ranks} GPUs / (tp · pp) = {replicas}")));
+            return no_divisor(
+                "cp",
+                format!("{context} does not divide {ranks} GPUs / (tp · pp) = {replicas}"),
+            );
         }
         if expert == 0 || !replicas.is_multiple_of(expert) {
             let name = if context > 1 { "dp · cp" } else { "dp" };
-            return Err(("ep", format!("{expert} does not divide {name} = {replicas}")));
+            return no_divisor("ep", format!("{expert} does not divide {name} = {replicas}"));
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use super::checkpoint::cut;
 use super::schedule::{Schedule, Turn};
 use super::{
     Checkpoints, Collective, ExpertLoads, ExpertRole, Group, Label, Layer, Parallelism, Pass, Phase,
-    STEPS_OF_LAYER, Step, Training,
+    STEPS_OF_LAYER, Step, Training, Unfit,
 };
 use crate::algorithm::Kind;
 use crate::application::{Application, Call, Communicator, Op, Program};
@@ -21,6 +21,9 @@ use std::sync::Arc;
 
 /// Bytes of the number that ranks reduce in a barrier.
 const BARRIER: u64 = 4;
+
+/// How to run files whose micro-batches are no equal passes.
+const AS_SIMAI: &str = "set schedule = \"as_simai\"";
 
 /// How a step is carried out.
 #[derive(Clone, PartialEq, Debug)]
@@ -47,36 +50,32 @@ impl Plan {
     /// Checks what the schedule needs.
     ///
     /// # Errors
-    /// The key that does not fit, and why.
-    pub fn check(&self) -> Result<(), (&'static str, String)> {
+    /// The key that does not fit.
+    pub fn check(&self) -> Result<(), Unfit> {
         self.parallelism.check()?;
         let Step { body, micro_batches, checkpoints, .. } = &self.step;
         let pieces = micro_batches * self.schedule.chunks();
         if self.step.overlap.is_some() && self.ignores_stages {
-            return Err(("overlap_grad_reduce", "SimAI knows no buckets".to_owned()));
+            let cure = "remove it, or choose schedule = \"1f1b\" or \"interleaved\"";
+            return Err(Unfit { key: "overlap_grad_reduce", why: "SimAI knows no buckets".to_owned(), cure });
         }
         if self.schedule == Schedule::ForwardFirst && self.is_one_stage() {
             return Ok(());
         }
         if pieces == 0 || body.is_empty() || !body.len().is_multiple_of(pieces as usize) {
             let lines = body.len();
-            return Err((
-                "schedule",
-                format!("needs micro-batches of equal size: {lines} layers do not divide by {pieces}"),
-            ));
+            let why = format!("needs micro-batches of equal size: {lines} layers do not divide by {pieces}");
+            return Err(Unfit { key: "schedule", why, cure: AS_SIMAI });
         }
         if checkpoints.iter().any(|list| !list.is_empty()) {
-            return Err((
-                "schedule",
-                "cannot repeat forward passes from checkpoints; as_simai can".to_owned(),
-            ));
+            let why = "cannot repeat forward passes from checkpoints".to_owned();
+            return Err(Unfit { key: "schedule", why, cure: AS_SIMAI });
         }
         if self.schedule.chunks() > 1 && !micro_batches.is_multiple_of(self.stages()) {
             let stages = self.stages();
-            return Err((
-                "micro_batches",
-                format!("{micro_batches} is not a multiple of pp = {stages}, as interleaved needs"),
-            ));
+            let why = format!("{micro_batches} is not a multiple of pp = {stages}, as interleaved needs");
+            let cure = "choose a multiple, or another schedule";
+            return Err(Unfit { key: "micro_batches", why, cure });
         }
         Ok(())
     }

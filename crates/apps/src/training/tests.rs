@@ -178,10 +178,10 @@ fn a_model_whose_sizes_overflow_is_refused() {
     let parallelism = Parallelism { ranks: 2, tensor: 2, context: 1, pipeline: 1, expert: 1 };
     for micro_batch in [1 << 19, (1 << 19) + 1, 1 << 60] {
         let model = Model { micro_batch, hidden: 1 << 23, sequence: 1 << 29, value_bytes: 8, ..MODEL };
-        assert_eq!(model.step(&parallelism).unwrap_err().0, "hidden");
+        assert_eq!(model.step(&parallelism).unwrap_err().key, "hidden");
     }
     let model = Model { parameters: u64::MAX / 2, ..MODEL };
-    assert!(model.step(&parallelism).unwrap_err().1.contains("grad_"));
+    assert!(model.step(&parallelism).unwrap_err().why.contains("grad_"));
 }
 
 #[test]
@@ -239,7 +239,7 @@ fn experts_exchange_tokens_in_their_groups() {
     assert_complete(&replay);
     assert!(parts(&replay).iter().all(|(totals, _)| totals.exposed[Group::Ep.exposed()] > Span::ZERO));
     let wrong = Model { experts: 6, ..model }.step(&parallelism).unwrap_err();
-    assert_eq!(wrong.0, "experts");
+    assert_eq!(wrong.key, "experts");
 }
 
 const HEADER: &str = "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 1 pp: 1 vpp: 8 ga: 1 all_gpus: 4 checkpoints: 0 checkpoint_initiates: 0";
@@ -387,7 +387,7 @@ fn the_next_iteration_waits_for_gradients() {
 #[test]
 fn what_does_not_divide_is_refused_at_its_key() {
     let check = |ranks, tensor, pipeline, expert| {
-        Parallelism { ranks, tensor, context: 1, pipeline, expert }.check().unwrap_err().0
+        Parallelism { ranks, tensor, context: 1, pipeline, expert }.check().unwrap_err().key
     };
     assert_eq!([check(8, 3, 1, 1), check(8, 2, 3, 1), check(8, 2, 2, 4)], ["tp", "pp", "ep"]);
     let parallelism = Parallelism { ranks: 4, tensor: 1, context: 1, pipeline: 2, expert: 1 };
@@ -403,7 +403,7 @@ fn what_does_not_divide_is_refused_at_its_key() {
         loads: None,
         saves: None,
     };
-    assert_eq!(plan.check().unwrap_err().0, "schedule");
+    assert_eq!(plan.check().unwrap_err().key, "schedule");
 }
 
 /// Two GPUs with an expert each, which have three quarters and a quarter of the tokens.
@@ -562,16 +562,16 @@ fn ranks_that_share_sequences_are_in_the_order_of_megatron() {
 
 #[test]
 fn sequences_that_cannot_be_shared_are_refused_at_their_key() {
-    let refused = |model: Model, parallelism: Parallelism| model.step(&parallelism).unwrap_err().0;
+    let refused = |model: Model, parallelism: Parallelism| model.step(&parallelism).unwrap_err().key;
     let (model, parallelism) = of_sequences(4, ContextComm::AllToAll, Span::from_us(1));
     assert_eq!(refused(Model { sequence: 1020, ..model }, parallelism), "sequence");
     assert_eq!(refused(Model { kv_hidden: 6, ..model }, parallelism), "kv_hidden");
     let ring = Model { kv_hidden: 6, context_comm: ContextComm::PointToPoint, ..model };
     assert!(ring.step(&parallelism).is_ok());
     let wrong = Parallelism { context: 3, ..parallelism }.check().unwrap_err();
-    assert_eq!(wrong, ("cp", "3 does not divide 4 GPUs / (tp · pp) = 4".to_owned()));
+    assert_eq!((wrong.key, wrong.why.as_str()), ("cp", "3 does not divide 4 GPUs / (tp · pp) = 4"));
     let wrong = Parallelism { expert: 3, ..parallelism }.check().unwrap_err();
-    assert_eq!(wrong, ("ep", "3 does not divide dp · cp = 4".to_owned()));
+    assert_eq!((wrong.key, wrong.why.as_str()), ("ep", "3 does not divide dp · cp = 4"));
 }
 
 /// Iterations of `compute` on `ranks` GPUs, which write `bytes` each to as many targets after every one of them.

@@ -383,7 +383,7 @@ fn keys_of_context_parallelism_and_checkpoints_are_refused_at_their_place() {
     let cases = [
         (
             format!("{model}cp = 3"),
-            "workload.0.cp: 3 does not divide 16 GPUs / (tp · pp) = 16; choose a divisor, or set gpus, which is not set here",
+            "workload.0.cp: 3 does not divide 16 GPUs / (tp · pp) = 16; choose a divisor, or set gpus to another number",
         ),
         (
             format!("{model}cp = 4\nsequence = 12").replace("sequence = 64\n", ""),
