@@ -24,7 +24,7 @@ choices! {
     pub enum HopWeights {
         /// One each
         Equal = "equal",
-        /// What the links on shortest paths behind each can carry (WCMP)
+        /// What the links between switches on shortest paths behind each can carry (WCMP)
         Capacity = "capacity",
     }
 }
@@ -81,7 +81,8 @@ pub fn bucket_owners_after_loss(weights: &[u64], left: &[usize], buckets: u32) -
     owners
 }
 
-/// What shortest paths from `at` to the host port `to` can carry at most, bits per second, if each switch divides as its links allow.
+/// What the links between switches on shortest paths from `at` to the host port `to` can carry, bits per second, if each switch
+/// divides as its links allow. The link of the host, which all paths share, does not count.
 pub fn capacity(topology: &Topology, routes: &NextHops, at: NodeId, to: NodeId) -> u64 {
     fn behind(
         (topology, routes, to): (&Topology, &NextHops, NodeId),
@@ -96,8 +97,10 @@ pub fn capacity(topology: &Topology, routes: &NextHops, at: NodeId, to: NodeId) 
         }
         let mut sum = 0_u64;
         for port in routes.ports(at, to) {
-            let rate = topology.channel(*port).rate.0;
-            sum = sum.saturating_add(rate.min(behind((topology, routes, to), topology.peer(*port), known)));
+            let (rate, next) = (topology.channel(*port).rate.0, topology.peer(*port));
+            let carried =
+                if next == to { u64::MAX } else { rate.min(behind((topology, routes, to), next, known)) };
+            sum = sum.saturating_add(carried);
         }
         known.insert(at, sum);
         sum
@@ -159,16 +162,19 @@ mod tests {
         assert_eq!([0, 1, 2].map(|hop| owners.iter().filter(|owner| **owner == hop).count()), [2, 4, 10]);
     }
 
-    /// A leaf that has lost half of its uplinks' rate gets half of the weight.
+    /// A leaf that has lost half of its uplinks' rate gets half of the weight, however fast its hosts are.
     #[test]
-    fn capacity_is_that_of_the_narrowest_links() {
+    fn capacity_is_that_of_the_narrowest_links_between_switches() {
         let channel = |gbps| Channel { rate: BitRate::gbps(gbps), delay: Span::from_us(1) };
-        let topology = leaf_spine(2, 3, 1, channel(100), channel(40)).unwrap();
+        for [of_hosts, between] in [[100, 40], [40, 100], [10, 400]] {
+            assert_eq!(rates(channel(of_hosts), channel(between)), [3 * between, between]);
+        }
+    }
+
+    fn rates(of_hosts: Channel, between: Channel) -> [u64; 2] {
+        let topology = leaf_spine(2, 3, 1, of_hosts, between).unwrap();
         let routes = NextHops::shortest(&topology).unwrap();
         let [leaf, spine, to] = ["leaf0", "spine0", "host1"].map(|name| topology.find(name).unwrap());
-        let rates = [leaf, spine].map(|at| capacity(&topology, &routes, at, to) / 1_000_000_000);
-        let host = topology.channel(topology.nodes()[to].ports[0]).rate.0 / 1_000_000_000;
-        let between = if host == 100 { 40 } else { 100 };
-        assert_eq!(rates, [3 * between.min(host), between.min(host)]);
+        [leaf, spine].map(|at| capacity(&topology, &routes, at, to) / 1_000_000_000)
     }
 }

@@ -129,13 +129,13 @@ impl IdealFctCalculator {
         Some(there.saturating_add(spec.reply_delay).saturating_add(links.transfer_time(spec.reply)))
     }
 
-    /// Lower bound of the time in which messages of these sizes, each on its own queue pair, get from one port of a host to another together: they
-    /// share the links of the two ports, and all links between.
-    pub fn ideal_time_of_parts(&self, spec: &FlowSpec, sizes: &[u64]) -> Span {
+    /// Lower bound of the time in which messages of these sizes, each on its own queue pair, get from ports of a host to ports of another together:
+    /// they share the links of the ports that they leave and reach, and all links between.
+    pub fn ideal_time_of_parts(&self, spec: &FlowSpec, ways: &[[NodeId; 2]], sizes: &[u64]) -> Span {
         if sizes.contains(&u64::MAX) {
             return Span::ZERO;
         }
-        let path = self.ideal_path_of_queue_pairs(spec, [spec.source, spec.destination], sizes.len());
+        let path = self.path_of_queue_pairs(spec, ways, sizes.len());
         let mut train: Vec<(u64, u32)> =
             sizes.iter().flat_map(|bytes| self.build_packet_train(spec, *bytes)).collect();
         // Whichever order packets leave in, those of this size or above take this long, and the last of them has to cross.
@@ -223,18 +223,13 @@ impl IdealFctCalculator {
 
     /// The path of a flow's packets, or a lower bound of all paths between two hosts if packets take several.
     fn ideal_path(&self, spec: &FlowSpec, from: NodeId, to: NodeId) -> IdealPath {
-        self.ideal_path_of_queue_pairs(spec, [from, to], 1)
+        self.path_of_queue_pairs(spec, &[[from, to]], 1)
     }
 
-    /// As [`Self::ideal_path`], for a message on so many queue pairs, each of which is paced at the rate of one port.
-    fn ideal_path_of_queue_pairs(
-        &self,
-        spec: &FlowSpec,
-        [from, to]: [NodeId; 2],
-        queue_pairs: usize,
-    ) -> IdealPath {
+    /// As [`Self::ideal_path`], for a message on so many queue pairs, each of which takes one of these ways and is paced at the rate of one port.
+    fn path_of_queue_pairs(&self, spec: &FlowSpec, ways: &[[NodeId; 2]], queue_pairs: usize) -> IdealPath {
         let subflows = self.settings.subflows(spec.transport);
-        let choices = self.ways_of_packets(from, to, subflows > 1);
+        let choices = self.ways_of_packets(ways, subflows > 1, queue_pairs);
         let in_turn = choices.iter().any(|ways| ways.len() > 1);
         let several = self.spread || in_turn || queue_pairs > 1 || subflows > 1;
         let is_paced = self.transport(spec).rdma().is_some();
@@ -317,12 +312,19 @@ impl IdealFctCalculator {
         &self.settings.transports[usize::from(spec.transport)]
     }
 
-    /// The pairs of ports that packets of a flow take in turn: one, unless hosts send by each port in turn or a flow has `subflows`. From each port they go to the nearest of
-    /// the receiver, and among equal ones the flow decides: hence several possibilities.
-    fn ways_of_packets(&self, from: NodeId, to: NodeId, subflows: bool) -> Vec<Vec<(NodeId, NodeId)>> {
-        if self.settings.host_ports.choice != PortChoice::RoundRobin && !subflows {
-            return vec![vec![(from, to)]];
-        }
+    /// The pairs of ports that packets of a flow take: those that its parts have chosen, unless hosts send by each port in turn or a flow has subflows. From each port they go to the
+    /// nearest of the receiver, and among equal ones each subflow or queue pair decides, or the flow: hence several possibilities.
+    fn ways_of_packets(
+        &self,
+        chosen: &[[NodeId; 2]],
+        subflows: bool,
+        queue_pairs: usize,
+    ) -> Vec<Vec<(NodeId, NodeId)>> {
+        let is_in_turn = self.settings.host_ports.choice == PortChoice::RoundRobin;
+        let (true, Some([from, to])) = (is_in_turn || subflows, chosen.first().copied()) else {
+            let chosen: BTreeSet<_> = chosen.iter().map(|[from, to]| (*from, *to)).collect();
+            return vec![chosen.into_iter().collect()];
+        };
         let [own, reached] = [from, to].map(|node| self.ports_of_host(node));
         let nearest = |own: &NodeId| {
             let distance = |port: &NodeId| self.routes.distance(*own, *port);
@@ -331,8 +333,8 @@ impl IdealFctCalculator {
             Some((*own, near.collect::<Vec<NodeId>>()))
         };
         let near: Vec<_> = own.iter().filter_map(nearest).collect();
-        if subflows && !near.is_empty() {
-            // Each subflow decides for itself.
+        if (subflows || queue_pairs > 1) && !near.is_empty() {
+            // Each subflow or queue pair decides for itself.
             let pairs = near.iter().flat_map(|(own, ports)| ports.iter().map(move |port| (*own, *port)));
             return vec![pairs.collect()];
         }

@@ -118,10 +118,7 @@ impl Traffic {
         let of_port = |side: usize, port: NodeId| {
             let (ways, sizes): (Vec<[NodeId; 2]>, Vec<u64>) =
                 ways.iter().filter(|(way, _)| way[side] == port).copied().unzip();
-            let time = |[source, destination]: [NodeId; 2]| {
-                self.ideal.ideal_time_of_parts(&FlowSpec { source, destination, ..*spec }, &sizes)
-            };
-            ways.into_iter().map(time).min().unwrap_or_default()
+            self.ideal.ideal_time_of_parts(spec, &ways, &sizes)
         };
         let ports: BTreeSet<(usize, NodeId)> =
             ways.iter().flat_map(|(way, _)| [(0, way[0]), (1, way[1])]).collect();

@@ -18,7 +18,7 @@ use pauseframe_units::{Bytes, NodeId, Span, Time};
 
 const GBPS_100: u64 = 100;
 
-fn split(topology: &Topology) -> Topology {
+pub(crate) fn split(topology: &Topology) -> Topology {
     Labels::default().split_hosts(topology).unwrap().0
 }
 

@@ -1,15 +1,16 @@
 //! Messages over several queue pairs: times, bytes and ports that can be worked out, the busiest of equal links, order, failures.
 
 use crate::common::*;
-use crate::host_ports::{planes, sent_by_ports, with_choice};
+use crate::hop_choice::any_order;
+use crate::host_ports::{planes, sent_by_ports, split, with_choice};
 use crate::rdma::{NO_CONTROL, roce};
 use pauseframe_fabric::{
     ApplicationMessage, ConnectionQueuePairs, FlowSpec, FlowStatus, IdealFctCalculator, Network, PortChoice,
     ProtocolSettings, Settings, Workload,
 };
 use pauseframe_routing::NextHops;
-use pauseframe_topology::Topology;
 use pauseframe_topology::generate::{leaf_spine, star};
+use pauseframe_topology::{NodeKind, Topology};
 use pauseframe_transport::ConnectionFailure;
 use pauseframe_units::{NodeId, Span, Time};
 use std::any::Any;
@@ -234,4 +235,36 @@ fn a_split_message_shares_the_links_between_switches() {
     };
     let ratio = ideal(4) / ideal(1);
     assert!((0.5..0.51).contains(&ratio), "{ratio}");
+}
+
+/// Parts that leave or reach ports of a host which together are slower or faster than those of the other share no link but the slower ports.
+#[test]
+fn the_ideal_of_parts_knows_which_ports_they_share() {
+    for [senders, receivers] in
+        [[&[10, 10][..], &[100]], [&[100], &[10, 10]], [&[10, 10, 10], &[40]], [&[25, 25], &[25, 25]]]
+    {
+        let mut topology = Topology::new();
+        let [a, b] = ["a", "b"].map(|name| topology.add_node(name, NodeKind::Host, None));
+        let switch = topology.add_node("s", NodeKind::Switch, None);
+        for (host, rates) in [(a, senders), (b, receivers)] {
+            for rate in rates {
+                topology.add_link(host, switch, link(*rate, Span::from_us(1)));
+            }
+        }
+        let topology = split(&topology);
+        let slower = senders.iter().sum::<u64>().min(receivers.iter().sum());
+        for choice in [PortChoice::Rail, PortChoice::QueueAffinity, PortChoice::RoundRobin] {
+            let settings =
+                with_choice(choice, connected(senders.len().max(receivers.len()) as u32, true, any_order()));
+            let (mut network, ending) = run(&topology, &settings, &[flow(&topology, "a", "b", MIB)]);
+            let record = network.flow_records(ending.now)[0];
+            assert_eq!(record.status, FlowStatus::Finished);
+            let slowdown = fct(&record).0 as f64 / record.ideal.0 as f64;
+            assert!(slowdown >= 1.0, "{choice:?}, {senders:?} to {receivers:?}: {slowdown}");
+            assert!(
+                record.ideal >= Span::from_ns(MIB * 8 / slower),
+                "{choice:?}, {senders:?} to {receivers:?}"
+            );
+        }
+    }
 }
